@@ -1,0 +1,1 @@
+"""The benchmark's public door; see README.md."""

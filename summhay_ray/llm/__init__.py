@@ -1,0 +1,5 @@
+"""The gateway to language models: the only room that knows litellm. Imports records, outcome and store."""
+
+from summhay_ray.llm.request import Ask, Request
+
+__all__ = ["Ask", "Request"]

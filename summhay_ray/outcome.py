@@ -1,0 +1,59 @@
+"""What can become of a question to a model: only an `Answer` is ever scored. Imports nothing of ours."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Answer(Generic[T]):
+    """A usable answer and the key of the raw answer that it was read from."""
+
+    value: T
+    key: str = ""
+    attempts: int = 1
+    usd_micros: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """The model answered that it will not answer, or the provider filtered the answer."""
+
+    error: str
+    message: str
+    key: str = ""
+    attempts: int = 1
+    usd_micros: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Malformed:
+    """The model answered, but not in the form that was asked for, and it could not be repaired."""
+
+    error: str
+    message: str
+    key: str = ""
+    attempts: int = 1
+    usd_micros: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """No answer: the request could not be made, or every attempt failed. `retryable`: a later run may try again."""
+
+    error: str
+    message: str
+    key: str = ""
+    attempts: int = 0
+    usd_micros: int = 0
+    retryable: bool = False
+
+
+NoAnswer = Refusal | Malformed | Failed
+Outcome = Answer[T] | Refusal | Malformed | Failed
+"""`Outcome[Summary]` is an answer that holds a summary, or the reason why there is none."""
+
+KIND: dict[type, str] = {Answer: "answer", Refusal: "refusal", Malformed: "malformed", Failed: "failed"}

@@ -1,0 +1,196 @@
+"""The nouns of the benchmark: frozen, typed records. Any room may import this; it imports nothing of ours.
+
+Each persisted field is ``Annotated[type, "its meaning in one line"]``: `summhay_ray.store.tables` derives the Arrow schema
+of every table, and `schemas/*.json`, from these annotations, so that a field and its meaning stand in one place.
+Figures are fractions (0..1), money is integer micro-dollars, document numbers count from 1.
+Source of the terms: Laban et al., "Summary of a Haystack" (SummHay), sections 3 and 4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, Literal
+
+Coverage = Literal["NO_COVERAGE", "PARTIAL_COVERAGE", "FULL_COVERAGE"]
+COVERAGE_VALUE: Mapping[str, float] = {"NO_COVERAGE": 0.0, "PARTIAL_COVERAGE": 0.5, "FULL_COVERAGE": 1.0}
+
+
+@dataclass(frozen=True, slots=True)
+class Insight:
+    """A specific fact that repeats across the documents of a haystack (section 3.2)."""
+
+    haystack_id: Annotated[str, "content hash of the haystack"]
+    subtopic_id: Annotated[str, "the one subtopic that the insight belongs to"]
+    insight_id: Annotated[str, "identifier, unique within the haystack"]
+    position: Annotated[int, "place within its subtopic, from 0"]
+    name: Annotated[str, "short name, empty where the source has none"]
+    text: Annotated[str, "the insight as one statement: what a summary must say"]
+
+
+@dataclass(frozen=True, slots=True)
+class Subtopic:
+    """One theme of a haystack and the query that asks for it; a query is one subtopic (section 3.3)."""
+
+    haystack_id: Annotated[str, "content hash of the haystack"]
+    subtopic_id: Annotated[str, "identifier, unique within the haystack"]
+    position: Annotated[int, "place within the haystack, from 0"]
+    name: Annotated[str, "short name, empty where the source has none"]
+    text: Annotated[str, "the subtopic as a phrase"]
+    query: Annotated[str, "the question that a summary must answer"]
+
+    @property
+    def search_text(self) -> str:
+        """What retrieval searches for: the query and the subtopic, joined by a space, as the release does."""
+        return f"{self.query} {self.text}"
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """One document of a haystack."""
+
+    haystack_id: Annotated[str, "content hash of the haystack"]
+    document_id: Annotated[str, "identifier, unique within the haystack"]
+    number: Annotated[int, "place in the haystack, from 1: the number that summaries cite, whatever the context's order"]
+    text: Annotated[str, "the document as the source has it"]
+    insight_ids: Annotated[tuple[str, ...], "the insights that the document contains: the truth that citations are held to"]
+
+
+@dataclass(frozen=True, slots=True)
+class Haystack:
+    """All documents of one topic, with the truth about them. The tuples are tables of their own."""
+
+    haystack_id: Annotated[str, "content hash of the whole source"]
+    name: Annotated[str, "file name of the source without its ending, or the name of a sample"]
+    topic_id: Annotated[str, "identifier of the topic, empty where the source has none"]
+    topic: Annotated[str, "what all documents are about"]
+    domain: Annotated[str, "conversation, news or generic: chooses the prompt and the word for a document"]
+    participants: Annotated[tuple[str, ...], "the speakers of a conversation, empty elsewhere"]
+    documents: tuple[Document, ...] = field(repr=False)
+    subtopics: tuple[Subtopic, ...] = field(repr=False)
+    insights: tuple[Insight, ...] = field(repr=False)
+    released_scores: Mapping[str, Mapping[str, Mapping[str, float]]] = field(default_factory=dict, repr=False)
+    """subtopic_id -> retriever name -> document_id -> score, as the source stores them."""
+
+    def insights_of(self, subtopic_id: str) -> tuple[Insight, ...]:
+        """The insights of one subtopic, in their order."""
+        return tuple(insight for insight in self.insights if insight.subtopic_id == subtopic_id)
+
+    def gold(self) -> dict[str, frozenset[int]]:
+        """insight_id -> numbers of the documents that contain it (empty for an insight in no document)."""
+        numbers: dict[str, set[int]] = {insight.insight_id: set() for insight in self.insights}
+        for document in self.documents:
+            for insight_id in document.insight_ids:
+                numbers[insight_id].add(document.number)
+        return {insight_id: frozenset(found) for insight_id, found in numbers.items()}
+
+    def oracle_scores(self, subtopic_id: str) -> list[int]:
+        """How many of the subtopic's insights each document contains, in document order (section 5.1)."""
+        wanted = {insight.insight_id for insight in self.insights_of(subtopic_id)}
+        return [len(wanted.intersection(document.insight_ids)) for document in self.documents]
+
+
+@dataclass(frozen=True, slots=True)
+class Ranking:
+    """One document's place in what a retriever returns for a query (section 5.1)."""
+
+    haystack_id: Annotated[str, "content hash of the haystack"]
+    subtopic_id: Annotated[str, "the query's subtopic"]
+    retriever: Annotated[str, "retriever as the spec names it"]
+    rank: Annotated[int, "place in the ranking, from 1; ties stand in document order"]
+    number: Annotated[int, "document number in the haystack, from 1"]
+    document_id: Annotated[str, "document identifier"]
+    score: Annotated[float, "the retriever's relevance score"]
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What a model is shown for one query: which documents, in which order, how much of the last one."""
+
+    context_id: Annotated[str, "hash of haystack, subtopic, retriever, ordering, token budget and seed"]
+    haystack_id: Annotated[str, "content hash of the haystack"]
+    subtopic_id: Annotated[str, "the query's subtopic"]
+    retriever: Annotated[str, "retriever as the spec names it"]
+    ordering: Annotated[str, "order of the documents; retrieval keeps its ranking and says given"]
+    numbers: Annotated[tuple[int, ...], "document numbers in the order shown"]
+    n_tokens: Annotated[int, "cl100k tokens of the documents shown, headers and instructions not counted"]
+    last_tokens: Annotated[int | None, "tokens kept of the last document where the budget cut it, else null"]
+
+
+@dataclass(frozen=True, slots=True)
+class RawAnswer:
+    """What a model answered to one request, before anything was parsed out of it."""
+
+    key: Annotated[str, "content hash of the request"]
+    model: Annotated[str, "model as the spec names it"]
+    text: Annotated[str, "the answer's text, unchanged"]
+    finish_reason: Annotated[str, "why the model stopped: stop, length, content_filter, ..."]
+    input_tokens: Annotated[int, "prompt tokens as the provider counts them"]
+    cached_tokens: Annotated[int, "of those, read from the provider's prefix cache"]
+    output_tokens: Annotated[int, "completion tokens as the provider counts them"]
+    usd_micros: Annotated[int, "price of the answer in millionths of a dollar"]
+    attempts: Annotated[int, "HTTP attempts that it took"]
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """A bullet-point summary with citations: the answer of one cell of the grid (section 3.3)."""
+
+    cell_id: Annotated[str, "hash of the cell: haystack, query, retriever, ordering, summarizer, repeat"]
+    haystack_id: Annotated[str, "content hash of the haystack"]
+    subtopic_id: Annotated[str, "the query's subtopic"]
+    system: Annotated[str, "the release's key for retriever, ordering and model"]
+    retriever: Annotated[str, "retriever as the spec names it"]
+    ordering: Annotated[str, "order of the documents in the context"]
+    model: Annotated[str, "summarizer as the spec names it"]
+    repeat: Annotated[int, "sample index of the cell, from 0"]
+    context_id: Annotated[str, "the context that the model was shown, empty for an imported summary"]
+    key: Annotated[str, "the raw answer that the bullets come from, empty for an imported summary"]
+    bullets: Annotated[tuple[str, ...], "non-empty lines of the summary, stripped; judges count them from 1"]
+
+
+@dataclass(frozen=True, slots=True)
+class Judgment:
+    """A judge's verdict on one insight and one summary (section 4.1), as given: scoring decides what it is worth."""
+
+    cell_id: Annotated[str, "the cell whose summary was judged"]
+    judge: Annotated[str, "judge as the spec names it"]
+    insight_id: Annotated[str, "the reference insight"]
+    position: Annotated[int, "place among the judgments of the summary, from 0"]
+    key: Annotated[str, "the raw answer that the verdict comes from, empty for an imported judgment"]
+    coverage: Annotated[str, "NO_COVERAGE, PARTIAL_COVERAGE or FULL_COVERAGE, or the judge's own word where it is none of them"]
+    bullet_id: Annotated[str, "the bullet that covers the insight as the judge named it, as JSON: 3, \"3\", \"NA\", [1, 2]"]
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """The scores of one insight in one summary by one judge (section 4.1). Citation fields are null where it is not covered."""
+
+    cell_id: Annotated[str, "the cell whose summary was judged"]
+    judge: Annotated[str, "judge as the spec names it"]
+    insight_id: Annotated[str, "the reference insight"]
+    position: Annotated[int, "place among the judgments of the summary, from 0"]
+    coverage: Annotated[float, "0, 0.5 or 1"]
+    bullet: Annotated[int | None, "the bullet that covers the insight, from 1"]
+    cited: Annotated[tuple[int, ...], "document numbers that the bullet cites, sorted, each once"]
+    gold: Annotated[tuple[int, ...], "document numbers that contain the insight, sorted"]
+    citation_precision: Annotated[float | None, "share of the cited documents that contain the insight"]
+    citation_recall: Annotated[float | None, "share of the documents that contain the insight that are cited"]
+    citation_f1: Annotated[float | None, "harmonic mean of the two: the citation score"]
+    joint: Annotated[float, "coverage times citation score, 0 where the insight is not covered"]
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A row that could not be answered or read: never scored, never dropped."""
+
+    cell_id: Annotated[str, "the cell that it happened in"]
+    stage: Annotated[str, "context, summarize or judge"]
+    judge: Annotated[str, "judge as the spec names it, empty before judging"]
+    insight_id: Annotated[str, "the insight that was judged, empty before judging"]
+    kind: Annotated[str, "refusal, malformed or failed"]
+    error: Annotated[str, "class of the error: context_window, missing_answer, unusable_bullet, ..."]
+    message: Annotated[str, "what is wrong, in one line"]
+    key: Annotated[str, "the raw answer or request concerned, empty where none was made"]
+    attempts: Annotated[int, "HTTP attempts made"]
+    usd_micros: Annotated[int, "what it cost in millionths of a dollar"]
