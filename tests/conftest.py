@@ -1,0 +1,23 @@
+"""Fixtures that several rooms' tests share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> Path:
+    """The released data beside the checkout; tests that need it skip where it is absent."""
+    if not SHARED_DATA.is_dir():
+        pytest.skip(f"released data is absent: {SHARED_DATA}")
+    return SHARED_DATA
+
+
+@pytest.fixture(scope="session")
+def summhay_data(shared_data: Path) -> Path:
+    """The released SummHay haystacks, annotations and reference scores."""
+    return shared_data / "summhay"
