@@ -1,1 +1,22 @@
-"""The benchmark's public door; see README.md."""
+"""summhay_ray: Summary of a Haystack on Ray. The public door: `summhay_ray.run(spec, store=...)`, `plan`, `score`, ...
+
+Importing it loads nothing; the functions of `summhay_ray.api` are loaded when first asked for.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from summhay_ray.api import doctor, explain, export, failures, import_released, plan, run, score, status, table
+
+__version__ = "0.1.0"
+__all__ = ["doctor", "explain", "export", "failures", "import_released", "plan", "run", "score", "status", "table"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module 'summhay_ray' has no attribute {name!r}")
+    from summhay_ray import api
+
+    return getattr(api, name)

@@ -14,8 +14,10 @@ from collections.abc import Iterable
 from types import ModuleType
 from typing import Any
 
+from summhay_ray.problems import Problem
 
-class UnknownName(ValueError):
+
+class UnknownName(Problem):
     """A name that nothing answers to; the message names the nearest known one."""
 
 

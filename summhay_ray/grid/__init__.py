@@ -1,1 +1,37 @@
-"""The grid room."""
+"""Spec, cells, plan, run: the only room that knows Ray. For report and cli; importing it starts nothing and loads no Ray."""
+
+from summhay_ray.grid.cells import Cell, Grid, Unit, load_grid
+from summhay_ray.grid.doctor import Check, examine
+from summhay_ray.grid.imports import ImportResult, export, import_released
+from summhay_ray.grid.inspect import StatusResult, explain, failures, status
+from summhay_ray.grid.plan import PlanResult, plan_grid
+from summhay_ray.grid.run import Progress, RunResult, run_grid
+from summhay_ray.grid.scoring import ScoreResult, score_run
+from summhay_ray.grid.spec import RunSpec, SpecError, parse_spec, read_spec
+
+__all__ = [
+    "Cell",
+    "Check",
+    "Grid",
+    "ImportResult",
+    "PlanResult",
+    "Progress",
+    "RunResult",
+    "RunSpec",
+    "ScoreResult",
+    "SpecError",
+    "StatusResult",
+    "Unit",
+    "examine",
+    "explain",
+    "export",
+    "failures",
+    "import_released",
+    "load_grid",
+    "parse_spec",
+    "plan_grid",
+    "read_spec",
+    "run_grid",
+    "score_run",
+    "status",
+]

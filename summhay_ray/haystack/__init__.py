@@ -1,1 +1,29 @@
-"""The haystack room."""
+"""The haystack room: topics, insights and documents; the released JSON, both ways. For the rooms above haystack."""
+
+from summhay_ray.haystack.check import InvalidHaystack
+from summhay_ray.haystack.export import export_imported, export_run
+from summhay_ray.haystack.identity import haystack_id_of, imported_cell_id
+from summhay_ray.haystack.imported import RELEASED_JUDGE, ImportedRows, imported_rows
+from summhay_ray.haystack.released import ReleasedFile, read_released, released_from
+from summhay_ray.haystack.samples import load_sample, sample_names
+from summhay_ray.haystack.systems import PREFIX, System, parse_system, system_key
+
+__all__ = [
+    "PREFIX",
+    "RELEASED_JUDGE",
+    "ImportedRows",
+    "InvalidHaystack",
+    "ReleasedFile",
+    "System",
+    "export_imported",
+    "export_run",
+    "haystack_id_of",
+    "imported_cell_id",
+    "imported_rows",
+    "load_sample",
+    "parse_system",
+    "read_released",
+    "released_from",
+    "sample_names",
+    "system_key",
+]

@@ -1,6 +1,44 @@
-"""The gateway to language models: the only room that knows litellm. Imports records, outcome and store."""
+"""The gateway to language models: the only room that knows litellm. Imports records, outcome and store.
 
+Importing this room imports no litellm: `register` and the first call do, in the process that calls models.
+"""
+
+from collections.abc import Mapping
+
+from summhay_ray.llm.gateway import Gateway, read_answer
+from summhay_ray.llm.ledger import Claim, Grant, Ledger, Settlement
 from summhay_ray.llm.local import LocalModel
+from summhay_ray.llm.models import Limits, ModelSettings, Price, Unpriced, find_price, find_window, is_local
 from summhay_ray.llm.request import Ask, Request
+from summhay_ray.llm.tokens import count as count_tokens
+from summhay_ray.llm.tokens import encode, first_tokens
 
-__all__ = ["Ask", "LocalModel", "Request"]
+__all__ = [
+    "Ask",
+    "Claim",
+    "Gateway",
+    "Grant",
+    "Ledger",
+    "Limits",
+    "LocalModel",
+    "ModelSettings",
+    "Price",
+    "Request",
+    "Settlement",
+    "Unpriced",
+    "count_tokens",
+    "encode",
+    "find_price",
+    "find_window",
+    "first_tokens",
+    "is_local",
+    "read_answer",
+    "register",
+]
+
+
+def register(models: Mapping[str, LocalModel]) -> None:
+    """Make local models known to litellm in this process: by full name, or by `provider/` for a family."""
+    from summhay_ray.llm import custom
+
+    custom.register(models)

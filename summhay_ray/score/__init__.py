@@ -1,1 +1,28 @@
-"""The score room."""
+"""The score room: PURE functions from judgments to scores (no I/O, no LLM, no Ray). Any room above it may import it."""
+
+from summhay_ray.score.citations import Compat, extract_citations
+from summhay_ray.score.insight import (
+    SummaryScore,
+    citation_scores,
+    score_judgment,
+    score_summary,
+    summary_score,
+    words_per_bullet,
+)
+from summhay_ray.score.position import PositionSensitivity, position_sensitivity
+from summhay_ray.score.systems import SystemScore, system_scores
+
+__all__ = [
+    "Compat",
+    "PositionSensitivity",
+    "SummaryScore",
+    "SystemScore",
+    "citation_scores",
+    "extract_citations",
+    "position_sensitivity",
+    "score_judgment",
+    "score_summary",
+    "summary_score",
+    "system_scores",
+    "words_per_bullet",
+]

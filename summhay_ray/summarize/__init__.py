@@ -1,1 +1,50 @@
-"""The summarize room."""
+"""The door of room summarize: contexts, prompts, strategies, bullets, offline summarizers. Imports records, outcome and llm."""
+
+from __future__ import annotations
+
+from summhay_ray import plugins
+from summhay_ray.llm import LocalModel
+from summhay_ray.summarize.base import Shown, Summarizer, Task
+from summhay_ray.summarize.bullets import bullets_of
+from summhay_ray.summarize.context import ContextPlan, assemble, shown
+from summhay_ray.summarize.orderings import check_ordering, known_orderings, order
+from summhay_ray.summarize.prompting import check_prompt, render, template_hash
+
+__all__ = [
+    "ContextPlan",
+    "Shown",
+    "Summarizer",
+    "Task",
+    "assemble",
+    "bullets_of",
+    "check_ordering",
+    "check_prompt",
+    "known_orderings",
+    "local_models",
+    "make_summarizer",
+    "order",
+    "render",
+    "shown",
+    "template_hash",
+]
+
+
+def make_summarizer(strategy: str = "direct") -> Summarizer:
+    """The strategy of that name, or the class at `module:Class`. Raises plugins.UnknownName where there is none."""
+    from summhay_ray.summarize import strategies
+
+    if ":" in strategy:
+        made: Summarizer = plugins.load(strategy)()
+        return made
+    known = plugins.discover(strategies)
+    if strategy not in known:
+        raise plugins.unknown("summarizing strategy", strategy, known)
+    found: Summarizer = known[strategy]()
+    return found
+
+
+def local_models() -> dict[str, type[LocalModel]]:
+    """The summarizers that need no key, by the name that a spec writes (`offline/support`, `offline/lead`)."""
+    from summhay_ray.summarize import offline
+
+    return plugins.discover(offline)

@@ -1,0 +1,34 @@
+# make demo and make test do all on a fresh machine: they make .venv and install what is needed.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STORE ?= ./summhay-store
+
+.PHONY: demo test check schemas soak clean
+
+$(VENV)/.installed: pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet --editable ".[dev]"
+	touch $@
+
+demo: $(VENV)/.installed
+	$(BIN)/summhay run jobs/quickstart.yaml --store $(STORE)
+
+test: $(VENV)/.installed
+	$(BIN)/python -m pytest -m "not soak" tests
+
+check: $(VENV)/.installed
+	$(BIN)/ruff check summhay_ray tests jobs
+	$(BIN)/ruff format --check summhay_ray tests jobs
+	$(BIN)/mypy
+	$(BIN)/python -m pytest -p no:cacheprovider tests/house
+
+schemas: $(VENV)/.installed
+	$(BIN)/python -m summhay_ray.grid.schemas schemas
+
+soak: $(VENV)/.installed
+	$(BIN)/python -m pytest -m soak -s tests
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info

@@ -1,0 +1,100 @@
+"""The Python API: one function a command, typed results whose tables are polars frames. The command line calls these."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from summhay_ray import grid
+from summhay_ray.grid import (
+    Check,
+    Grid,
+    ImportResult,
+    PlanResult,
+    Progress,
+    RunResult,
+    ScoreResult,
+    StatusResult,
+)
+from summhay_ray.records import Failure
+from summhay_ray.score import Compat
+from summhay_ray.store import Store
+
+DEFAULT_STORE = "./summhay-store"
+Spec = str | Path | Mapping[str, Any]
+"""The path of a YAML file, or its fields."""
+
+
+def store_uri(uri: str | None = None) -> str:
+    """The store: as given, else $SUMMHAY_STORE, else ./summhay-store."""
+    return uri or os.environ.get("SUMMHAY_STORE") or DEFAULT_STORE
+
+
+def load(spec: Spec, overrides: Iterable[str] = ()) -> Grid:
+    """The spec with its haystacks and prompts read and every name checked. Raises SpecError, InvalidHaystack (ValueError)."""
+    if isinstance(spec, Mapping):
+        return grid.load_grid(grid.parse_spec(spec), Path.cwd())
+    return grid.load_grid(*grid.read_spec(str(spec), overrides))
+
+
+def run(
+    spec: Spec,
+    store: str | None = None,
+    budget: float | None = None,
+    address: str = "local",
+    watch: Callable[[Progress], None] | None = None,
+    **options: Any,
+) -> RunResult:
+    """Run or resume a grid; dollars spent never exceed `budget` (else the spec's). Options: overrides, compat."""
+    compat: Compat = options.pop("compat", "default")
+    loaded = load(spec, options.pop("overrides", ()))
+    if options:
+        raise TypeError(f"unknown options: {', '.join(options)}")
+    return grid.run_grid(loaded, Store(store_uri(store)), budget, address, watch, compat)
+
+
+def plan(spec: Spec, store: str | None = None, overrides: Iterable[str] = ()) -> PlanResult:
+    """Calls, tokens and dollars per stage and model, before any call; what is already paid is `reused`."""
+    return grid.plan_grid(load(spec, overrides), Store(store_uri(store)))
+
+
+def import_released(paths: Sequence[str | Path], store: str | None = None) -> ImportResult:
+    """Keep released SummHay files as a run. Raises InvalidHaystack, with nothing written, where one is broken."""
+    return grid.import_released([str(path) for path in paths], Store(store_uri(store)))
+
+
+def export(run_id: str, out: str | Path, store: str | None = None, judge: str = "") -> list[Path]:
+    """The run as released JSON files in the folder `out`."""
+    return grid.export(Store(store_uri(store)).run(run_id), Path(out), judge)
+
+
+def score(run_id: str, store: str | None = None, compat: Compat = "default") -> ScoreResult:
+    """Score stored judgments, without a call."""
+    return grid.score_run(Store(store_uri(store)).run(run_id), compat)
+
+
+def status(run_id: str, store: str | None = None) -> StatusResult:
+    """How a run stands."""
+    return grid.status(Store(store_uri(store)).run(run_id))
+
+
+def failures(run_id: str, store: str | None = None) -> list[Failure]:
+    """Every failure of a run."""
+    return grid.failures(Store(store_uri(store)).run(run_id))
+
+
+def explain(run_id: str, key: str, store: str | None = None, compat: Compat = "default") -> dict[str, Any]:
+    """From a cell or an answer to everything that it stands on."""
+    return grid.explain(Store(store_uri(store)).run(run_id), key, compat)
+
+
+def doctor(spec: Spec | None = None, store: str | None = None) -> list[Check]:
+    """Is this machine ready (for the spec)?"""
+    return grid.examine(store_uri(store), None if spec is None else load(spec))
+
+
+def table(run_id: str, name: str, store: str | None = None) -> Any:
+    """A table of a run as a polars frame, sorted by its primary key; names: schemas/*.json."""
+    return Store(store_uri(store)).run(run_id).table(name)

@@ -1,0 +1,269 @@
+"""The commands: parse, call, print. Part of the cli room.
+
+Everything heavy is imported inside the commands, so that `--help` answers at once.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from summhay_ray.grid import RunResult, ScoreResult
+
+app = typer.Typer(
+    name="summhay",
+    help="Summary of a Haystack on Ray: how well models and RAG systems summarize large document sets and cite their sources.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+
+DONE, FAILED, USAGE, BUDGET, PARTIAL = 0, 1, 2, 3, 4
+
+
+class CompatChoice(StrEnum):
+    """How judgments and citations are read."""
+
+    default = "default"
+    release = "release"
+
+
+StoreOption = Annotated[str | None, typer.Option("--store", help="The store; else $SUMMHAY_STORE, else ./summhay-store.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="One JSON document on stdout; everything else on stderr.")]
+SetOption = Annotated[list[str] | None, typer.Option("--set", help="Override a field of the spec: a.b=c, lists by index.")]
+CompatOption = Annotated[CompatChoice, typer.Option("--compat", help="release: as the release's scoring script reads them.")]
+SpecArgument = Annotated[str, typer.Argument(help="The spec, a YAML file.", metavar="SPEC")]
+RunArgument = Annotated[str, typer.Argument(help="A run's id, as run and import print it.", metavar="RUN")]
+
+
+@app.command()
+def run(
+    spec: SpecArgument,
+    store: StoreOption = None,
+    budget: Annotated[float | None, typer.Option(help="Dollars that the run never exceeds; else the spec's.", min=0)] = None,
+    address: Annotated[str, typer.Option(help="local, auto, or the address of a Ray cluster.")] = "local",
+    overrides: SetOption = None,
+    compat: CompatOption = CompatChoice.default,
+    as_json: JsonOption = False,
+) -> None:
+    """Run or resume a grid of haystacks, retrievers, orderings and summarizers.
+
+    Exit codes: 0 done, 3 stopped at the budget, 4 finished with failures listed.
+    """
+    from summhay_ray import api
+    from summhay_ray.cli.progress import ProgressDisplay
+    from summhay_ray.cli.show import document
+
+    with ProgressDisplay() as display:
+        result = api.run(spec, store, budget, address, display, overrides=overrides or (), compat=compat.value)
+    if as_json:
+        document(result.to_json())
+    else:
+        _show_run(result, api.store_uri(store))
+    raise typer.Exit({"done": DONE, "budget": BUDGET, "partial": PARTIAL}[result.status])
+
+
+def _show_run(result: RunResult, store: str) -> None:
+    from summhay_ray.cli.show import facts
+
+    _show_scores(result.scores)
+    budget = "" if result.usd["budget"] is None else f" of {result.usd['budget']}"
+    cells, calls = result.cells, result.calls
+    pairs = [
+        ("run", result.run),
+        ("status", result.status),
+        ("cells", f"{cells['done']} done, {cells['failed']} with failures, of {cells['total']}"),
+        ("calls", f"{calls['made']} made, {calls['reused']} reused, {calls['failed']} failed"),
+        ("dollars", f"{result.usd['spent']:.6f}{budget}"),
+        ("seconds", result.seconds),
+        ("store", store),
+    ]
+    pairs += [(f"stopped {model}", why) for model, why in result.stopped_models.items()]
+    if cells["failed"]:
+        pairs.append(("look at", f"summhay failures {result.run} --store {store}"))
+    facts(pairs)
+
+
+def _show_scores(scores: ScoreResult) -> None:
+    from summhay_ray.cli.show import tables
+    from summhay_ray.report import position_table, score_tables
+
+    sensitivity = position_table(scores.position)
+    tables([*score_tables(scores.systems), *([sensitivity] if sensitivity else [])])
+
+
+@app.command()
+def plan(spec: SpecArgument, store: StoreOption = None, overrides: SetOption = None, as_json: JsonOption = False) -> None:
+    """Say what a run would ask and cost, before any call, and what is already paid."""
+    from summhay_ray import api
+    from summhay_ray.cli.show import document, facts, tables
+    from summhay_ray.report import Grid2D
+
+    result = api.plan(spec, store, overrides or ())
+    if as_json:
+        document(result.to_json())
+        return
+    columns = ("Stage", "Model", "Calls", "Reused", "Input tokens", "Output tokens", "Dollars", "At most")
+    rows = tuple(
+        (
+            stage.stage,
+            stage.model,
+            f"{stage.calls}",
+            f"{stage.reused}",
+            f"{stage.input_tokens}",
+            f"{stage.output_tokens}",
+            f"{stage.usd:.4f}",
+            f"{stage.usd_max:.4f}",
+        )
+        for stage in result.stages
+    )
+    tables([Grid2D("Calls to come", columns, rows)])
+    usd = result.usd
+    facts(
+        [
+            ("run", result.run),
+            ("cells", f"{result.cells}, {result.cells_finished} finished"),
+            ("too long for the model's window", result.too_long),
+            ("without the scores that retrieval needs", result.no_context),
+            ("dollars", f"{usd['min']:.4f} at least, {usd['expected']:.4f} expected, {usd['max']:.4f} at most"),
+        ]
+    )
+
+
+@app.command()
+def status(run: RunArgument, store: StoreOption = None, as_json: JsonOption = False) -> None:
+    """Say how a run stands, from the store, while it goes on or after."""
+    from summhay_ray import api
+    from summhay_ray.cli.show import document, facts
+
+    result = api.status(run, store)
+    if as_json:
+        document(result.to_json())
+        return
+    cells = result.cells
+    facts(
+        [
+            ("run", f"{result.run} ({result.kind}: {result.name})"),
+            ("status", result.status),
+            ("cells", f"{cells['done']} done, {cells['failed']} with failures, of {cells['total']}"),
+            ("failures", ", ".join(f"{count} {error}" for error, count in result.failures.items()) or "none"),
+            ("dollars", f"{result.usd['spent']:.6f}" + (f" of {result.usd['budget']}" if result.usd["budget"] else "")),
+            *((f"table {name}", f"{table['rows']} rows, sha256 {table['sha256'][:12]}") for name, table in result.tables.items()),
+        ]
+    )
+
+
+@app.command()
+def failures(run: RunArgument, store: StoreOption = None, as_json: JsonOption = False) -> None:
+    """List every failure of a run: what, where, why, and what it cost."""
+    from dataclasses import asdict
+
+    from summhay_ray import api
+    from summhay_ray.cli.show import document, tables
+    from summhay_ray.report import Grid2D
+
+    found = api.failures(run, store)
+    if as_json:
+        document({"run": run, "failures": [asdict(failure) for failure in found]})
+        return
+    rows = tuple((one.cell_id, one.stage, one.kind, one.error, one.judge, one.insight_id, one.message) for one in found)
+    tables([Grid2D(f"{len(rows)} failures of {run}", ("Cell", "Stage", "Kind", "Error", "Judge", "Insight", "Message"), rows)])
+
+
+@app.command()
+def explain(
+    run: RunArgument,
+    key: Annotated[str, typer.Argument(help="A cell's id or an answer's key, or its beginning.")],
+    store: StoreOption = None,
+    compat: CompatOption = CompatChoice.default,
+    as_json: JsonOption = False,
+) -> None:
+    """Show where a number comes from: score, judgment, raw answer, prompt, price, documents cited."""
+    from summhay_ray import api
+    from summhay_ray.cli.explained import show
+    from summhay_ray.cli.show import document
+
+    found = api.explain(run, key, store, compat.value)
+    if as_json:
+        document(found)
+    else:
+        show(found)
+
+
+@app.command("import")
+def import_files(
+    files: Annotated[list[str], typer.Argument(help="Released SummHay JSON files.", metavar="FILE.json...")],
+    store: StoreOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Keep released SummHay files, with their summaries and judgments, as a run."""
+    from summhay_ray import api
+    from summhay_ray.cli.show import document, facts, note
+
+    result = api.import_released(files, store)
+    for warning in result.warnings:
+        note(f"warning: {warning}")
+    if as_json:
+        document(result.to_json())
+    else:
+        facts(list(result.to_json().items()))
+
+
+@app.command()
+def export(
+    run: RunArgument,
+    out: Annotated[str, typer.Option("--out", help="The folder to write into.")],
+    store: StoreOption = None,
+    judge: Annotated[str, typer.Option(help="Whose judgments; else the spec's first judge.")] = "",
+    as_json: JsonOption = False,
+) -> None:
+    """Write a run as released SummHay JSON files."""
+    from summhay_ray import api
+    from summhay_ray.cli.show import document, facts
+
+    written = [str(path) for path in api.export(run, out, store, judge)]
+    if as_json:
+        document({"run": run, "files": written})
+    else:
+        facts([("written", path) for path in written])
+
+
+@app.command()
+def score(
+    run: RunArgument, store: StoreOption = None, compat: CompatOption = CompatChoice.default, as_json: JsonOption = False
+) -> None:
+    """Score the stored judgments of a run again, without a call."""
+    from summhay_ray import api
+    from summhay_ray.cli.show import document, note
+
+    result = api.score(run, store, compat.value)
+    if result.failures:
+        note(f"{len(result.failures)} judgments cannot be used and are not scored; summhay failures {run} lists them")
+    if as_json:
+        document(result.to_json())
+    else:
+        _show_scores(result)
+
+
+@app.command()
+def doctor(
+    spec: Annotated[str | None, typer.Argument(help="A spec whose models to check, too.", metavar="[SPEC]")] = None,
+    store: StoreOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Check keys, prices, store, Ray and offline models, one line each."""
+    from dataclasses import asdict
+
+    from summhay_ray import api
+    from summhay_ray.cli.show import document, facts
+
+    checks = api.doctor(spec, store)
+    if as_json:
+        document({"checks": [asdict(check) for check in checks]})
+    else:
+        facts([(f"{'ok  ' if check.ok else 'BAD '} {check.name}", check.message) for check in checks])
+    raise typer.Exit(DONE if all(check.ok for check in checks) else FAILED)

@@ -1,0 +1,67 @@
+"""`summhay explain` for a person. Part of the cli room."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+from summhay_ray.cli.show import facts, visible
+
+PROMPT_SHOWN = 1500
+
+
+def show(found: Mapping[str, Any]) -> None:
+    """Print what `explain` found, from the summary to each score."""
+    facts([(name, found[name]) for name in ("run", "cell_id", "system", "haystack", "query") if found.get(name)])
+    for failure in found["failures"]:
+        facts([("failure", f"{failure['stage']} {failure['kind']} {failure['error']}: {failure['message']}")])
+    if "bullets" not in found:
+        return
+    context = found["context"]
+    if context:
+        _part("context", f"{context['n_tokens']} tokens of documents {', '.join(map(str, context['numbers']))}")
+    _answer(found)
+    _part("bullets", "\n".join(f"{place}. {bullet}" for place, bullet in enumerate(found["bullets"], start=1)))
+    for row in found["judgments"]:
+        _judgment(row)
+
+
+def _judgment(row: Mapping[str, Any]) -> None:
+    judgment, score = row["judgment"], row["score"]
+    _part(f"insight {judgment['insight_id']}, judged by {judgment['judge']}", row["insight"])
+    facts([("verdict", f"{judgment['coverage']}, bullet {judgment['bullet_id']}")])
+    if "error" in score:
+        facts([("not scored", score["message"])])
+        return
+    if score["bullet"] is not None:
+        facts(
+            [
+                ("bullet", row["bullet"]),
+                ("cited", score["cited"]),
+                ("gold", score["gold"]),
+                (
+                    "citation",
+                    f"P {score['citation_precision']:.4f}  R {score['citation_recall']:.4f}  F1 {score['citation_f1']:.4f}",
+                ),
+            ]
+        )
+    facts([("coverage x citation = joint", f"{score['coverage']} -> {score['joint']:.4f}")])
+    _answer(row)
+
+
+def _answer(row: Mapping[str, Any]) -> None:
+    raw, prompt = row.get("raw_answer"), row.get("prompt")
+    if prompt:
+        cut = (
+            prompt if len(prompt) <= PROMPT_SHOWN else prompt[:PROMPT_SHOWN] + f"\n[... {len(prompt)} characters; --json has all]"
+        )
+        _part("prompt", cut)
+    if raw:
+        price = f"{raw['usd_micros'] / 1e6:.6f} dollars"
+        tokens = f"{raw['input_tokens']} tokens in ({raw['cached_tokens']} cached), {raw['output_tokens']} out"
+        _part(f"answer of {raw['model']}, key {raw['key']}, {raw['finish_reason']}, {tokens}, {price}", raw["text"])
+
+
+def _part(title: str, text: str | None) -> None:
+    sys.stdout.write(f"\n--- {visible(title)}\n{visible(text or '')}\n")

@@ -1,0 +1,176 @@
+"""One cell from its context to its rows: summarize, judge, score. Part of the grid room; no Ray, every call through `ask`.
+
+A summary is judged as soon as it is written. Whatever becomes of a question is a row: an answer, or a failure with its class.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from summhay_ray.grid.cells import Cell, Grid
+from summhay_ray.grid.replay import lookup
+from summhay_ray.grid.spec import JudgeSpec
+from summhay_ray.haystack import system_key
+from summhay_ray.judge import JudgeSettings, Verdict, make_judge
+from summhay_ray.llm import Gateway, Request
+from summhay_ray.outcome import KIND, Answer, Failed, Malformed, NoAnswer, Outcome
+from summhay_ray.records import Context, Failure, Haystack, Insight, Judgment, RawAnswer, Summary
+from summhay_ray.score import score_summary
+from summhay_ray.summarize import Task, bullets_of, make_summarizer, shown
+
+
+@dataclass
+class CellRows:
+    """What a cell gives: rows by table, and what is to be done about it."""
+
+    cell: Cell
+    rows: dict[str, list[Any]] = field(default_factory=dict)
+    retry: bool = False
+    """A later run may try again what failed."""
+    over_budget: bool = False
+    """Stopped at the budget: the cell is unfinished, and nothing of it is committed."""
+
+    def add(self, table: str, *records: Any) -> None:
+        """Append rows to a table."""
+        self.rows.setdefault(table, []).extend(records)
+
+    def fail(self, stage: str, outcome: NoAnswer, judge: str = "", insight_id: str = "") -> None:
+        """A failure's row, and what it means for the cell."""
+        self.add(
+            "failures",
+            Failure(
+                cell_id=self.cell.cell_id,
+                stage=stage,
+                judge=judge,
+                insight_id=insight_id,
+                kind=KIND[type(outcome)],
+                error=outcome.error,
+                message=" ".join(outcome.message.split()),
+                key=outcome.key,
+                attempts=outcome.attempts,
+                usd_micros=outcome.usd_micros,
+            ),
+        )
+        if isinstance(outcome, Failed):
+            self.over_budget |= outcome.error == "budget"
+            self.retry |= outcome.retryable
+
+
+class _Asking:
+    """`ask` for one cell: keeps every raw answer that comes, usable or not."""
+
+    def __init__(self, gateway: Gateway) -> None:
+        self._gateway = gateway
+        self.raw: dict[str, RawAnswer] = {}
+
+    async def __call__(self, request: Request) -> Outcome[RawAnswer]:
+        outcome, raw = await self._gateway.complete(request)
+        if raw is not None:
+            self.raw[raw.key] = raw
+        return outcome
+
+
+def task_of(grid: Grid, cell: Cell, haystack: Haystack, context: Context) -> Task:
+    """What the cell's summarizer is asked."""
+    spec = grid.spec.summarizers[cell.summarizer]
+    subtopic = next(subtopic for subtopic in haystack.subtopics if subtopic.subtopic_id == cell.unit.subtopic_id)
+    return Task(
+        haystack=haystack,
+        subtopic=subtopic,
+        shown=shown(haystack, context),
+        model=spec.model,
+        prompt=grid.prompt_of(spec),
+        sampling=spec.sampling(),
+        sample=cell.repeat,
+        lookup=_lookup(cell, spec.model, spec.model),
+    )
+
+
+def _lookup(cell: Cell, asked: str, summarizer: str) -> str:
+    """Where the release holds what a `replay/` model is asked for; empty for any other model."""
+    if not asked.startswith("replay/"):
+        return ""
+    system = system_key(cell.unit.retriever, cell.unit.ordering, summarizer)
+    return lookup(cell.unit.haystack_id, cell.unit.subtopic_id, system)
+
+
+def judge_settings(grid: Grid, cell: Cell, spec: JudgeSpec) -> JudgeSettings:
+    """How a judge is asked about the cell's summary."""
+    return JudgeSettings(
+        model=spec.model,
+        prompt=grid.prompt_of(spec),
+        sampling=spec.sampling(),
+        lookup=_lookup(cell, spec.model, grid.spec.summarizers[cell.summarizer].model),
+    )
+
+
+async def answer_cell(grid: Grid, cell: Cell, haystack: Haystack, context: Context, gateway: Gateway) -> CellRows:
+    """All rows of a cell. Raises only what no row can hold (disk full, a bug)."""
+    done = CellRows(cell)
+    ask = _Asking(gateway)
+    spec = grid.spec.summarizers[cell.summarizer]
+    outcome = await make_summarizer(spec.strategy).summarize(task_of(grid, cell, haystack, context), ask)
+    if isinstance(outcome, Answer):
+        summary = _summary(cell, spec.label, context, outcome.value)
+        done.add("summaries", summary)
+        judged = [_judge(grid, done, summary, haystack, judge, ask) for judge in grid.spec.judges]
+        await asyncio.gather(*judged)
+    else:
+        done.fail("context" if outcome.error == "context_window" else "summarize", outcome)
+    done.add("raw_answers", *(ask.raw[key] for key in sorted(ask.raw)))
+    return done
+
+
+def _summary(cell: Cell, label: str, context: Context, raw: RawAnswer) -> Summary:
+    return Summary(
+        cell_id=cell.cell_id,
+        haystack_id=cell.unit.haystack_id,
+        subtopic_id=cell.unit.subtopic_id,
+        system=cell.system,
+        retriever=cell.unit.retriever,
+        ordering=cell.unit.ordering,
+        model=label,
+        repeat=cell.repeat,
+        context_id=context.context_id,
+        key=raw.key,
+        bullets=bullets_of(raw.text),
+    )
+
+
+async def _judge(grid: Grid, done: CellRows, summary: Summary, haystack: Haystack, spec: JudgeSpec, ask: _Asking) -> None:
+    insights = haystack.insights_of(summary.subtopic_id)
+    settings = judge_settings(grid, done.cell, spec)
+    outcomes = await make_judge(spec.strategy).judge(insights, summary.bullets, settings, ask)
+    judgments = []
+    for position, (insight, outcome) in enumerate(zip(insights, outcomes, strict=True)):
+        if isinstance(outcome, Answer):
+            judgments.append(_judgment(summary, spec.label, insight, position, outcome))
+        else:
+            done.fail("judge", outcome, spec.label, insight.insight_id)
+    done.add("judgments", *judgments)
+    _score(done, judgments, summary, haystack.gold())
+
+
+def _judgment(summary: Summary, judge: str, insight: Insight, position: int, outcome: Answer[Verdict]) -> Judgment:
+    return Judgment(
+        cell_id=summary.cell_id,
+        judge=judge,
+        insight_id=insight.insight_id,
+        position=position,
+        key=outcome.key,
+        coverage=outcome.value.coverage,
+        bullet_id=outcome.value.bullet_id,
+    )
+
+
+def _score(done: CellRows, judgments: list[Judgment], summary: Summary, gold: Mapping[str, frozenset[int]]) -> None:
+    raw = {judgment.insight_id: judgment.key for judgment in judgments}
+    for scored in score_summary(judgments, summary.bullets, gold):
+        if isinstance(scored, Failure):
+            found = Malformed(scored.error, scored.message, raw[scored.insight_id])
+            done.fail("judge", found, scored.judge, scored.insight_id)
+        else:
+            done.add("scores", scored)

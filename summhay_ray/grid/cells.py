@@ -1,0 +1,276 @@
+"""From a spec to its cells: which summaries a run must hold. Part of the grid room; no Ray, no calls.
+
+A cell is haystack x query x retriever x ordering x summarizer x repeat. Everything here is content: the same spec and the
+same files give the same run, cells and keys on every machine.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from summhay_ray import judge, retrieve, summarize
+from summhay_ray.grid.spec import ModelSpec, RunSpec, SpecError, parse_spec, semantic_model
+from summhay_ray.haystack import ReleasedFile, load_sample, read_released, system_key
+from summhay_ray.llm import Limits, ModelSettings, Price, Unpriced, find_price, find_window
+from summhay_ray.plugins import UnknownName
+from summhay_ray.store import Store
+
+SAMPLE = "sample/"
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """A query and the way its context is made: what retrieval works on."""
+
+    haystack_id: str
+    subtopic_id: str
+    retriever: str
+    ordering: str
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One summary that the run must hold."""
+
+    cell_id: str
+    unit: Unit
+    summarizer: int
+    """Index in the spec's summarizers."""
+    repeat: int
+    system: str
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A spec with its sources read, its prompts loaded and its names checked: all that a run is made of."""
+
+    spec: RunSpec
+    sources: tuple[ReleasedFile, ...]
+    prompts: Mapping[str, str] = field(default_factory=dict)
+    """Path as the spec writes it -> text."""
+
+    @functools.cached_property
+    def run_id(self) -> str:
+        """`r` and 12 hex digits of the semantic part of the spec, content of haystacks and prompts included."""
+        spec = self.spec
+        content = {
+            "haystacks": sorted(source.haystack.haystack_id for source in self.sources),
+            "retrievers": sorted(spec.retrievers),
+            "orderings": sorted(spec.orderings) if "full" in spec.retrievers else [],
+            "token_budget": spec.token_budget,
+            "repeats": spec.repeats,
+            "summarizers": [self._semantic(model) for model in spec.summarizers],
+            "judges": [self._semantic(model) for model in spec.judges],
+            "seed": spec.seed,
+        }
+        return "r" + _hash(content)[:12]
+
+    def _semantic(self, model: ModelSpec) -> dict[str, Any]:
+        return semantic_model(model, self.prompt_of(model))
+
+    def prompt_of(self, model: ModelSpec) -> str:
+        """The text of the model's prompt file, empty where it uses ours."""
+        return self.prompts[model.prompt] if model.prompt else ""
+
+    @functools.cached_property
+    def systems(self) -> dict[tuple[str, str, int], str]:
+        """(retriever, ordering, summarizer index) -> the release's key, or a longer one where two would share it."""
+        combos = [
+            (retriever, ordering, index)
+            for retriever in self.spec.retrievers
+            for ordering in self.orderings_of(retriever)
+            for index in range(len(self.spec.summarizers))
+        ]
+        short = {combo: system_key(combo[0], combo[1], self.spec.summarizers[combo[2]].label) for combo in combos}
+        shared = Counter(short.values())
+        return {
+            combo: key if shared[key] == 1 else f"{combo[0]}_{combo[1]}_{self.spec.summarizers[combo[2]].label}"
+            for combo, key in short.items()
+        }
+
+    def orderings_of(self, retriever: str) -> Sequence[str]:
+        """Orderings apply to the whole haystack; retrieval keeps its ranking."""
+        return self.spec.orderings if retrieve.make(retriever, self.spec.seed).whole else ["given"]
+
+    def units(self) -> Iterator[Unit]:
+        """All units, haystack by haystack, so that calls that share a prefix stand together."""
+        for source in self.sources:
+            haystack = source.haystack
+            for retriever in self.spec.retrievers:
+                for ordering in self.orderings_of(retriever):
+                    for subtopic in haystack.subtopics:
+                        yield Unit(haystack.haystack_id, subtopic.subtopic_id, retriever, ordering)
+
+    def cells_of(self, unit: Unit) -> Iterator[Cell]:
+        """The cells of a unit: every summarizer, every repeat."""
+        for index, model in enumerate(self.spec.summarizers):
+            semantic = self._semantic(model)
+            for repeat in range(self.spec.repeats):
+                content = {
+                    "haystack_id": unit.haystack_id,
+                    "subtopic_id": unit.subtopic_id,
+                    "retriever": unit.retriever,
+                    "ordering": unit.ordering,
+                    "token_budget": self.spec.token_budget,
+                    "seed": self.spec.seed,
+                    "summarizer": semantic,
+                    "repeat": repeat,
+                }
+                yield Cell(_hash(content)[:32], unit, index, repeat, self.systems[unit.retriever, unit.ordering, index])
+
+    def cells(self) -> Iterator[Cell]:
+        """All cells of the run."""
+        return (cell for unit in self.units() for cell in self.cells_of(unit))
+
+    def settings(self) -> dict[str, ModelSettings]:
+        """Model -> how to reach it and what it costs. Raises SpecError for a model without a price."""
+        found = {}
+        for model in self.spec.models():
+            written = model.price.model_dump() if model.price else None
+            limits = self.spec.limits.get(model.model)
+            try:
+                price = find_price(model.model, written)
+            except Unpriced as error:
+                raise SpecError(f"spec: {error}") from error
+            found[model.model] = ModelSettings(
+                model=model.model,
+                price=Price(price.input_per_mtok, price.output_per_mtok, price.cached_input_per_mtok),
+                context_window=find_window(model.model, model.context_window),
+                api_base=model.api_base,
+                api_key_env=model.api_key_env,
+                timeout_s=model.timeout_s,
+                limits=Limits(**limits.model_dump()) if limits else Limits(),
+            )
+        return found
+
+
+def _hash(content: Any) -> str:
+    text = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    return hashlib.sha256(text.encode("ascii")).hexdigest()
+
+
+def load_grid(spec: RunSpec, folder: Path) -> Grid:
+    """Read what the spec names and check every name, before anything is paid. Raises SpecError, InvalidHaystack."""
+    sources = tuple(_read_source(entry, folder) for entry in spec.haystacks)
+    ids = [source.haystack.haystack_id for source in sources]
+    for index, haystack_id in enumerate(ids):
+        if haystack_id in ids[:index]:
+            first = spec.haystacks[ids.index(haystack_id)]
+            raise SpecError(
+                f"spec: haystacks[{index}]: {spec.haystacks[index]!r} has the same content as {first!r}; leave one out"
+            )
+    prompts = {model.prompt: _read_prompt(model.prompt, folder) for model in spec.models() if model.prompt}
+    grid = Grid(spec, sources, prompts)
+    _check_names(grid)
+    _check_prompts(grid)
+    grid.settings()
+    return grid
+
+
+def _read_source(entry: str, folder: Path) -> ReleasedFile:
+    if entry.startswith(SAMPLE):
+        try:
+            raw = load_sample(entry.removeprefix(SAMPLE))
+        except UnknownName as error:
+            raise SpecError(f"spec: haystacks: {error}") from error
+        return read_released(json.dumps(raw), entry)
+    return read_released(_read(entry, folder, "haystacks"), entry)
+
+
+def _read(entry: str, folder: Path, field_name: str) -> bytes:
+    # A spec's paths start from its folder; a person who stands elsewhere may also write them from there.
+    for path in (folder / entry, Path(entry)):
+        if path.is_file():
+            return path.read_bytes()
+    raise SpecError(f"spec: {field_name}: no file {entry!r} in {str(folder)!r}; paths start from the spec's folder")
+
+
+def _read_prompt(entry: str, folder: Path) -> str:
+    try:
+        return _read(entry, folder, "prompt").decode("utf-8")
+    except UnicodeDecodeError:
+        raise SpecError(f"spec: prompt: {entry!r} is not UTF-8 text") from None
+
+
+def _check_names(grid: Grid) -> None:
+    spec = grid.spec
+    try:
+        for name in spec.retrievers:
+            retrieve.make(name, spec.seed)
+        for ordering in spec.orderings:
+            summarize.check_ordering(ordering)
+        for summarizer in spec.summarizers:
+            summarize.make_summarizer(summarizer.strategy)
+        for judging in spec.judges:
+            judge.make_judge(judging.strategy)
+    except UnknownName as error:
+        raise SpecError(f"spec: {error}") from error
+    for name in spec.retrievers:
+        if name.startswith("released/"):
+            _check_released(name.removeprefix("released/"), grid.sources)
+
+
+def _check_released(name: str, sources: Iterable[ReleasedFile]) -> None:
+    for source in sources:
+        known = sorted({retriever for scores in source.haystack.released_scores.values() for retriever in scores})
+        if name not in known:
+            has = ", ".join(known) or "none"
+            raise SpecError(f"spec: retrievers: {source.haystack.name} holds no scores of 'released/{name}'; it holds: {has}")
+
+
+def _check_prompts(grid: Grid) -> None:
+    for models, check in ((grid.spec.summarizers, summarize.check_prompt), (grid.spec.judges, judge.check_prompt)):
+        for model in models:
+            if model.prompt:
+                try:
+                    check(grid.prompts[model.prompt])
+                except ValueError as error:
+                    raise SpecError(f"spec: prompt {model.prompt!r}: {error}") from error
+
+
+def keep_sources(grid: Grid, store: Store) -> dict[str, str]:
+    """Put the sources into the store; haystack_id -> object digest."""
+    return {source.haystack.haystack_id: store.put_object("haystack", source_bytes(source)) for source in grid.sources}
+
+
+def source_bytes(source: ReleasedFile) -> bytes:
+    """The source as parsed JSON, every field and the order of fields kept."""
+    return json.dumps(source.raw, ensure_ascii=True, separators=(",", ":"), allow_nan=False).encode("ascii")
+
+
+def grid_record(grid: Grid, digests: Mapping[str, str]) -> dict[str, Any]:
+    """What `run.json` holds: enough to make the grid again without the spec's files."""
+    cells = sum(1 for _ in grid.cells())
+    return {
+        "kind": "grid",
+        "name": grid.spec.name,
+        "spec": grid.spec.model_dump(mode="json"),
+        "prompts": dict(grid.prompts),
+        "haystacks": [
+            {
+                "haystack_id": source.haystack.haystack_id,
+                "name": source.haystack.name,
+                "object": digests[source.haystack.haystack_id],
+            }
+            for source in grid.sources
+        ],
+        "cells": cells,
+    }
+
+
+def read_source(store: Store, entry: Mapping[str, str]) -> ReleasedFile:
+    """A source that a run's record names."""
+    return read_released(store.get_object("haystack", entry["object"]), entry["name"])
+
+
+def grid_of(store: Store, record: Mapping[str, Any]) -> Grid:
+    """The grid of a stored run."""
+    sources = tuple(read_source(store, entry) for entry in record["haystacks"])
+    return Grid(parse_spec(record["spec"], "stored spec"), sources, record["prompts"])

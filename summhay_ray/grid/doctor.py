@@ -1,0 +1,88 @@
+"""Is this machine ready? Keys, prices, store, Ray and offline models, one line each. Part of the grid room."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import os
+from dataclasses import dataclass
+
+from summhay_ray.grid.cells import Grid
+from summhay_ray.llm import count_tokens, is_local
+from summhay_ray.store import Store, StoreError
+
+PROVIDER_KEYS = {
+    "openai": "OPENAI_API_KEY",
+    "anthropic": "ANTHROPIC_API_KEY",
+    "gemini": "GEMINI_API_KEY",
+    "cohere": "COHERE_API_KEY",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One line of the doctor's: what, whether it is well, and what was seen or is to be done."""
+
+    name: str
+    ok: bool
+    message: str
+
+
+def examine(store_uri: str, grid: Grid | None = None) -> list[Check]:
+    """All checks; with a grid also the keys and prices of its models."""
+    checks = [_store(store_uri), _ray(), _tokenizer(), _offline()]
+    if grid is None:
+        seen = [f"{name} {'set' if os.environ.get(name) else 'not set'}" for name in PROVIDER_KEYS.values()]
+        return [*checks, Check("keys", True, "; ".join(seen) + "; offline and replay models need none")]
+    for model, settings in sorted(grid.settings().items()):
+        price = settings.price
+        rates = f"{price.input_per_mtok:g} / {price.output_per_mtok:g} dollars a million tokens in / out"
+        checks.append(Check(f"price {model}", True, "local, free" if settings.local else rates))
+        if not is_local(model):
+            checks.append(_key(model, settings.api_key_env))
+    return checks
+
+
+def _key(model: str, named: str | None) -> Check:
+    variable = named or PROVIDER_KEYS.get(model.split("/", 1)[0])
+    if variable is None:
+        return Check(f"key {model}", True, "the spec names none; the provider's own variables are used")
+    found = bool(os.environ.get(variable))
+    return Check(
+        f"key {model}", found, f"{variable} is set" if found else f"{variable} is not set; export it where the workers run"
+    )
+
+
+def _store(uri: str) -> Check:
+    try:
+        store = Store(uri)
+        root = store.files.root
+        parent = next(path for path in (root, *root.parents) if path.exists())
+        if not os.access(parent, os.W_OK):
+            return Check("store", False, f"{parent} is not writable; give another --store")
+        return Check("store", True, f"{root}: {len(store.run_ids())} runs")
+    except StoreError as error:
+        return Check("store", False, str(error))
+
+
+def _ray() -> Check:
+    if importlib.util.find_spec("ray") is None:
+        return Check("ray", False, "not installed; pip install 'ray[data]'")
+    return Check("ray", True, f"ray {importlib.metadata.version('ray')}, {os.cpu_count()} CPUs here")
+
+
+def _tokenizer() -> Check:
+    try:
+        return Check(
+            "tokens", True, f"cl100k works offline: {count_tokens('Summary of a Haystack')} tokens in 'Summary of a Haystack'"
+        )
+    except (OSError, LookupError, ValueError) as error:
+        return Check("tokens", False, f"cl100k cannot be loaded: {error}")
+
+
+def _offline() -> Check:
+    from summhay_ray.judge import OfflineJudge
+    from summhay_ray.summarize import local_models
+
+    names = sorted([*local_models(), OfflineJudge.name, "replay/MODEL"])
+    return Check("offline models", True, ", ".join(names))

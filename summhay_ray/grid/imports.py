@@ -1,0 +1,135 @@
+"""Released files into a store, and runs out of it as released files. Part of the grid room; no Ray."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from summhay_ray.grid.cells import read_source, source_bytes
+from summhay_ray.haystack import InvalidHaystack, ReleasedFile, export_run, imported_rows, read_released
+from summhay_ray.problems import Problem
+from summhay_ray.store import RunStore, Store, to_records
+
+
+@dataclass(frozen=True)
+class ImportResult:
+    """What an import kept."""
+
+    run: str
+    haystacks: int
+    documents: int
+    queries: int
+    summaries: int
+    judgments: int
+    failures: int
+    """Judgments without their summary: kept as failures."""
+    warnings: tuple[str, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """The JSON document of `summhay import`."""
+        return {
+            name: getattr(self, name)
+            for name in ("run", "haystacks", "documents", "queries", "summaries", "judgments", "failures")
+        }
+
+
+def import_released(paths: Sequence[str], store: Store) -> ImportResult:
+    """Keep released files as one run. Every file is checked before anything is written. Raises InvalidHaystack."""
+    sources = [_read(path) for path in paths]
+    ids = [source.haystack.haystack_id for source in sources]
+    for index, haystack_id in enumerate(ids):
+        if haystack_id in ids[:index]:
+            raise InvalidHaystack(f"{paths[index]}: has the same content as {paths[ids.index(haystack_id)]}; leave one out")
+    run_id = "i" + hashlib.sha256("\n".join(sorted(ids)).encode()).hexdigest()[:12]
+    haystacks = [
+        {"haystack_id": s.haystack.haystack_id, "name": s.haystack.name, "object": store.put_object("haystack", source_bytes(s))}
+        for s in sources
+    ]
+    run = store.create_run(run_id, {"kind": "import", "haystacks": haystacks})
+    counted = {"summaries": 0, "judgments": 0, "failures": 0}
+    for source in sources:
+        rows = {**haystack_rows(source), **_imported(source)}
+        run.commit("haystack", 1, rows, {source.haystack.haystack_id: False})
+        for table in counted:
+            counted[table] += len(rows[table])
+    return ImportResult(
+        run=run_id,
+        haystacks=len(sources),
+        documents=sum(len(source.haystack.documents) for source in sources),
+        queries=sum(len(source.haystack.subtopics) for source in sources),
+        warnings=tuple(warning for source in sources for warning in source.warnings),
+        **counted,
+    )
+
+
+def _read(path: str) -> ReleasedFile:
+    try:
+        return read_released(Path(path).read_bytes(), path)
+    except OSError as error:
+        raise InvalidHaystack(f"{path}: cannot be read ({error.strerror}); expected a released JSON file") from error
+
+
+def haystack_rows(source: ReleasedFile) -> dict[str, list[Any]]:
+    """A haystack's own tables."""
+    haystack = source.haystack
+    return {
+        "haystacks": [haystack],
+        "subtopics": list(haystack.subtopics),
+        "insights": list(haystack.insights),
+        "documents": list(haystack.documents),
+    }
+
+
+def _imported(source: ReleasedFile) -> dict[str, list[Any]]:
+    rows = imported_rows(source)
+    return {"summaries": list(rows.summaries), "judgments": list(rows.judgments), "failures": list(rows.failures)}
+
+
+def export(run: RunStore, folder: Path, judge: str = "") -> list[Path]:
+    """The run as released JSON files, one a haystack: an import as it came, a grid's run with its own summaries.
+
+    `judge`: whose judgments; the first of the spec where empty. Raises Problem rather than overwrite a file.
+    """
+    record = run.record
+    sources = [read_source(run.store, entry) for entry in record["haystacks"]]
+    names = _file_names(sources)
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in names:
+        if (folder / name).exists():
+            raise Problem(f"{folder / name} exists; give an empty folder")
+    written = []
+    for source, name in zip(sources, names, strict=True):
+        content = source.raw if record["kind"] == "import" else _exported(run, source, judge or _first_judge(record))
+        path = folder / name
+        path.write_text(json.dumps(content, ensure_ascii=True, indent=2), encoding="ascii")
+        written.append(path)
+    return written
+
+
+def _file_names(sources: Sequence[ReleasedFile]) -> list[str]:
+    plain = [source.haystack.name for source in sources]
+    return [
+        f"{source.haystack.name}.json"
+        if plain.count(source.haystack.name) == 1
+        else f"{source.haystack.name}-{source.haystack.haystack_id}.json"
+        for source in sources
+    ]
+
+
+def _first_judge(record: dict[str, Any]) -> str:
+    first = record["spec"]["judges"][0]
+    return str(first["name"] or first["model"])
+
+
+def _exported(run: RunStore, source: ReleasedFile, judge: str) -> dict[str, Any]:
+    haystack_id = source.haystack.haystack_id
+    tables = {name: to_records(name, run.table(name)) for name in ("summaries", "judgments", "rankings")}
+    summaries = [summary for summary in tables["summaries"] if summary.haystack_id == haystack_id]
+    cells = {summary.cell_id for summary in summaries}
+    judgments = [judgment for judgment in tables["judgments"] if judgment.cell_id in cells]
+    rankings = [ranking for ranking in tables["rankings"] if ranking.haystack_id == haystack_id]
+    return export_run(source.raw, summaries, judgments, rankings, judge)

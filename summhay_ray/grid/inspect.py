@@ -1,0 +1,192 @@
+"""Looking into a stored run: status, failures, and where a number comes from. Part of the grid room; no Ray, no calls.
+
+Everything is read from the store, so that it works while the run goes on, and from another machine.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import polars as pl
+
+from summhay_ray.grid.answering import judge_settings, task_of
+from summhay_ray.grid.cells import Cell, Grid, grid_of, read_source
+from summhay_ray.grid.run import cell_counts
+from summhay_ray.grid.scoring import score_run
+from summhay_ray.haystack import ReleasedFile
+from summhay_ray.judge import make_judge
+from summhay_ray.llm import Request
+from summhay_ray.outcome import Failed, Outcome
+from summhay_ray.records import Context, Failure, Judgment, RawAnswer, Summary
+from summhay_ray.score import Compat, score_summary
+from summhay_ray.store import LogIndex, RunStore, StoreError, to_records
+from summhay_ray.summarize import make_summarizer
+
+MICROS = 1_000_000
+SHORTEST_KEY = 6
+
+
+@dataclass(frozen=True)
+class StatusResult:
+    """How a stored run stands."""
+
+    run: str
+    kind: str
+    name: str
+    status: str
+    """done, partial (finished, with failures), unfinished; imported for an import."""
+    cells: Mapping[str, int]
+    failures: Mapping[str, int]
+    """Class of error -> rows."""
+    usd: Mapping[str, float | None]
+    tables: Mapping[str, Mapping[str, Any]]
+    """Table -> rows and hash of its sorted rows."""
+
+    def to_json(self) -> dict[str, Any]:
+        """The JSON document of `summhay status`."""
+        return asdict(self)
+
+
+def status(run: RunStore) -> StatusResult:
+    """Read how the run stands."""
+    record = run.record
+    failures = Counter(run.table("failures")["error"].to_list())
+    if record["kind"] == "import":
+        n_cells = run.table("summaries").height
+        cells, state, budget = {"total": n_cells, "done": n_cells, "failed": 0}, "imported", None
+    else:
+        cells = cell_counts(run, record["cells"])
+        budget = record["spec"]["budget_usd"]
+        open_cells = cells["total"] - cells["done"] - cells["failed"]
+        state = "unfinished" if open_cells else "partial" if cells["failed"] else "done"
+    index = LogIndex(run.store.files)
+    index.refresh()
+    return StatusResult(
+        run=run.run_id,
+        kind=record["kind"],
+        name=record["spec"]["name"] if record["kind"] == "grid" else ", ".join(entry["name"] for entry in record["haystacks"]),
+        status=state,
+        cells=cells,
+        failures=dict(sorted(failures.items())),
+        usd={"spent": index.spent(run.run_id) / MICROS, "budget": budget},
+        tables=run.digests(),
+    )
+
+
+def failures(run: RunStore) -> list[Failure]:
+    """Every failure of the run; for an import also the judgments that scoring cannot use."""
+    stored: list[Failure] = to_records("failures", run.table("failures"))
+    return stored + (score_run(run, samples=1).failures if run.record["kind"] == "import" else [])
+
+
+def explain(run: RunStore, key: str, compat: Compat = "default") -> dict[str, Any]:
+    """From a cell or an answer (its id or key, or the beginning of one) to everything that it stands on.
+
+    Raises StoreError where nothing, or more than one thing, has that key.
+    """
+    cell_id, judgment_key = _find(run, key)
+    record = run.record
+    found = to_records("summaries", run.table("summaries").filter(pl.col("cell_id") == cell_id))
+    failed = [asdict(row) for row in to_records("failures", run.table("failures").filter(pl.col("cell_id") == cell_id))]
+    if not found:
+        return {"run": run.run_id, "cell_id": cell_id, "summary": None, "failures": failed}
+    summary: Summary = found[0]
+    source = next(
+        s for s in (read_source(run.store, e) for e in record["haystacks"]) if s.haystack.haystack_id == summary.haystack_id
+    )
+    prompts = _prompts(run, record, summary, source) if record["kind"] == "grid" else {}
+    answers = {raw.key: asdict(raw) for raw in to_records("raw_answers", run.table("raw_answers"))}
+    subtopic = next(one for one in source.haystack.subtopics if one.subtopic_id == summary.subtopic_id)
+    judgments: list[Judgment] = to_records("judgments", run.table("judgments").filter(pl.col("cell_id") == cell_id))
+    return {
+        "run": run.run_id,
+        "cell_id": cell_id,
+        "system": summary.system,
+        "haystack": source.haystack.name,
+        "query": subtopic.query,
+        "bullets": list(summary.bullets),
+        "context": _context(run, summary),
+        "raw_answer": answers.get(summary.key),
+        "prompt": prompts.get(summary.key),
+        "judgments": [
+            row
+            for row in _judged(judgments, summary, source, compat, (answers, prompts))
+            if not judgment_key or row["judgment"]["key"] == judgment_key
+        ],
+        "failures": failed,
+    }
+
+
+def _find(run: RunStore, key: str) -> tuple[str, str]:
+    """(cell_id, key of the one judgment asked for, or empty)."""
+    if len(key) < SHORTEST_KEY:
+        raise StoreError(f"key {key!r} is too short; give at least {SHORTEST_KEY} characters of a cell_id or of an answer's key")
+    hits: set[tuple[str, str]] = set()
+    for table in ("summaries", "failures", "judgments"):
+        frame = run.table(table)
+        named = frame.filter(pl.col("cell_id").str.starts_with(key))
+        hits.update((cell, "") for cell in named["cell_id"].to_list())
+        keyed = frame.filter(pl.col("key").str.starts_with(key))
+        hits.update(
+            (cell, full if table == "judgments" else "")
+            for cell, full in zip(keyed["cell_id"].to_list(), keyed["key"].to_list(), strict=True)
+        )
+    if not hits:
+        raise StoreError(f"run {run.run_id} has no cell or answer {key!r}; `summhay failures` and the tables list their keys")
+    if len({cell for cell, _ in hits}) > 1 and len(key) < 32:
+        raise StoreError(f"{len(hits)} cells or answers of run {run.run_id} begin with {key!r}; give more of it")
+    return min(hits)
+
+
+def _context(run: RunStore, summary: Summary) -> dict[str, Any] | None:
+    found: list[Context] = to_records("contexts", run.table("contexts").filter(pl.col("context_id") == summary.context_id))
+    return asdict(found[0]) if found else None
+
+
+def _judged(
+    judgments: list[Judgment],
+    summary: Summary,
+    source: ReleasedFile,
+    compat: Compat,
+    kept: tuple[Mapping[str, Any], Mapping[str, str]],
+) -> Iterable[dict[str, Any]]:
+    answers, prompts = kept
+    insights = {insight.insight_id: insight.text for insight in source.haystack.insights}
+    scored = score_summary(judgments, summary.bullets, source.haystack.gold(), compat)
+    for judgment, score in zip(judgments, scored, strict=True):
+        bullet = getattr(score, "bullet", None)
+        yield {
+            "insight": insights.get(judgment.insight_id),
+            "judgment": asdict(judgment),
+            "bullet": summary.bullets[bullet - 1] if bullet else None,
+            "score": asdict(score),
+            "raw_answer": answers.get(judgment.key),
+            "prompt": prompts.get(judgment.key),
+        }
+
+
+def _prompts(run: RunStore, record: Mapping[str, Any], summary: Summary, source: ReleasedFile) -> dict[str, str]:
+    """Key -> prompt of every request of the cell, made again from content: the key proves that it is the same text."""
+    grid: Grid = grid_of(run.store, record)
+    cell = next(cell for cell in grid.cells() if cell.cell_id == summary.cell_id)
+    contexts: list[Context] = to_records("contexts", run.table("contexts").filter(pl.col("context_id") == summary.context_id))
+    kept: dict[str, str] = {}
+
+    async def keep(request: Request) -> Outcome[RawAnswer]:
+        kept[request.key] = request.prompt
+        return Failed("not_asked", "explaining makes no call")
+
+    asyncio.run(_ask_again(grid, cell, summary, source, contexts[0], keep))
+    return kept
+
+
+async def _ask_again(grid: Grid, cell: Cell, summary: Summary, source: ReleasedFile, context: Context, keep: Any) -> None:
+    strategy = grid.spec.summarizers[cell.summarizer].strategy
+    await make_summarizer(strategy).summarize(task_of(grid, cell, source.haystack, context), keep)
+    insights = source.haystack.insights_of(summary.subtopic_id)
+    for spec in grid.spec.judges:
+        await make_judge(spec.strategy).judge(insights, summary.bullets, judge_settings(grid, cell, spec), keep)

@@ -1,0 +1,264 @@
+"""The spec: the YAML that describes a run. Part of the grid room.
+
+Unknown fields are refused with the nearest known name; every error is one line naming the file, the field and what was
+expected. Which fields are semantic (they make the run's id) stands in `RunSpec.semantic`.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import typing
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import yaml
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+
+from summhay_ray.problems import Problem
+
+
+class SpecError(Problem):
+    """The spec is not usable; the message is one line: where, what, how to mend it."""
+
+
+class Strict(BaseModel):
+    """A part of the spec: no unknown fields, no silent conversions, frozen."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class PriceSpec(Strict):
+    """US dollars a million tokens."""
+
+    input_per_mtok: float = Field(ge=0)
+    output_per_mtok: float = Field(ge=0)
+    cached_input_per_mtok: float | None = Field(default=None, ge=0)
+
+
+def _price(value: Any) -> Any:
+    return {"input_per_mtok": 0, "output_per_mtok": 0} if value == 0 and not isinstance(value, bool) else value
+
+
+def _model(value: Any) -> Any:
+    return {"model": value} if isinstance(value, str) else value
+
+
+class ModelSpec(Strict):
+    """A model and how to ask it."""
+
+    model: str = Field(min_length=1, description="as litellm names it, or offline/..., replay/...")
+    name: str = Field(default="", description="what tables call it; the model where empty")
+    prompt: str | None = Field(default=None, description="path of a prompt file, from the spec's folder")
+    max_tokens: int = Field(default=1000, ge=1, description="longest answer, in tokens")
+    temperature: float | None = Field(default=0.0, ge=0, description="null: the provider's default")
+    seed: int | None = Field(default=None, description="sampling seed that is sent to the model")
+    extra: dict[str, Any] = Field(default_factory=dict, description="further sampling parameters, sent as they are")
+    price: Annotated[PriceSpec | None, BeforeValidator(_price)] = Field(default=None, description="0, or dollars a Mtok")
+    context_window: int | None = Field(default=None, ge=1, description="tokens of prompt and answer together")
+    api_base: str | None = Field(default=None, description="URL of the endpoint")
+    api_key_env: str | None = Field(default=None, description="name of the worker's environment variable that holds the key")
+    timeout_s: float = Field(default=600.0, gt=0, description="seconds that one attempt may take")
+
+    @property
+    def label(self) -> str:
+        """What tables call it."""
+        return self.name or self.model
+
+    def sampling(self) -> dict[str, Any]:
+        """The semantic parameters that go with each call."""
+        fixed = {"max_tokens": self.max_tokens, "temperature": self.temperature, "seed": self.seed}
+        return {**{name: value for name, value in fixed.items() if value is not None}, **self.extra}
+
+
+class SummarizerSpec(ModelSpec):
+    """A summarizer: a model and a strategy."""
+
+    strategy: str = Field(default="direct", description="how the model is asked; or module:Class")
+
+
+class JudgeSpec(ModelSpec):
+    """A judge: a model and a strategy."""
+
+    strategy: str = Field(default="per_insight", description="how the model is asked; or module:Class")
+    max_tokens: int = Field(default=200, ge=1, description="longest answer, in tokens")
+
+
+class LimitsSpec(Strict):
+    """What one model may be asked."""
+
+    rpm: float | None = Field(default=None, gt=0, description="requests a minute")
+    input_tpm: float | None = Field(default=None, gt=0, description="input tokens a minute")
+    output_tpm: float | None = Field(default=None, gt=0, description="output tokens a minute")
+    concurrency: int = Field(default=16, ge=1, description="calls at once, each worker")
+
+
+class RunSpec(Strict):
+    """A run: haystacks x queries x retrievers x orderings x summarizers x repeats, each summary judged by every judge."""
+
+    name: str = Field(default="run", min_length=1, description="for people; not part of the run's identity")
+    haystacks: list[str] = Field(min_length=1, description="released JSON files from the spec's folder, or sample/NAME")
+    retrievers: list[str] = Field(min_length=1, description="random, bm25, oracle, full, none, released/NAME, ...")
+    orderings: list[str] = Field(default=["given"], min_length=1, description="of `full`: given, random, top, bottom, middle")
+    token_budget: int = Field(default=15000, ge=1, description="cl100k tokens of documents that retrieval may show")
+    repeats: int = Field(default=1, ge=1, description="samples for each cell")
+    summarizers: list[Annotated[SummarizerSpec, BeforeValidator(_model)]] = Field(min_length=1, description="who summarizes")
+    judges: list[Annotated[JudgeSpec, BeforeValidator(_model)]] = Field(
+        default=[JudgeSpec(model="offline/judge")], min_length=1, description="who judges every summary"
+    )
+    budget_usd: float | None = Field(default=None, ge=0, description="the run never spends more; null: no bound")
+    limits: dict[str, LimitsSpec] = Field(default_factory=dict, description="model -> what it may be asked")
+    workers: int | None = Field(default=None, ge=1, description="worker actors; null: one for each CPU, at most 4")
+    seed: int = Field(default=0, description="of random retrieval, random and middle orderings, and intervals")
+
+    def models(self) -> list[SummarizerSpec | JudgeSpec]:
+        """Every model of the spec, summarizers first."""
+        return [*self.summarizers, *self.judges]
+
+
+_SEMANTIC_MODEL = {"model", "name", "max_tokens", "temperature", "seed", "extra", "strategy"}
+
+
+def semantic_model(model: ModelSpec, prompt: str) -> dict[str, Any]:
+    """The part of a model's spec that makes it another system; `prompt` is the text of its prompt file."""
+    return {**model.model_dump(include=_SEMANTIC_MODEL), "prompt": prompt}
+
+
+def read_spec(path: str, overrides: Iterable[str] = ()) -> tuple[RunSpec, Path]:
+    """The spec at `path` with `a.b=c` overrides, and the folder that its paths start from. Raises SpecError."""
+    file = Path(path)
+    try:
+        loaded = yaml.safe_load(file.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise SpecError(f"{path}: no such file; give the path of a spec (YAML)") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise SpecError(f"{path}: cannot be read: {error}") from error
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f" line {mark.line + 1}, column {mark.column + 1}:" if mark else ""
+        raise SpecError(f"{path}:{where} not YAML: {getattr(error, 'problem', None) or 'cannot be parsed'}") from error
+    if not isinstance(loaded, dict):
+        raise SpecError(f"{path}: expected a mapping of fields such as haystacks: [...], found {type(loaded).__name__}")
+    for override in overrides:
+        _override(loaded, override)
+    return parse_spec(loaded, path), file.parent
+
+
+def parse_spec(fields: Mapping[str, Any], where: str = "spec") -> RunSpec:
+    """The spec from a mapping, as the Python API takes it. Raises SpecError."""
+    try:
+        spec = RunSpec.model_validate(fields)
+    except ValidationError as error:
+        raise SpecError(f"{where}: {_explain(error)}") from error
+    _check_names(spec, where)
+    return spec
+
+
+def _check_names(spec: RunSpec, where: str) -> None:
+    for field in ("haystacks", "retrievers", "orderings"):
+        names = getattr(spec, field)
+        for name in names:
+            if names.count(name) > 1:
+                raise SpecError(f"{where}: {field}: {name!r} stands twice; leave one out")
+    for field in ("summarizers", "judges"):
+        labels = [model.label for model in getattr(spec, field)]
+        for index, label in enumerate(labels):
+            if label in labels[:index]:
+                raise SpecError(f"{where}: {field}[{index}]: {label!r} stands twice; give one of them another name: NAME")
+    for model in spec.models():
+        secret = next((name for name in model.extra if "key" in name.lower() or "token" in name.lower().split("_")), None)
+        if secret:
+            raise SpecError(
+                f"{where}: {model.label}: extra.{secret}: keys never stand in a spec; name the variable in api_key_env"
+            )
+    known = [model.model for model in spec.models()]
+    for limited in spec.limits:
+        if limited not in known:
+            raise SpecError(f"{where}: limits: no summarizer or judge uses {limited!r}{_near(limited, known)}")
+    for name in known:
+        if name in ("offline", "replay", "offline/", "replay/"):
+            raise SpecError(f"{where}: model {name!r}: expected offline/NAME or replay/NAME")
+
+
+def _override(fields: dict[str, Any], override: str) -> None:
+    path, equals, text = override.partition("=")
+    if not equals or not path:
+        raise SpecError(f"--set {override}: expected a.b=c, for example --set limits.openai/gpt-4o.rpm=100")
+    try:
+        value = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise SpecError(f"--set {override}: the value is not YAML") from error
+    *parents, last = _split(path)
+    target: Any = fields
+    for part in parents:
+        target = _step(target, part, override)
+    if isinstance(target, list):
+        target[_index(target, last, override)] = value
+    elif isinstance(target, dict):
+        target[last] = value
+    else:
+        raise SpecError(f"--set {override}: {'.'.join(parents)} holds no fields")
+
+
+def _split(path: str) -> list[str]:
+    # Model names hold dots (gpt-3.5): what stands in quotes is one part.
+    parts, quoted = [""], False
+    for letter in path:
+        if letter == '"':
+            quoted = not quoted
+        elif letter == "." and not quoted:
+            parts.append("")
+        else:
+            parts[-1] += letter
+    return parts
+
+
+def _step(target: Any, part: str, override: str) -> Any:
+    if isinstance(target, list):
+        return target[_index(target, part, override)]
+    if isinstance(target, dict):
+        return target.setdefault(part, {})
+    raise SpecError(f"--set {override}: nothing lies under {part!r}")
+
+
+def _index(target: list[Any], part: str, override: str) -> int:
+    if not part.isdigit() or int(part) >= len(target):
+        raise SpecError(f"--set {override}: expected an index from 0 to {len(target) - 1} instead of {part!r}")
+    return int(part)
+
+
+def _explain(error: ValidationError) -> str:
+    # A misspelt field is also a missing one: naming the misspelling helps more.
+    first = min(error.errors(), key=lambda found: found["type"] != "extra_forbidden")
+    path = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in first["loc"]).lstrip(".")
+    if first["type"] == "extra_forbidden":
+        *parents, last = first["loc"]
+        known = sorted(_fields_at(parents))
+        return f"{path}: unknown field{_near(str(last), known)}"
+    found = "" if first["type"] == "missing" else f", found {json.dumps(first['input'], default=str, ensure_ascii=True)[:80]}"
+    return f"{path}: {first['msg'][:1].lower()}{first['msg'][1:]}{found}"
+
+
+def _fields_at(path: Iterable[Any]) -> list[str]:
+    model: Any = RunSpec
+    for part in path:
+        if isinstance(part, str) and isinstance(model, type) and issubclass(model, BaseModel) and part in model.model_fields:
+            model = _inner(model.model_fields[part].annotation)
+    return list(model.model_fields) if isinstance(model, type) and issubclass(model, BaseModel) else []
+
+
+def _inner(annotation: Any) -> Any:
+    for part in typing.get_args(annotation):
+        found = _inner(part)
+        if isinstance(found, type) and issubclass(found, BaseModel):
+            return found
+    return annotation
+
+
+def _near(name: str, known: Iterable[str]) -> str:
+    names = list(known)
+    near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
+    if near:
+        return f"; did you mean {near[0]}?"
+    return f"; known: {', '.join(names)}" if names else ""

@@ -1,0 +1,181 @@
+"""Strict JSON, and refusals that say where and why in one line. Part of the haystack room; its other files use it."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from summhay_ray.problems import Problem
+
+MAX_DEPTH = 100
+_SHOWN = 60
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
+_ABSENT = object()
+
+
+class InvalidHaystack(Problem):
+    """A file that is no haystack: the message is one line with file, path in it, what was expected and what was found."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Flaw:
+    """Stands in the parsed JSON for something that must be refused, until the walk knows its path."""
+
+    expected: str
+    found: str
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A value of a parsed file and the path that leads to it; its methods return what was asked for, or refuse."""
+
+    file: str
+    path: str
+    value: Any
+
+    def refuse(self, expected: str, found: str = "") -> InvalidHaystack:
+        """The error for this place; `found` is described from the value where it is not given."""
+        line = f"{self.file}: {self.path or 'the file'}: expected {expected}, found {found or described(self.value)}"
+        return InvalidHaystack("".join(char if char.isprintable() else ascii(char)[1:-1] for char in line))
+
+    def entry(self, key: str) -> Node:
+        """The value under `key`, which must be there."""
+        found = self.fields().get(key, _ABSENT)
+        node = Node(self.file, _joined(self.path, key), None if found is _ABSENT else found)
+        if found is _ABSENT:
+            raise node.refuse("this field", "nothing: it is missing")
+        return node
+
+    def optional(self, key: str) -> Node | None:
+        """The value under `key`; None where it is absent or null."""
+        return self.entry(key) if self.fields().get(key) is not None else None
+
+    def fields(self) -> dict[str, Any]:
+        if not isinstance(self.value, dict):
+            raise self.refuse("an object")
+        return self.value
+
+    def entries(self) -> list[Node]:
+        """The values of an object, in order."""
+        return [self.entry(key) for key in self.fields()]
+
+    def items(self, what: str = "a list", least: int = 0) -> list[Node]:
+        """The items of a list of at least `least`."""
+        if not isinstance(self.value, list) or len(self.value) < least:
+            raise self.refuse(what)
+        return [Node(self.file, f"{self.path}[{place}]", item) for place, item in enumerate(self.value)]
+
+    def text(self) -> str:
+        if not isinstance(self.value, str):
+            raise self.refuse("a string")
+        return self.value
+
+    def identifier(self) -> str:
+        """A string that is not empty."""
+        if not isinstance(self.value, str) or not self.value:
+            raise self.refuse("an identifier (a string that is not empty)")
+        return self.value
+
+    def number(self) -> float:
+        """A finite number; true and false are none."""
+        try:
+            if isinstance(self.value, int | float) and not isinstance(self.value, bool):
+                return float(self.value)
+        except OverflowError:
+            pass
+        raise self.refuse("a number")
+
+
+def parse(source: bytes | str, file: str) -> Any:
+    """The JSON in `source`, a file's content as UTF-8 or text. Raises InvalidHaystack.
+
+    Stricter than Python's reader: no NaN or Infinity, no key twice in one object, no lone surrogates (no table could hold
+    them), no number that overflows, at most MAX_DEPTH levels.
+    """
+    root = Node(file, "", None)
+    try:
+        text = source.decode("utf-8") if isinstance(source, bytes) else source
+        parsed = json.loads(
+            text.removeprefix("\ufeff"),
+            object_pairs_hook=_object,
+            parse_constant=lambda name: _Flaw("a number as JSON has them", name),
+            parse_float=_float,
+            parse_int=_int,
+        )
+    except UnicodeDecodeError as error:
+        raise root.refuse("UTF-8 text", f"byte 0x{error.object[error.start]:02x} at offset {error.start}") from None
+    except json.JSONDecodeError as error:
+        raise Node(file, f"line {error.lineno}, column {error.colno}", None).refuse("JSON", f"none ({error.msg})") from None
+    except RecursionError:
+        raise root.refuse(f"at most {MAX_DEPTH} levels of nesting", "more") from None
+    _walk(Node(file, "", parsed), 0)
+    return parsed
+
+
+def described(value: Any) -> str:
+    """What a value is, in a few words of one line."""
+    if isinstance(value, dict):
+        return "an object" if value else "an empty object"
+    if isinstance(value, list):
+        return "a list" if value else "an empty list"
+    if isinstance(value, str):
+        return json.dumps(value if len(value) <= _SHOWN else value[:_SHOWN] + "...")
+    return json.dumps(value)[:_SHOWN]
+
+
+def _joined(path: str, key: str) -> str:
+    if not _PLAIN_KEY.fullmatch(key):
+        return f"{path}[{described(key)}]"
+    return f"{path}.{key}" if path else key
+
+
+def _object(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any] | _Flaw:
+    found = dict(pairs)
+    if len(found) == len(pairs):
+        return found
+    counts = Counter(key for key, _ in pairs)
+    twice = next(key for key, count in counts.items() if count > 1)
+    return _Flaw("each key once", f"{described(twice)} twice")
+
+
+def _float(digits: str) -> float | _Flaw:
+    value = float(digits)
+    return value if math.isfinite(value) else _Flaw("a number that fits 64 bits", digits[:_SHOWN])
+
+
+def _int(digits: str) -> int | _Flaw:
+    try:
+        return int(digits)
+    except ValueError:
+        return _Flaw("a number of fewer digits", f"one of {len(digits)}")
+
+
+def _walk(node: Node, depth: int) -> None:
+    """Refuses what the parser marked, lone surrogates and deep nesting, each with its path."""
+    value = node.value
+    if isinstance(value, _Flaw):
+        raise node.refuse(value.expected, value.found)
+    if isinstance(value, str):
+        _whole(node, value)
+    elif isinstance(value, dict | list) and depth == MAX_DEPTH:
+        raise node.refuse(f"at most {MAX_DEPTH} levels of nesting", "more")
+    elif isinstance(value, list):
+        for item in node.items():
+            _walk(item, depth + 1)
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            _whole(node, key)
+            if isinstance(item, str) and item.isascii():
+                continue
+            _walk(node.entry(key), depth + 1)
+
+
+def _whole(node: Node, text: str) -> None:
+    if not text.isascii() and (found := _SURROGATE.search(text)):
+        raise node.refuse("whole characters", f"the lone surrogate \\u{ord(found[0]):04x}")

@@ -1,0 +1,97 @@
+"""Haystacks and runs as released JSON. Part of the haystack room."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from summhay_ray.haystack.identity import haystack_id_of
+from summhay_ray.haystack.systems import PREFIX
+from summhay_ray.records import Judgment, Ranking, Summary
+
+
+def export_imported(raw: Mapping[str, Any]) -> dict[str, Any]:
+    """A released file as it was imported: the same parsed JSON, unknown fields included."""
+    return dict(raw)
+
+
+def export_run(
+    raw: Mapping[str, Any],
+    summaries: Iterable[Summary],
+    judgments: Iterable[Judgment],
+    rankings: Iterable[Ranking],
+    judge: str = "",
+) -> dict[str, Any]:
+    """The haystack `raw` with a run's own summaries, judgments and retriever scores in the place of those it came with.
+
+    Rows of other haystacks are left out. The format has room for one judge: `judge`, or the only one that there is; raises
+    ValueError where it is not said which of several. A repeat after the first has `#N` behind its key. Raises ValueError
+    where two summaries, or two retrievers, would stand under one key.
+    """
+    identity = haystack_id_of(raw)
+    by_subtopic: dict[str, list[Summary]] = {}
+    for summary in summaries:
+        if summary.haystack_id == identity:
+            by_subtopic.setdefault(summary.subtopic_id, []).append(summary)
+    cells = {summary.cell_id for written in by_subtopic.values() for summary in written}
+    judged = _by_cell([judgment for judgment in judgments if judgment.cell_id in cells], judge)
+    ranked: dict[str, list[Ranking]] = {}
+    for ranking in rankings:
+        if ranking.haystack_id == identity and ranking.retriever != "full":
+            ranked.setdefault(ranking.subtopic_id, []).append(ranking)
+    subtopics = []
+    for subtopic in raw["subtopics"]:
+        written = sorted(by_subtopic.get(subtopic["subtopic_id"], []), key=lambda one: (one.system, one.repeat))
+        scores = _scores(written, ranked.get(subtopic["subtopic_id"], []))
+        subtopics.append({**subtopic, **_answers(subtopic, written, judged), "retriever": scores})
+    return {**raw, "subtopics": subtopics}
+
+
+def _by_cell(judgments: list[Judgment], judge: str) -> dict[str, list[Judgment]]:
+    """The judgments of one judge by cell."""
+    judges = sorted({judgment.judge for judgment in judgments})
+    if not judge and len(judges) > 1:
+        raise ValueError(f"the released format has room for one judge; name one of {', '.join(judges)}")
+    found: dict[str, list[Judgment]] = {}
+    for judgment in judgments:
+        if judgment.judge == (judge or judges[0]):
+            found.setdefault(judgment.cell_id, []).append(judgment)
+    return found
+
+
+def _answers(subtopic: Mapping[str, Any], written: list[Summary], judged: Mapping[str, list[Judgment]]) -> dict[str, Any]:
+    """`summaries` and `eval_summaries` of a subtopic; the judgments of a summary stand in the order of the insights."""
+    order = {insight["insight_id"]: place for place, insight in enumerate(subtopic["insights"])}
+    summaries: dict[str, list[str]] = {}
+    evaluated: dict[str, list[dict[str, Any]]] = {}
+    for summary in written:
+        key = PREFIX + summary.system + (f"#{summary.repeat}" if summary.repeat else "")
+        if key in summaries:
+            raise ValueError(f"two summaries of subtopic {subtopic['subtopic_id']!r} would be exported as {key!r}")
+        summaries[key] = list(summary.bullets)
+        verdicts = judged.get(summary.cell_id, [])
+        if verdicts:
+            evaluated[key] = [_judgment(one) for one in sorted(verdicts, key=lambda one: (order[one.insight_id], one.position))]
+    return {"summaries": summaries, "eval_summaries": evaluated}
+
+
+def _judgment(judgment: Judgment) -> dict[str, Any]:
+    bullet = {"bullet_id": json.loads(judgment.bullet_id)} if judgment.bullet_id else {}
+    return {"coverage": judgment.coverage, **bullet, "insight_id": judgment.insight_id}
+
+
+def _scores(written: list[Summary], rankings: list[Ranking]) -> dict[str, dict[str, float]]:
+    """Retriever -> document_id -> score, in document order; a retriever that ranked nothing (`none`) stands there empty.
+
+    Every retriever that a summary names must be here, since readers tell retriever from model by these names.
+    """
+    names = {summary.retriever for summary in written if summary.retriever != "full"} | {one.retriever for one in rankings}
+    scores: dict[str, dict[str, float]] = {}
+    for name in sorted(names):
+        released = name.removeprefix("released/")
+        if released in scores:
+            raise ValueError(f"two retrievers would be exported as {released!r}: {released} and released/{released}")
+        ranked = sorted((one for one in rankings if one.retriever == name), key=lambda one: one.number)
+        scores[released] = {one.document_id: one.score for one in ranked}
+    return scores

@@ -1,0 +1,110 @@
+"""The summaries and judgments that a released file carries, as rows. Part of the haystack room."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from summhay_ray.haystack.identity import imported_cell_id
+from summhay_ray.haystack.released import ReleasedFile
+from summhay_ray.haystack.systems import System, parse_system
+from summhay_ray.records import Failure, Judgment, Summary
+
+RELEASED_JUDGE = "released"
+"""The judge of imported judgments, whoever it was: the files do not say."""
+
+_COVERAGE = {"fully_covered": "FULL_COVERAGE", "partially_covered": "PARTIAL_COVERAGE", "not_covered": "NO_COVERAGE"}
+
+
+@dataclass(frozen=True, slots=True)
+class ImportedRows:
+    """The rows of one file; judgments of a summary that the file lacks are failures, one each."""
+
+    summaries: tuple[Summary, ...]
+    judgments: tuple[Judgment, ...]
+    failures: tuple[Failure, ...]
+
+
+def imported_rows(released: ReleasedFile) -> ImportedRows:
+    """One row a summary and one a judgment, in the file's order. Bullets are the file's list, item by item, unchanged.
+
+    Labels in the annotators' spelling (fully_covered; candidate_id, which counts lines from 0; no_selection) are read into
+    the judges' (FULL_COVERAGE; bullet_id, which counts from 1; NA).
+    """
+    rows: list[Summary | Judgment | Failure] = []
+    for subtopic in released.raw["subtopics"]:
+        summaries = subtopic.get("summaries") or {}
+        keys = [*summaries, *(key for key in subtopic.get("eval_summaries") or {} if key not in summaries)]
+        for key in keys:
+            system = parse_system(key, released.retrievers)
+            rows += _rows_of_cell(released.haystack.haystack_id, subtopic, key, system)
+    return ImportedRows(
+        summaries=tuple(row for row in rows if isinstance(row, Summary)),
+        judgments=tuple(row for row in rows if isinstance(row, Judgment)),
+        failures=tuple(row for row in rows if isinstance(row, Failure)),
+    )
+
+
+def _rows_of_cell(
+    haystack_id: str, subtopic: Mapping[str, Any], key: str, system: System
+) -> Iterator[Summary | Judgment | Failure]:
+    named = (system.retriever, system.ordering, system.model, system.repeat)
+    cell_id = imported_cell_id(haystack_id, subtopic["subtopic_id"], *named)
+    bullets = (subtopic.get("summaries") or {}).get(key)
+    if bullets is not None:
+        yield Summary(
+            cell_id=cell_id,
+            haystack_id=haystack_id,
+            subtopic_id=subtopic["subtopic_id"],
+            system=system.system,
+            retriever=system.retriever,
+            ordering=system.ordering,
+            model=system.model,
+            repeat=system.repeat,
+            context_id="",
+            key="",
+            bullets=tuple(bullets),
+        )
+    for position, judged in enumerate((subtopic.get("eval_summaries") or {}).get(key, [])):
+        if bullets is None:
+            yield _without_summary(cell_id, key, judged["insight_id"])
+            continue
+        yield Judgment(
+            cell_id=cell_id,
+            judge=RELEASED_JUDGE,
+            insight_id=judged["insight_id"],
+            position=position,
+            key="",
+            coverage=_COVERAGE.get(judged["coverage"], judged["coverage"]),
+            bullet_id=_bullet_id(judged),
+        )
+
+
+def _without_summary(cell_id: str, key: str, insight_id: str) -> Failure:
+    return Failure(
+        cell_id=cell_id,
+        stage="judge",
+        judge=RELEASED_JUDGE,
+        insight_id=insight_id,
+        kind="malformed",
+        error="summary_missing",
+        message=f"eval_summaries judges {ascii(key)}, but summaries does not have it",
+        key="",
+        attempts=0,
+        usd_micros=0,
+    )
+
+
+def _bullet_id(judged: Mapping[str, Any]) -> str:
+    """The bullet that a judgment names, as JSON; empty where it names none at all."""
+    if "bullet_id" in judged:
+        return json.dumps(judged["bullet_id"])
+    if "candidate_id" not in judged:
+        return ""
+    candidate = judged["candidate_id"]
+    if candidate == "no_selection":
+        return json.dumps("NA")
+    line = int(candidate) if isinstance(candidate, str) and candidate.isdecimal() and len(candidate) < 10 else candidate
+    return json.dumps(line + 1 if isinstance(line, int) and not isinstance(line, bool) else line)

@@ -1,0 +1,229 @@
+"""Reading a released SummHay file into a haystack, or refusing it. Part of the haystack room.
+
+The format is that of the paper's published data: a topic, its subtopics (query, insights, retriever scores, summaries and
+judgments by system) and its documents with the insights that each contains. Fields that this file does not name are kept in
+`ReleasedFile.raw` and asked for nothing.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from pathlib import PurePosixPath
+from typing import Any
+
+from summhay_ray.haystack.check import Node, parse
+from summhay_ray.haystack.identity import haystack_id_of
+from summhay_ray.haystack.systems import RELEASED_RETRIEVERS, parse_system
+from summhay_ray.records import Document, Haystack, Insight, Subtopic
+
+GOLD_FIELDS = tuple(
+    f"{prefix}{noun}" for prefix in ("", "gold_", "reference_") for noun in ("documents", "document_ids", "docs", "doc_ids")
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ReleasedFile:
+    """A released file as a haystack, as the JSON that it is (nothing changed), and what is odd about it, one line each."""
+
+    haystack: Haystack
+    raw: dict[str, Any] = field(repr=False)
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def retrievers(self) -> tuple[str, ...]:
+        """Names of the retrievers whose scores the file stores, and of those of the release."""
+        stored = {name for by_retriever in self.haystack.released_scores.values() for name in by_retriever}
+        return tuple(sorted(stored.union(RELEASED_RETRIEVERS)))
+
+
+def read_released(source: bytes | str, file: str) -> ReleasedFile:
+    """The haystack in the content of `file`. Raises InvalidHaystack: one line with file, path in it, expected and found.
+
+    Gold documents may also be named by an insight or a subtopic (GOLD_FIELDS): they must exist. Retriever scores may name
+    documents that are gone, as released files do.
+    """
+    return released_from(parse(source, file), file)
+
+
+def released_from(raw: Any, file: str) -> ReleasedFile:
+    """As `read_released`, from JSON that was parsed already (a sample)."""
+    root = Node(file, "", raw)
+    topic, metadata = root.entry("topic").text(), root.optional("topic_metadata")
+    subtopic_nodes = root.entry("subtopics").items("a list of at least one subtopic", least=1)
+    document_nodes = root.entry("documents").items("a list of at least one document", least=1)
+    identity = haystack_id_of(raw)
+    subtopics = _subtopics(subtopic_nodes, identity)
+    insights = _insights(subtopic_nodes, subtopics)
+    documents = _documents(document_nodes, identity, {insight.insight_id for insight in insights})
+    document_ids = {document.document_id for document in documents}
+    for node, subtopic in zip(subtopic_nodes, subtopics, strict=True):
+        _check_gold(node, document_ids)
+        _check_answers(node, {insight.insight_id for insight in insights if insight.subtopic_id == subtopic.subtopic_id})
+    topic_id = root.optional("topic_id")
+    participants = _participants(metadata.fields().get("participants")) if metadata else ()
+    haystack = Haystack(
+        haystack_id=identity,
+        name=PurePosixPath(file.replace("\\", "/")).name.removesuffix(".json"),
+        topic_id=topic_id.text() if topic_id else "",
+        topic=topic,
+        domain=_domain(metadata, participants, document_nodes),
+        participants=participants,
+        documents=documents,
+        subtopics=subtopics,
+        insights=insights,
+        released_scores=_scores(subtopic_nodes, subtopics),
+    )
+    released = ReleasedFile(haystack, raw, tuple(f"{file}: {oddity}" for oddity in _oddities(haystack)))
+    for node in subtopic_nodes:
+        _check_systems(node, released.retrievers)
+    return released
+
+
+def _name(node: Node, key: str) -> str:
+    named = node.optional(key)
+    return named.text() if named else ""
+
+
+def _subtopics(nodes: list[Node], identity: str) -> tuple[Subtopic, ...]:
+    seen: dict[str, str] = {}
+    return tuple(
+        Subtopic(
+            haystack_id=identity,
+            subtopic_id=_unique(node.entry("subtopic_id"), seen),
+            position=position,
+            name=_name(node, "subtopic_name"),
+            text=node.entry("subtopic").text(),
+            query=node.entry("query").text(),
+        )
+        for position, node in enumerate(nodes)
+    )
+
+
+def _insights(nodes: list[Node], subtopics: tuple[Subtopic, ...]) -> tuple[Insight, ...]:
+    seen: dict[str, str] = {}
+    return tuple(
+        Insight(
+            haystack_id=subtopic.haystack_id,
+            subtopic_id=subtopic.subtopic_id,
+            insight_id=_unique(item.entry("insight_id"), seen),
+            position=position,
+            name=_name(item, "insight_name"),
+            text=item.entry("insight").text(),
+        )
+        for node, subtopic in zip(nodes, subtopics, strict=True)
+        for position, item in enumerate(node.entry("insights").items("a list of insights"))
+    )
+
+
+def _documents(nodes: list[Node], identity: str, insight_ids: set[str]) -> tuple[Document, ...]:
+    seen: dict[str, str] = {}
+    documents = []
+    for number, node in enumerate(nodes, start=1):
+        included = node.entry("insights_included").items("a list of insight ids")
+        for item in included:
+            if item.identifier() not in insight_ids:
+                raise item.refuse("the id of an insight of some subtopic")
+        documents.append(
+            Document(
+                haystack_id=identity,
+                document_id=_unique(node.entry("document_id"), seen),
+                number=number,
+                text=node.entry("document_text").text(),
+                insight_ids=tuple(dict.fromkeys(item.identifier() for item in included)),
+            )
+        )
+    return tuple(documents)
+
+
+def _unique(node: Node, seen: dict[str, str]) -> str:
+    """The identifier at `node`; refused where `seen` (identifier -> path) has it already."""
+    identifier = node.identifier()
+    if identifier in seen:
+        raise node.refuse(f"an id of its own (this one is {seen[identifier]})")
+    seen[identifier] = node.path
+    return identifier
+
+
+def _check_gold(subtopic: Node, document_ids: set[str]) -> None:
+    """Refuses a gold document that does not exist; documents may be named by id or by number, from 1."""
+    for node in [subtopic, *subtopic.entry("insights").items()]:
+        for key in GOLD_FIELDS:
+            listed = node.optional(key)
+            for item in listed.items() if listed and isinstance(listed.value, list) else []:
+                if isinstance(item.value, str) and item.value not in document_ids:
+                    raise item.refuse("the id of a document of the file")
+                if isinstance(item.value, int) and not 1 <= item.value <= len(document_ids):
+                    raise item.refuse(f"a document's number (1 to {len(document_ids)})")
+
+
+def _check_answers(subtopic: Node, insight_ids: set[str]) -> None:
+    """Refuses summaries that are no lists of strings, and judgments without coverage or of an unknown insight."""
+    summaries, judged = subtopic.optional("summaries"), subtopic.optional("eval_summaries")
+    for summary in summaries.entries() if summaries else []:
+        for bullet in summary.items("a list of strings"):
+            bullet.text()
+    for judgments in judged.entries() if judged else []:
+        for judgment in judgments.items("a list of judgments"):
+            judgment.entry("coverage").text()
+            judged_insight = judgment.entry("insight_id")
+            if judged_insight.identifier() not in insight_ids:
+                raise judged_insight.refuse("the id of an insight of this subtopic")
+
+
+def _check_systems(subtopic: Node, retrievers: tuple[str, ...]) -> None:
+    """Refuses two keys that name one system (with the prefix and without): their rows could not be told apart."""
+    for place in filter(None, (subtopic.optional("summaries"), subtopic.optional("eval_summaries"))):
+        seen: dict[object, str] = {}
+        for key in place.fields():
+            system = parse_system(key, retrievers)
+            if system in seen:
+                raise place.entry(key).refuse(f"a system of its own ({seen[system]!r} is the same)", "the same system twice")
+            seen[system] = key
+
+
+def _scores(nodes: list[Node], subtopics: tuple[Subtopic, ...]) -> dict[str, dict[str, dict[str, float]]]:
+    """subtopic_id -> retriever -> document_id -> score; ids of documents that are gone are kept."""
+    scores: dict[str, dict[str, dict[str, float]]] = {}
+    for node, subtopic in zip(nodes, subtopics, strict=True):
+        by_retriever = scores.setdefault(subtopic.subtopic_id, {})
+        stored = node.optional("retriever")
+        for retriever in stored.fields() if stored else ():
+            scored = node.entry("retriever").entry(retriever)
+            by_retriever[retriever] = {document: scored.entry(document).number() for document in scored.fields()}
+    return scores
+
+
+def _domain(metadata: Node | None, participants: tuple[str, ...], documents: list[Node]) -> str:
+    """What the file says itself; else conversation where it names participants, news where a document has a source."""
+    stated = metadata.optional("domain") if metadata else None
+    if stated:
+        return stated.identifier()
+    if participants:
+        return "conversation"
+    described = filter(None, (node.optional("document_metadata") for node in documents))
+    return "news" if any(isinstance(node.value, dict) and "article_source" in node.value for node in described) else "generic"
+
+
+def _participants(value: Any) -> tuple[str, ...]:
+    """The names of the speakers, whether the file lists names, objects with a name, or one string."""
+    people = value if isinstance(value, list | dict) else [value] if value else []
+    named = [person.get("name", person) if isinstance(person, dict) else person for person in people]
+    return tuple(person if isinstance(person, str) else json.dumps(person) for person in named)
+
+
+def _oddities(haystack: Haystack) -> list[str]:
+    """What is accepted but worth a look: insights in no document, one insight twice, subtopics without insights."""
+    lines = [
+        f"insight {insight_id!r} is in no document: no citation of it can be right"
+        for insight_id, numbers in haystack.gold().items()
+        if not numbers
+    ]
+    first: dict[str, str] = {}
+    for insight in haystack.insights:
+        known = first.setdefault(insight.text, insight.insight_id)
+        if known != insight.insight_id:
+            lines.append(f"insights {known!r} and {insight.insight_id!r} have the same text")
+    asked = {insight.subtopic_id for insight in haystack.insights}
+    lines += [f"subtopic {one.subtopic_id!r} has no insights" for one in haystack.subtopics if one.subtopic_id not in asked]
+    return lines

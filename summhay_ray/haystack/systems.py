@@ -1,0 +1,54 @@
+"""The released files' keys for systems: retriever, ordering and model in one word. Part of the haystack room."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+PREFIX = "summary_subtopic_"
+RELEASED_RETRIEVERS = ("random", "keywords", "vector", "dwzhu/e5-base-4k", "rerank3", "oracle")
+"""The retrievers of the release, known even where a file stores no scores of theirs (paper, section 5.1)."""
+
+_ORDERINGS = {"top": "sort", "bottom": "rev-sort"}
+_NAMES = {word: ordering for ordering, word in _ORDERINGS.items()}
+_FULL = re.compile(r"fl-ctxt-([^_]+)_(.+)", re.DOTALL)
+_REPEAT = re.compile(r"(.+)#([1-9][0-9]{0,8})", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class System:
+    """What a key says: retriever (`full`: the whole haystack), ordering (`given`: the retriever's own), model, repeat."""
+
+    system: str
+    retriever: str
+    ordering: str
+    model: str
+    repeat: int = 0
+
+
+def parse_system(key: str, retrievers: Iterable[str] = RELEASED_RETRIEVERS) -> System:
+    """The system behind a key of a released file's `summaries`, with or without its prefix.
+
+    `fl-ctxt-ORDERING_MODEL` is the whole haystack sorted, `RETRIEVER_MODEL` retrieval by one of `retrievers` (the longest
+    name that fits, since names may hold underscores), anything else a model that was shown the whole haystack as it is.
+    `#N` at the end, which the release does not have, is the N-th repeat.
+    """
+    name, repeat = key.removeprefix(PREFIX), 0
+    if numbered := _REPEAT.fullmatch(name):
+        name, repeat = numbered[1], int(numbered[2])
+    if sorted_haystack := _FULL.fullmatch(name):
+        word, model = sorted_haystack.groups()
+        return System(name, "full", _NAMES.get(word, word), model, repeat)
+    for retriever in sorted(set(retrievers) - {"full"}, key=len, reverse=True):
+        if name.startswith(f"{retriever}_") and len(name) > len(retriever) + 1:
+            return System(name, retriever, "given", name[len(retriever) + 1 :], repeat)
+    return System(name, "full", "given", name, repeat)
+
+
+def system_key(retriever: str, ordering: str, model: str) -> str:
+    """The release's key, without its prefix, for a system as a spec names it: `released/` and `replay/` are left out."""
+    retriever, model = retriever.removeprefix("released/"), model.removeprefix("replay/")
+    if retriever != "full":
+        return f"{retriever}_{model}"
+    return model if ordering == "given" else f"fl-ctxt-{_ORDERINGS.get(ordering, ordering)}_{model}"

@@ -1,0 +1,49 @@
+"""Part of the judge room: the judge `per_insight`, which asks a model about one insight a call (paper, appendix A.2)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import ClassVar
+
+from summhay_ray.judge.answer import read_verdict
+from summhay_ray.judge.base import JudgeSettings, Verdict
+from summhay_ray.judge.prompt import render, template, template_hash
+from summhay_ray.llm import Ask, Request
+from summhay_ray.outcome import Answer, Malformed, Outcome
+from summhay_ray.records import Insight, RawAnswer
+
+
+class PerInsight:
+    """One call an insight, all calls of a summary at once; the prompt's prefix (instructions, bullets) is shared by them."""
+
+    name: ClassVar[str] = "per_insight"
+
+    async def judge(
+        self, insights: Sequence[Insight], bullets: Sequence[str], settings: JudgeSettings, ask: Ask
+    ) -> list[Outcome[Verdict]]:
+        """One outcome an insight, in the order of `insights`. Raises ValueError where the user's prompt lacks a placeholder."""
+        text = template(settings.prompt)
+        prompt_hash = template_hash(text)
+        requests = [
+            Request(
+                model=settings.model,
+                prompt=render(text, insight.text, bullets),
+                sampling=settings.sampling,
+                prompt_hash=prompt_hash,
+                lookup=f"{settings.lookup}/{insight.insight_id}" if settings.lookup else "",
+            )
+            for insight in insights
+        ]
+        return [outcome_of(raw) for raw in await asyncio.gather(*(ask(request) for request in requests))]
+
+
+def outcome_of(raw: Outcome[RawAnswer]) -> Outcome[Verdict]:
+    """The verdict in a raw answer, or why there is none; key, attempts and price are the raw answer's."""
+    if not isinstance(raw, Answer):
+        return raw
+    verdict = read_verdict(raw.value.text, raw.value.finish_reason)
+    if isinstance(verdict, Malformed):
+        return replace(verdict, key=raw.key, attempts=raw.attempts, usd_micros=raw.usd_micros)
+    return Answer(verdict, key=raw.key, attempts=raw.attempts, usd_micros=raw.usd_micros)

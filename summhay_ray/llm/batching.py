@@ -1,0 +1,42 @@
+"""Many callers, one trip: items that arrive while a trip is under way share the next one. Part of the llm room."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+class Batched(Generic[T, R]):
+    """`await batched(item)` gives the item's result of `work(items)`; an error of `work` reaches every caller of its trip."""
+
+    def __init__(self, work: Callable[[list[T]], Awaitable[Sequence[R]]]) -> None:
+        self._work = work
+        self._waiting: list[tuple[T, asyncio.Future[R]]] = []
+        self._trip: asyncio.Task[None] | None = None
+
+    async def __call__(self, item: T) -> R:
+        future: asyncio.Future[R] = asyncio.get_running_loop().create_future()
+        self._waiting.append((item, future))
+        if self._trip is None or self._trip.done():
+            self._trip = asyncio.create_task(self._run())
+        return await future
+
+    async def _run(self) -> None:
+        while self._waiting:
+            batch, self._waiting = self._waiting, []
+            try:
+                results = await self._work([item for item, _ in batch])
+            except BaseException as error:
+                for _, future in batch:
+                    if not future.done():
+                        future.set_exception(error)
+                if not isinstance(error, Exception):
+                    raise
+                continue
+            for (_, future), result in zip(batch, results, strict=True):
+                if not future.done():
+                    future.set_result(result)

@@ -1,0 +1,9 @@
+"""Errors that a person can mend: each says in one line what is wrong, where, and how. Imports nothing of ours."""
+
+from __future__ import annotations
+
+
+class Problem(ValueError):
+    """Wrong input, spec or store; the command line prints the message and exits with `exit_code`."""
+
+    exit_code = 2

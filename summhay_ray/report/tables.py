@@ -1,0 +1,92 @@
+"""Tables of scores as rows of text: the paper's Table 2 and Table 3. Part of the report room; prints nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from summhay_ray.score import PositionSensitivity, SystemScore
+
+METRICS = (("coverage", "Coverage"), ("citation", "Citation"), ("joint", "Joint"))
+_FIRST = ("none", "random")
+_LAST = ("oracle", "released/oracle", "full")
+
+
+@dataclass(frozen=True, slots=True)
+class Grid2D:
+    """A table: title, column heads, rows of cells; figures in per cent, one decimal, as the paper prints them."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+def score_tables(systems: Sequence[SystemScore]) -> list[Grid2D]:
+    """Coverage, citation and joint by summarizer and retriever (paper, Table 2), one table each; several judges: one set each.
+
+    `*` marks a figure with fewer insights scored than expected, `-` one that nothing was scored for. `n` is insights
+    scored of those expected, over the row.
+    """
+    judges = sorted({system.judge for system in systems})
+    return [table for judge in judges for table in _of_judge([one for one in systems if one.judge == judge], judge)]
+
+
+def _of_judge(systems: Sequence[SystemScore], judge: str) -> list[Grid2D]:
+    columns = sorted({_column(system) for system in systems}, key=_place)
+    models = sorted({system.model for system in systems})
+    found = {(system.model, _column(system)): system for system in systems}
+    tables = []
+    for field, name in METRICS:
+        rows = []
+        for model in models:
+            mine = [found[model, column] for column in columns if (model, column) in found]
+            figures = [_figure(found.get((model, column)), field) for column in columns]
+            scored, expected = sum(one.n_scored for one in mine), sum(one.n_expected for one in mine)
+            rows.append((model, *figures, _words(mine), f"{scored}/{expected}"))
+        tables.append(Grid2D(f"{name} (%), judged by {judge}", ("Summarizer", *columns, "W/bullet", "n"), tuple(rows)))
+    return tables
+
+
+def position_table(rows: Sequence[PositionSensitivity]) -> Grid2D | None:
+    """Joint scores by document order (paper, Table 3), or None where no haystack was sorted."""
+    if not rows:
+        return None
+    cells = tuple(
+        (
+            row.model,
+            _percent(row.top),
+            _percent(row.bottom),
+            _percent(row.baseline_joint),
+            row.baseline or "-",
+            _percent(row.sensitivity),
+        )
+        for row in rows
+    )
+    return Grid2D("Joint (%) by document order", ("Summarizer", "Top", "Bottom", "Baseline", "(order)", "Sensitivity"), cells)
+
+
+def _column(system: SystemScore) -> str:
+    return system.retriever if system.ordering == "given" else f"{system.retriever} {system.ordering}"
+
+
+def _place(column: str) -> tuple[int, str]:
+    name = column.split(" ")[0]
+    if name in _FIRST:
+        return _FIRST.index(name) - len(_FIRST), column
+    return (_LAST.index(name) + 1 if name in _LAST else 0), column
+
+
+def _figure(system: SystemScore | None, field: str) -> str:
+    if system is None:
+        return ""
+    text = _percent(getattr(system, field))
+    return text + "*" if system.n_scored < system.n_expected else text
+
+
+def _percent(value: float | None) -> str:
+    return "-" if value is None else f"{100 * value:.1f}"
+
+
+def _words(systems: Sequence[SystemScore]) -> str:
+    known = [system.words_per_bullet for system in systems if system.words_per_bullet is not None]
+    return f"{sum(known) / len(known):.1f}" if known else "-"

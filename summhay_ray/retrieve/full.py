@@ -1,0 +1,20 @@
+"""The `full` retriever: no retrieval, the whole haystack (paper, section 5.1, "Full"). Part of the `retrieve` room."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from summhay_ray.records import Haystack, Subtopic
+from summhay_ray.retrieve.base import Ranked
+from summhay_ray.retrieve.plain import Plain
+
+
+class Full(Plain):
+    """All documents, in document order, each with score 0; orderings apply to them and the token budget does not."""
+
+    name: ClassVar[str] = "full"
+    whole: ClassVar[bool] = True
+
+    def rank(self, subtopic: Subtopic, haystack: Haystack) -> list[Ranked]:
+        """Every document of the haystack."""
+        return [Ranked(document.number, 0.0) for document in haystack.documents]

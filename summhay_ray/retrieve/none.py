@@ -1,0 +1,20 @@
+"""The `none` retriever: the baseline that sees no document (paper, section 5.5). Part of the `retrieve` room."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from summhay_ray.records import Haystack, Subtopic
+from summhay_ray.retrieve.base import Ranked
+from summhay_ray.retrieve.plain import Plain
+
+
+class Nothing(Plain):
+    """The empty ranking."""
+
+    name: ClassVar[str] = "none"
+    whole: ClassVar[bool] = False
+
+    def rank(self, subtopic: Subtopic, haystack: Haystack) -> list[Ranked]:
+        """No document."""
+        return []

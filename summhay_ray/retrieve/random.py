@@ -1,0 +1,29 @@
+"""The `random` retriever: the lower bound of retrieval (paper, section 5.1, "Rand"). Part of the `retrieve` room."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import ClassVar
+
+from summhay_ray.records import Haystack, Subtopic
+from summhay_ray.retrieve.base import Ranked, by_score
+from summhay_ray.retrieve.plain import Plain
+
+
+class Random(Plain):
+    """Scores drawn evenly from [0, 1) by the content: seed, haystack, subtopic and document, never by process state."""
+
+    name: ClassVar[str] = "random"
+    whole: ClassVar[bool] = False
+
+    def rank(self, subtopic: Subtopic, haystack: Haystack) -> list[Ranked]:
+        """All documents, in an order that the seed decides."""
+        cell = (self.seed, haystack.haystack_id, subtopic.subtopic_id)
+        return by_score([_fraction(*cell, document.document_id) for document in haystack.documents])
+
+
+def _fraction(*content: int | str) -> float:
+    digest = hashlib.sha256(json.dumps(["retrieve", *content]).encode("ascii")).digest()
+    # 53 bits are what a double holds exactly: more would round up to 1.0 at times
+    return (int.from_bytes(digest[:8], "big") >> 11) / 2**53

@@ -1,0 +1,7 @@
+"""What can be wrong with a store. Part of the store room."""
+
+from summhay_ray.problems import Problem
+
+
+class StoreError(Problem):
+    """The store, a run in it or a record of it is not usable; the message says which, why and how to mend it."""

@@ -1,0 +1,118 @@
+"""Records as Arrow tables: the schema of every table, derived from the annotated fields of `summhay_ray.records`.
+
+Part of the store room. A table's primary key is what makes a row one row, whoever wrote it and how often.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import io
+import json
+import typing
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from summhay_ray import records
+
+TABLES: Mapping[str, tuple[type[Any], tuple[str, ...]]] = {
+    "haystacks": (records.Haystack, ("haystack_id",)),
+    "subtopics": (records.Subtopic, ("haystack_id", "position")),
+    "insights": (records.Insight, ("haystack_id", "subtopic_id", "position")),
+    "documents": (records.Document, ("haystack_id", "number")),
+    "rankings": (records.Ranking, ("haystack_id", "subtopic_id", "retriever", "rank")),
+    "contexts": (records.Context, ("context_id",)),
+    "raw_answers": (records.RawAnswer, ("key",)),
+    "summaries": (records.Summary, ("cell_id",)),
+    "judgments": (records.Judgment, ("cell_id", "judge", "position")),
+    "scores": (records.Score, ("cell_id", "judge", "position")),
+    "failures": (records.Failure, ("cell_id", "stage", "judge", "insight_id", "error", "message")),
+}
+"""Table name -> the record of a row and the fields that identify a row."""
+
+_ARROW: Mapping[Any, pa.DataType] = {
+    str: pa.string(),
+    int: pa.int64(),
+    float: pa.float64(),
+    tuple[str, ...]: pa.list_(pa.string()),
+    tuple[int, ...]: pa.list_(pa.int64()),
+    int | None: pa.int64(),
+    float | None: pa.float64(),
+}
+
+
+def schema_of(table: str) -> pa.Schema:
+    """The Arrow schema of a table; each field's metadata carries its meaning."""
+    record = TABLES[table][0]
+    fields = []
+    for name, hint in typing.get_type_hints(record, include_extras=True).items():
+        if typing.get_origin(hint) is not typing.Annotated:
+            continue
+        kind, meaning = typing.get_args(hint)
+        nullable = type(None) in typing.get_args(kind)
+        fields.append(pa.field(name, _ARROW[kind], nullable=nullable, metadata={"meaning": meaning}))
+    return pa.schema(fields)
+
+
+def describe(table: str) -> dict[str, Any]:
+    """The table as a JSON document: what stands in `schemas/<table>.json`."""
+    record, key = TABLES[table]
+    doc = (record.__doc__ or "").strip()
+    columns = [
+        {"name": field.name, "type": str(field.type), "nullable": field.nullable, "meaning": field.metadata[b"meaning"].decode()}
+        for field in schema_of(table)
+    ]
+    return {"table": table, "row": doc, "primary_key": list(key), "columns": columns}
+
+
+def to_parquet(table: str, rows: Sequence[Any]) -> bytes:
+    """The rows (records of the table's class) as one Parquet file, in the declared schema."""
+    schema = schema_of(table)
+    columns = {name: [_cell(getattr(row, name)) for row in rows] for name in schema.names}
+    sink = io.BytesIO()
+    pq.write_table(pa.table(columns, schema=schema), sink, compression="zstd")
+    return sink.getvalue()
+
+
+def _cell(value: Any) -> Any:
+    return list(value) if isinstance(value, tuple) else value
+
+
+def from_rows(table: str, rows: Iterable[Any]) -> pl.DataFrame:
+    """The rows as a polars frame, sorted by primary key."""
+    return from_parts(table, [to_parquet(table, list(rows))])
+
+
+def from_parts(table: str, parts: Iterable[bytes]) -> pl.DataFrame:
+    """Several Parquet files of one table as one frame, each row once, sorted by primary key."""
+    schema = schema_of(table)
+    tables = [pq.read_table(io.BytesIO(part)).cast(schema) for part in parts] or [schema.empty_table()]
+    frame = pl.from_arrow(pa.concat_tables(tables))
+    if not isinstance(frame, pl.DataFrame):
+        raise TypeError(f"table {table} is no frame")
+    key = list(TABLES[table][1])
+    return frame.unique(subset=key, keep="first", maintain_order=True).sort(key)
+
+
+def to_records(table: str, frame: pl.DataFrame) -> list[Any]:
+    """The frame's rows as records of the table's class."""
+    record = TABLES[table][0]
+    return [record(**{name: tuple(v) if isinstance(v, list) else v for name, v in row.items()}) for row in frame.to_dicts()]
+
+
+def digest(frame: pl.DataFrame) -> str:
+    """sha256 over the frame's rows in their order: equal for equal tables on every machine."""
+    hasher = hashlib.sha256()
+    for row in frame.iter_rows(named=True):
+        hasher.update(json.dumps(row, sort_keys=True, ensure_ascii=True).encode("ascii"))
+        hasher.update(b"\n")
+    return hasher.hexdigest()
+
+
+def field_names(record: type[Any]) -> list[str]:
+    """The names of a record's fields, persisted or not."""
+    return [field.name for field in dataclasses.fields(record)]

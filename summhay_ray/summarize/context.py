@@ -1,0 +1,115 @@
+"""What a model is shown for one query: which documents, in which order, how much of the last. Part of `summarize`.
+
+Retrieval: the first tokens of the documents by rank (paper, section 5.1: 15,000). Whole haystack: all documents, in the
+order that the plan names. A `Context` holds numbers only; `shown` gives the texts again, the same on every machine.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from summhay_ray.llm import tokens
+from summhay_ray.records import Context, Haystack
+from summhay_ray.summarize.base import Shown
+from summhay_ray.summarize.orderings import order
+
+
+@dataclass(frozen=True, slots=True)
+class ContextPlan:
+    """How the contexts of one retriever and ordering are made, for every query alike."""
+
+    retriever: str
+    """Retriever as the spec names it."""
+    ordering: str = "given"
+    """Order of a whole haystack; a ranking stays as it is, which is `given`."""
+    token_budget: int | None = None
+    """cl100k tokens of documents at most, at least 1; null for no limit. A whole haystack has none."""
+    seed: int = 0
+    """The spec's seed: part of the context's identity, whether or not the retriever draws."""
+    whole: bool = False
+    """The retriever's own `whole`: its ranking is the haystack itself."""
+
+    def __post_init__(self) -> None:
+        if self.token_budget is not None and self.token_budget < 1:
+            raise ValueError(f"token_budget is {self.token_budget}; give at least 1 token, or null for no limit")
+        if not self.whole and self.ordering != "given":
+            raise ValueError(f"retriever {self.retriever!r} keeps its order and takes no ordering {self.ordering!r}; use 'given'")
+
+
+def assemble(haystack: Haystack, subtopic_id: str, ranked: Sequence[int], plan: ContextPlan) -> Context:
+    """The context of one query from document numbers in ranking order.
+
+    Documents are taken whole as long as the total stays below the budget. The one that reaches or passes it is the last:
+    `last_tokens` is what the budget left of it, null where the budget is reached with its last token, so that nothing is
+    cut. Raises ValueError where `ranked` repeats a document or names one that the haystack does not have.
+    """
+    _check(haystack, ranked, plan)
+    if plan.whole:
+        held = set(ranked)
+        numbers = [number for number in order(plan.ordering, haystack, subtopic_id, plan.seed) if number in held]
+    else:
+        numbers = list(ranked)
+    numbers, total, last_tokens = _cut(_texts(haystack), numbers, _budget(plan))
+    return Context(
+        context_id=_context_id(haystack, subtopic_id, plan),
+        haystack_id=haystack.haystack_id,
+        subtopic_id=subtopic_id,
+        retriever=plan.retriever,
+        ordering=plan.ordering,
+        numbers=tuple(numbers),
+        n_tokens=total,
+        last_tokens=last_tokens,
+    )
+
+
+def shown(haystack: Haystack, context: Context) -> tuple[Shown, ...]:
+    """The documents as the model sees them, in the context's order, each with its number in the haystack.
+
+    Where the cut falls inside a character, that character is left out; where it is the document's first, its text is
+    empty. Raises ValueError for the context of another haystack.
+    """
+    if context.haystack_id != haystack.haystack_id:
+        owner = f"{context.haystack_id!r}, not {haystack.haystack_id!r}"
+        raise ValueError(f"context {context.context_id!r} belongs to haystack {owner}; pass the haystack that it was made of")
+    texts = _texts(haystack)
+    documents = [Shown(number, texts[number]) for number in context.numbers]
+    if context.last_tokens is not None:
+        last = documents.pop()
+        documents.append(Shown(last.number, tokens.first_tokens(last.text, context.last_tokens)))
+    return tuple(documents)
+
+
+def _texts(haystack: Haystack) -> dict[int, str]:
+    return {document.number: document.text for document in haystack.documents}
+
+
+def _check(haystack: Haystack, ranked: Sequence[int], plan: ContextPlan) -> None:
+    unknown = set(ranked).difference(document.number for document in haystack.documents)
+    if unknown:
+        raise ValueError(f"retriever {plan.retriever!r} ranks document {min(unknown)}; {haystack.name!r} has no such number")
+    if len(set(ranked)) < len(ranked):
+        raise ValueError(f"retriever {plan.retriever!r} ranks a document of {haystack.name!r} twice; rank each once")
+
+
+def _cut(texts: dict[int, str], numbers: list[int], budget: int | None) -> tuple[list[int], int, int | None]:
+    """The numbers that the budget admits, their tokens, and the tokens kept of the last where it is cut."""
+    total = 0
+    for place, number in enumerate(numbers, start=1):
+        length = tokens.count(texts[number])
+        if budget is not None and total + length >= budget:
+            left = budget - total
+            return numbers[:place], budget, left if length > left else None
+        total += length
+    return numbers, total, None
+
+
+def _budget(plan: ContextPlan) -> int | None:
+    return None if plan.whole else plan.token_budget
+
+
+def _context_id(haystack: Haystack, subtopic_id: str, plan: ContextPlan) -> str:
+    content = [haystack.haystack_id, subtopic_id, plan.retriever, plan.ordering, _budget(plan), plan.seed]
+    return hashlib.sha256(json.dumps(content, separators=(",", ":")).encode("ascii")).hexdigest()

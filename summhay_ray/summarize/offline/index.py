@@ -1,0 +1,156 @@
+"""Room summarize, offline models: TF-IDF vectors of all sentences of a context. Imported by this folder; imports `words`.
+
+An inverted index: comparing one sentence with all others touches only the sentences that share a term with it, so that
+memory grows with the text and never with the square of the number of sentences. The vectors are binary term vectors
+weighted by inverse sentence frequency, of length 1: a dot product is a cosine.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from summhay_ray.summarize.offline.words import sentences_of, terms_of
+
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+
+# A shorter sentence (a heading, "She agreed.") states no insight.
+_FEWEST_TERMS = 4
+# A cluster is described well by its nearest 500 sentences; the bound keeps a text of one repeated sentence harmless.
+_MOST_NEIGHBOURS = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Vector:
+    """A sparse vector: term numbers and their weights, of one shape."""
+
+    terms: Ints
+    weights: Floats
+
+
+class SentenceIndex:
+    """The sentences of `documents` ((number, text) pairs), by place: `n` of them in document order, then text order.
+
+    `texts` (n), `lengths` in words (n), `documents` as places in `numbers` (n), `numbers` of the documents (n_documents).
+    """
+
+    def __init__(self, documents: Iterable[tuple[int, str]]) -> None:
+        self.texts: list[str] = []
+        self.numbers: list[int] = []
+        self._places: dict[str, int] = {}
+        self._neighbours: dict[tuple[int, float], tuple[Ints, Floats]] = {}
+        owners: list[int] = []
+        bags: list[list[int]] = []
+        for number, text in documents:
+            seen: set[tuple[int, ...]] = set()
+            for sentence in sentences_of(text):
+                terms = dict.fromkeys(terms_of(sentence))
+                if len(terms) < _FEWEST_TERMS:
+                    continue
+                bag = tuple(sorted(self._places.setdefault(term, len(self._places)) for term in terms))
+                # A document that repeats itself supports a statement once.
+                if bag not in seen:
+                    seen.add(bag)
+                    self.texts.append(sentence)
+                    owners.append(len(self.numbers))
+                    bags.append(list(bag))
+            self.numbers.append(number)
+        self.documents: Ints = np.array(owners, dtype=np.int64)
+        self.lengths: Ints = np.array([len(text.split()) for text in self.texts], dtype=np.int64)
+        self._weigh(bags)
+
+    @property
+    def n(self) -> int:
+        """Number of sentences."""
+        return len(self.texts)
+
+    @property
+    def n_terms(self) -> int:
+        """Number of different terms: the length of a dense vector."""
+        return len(self._places)
+
+    def _weigh(self, bags: list[list[int]]) -> None:
+        sizes = np.array([len(bag) for bag in bags], dtype=np.int64)
+        rows = np.repeat(np.arange(self.n, dtype=np.int64), sizes)
+        self._terms: Ints = np.array([term for bag in bags for term in bag], dtype=np.int64)
+        frequency = np.bincount(self._terms, minlength=self.n_terms)
+        self._idf: Floats = np.log((self.n + 1) / np.maximum(frequency, 1))
+        weights = self._idf[self._terms]
+        norms = np.sqrt(sums(rows, weights * weights, self.n))
+        self._weights: Floats = weights / np.maximum(norms, np.finfo(np.float64).tiny)[rows]
+        self._starts: Ints = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+        by_term = np.argsort(self._terms, kind="stable")
+        self._posted_rows = rows[by_term]
+        self._posted_weights = self._weights[by_term]
+        self._posting_starts = np.concatenate([[0], np.cumsum(frequency)])
+
+    def vector(self, sentence: int) -> Vector:
+        """The vector of a sentence."""
+        span = slice(self._starts[sentence], self._starts[sentence + 1])
+        return Vector(self._terms[span], self._weights[span])
+
+    def encode(self, text: str) -> Vector:
+        """The vector of any text, of length 1; terms that no sentence has are left out, and it may be empty."""
+        places = sorted({self._places[term] for term in terms_of(text) if term in self._places})
+        return self.unit(Vector(np.array(places, dtype=np.int64), self._idf[places] if places else np.zeros(0)))
+
+    def unit(self, vector: Vector) -> Vector:
+        """The vector scaled to length 1; an empty or zero vector stays as it is."""
+        norm = float(np.sqrt(np.sum(vector.weights * vector.weights)))
+        return Vector(vector.terms, vector.weights / norm) if norm > 0 else vector
+
+    def similarities(self, vector: Vector) -> Floats:
+        """Dot product of `vector` with every sentence (n)."""
+        spans = [slice(self._posting_starts[term], self._posting_starts[term + 1]) for term in vector.terms]
+        if not spans:
+            return np.zeros(self.n)
+        rows = np.concatenate([self._posted_rows[span] for span in spans])
+        sizes = [span.stop - span.start for span in spans]
+        weights = np.concatenate([self._posted_weights[span] for span in spans]) * np.repeat(vector.weights, sizes)
+        return sums(rows, weights, self.n)
+
+    def document_similarities(self, vector: Vector) -> Floats:
+        """Cosine of `vector` (of length 1) with the sum of each document's sentence vectors (n_documents)."""
+        owners = np.repeat(self.documents, np.diff(self._starts))
+        cells, places = np.unique(owners * self.n_terms + self._terms, return_inverse=True)
+        totals = sums(places, self._weights, cells.size)
+        norms = np.sqrt(sums(cells // max(self.n_terms, 1), totals * totals, len(self.numbers)))
+        dots = sums(self.documents, self.similarities(vector), len(self.numbers))
+        return dots / np.maximum(norms, np.finfo(np.float64).tiny)
+
+    def centroid(self, sentences: Ints, weights: Floats, most_terms: int) -> Vector:
+        """The weighted mean direction of some sentences, reduced to its heaviest terms, of length 1."""
+        dense = np.zeros(self.n_terms)
+        for sentence, weight in zip(sentences.tolist(), weights.tolist(), strict=True):
+            vector = self.vector(sentence)
+            dense[vector.terms] += weight * vector.weights
+        heaviest = np.argsort(-dense, kind="stable")[:most_terms]
+        terms = np.sort(heaviest[dense[heaviest] > 0])
+        return self.unit(Vector(terms, dense[terms]))
+
+    def neighbours(self, sentence: int, least: float) -> tuple[Ints, Floats]:
+        """The sentences at least `least` similar to a sentence, itself among them, in their order, and how similar they are."""
+        key = (sentence, least)
+        if key not in self._neighbours:
+            similar = self.similarities(self.vector(sentence))
+            near = np.flatnonzero(similar >= least)
+            if near.size > _MOST_NEIGHBOURS:
+                near = np.sort(near[np.argsort(-similar[near], kind="stable")[:_MOST_NEIGHBOURS]])
+            self._neighbours[key] = (near, similar[near])
+        return self._neighbours[key]
+
+
+def sums(groups: Ints, values: Floats, n: int) -> Floats:
+    """The sum of the values of each group 0..n-1 (n)."""
+    return np.bincount(groups, weights=values, minlength=n).astype(np.float64, copy=False)
+
+
+@functools.lru_cache(maxsize=2)
+def index_of(documents: tuple[tuple[int, str], ...]) -> SentenceIndex:
+    """The index of `documents`, kept for the queries that follow over the same documents (two contexts at most)."""
+    return SentenceIndex(documents)

@@ -1,0 +1,85 @@
+"""Room summarize, offline models: what a prompt asks, read from its text alone. Imported by this folder; imports prompting.
+
+In our own prompts the end mark closes the documents and three labelled lines hold the query: both are exact, since
+rendering quotes whatever imitates them in a document. In a user's prompt file (release wording, say) it is best effort:
+
+- the instructions are what stands before the first header, and what follows the last document; there the instructions
+  begin with the first paragraph that asks for a number of insights or speaks of `the following topic` or `the articles
+  above`, or else with the last paragraph, unless the text before the documents asks for that number already;
+- the number is that of `7 main insights`, `exactly 7 bullet points` and the like, or else 5;
+- the query is what stands in double quotes and behind `topic:`, `question:` or `query:`, or else all of the instructions.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from summhay_ray.summarize.prompting import END_MARK
+
+_HEADER = re.compile(r"^(?:Article|Conversation|Document) (\d{1,9}):$", re.MULTILINE | re.ASCII)
+_OURS = {name: re.compile(rf"^{name}: (.*)$", re.MULTILINE) for name in ("Subtopic", "Question", "Insights asked for")}
+_PARAGRAPH = re.compile(r"\n\n+")
+_NUMBER = re.compile(
+    r"\b(\d{1,4})\s+(?:\w+\s+){0,3}?(?:insights?|bullets?|bullet[ -]points?)\b|\bexactly\s+(\d{1,4})\b", re.IGNORECASE
+)
+_CUE = re.compile(
+    rf"{_NUMBER.pattern}|\bfollowing (?:topic|subtopic|question|query)\b"
+    r"|\b(?:articles|conversations|documents) above\b|\babove (?:articles|conversations|documents)\b",
+    re.IGNORECASE,
+)
+_QUOTED = re.compile(r"[\"“]([^\"”\n]{3,300})[\"”]")
+_LABELLED = re.compile(r"\b(?:topic|question|query)\b[^:\n\"]{0,40}:[ \t]*([^\n\"]{3,300})$", re.IGNORECASE | re.MULTILINE)
+# What a reader would give who is asked for "the main insights" without a number.
+_DEFAULT_NUMBER = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What a prompt shows and asks."""
+
+    documents: tuple[tuple[int, str], ...]
+    """(number, text) in the order of the prompt."""
+    query: str
+    """Subtopic and question, as words to search with."""
+    n_insights: int
+
+
+def read(prompt: str) -> Question:
+    """The documents, the query and the number of insights asked for in `prompt`."""
+    body, mark, tail = prompt.partition(f"\n{END_MARK}\n")
+    if mark:
+        return Question(_documents(body), *_asked(tail))
+    found = list(_HEADER.finditer(prompt))
+    if not found:
+        return Question((), *_asked(prompt))
+    before = prompt[: found[0].start()]
+    start = _tail_start(prompt, found[-1].end(), _NUMBER.search(before) is not None)
+    return Question(_documents(prompt[found[0].start() : start]), *_asked(before + "\n" + prompt[start:]))
+
+
+def _documents(text: str) -> tuple[tuple[int, str], ...]:
+    found = list(_HEADER.finditer(text))
+    ends = [header.start() for header in found[1:]] + [len(text)]
+    return tuple((int(header.group(1)), text[header.end() + 1 : end]) for header, end in zip(found, ends, strict=True))
+
+
+def _tail_start(prompt: str, last_header: int, asked_before: bool) -> int:
+    end_of_text = len(prompt.rstrip())
+    starts = [found.end() for found in _PARAGRAPH.finditer(prompt, last_header) if found.end() < end_of_text]
+    if not starts:
+        return len(prompt)
+    for at, end in zip(starts, [*starts[1:], len(prompt)], strict=True):
+        if _CUE.search(prompt, at, end):
+            return at
+    return len(prompt) if asked_before else starts[-1]
+
+
+def _asked(text: str) -> tuple[str, int]:
+    labelled = {name: pattern.search(text) for name, pattern in _OURS.items()}
+    ours = [found.group(1) for found in labelled.values() if found]
+    if len(ours) == len(_OURS) and re.fullmatch(r"\d{1,9}", ours[-1], re.ASCII):
+        return f"{ours[1]} {ours[0]}", int(ours[-1])
+    number = _NUMBER.search(text)
+    query = " ".join(_QUOTED.findall(text) + _LABELLED.findall(text))
+    return query or text, int(number.group(1) or number.group(2)) if number else _DEFAULT_NUMBER

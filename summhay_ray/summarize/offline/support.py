@@ -1,0 +1,149 @@
+"""Room summarize: the extractive baseline `offline/support`. Found by name; reads the prompt text and nothing else.
+
+Insights repeat across the documents of a haystack (paper, section 3.2): so look for sentences that several documents say in
+nearly the same words, prefer those near the query whose documents are about the query, and cite every document that
+says them. Documents are data: nothing in them is obeyed, and the order in which they are shown changes nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from summhay_ray.llm import Request
+from summhay_ray.summarize.offline.index import Floats, Ints, SentenceIndex, Vector, index_of, sums
+from summhay_ray.summarize.offline.reading import read
+from summhay_ray.summarize.offline.words import as_bullet
+
+# Sentences that share half of their direction say the same thing ...
+_SAME = 0.5
+# ... and a sentence this near the middle of a cluster supports it: the middle is a steadier measure than one sentence, so
+# it may be farther. What a chosen cluster reaches at 0.4 is told already.
+_SUPPORTS = 0.35
+_TOLD = 0.4
+# A statement that four documents make repeats beyond chance; fewer count in proportion, and one alone, which repeats nothing,
+# counts so little that it comes last.
+_ENOUGH_DOCUMENTS = 4
+_ALONE = 0.1
+# A document is about the query when a few of its sentences are: the mean of its best three.
+_BEST_SENTENCES = 3
+# Pseudo-relevance feedback: twice, the best 50 clusters lend the query their words, since queries are short.
+_ROUNDS = 3
+_FEEDBACK = 50
+_FEEDBACK_TERMS = 1000
+_CENTROID_TERMS = 40
+# Only the sentences nearest the query are clustered: a whole haystack of the paper (100 documents) fits, more is bounded.
+_MOST_SEEDS = 5000
+# The summary may have 300 words (paper, section 3.1): a bullet takes what those after it leave it at 20 words each.
+_SUMMARY_WORDS = 300
+_SPARE_WORDS = 20
+_LONGEST_BULLET = 45
+
+
+class Support:
+    """Clusters of similar sentences, ranked by relevance and support: of each its central sentence, citing all its documents."""
+
+    name: ClassVar[str] = "offline/support"
+
+    def answer(self, request: Request) -> str:
+        """One bullet an insight asked for, fewer where the documents say less; empty where they yield nothing."""
+        question = read(request.prompt)
+        index = index_of(tuple(sorted(question.documents)))
+        if index.n == 0 or question.n_insights == 0:
+            return ""
+        clusters = _ranked(index, index.encode(question.query))
+        return "\n".join(_bullets(index, clusters, question.n_insights))
+
+
+@dataclass(frozen=True, slots=True)
+class _Clusters:
+    """One cluster around each seed sentence: the seeds (m) and what each is worth (m), 0 for nothing to do with the query."""
+
+    seeds: Ints
+    worth: Floats
+
+
+def _ranked(index: SentenceIndex, query: Vector) -> _Clusters:
+    asked = query
+    for round_ in range(_ROUNDS):
+        relevance = index.similarities(asked)
+        if not relevance.any():
+            # No word of the query occurs: what the most documents say is the best answer left.
+            relevance = np.ones(index.n)
+        seeds = np.sort(np.argsort(-relevance, kind="stable")[:_MOST_SEEDS])
+        clusters = _Clusters(seeds, _worth(index, seeds, relevance))
+        if round_ < _ROUNDS - 1:
+            best = np.argsort(-clusters.worth, kind="stable")[:_FEEDBACK]
+            words = index.centroid(seeds[best], clusters.worth[best], _FEEDBACK_TERMS)
+            asked = index.unit(_sum(index, query, words))
+    return clusters
+
+
+def _worth(index: SentenceIndex, seeds: Ints, relevance: Floats) -> Floats:
+    """Relevance of a cluster's sentences x relevance and number of its documents x how alike they say it (m)."""
+    near = [index.neighbours(seed, _SAME) for seed in seeds.tolist()]
+    owner = np.repeat(np.arange(seeds.size), [members.size for members, _ in near])
+    members = np.concatenate([members for members, _ in near])
+    alike = np.concatenate([similar for _, similar in near])
+    sentence_relevance = sums(owner, alike * relevance[members], seeds.size) / sums(owner, alike, seeds.size)
+    owner, documents, alike = _best_per_document(owner, index.documents[members], alike)
+    about = _about(index, relevance)[documents]
+    n_documents = sums(owner, np.ones(owner.size), seeds.size)
+    document_relevance = sums(owner, about, seeds.size) / np.sqrt(n_documents)
+    support = np.minimum(n_documents, _ENOUGH_DOCUMENTS) / _ENOUGH_DOCUMENTS * np.where(n_documents < 2, _ALONE, 1.0)
+    likeness = sums(owner, alike, seeds.size) / n_documents
+    # Machines may differ in the last bits: rounding keeps ties ties, and they stand in document order.
+    worth: Floats = np.round(np.sqrt(sentence_relevance) * document_relevance * support * likeness, 12)
+    return worth
+
+
+def _about(index: SentenceIndex, relevance: Floats) -> Floats:
+    """How far each document's relevance exceeds half of the mean, or a tenth of it where it hardly does (n_documents)."""
+    order = np.lexsort((-relevance, index.documents))
+    owner = index.documents[order]
+    first = np.searchsorted(owner, owner)
+    best = np.arange(owner.size) - first < _BEST_SENTENCES
+    counts = sums(owner[best], np.ones(owner[best].size), len(index.numbers))
+    means = sums(owner[best], relevance[order][best], len(index.numbers)) / np.maximum(counts, 1.0)
+    about: Floats = np.maximum(means - means.mean() / 2, means / 10)
+    return about
+
+
+def _best_per_document(owner: Ints, documents: Ints, alike: Floats) -> tuple[Ints, Ints, Floats]:
+    """Of each cluster, the most alike sentence of each document: clusters, documents, likeness."""
+    order = np.lexsort((-alike, documents, owner))
+    owner, documents, alike = owner[order], documents[order], alike[order]
+    first = np.ones(owner.size, dtype=bool)
+    first[1:] = (owner[1:] != owner[:-1]) | (documents[1:] != documents[:-1])
+    return owner[first], documents[first], alike[first]
+
+
+def _bullets(index: SentenceIndex, clusters: _Clusters, wanted: int) -> list[str]:
+    worth = np.zeros(index.n)
+    worth[clusters.seeds] = clusters.worth
+    bullets: list[str] = []
+    words = 0
+    while len(bullets) < wanted and worth.max() > 0:
+        seed = int(np.argmax(worth))
+        members, alike = index.neighbours(seed, _SAME)
+        nearness = index.similarities(index.centroid(members, alike, _CENTROID_TERMS))
+        room = _SUMMARY_WORDS - words - _SPARE_WORDS * (wanted - len(bullets) - 1)
+        fits = index.lengths[members] <= min(room, _LONGEST_BULLET)
+        central = int(members[np.argmax(np.round(nearness[members], 12) * np.where(fits, 1.0, 0.5))])
+        supporting = set(index.documents[nearness >= _SUPPORTS].tolist()) | {int(index.documents[central])}
+        bullets.append(as_bullet(index.texts[central], sorted({index.numbers[place] for place in supporting})))
+        words += int(index.lengths[central])
+        worth[seed] = 0.0
+        worth[members] = 0.0
+        worth[nearness >= _TOLD] = 0.0
+    return bullets
+
+
+def _sum(index: SentenceIndex, one: Vector, other: Vector) -> Vector:
+    dense = np.zeros(index.n_terms)
+    dense[one.terms] += one.weights
+    dense[other.terms] += other.weights
+    terms = np.flatnonzero(dense)
+    return Vector(terms, dense[terms])

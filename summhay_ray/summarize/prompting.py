@@ -1,0 +1,138 @@
+"""Room summarize: from a task to the text of its prompt. Used through `summhay_ray.summarize`; imports records and base.
+
+Documents stand first and everything that depends on the query after them, so that all queries over one context share one
+long prefix (paper, sections 3.3 and 5.5, for the content of the prompts). Our prompts and users' prompt files use the same
+placeholders, those of the release among them:
+
+    [DOCUMENTS] = [ARTICLES] = [CONVERSATIONS]            the documents, each under a header line such as `Article 7:`
+    [N_documents] = [N_articles] = [N_conversations]      how many are shown
+    [TOPIC] = [SCENARIO]   [PARTICIPANTS]                 of the haystack
+    [SUBTOPIC]   [QUERY]   [N_insights]                   of the query
+
+All are filled in one pass: what is inserted is never searched for placeholders. Every header line is a true one: a line
+of an inserted text that imitates a header, the end mark of our prompts or a code fence is quoted with `> `.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import re
+import unicodedata
+from importlib import resources
+
+from summhay_ray.summarize.base import Shown, Task
+
+END_MARK = "=== End of documents ==="
+"""The line of our prompts after which nothing is a document's text."""
+HEADER_WORDS = {"news": "Article", "conversation": "Conversation"}
+"""Domain -> the word of its header lines; any other domain has `Document`."""
+QUOTE = "> "
+
+_DOCUMENTS = ("[DOCUMENTS]", "[ARTICLES]", "[CONVERSATIONS]")
+_COUNTS = ("[N_documents]", "[N_articles]", "[N_conversations]")
+_TOPICS = ("[TOPIC]", "[SCENARIO]")
+_ASKS = ("[SUBTOPIC]", "[QUERY]")
+_PLACEHOLDER = re.compile("|".join(map(re.escape, (*_DOCUMENTS, *_COUNTS, *_TOPICS, *_ASKS, "[PARTICIPANTS]", "[N_insights]"))))
+
+# Everything that Unicode or an editor shows as a new line, so that no viewer sees a header that is not a true one.
+_LINE_BREAK = re.compile("(\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029])")
+_DECORATION = re.compile(r"(?:[^\w>]|_)*")
+_FENCE = re.compile(r"\s*(?:```|~~~)")
+_IMITATION = re.compile(
+    r"(?:article|conversation|document)\s*(?:no\b\.?|number|#)?\s*\d+[\s*_]*(?:[:：]|\W*$)"
+    r"|end\s+of\s+(?:the\s+)?(?:articles|conversations|documents)\b",
+    re.IGNORECASE,
+)
+# A header has some 20 visible characters; the rest is room for invisible ones strewn between them.
+_HEAD = 400
+
+
+def render(task: Task) -> str:
+    """The prompt of `task`: its own prompt file, else the domain's, else (no document shown) the no-document baseline's."""
+    return fill(_template(task), task)
+
+
+def template_hash(task: Task) -> str:
+    """sha256 (hex) of the template that `render` fills for `task`."""
+    return hashlib.sha256(_template(task).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def check_prompt(text: str) -> None:
+    """Raises ValueError, in one line, where a user's prompt file lacks a placeholder that no summary can do without."""
+    if not any(name in text for name in _DOCUMENTS):
+        raise ValueError(f"the prompt has no place for the documents: write {' or '.join(_DOCUMENTS)} where they shall stand")
+    if not any(name in text for name in _ASKS):
+        raise ValueError(f"the prompt does not say what is asked: write {' or '.join(_ASKS)} where it shall stand")
+
+
+def fill(template: str, task: Task) -> str:
+    """`template` with every placeholder replaced, in one pass."""
+    documents = documents_section(task.shown, task.haystack.domain)
+    values = _values(task)
+
+    def value(found: re.Match[str]) -> str:
+        name = found.group()
+        if name not in _DOCUMENTS:
+            return values[name]
+        # A header that shares its line with words of the template would be no header line.
+        inline = found.start() > 0 and template[found.start() - 1] != "\n"
+        return "\n" + documents if inline else documents
+
+    return _PLACEHOLDER.sub(value, template)
+
+
+def documents_section(shown: tuple[Shown, ...], domain: str) -> str:
+    """Header line, text and a blank line for each document, in the order shown."""
+    word = HEADER_WORDS.get(domain, "Document")
+    return "".join(f"{word} {document.number}:\n{neutral(document.text)}\n\n" for document in shown)
+
+
+def neutral(text: str) -> str:
+    """`text` with `> ` before each line that imitates a header, our end mark or a code fence; nothing else is changed."""
+    parts = _LINE_BREAK.split(text)
+    return "".join(QUOTE + part if index % 2 == 0 and _imitates(part) else part for index, part in enumerate(parts))
+
+
+def n_insights(task: Task) -> int:
+    """How many insights are asked for: those of the subtopic that some document contains, or all where none does."""
+    contained = {insight_id for document in task.haystack.documents for insight_id in document.insight_ids}
+    insights = task.haystack.insights_of(task.subtopic.subtopic_id)
+    return sum(insight.insight_id in contained for insight in insights) or len(insights)
+
+
+def _imitates(line: str) -> bool:
+    if _FENCE.match(line):
+        return True
+    start = _DECORATION.match(line)
+    head = line[start.end() if start else 0 :][:_HEAD]
+    visible = "".join(char for char in unicodedata.normalize("NFKC", head) if unicodedata.category(char)[0] != "C")
+    return _IMITATION.match(visible) is not None
+
+
+def _values(task: Task) -> dict[str, str]:
+    haystack = task.haystack
+    inline = {
+        **dict.fromkeys(_TOPICS, haystack.topic),
+        "[PARTICIPANTS]": ", ".join(haystack.participants) or "not named",
+        "[SUBTOPIC]": task.subtopic.text,
+        "[QUERY]": task.subtopic.query,
+    }
+    return {
+        **dict.fromkeys(_COUNTS, str(len(task.shown))),
+        "[N_insights]": str(n_insights(task)),
+        **{name: neutral(" ".join(text.split())) for name, text in inline.items()},
+    }
+
+
+def _template(task: Task) -> str:
+    if task.prompt:
+        return task.prompt
+    if not task.shown:
+        return _own("none")
+    return _own(task.haystack.domain if task.haystack.domain in HEADER_WORDS else "generic")
+
+
+@functools.cache
+def _own(name: str) -> str:
+    return resources.files("summhay_ray.summarize").joinpath("prompts", f"{name}.txt").read_text("utf-8")

@@ -1,0 +1,208 @@
+"""The sample haystacks hold what the benchmark's truth promises: each insight is in exactly the documents that list it."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from importlib import resources
+from typing import Any
+
+import pytest
+
+from summhay_ray.haystack.samples import load_sample, sample_names
+from summhay_ray.plugins import UnknownName
+
+pytestmark = pytest.mark.core
+
+NAMES = ["conversation", "news"]
+KEYS = {
+    "news": {
+        "damage-1": r"\b1\.9\b",
+        "damage-2": r"\b(?:14|fourteen)\b",
+        "damage-3": r"\b3\.2\b",
+        "damage-4": r"\bEskel\b",
+        "damage-5": r"\b61\b",
+        "damage-6": r"\b47\b",
+        "costs-1": r"\b38\.5\b",
+        "costs-2": r"\b21 million\b",
+        "costs-3": r"\bCorvane\b",
+        "costs-4": r"\b2,318\b",
+        "costs-5": r"\b2\.10\b",
+        "costs-6": r"\b12 percent\b",
+        "works-1": r"\bLarkhill\b",
+        "works-2": r"\b80 centimetres\b",
+        "works-3": r"\b(?:6|six) minutes\b",
+        "works-4": r"\bthrift\b",
+        "works-5": r"\b120\b",
+        "service-1": r"\b8 June\b",
+        "service-2": r"\b(?:8|eight) minutes\b",
+        "service-3": r"\b27,400\b",
+        "service-4": r"\b217\b",
+        "service-5": r"\bFenwick\b",
+    },
+    "conversation": {
+        "site-1": r"\b180\b",
+        "site-2": r"\bsheep\b",
+        "site-3": r"\bred\b",
+        "site-4": r"\b1,000\b",
+        "site-5": r"\bWrenford\b",
+        "site-6": r"\b(?:40|forty)\b",
+        "programme-1": r"\b1:15\b|quarter past one",
+        "programme-2": r"\bTarn Valley\b",
+        "programme-3": r"\bQuill\b",
+        "programme-4": r"\b(?:24|twenty-four)\b",
+        "programme-5": r"\bplanetarium\b",
+        "programme-6": r"\bSkelder\b",
+        "money-1": r"\b28\b",
+        "money-2": r"\bLarch\b",
+        "money-3": r"\b110\b",
+        "money-4": r"\b640\b",
+        "money-5": r"\b215\b",
+        "crew-1": r"\b(?:14|fourteen)\b",
+        "crew-2": r"\bKelda\b",
+        "crew-3": r"\bBatter Days\b",
+        "crew-4": r"\bdeposit",
+        "crew-5": r"\bscouts\b",
+    },
+}
+"""The number or name that makes each insight specific, as a pattern: no document may use it for anything else."""
+
+
+@pytest.fixture(params=NAMES)
+def sample(request: pytest.FixtureRequest) -> dict[str, Any]:
+    return load_sample(request.param)
+
+
+@pytest.fixture
+def insights(sample: dict[str, Any]) -> dict[str, str]:
+    """insight_id -> text."""
+    return {insight["insight_id"]: insight["insight"] for subtopic in sample["subtopics"] for insight in subtopic["insights"]}
+
+
+@pytest.fixture
+def keys(sample: dict[str, Any]) -> dict[str, str]:
+    return KEYS[sample["topic_id"].removeprefix("sample-")]
+
+
+def contradictions(documents: list[dict[str, Any]], keys: dict[str, str]) -> list[tuple[str, str]]:
+    """(document, insight) where the text and `insights_included` disagree."""
+    return [
+        (document["document_id"], insight_id)
+        for document in documents
+        for insight_id, key in keys.items()
+        if bool(re.search(key, document["document_text"])) != (insight_id in document["insights_included"])
+    ]
+
+
+def test_the_samples_are_the_two_domains_of_the_paper() -> None:
+    assert sample_names() == NAMES
+
+
+def test_an_unknown_name_is_refused_with_the_nearest_one() -> None:
+    with pytest.raises(UnknownName, match="no sample haystack is named 'new'; did you mean 'news'"):
+        load_sample("new")
+    with pytest.raises(UnknownName):
+        load_sample("../samples")
+
+
+def test_every_call_returns_a_value_of_its_own() -> None:
+    load_sample("news")["documents"].clear()
+    assert len(load_sample("news")["documents"]) == 32
+
+
+def test_counts(sample: dict[str, Any], insights: dict[str, str]) -> None:
+    assert len(sample["documents"]) == 32
+    assert sorted(len(subtopic["insights"]) for subtopic in sample["subtopics"]) == [5, 5, 6, 6]
+    assert len(insights) == 5 + 5 + 6 + 6
+
+
+def test_fields_are_those_of_the_release(sample: dict[str, Any]) -> None:
+    assert set(sample) == {"topic_id", "topic", "topic_metadata", "subtopics", "documents"}
+    for subtopic in sample["subtopics"]:
+        assert set(subtopic) == {"subtopic_id", "subtopic_name", "subtopic", "insights", "query"}
+        for insight in subtopic["insights"]:
+            assert set(insight) == {"insight_id", "insight_name", "insight"}
+    for document in sample["documents"]:
+        assert set(document) == {"document_id", "document_text", "document_metadata", "insights_included", "idx"}
+
+
+def test_a_domain_shows_in_the_metadata() -> None:
+    news, conversation = load_sample("news"), load_sample("conversation")
+    assert all(document["document_metadata"]["article_source"].endswith(".example") for document in news["documents"])
+    assert "participants" not in news["topic_metadata"]
+    lines = [line for document in conversation["documents"] for line in document["document_text"].split("\n")]
+    speakers = {line.partition(": ")[0] for line in lines}
+    assert speakers == set(conversation["topic_metadata"]["participants"])
+
+
+def test_ids_are_unique_slugs(sample: dict[str, Any], insights: dict[str, str]) -> None:
+    subtopics = [subtopic["subtopic_id"] for subtopic in sample["subtopics"]]
+    documents = [document["document_id"] for document in sample["documents"]]
+    listed = [insight["insight_id"] for subtopic in sample["subtopics"] for insight in subtopic["insights"]]
+    for ids in (subtopics, documents, listed):
+        assert len(set(ids)) == len(ids)
+        assert all(re.fullmatch(r"[a-z]+-[a-z0-9]+", name) for name in ids)
+    assert len(set(insights.values())) == len(insights)
+
+
+def test_every_insight_is_in_4_to_9_documents(sample: dict[str, Any], insights: dict[str, str]) -> None:
+    found = Counter(insight_id for document in sample["documents"] for insight_id in document["insights_included"])
+    assert set(found) == set(insights)
+    assert {insight_id: n for insight_id, n in found.items() if not 4 <= n <= 9} == {}
+
+
+def test_every_document_holds_3_to_6_insights_of_2_or_3_subtopics(sample: dict[str, Any]) -> None:
+    subtopics = sample["subtopics"]
+    home = {insight["insight_id"]: subtopic["subtopic_id"] for subtopic in subtopics for insight in subtopic["insights"]}
+    for document in sample["documents"]:
+        included = document["insights_included"]
+        assert 3 <= len(included) == len(set(included)) <= 6, document["document_id"]
+        assert 2 <= len({home[insight_id] for insight_id in included}) <= 3, document["document_id"]
+
+
+def test_the_documents_of_a_subtopic_are_spread_over_the_haystack(sample: dict[str, Any]) -> None:
+    for subtopic in sample["subtopics"]:
+        wanted = {insight["insight_id"] for insight in subtopic["insights"]}
+        places = [document["idx"] for document in sample["documents"] if wanted.intersection(document["insights_included"])]
+        assert all(any(start <= place < start + 8 for place in places) for start in (0, 8, 16, 24)), subtopic["subtopic_id"]
+
+
+def test_length_and_place_of_documents(sample: dict[str, Any]) -> None:
+    for place, document in enumerate(sample["documents"]):
+        assert document["idx"] == place
+        assert document["document_id"] == f"doc-{place + 1:03d}"
+        assert 150 <= len(document["document_text"].split()) <= 260, document["document_id"]
+
+
+def test_each_insight_states_its_key_and_no_other(insights: dict[str, str], keys: dict[str, str]) -> None:
+    assert set(keys) == set(insights)
+    for insight_id, text in insights.items():
+        assert [name for name, key in keys.items() if re.search(key, text)] == [insight_id]
+
+
+def test_a_document_states_an_insight_exactly_when_it_lists_it(sample: dict[str, Any], keys: dict[str, str]) -> None:
+    assert contradictions(sample["documents"], keys) == []
+
+
+def test_the_truth_check_can_fail(sample: dict[str, Any], keys: dict[str, str]) -> None:
+    first, second = sample["documents"][:2]
+    dropped = first["insights_included"].pop()
+    added = next(insight_id for insight_id in keys if insight_id not in second["insights_included"])
+    second["insights_included"].append(added)
+    assert contradictions(sample["documents"], keys) == [("doc-001", dropped), ("doc-002", added)]
+
+
+def test_no_sentence_is_stamped_into_many_documents(sample: dict[str, Any]) -> None:
+    found: Counter[str] = Counter()
+    for document in sample["documents"]:
+        lines = [re.sub(r"^\w+: ", "", line) for line in document["document_text"].split("\n")]
+        found.update({sentence for line in lines for sentence in re.split(r"(?<=[.?!])\s+", line) if sentence})
+    assert max(found.values()) <= 12
+    assert [sentence for sentence, n in found.items() if n > 1 and len(sentence.split()) >= 6] == []
+
+
+def test_files_are_small_and_plain(sample: dict[str, Any]) -> None:
+    name = sample["topic_id"].removeprefix("sample-")
+    raw = resources.files("summhay_ray.haystack").joinpath("sample", f"{name}.json").read_bytes()
+    assert len(raw) < 150_000
+    assert raw.isascii() and raw.endswith(b"}\n")

@@ -1,0 +1,190 @@
+"""A judge's answer text -> a verdict, or the class of error; each row of the tables is one answer that a model could give."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from summhay_ray.judge import Verdict, parse_verdict, read_verdict, usable_bullet
+from summhay_ray.outcome import Malformed
+
+pytestmark = pytest.mark.core
+
+FULL_3 = Verdict("FULL_COVERAGE", "3")
+
+
+def error_of(outcome: Verdict | Malformed) -> str:
+    assert isinstance(outcome, Malformed), outcome
+    assert outcome.message and "\n" not in outcome.message
+    return outcome.error
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"coverage": "FULL_COVERAGE", "bullet_id": 3}',
+        '  \n{"coverage": "FULL_COVERAGE", "bullet_id": 3}\n\n',
+        '{"bullet_id": 3, "coverage": "FULL_COVERAGE"}',
+        '```json\n{"coverage": "FULL_COVERAGE", "bullet_id": 3}\n```',
+        '```\n{"coverage": "FULL_COVERAGE", "bullet_id": 3\n```',
+        'Bullet 3 says it all. {"coverage": "FULL_COVERAGE", "bullet_id": 3} I hope that this helps.',
+        'The set {1, 2} is not it: {"coverage": "FULL_COVERAGE", "bullet_id": 3}',
+        '<think>maybe {"coverage": "NO_COVERAGE", "bullet_id": "NA"}?</think>{"coverage": "FULL_COVERAGE", "bullet_id": 3}',
+        '{"coverage": "FULL_COVERAGE", "bullet_id": 3, "why": "it says {x} and \\"y\\""}',
+        '{"answer": {"coverage": "FULL_COVERAGE", "bullet_id": 3}}',
+        '[{"coverage": "FULL_COVERAGE", "bullet_id": 3}]',
+        '{"coverage": "FULL_COVERAGE", "bullet_id": 3}\n{"coverage": "FULL_COVERAGE", "bullet_id": 3}',
+        '{"coverage": "FULL_COVERAGE", "bullet_id": 3, "coverage": "FULL_COVERAGE"}',
+        "{'coverage': 'FULL_COVERAGE', 'bullet_id': 3}",
+        '{"coverage": "FULL_COVERAGE", "bullet_id": 3,}',
+        '{"coverage": "FULL_COVERAGE" "bullet_id": 3}',
+        '{"coverage": "FULL_COVERAGE", "bullet_id": 3',
+        "{coverage: FULL_COVERAGE, bullet_id: 3}",
+        "{“coverage”: “FULL_COVERAGE”, “bullet_id”: 3}",
+        '{"Coverage": "FULL_COVERAGE", "Bullet ID": 3}',
+        '{"coverage": "FULL_COVERAGE", "bulletId": 3}',
+        '{"coverage": "full coverage", "bullet_id": 3}',
+        '{"coverage": "Fully_covered", "bullet_id": 3}',
+        '{"coverage": "fully-covered", "bullet_id": 3}',
+        '{"coverage": " FULL ", "bullet_id": 3}',
+    ],
+)
+def test_one_meaning_in_many_forms(text: str) -> None:
+    assert read_verdict(text) == FULL_3
+
+
+@pytest.mark.parametrize(
+    ("word", "coverage"),
+    [
+        ("PARTIAL_COVERAGE", "PARTIAL_COVERAGE"),
+        ("PARTIAL", "PARTIAL_COVERAGE"),
+        ("partially_covered", "PARTIAL_COVERAGE"),
+        ("Partially covered", "PARTIAL_COVERAGE"),
+        ("NO_COVERAGE", "NO_COVERAGE"),
+        ("no-coverage", "NO_COVERAGE"),
+        ("not_covered", "NO_COVERAGE"),
+        ("Not covered", "NO_COVERAGE"),
+    ],
+)
+def test_coverage_words(word: str, coverage: str) -> None:
+    assert read_verdict(json.dumps({"coverage": word, "bullet_id": 1})) == Verdict(coverage, "1")
+
+
+@pytest.mark.parametrize("word", ["", "covered", "VOLLSTÄNDIG", "not fully covered", "FULL_COVERAGE|NO_COVERAGE", "FULL_COV"])
+def test_a_coverage_word_that_is_none_of_ours_is_never_guessed(word: str) -> None:
+    assert error_of(read_verdict(json.dumps({"coverage": word, "bullet_id": 1}))) == "unknown_coverage"
+
+
+@pytest.mark.parametrize("value", ["null", "true", "1", '["FULL_COVERAGE"]', '{"level": "FULL_COVERAGE"}', "1e999"])
+def test_a_coverage_that_is_no_word_is_unknown(value: str) -> None:
+    assert error_of(read_verdict(f'{{"coverage": {value}, "bullet_id": 1}}')) == "unknown_coverage"
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ("", "empty_answer"),
+        (" \n\t", "empty_answer"),
+        ("<think>hm</think>", "empty_answer"),
+        ("The insight has FULL_COVERAGE in bullet 3.", "no_json"),
+        ("coverage: FULL_COVERAGE, bullet_id: 3", "no_json"),
+        ("I am sorry, but I cannot help with that.", "no_json"),
+        ("{}", "no_json"),
+        ("[]", "no_json"),
+        ('"FULL_COVERAGE"', "no_json"),
+        ('{"bullet_id": 3}', "no_json"),
+        ('{"verdict": "FULL_COVERAGE", "bullet_id": 3}', "no_json"),
+        ("{the coverage: FULL_COVERAGE}", "no_json"),
+        ('{"coverage": "FULL_COVERAGE", "bullet_id": 3 and 4}', "broken_json"),
+        ('{"coverage": "FULL_COVERAGE", "bullet_id": 3, "bullet_id": 4,}', "broken_json"),
+        ("{'coverage': 'FULL_COVERAGE', 'coverage': 'NO_COVERAGE'}", "broken_json"),
+        ('{"coverage": "FULL_COVERAGE", "bullet_id": 3, "coverage": "NO_COVERAGE"}', "two_verdicts"),
+        ('{"coverage": "FULL_COVERAGE", "bullet_id": 3}{"coverage": "FULL_COVERAGE", "bullet_id": 4}', "two_verdicts"),
+        ('{"coverage": "FULL_COVERAGE", "bullet_id": 3} or {\'coverage\': \'NO_COVERAGE\'}', "two_verdicts"),
+        ('{"coverage": "FULL_COVERAGE", "bullet_id": 3} {"coverage": "?", "bullet_id": 3}', "two_verdicts"),
+        ('{"coverage": "FULL_COV', "unknown_coverage"),
+    ],
+)
+def test_unusable_answers(text: str, error: str) -> None:
+    assert error_of(read_verdict(text)) == error
+    assert error_of(parse_verdict(text, 5)) == error
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "Let me look at the bullets one by one.",
+        '{"coverage": "FULL_COVERAGE", "bullet_id": 1',
+        '{"coverage": "PARTIAL',
+        '{"coverage": "FULL_COVERAGE", "bullet_id": 3} Wait: {"coverage": "NO_COV',
+        "{'coverage': 'FULL_COVERAGE', 'bullet_id': 3}",
+    ],
+)
+def test_a_cut_answer_is_never_repaired(text: str) -> None:
+    assert error_of(read_verdict(text, "length")) == "cut_answer"
+
+
+def test_whole_json_in_a_cut_answer_stands() -> None:
+    assert read_verdict('{"coverage": "FULL_COVERAGE", "bullet_id": 3} The reason is that', "length") == FULL_3
+
+
+@pytest.mark.parametrize(
+    ("given_id", "kept"),
+    [("3", "3"), ('"3"', '"3"'), ("3.0", "3.0"), ('"NA"', '"NA"'), ("null", "null"), ("[1, 2]", "[1, 2]"), ("99", "99")],
+)
+def test_the_bullet_id_is_kept_as_the_judge_gave_it(given_id: str, kept: str) -> None:
+    assert read_verdict(f'{{"coverage": "FULL_COVERAGE", "bullet_id": {given_id}}}') == Verdict("FULL_COVERAGE", kept)
+
+
+def test_a_missing_bullet_id_is_null() -> None:
+    assert read_verdict('{"coverage": "NO_COVERAGE"}') == Verdict("NO_COVERAGE", "null")
+
+
+@pytest.mark.parametrize(
+    "given_id", ["3", "3.0", '"3"', '" 3 "', '"bullet 3"', '"Bullet #3"', '"bullet point 3"', '"#3"', '"3."', "[3]", '["3"]']
+)
+def test_spellings_of_bullet_3(given_id: str) -> None:
+    assert usable_bullet(given_id, 5) == 3
+    assert parse_verdict(f'{{"coverage": "FULL_COVERAGE", "bullet_id": {given_id}}}', 5) == FULL_3
+
+
+@pytest.mark.parametrize(
+    "given_id", ["0", "-1", "6", "3.5", '"NA"', '""', "null", "true", "[]", "[1, 2]", "[[3]]", '"3 and 4"', "{}", "1e999"]
+)
+def test_a_covered_insight_without_a_usable_bullet_is_malformed(given_id: str) -> None:
+    text = f'{{"coverage": "PARTIAL_COVERAGE", "bullet_id": {given_id}}}'
+    assert error_of(parse_verdict(text, 5)) == "unusable_bullet"
+    assert isinstance(read_verdict(text), Verdict)
+
+
+@pytest.mark.parametrize("given_id", ["3", '"NA"', "99", "null"])
+def test_no_coverage_stands_whatever_the_bullet(given_id: str) -> None:
+    assert parse_verdict(f'{{"coverage": "NO_COVERAGE", "bullet_id": {given_id}}}', 5) == Verdict("NO_COVERAGE", '"NA"')
+
+
+@pytest.mark.parametrize(
+    "text",
+    ['{"a":' * 20_000, "{" * 100_000, '{"coverage": ' * 8_000, "{coverage: " + "[" * 20_000, '{"coverage": ' + "9" * 5_000 + "}"],
+    ids=["nested", "braces", "nested coverage", "brackets", "long number"],
+)
+def test_hostile_answers_are_malformed_and_quick(text: str) -> None:
+    assert isinstance(read_verdict(text), Malformed)
+
+
+@given(st.text())
+def test_prose_without_a_brace_is_never_a_verdict(text: str) -> None:
+    assert isinstance(read_verdict(text.replace("{", "(")), Malformed)
+
+
+@given(st.sampled_from(["NO_COVERAGE", "PARTIAL_COVERAGE", "FULL_COVERAGE"]), st.integers(1, 40), st.integers(0, 60))
+def test_a_prefix_of_an_answer_says_what_the_answer_says_or_nothing(coverage: str, bullet: int, cut: int) -> None:
+    text = json.dumps({"coverage": coverage, "bullet_id": bullet})
+    outcome = read_verdict(text[:cut], "length")
+    if cut >= len(text):
+        assert outcome == Verdict(coverage, str(bullet))
+    else:
+        assert error_of(outcome) == "cut_answer"

@@ -1,0 +1,132 @@
+"""cl100k tokens: the same as tiktoken's own, whatever the text; cuts never break a character."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from summhay_ray.llm import tokens
+
+pytestmark = pytest.mark.core
+
+PIECES = [
+    *("word", " the", "I'll", "1234567", "漢字", "かな", "😀", "👩\u200d👩\u200d👧", "e\u0301", "\u0301", "\u202e", "\x00"),
+    *("<|endoftext|>", "<|im_start|>", "\ufffd", " ", "  ", "\n", "\r\n", "\t", "\xa0", "\u2028", "\u3000", "!", "...", "'s"),
+    *("\x0b", "\x1c", "\x1f", "\x85"),
+]
+TEXT = st.lists(st.sampled_from(PIECES) | st.text(max_size=3), max_size=25).map("".join)
+
+
+@pytest.fixture(autouse=True)
+def fresh_counts() -> Iterator[None]:
+    yield
+    tokens._counts().clear()
+
+
+def reference(text: str) -> list[int]:
+    return tokens._encoding().encode_ordinary(text)
+
+
+@settings(deadline=None)
+@given(TEXT)
+def test_encode_is_tiktokens_encode_ordinary(text: str) -> None:
+    assert tokens.encode(text) == reference(text)
+    assert tokens.count(text) == tokens.count(text) == len(reference(text))
+
+
+@settings(max_examples=600, deadline=None)
+@given(TEXT, st.integers(1, 6), st.integers(2, 4))
+@example("x!\r\n \n  y", 1, 2)
+@example("word\n\n   word", 1, 2)
+@example("\n\n", 1, 2)
+@example("!  ", 1, 2)
+def test_parts_encode_as_the_whole(text: str, part: int, run: int) -> None:
+    parts = list(tokens._parts(text, part, run))
+    assert "".join(parts) == text
+    assert [token for piece in parts for token in reference(piece)] == reference(text)
+
+
+@settings(deadline=None)
+@given(TEXT, st.integers(-1, 40))
+def test_first_tokens_against_the_bytes_of_the_first_tokens(text: str, n: int) -> None:
+    cut = tokens.first_tokens(text, n)
+    data = tokens._encoding().decode_bytes(reference(text)[: max(n, 0)])
+    assert text.startswith(cut) and data.startswith(cut.encode())
+    # what is dropped is less than the character that stands next
+    dropped = len(data) - len(cut.encode())
+    assert dropped == 0 or dropped < len(text[len(cut)].encode())
+
+
+def test_a_cut_character_is_dropped_and_a_genuine_replacement_character_stays() -> None:
+    assert len(reference("a👩b")) == 5  # "a", three pieces of the four-byte character, "b"
+    assert [tokens.first_tokens("a👩b", n) for n in range(6)] == ["", "a", "a", "a", "a👩", "a👩b"]
+    assert reference("\ufffd x") == [5809, 865]
+    assert tokens.first_tokens("\ufffd x", 1) == "\ufffd"
+
+
+def test_special_tokens_are_plain_text() -> None:
+    assert tokens.count("<|endoftext|>") == 7
+    assert tokens.first_tokens("<|endoftext|> and more", 7) == "<|endoftext|>"
+
+
+def test_lone_surrogates_are_counted_and_whole_text_is_left_as_it_is() -> None:
+    assert tokens.count("a\ud800") == tokens.count("a\ufffd")
+    assert tokens.first_tokens("a\ud800", 50) == "a\ud800"
+
+
+@pytest.mark.parametrize("blank", [" ", "\u3000"])
+def test_a_million_blanks_before_a_word(blank: str) -> None:
+    # tiktoken itself panics here. The last blank joins the word; the others are one piece of their own.
+    run, tail = blank * 1_000_000, blank + "word one"
+    assert tokens.count("one" + run + tail) == 1 + len(reference(run)) + len(reference(tail))
+
+
+def test_a_million_blanks_over_lines_before_a_word() -> None:
+    lines = " " * 600_000 + "\n"
+    expected = len(reference("one")) + len(reference(lines)) + len(reference(" " * 600_000)) + len(reference(" word"))
+    assert tokens.count("one" + lines + " " * 600_001 + "word") == expected
+
+
+def test_the_first_tokens_of_a_long_text_do_not_encode_all_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    parts = []
+    real = tokens._parts
+    monkeypatch.setattr(tokens, "_parts", lambda text: (parts.append(part) or part for part in real(text)))
+    text = "ab " * 400_000
+    assert tokens.first_tokens(text, 3) == "ab ab ab"
+    assert len(parts) == 1 and len(parts[0]) < 201_000
+
+
+def test_counts_are_remembered_and_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tokens, "_KEPT_COUNTS", 3)
+    assert [tokens.count("a " * n) for n in range(1, 6)] == [len(reference("a " * n)) for n in range(1, 6)]
+    assert len(tokens._counts()) == 2  # cleared at the fourth, then two more
+
+
+def test_loading_needs_no_network_and_no_litellm_and_leaves_the_environment() -> None:
+    script = (
+        "import sys, os, socket\n"
+        "def refuse(*a, **k): raise AssertionError('network')\n"
+        "socket.socket.connect = refuse\n"
+        "from summhay_ray.llm import tokens\n"
+        "before = dict(os.environ)\n"
+        "assert 'tiktoken' not in sys.modules\n"
+        "assert tokens.count('hello world') == 2\n"
+        "assert dict(os.environ) == before and 'litellm' not in sys.modules\n"
+    )
+    for value in (None, "/elsewhere"):
+        environment = {name: held for name, held in os.environ.items() if name != "TIKTOKEN_CACHE_DIR"}
+        if value:
+            environment["TIKTOKEN_CACHE_DIR"] = value
+        subprocess.run([sys.executable, "-c", script], env=environment, check=True, timeout=60)
+
+
+def test_a_missing_vocabulary_says_how_to_mend_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tokens.importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(FileNotFoundError, match="install litellm"):
+        tokens._vocabulary_folder()

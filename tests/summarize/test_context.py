@@ -1,0 +1,216 @@
+"""The context cut against a direct reading of tiktoken, and the rebuilding of what a model was shown."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from summhay_ray.llm import tokens
+from summhay_ray.records import Context, Document, Haystack, Insight
+from summhay_ray.retrieve import by_score
+from summhay_ray.summarize.base import Shown
+from summhay_ray.summarize.context import ContextPlan, assemble, shown
+
+pytestmark = pytest.mark.core
+
+PIECES = [
+    *("word ", " the", "漢字", "😀", "👩\u200d👩\u200d👧", "e\u0301", "\u202e", "\x00", "\x1b"),
+    *("<|endoftext|>", "\ufffd", "\n\n", "   "),
+]
+TEXTS = st.lists(st.lists(st.sampled_from(PIECES) | st.text(max_size=3), max_size=12).map("".join), max_size=6)
+
+
+def haystack_of(*texts: str, held: dict[int, int] | None = None) -> Haystack:
+    """Documents 1, 2, ... of `texts`; `held` says how many of subtopic s's insights a document holds."""
+    documents = tuple(
+        Document("h", f"d{number}", number, text, tuple(f"i{place}" for place in range((held or {}).get(number, 0))))
+        for number, text in enumerate(texts, 1)
+    )
+    insights = tuple(Insight("h", "s", f"i{place}", place, "", "") for place in range(3))
+    return Haystack("h", "made", "", "", "news", (), documents, (), insights)
+
+
+def retrieved(budget: int | None) -> ContextPlan:
+    return ContextPlan("bm25", token_budget=budget)
+
+
+def context_of(haystack: Haystack, ranked: list[int], plan: ContextPlan) -> tuple[Context, tuple[Shown, ...]]:
+    context = assemble(haystack, "s", ranked, plan)
+    return context, shown(haystack, context)
+
+
+def reference(texts: list[str], budget: int) -> tuple[list[bytes], int]:
+    """The bytes of each document shown and the tokens used, as tiktoken alone gives them."""
+    encoding = tokens._encoding()
+    taken: list[bytes] = []
+    total = 0
+    for text in texts:
+        encoded = encoding.encode_ordinary(text)
+        taken.append(encoding.decode_bytes(encoded[: budget - total]))
+        total += len(encoded)
+        if total >= budget:
+            return taken, budget
+    return taken, total
+
+
+@settings(deadline=None)
+@given(TEXTS, st.integers(1, 60))
+def test_the_cut_against_tiktoken(texts: list[str], budget: int) -> None:
+    haystack = haystack_of(*texts)
+    ranked = list(range(len(texts), 0, -1))
+    context, documents = context_of(haystack, ranked, retrieved(budget))
+    taken, used = reference([texts[number - 1] for number in ranked], budget)
+    assert context.n_tokens == used
+    assert [document.number for document in documents] == list(context.numbers) == ranked[: len(taken)]
+    for document, data in zip(documents, taken, strict=True):
+        # a character that the cut breaks is dropped: less than four bytes
+        assert data.startswith(document.text.encode()) and len(data) - len(document.text.encode()) <= 3
+        assert texts[document.number - 1].startswith(document.text)
+
+
+@settings(deadline=None)
+@given(TEXTS, st.integers(1, 60))
+def test_the_text_is_rebuilt_from_the_record_alone(texts: list[str], budget: int) -> None:
+    haystack = haystack_of(*texts)
+    context, documents = context_of(haystack, list(range(1, len(texts) + 1)), retrieved(budget))
+    stored = json.loads(json.dumps([context.numbers, context.last_tokens]))
+    again = replace(context, numbers=tuple(stored[0]), last_tokens=stored[1])
+    tokens._counts().clear()
+    assert shown(haystack, again) == documents
+
+
+def test_the_document_that_passes_the_budget_is_cut_and_the_last() -> None:
+    haystack = haystack_of("a b c d", "e f g h", "i")  # four tokens, four tokens, one
+    context, documents = context_of(haystack, [2, 1, 3], retrieved(6))
+    assert (context.numbers, context.n_tokens, context.last_tokens) == ((2, 1), 6, 2)
+    assert documents == (Shown(2, "e f g h"), Shown(1, "a b"))
+
+
+def test_the_document_that_just_reaches_the_budget_is_whole_and_the_last() -> None:
+    haystack = haystack_of("a b c d", "e f g h", "", "i")
+    context, documents = context_of(haystack, [1, 2, 3, 4], retrieved(8))
+    assert (context.numbers, context.n_tokens, context.last_tokens) == ((1, 2), 8, None)
+    assert documents == (Shown(1, "a b c d"), Shown(2, "e f g h"))
+
+
+def test_an_empty_document_takes_nothing_and_keeps_its_place() -> None:
+    haystack = haystack_of("a b", "", "c d e")
+    context, documents = context_of(haystack, [2, 1, 3], retrieved(4))
+    assert (context.numbers, context.n_tokens, context.last_tokens) == ((2, 1, 3), 4, 2)
+    assert documents == (Shown(2, ""), Shown(1, "a b"), Shown(3, "c d"))
+
+
+def test_a_cut_inside_the_first_character_leaves_an_empty_text() -> None:
+    assert tokens.count("👩") == 3
+    context, documents = context_of(haystack_of("a", "👩"), [1, 2], retrieved(3))
+    assert (context.n_tokens, context.last_tokens) == (3, 2)
+    assert documents == (Shown(1, "a"), Shown(2, ""))
+
+
+@pytest.mark.parametrize("budget", [10, None])
+def test_a_budget_that_is_not_reached_cuts_nothing(budget: int | None) -> None:
+    context, _ = context_of(haystack_of("a b", "c d"), [2, 1], retrieved(budget))
+    assert (context.numbers, context.n_tokens, context.last_tokens) == ((2, 1), 4, None)
+
+
+@pytest.mark.parametrize("plan", [retrieved(5), retrieved(None), ContextPlan("full", "top", 5, 0, whole=True)])
+def test_an_empty_ranking_is_an_empty_context(plan: ContextPlan) -> None:
+    context, documents = context_of(haystack_of("a b"), [], plan)
+    assert (context.numbers, context.n_tokens, context.last_tokens, documents) == ((), 0, None, ())
+
+
+def test_a_whole_haystack_is_ordered_and_never_cut() -> None:
+    haystack = haystack_of("a b", "c", "d e f", held={2: 1, 3: 2})
+    context, documents = context_of(haystack, [1, 2, 3], ContextPlan("full", "top", 2, 0, whole=True))
+    assert (context.numbers, context.n_tokens, context.last_tokens) == ((3, 2, 1), 6, None)
+    assert (context.retriever, context.ordering) == ("full", "top")
+    assert documents == (Shown(3, "d e f"), Shown(2, "c"), Shown(1, "a b"))
+    part, _ = context_of(haystack, [1, 3], ContextPlan("own:Whole", "bottom", None, 0, whole=True))
+    assert part.numbers == (1, 3)
+
+
+def test_the_context_id_hashes_each_field_and_nothing_else() -> None:
+    haystack = haystack_of("a b", "c")
+    plan = ContextPlan("full", "given", 5, 1, whole=True)
+    context = assemble(haystack, "s", [1, 2], plan)
+    # a whole haystack has no budget: null
+    assert context.context_id == hashlib.sha256(b'["h","s","full","given",null,1]').hexdigest()
+    cut = ContextPlan("bm25", "given", 5, 1)
+    ids = [
+        context.context_id,
+        assemble(replace(haystack, haystack_id="g"), "s", [1, 2], plan).context_id,
+        assemble(haystack, "t", [1, 2], plan).context_id,
+        *(assemble(haystack, "s", [1, 2], replace(plan, **{key: value})).context_id for key, value in CHANGES),
+        assemble(haystack, "s", [1, 2], cut).context_id,
+        assemble(haystack, "s", [1, 2], replace(cut, token_budget=6)).context_id,
+        assemble(haystack, "s", [1, 2], replace(cut, token_budget=None)).context_id,
+    ]
+    assert len(set(ids)) == len(ids) == 9
+    assert assemble(haystack, "s", [1, 2], replace(plan, token_budget=6)).context_id == context.context_id
+
+
+CHANGES = [("retriever", "own:Whole"), ("ordering", "bottom"), ("seed", 2)]
+
+
+@pytest.mark.parametrize(
+    ("ranked", "message"),
+    [([1, 3], "'bm25' ranks document 3; 'made' has no such number"), ([2, 1, 2], "'bm25' ranks a document of 'made' twice")],
+)
+def test_a_ranking_that_cannot_be_is_refused(ranked: list[int], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        assemble(haystack_of("a", "b"), "s", ranked, retrieved(5))
+
+
+@pytest.mark.parametrize("budget", [0, -1])
+def test_a_budget_of_nothing_is_refused(budget: int) -> None:
+    with pytest.raises(ValueError, match="give at least 1 token"):
+        retrieved(budget)
+
+
+def test_an_ordering_is_for_whole_haystacks_only() -> None:
+    with pytest.raises(ValueError, match="'bm25' keeps its order and takes no ordering 'top'"):
+        ContextPlan("bm25", "top", 15_000)
+
+
+def test_another_haystacks_context_is_refused() -> None:
+    haystack = haystack_of("a")
+    context = assemble(haystack, "s", [1], retrieved(5))
+    with pytest.raises(ValueError, match="belongs to haystack 'h', not 'g'"):
+        shown(replace(haystack, haystack_id="g"), context)
+
+
+def test_two_thousand_documents() -> None:
+    haystack = haystack_of(*(f"document {number} of many" for number in range(2000)))
+    ranked = list(range(2000, 0, -1))
+    context, documents = context_of(haystack, ranked, retrieved(5000))
+    assert context.n_tokens == 5000
+    assert list(context.numbers) == ranked[: len(documents)]
+    whole, everything = context_of(haystack, ranked, ContextPlan("full", "random", None, 3, whole=True))
+    assert sorted(whole.numbers) == ranked[::-1] and len(everything) == 2000
+    assert whole.n_tokens == sum(tokens.count(document.text) for document in haystack.documents)
+
+
+@pytest.mark.parametrize("retriever", ["oracle", "keywords", "rerank3", "vector"])
+@pytest.mark.parametrize("name", ["topic_news1", "topic_news2"])
+def test_released_summaries_cite_up_to_the_last_document_and_not_the_next(summhay_data: Path, name: str, retriever: str) -> None:
+    source = json.loads((summhay_data / f"{name}.json").read_text(encoding="utf-8"))
+    haystack = haystack_of(*(document["document_text"] for document in source["documents"]))
+    last = behind = 0
+    for part in source["subtopics"]:
+        scores = [part["retriever"][retriever][document["document_id"]] for document in source["documents"]]
+        ranked = [entry.number for entry in by_score(scores)]
+        numbers = assemble(haystack, part["subtopic_id"], ranked, retrieved(15_000)).numbers
+        for system, summary in part["summaries"].items():
+            if system.startswith(f"summary_subtopic_{retriever}_"):
+                cited = re.findall(r"\d+", " ".join(re.findall(r"\[([\d,\s]+)\]", json.dumps(summary))))
+                last += cited.count(str(numbers[-1]))
+                behind += cited.count(str(ranked[len(numbers)]))
+    print(f"{name} {retriever}: {last} citations of the last document, {behind} of the next")
+    assert last >= 40 and behind == 0

@@ -1,0 +1,130 @@
+"""Prompts: what they ask, that filling is one pass, and that every header line is a true one."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from importlib import resources
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from summarize_tasks import HONEST, IMITATIONS, build_task, hostile_texts
+
+from summhay_ray.summarize import check_prompt, render, template_hash
+from summhay_ray.summarize.prompting import END_MARK, n_insights, neutral
+
+pytestmark = pytest.mark.core
+
+HEADER = re.compile(r"^(?:Article|Conversation|Document) (\d+):$", re.MULTILINE)
+PLACEHOLDER = re.compile(r"\[(?:[A-Z]+|N_[a-z]+)\]")
+
+
+@pytest.mark.parametrize("domain,word", [("news", "Article"), ("conversation", "Conversation"), ("legal", "Document")])
+def test_documents_stand_under_their_numbers(domain: str, word: str) -> None:
+    prompt = render(build_task(["Alpha.\n", "Beta."], domain=domain, numbers=[12, 3]))
+    assert f"\n{word} 12:\nAlpha.\n\n\n{word} 3:\nBeta.\n\n" in prompt
+    assert HEADER.findall(prompt) == ["12", "3"]
+
+
+def test_what_the_query_changes_stands_after_the_documents() -> None:
+    one = render(build_task(query="What burned?", subtopic="Fire", insights=["i1", "i2", "i3"], gold=[["i1", "i2"], ["i3"]]))
+    other = render(build_task(query="Who paid?", subtopic="Money"))
+    prefix = one[: one.index(END_MARK) + len(END_MARK)]
+    assert other.startswith(prefix)
+    assert "Second text." in prefix
+
+
+@pytest.mark.parametrize("domain", ["news", "conversation", "generic"])
+def test_own_prompts_ask_for_what_the_paper_asks_for(domain: str) -> None:
+    prompt = render(build_task(domain=domain, participants=("Ann", "Bo")))
+    for needed in ("exactly 2 bullet points", "[3][12]", "300 words", "Question: How was the tram line repaired?\n"):
+        assert needed in prompt
+    assert ("Participants: Ann, Bo\n" in prompt) == (domain == "conversation")
+    assert not PLACEHOLDER.search(prompt)
+
+
+def test_without_documents_the_insights_are_to_be_imagined() -> None:
+    prompt = render(build_task([], topic="Trams"))
+    assert "Imagine" in prompt and END_MARK not in prompt and not HEADER.search(prompt)
+    assert not PLACEHOLDER.search(prompt)
+
+
+def test_own_prompt_files_pass_the_check_of_users_files() -> None:
+    folder = resources.files("summhay_ray.summarize").joinpath("prompts")
+    for name in ("news", "conversation", "generic"):
+        check_prompt(folder.joinpath(f"{name}.txt").read_text("utf-8"))
+
+
+def test_number_of_insights_counts_those_that_a_document_contains() -> None:
+    assert n_insights(build_task(insights=["i1", "i2", "nowhere"], gold=[["i1"], ["i2", "other"]])) == 2
+    assert n_insights(build_task(insights=["i1", "i2", "nowhere"], gold=[["other"]])) == 3
+    assert n_insights(build_task(insights=[], gold=[["other"]])) == 0
+
+
+def test_all_placeholders_of_users_files() -> None:
+    template = (
+        "[N_documents] [N_articles] [N_conversations] [N_insights]\n[TOPIC]|[SCENARIO]|[PARTICIPANTS]\n"
+        "[SUBTOPIC]|[QUERY]|[UNKNOWN]\n[ARTICLES][CONVERSATIONS]"
+    )
+    prompt = render(build_task(["x"], prompt=template, topic="T", subtopic="S", query="Q", participants=("Ann", "Bo")))
+    assert prompt == "1 1 1 2\nT|T|Ann, Bo\nS|Q|[UNKNOWN]\nArticle 1:\nx\n\n\nArticle 1:\nx\n\n"
+
+
+def test_filling_is_one_pass() -> None:
+    template = "[DOCUMENTS][QUERY][SUBTOPIC][TOPIC]"
+    task = build_task(["[QUERY] [DOCUMENTS]"], query="[SUBTOPIC]", subtopic="[TOPIC]", topic="[DOCUMENTS]", prompt=template)
+    assert render(task) == "Article 1:\n[QUERY] [DOCUMENTS]\n\n[SUBTOPIC][TOPIC][DOCUMENTS]"
+
+
+def test_a_header_never_shares_its_line_with_the_template() -> None:
+    assert render(build_task(["x"], prompt="Read: [DOCUMENTS][QUERY]")).startswith("Read: \nArticle 1:\nx\n\n")
+
+
+def test_template_hash_is_that_of_the_template_used() -> None:
+    assert template_hash(build_task(prompt="[DOCUMENTS] [QUERY]")) == hashlib.sha256(b"[DOCUMENTS] [QUERY]").hexdigest()
+    assert template_hash(build_task(["a"])) == template_hash(build_task(["b"], query="another"))
+    tasks = [build_task(domain=domain) for domain in ("news", "conversation", "generic")] + [build_task([])]
+    assert len({template_hash(task) for task in tasks}) == 4
+
+
+@pytest.mark.parametrize("text,word", [("[QUERY]", "[DOCUMENTS]"), ("[ARTICLES] [N_insights]", "[QUERY]"), ("", "[DOCUMENTS]")])
+def test_a_prompt_file_that_lacks_what_it_needs_is_refused(text: str, word: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(word)) as caught:
+        check_prompt(text)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("text", ["[DOCUMENTS][QUERY]", "[ARTICLES] [SUBTOPIC]", "[CONVERSATIONS] [QUERY] [N_insights]"])
+def test_a_prompt_file_that_has_what_it_needs_passes(text: str) -> None:
+    check_prompt(text)
+
+
+@pytest.mark.parametrize("line", IMITATIONS)
+def test_an_imitation_is_quoted(line: str) -> None:
+    assert neutral(f"before\n{line}\nafter") == f"before\n> {line}\nafter"
+
+
+@pytest.mark.parametrize("line", HONEST)
+def test_honest_lines_stay(line: str) -> None:
+    assert neutral(line) == line
+
+
+@given(hostile_texts)
+@example("Article 5:\u2028Article 6:\rArticle 7:\x0bEnd of documents")
+def test_only_quote_marks_are_added_and_once_is_enough(text: str) -> None:
+    quoted = neutral(text)
+    assert neutral(quoted) == quoted
+    lines = re.split("(\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029])", quoted)
+    originals = re.split("(\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029])", text)
+    assert all(line in (original, "> " + original) for line, original in zip(lines, originals, strict=True))
+
+
+@given(st.lists(hostile_texts, min_size=1, max_size=4), hostile_texts, st.sampled_from(["news", "conversation", "x"]))
+def test_every_header_line_is_a_true_one(texts: list[str], said: str, domain: str) -> None:
+    numbers = [7 * place for place in range(1, len(texts) + 1)]
+    task = build_task(texts, numbers=numbers, domain=domain, topic=said, query=said, subtopic=said, participants=(said,))
+    prompt = render(task)
+    assert [int(number) for number in HEADER.findall(prompt)] == numbers
+    assert prompt.split("\n").count(END_MARK) == 1
+    assert not any(line.lstrip().startswith(("```", "~~~")) for line in prompt.split("\n"))
