@@ -159,7 +159,7 @@ class Judgment:
     position: Annotated[int, "place among the judgments of the summary, from 0"]
     key: Annotated[str, "the raw answer that the verdict comes from, empty for an imported judgment"]
     coverage: Annotated[str, "NO_COVERAGE, PARTIAL_COVERAGE or FULL_COVERAGE, or the judge's own word where it is none of them"]
-    bullet_id: Annotated[str, "the bullet that covers the insight as the judge named it, as JSON: 3, \"3\", \"NA\", [1, 2]"]
+    bullet_id: Annotated[str, 'the bullet that covers the insight as the judge named it, as JSON: 3, "3", "NA", [1, 2]']
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from summhay_ray.grid.cells import Cell, Grid
+from summhay_ray.grid.local import revision_of
 from summhay_ray.grid.replay import lookup
-from summhay_ray.grid.spec import JudgeSpec
+from summhay_ray.grid.spec import JudgeSpec, ModelSpec
 from summhay_ray.haystack import system_key
 from summhay_ray.judge import JudgeSettings, Verdict, make_judge
 from summhay_ray.llm import Gateway, Request
@@ -83,10 +84,15 @@ def task_of(grid: Grid, cell: Cell, haystack: Haystack, context: Context) -> Tas
         shown=shown(haystack, context),
         model=spec.model,
         prompt=grid.prompt_of(spec),
-        sampling=spec.sampling(),
+        sampling=sampling_of(spec),
         sample=cell.repeat,
         lookup=_lookup(cell, spec.model, spec.model),
     )
+
+
+def sampling_of(spec: ModelSpec) -> dict[str, Any]:
+    """The semantic parameters that go with each call of the model."""
+    return {**spec.sampling(), **revision_of(spec.model)}
 
 
 def _lookup(cell: Cell, asked: str, summarizer: str) -> str:
@@ -102,7 +108,7 @@ def judge_settings(grid: Grid, cell: Cell, spec: JudgeSpec) -> JudgeSettings:
     return JudgeSettings(
         model=spec.model,
         prompt=grid.prompt_of(spec),
-        sampling=spec.sampling(),
+        sampling=sampling_of(spec),
         lookup=_lookup(cell, spec.model, grid.spec.summarizers[cell.summarizer].model),
     )
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from summhay_ray import judge, retrieve, summarize
+from summhay_ray.grid.local import check_model, revision_of
 from summhay_ray.grid.spec import ModelSpec, RunSpec, SpecError, parse_spec, semantic_model
 from summhay_ray.haystack import ReleasedFile, load_sample, read_released, system_key
 from summhay_ray.llm import Limits, ModelSettings, Price, Unpriced, find_price, find_window
@@ -73,7 +74,7 @@ class Grid:
         return "r" + _hash(content)[:12]
 
     def _semantic(self, model: ModelSpec) -> dict[str, Any]:
-        return semantic_model(model, self.prompt_of(model))
+        return {**semantic_model(model, self.prompt_of(model)), **revision_of(model.model)}
 
     def prompt_of(self, model: ModelSpec) -> str:
         """The text of the model's prompt file, empty where it uses ours."""
@@ -210,6 +211,8 @@ def _check_names(grid: Grid) -> None:
             summarize.make_summarizer(summarizer.strategy)
         for judging in spec.judges:
             judge.make_judge(judging.strategy)
+        for model in spec.models():
+            check_model(model.model)
     except UnknownName as error:
         raise SpecError(f"spec: {error}") from error
     for name in spec.retrievers:

@@ -8,6 +8,7 @@ import os
 from dataclasses import dataclass
 
 from summhay_ray.grid.cells import Grid
+from summhay_ray.grid.local import local_names
 from summhay_ray.llm import count_tokens, is_local
 from summhay_ray.store import Store, StoreError
 
@@ -81,8 +82,4 @@ def _tokenizer() -> Check:
 
 
 def _offline() -> Check:
-    from summhay_ray.judge import OfflineJudge
-    from summhay_ray.summarize import local_models
-
-    names = sorted([*local_models(), OfflineJudge.name, "replay/MODEL"])
-    return Check("offline models", True, ", ".join(names))
+    return Check("offline models", True, ", ".join(local_names()))

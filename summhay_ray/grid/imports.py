@@ -12,6 +12,8 @@ from typing import Any
 from summhay_ray.grid.cells import read_source, source_bytes
 from summhay_ray.haystack import InvalidHaystack, ReleasedFile, export_run, imported_rows, read_released
 from summhay_ray.problems import Problem
+from summhay_ray.records import Failure, Judgment, Score
+from summhay_ray.score import score_summary
 from summhay_ray.store import RunStore, Store, to_records
 
 
@@ -26,7 +28,7 @@ class ImportResult:
     summaries: int
     judgments: int
     failures: int
-    """Judgments without their summary: kept as failures."""
+    """Judgments without their summary, or that cannot be used: kept, and listed as failures."""
     warnings: tuple[str, ...]
 
     def to_json(self) -> dict[str, Any]:
@@ -86,7 +88,17 @@ def haystack_rows(source: ReleasedFile) -> dict[str, list[Any]]:
 
 def _imported(source: ReleasedFile) -> dict[str, list[Any]]:
     rows = imported_rows(source)
-    return {"summaries": list(rows.summaries), "judgments": list(rows.judgments), "failures": list(rows.failures)}
+    gold = source.haystack.gold()
+    judged: dict[str, list[Judgment]] = {}
+    for judgment in rows.judgments:
+        judged.setdefault(judgment.cell_id, []).append(judgment)
+    scored = [row for one in rows.summaries for row in score_summary(judged.get(one.cell_id, []), one.bullets, gold)]
+    return {
+        "summaries": list(rows.summaries),
+        "judgments": list(rows.judgments),
+        "scores": [row for row in scored if isinstance(row, Score)],
+        "failures": [*rows.failures, *(row for row in scored if isinstance(row, Failure))],
+    }
 
 
 def export(run: RunStore, folder: Path, judge: str = "") -> list[Path]:

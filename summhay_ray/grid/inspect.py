@@ -16,7 +16,6 @@ import polars as pl
 from summhay_ray.grid.answering import judge_settings, task_of
 from summhay_ray.grid.cells import Cell, Grid, grid_of, read_source
 from summhay_ray.grid.run import cell_counts
-from summhay_ray.grid.scoring import score_run
 from summhay_ray.haystack import ReleasedFile
 from summhay_ray.judge import make_judge
 from summhay_ray.llm import Request
@@ -78,9 +77,9 @@ def status(run: RunStore) -> StatusResult:
 
 
 def failures(run: RunStore) -> list[Failure]:
-    """Every failure of the run; for an import also the judgments that scoring cannot use."""
+    """Every failure of the run."""
     stored: list[Failure] = to_records("failures", run.table("failures"))
-    return stored + (score_run(run, samples=1).failures if run.record["kind"] == "import" else [])
+    return stored
 
 
 def explain(run: RunStore, key: str, compat: Compat = "default") -> dict[str, Any]:

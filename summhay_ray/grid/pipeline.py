@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import logging
 import os
 import shutil
 import tempfile
@@ -36,6 +37,8 @@ class PlacementError(Problem):
 def ray_session(address: str) -> Iterator[None]:
     """A Ray connection: `local` starts a Ray of its own and ends it, `auto` or HOST joins a cluster."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    # Ray's C++ side warns of actors with arguments in the object store; they live as long as the driver, as the run does.
+    os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")
     # The workers must find what a spec names as module:Class from where the person stands.
     paths = os.pathsep.join(filter(None, [os.getcwd(), os.environ.get("PYTHONPATH", "")]))
     options: dict[str, Any] = {
@@ -70,6 +73,8 @@ def stream(
     context = DataContext.get_current()
     context.enable_progress_bars = False
     context.verbose_stats_logs = False
+    context.print_on_execution_start = False
+    logging.getLogger("ray.data").setLevel(logging.ERROR)
     workers = _workers(grid)
     cells = max(1, min(CELLS_A_BATCH, -(-n_cells // (workers * 4))))
     per_unit = max(1, n_cells // max(1, len(units)))

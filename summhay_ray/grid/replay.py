@@ -30,6 +30,7 @@ class Replay:
     """Reads released answers out of the run's sources (haystack_id -> file)."""
 
     name: ClassVar[str] = "replay/"
+    revision: ClassVar[str] = "1"
 
     def __init__(self, sources: Mapping[str, ReleasedFile]) -> None:
         self._sources = sources

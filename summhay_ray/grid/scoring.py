@@ -118,18 +118,20 @@ def _expected(
     if record["kind"] == "grid":
         grid = grid_of(run.store, record)
         combos = [(system, *combo) for combo, system in grid.systems.items()]
-        systems = [
-            (system, retriever, ordering, grid.spec.summarizers[index].label) for system, retriever, ordering, index in combos
-        ]
-        judges, repeats = [judge.label for judge in grid.spec.judges], grid.spec.repeats
+        labels = [summarizer.label for summarizer in grid.spec.summarizers]
+        samples = {(system, retriever, order, labels[index]): grid.spec.repeats for system, retriever, order, index in combos}
+        judges = [judge.label for judge in grid.spec.judges]
     else:
-        systems = sorted({(summary.system, summary.retriever, summary.ordering, summary.model) for summary in summaries})
-        judges, repeats = [RELEASED_JUDGE], 1
+        samples, judges = {}, [RELEASED_JUDGE]
+        for summary in summaries:
+            named = (summary.system, summary.retriever, summary.ordering, summary.model)
+            samples[named] = max(samples.get(named, 0), summary.repeat + 1)
     for source in sources:
         haystack = source.haystack
         for subtopic in haystack.subtopics:
-            count = repeats * len(haystack.insights_of(subtopic.subtopic_id))
-            place = {"haystack_id": haystack.haystack_id, "subtopic_id": subtopic.subtopic_id, "n_expected": count}
-            for named in systems:
+            n_insights = len(haystack.insights_of(subtopic.subtopic_id))
+            place = {"haystack_id": haystack.haystack_id, "subtopic_id": subtopic.subtopic_id}
+            for named, repeats in samples.items():
+                system = {**dict(zip(SYSTEM, named, strict=True)), **place, "n_expected": repeats * n_insights}
                 for judge in judges:
-                    yield {**dict(zip(SYSTEM, named, strict=True)), "judge": judge, **place}
+                    yield {**system, "judge": judge}

@@ -11,7 +11,7 @@ import json
 import threading
 import time
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 from typing import Any
@@ -24,15 +24,16 @@ from summhay_ray.grid.actors import RemoteLedger
 from summhay_ray.grid.answering import CellRows, answer_cell
 from summhay_ray.grid.cells import Cell, Grid, Unit, grid_of
 from summhay_ray.grid.contexts import make_context, rank
-from summhay_ray.grid.replay import Replay
-from summhay_ray.judge import OfflineJudge
-from summhay_ray.llm import Gateway, LocalModel, register
+from summhay_ray.grid.local import make_local_models
+from summhay_ray.llm import Gateway, register
 from summhay_ray.outcome import Failed
 from summhay_ray.records import Context, Haystack, Ranking
 from summhay_ray.store import LogWriter, RunStore, Store
-from summhay_ray.summarize import local_models
 
 COMMIT_EVERY_S = 2.0
+CELLS_AT_ONCE = 1000
+"""Of remote models: calls at once are bounded by each model's concurrency."""
+
 Batch = dict[str, NDArray[Any]]
 
 
@@ -97,15 +98,13 @@ class CellWorker:
         name = f"{order.run_id}-{uuid.uuid4().hex[:16]}"
         self._ledger = RemoteLedger(ledger, name)
         self._log = LogWriter(self._room.store.files, name)
-        register(self._local_models())
+        register(make_local_models({source.haystack.haystack_id: source for source in self._room.grid.sources}))
         self._loop = asyncio.new_event_loop()
         self._gateway = Gateway(self._room.grid.settings(), self._ledger, self._room.store.files, self._log, order.run_id)
+        # Local models compute and never wait: one cell after the other is finished, and committed, sooner.
+        computing = all(model.local for model in self._room.grid.settings().values())
+        self._room_for_cells = asyncio.Semaphore(1 if computing else CELLS_AT_ONCE)
         threading.Thread(target=self._beat, daemon=True).start()
-
-    def _local_models(self) -> dict[str, LocalModel]:
-        sources = {source.haystack.haystack_id: source for source in self._room.grid.sources}
-        models: list[LocalModel] = [*(model() for model in local_models().values()), OfflineJudge(), Replay(sources)]
-        return {model.name: model for model in models}
 
     def _beat(self) -> None:
         # A thread of its own: a long computation in the loop must not look like a death.
@@ -118,7 +117,7 @@ class CellWorker:
         return {"receipt": np.array(receipts, dtype=object)}
 
     async def _answer(self, orders: Sequence[Mapping[str, Any]]) -> list[str]:
-        waiting = {asyncio.ensure_future(self._cell(order)) for order in orders}
+        waiting = {asyncio.ensure_future(self._within(self._cell(order))) for order in orders}
         ready: list[CellRows] = []
         receipts: list[str] = []
         last = time.monotonic()
@@ -133,6 +132,10 @@ class CellWorker:
             for task in waiting:
                 task.cancel()
         return receipts
+
+    async def _within(self, answering: Awaitable[CellRows]) -> CellRows:
+        async with self._room_for_cells:
+            return await answering
 
     async def _cell(self, order: Mapping[str, Any]) -> CellRows:
         cell = Cell(**{**order["cell"], "unit": Unit(**order["cell"]["unit"])})

@@ -37,6 +37,7 @@ class OfflineJudge:
     """The local model `offline/judge` (llm.LocalModel)."""
 
     name: ClassVar[str] = "offline/judge"
+    revision: ClassVar[str] = "1"
 
     def __init__(self, thresholds: Thresholds | None = None) -> None:
         self._thresholds = thresholds or shipped_thresholds()

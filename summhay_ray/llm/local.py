@@ -15,6 +15,8 @@ class LocalModel(Protocol):
     """`name` is what a spec writes: the whole of it (`offline/support`), or up to the slash for a family (`replay/`)."""
 
     name: ClassVar[str]
+    revision: ClassVar[str]
+    """Part of every request's key: raise it when answers change, so that no answer of an older revision is taken for one."""
 
     def answer(self, request: Request) -> str:
         """The answer's text, from the request's prompt (and `lookup`, for replay). Deterministic.

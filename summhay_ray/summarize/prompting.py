@@ -88,6 +88,7 @@ def documents_section(shown: tuple[Shown, ...], domain: str) -> str:
     return "".join(f"{word} {document.number}:\n{neutral(document.text)}\n\n" for document in shown)
 
 
+@functools.lru_cache(maxsize=512)
 def neutral(text: str) -> str:
     """`text` with `> ` before each line that imitates a header, our end mark or a code fence; nothing else is changed."""
     parts = _LINE_BREAK.split(text)

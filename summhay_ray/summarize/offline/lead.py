@@ -24,6 +24,7 @@ class Lead:
     """The documents that match the query best, and of each its first sentence near the query, citing that document alone."""
 
     name: ClassVar[str] = "offline/lead"
+    revision: ClassVar[str] = "1"
 
     def answer(self, request: Request) -> str:
         """One bullet an insight asked for, at most one a document; empty where the documents yield nothing."""

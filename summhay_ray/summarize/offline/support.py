@@ -46,6 +46,7 @@ class Support:
     """Clusters of similar sentences, ranked by relevance and support: of each its central sentence, citing all its documents."""
 
     name: ClassVar[str] = "offline/support"
+    revision: ClassVar[str] = "1"
 
     def answer(self, request: Request) -> str:
         """One bullet an insight asked for, fewer where the documents say less; empty where they yield nothing."""

@@ -1,0 +1,39 @@
+"""The models that need no key, by name: what a spec may call `offline/...` and `replay/...`. Part of the grid room."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from summhay_ray.grid.replay import Replay
+from summhay_ray.haystack import ReleasedFile
+from summhay_ray.judge import OfflineJudge
+from summhay_ray.llm import LocalModel, is_local
+from summhay_ray.plugins import unknown
+from summhay_ray.summarize import local_models
+
+
+def local_names() -> list[str]:
+    """What a spec may write, sorted; `replay/` takes the name of any model of a released file."""
+    return sorted([*local_models(), OfflineJudge.name, Replay.name])
+
+
+def make_local_models(sources: Mapping[str, ReleasedFile]) -> dict[str, LocalModel]:
+    """All of them, ready to answer; `sources` is what `replay/` reads (haystack_id -> file)."""
+    models: list[LocalModel] = [*(model() for model in local_models().values()), OfflineJudge(), Replay(sources)]
+    return {model.name: model for model in models}
+
+
+def check_model(name: str) -> None:
+    """Raises UnknownName for an `offline/...` that does not exist."""
+    if name.startswith("offline/") and name not in local_names():
+        raise unknown("offline model", name, local_names())
+
+
+def revision_of(model: str) -> dict[str, Any]:
+    """The sampling parameter that tells revisions of a local model apart; nothing for any other model."""
+    if not is_local(model):
+        return {}
+    classes: dict[str, type[LocalModel]] = {**local_models(), OfflineJudge.name: OfflineJudge}
+    revision = classes[model].revision if model in classes else Replay.revision
+    return {"extra_body": {"revision": revision}}
