@@ -89,12 +89,10 @@ class Grid:
             for ordering in self.orderings_of(retriever)
             for index in range(len(self.spec.summarizers))
         ]
-        short = {combo: system_key(combo[0], combo[1], self.spec.summarizers[combo[2]].label) for combo in combos}
+        labels = [summarizer.label for summarizer in self.spec.summarizers]
+        short = {combo: system_key(combo[0], combo[1], labels[combo[2]]) for combo in combos}
         shared = Counter(short.values())
-        return {
-            combo: key if shared[key] == 1 else f"{combo[0]}_{combo[1]}_{self.spec.summarizers[combo[2]].label}"
-            for combo, key in short.items()
-        }
+        return {combo: key if shared[key] == 1 else _long_key(combo, labels) for combo, key in short.items()}
 
     def orderings_of(self, retriever: str) -> Sequence[str]:
         """Orderings apply to the whole haystack; retrieval keeps its ranking."""
@@ -152,6 +150,11 @@ class Grid:
         return found
 
 
+def _long_key(combo: tuple[str, str, int], labels: Sequence[str]) -> str:
+    retriever, ordering, index = combo
+    return "_".join([retriever, *([] if ordering == "given" else [ordering]), labels[index]])
+
+
 def _hash(content: Any) -> str:
     text = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
     return hashlib.sha256(text.encode("ascii")).hexdigest()
@@ -204,7 +207,7 @@ def _check_names(grid: Grid) -> None:
     spec = grid.spec
     try:
         for name in spec.retrievers:
-            retrieve.make(name, spec.seed)
+            _check_retriever(name, grid)
         for ordering in spec.orderings:
             summarize.check_ordering(ordering)
         for summarizer in spec.summarizers:
@@ -220,9 +223,22 @@ def _check_names(grid: Grid) -> None:
             _check_released(name.removeprefix("released/"), grid.sources)
 
 
+def _check_retriever(name: str, grid: Grid) -> None:
+    try:
+        retrieve.make(name, grid.spec.seed)
+    except UnknownName:
+        if all(name in _released_names(source) for source in grid.sources):
+            raise UnknownName(f"no retriever is named {name!r}; did you mean 'released/{name}'?") from None
+        raise
+
+
+def _released_names(source: ReleasedFile) -> list[str]:
+    return sorted({retriever for scores in source.haystack.released_scores.values() for retriever in scores})
+
+
 def _check_released(name: str, sources: Iterable[ReleasedFile]) -> None:
     for source in sources:
-        known = sorted({retriever for scores in source.haystack.released_scores.values() for retriever in scores})
+        known = _released_names(source)
         if name not in known:
             has = ", ".join(known) or "none"
             raise SpecError(f"spec: retrievers: {source.haystack.name} holds no scores of 'released/{name}'; it holds: {has}")

@@ -93,7 +93,7 @@ def run_grid(
 ) -> RunResult:
     """Run or resume. `budget_usd` replaces the spec's; `watch` is called about twice a second."""
     started = time.monotonic()
-    run = _open(grid, store)
+    run = open_run(grid, store)
     budget = budget_usd if budget_usd is not None else grid.spec.budget_usd
     budget_micros = None if budget is None else round(budget * MICROS)
     finished = frozenset(cell for cell, again in run.finished("cell").items() if not again)
@@ -107,7 +107,8 @@ def run_grid(
     return _result(run, grid, snapshot, budget, started, compat)
 
 
-def _open(grid: Grid, store: Store) -> RunStore:
+def open_run(grid: Grid, store: Store) -> RunStore:
+    """The run in the store, with its record and its haystacks; created where it is not there."""
     run = store.create_run(grid.run_id, grid_record(grid, keep_sources(grid, store)))
     kept = run.finished("haystack")
     for source in grid.sources:

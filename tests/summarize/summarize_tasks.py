@@ -42,7 +42,6 @@ breaks = st.sampled_from(["\n", "\r\n", "\r", "\x0b", "\x0c", "\x1c", "\x85", "\
 hostile_texts = st.lists(st.tuples(hostile_lines, breaks), max_size=8).map(lambda parts: "".join(a + b for a, b in parts))
 
 
-
 def build_task(
     texts: Sequence[str] = ("First text.", "Second text."),
     *,
@@ -63,4 +62,3 @@ def build_task(
     haystack = Haystack("h", "h", "", topic, domain, participants, documents, (asked,), known)
     shown = tuple(Shown(number, text) for number, text in zip(numbers or range(1, len(texts) + 1), texts, strict=True))
     return Task(haystack, asked, shown, "offline/support", prompt)
-

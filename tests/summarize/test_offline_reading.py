@@ -14,7 +14,7 @@ from summhay_ray.summarize.prompting import neutral
 pytestmark = pytest.mark.core
 
 RELEASE_LIKE = (
-    "[ARTICLES]\n\nIn the articles above, the following topic is discussed: \"[SUBTOPIC]\".\n\n"
+    '[ARTICLES]\n\nIn the articles above, the following topic is discussed: "[SUBTOPIC]".\n\n'
     "You must summarize the [N_insights] main insights about the topic.\nUse bullets."
 )
 

@@ -1,0 +1,155 @@
+"""The spec: what is accepted, what is refused and how, and what makes a run's identity."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from summhay_ray.grid import RunSpec, SpecError, parse_spec, read_spec
+
+pytestmark = pytest.mark.core
+
+GOOD: dict[str, Any] = {
+    "haystacks": ["sample/news"],
+    "retrievers": ["bm25", "full"],
+    "summarizers": [{"model": "openai/gpt-4o", "max_tokens": 900}, "offline/support"],
+    "judges": ["offline/judge"],
+}
+
+
+def written(tmp_path: Path, text: str) -> str:
+    path = tmp_path / "spec.yaml"
+    path.write_text(text, encoding="utf-8")
+    return str(path)
+
+
+def test_a_name_is_a_model_with_defaults() -> None:
+    spec = parse_spec(GOOD)
+    assert [model.model for model in spec.models()] == ["openai/gpt-4o", "offline/support", "offline/judge"]
+    assert (spec.token_budget, spec.repeats, spec.orderings, spec.seed) == (15000, 1, ["given"], 0)
+    assert spec.summarizers[0].sampling() == {"max_tokens": 900, "temperature": 0.0}
+    assert spec.judges[0].max_tokens == 200
+
+
+def test_null_temperature_and_extra_parameters_are_sent_as_written() -> None:
+    model = {"model": "openai/o1", "temperature": None, "seed": 3, "extra": {"reasoning_effort": "low"}}
+    spec = parse_spec({**GOOD, "summarizers": [model]})
+    assert spec.summarizers[0].sampling() == {"max_tokens": 1000, "seed": 3, "reasoning_effort": "low"}
+
+
+def test_a_price_of_zero_is_written_as_zero() -> None:
+    spec = parse_spec({**GOOD, "summarizers": [{"model": "hosted_vllm/mine", "price": 0}]})
+    assert spec.summarizers[0].price is not None
+    assert spec.summarizers[0].price.output_per_mtok == 0
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        ({"retriever": ["bm25"]}, "spec: retriever: unknown field; did you mean retrievers?"),
+        (
+            {"summarizers": [{"model": "x", "max_token": 3}]},
+            "spec: summarizers[0].max_token: unknown field; did you mean max_tokens?",
+        ),
+        ({"limits": {"offline/support": {"rps": 3}}}, "spec: limits.offline/support.rps: unknown field; did you mean rpm?"),
+        (
+            {"summarizers": [{"model": "x", "price": {"input": 3}}]},
+            "spec: summarizers[0].price.input: unknown field; did you mean",
+        ),
+        ({"token_budget": "15000"}, 'spec: token_budget: input should be a valid integer, found "15000"'),
+        ({"token_budget": 0}, "spec: token_budget: input should be greater than or equal to 1, found 0"),
+        ({"haystacks": []}, "spec: haystacks: list should have at least 1 item"),
+        ({"haystacks": "sample/news"}, "spec: haystacks: input should be a valid list"),
+        ({"budget_usd": -1}, "spec: budget_usd: input should be greater than or equal to 0, found -1"),
+        ({"retrievers": ["bm25", "bm25"]}, "spec: retrievers: 'bm25' stands twice; leave one out"),
+        (
+            {"judges": ["offline/judge", "offline/judge"]},
+            "spec: judges[1]: 'offline/judge' stands twice; give one of them another name",
+        ),
+        (
+            {"limits": {"openai/gpt-4": {"rpm": 3}}},
+            "spec: limits: no summarizer or judge uses 'openai/gpt-4'; did you mean openai/gpt-4o?",
+        ),
+        ({"summarizers": [{"model": "x", "extra": {"api_key": "sk"}}]}, "spec: x: extra.api_key: keys never stand in a spec"),
+        ({"judges": ["offline"]}, "spec: model 'offline': expected offline/NAME or replay/NAME"),
+    ],
+)
+def test_refusals_name_the_field_and_the_mend_in_one_line(fields: dict[str, Any], expected: str) -> None:
+    with pytest.raises(SpecError) as error:
+        parse_spec({**GOOD, **fields})
+    assert str(error.value).startswith(expected)
+    assert "\n" not in str(error.value)
+
+
+def test_two_summarizers_of_one_model_need_names() -> None:
+    both = [{"model": "openai/gpt-4o"}, {"model": "openai/gpt-4o", "name": "warm", "temperature": 1}]
+    assert [model.label for model in parse_spec({**GOOD, "summarizers": both}).summarizers] == ["openai/gpt-4o", "warm"]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("haystacks: [", "line 1"),
+        ("- a\n- b\n", "expected a mapping of fields such as haystacks: [...], found list"),
+        ("", "expected a mapping of fields such as haystacks: [...], found NoneType"),
+        ("a: b: c\n", "line 1, column 5: not YAML"),
+        ("!!python/object/apply:os.system ['true']", "not YAML"),
+    ],
+)
+def test_a_file_that_is_no_spec(tmp_path: Path, text: str, expected: str) -> None:
+    path = written(tmp_path, text)
+    with pytest.raises(SpecError) as error:
+        read_spec(path)
+    assert str(error.value).startswith(path + ":")
+    assert expected in str(error.value)
+
+
+def test_a_missing_spec_is_said(tmp_path: Path) -> None:
+    with pytest.raises(SpecError, match="no such file"):
+        read_spec(str(tmp_path / "none.yaml"))
+
+
+SPEC = """
+haystacks: [sample/news]
+retrievers: [bm25]
+summarizers:
+  - {model: openai/gpt-3.5-turbo, max_tokens: 500}
+limits: {openai/gpt-3.5-turbo: {rpm: 10}}
+"""
+
+
+def overridden(tmp_path: Path, *overrides: str) -> RunSpec:
+    return read_spec(written(tmp_path, SPEC), overrides)[0]
+
+
+def test_set_replaces_fields_by_path(tmp_path: Path) -> None:
+    spec = overridden(
+        tmp_path, "token_budget=99", "summarizers.0.max_tokens=7", 'limits."openai/gpt-3.5-turbo".rpm=20', "retrievers=[full]"
+    )
+    assert (spec.token_budget, spec.summarizers[0].max_tokens, spec.retrievers) == (99, 7, ["full"])
+    assert spec.limits["openai/gpt-3.5-turbo"].rpm == 20
+
+
+def test_set_makes_what_is_not_there(tmp_path: Path) -> None:
+    assert overridden(tmp_path, "limits.offline/judge.rpm=5").limits["offline/judge"].rpm == 5
+
+
+@pytest.mark.parametrize(
+    ("override", "expected"),
+    [
+        ("token_budget", "expected a.b=c"),
+        ("=3", "expected a.b=c"),
+        ("summarizers.1.max_tokens=3", "expected an index from 0 to 0 instead of '1'"),
+        ("summarizers.first=3", "expected an index from 0 to 0 instead of 'first'"),
+        ("haystacks.0.x=3", "holds no fields"),
+        ("token_budget=[", "the value is not YAML"),
+        ("token_bugdet=3", "token_bugdet: unknown field; did you mean token_budget?"),
+    ],
+)
+def test_a_wrong_override_is_said(tmp_path: Path, override: str, expected: str) -> None:
+    with pytest.raises(SpecError) as error:
+        overridden(tmp_path, override)
+    assert expected in str(error.value)
+    assert "\n" not in str(error.value)
