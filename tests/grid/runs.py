@@ -61,10 +61,13 @@ def wait_for_records(process: subprocess.Popen[bytes], store: Path, n: int) -> b
     raise TimeoutError(f"{n} records did not come in {PATIENCE_S} s")
 
 
-def kill(process: subprocess.Popen[bytes]) -> None:
-    """SIGKILL to the driver, as a crash would."""
+def kill(process: subprocess.Popen[bytes], store: Path) -> None:
+    """SIGKILL to the driver, as a crash would; its workers notice within seconds, and the log is whole then."""
     process.send_signal(signal.SIGKILL)
     process.communicate()
+    before = -1
+    while before != (before := len(log_records(store))):
+        time.sleep(3.0)
 
 
 def descendants(pid: int) -> Iterator[tuple[int, str]]:

@@ -65,7 +65,7 @@ def test_three_kills_of_the_driver_change_nothing(news1: dict[str, Any], tmp_pat
         process = start(news1["spec"], store)
         if wait_for_records(process, store, len(log_records(store)) + draw.randint(1, 110)):
             killed += 1
-        kill(process)
+        kill(process, store)
     assert killed == 3
     before = len(log_records(store))
     result = summhay("run", news1["spec"], "--store", store)
