@@ -1,0 +1,129 @@
+"""The run over real HTTP: money, keys and kills with models that are paid for."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import web
+from fake_provider import FakeProvider, Reply, completion
+from runs import kill, log_records, start, summhay, wait_for_records, write_spec
+
+from summhay_ray.judge import OfflineJudge
+from summhay_ray.llm import Request
+from summhay_ray.summarize import local_models
+
+pytestmark = [pytest.mark.ray, pytest.mark.timeout(400)]
+
+CANARY = "sk-canary-0123456789abcdef"
+N_SUMMARIES, N_JUDGMENTS = 4, 22
+INPUT_RATE, OUTPUT_RATE = 100.0, 200.0
+TOKENS_IN, TOKENS_OUT = 300, 40
+CALL_MICROS = int(TOKENS_IN * INPUT_RATE + TOKENS_OUT * OUTPUT_RATE)
+
+
+class Answering(FakeProvider):
+    """Answers as `offline/lead` and `offline/judge` would, and bills a fixed number of tokens for each call."""
+
+    async def _reply(self, request: web.Request, content: Mapping[str, Any], reply: Reply) -> web.StreamResponse:
+        prompt = content["messages"][0]["content"]
+        model = OfflineJudge() if content["model"] == "judge" else local_models()["offline/lead"]()
+        text = model.answer(Request(model=str(content["model"]), prompt=prompt))
+        usage = {"prompt_tokens": TOKENS_IN, "completion_tokens": TOKENS_OUT, "total_tokens": TOKENS_IN + TOKENS_OUT}
+        if reply.status != 200:
+            return await super()._reply(request, content, reply)
+        return web.json_response(completion(content["model"], Reply(text=text, usage=usage)))
+
+
+@pytest.fixture
+def provider(monkeypatch: pytest.MonkeyPatch) -> Iterator[Answering]:
+    monkeypatch.setenv("SUMMHAY_TEST_KEY", CANARY)
+    server = Answering()
+    server.start()
+    yield server
+    server.stop()
+
+
+def spec_of(folder: Path, provider: FakeProvider, **fields: Any) -> Path:
+    price = {"input_per_mtok": INPUT_RATE, "output_per_mtok": OUTPUT_RATE}
+    reach = {"api_base": provider.base, "api_key_env": "SUMMHAY_TEST_KEY", "price": price, "max_tokens": 100}
+    models = {
+        "summarizers": [{"model": "openai/lead", **reach}],
+        "judges": [{"model": "openai/judge", **reach}],
+    }
+    small = {"haystacks": ["sample/news"], "retrievers": ["bm25"], "token_budget": 1500}
+    return write_spec(folder, {**small, **models, **fields})
+
+
+def everything_written(folder: Path) -> bytes:
+    return b"".join(path.read_bytes() for path in folder.rglob("*") if path.is_file())
+
+
+def test_a_paid_run_costs_what_the_provider_bills_and_hides_its_key(provider: Answering, tmp_path: Path) -> None:
+    spec, store = spec_of(tmp_path, provider), tmp_path / "store"
+    plan = summhay("plan", spec, "--store", store)
+    result = summhay("run", spec, "--store", store)
+    assert len(provider.requests) == N_SUMMARIES + N_JUDGMENTS == result["calls"]["made"]
+    assert result["usd"]["spent"] == pytest.approx((N_SUMMARIES + N_JUDGMENTS) * CALL_MICROS / 1e6)
+    assert {stage["stage"]: stage["calls"] for stage in plan["stages"]} == {"summarize": N_SUMMARIES, "judge": N_JUDGMENTS}
+    assert result["usd"]["spent"] <= plan["usd"]["max"]
+    again = summhay("run", spec, "--store", store)
+    assert len(provider.requests) == N_SUMMARIES + N_JUDGMENTS
+    assert again["systems"] == result["systems"]
+    assert CANARY.encode() not in everything_written(store)
+    free = {"haystacks": ["sample/news"], "retrievers": ["bm25"], "token_budget": 1500, "summarizers": ["offline/lead"]}
+    offline = summhay("run", write_spec(tmp_path, free), "--store", tmp_path / "free")["systems"][0]
+    figures = ("coverage", "citation", "joint", "n_scored", "n_covered", "words_per_bullet")
+    assert {name: result["systems"][0][name] for name in figures} == {name: offline[name] for name in figures}
+
+
+def test_the_run_stops_at_its_budget_and_goes_on_with_more(provider: Answering, tmp_path: Path) -> None:
+    spec, store = spec_of(tmp_path, provider), tmp_path / "store"
+    budget = 10.5 * CALL_MICROS / 1e6
+    stopped = summhay("run", spec, "--store", store, "--budget", str(budget), code=3)
+    assert stopped["status"] == "budget"
+    assert stopped["usd"]["spent"] <= budget
+    assert 0 < len(provider.requests) * CALL_MICROS / 1e6 <= budget
+    assert stopped["cells"]["done"] + stopped["cells"]["failed"] < N_SUMMARIES
+    done = summhay("run", spec, "--store", store, "--budget", "100")
+    assert (done["status"], done["run"]) == ("done", stopped["run"])
+    assert len(provider.requests) == N_SUMMARIES + N_JUDGMENTS, "a paid answer was asked for again"
+    assert max(provider.prompts.values()) == 1
+
+
+def test_a_killed_paid_run_repeats_at_most_what_was_in_flight(provider: Answering, tmp_path: Path) -> None:
+    provider.default = Reply(delay_s=0.3)
+    limits = {model: {"concurrency": 2} for model in ("openai/lead", "openai/judge")}
+    spec, store = spec_of(tmp_path, provider, limits=limits, workers=1), tmp_path / "store"
+    # Two records a call: the intent before it, the answer after it.
+    process = start(spec, store)
+    assert wait_for_records(process, store, 18)
+    in_flight = provider.in_flight + 4
+    kill(process, store)
+    charged = [record for record in log_records(store) if record["kind"] == "intent"]
+    result = summhay("run", spec, "--store", store)
+    assert result["status"] == "done"
+    repeated = len(provider.requests) - len(provider.prompts)
+    assert repeated <= in_flight
+    answers = [record for record in log_records(store) if record["kind"] == "answer"]
+    assert len(answers) == len({record["key"] for record in answers}), "an answered call was repeated"
+    assert charged
+    # What was in flight at the kill stays charged at its worst price: never less than the provider's bill.
+    assert result["usd"]["spent"] >= len(provider.requests) * CALL_MICROS / 1e6
+
+
+def test_a_dead_model_does_not_stop_the_other(provider: Answering, tmp_path: Path) -> None:
+    reach = {"api_base": provider.base, "api_key_env": "SUMMHAY_TEST_KEY", "price": 0}
+    dead = {"model": "openai/dead", "api_base": "http://127.0.0.1:9/v1", "price": 0, "api_key_env": "SUMMHAY_TEST_KEY"}
+    provider.replies.extend([])
+    spec = spec_of(tmp_path, provider, summarizers=[{"model": "openai/lead", **reach}, dead], judges=["offline/judge"])
+    result = summhay("run", spec, "--store", tmp_path / "store", code=4)
+    by_model = {system["model"]: (system["n_scored"], system["n_expected"], system["joint"]) for system in result["systems"]}
+    assert by_model["openai/dead"] == (0, N_JUDGMENTS, None)
+    assert by_model["openai/lead"][0] == N_JUDGMENTS
+    listed = summhay("failures", result["run"], "--store", tmp_path / "store")["failures"]
+    assert {row["stage"] for row in listed} == {"summarize"} and len(listed) == N_SUMMARIES
+    assert os.environ["SUMMHAY_TEST_KEY"] not in str(listed)
