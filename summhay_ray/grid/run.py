@@ -101,7 +101,7 @@ def run_grid(
     todo = sum(1 for unit in units for cell in grid.cells_of(unit) if cell.cell_id not in finished)
     snapshot: dict[str, Any] = {"reused": answers_used(run)}
     if todo:
-        tell = _watcher(run, grid, todo, budget, watch, started)
+        tell = _watcher(run, grid, finished, budget, watch, started)
         worked = _work(run, grid, (units, finished, todo), budget_micros, address, tell)
         snapshot = {**worked, "reused": worked.get("reused", 0) + snapshot["reused"]}
     return _result(run, grid, snapshot, budget, started, compat)
@@ -132,7 +132,13 @@ def _work(
     from summhay_ray.grid.worker import WorkOrder
 
     units, finished, n_cells = todo
-    order = WorkOrder(str(run.store.files.root), run.run_id, run.next_generation())
+    order = WorkOrder(
+        store_uri=str(run.store.files.root),
+        run_id=run.run_id,
+        generation=run.next_generation(),
+        spec=grid.spec.model_dump(mode="json"),
+        prompts=dict(grid.prompts),
+    )
     with ray_session(address):
         ledger = start_ledger(order, grid, budget_micros)
         ended = threading.Event()
@@ -158,10 +164,16 @@ def _work(
 
 
 def _watcher(
-    run: RunStore, grid: Grid, todo: int, budget: float | None, watch: Callable[[Progress], None] | None, started: float
+    run: RunStore,
+    grid: Grid,
+    finished: frozenset[str],
+    budget: float | None,
+    watch: Callable[[Progress], None] | None,
+    started: float,
 ) -> Callable[[Mapping[str, Any]], None]:
-    total = sum(1 for _ in grid.cells())
-    per_cell = _judgments(grid) / max(total, 1)
+    judgments = _judgments(grid)
+    total, before = len(judgments), len(judgments.keys() & finished)
+    judgments_before = sum(judgments[cell] for cell in judgments.keys() & finished)
 
     def tell(snapshot: Mapping[str, Any]) -> None:
         if watch is None:
@@ -172,29 +184,29 @@ def _watcher(
             Progress(
                 run=run.run_id,
                 cells_total=total,
-                cells_done=total - todo + done,
-                judgments_total=round(per_cell * total),
-                judgments=round(per_cell * (total - todo)) + snapshot.get("judgments", 0),
+                cells_done=before + done,
+                judgments_total=sum(judgments.values()),
+                judgments=judgments_before + snapshot.get("judgments", 0),
                 failures=snapshot.get("failures", 0),
                 spent_usd=snapshot.get("spent_micros", 0) / MICROS,
                 budget_usd=budget,
                 seconds=seconds,
-                seconds_left=seconds / done * (todo - done) if done else None,
+                seconds_left=seconds / done * (total - before - done) if done else None,
             )
         )
 
     return tell
 
 
-def _judgments(grid: Grid) -> int:
-    """How many judgments the finished run holds."""
+def _judgments(grid: Grid) -> dict[str, int]:
+    """Cell -> how many judgments it holds when it is finished without a failure."""
     insights = {
         (source.haystack.haystack_id, subtopic.subtopic_id): len(source.haystack.insights_of(subtopic.subtopic_id))
         for source in grid.sources
         for subtopic in source.haystack.subtopics
     }
-    each = len(grid.spec.summarizers) * grid.spec.repeats * len(grid.spec.judges)
-    return sum(insights[unit.haystack_id, unit.subtopic_id] * each for unit in grid.units())
+    judges = len(grid.spec.judges)
+    return {cell.cell_id: insights[cell.unit.haystack_id, cell.unit.subtopic_id] * judges for cell in grid.cells()}
 
 
 def _result(

@@ -44,6 +44,9 @@ class WorkOrder:
     store_uri: str
     run_id: str
     generation: int
+    spec: Mapping[str, Any]
+    """As it is this time: limits, endpoints and prices may differ from those that the run began with."""
+    prompts: Mapping[str, str]
 
 
 class _Room:
@@ -53,7 +56,7 @@ class _Room:
         self.order = order
         self.store = Store(order.store_uri)
         self.run: RunStore = self.store.run(order.run_id)
-        self.grid: Grid = grid_of(self.store, self.run.record)
+        self.grid: Grid = grid_of(self.store, {**self.run.record, "spec": order.spec, "prompts": order.prompts})
         self.haystacks: Mapping[str, Haystack] = {s.haystack.haystack_id: s.haystack for s in self.grid.sources}
 
 

