@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -12,10 +13,12 @@ from summhay_ray.grid import (
     Check,
     Grid,
     ImportResult,
+    Place,
     PlanResult,
     Progress,
     RunResult,
     ScoreResult,
+    SpecError,
     StatusResult,
 )
 from summhay_ray.records import Failure
@@ -35,7 +38,7 @@ def store_uri(uri: str | None = None) -> str:
 def load(spec: Spec, overrides: Iterable[str] = ()) -> Grid:
     """The spec with its haystacks and prompts read and every name checked. Raises SpecError, InvalidHaystack (ValueError)."""
     if isinstance(spec, Mapping):
-        return grid.load_grid(grid.parse_spec(spec), Path.cwd())
+        return grid.load_grid(grid.parse_spec(spec, overrides=overrides), Path.cwd())
     return grid.load_grid(*grid.read_spec(str(spec), overrides))
 
 
@@ -49,9 +52,12 @@ def run(
 ) -> RunResult:
     """Run or resume a grid; dollars spent never exceed `budget` (else the spec's). Options: overrides, compat."""
     compat: Compat = options.pop("compat", "default")
-    loaded = load(spec, options.pop("overrides", ()))
+    overrides = options.pop("overrides", ())
     if options:
         raise TypeError(f"unknown options: {', '.join(options)}")
+    if budget is not None and not 0 <= budget < math.inf:
+        raise SpecError(f"budget {budget}: expected dollars, 0 or more; leave it out for no bound")
+    loaded = load(spec, overrides)
     return grid.run_grid(loaded, Store(store_uri(store)), budget, address, watch, compat)
 
 
@@ -60,9 +66,10 @@ def plan(spec: Spec, store: str | None = None, overrides: Iterable[str] = ()) ->
     return grid.plan_grid(load(spec, overrides), Store(store_uri(store)))
 
 
-def import_released(paths: Sequence[str | Path], store: str | None = None) -> ImportResult:
+def import_released(paths: str | Path | Sequence[str | Path], store: str | None = None) -> ImportResult:
     """Keep released SummHay files as a run. Raises InvalidHaystack, with nothing written, where one is broken."""
-    return grid.import_released([str(path) for path in paths], Store(store_uri(store)))
+    listed = [paths] if isinstance(paths, str | Path) else paths
+    return grid.import_released([str(path) for path in listed], Store(store_uri(store)))
 
 
 def export(run_id: str, out: str | Path, store: str | None = None, judge: str = "") -> list[Path]:
@@ -83,6 +90,11 @@ def status(run_id: str, store: str | None = None) -> StatusResult:
 def failures(run_id: str, store: str | None = None) -> list[Failure]:
     """Every failure of a run."""
     return grid.failures(Store(store_uri(store)).run(run_id))
+
+
+def places(run_id: str, cell_ids: Iterable[str], store: str | None = None) -> dict[str, Place]:
+    """Cell -> its system, haystack and subtopic."""
+    return grid.places(Store(store_uri(store)).run(run_id), cell_ids)
 
 
 def explain(run_id: str, key: str, store: str | None = None, compat: Compat = "default") -> dict[str, Any]:

@@ -38,7 +38,7 @@ def load(path: str) -> Any:
     module_name, _, attribute = path.partition(":")
     try:
         return getattr(importlib.import_module(module_name), attribute)
-    except (ImportError, AttributeError) as error:
+    except (ImportError, AttributeError, SyntaxError, TypeError, ValueError) as error:
         raise UnknownName(f"{path!r} cannot be imported ({error}); expected module:Class on the Python path") from error
 
 

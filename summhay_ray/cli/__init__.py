@@ -8,7 +8,8 @@ from collections.abc import Sequence
 
 import typer
 
-from summhay_ray.cli.app import FAILED, USAGE, app
+from summhay_ray.cli.app import DONE, FAILED, USAGE, app
+from summhay_ray.cli.visible import one_line
 from summhay_ray.problems import Problem
 
 __all__ = ["main"]
@@ -19,24 +20,50 @@ _UsageProblem: type[Exception] = next(cls for cls in typer.BadParameter.__mro__ 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit with its code: 0 done, 1 failed, 2 usage or spec, 3 budget, 4 with failures."""
-    # What a spec names as module:Class is found from where the person stands.
-    sys.path.insert(0, os.getcwd())
+    _find_users_modules()
     try:
-        found = app(args=list(arguments) if arguments is not None else None, standalone_mode=False)
-        code = found if isinstance(found, int) else 0
-    except typer.Exit as stop:
-        code = stop.exit_code
+        code = _command(arguments)
+        sys.stdout.flush()
     except (KeyboardInterrupt, typer.Abort):
         code = _say(FAILED, "stopped; the same command goes on where it was")
     except Problem as problem:
         code = _say(problem.exit_code, str(problem))
     except _UsageProblem as problem:
-        code = _say(USAGE, problem.format_message() if hasattr(problem, "format_message") else str(problem))
+        code = _say(USAGE, _usage(problem))
+    except BrokenPipeError:
+        # Whoever read our output has enough (`| head`); nothing more can be said there, at exit neither.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = FAILED
     except OSError as problem:
         code = _say(FAILED, str(problem))
     sys.exit(code)
 
 
+def _command(arguments: Sequence[str] | None) -> int:
+    try:
+        found = app(args=list(arguments) if arguments is not None else None, prog_name="summhay", standalone_mode=False)
+    except typer.Exit as stop:
+        return stop.exit_code
+    return found if isinstance(found, int) else DONE
+
+
+def _find_users_modules() -> None:
+    # What a spec names as module:Class is found from where the person stands, but never instead of an installed module.
+    try:
+        here = os.getcwd()
+    except FileNotFoundError:
+        return
+    if here not in sys.path:
+        sys.path.append(here)
+
+
+def _usage(problem: Exception) -> str:
+    said = problem.format_message() if hasattr(problem, "format_message") else str(problem)
+    context = getattr(problem, "ctx", None)
+    command = context.command_path if context else "summhay"
+    return f"{said.replace('Value error, ', '').rstrip('.')} (see {command} --help)"
+
+
 def _say(code: int, message: str) -> int:
-    sys.stderr.write("summhay: " + " ".join(message.split()) + "\n")
+    sys.stderr.write("summhay: " + one_line(" ".join(message.split())) + "\n")
     return code

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 app = typer.Typer(
     name="summhay",
     help="Summary of a Haystack on Ray: how well models and RAG systems summarize large document sets and cite their sources.",
-    no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
@@ -83,17 +82,22 @@ def _show_run(result: RunResult, store: str) -> None:
         ("store", store),
     ]
     pairs += [(f"stopped {model}", why) for model, why in result.stopped_models.items()]
+    if result.status == "budget":
+        pairs.append(("go on", "the same command with a larger --budget; what is answered is kept"))
     if cells["failed"]:
         pairs.append(("look at", f"summhay failures {result.run} --store {store}"))
     facts(pairs)
 
 
 def _show_scores(scores: ScoreResult) -> None:
-    from summhay_ray.cli.show import tables
-    from summhay_ray.report import position_table, score_tables
+    from summhay_ray.cli.show import say, tables
+    from summhay_ray.report import LEGEND, position_table, score_tables
 
     sensitivity = position_table(scores.position)
-    tables([*score_tables(scores.systems), *([sensitivity] if sensitivity else [])])
+    grids = [*score_tables(scores.systems), *([sensitivity] if sensitivity else [])]
+    tables(grids)
+    if any(grid.starred for grid in grids):
+        say(LEGEND)
 
 
 @app.command()
@@ -121,7 +125,7 @@ def plan(spec: SpecArgument, store: StoreOption = None, overrides: SetOption = N
         )
         for stage in result.stages
     )
-    tables([Grid2D("Calls to come", columns, rows)])
+    tables([Grid2D("Calls to come", columns, rows, heads=2)])
     usd = result.usd
     facts(
         [
@@ -163,21 +167,30 @@ def failures(run: RunArgument, store: StoreOption = None, as_json: JsonOption = 
     from dataclasses import asdict
 
     from summhay_ray import api
-    from summhay_ray.cli.show import document, tables
+    from summhay_ray.cli.show import document, lines
     from summhay_ray.report import Grid2D
 
     found = api.failures(run, store)
+    places = api.places(run, {one.cell_id for one in found}, store)
     if as_json:
-        document({"run": run, "failures": [asdict(failure) for failure in found]})
+        document({"run": run, "failures": [{**asdict(one), **asdict(places[one.cell_id])} for one in found]})
         return
-    rows = tuple((one.cell_id, one.stage, one.kind, one.error, one.judge, one.insight_id, one.message) for one in found)
-    tables([Grid2D(f"{len(rows)} failures of {run}", ("Cell", "Stage", "Kind", "Error", "Judge", "Insight", "Message"), rows)])
+    heads = ("Cell", "System", "Haystack", "Subtopic", "Stage", "Kind", "Error", "Judge", "Insight", "Message")
+    rows = tuple(
+        (
+            one.cell_id,
+            *(places[one.cell_id].system, places[one.cell_id].haystack, places[one.cell_id].subtopic_id),
+            *(one.stage, one.kind, one.error, one.judge, one.insight_id, one.message),
+        )
+        for one in found
+    )
+    lines(Grid2D(f"{len(rows)} failures of {run}", heads, rows))
 
 
 @app.command()
 def explain(
     run: RunArgument,
-    key: Annotated[str, typer.Argument(help="A cell's id or an answer's key, or its beginning.")],
+    key: Annotated[str, typer.Argument(help="A cell's id or an answer's key, or its beginning.", metavar="KEY")],
     store: StoreOption = None,
     compat: CompatOption = CompatChoice.default,
     as_json: JsonOption = False,

@@ -6,14 +6,15 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-from summhay_ray.cli.show import facts, visible
+from summhay_ray.cli.show import facts
+from summhay_ray.cli.visible import one_line, visible
 
 PROMPT_SHOWN = 1500
 
 
 def show(found: Mapping[str, Any]) -> None:
     """Print what `explain` found, from the summary to each score."""
-    facts([(name, found[name]) for name in ("run", "cell_id", "system", "haystack", "query") if found.get(name)])
+    facts([(name, found[name]) for name in ("run", "cell_id", "system", "haystack", "subtopic_id", "query") if found.get(name)])
     for failure in found["failures"]:
         facts([("failure", f"{failure['stage']} {failure['kind']} {failure['error']}: {failure['message']}")])
     if "bullets" not in found:
@@ -64,4 +65,4 @@ def _answer(row: Mapping[str, Any]) -> None:
 
 
 def _part(title: str, text: str | None) -> None:
-    sys.stdout.write(f"\n--- {visible(title)}\n{visible(text or '')}\n")
+    sys.stdout.write(f"\n--- {one_line(title)}\n{visible(text or '')}\n")

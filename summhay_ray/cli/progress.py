@@ -17,15 +17,16 @@ PLAIN_EVERY_S = 10.0
 class ProgressDisplay:
     """A context that shows each `Progress` it is given, on stderr."""
 
-    def __init__(self) -> None:
-        self._terminal = sys.stderr.isatty()
-        self._live = Live(console=Console(stderr=True), refresh_per_second=4, transient=True) if self._terminal else None
+    def __init__(self, every_s: float = PLAIN_EVERY_S) -> None:
+        self._every_s = every_s
+        self._live: Live | None = None
         self._next = 0.0
 
     def __enter__(self) -> ProgressDisplay:
-        if self._live:
-            self._live.start()
-        self._next = time.monotonic() + PLAIN_EVERY_S
+        if sys.stderr.isatty():
+            self._live = Live(Text("starting"), console=Console(stderr=True), refresh_per_second=4, transient=True)
+            self._live.start(refresh=True)
+        self._next = time.monotonic() + self._every_s
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -39,12 +40,12 @@ class ProgressDisplay:
         elif time.monotonic() >= self._next:
             sys.stderr.write(line(progress) + "\n")
             sys.stderr.flush()
-            self._next = time.monotonic() + PLAIN_EVERY_S
+            self._next = time.monotonic() + self._every_s
 
 
 def line(progress: Progress) -> str:
     """One line: cells, judgments, failures, dollars, time left."""
-    budget = "" if progress.budget_usd is None else f" of ${progress.budget_usd:.2f}"
+    budget = "" if progress.budget_usd is None else f" of ${progress.budget_usd:g}"
     left = "?" if progress.seconds_left is None else _time(progress.seconds_left)
     return (
         f"{progress.run}  cells {progress.cells_done}/{progress.cells_total}  "

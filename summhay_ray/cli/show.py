@@ -7,17 +7,18 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from rich.console import Console
+from rich.console import Console, JustifyMethod
 from rich.table import Table
 from rich.text import Text
 
-from summhay_ray.report import Grid2D
+from summhay_ray.cli.visible import one_line, visible
+from summhay_ray.report import Grid2D, fitted
 
 PLAIN_WIDTH = 160
 
 
 def console() -> Console:
-    """Where results for a person go; wide where it is no terminal, so that no figure is cut."""
+    """Where results for a person go; wide where it is no terminal."""
     return Console(file=sys.stdout, highlight=False, width=None if sys.stdout.isatty() else PLAIN_WIDTH)
 
 
@@ -31,25 +32,44 @@ def note(text: str) -> None:
     sys.stderr.write(visible(text) + "\n")
 
 
-def visible(text: str) -> str:
-    """The text with control characters made visible: what a document says must not steer a terminal."""
-    return "".join(letter if letter in "\n\t" or letter.isprintable() else f"\\x{ord(letter):02x}" for letter in text)
+def say(text: str) -> None:
+    """A line for the person, among the results."""
+    sys.stdout.write(one_line(text) + "\n")
 
 
 def tables(grids: Iterable[Grid2D]) -> None:
-    """Print tables."""
+    """Print tables, in parts where they are wider than the terminal: no figure is cut off."""
     out = console()
     for grid in grids:
-        table = Table(title=Text(visible(grid.title)), title_justify="left", header_style="bold")
-        for index, column in enumerate(grid.columns):
-            table.add_column(Text(visible(column)), justify="left" if index == 0 else "right", no_wrap=index > 0)
-        for row in grid.rows:
-            table.add_row(*(Text(visible(cell)) for cell in row))
-        out.print(table)
+        for part in fitted(_plain(grid), out.width):
+            table = Table(title=Text(part.grid.title), title_justify="left", header_style="bold")
+            for index, (column, width) in enumerate(zip(part.grid.columns, part.widths, strict=True)):
+                justify: JustifyMethod = "left" if index < grid.heads else "right"
+                table.add_column(Text(column), justify=justify, width=width, overflow="fold")
+            for row in part.grid.rows:
+                table.add_row(*map(Text, row))
+            out.print(table)
+
+
+def _plain(grid: Grid2D) -> Grid2D:
+    """The table with nothing in it that a terminal would obey."""
+    rows = tuple(tuple(map(one_line, row)) for row in grid.rows)
+    return Grid2D(one_line(grid.title), tuple(map(one_line, grid.columns)), rows, grid.heads)
+
+
+def lines(grid: Grid2D) -> None:
+    """Print a list: a line each row, however long, so that it can be searched and copied."""
+    plain = _plain(grid)
+    rows = [plain.columns, *plain.rows]
+    widths = [max(len(row[index]) for row in rows) for index in range(len(plain.columns) - 1)]
+    sys.stdout.write(plain.title + "\n")
+    for row in rows if plain.rows else []:
+        cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=False)]
+        sys.stdout.write("  ".join([*cells, row[-1]]).rstrip() + "\n")
 
 
 def facts(pairs: Sequence[tuple[str, Any]]) -> None:
     """Print name and value, a line each."""
     width = max((len(name) for name, _ in pairs), default=0)
     for name, value in pairs:
-        sys.stdout.write(f"{name.ljust(width)}  {visible(str(value))}\n")
+        sys.stdout.write(f"{one_line(name).ljust(width)}  {one_line(str(value))}\n")

@@ -3,7 +3,7 @@
 from summhay_ray.grid.cells import Cell, Grid, Unit, load_grid
 from summhay_ray.grid.doctor import Check, examine
 from summhay_ray.grid.imports import ImportResult, export, import_released
-from summhay_ray.grid.inspect import StatusResult, explain, failures, status
+from summhay_ray.grid.inspect import Place, StatusResult, explain, failures, places, status
 from summhay_ray.grid.plan import PlanResult, plan_grid
 from summhay_ray.grid.run import Progress, RunResult, run_grid
 from summhay_ray.grid.scoring import ScoreResult, score_run
@@ -14,6 +14,7 @@ __all__ = [
     "Check",
     "Grid",
     "ImportResult",
+    "Place",
     "PlanResult",
     "Progress",
     "RunResult",
@@ -29,6 +30,7 @@ __all__ = [
     "import_released",
     "load_grid",
     "parse_spec",
+    "places",
     "plan_grid",
     "read_spec",
     "run_grid",

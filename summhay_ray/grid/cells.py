@@ -130,7 +130,7 @@ class Grid:
 
     def settings(self) -> dict[str, ModelSettings]:
         """Model -> how to reach it and what it costs. Raises SpecError for a model without a price."""
-        found = {}
+        found: dict[str, ModelSettings] = {}
         for model in self.spec.models():
             written = model.price.model_dump() if model.price else None
             limits = self.spec.limits.get(model.model)
@@ -138,7 +138,7 @@ class Grid:
                 price = find_price(model.model, written)
             except Unpriced as error:
                 raise SpecError(f"spec: {error}") from error
-            found[model.model] = ModelSettings(
+            settings = ModelSettings(
                 model=model.model,
                 price=Price(price.input_per_mtok, price.output_per_mtok, price.cached_input_per_mtok),
                 context_window=find_window(model.model, model.context_window),
@@ -147,6 +147,9 @@ class Grid:
                 timeout_s=model.timeout_s,
                 limits=Limits(**limits.model_dump()) if limits else Limits(),
             )
+            if found.setdefault(model.model, settings) != settings:
+                alike = "price, context_window, api_base, api_key_env and timeout_s"
+                raise SpecError(f"spec: {model.model!r} stands twice, not alike; give both entries the same {alike}")
         return found
 
 

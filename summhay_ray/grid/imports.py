@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from summhay_ray.grid.cells import read_source, source_bytes
-from summhay_ray.haystack import InvalidHaystack, ReleasedFile, export_run, imported_rows, read_released
+from summhay_ray.haystack import RELEASED_JUDGE, InvalidHaystack, ReleasedFile, export_run, imported_rows, read_released
 from summhay_ray.problems import Problem
 from summhay_ray.records import Failure, Judgment, Score
 from summhay_ray.score import score_summary
@@ -109,13 +109,17 @@ def export(run: RunStore, folder: Path, judge: str = "") -> list[Path]:
     record = run.record
     sources = [read_source(run.store, entry) for entry in record["haystacks"]]
     names = _file_names(sources)
-    folder.mkdir(parents=True, exist_ok=True)
+    _check_judge(record, judge)
+    if folder.exists() and not folder.is_dir():
+        raise Problem(f"{folder} is a file; give a folder")
     for name in names:
         if (folder / name).exists():
             raise Problem(f"{folder / name} exists; give an empty folder")
+    imported = record["kind"] == "import"
+    contents = [source.raw if imported else _exported(run, source, judge or _judges(record)[0]) for source in sources]
+    folder.mkdir(parents=True, exist_ok=True)
     written = []
-    for source, name in zip(sources, names, strict=True):
-        content = source.raw if record["kind"] == "import" else _exported(run, source, judge or _first_judge(record))
+    for content, name in zip(contents, names, strict=True):
         path = folder / name
         path.write_text(json.dumps(content, ensure_ascii=True, indent=2), encoding="ascii")
         written.append(path)
@@ -132,9 +136,16 @@ def _file_names(sources: Sequence[ReleasedFile]) -> list[str]:
     ]
 
 
-def _first_judge(record: dict[str, Any]) -> str:
-    first = record["spec"]["judges"][0]
-    return str(first["name"] or first["model"])
+def _judges(record: dict[str, Any]) -> list[str]:
+    if record["kind"] == "import":
+        return [RELEASED_JUDGE]
+    return [str(judge["name"] or judge["model"]) for judge in record["spec"]["judges"]]
+
+
+def _check_judge(record: dict[str, Any], judge: str) -> None:
+    judges = _judges(record)
+    if judge and judge not in judges:
+        raise Problem(f"judge {judge!r} did not judge this run; known: {', '.join(judges)}")
 
 
 def _exported(run: RunStore, source: ReleasedFile, judge: str) -> dict[str, Any]:
@@ -144,4 +155,7 @@ def _exported(run: RunStore, source: ReleasedFile, judge: str) -> dict[str, Any]
     cells = {summary.cell_id for summary in summaries}
     judgments = [judgment for judgment in tables["judgments"] if judgment.cell_id in cells]
     rankings = [ranking for ranking in tables["rankings"] if ranking.haystack_id == haystack_id]
-    return export_run(source.raw, summaries, judgments, rankings, judge)
+    try:
+        return export_run(source.raw, summaries, judgments, rankings, judge)
+    except ValueError as error:
+        raise Problem(f"{source.haystack.name}: {error}; such a run cannot be written in the released format") from error

@@ -82,6 +82,32 @@ def failures(run: RunStore) -> list[Failure]:
     return stored
 
 
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Which summary a cell is; empty where the store does not say (an imported judgment without its summary)."""
+
+    system: str = ""
+    haystack: str = ""
+    subtopic_id: str = ""
+
+
+def places(run: RunStore, cell_ids: Iterable[str]) -> dict[str, Place]:
+    """Cell -> where it stands in the grid, for cells with a summary and without."""
+    record, wanted = run.record, set(cell_ids)
+    found = dict.fromkeys(sorted(wanted), Place())
+    if not wanted:
+        return found
+    names = {entry["haystack_id"]: entry["name"] for entry in record["haystacks"]}
+    if record["kind"] == "grid":
+        for cell in grid_of(run.store, record).cells():
+            if cell.cell_id in wanted:
+                found[cell.cell_id] = Place(cell.system, names[cell.unit.haystack_id], cell.unit.subtopic_id)
+        return found
+    for row in to_records("summaries", run.table("summaries").filter(pl.col("cell_id").is_in(sorted(wanted)))):
+        found[row.cell_id] = Place(row.system, names[row.haystack_id], row.subtopic_id)
+    return found
+
+
 def explain(run: RunStore, key: str, compat: Compat = "default") -> dict[str, Any]:
     """From a cell or an answer (its id or key, or the beginning of one) to everything that it stands on.
 
@@ -92,7 +118,8 @@ def explain(run: RunStore, key: str, compat: Compat = "default") -> dict[str, An
     found = to_records("summaries", run.table("summaries").filter(pl.col("cell_id") == cell_id))
     failed = [asdict(row) for row in to_records("failures", run.table("failures").filter(pl.col("cell_id") == cell_id))]
     if not found:
-        return {"run": run.run_id, "cell_id": cell_id, "summary": None, "failures": failed}
+        place = asdict(places(run, [cell_id])[cell_id])
+        return {"run": run.run_id, "cell_id": cell_id, **place, "summary": None, "failures": failed}
     summary: Summary = found[0]
     source = next(
         s for s in (read_source(run.store, e) for e in record["haystacks"]) if s.haystack.haystack_id == summary.haystack_id
@@ -106,6 +133,7 @@ def explain(run: RunStore, key: str, compat: Compat = "default") -> dict[str, An
         "cell_id": cell_id,
         "system": summary.system,
         "haystack": source.haystack.name,
+        "subtopic_id": subtopic.subtopic_id,
         "query": subtopic.query,
         "bullets": list(summary.bullets),
         "context": _context(run, summary),

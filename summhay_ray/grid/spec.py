@@ -6,16 +6,19 @@ expected. Which fields are semantic (they make the run's id) stands in `RunSpec.
 
 from __future__ import annotations
 
+import copy
 import difflib
 import json
+import re
 import typing
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
-import yaml
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
+from summhay_ray.grid.model_check import flaw
+from summhay_ray.grid.yaml_text import YamlError, load
 from summhay_ray.problems import Problem
 
 
@@ -24,9 +27,9 @@ class SpecError(Problem):
 
 
 class Strict(BaseModel):
-    """A part of the spec: no unknown fields, no silent conversions, frozen."""
+    """A part of the spec: no unknown fields, no silent conversions, no infinite numbers, frozen."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
 
 class PriceSpec(Strict):
@@ -117,6 +120,7 @@ class RunSpec(Strict):
         return [*self.summarizers, *self.judges]
 
 
+_PYDANTICS = re.compile(r"dictionary(?: or instance of \w+)?")
 _SEMANTIC_MODEL = {"model", "name", "max_tokens", "temperature", "seed", "extra", "strategy"}
 
 
@@ -129,26 +133,25 @@ def read_spec(path: str, overrides: Iterable[str] = ()) -> tuple[RunSpec, Path]:
     """The spec at `path` with `a.b=c` overrides, and the folder that its paths start from. Raises SpecError."""
     file = Path(path)
     try:
-        loaded = yaml.safe_load(file.read_text(encoding="utf-8"))
+        loaded = load(file.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise SpecError(f"{path}: no such file; give the path of a spec (YAML)") from None
     except (OSError, UnicodeDecodeError) as error:
         raise SpecError(f"{path}: cannot be read: {error}") from error
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        where = f" line {mark.line + 1}, column {mark.column + 1}:" if mark else ""
-        raise SpecError(f"{path}:{where} not YAML: {getattr(error, 'problem', None) or 'cannot be parsed'}") from error
+    except YamlError as error:
+        raise SpecError(f"{path}:{error}") from error
     if not isinstance(loaded, dict):
         raise SpecError(f"{path}: expected a mapping of fields such as haystacks: [...], found {type(loaded).__name__}")
+    return parse_spec(loaded, path, overrides), file.parent
+
+
+def parse_spec(fields: Mapping[str, Any], where: str = "spec", overrides: Iterable[str] = ()) -> RunSpec:
+    """The spec from a mapping, as the Python API takes it, with `a.b=c` overrides. Raises SpecError."""
+    changed = copy.deepcopy(dict(fields))
     for override in overrides:
-        _override(loaded, override)
-    return parse_spec(loaded, path), file.parent
-
-
-def parse_spec(fields: Mapping[str, Any], where: str = "spec") -> RunSpec:
-    """The spec from a mapping, as the Python API takes it. Raises SpecError."""
+        _override(changed, override)
     try:
-        spec = RunSpec.model_validate(fields)
+        spec = RunSpec.model_validate(changed)
     except ValidationError as error:
         raise SpecError(f"{where}: {_explain(error)}") from error
     _check_names(spec, where)
@@ -167,11 +170,8 @@ def _check_names(spec: RunSpec, where: str) -> None:
             if label in labels[:index]:
                 raise SpecError(f"{where}: {field}[{index}]: {label!r} stands twice; give one of them another name: NAME")
     for model in spec.models():
-        secret = next((name for name in model.extra if "key" in name.lower() or "token" in name.lower().split("_")), None)
-        if secret:
-            raise SpecError(
-                f"{where}: {model.label}: extra.{secret}: keys never stand in a spec; name the variable in api_key_env"
-            )
+        if wrong := flaw(model.extra, model.api_base, model.api_key_env):
+            raise SpecError(f"{where}: {model.label}: {wrong}")
     known = [model.model for model in spec.models()]
     for limited in spec.limits:
         if limited not in known:
@@ -186,8 +186,8 @@ def _override(fields: dict[str, Any], override: str) -> None:
     if not equals or not path:
         raise SpecError(f"--set {override}: expected a.b=c, for example --set limits.openai/gpt-4o.rpm=100")
     try:
-        value = yaml.safe_load(text)
-    except yaml.YAMLError as error:
+        value = load(text)
+    except YamlError as error:
         raise SpecError(f"--set {override}: the value is not YAML") from error
     *parents, last = _split(path)
     target: Any = fields
@@ -236,8 +236,16 @@ def _explain(error: ValidationError) -> str:
         *parents, last = first["loc"]
         known = sorted(_fields_at(parents))
         return f"{path}: unknown field{_near(str(last), known)}"
-    found = "" if first["type"] == "missing" else f", found {json.dumps(first['input'], default=str, ensure_ascii=True)[:80]}"
-    return f"{path}: {first['msg'][:1].lower()}{first['msg'][1:]}{found}"
+    found = "" if first["type"] == "missing" else f", found {_shown(first['input'])}"
+    said = _PYDANTICS.sub("mapping", first["msg"])
+    return f"{path}: {said[:1].lower()}{said[1:]}{found}"
+
+
+def _shown(value: Any) -> str:
+    try:
+        return json.dumps(value, default=str, ensure_ascii=True)[:80]
+    except (TypeError, ValueError, RecursionError):
+        return f"a {type(value).__name__} that cannot be shown"
 
 
 def _fields_at(path: Iterable[Any]) -> list[str]:

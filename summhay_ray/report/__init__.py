@@ -1,5 +1,6 @@
 """Tables of results. For cli; imports score and what lies below."""
 
-from summhay_ray.report.tables import Grid2D, position_table, score_tables
+from summhay_ray.report.layout import Fitted, fitted
+from summhay_ray.report.tables import LEGEND, Grid2D, position_table, score_tables
 
-__all__ = ["Grid2D", "position_table", "score_tables"]
+__all__ = ["LEGEND", "Fitted", "Grid2D", "fitted", "position_table", "score_tables"]

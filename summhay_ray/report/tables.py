@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from summhay_ray.score import PositionSensitivity, SystemScore
 
 METRICS = (("coverage", "Coverage"), ("citation", "Citation"), ("joint", "Joint"))
+LEGEND = "* fewer insights scored than expected, see n; - nothing to score"
 _FIRST = ("none", "random")
 _LAST = ("oracle", "released/oracle", "full")
 
@@ -19,6 +20,13 @@ class Grid2D:
     title: str
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
+    heads: int = 1
+    """How many columns, from the left, say what a row is of."""
+
+    @property
+    def starred(self) -> bool:
+        """Whether some figure stands on fewer insights than expected."""
+        return any(cell.endswith("*") for row in self.rows for cell in row[self.heads :])
 
 
 def score_tables(systems: Sequence[SystemScore]) -> list[Grid2D]:
@@ -51,9 +59,11 @@ def position_table(rows: Sequence[PositionSensitivity]) -> Grid2D | None:
     """Joint scores by document order (paper, Table 3), or None where no haystack was sorted."""
     if not rows:
         return None
+    judges = {row.judge for row in rows}
     cells = tuple(
         (
             row.model,
+            *((row.judge,) if len(judges) > 1 else ()),
             _percent(row.top),
             _percent(row.bottom),
             _percent(row.baseline_joint),
@@ -62,7 +72,9 @@ def position_table(rows: Sequence[PositionSensitivity]) -> Grid2D | None:
         )
         for row in rows
     )
-    return Grid2D("Joint (%) by document order", ("Summarizer", "Top", "Bottom", "Baseline", "(order)", "Sensitivity"), cells)
+    heads = ("Summarizer", "Judge") if len(judges) > 1 else ("Summarizer",)
+    columns = (*heads, "Top", "Bottom", "Baseline", "(order)", "Sensitivity")
+    return Grid2D(f"Joint (%) by document order, judged by {', '.join(sorted(judges))}", columns, cells, len(heads))
 
 
 def _column(system: SystemScore) -> str:

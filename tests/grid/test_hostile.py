@@ -110,6 +110,16 @@ def test_every_failure_has_its_class(mixed: Ran) -> None:
     }
 
 
+def test_a_failure_says_where_it_is_and_is_explained(mixed: Ran) -> None:
+    listed = summhay("failures", mixed.document["run"], "--store", mixed.store)["failures"]
+    assert len(listed) == mixed.table("failures").height
+    assert {row["system"] for row in listed} >= {"none_offline/lead", "none_offline/support"}
+    odd = next(row for row in listed if row["subtopic_id"] == 'sub"topic\n/2\u202e')
+    found = summhay("explain", mixed.document["run"], odd["cell_id"], "--store", mixed.store)
+    assert (found["summary"], found["system"], found["haystack"]) == (None, odd["system"], "hostile")
+    assert [row["error"] for row in found["failures"]] == ["empty_answer"]
+
+
 def test_no_row_of_the_clean_haystack_changes(clean: Ran, mixed: Ran) -> None:
     (haystack_id,) = haystack_ids(clean).values()
     assert haystack_ids(mixed)["news"] == haystack_id

@@ -1,0 +1,90 @@
+"""What a model's entry in a spec must not hold: secrets, and sampling parameters that would break a promise. For `spec.py`."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+from urllib.parse import urlsplit
+
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_OWN = {
+    "api_base": "api_base",
+    "base_url": "api_base",
+    "max_completion_tokens": "max_tokens",
+    "max_tokens": "max_tokens",
+    "model": "model",
+    "seed": "seed",
+    "temperature": "temperature",
+    "timeout": "timeout_s",
+}
+"""What a field of the entry says already: here it would be a second truth. Name -> field."""
+_OURS = {
+    "caching",
+    "client",
+    "context_window_fallback_dict",
+    "custom_llm_provider",
+    "extra_headers",
+    "fallbacks",
+    "headers",
+    "max_retries",
+    "messages",
+    "mock_response",
+    "mock_timeout",
+    "num_retries",
+    "retry_policy",
+    "retry_strategy",
+    "stream",
+}
+"""What would make another call of the request than the one that is kept, limited and paid for."""
+
+
+def flaw(extra: Mapping[str, Any], api_base: str | None, api_key_env: str | None) -> str:
+    """What is wrong with these fields, in one line that repeats no secret; empty where nothing is."""
+    secret = next((path for path, name in _names(extra) if _is_secret(name)), None)
+    if secret:
+        return f"extra.{secret}: keys never stand in a spec; name the variable in api_key_env"
+    if api_key_env is not None and not _VARIABLE.fullmatch(api_key_env):
+        return "api_key_env: expected the name of an environment variable, such as OPENAI_API_KEY, and never the key itself"
+    if api_base is not None and not _plain_url(api_base):
+        return "api_base: expected a URL without user, password or query; keys never stand in a spec"
+    for name in extra:
+        if name in _OWN:
+            return f"extra.{name}: write {_OWN[name]} beside extra, not in it"
+        if name in _OURS:
+            return f"extra.{name}: leave it out; how a call is made is decided here, so that it is made and paid once"
+        if name == "n":
+            return "extra.n: leave it out and write repeats: N; of several answers to one call only the first would be read"
+    try:
+        json.dumps(extra, allow_nan=False)
+    except (TypeError, ValueError, RecursionError) as error:
+        return f"extra: cannot be sent as JSON ({error}); write text, numbers, true, false, null, lists and mappings"
+    return ""
+
+
+def _names(value: Any, path: str = "", depth: int = 0) -> Iterator[tuple[str, str]]:
+    # A mapping that holds itself is refused as JSON later; here its depth is enough.
+    if depth > 20:
+        return
+    if isinstance(value, Mapping):
+        for name, inner in value.items():
+            here = f"{path}.{name}" if path else str(name)
+            yield here, str(name)
+            yield from _names(inner, here, depth + 1)
+    elif isinstance(value, list | tuple):
+        for index, inner in enumerate(value):
+            yield from _names(inner, f"{path}[{index}]", depth + 1)
+
+
+def _is_secret(name: str) -> bool:
+    words = re.split(r"[^a-z]+", name.lower())
+    return "key" in name.lower() or not {"token", "authorization", "secret", "password", "bearer"}.isdisjoint(words)
+
+
+def _plain_url(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return False
+    return "@" not in parts.netloc and not parts.query

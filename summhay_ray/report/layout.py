@@ -1,0 +1,72 @@
+"""Tables that fit a terminal: in parts side by side, or rather one below the other. Part of the report room; prints nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from rich.cells import cell_len
+
+from summhay_ray.report.tables import Grid2D
+
+FRAME = 3
+"""Characters that a column takes beside its text: a border and a blank on either side."""
+_NARROWEST = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Fitted:
+    """A table, or a part of one, and the width of each column in characters; longer cells are folded to that width."""
+
+    grid: Grid2D
+    widths: tuple[int, ...]
+
+
+def fitted(grid: Grid2D, width: int) -> list[Fitted]:
+    """The table in as many parts as a terminal of `width` characters needs, every part with the columns that name the rows.
+
+    Names are folded where they take more than two fifths of the width, and figures never, unless one alone exceeds half of it.
+    """
+    available = width - 1
+    natural = [max(map(cell_len, column)) for column in zip(grid.columns, *grid.rows, strict=True)]
+    heads = _shrunk(natural[: grid.heads], max(available * 2 // 5, available - sum(one + FRAME for one in natural[grid.heads :])))
+    most = max(available - sum(heads) - FRAME * (len(heads) + 1), _NARROWEST)
+    rest = [min(one, most) for one in natural[grid.heads :]]
+    room = available - sum(one + FRAME for one in heads)
+    parts = _parts(rest, room)
+    first = list(range(grid.heads))
+    return [
+        Fitted(
+            _part(grid, [*first, *(grid.heads + place for place in part)], f" ({index}/{len(parts)})" if len(parts) > 1 else ""),
+            (*heads, *(rest[place] for place in part)),
+        )
+        for index, part in enumerate(parts, start=1)
+    ]
+
+
+def _shrunk(widths: list[int], room: int) -> list[int]:
+    """The widths, the widest of them made narrower until all stand in `room` with their frames."""
+    widths = list(widths)
+    while sum(widths) + FRAME * len(widths) > room and max(widths) > _NARROWEST:
+        widths[widths.index(max(widths))] -= 1
+    return widths
+
+
+def _parts(widths: Sequence[int], room: int) -> list[list[int]]:
+    """Places of columns, part by part: as many in each as stand in `room`, and at least one."""
+    parts: list[list[int]] = [[]]
+    used = 0
+    for place, width in enumerate(widths):
+        if parts[-1] and used + width + FRAME > room:
+            parts.append([])
+            used = 0
+        parts[-1].append(place)
+        used += width + FRAME
+    return parts
+
+
+def _part(grid: Grid2D, places: Sequence[int], which: str) -> Grid2D:
+    def pick(cells: Sequence[str]) -> tuple[str, ...]:
+        return tuple(cells[place] for place in places)
+
+    return replace(grid, title=grid.title + which, columns=pick(grid.columns), rows=tuple(map(pick, grid.rows)))

@@ -1,0 +1,51 @@
+"""doctor: one line a check, and exit code 1 where one fails."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from commands import Said, write_spec
+
+pytestmark = pytest.mark.core
+
+Cli = Callable[..., Said]
+SPEC = {"haystacks": ["sample/news"], "retrievers": ["bm25"], "summarizers": ["openai/gpt-4o"]}
+
+
+def test_a_ready_machine(cli: Cli, tmp_path: Path) -> None:
+    said = cli("doctor", "--store", tmp_path / "store", "--json")
+    checks = {check["name"]: check for check in said.document["checks"]}
+    assert said.code == 0
+    assert list(checks) == ["store", "ray", "tokens", "offline models", "keys"]
+    assert all(check["ok"] is True for check in checks.values())
+    assert "offline/lead" in checks["offline models"]["message"]
+    assert cli("doctor", "--store", tmp_path / "store").out.count("\n") == len(checks)
+    assert not (tmp_path / "store").exists()
+
+
+def test_a_missing_key_is_a_failure_and_a_key_is_never_shown(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    spec = write_spec(tmp_path, SPEC)
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    said = cli("doctor", spec, "--store", tmp_path / "store")
+    assert said.code == 1
+    (bad,) = [line for line in said.out.splitlines() if line.startswith("BAD")]
+    assert bad.split()[:3] == ["BAD", "key", "openai/gpt-4o"]
+    assert bad.endswith("OPENAI_API_KEY is not set; export it where the workers run")
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-secret-secret-secret")
+    said = cli("doctor", spec, "--store", tmp_path / "store")
+    assert said.code == 0
+    assert "OPENAI_API_KEY is set" in said.out
+    assert "sk-secret" not in said.out + said.err
+
+
+def test_a_store_that_is_none_is_a_failure(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    said = cli("doctor", "--store", tmp_path / "file")
+    assert said.code == 1
+    assert said.out.startswith("BAD  store")
+
+
+def test_a_bad_spec_is_bad_usage(cli: Cli, tmp_path: Path) -> None:
+    assert "did you mean 'bm25'?" in cli("doctor", write_spec(tmp_path, {**SPEC, "retrievers": ["bm52"]})).refusal

@@ -1,0 +1,71 @@
+"""`--help` explains every command at once: it loads nothing heavy."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+
+import pytest
+from commands import SUMMHAY, Said, command
+
+pytestmark = pytest.mark.core
+
+COMMANDS = ["run", "plan", "status", "failures", "explain", "import", "export", "score", "doctor"]
+HEAVY = {"ray", "litellm", "torch", "polars", "nltk", "tiktoken", "numpy", "pyarrow", "rank_bm25"}
+EVERY_HELP = """
+import json, sys
+from summhay_ray.cli import main
+for command in sys.argv[1:]:
+    try:
+        main([*command.split(), "--help"])
+    except SystemExit as stop:
+        assert stop.code == 0, command
+sys.stderr.write(json.dumps(sorted(sys.modules)))
+"""
+
+
+def test_no_help_loads_what_is_heavy() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", EVERY_HELP, "", *COMMANDS], capture_output=True, text=True, timeout=60, check=True
+    )
+    loaded = {name.split(".")[0] for name in json.loads(done.stderr)}
+    assert "typer" in loaded
+    assert loaded & HEAVY == set()
+    for name in COMMANDS:
+        assert f"Usage: summhay {name} " in done.stdout
+
+
+def test_the_script_itself_imports_nothing_heavy() -> None:
+    line = [sys.executable, "-X", "importtime", str(SUMMHAY), "--help"]
+    done = subprocess.run(line, capture_output=True, text=True, timeout=60, check=True)
+    imported = {row.rsplit("|", 1)[1].strip().split(".")[0] for row in done.stderr.splitlines() if "|" in row}
+    assert "summhay_ray" in imported
+    assert imported & HEAVY == set()
+
+
+def test_the_package_is_imported_without_what_is_heavy() -> None:
+    code = "import sys, summhay_ray; print(*sorted({name.split('.')[0] for name in sys.modules}))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    assert set(done.stdout.split()) & {*HEAVY, "typer", "pydantic"} == set()
+
+
+def test_the_first_help_names_every_command(cli: Callable[..., Said]) -> None:
+    said = cli("--help")
+    assert (said.code, said.err) == (0, "")
+    listed = [line.split()[0] for line in said.out.partition("Commands:")[2].splitlines() if line.strip()]
+    assert listed == COMMANDS
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_each_help_tells_of_json_and_store(cli: Callable[..., Said], name: str) -> None:
+    said = cli(name, "--help")
+    assert (said.code, said.err) == (0, "")
+    assert "--json" in said.out
+    assert "--store" in said.out
+
+
+def test_the_script_is_the_same_command_line() -> None:
+    said = command("plan", "nowhere.yaml")
+    assert said.refusal == "nowhere.yaml: no such file; give the path of a spec (YAML)"

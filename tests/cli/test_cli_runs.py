@@ -1,0 +1,203 @@
+"""run, plan, score, status, failures and explain over one real run: the JSON contract, exit codes, and what a person sees."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from commands import Said
+
+from summhay_ray import api
+
+pytestmark = pytest.mark.ray
+
+Cli = Callable[..., Said]
+N_CELLS, N_JUDGMENTS = 2 * 4 * 2, 44 * 2
+"""Two samples of four queries and two retrievers; 44 insights judged for each retriever."""
+
+FRACTIONS = ("coverage", "citation", "citation_precision", "citation_recall", "joint")
+SYSTEM = {
+    **dict.fromkeys(("system", "retriever", "ordering", "model"), str),
+    **dict.fromkeys((*FRACTIONS, "words_per_bullet"), float),
+    **dict.fromkeys(("n_expected", "n_scored", "n_covered"), int),
+    "ci": dict,
+}
+RUN = {"run": str, "status": str, "cells": dict, "calls": dict, "usd": dict, "seconds": float, "systems": list}
+STAGE = {"stage": str, "model": str, "calls": int, "reused": int, "input_tokens": int, "output_tokens": int, "usd": float}
+
+
+def holds(document: Mapping[str, Any], fields: Mapping[str, type]) -> None:
+    """Every documented field is there, of its type."""
+    for name, kind in fields.items():
+        assert type(document[name]) is kind, name
+
+
+def holds_systems(systems: list[dict[str, Any]]) -> None:
+    assert systems
+    for system in systems:
+        holds(system, SYSTEM)
+        assert all(0 <= system[name] <= 1 for name in FRACTIONS)
+        assert set(system["ci"]) == set(FRACTIONS)
+        for name, (low, high) in system["ci"].items():
+            assert 0 <= low <= system[name] <= high <= 1
+        assert 0 <= system["n_covered"] <= system["n_scored"] <= system["n_expected"]
+
+
+def test_a_run_stops_at_its_budget(finished: Any) -> None:
+    document = finished.stopped.document
+    assert finished.stopped.code == 3
+    holds(document, RUN)
+    assert document["status"] == "budget"
+    assert document["usd"]["budget"] == 0.02
+    assert 0 < document["usd"]["spent"] <= 0.02
+    assert 0 < document["cells"]["done"] < document["cells"]["total"] == N_CELLS
+    assert document["cells"]["failed"] == 0
+    assert any(system["n_scored"] < system["n_expected"] for system in document["systems"])
+
+
+def test_a_resumed_run_is_done(finished: Any) -> None:
+    document, stopped = finished.done.document, finished.stopped.document
+    assert finished.done.code == 0
+    holds(document, RUN)
+    assert document["run"] == stopped["run"]
+    assert document["status"] == "done"
+    assert document["cells"] == {"total": N_CELLS, "done": N_CELLS, "failed": 0}
+    assert set(document["calls"]) == {"made", "reused", "failed"}
+    # Both retrievers may show one query the same documents: then one answer serves both.
+    assert 0 < document["calls"]["made"] <= N_CELLS + N_JUDGMENTS - stopped["calls"]["made"]
+    assert document["calls"]["reused"] >= stopped["calls"]["made"]
+    assert document["calls"]["failed"] == 0
+    assert (document["usd"]["budget"], document["usd"]["spent"] > stopped["usd"]["spent"]) == (None, True)
+    holds_systems(document["systems"])
+    assert [system["system"] for system in document["systems"]] == ["bm25_offline/lead", "oracle_offline/lead"]
+    assert {(system["n_expected"], system["n_scored"]) for system in document["systems"]} == {(44, 44)}
+
+
+def test_stdout_holds_one_document_and_nothing_else(finished: Any) -> None:
+    for said in (finished.stopped, finished.done):
+        assert said.out.count("\n") == 1
+        assert said.out.startswith("{")
+        assert said.out.endswith("}\n")
+        assert said.out.isascii()
+
+
+def test_the_live_line_on_a_terminal(finished: Any) -> None:
+    seen = finished.done.err
+    assert "starting" in seen
+    assert f"{finished.run}  cells " in seen
+    assert f"cells {N_CELLS}/{N_CELLS}  judgments {N_JUDGMENTS}/{N_JUDGMENTS}  failures 0  $0.0" in seen
+    # The line is rewritten in place and taken away at the end.
+    assert "\x1b[2K" in seen
+    assert seen.count("\n") < seen.count("\x1b[2K")
+
+
+def test_no_terminal_no_control_characters(finished: Any) -> None:
+    assert "\x1b" not in finished.stopped.err
+    assert finished.stopped.err.count("\n") < 40
+
+
+def test_a_finished_run_is_read_back(cli: Cli, finished: Any) -> None:
+    again = cli("run", finished.spec, "--store", finished.store, "--json")
+    assert again.code == 0
+    assert again.document["calls"]["made"] == 0
+    assert again.document["systems"] == finished.done.document["systems"]
+    assert again.document["usd"] == finished.done.document["usd"]
+
+
+def test_a_person_sees_tables(cli: Cli, finished: Any) -> None:
+    said = cli("run", finished.spec, "--store", finished.store)
+    assert said.code == 0
+    for name in ("Coverage", "Citation", "Joint"):
+        assert f"{name} (%), judged by offline/judge\n" in "".join(line.rstrip() + "\n" for line in said.out.splitlines())
+    joint = finished.done.document["systems"][0]["joint"]
+    assert f" {100 * joint:.1f} │" in said.out
+    assert f"cells    {N_CELLS} done, 0 with failures, of {N_CELLS}\n" in said.out
+    assert "status   done\n" in said.out
+    assert "…" not in said.out
+
+
+def test_score(cli: Cli, finished: Any) -> None:
+    document = cli("score", finished.run, "--store", finished.store, "--json").document
+    holds_systems(document["systems"])
+    assert document["systems"] == finished.done.document["systems"]
+    assert set(document["haystacks"]) == {"news", "conversation"}
+    assert document["run"] == finished.run
+
+
+def test_plan_before_and_after(cli: Cli, finished: Any, tmp_path: Path) -> None:
+    fresh = cli("plan", finished.spec, "--store", tmp_path / "store", "--json").document
+    assert set(fresh["usd"]) == {"min", "expected", "max"}
+    assert 0 < fresh["usd"]["min"] <= fresh["usd"]["expected"] <= fresh["usd"]["max"]
+    assert [(stage["stage"], stage["model"]) for stage in fresh["stages"]] == [
+        ("summarize", "offline/lead"),
+        ("judge", "offline/judge"),
+    ]
+    for stage in fresh["stages"]:
+        holds(stage, STAGE)
+    summarize, judge = fresh["stages"]
+    assert summarize["calls"] + summarize["reused"] == N_CELLS
+    assert judge["calls"] + judge["reused"] == N_JUDGMENTS
+    assert not (tmp_path / "store").exists()
+    after = cli("plan", finished.spec, "--store", finished.store, "--json").document
+    assert {stage["calls"] for stage in after["stages"]} == {0}
+    assert {stage["stage"]: stage["reused"] for stage in after["stages"]} == {"summarize": N_CELLS, "judge": N_JUDGMENTS}
+    assert after["usd"] == {"min": 0.0, "expected": 0.0, "max": 0.0}
+    spent = finished.done.document["usd"]["spent"]
+    assert fresh["usd"]["min"] <= spent <= fresh["usd"]["max"]
+
+
+def test_plan_for_a_person(cli: Cli, finished: Any, tmp_path: Path) -> None:
+    out = cli("plan", finished.spec, "--store", tmp_path).out
+    assert "Calls to come" in out
+    assert f"cells                                    {N_CELLS}, 0 finished\n" in out
+    assert " at least, " in out
+
+
+def test_status(cli: Cli, finished: Any) -> None:
+    document = cli("status", finished.run, "--store", finished.store, "--json").document
+    assert (document["status"], document["kind"], document["name"], document["failures"]) == ("done", "grid", "quick", {})
+    assert document["cells"] == {"total": N_CELLS, "done": N_CELLS, "failed": 0}
+    assert document["usd"]["spent"] == finished.done.document["usd"]["spent"]
+    rows = {name: table["rows"] for name, table in document["tables"].items()}
+    assert (rows["summaries"], rows["judgments"], rows["scores"], rows["failures"]) == (N_CELLS, N_JUDGMENTS, N_JUDGMENTS, 0)
+    out = cli("status", finished.run, "--store", finished.store).out
+    assert out.startswith(f"run                {finished.run} (grid: quick)\nstatus             done\n")
+
+
+def test_failures_of_a_clean_run(cli: Cli, finished: Any) -> None:
+    assert cli("failures", finished.run, "--store", finished.store, "--json").document == {"run": finished.run, "failures": []}
+    assert cli("failures", finished.run, "--store", finished.store).out == f"0 failures of {finished.run}\n"
+
+
+def test_explain_goes_from_a_score_to_the_prompt(cli: Cli, finished: Any) -> None:
+    summary = api.table(finished.run, "summaries", str(finished.store)).row(0, named=True)
+    found = cli("explain", finished.run, summary["cell_id"], "--store", finished.store, "--json").document
+    assert found["raw_answer"]["key"] == summary["key"]
+    assert "\n".join(found["bullets"]) == found["raw_answer"]["text"]
+    assert all(f"{number}:\n" in found["prompt"] for number in found["context"]["numbers"])
+    for row in found["judgments"]:
+        assert row["raw_answer"]["key"] == row["judgment"]["key"]
+        assert json.loads(row["raw_answer"]["text"])["coverage"] == row["judgment"]["coverage"]
+        assert row["insight"] in row["prompt"]
+    judged = found["judgments"][0]["judgment"]
+    one = cli("explain", finished.run, judged["key"], "--store", finished.store, "--json").document
+    assert judged["insight_id"] in [row["judgment"]["insight_id"] for row in one["judgments"]]
+    out = cli("explain", finished.run, summary["cell_id"], "--store", finished.store).out
+    assert "--- prompt\n" in out
+    assert f"answer of offline/lead, key {summary['key']}" in out
+    assert "coverage x citation = joint" in out
+
+
+def test_export_and_import_of_a_run(cli: Cli, finished: Any, tmp_path: Path) -> None:
+    written = cli("export", finished.run, "--store", finished.store, "--out", tmp_path / "out", "--json").document["files"]
+    assert sorted(written) == [str(tmp_path / "out" / "conversation.json"), str(tmp_path / "out" / "news.json")]
+    again = cli("import", *written, "--store", tmp_path / "store", "--json").document
+    assert (again["haystacks"], again["documents"], again["queries"]) == (2, 64, 8)
+    assert (again["summaries"], again["judgments"], again["failures"]) == (N_CELLS, N_JUDGMENTS, 0)
+    scored = cli("score", again["run"], "--store", tmp_path / "store", "--json").document["systems"]
+    for mine, theirs in zip(finished.done.document["systems"], scored, strict=True):
+        kept = (*FRACTIONS, "system", "retriever", "ordering", "model", "n_expected", "n_scored", "n_covered", "words_per_bullet")
+        assert {name: mine[name] for name in kept} == {name: theirs[name] for name in kept}

@@ -1,0 +1,163 @@
+"""What is printed for a person: nothing steers the terminal, no figure is cut off, and progress is one line."""
+
+from __future__ import annotations
+
+import io
+import os
+import pty
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from summhay_ray.cli import progress as progress_room
+from summhay_ray.cli.progress import ProgressDisplay, line
+from summhay_ray.cli.show import document, facts, lines, note, tables
+from summhay_ray.cli.visible import one_line, visible
+from summhay_ray.grid import Progress
+from summhay_ray.report import Grid2D
+
+pytestmark = pytest.mark.core
+
+HOSTILE = "[red]x[/red]\x1b[31m\x07\u202e\nnext :skull:"
+SHOWN = "[red]x[/red]\\x1b[31m\\x07\\u202e\\nnext :skull:"
+AT = Progress(
+    run="r1",
+    cells_total=40,
+    cells_done=10,
+    judgments_total=200,
+    judgments=50,
+    failures=2,
+    spent_usd=0.123456,
+    budget_usd=1.5,
+    seconds=61.4,
+    seconds_left=3725.0,
+)
+
+
+@given(st.text())
+def test_no_text_steers_a_terminal(text: str) -> None:
+    assert one_line(text).isprintable()
+    assert all(letter in "\n\t" or letter.isprintable() for letter in visible(text))
+
+
+@given(st.text(st.characters(categories=["L", "N", "P", "S"])))
+def test_printable_text_stays_as_it_is(text: str) -> None:
+    assert one_line(text) == visible(text) == text
+
+
+def test_tables_show_names_literally(capsys: pytest.CaptureFixture[str]) -> None:
+    tables([Grid2D(f"of {HOSTILE}", ("Name", HOSTILE), ((HOSTILE, "1.0"),))])
+    out = capsys.readouterr().out
+    assert out.splitlines()[0].rstrip() == f"of {SHOWN}"
+    assert out.count(SHOWN) == 3
+    assert out.isprintable() or set(out) - {"\n"} == {letter for letter in set(out) - {"\n"} if letter.isprintable()}
+
+
+@contextmanager
+def terminal(columns: int) -> Iterator[list[str]]:
+    """stdout as a terminal of so many columns; what was written to it when the block ends."""
+    ours, theirs = pty.openpty()
+    shown: list[str] = []
+    real = sys.stdout
+    sys.stdout = os.fdopen(theirs, "w", encoding="utf-8")
+    try:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("COLUMNS", str(columns))
+            patch.setenv("TERM", "xterm")
+            yield shown
+        sys.stdout.flush()
+        shown.extend(os.read(ours, 1_000_000).decode().replace("\r\n", "\n").split("\n"))
+    finally:
+        sys.stdout.close()
+        sys.stdout = real
+        os.close(ours)
+
+
+@pytest.mark.parametrize("columns", [40, 80, 120, 200])
+def test_no_figure_is_cut_at_any_width(columns: int) -> None:
+    retrievers = ("none", "random", "bm25", "keywords", "released/dwzhu/e5-base-4k", "oracle", "full", "full bottom")
+    names = ("gpt-4o", "together_ai/mistralai/Mixtral-8x22B-Instruct-v0.1")
+    figures = [[f"{row}{place}.{place}*" for place in range(len(retrievers))] for row in (1, 2)]
+    rows = tuple((name, *cells, "308/308") for name, cells in zip(names, figures, strict=True))
+    with terminal(columns) as shown:
+        tables([Grid2D("Joint (%)", ("Summarizer", *retrievers, "n"), rows)])
+    text = "\n".join(shown)
+    assert "…" not in text
+    for cell in (*figures[0], *figures[1], "308/308"):
+        assert f" {cell} " in text
+    plain = [line.replace("\x1b[1m", "").replace("\x1b[0m", "").replace("\x1b[3m", "") for line in shown]
+    assert max(map(len, plain)) <= columns
+    assert ("(1/" in text) == (columns < 200)
+
+
+def test_a_pipe_gets_wide_tables(capsys: pytest.CaptureFixture[str]) -> None:
+    tables([Grid2D("t", ("Name", *[f"column {place:03d}" for place in range(10)]), (("x", *["1.0"] * 10),))])
+    assert "column 009" in capsys.readouterr().out.splitlines()[2]
+
+
+def test_lists_are_never_cut(capsys: pytest.CaptureFixture[str]) -> None:
+    long = "why " * 200 + "end"
+    lines(Grid2D("2 failures", ("Cell", "Message"), (("a", long), ("abc", HOSTILE))))
+    assert capsys.readouterr().out.splitlines() == ["2 failures", "Cell  Message", f"a     {long}", f"abc   {SHOWN}"]
+
+
+def test_facts_stand_in_one_line_each(capsys: pytest.CaptureFixture[str]) -> None:
+    facts([("a", 1), ("longer", HOSTILE)])
+    assert capsys.readouterr().out == f"a       1\nlonger  {SHOWN}\n"
+
+
+def test_a_document_is_one_line_of_ascii_on_stdout(capsys: pytest.CaptureFixture[str]) -> None:
+    document({"a": HOSTILE, "b": None})
+    note(HOSTILE)
+    said = capsys.readouterr()
+    assert said.out == '{"a": "[red]x[/red]\\u001b[31m\\u0007\\u202e\\nnext :skull:", "b": null}\n'
+    assert said.err == "[red]x[/red]\\x1b[31m\\x07\\u202e\nnext :skull:\n"
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        document({"a": float("nan")})
+
+
+def test_the_line_of_progress() -> None:
+    assert line(AT) == "r1  cells 10/40  judgments 50/200  failures 2  $0.1235 of $1.5  1:01 gone, 1:02:05 left"
+    unknown = replace(AT, seconds_left=None, budget_usd=None, seconds=0.2)
+    assert line(unknown).endswith("failures 2  $0.1235  0:00 gone, ? left")
+    assert "of $0.001 " in line(replace(AT, budget_usd=0.001))
+
+
+def test_without_a_terminal_a_line_each_ten_seconds(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    clock = [100.0]
+    monkeypatch.setattr(progress_room.time, "monotonic", lambda: clock[0])
+    with ProgressDisplay() as display:
+        for moment in (100.5, 109.9, 110.0, 110.5, 119.9, 120.0, 131.0):
+            clock[0] = moment
+            display(replace(AT, seconds=moment - 100))
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert [text.split("  ")[-1] for text in said.err.splitlines()] == [
+        f"{gone} gone, 1:02:05 left" for gone in ("0:10", "0:20", "0:31")
+    ]
+
+
+def test_on_a_terminal_a_line_that_is_rewritten(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    screen = Terminal()
+    monkeypatch.setattr(sys, "stderr", screen)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "120")
+    with ProgressDisplay() as display:
+        display(AT)
+        time.sleep(0.6)
+        display(replace(AT, cells_done=11))
+    shown = screen.getvalue()
+    assert "starting" in shown
+    assert "r1  cells 10/40  judgments 50/200  failures 2" in shown
+    assert "r1  cells 11/40" in shown
+    assert "\x1b[2K" in shown
