@@ -7,6 +7,8 @@ name with a colon (`my_package.my_module:MyRetriever`) is imported from wherever
 from __future__ import annotations
 
 import difflib
+import functools
+import hashlib
 import importlib
 import inspect
 import pkgutil
@@ -40,6 +42,18 @@ def load(path: str) -> Any:
         return getattr(importlib.import_module(module_name), attribute)
     except (ImportError, AttributeError, SyntaxError, TypeError, ValueError) as error:
         raise UnknownName(f"{path!r} cannot be imported ({error}); expected module:Class on the Python path") from error
+
+
+@functools.lru_cache(maxsize=64)
+def code_identity(name: str) -> str:
+    """sha256 (hex) of the source of `module:Class`, empty for a name of ours: a person's own code is part of a run's identity."""
+    if ":" not in name:
+        return ""
+    try:
+        source = inspect.getsource(inspect.getmodule(load(name.partition("/")[0])) or load(name))
+    except (OSError, TypeError):
+        return ""
+    return hashlib.sha256(source.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def unknown(kind: str, name: str, known: Iterable[str]) -> UnknownName:

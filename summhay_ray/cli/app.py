@@ -55,10 +55,12 @@ def run(
     """
     from summhay_ray import api
     from summhay_ray.cli.progress import ProgressDisplay
-    from summhay_ray.cli.show import document
+    from summhay_ray.cli.show import document, note
 
     with ProgressDisplay() as display:
         result = api.run(spec, store, budget, address, display, overrides=overrides or (), compat=compat.value)
+    for warning in result.warnings:
+        note(f"warning: {warning}")
     if as_json:
         document(result.to_json())
     else:

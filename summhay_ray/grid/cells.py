@@ -17,10 +17,10 @@ from typing import Any
 
 from summhay_ray import judge, retrieve, summarize
 from summhay_ray.grid.local import check_model, revision_of
-from summhay_ray.grid.spec import ModelSpec, RunSpec, SpecError, parse_spec, semantic_model
+from summhay_ray.grid.spec import JudgeSpec, ModelSpec, RunSpec, SpecError, parse_spec, semantic_model
 from summhay_ray.haystack import ReleasedFile, load_sample, read_released, system_key
-from summhay_ray.llm import Limits, ModelSettings, Price, Unpriced, find_price, find_window
-from summhay_ray.plugins import UnknownName
+from summhay_ray.llm import Limits, ModelSettings, Unpriced, find_price, find_window
+from summhay_ray.plugins import UnknownName, code_identity
 from summhay_ray.store import Store
 
 SAMPLE = "sample/"
@@ -63,8 +63,8 @@ class Grid:
         spec = self.spec
         content = {
             "haystacks": sorted(source.haystack.haystack_id for source in self.sources),
-            "retrievers": sorted(spec.retrievers),
-            "orderings": sorted(spec.orderings) if "full" in spec.retrievers else [],
+            "retrievers": sorted(map(_named, spec.retrievers)),
+            "orderings": sorted({_named(ordering) for name in spec.retrievers for ordering in self.orderings_of(name)}),
             "token_budget": spec.token_budget,
             "repeats": spec.repeats,
             "summarizers": [self._semantic(model) for model in spec.summarizers],
@@ -74,7 +74,9 @@ class Grid:
         return "r" + _hash(content)[:12]
 
     def _semantic(self, model: ModelSpec) -> dict[str, Any]:
-        return {**semantic_model(model, self.prompt_of(model)), **revision_of(model.model)}
+        prompt_identity = judge.prompt_identity if isinstance(model, JudgeSpec) else summarize.prompt_identity
+        semantic = semantic_model(model, prompt_identity(self.prompt_of(model)))
+        return {**semantic, **revision_of(model.model), "code": code_identity(semantic["strategy"])}
 
     def prompt_of(self, model: ModelSpec) -> str:
         """The text of the model's prompt file, empty where it uses ours."""
@@ -93,6 +95,12 @@ class Grid:
         short = {combo: system_key(combo[0], combo[1], labels[combo[2]]) for combo in combos}
         shared = Counter(short.values())
         return {combo: key if shared[key] == 1 else _long_key(combo, labels) for combo, key in short.items()}
+
+    @property
+    def names_modules(self) -> bool:
+        """Whether the spec names code of the person's own, as module:Class."""
+        strategies = [*(one.strategy for one in self.spec.summarizers), *(one.strategy for one in self.spec.judges)]
+        return any(":" in name for name in [*self.spec.retrievers, *self.spec.orderings, *strategies])
 
     def orderings_of(self, retriever: str) -> Sequence[str]:
         """Orderings apply to the whole haystack; retrieval keeps its ranking."""
@@ -115,8 +123,8 @@ class Grid:
                 content = {
                     "haystack_id": unit.haystack_id,
                     "subtopic_id": unit.subtopic_id,
-                    "retriever": unit.retriever,
-                    "ordering": unit.ordering,
+                    "retriever": _named(unit.retriever),
+                    "ordering": _named(unit.ordering),
                     "token_budget": self.spec.token_budget,
                     "seed": self.spec.seed,
                     "summarizer": semantic,
@@ -140,7 +148,7 @@ class Grid:
                 raise SpecError(f"spec: {error}") from error
             settings = ModelSettings(
                 model=model.model,
-                price=Price(price.input_per_mtok, price.output_per_mtok, price.cached_input_per_mtok),
+                price=price,
                 context_window=find_window(model.model, model.context_window),
                 api_base=model.api_base,
                 api_key_env=model.api_key_env,
@@ -151,6 +159,11 @@ class Grid:
                 alike = "price, context_window, api_base, api_key_env and timeout_s"
                 raise SpecError(f"spec: {model.model!r} stands twice, not alike; give both entries the same {alike}")
         return found
+
+
+def _named(name: str) -> str:
+    """A name, and behind it the identity of its code where it is a person's own."""
+    return f"{name} {code_identity(name)}".rstrip()
 
 
 def _long_key(combo: tuple[str, str, int], labels: Sequence[str]) -> str:

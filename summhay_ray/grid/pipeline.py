@@ -13,6 +13,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 import ray
@@ -27,6 +28,7 @@ from summhay_ray.problems import Problem
 CELLS_A_BATCH = 32
 CPUS_A_WORKER = 0.25
 MOST_WORKERS = 4
+FOLDER_PREFIX = "summhay-"
 
 
 class PlacementError(Problem):
@@ -34,19 +36,19 @@ class PlacementError(Problem):
 
 
 @contextlib.contextmanager
-def ray_session(address: str) -> Iterator[None]:
-    """A Ray connection: `local` starts a Ray of its own and ends it, `auto` or HOST joins a cluster."""
+def ray_session(address: str, own_modules: bool = False) -> Iterator[None]:
+    """A Ray connection: `local` starts a Ray of its own and ends it, `auto` or HOST joins a cluster.
+
+    `own_modules`: the spec names a module:Class, which the workers look for where the person stands.
+    """
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     # Ray's C++ side warns of actors with arguments in the object store; they live as long as the driver, as the run does.
     os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")
-    # The workers must find what a spec names as module:Class from where the person stands.
-    paths = os.pathsep.join(filter(None, [os.getcwd(), os.environ.get("PYTHONPATH", "")]))
-    options: dict[str, Any] = {
-        "log_to_driver": False,
-        "logging_level": "ERROR",
-        "runtime_env": {"env_vars": {"PYTHONPATH": paths}},
-    }
-    folder = tempfile.mkdtemp(prefix="summhay-") if address == "local" else None
+    options: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
+    if own_modules:
+        paths = os.pathsep.join(filter(None, [os.environ.get("PYTHONPATH", ""), os.getcwd()]))
+        options["runtime_env"] = {"env_vars": {"PYTHONPATH": paths}}
+    folder = _own_folder() if address == "local" else None
     if folder:
         options |= {"include_dashboard": False, "_temp_dir": folder, "object_store_memory": 512 * 2**20}
     ray.init(address=address, **options)
@@ -56,6 +58,15 @@ def ray_session(address: str) -> Iterator[None]:
         ray.shutdown()
         if folder:
             shutil.rmtree(folder, ignore_errors=True)
+
+
+def _own_folder() -> str:
+    """A folder for a Ray of our own; those of runs that were killed are taken away."""
+    for left in Path(tempfile.gettempdir()).glob(f"{FOLDER_PREFIX}*-*"):
+        pid = left.name.removeprefix(FOLDER_PREFIX).split("-", 1)[0]
+        if pid.isdigit() and not Path(f"/proc/{pid}").exists() and Path("/proc/self").exists():
+            shutil.rmtree(left, ignore_errors=True)
+    return tempfile.mkdtemp(prefix=f"{FOLDER_PREFIX}{os.getpid()}-")
 
 
 def start_ledger(order: WorkOrder, grid: Grid, budget_micros: int | None) -> Any:

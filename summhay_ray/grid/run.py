@@ -60,6 +60,8 @@ class RunResult:
     seconds: float
     scores: ScoreResult = field(repr=False)
     stopped_models: Mapping[str, str] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+    """What is odd about the haystacks, one line each."""
 
     @property
     def systems(self) -> list[SystemScore]:
@@ -139,7 +141,7 @@ def _work(
         spec=grid.spec.model_dump(mode="json"),
         prompts=dict(grid.prompts),
     )
-    with ray_session(address):
+    with ray_session(address, grid.names_modules):
         ledger = start_ledger(order, grid, budget_micros)
         ended = threading.Event()
 
@@ -226,6 +228,7 @@ def _result(
         seconds=round(time.monotonic() - started, 3),
         scores=scores,
         stopped_models=snapshot.get("stopped", {}),
+        warnings=tuple(warning for source in grid.sources for warning in source.warnings),
     )
 
 

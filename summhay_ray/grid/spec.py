@@ -125,7 +125,7 @@ _SEMANTIC_MODEL = {"model", "name", "max_tokens", "temperature", "seed", "extra"
 
 
 def semantic_model(model: ModelSpec, prompt: str) -> dict[str, Any]:
-    """The part of a model's spec that makes it another system; `prompt` is the text of its prompt file."""
+    """The part of a model's spec that makes it another system; `prompt` is the identity of what it is asked with."""
     return {**model.model_dump(include=_SEMANTIC_MODEL), "prompt": prompt}
 
 

@@ -10,7 +10,7 @@ from summhay_ray import plugins
 from summhay_ray.judge.answer import parse_verdict, read_verdict, usable_bullet
 from summhay_ray.judge.base import Judge, JudgeSettings, Verdict
 from summhay_ray.judge.offline import OfflineJudge
-from summhay_ray.judge.prompt import check_prompt
+from summhay_ray.judge.prompt import check_prompt, prompt_identity
 
 __all__ = [
     "Judge",
@@ -20,6 +20,7 @@ __all__ = [
     "check_prompt",
     "make_judge",
     "parse_verdict",
+    "prompt_identity",
     "read_verdict",
     "usable_bullet",
 ]

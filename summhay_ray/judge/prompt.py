@@ -12,6 +12,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
+from functools import lru_cache
 from importlib import resources
 from typing import Any
 
@@ -50,6 +51,12 @@ def template(prompt: str = "") -> str:
     text = prompt or _shipped("per_insight.txt")
     check_prompt(text)
     return text.replace(EXAMPLES, _shipped("examples.txt").strip())
+
+
+@lru_cache(maxsize=64)
+def prompt_identity(prompt: str = "") -> str:
+    """sha256 (hex) of what is asked with the user's `prompt`, or with our own where it is empty: part of a run's identity."""
+    return template_hash(template(prompt))
 
 
 def template_hash(text: str) -> str:

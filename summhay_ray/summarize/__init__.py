@@ -8,7 +8,7 @@ from summhay_ray.summarize.base import Shown, Summarizer, Task
 from summhay_ray.summarize.bullets import bullets_of
 from summhay_ray.summarize.context import ContextPlan, assemble, shown
 from summhay_ray.summarize.orderings import check_ordering, known_orderings, order
-from summhay_ray.summarize.prompting import check_prompt, render, template_hash
+from summhay_ray.summarize.prompting import check_prompt, prompt_identity, render, template_hash
 
 __all__ = [
     "ContextPlan",
@@ -23,6 +23,7 @@ __all__ = [
     "local_models",
     "make_summarizer",
     "order",
+    "prompt_identity",
     "render",
     "shown",
     "template_hash",

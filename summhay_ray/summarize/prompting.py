@@ -58,6 +58,13 @@ def template_hash(task: Task) -> str:
     return hashlib.sha256(_template(task).encode("utf-8", "surrogatepass")).hexdigest()
 
 
+@functools.lru_cache(maxsize=64)
+def prompt_identity(text: str = "") -> str:
+    """sha256 (hex) of a user's prompt file, or of all prompts of ours where `text` is empty: part of a run's identity."""
+    own = "\0".join(_own(name) for name in ("conversation", "generic", "news", "none"))
+    return hashlib.sha256((text or own).encode("utf-8", "surrogatepass")).hexdigest()
+
+
 def check_prompt(text: str) -> None:
     """Raises ValueError, in one line, where a user's prompt file lacks a placeholder that no summary can do without."""
     if not any(name in text for name in _DOCUMENTS):

@@ -108,8 +108,8 @@ def test_a_plan_in_dollars_is_bounds_around_the_expected(tmp_path: Path) -> None
     assert (stage.model, stage.calls) == ("openai/priced", N_QUERIES)
     assert stage.usd_min == pytest.approx(stage.input_tokens * 10 / 1e6, abs=N_QUERIES * 1e-6)
     assert stage.usd == pytest.approx((stage.input_tokens * 10 + stage.output_tokens * 20) / 1e6, abs=N_QUERIES * 1e-6)
-    # The worst case: a count 15 % above ours and 16 tokens more, and the longest answer.
-    worst = ((stage.input_tokens * 1.15 + N_QUERIES * 17) * 10 + N_QUERIES * 400 * 20) / 1e6
+    # The worst case: a count half as high again as ours and 16 tokens more, and the longest answer.
+    worst = ((stage.input_tokens * 1.5 + N_QUERIES * 17) * 10 + N_QUERIES * 400 * 20) / 1e6
     assert stage.usd < stage.usd_max <= worst
     assert plan.usd["min"] < plan.usd["expected"] < plan.usd["max"]
 

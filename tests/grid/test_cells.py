@@ -175,3 +175,38 @@ def test_names_are_checked_before_anything_is_asked(tmp_path: Path, fields: dict
 def test_a_released_retriever_is_offered_for_its_plain_name(tmp_path: Path) -> None:
     with pytest.raises(SpecError, match="did you mean 'released/vector'"):
         grid_of_fields(with_scores(tmp_path, "vector"), haystacks=["scored.json"], retrievers=["vector"])
+
+
+RETRIEVER = """
+from summhay_ray.retrieve import Ranked
+
+class Mine:
+    name, whole = "mine", {whole}
+
+    def __init__(self, argument="", seed=0):
+        pass
+
+    def rank(self, subtopic, haystack):
+        return [Ranked(document.number, 0.0) for document in haystack.documents]
+"""
+
+
+def test_a_persons_own_code_is_part_of_the_identity(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    for name, text in (("mine_one", RETRIEVER), ("mine_two", RETRIEVER), ("mine_other", RETRIEVER + "# changed\n")):
+        (tmp_path / f"{name}.py").write_text(text.format(whole=False), encoding="utf-8")
+    (tmp_path / "mine_whole.py").write_text(RETRIEVER.format(whole=True), encoding="utf-8")
+    one, other = (grid_of_fields(retrievers=[f"{name}:Mine"]) for name in ("mine_one", "mine_other"))
+    assert one.run_id != other.run_id
+    assert {cell.cell_id for cell in one.cells()}.isdisjoint(cell.cell_id for cell in other.cells())
+    # One whose ranking is the haystack takes the orderings, and they count.
+    given, sorted_ = (grid_of_fields(retrievers=["mine_whole:Mine"], orderings=[name]) for name in ("given", "top"))
+    assert given.run_id != sorted_.run_id
+
+
+def test_our_own_prompts_are_part_of_the_identity(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = grid_of_fields()
+    monkeypatch.setattr("summhay_ray.summarize.prompt_identity", lambda text: "reworded")
+    after = grid_of_fields()
+    assert before.run_id != after.run_id
+    assert {cell.cell_id for cell in before.cells()}.isdisjoint(cell.cell_id for cell in after.cells())
