@@ -5,7 +5,8 @@ Importing this room imports no litellm: `register` and the first call do, in the
 
 from collections.abc import Mapping
 
-from summhay_ray.llm.gateway import Gateway, read_answer
+from summhay_ray.llm.answers import read_answer
+from summhay_ray.llm.gateway import Gateway
 from summhay_ray.llm.ledger import Claim, Grant, Ledger, Settlement
 from summhay_ray.llm.local import LocalModel
 from summhay_ray.llm.models import Limits, ModelSettings, Price, Unpriced, find_price, find_window, is_local

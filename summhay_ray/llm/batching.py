@@ -11,7 +11,10 @@ R = TypeVar("R")
 
 
 class Batched(Generic[T, R]):
-    """`await batched(item)` gives the item's result of `work(items)`; an error of `work` reaches every caller of its trip."""
+    """`await batched(item)` gives the item's result of `work(items)`; an error of `work` reaches every caller of its trip.
+
+    A caller that is cancelled does not stop the trip: its item is worked on, and its result is dropped.
+    """
 
     def __init__(self, work: Callable[[list[T]], Awaitable[Sequence[R]]]) -> None:
         self._work = work
@@ -26,17 +29,28 @@ class Batched(Generic[T, R]):
         return await future
 
     async def _run(self) -> None:
-        while self._waiting:
-            batch, self._waiting = self._waiting, []
-            try:
-                results = await self._work([item for item, _ in batch])
-            except BaseException as error:
-                for _, future in batch:
-                    if not future.done():
-                        future.set_exception(error)
-                if not isinstance(error, Exception):
-                    raise
-                continue
-            for (_, future), result in zip(batch, results, strict=True):
+        batch: list[tuple[T, asyncio.Future[R]]] = []
+        try:
+            while self._waiting:
+                batch, self._waiting = self._waiting, []
+                await self._travel(batch)
+        finally:
+            # Only where the trip itself is cancelled is anybody left: nobody may wait for ever.
+            for _, future in [*batch, *self._waiting]:
+                future.cancel()
+            self._waiting = []
+
+    async def _travel(self, batch: list[tuple[T, asyncio.Future[R]]]) -> None:
+        try:
+            results = await self._work([item for item, _ in batch])
+            if len(results) != len(batch):
+                raise RuntimeError(f"{len(results)} results came back for {len(batch)} items")
+        # The border between a trip and its callers: whatever went wrong is theirs to judge.
+        except Exception as error:  # noqa: BLE001
+            for _, future in batch:
                 if not future.done():
-                    future.set_result(result)
+                    future.set_exception(error)
+            return
+        for (_, future), result in zip(batch, results, strict=True):
+            if not future.done():
+                future.set_result(result)

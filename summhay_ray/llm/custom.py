@@ -35,6 +35,9 @@ class LocalProvider(litellm.CustomLLM):  # type: ignore[misc]
         lookup = (kwargs.get("optional_params") or {}).get("extra_body", {}).get("lookup", "")
         try:
             text = model.answer(Request(model=name, prompt=prompt, lookup=lookup))
+        except (KeyError, IndexError):
+            # A mistake of the model's own, which its contract does not count as a missing answer.
+            raise
         except LookupError as error:
             message = str(error.args[0]) if error.args else "no answer"
             raise MissingAnswer(message, model=name, llm_provider=self._provider) from error

@@ -34,6 +34,13 @@ class Claim:
     worst_micros: int = 0
     input_tokens: int = 0
     output_tokens: int = 0
+    held: bool = False
+    """The worker was told to go and has waited: it asks whether the way is still free."""
+
+    @property
+    def amounts(self) -> dict[str, float]:
+        """What the call takes of the model's limits."""
+        return {"requests": 1.0, "input": float(self.input_tokens), "output": float(self.output_tokens)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +95,11 @@ class _Flight:
 
 @dataclass
 class Ledger:
-    """The ledger of one run over the index of the store's response log."""
+    """The ledger of one run over the index of the store's response log.
+
+    A worker's name here is the name of its log writer: what living workers of this ledger spend is counted as they settle it,
+    what all others spent (earlier drivers, the dead, another driver of the same run) as the log tells it.
+    """
 
     run: str
     index: LogIndex
@@ -97,61 +108,84 @@ class Ledger:
     stopped: dict[str, str] = field(default_factory=dict)
     counts: Counter[str] = field(default_factory=Counter)
     over_budget: bool = False
-    _spent: int = 0
+    _here: dict[str, int] = field(default_factory=dict)
+    _elsewhere: int = 0
+    _lost: int = 0
+    _reserved: int = 0
     _flights: dict[str, _Flight] = field(default_factory=dict)
     _heard: dict[str, float] = field(default_factory=dict)
+    _buried: set[str] = field(default_factory=set)
     _pacers: dict[str, Pacer] = field(default_factory=dict)
     _refreshed: float = float("-inf")
 
     def __post_init__(self) -> None:
-        self.index.refresh()
-        self._spent = self.index.spent(self.run)
+        self._refresh()
 
     @property
     def spent_micros(self) -> int:
         """Settled, and charged to calls whose end nobody knows."""
-        return self._spent
+        return self._elsewhere + self._lost + sum(self._here.values())
 
     @property
     def reserved_micros(self) -> int:
         """The worst case of the calls in flight."""
-        return sum(flight.worst_micros for flight in self._flights.values())
+        return self._reserved
 
     def claim(self, worker: str, claims: Sequence[Claim], now: float) -> list[Grant]:
         """One grant a claim, in order."""
         self._heard[worker] = now
         self._bury(now)
-        if now - self._refreshed >= REFRESH_S:
-            self.index.refresh()
+        newcomer = worker not in self._here and worker not in self._buried
+        if newcomer or now - self._refreshed >= REFRESH_S:
             self._refreshed = now
+            self._refresh()
+        if newcomer:
+            self._here[worker] = self.index.spent_by(self.run).get(worker, 0)
+            self._elsewhere -= self._here[worker]
         return [self._grant(worker, claim, now) for claim in claims]
 
+    def _refresh(self) -> None:
+        self.index.refresh()
+        spent = self.index.spent_by(self.run)
+        self._elsewhere = sum(micros for writer, micros in spent.items() if writer not in self._here)
+
     def _grant(self, worker: str, claim: Claim, now: float) -> Grant:
+        mine = claim.held and self._holds(worker, claim.key)
         location = self.index.answers.get(claim.key)
         if location is not None:
+            if mine:
+                self._land(claim.key)
             self.counts["reused"] += 1
             return Grant("answered", location=location)
         if claim.model in self.stopped:
+            if mine:
+                self._land(claim.key)
             return Grant("stopped", reason=self.stopped[claim.model])
+        pacer = self._pacer(claim.model)
+        if mine:
+            return Grant("go", wait_s=pacer.reserve(now, claim.amounts) if now < pacer.paused_until else 0.0)
         if claim.key in self._flights:
             return Grant("busy")
         if self.budget_micros is not None and claim.worst_micros:
-            left = self.budget_micros - self._spent - self.reserved_micros
-            if claim.worst_micros > left:
+            free = self.budget_micros - self.spent_micros
+            if claim.worst_micros > free - self._reserved:
                 # In-flight calls give back what they do not use: only with none of them left is the budget truly short.
-                short = claim.worst_micros > self.budget_micros - self._spent or not self.reserved_micros
+                short = claim.worst_micros > free or not self._reserved
                 self.over_budget = self.over_budget or short
                 return Grant("budget" if short else "busy")
         self._flights[claim.key] = _Flight(worker, claim.model, claim.worst_micros)
-        amounts = {"requests": 1.0, "input": float(claim.input_tokens), "output": float(claim.output_tokens)}
-        return Grant("go", wait_s=self._pacer(claim.model).reserve(now, amounts))
+        self._reserved += claim.worst_micros
+        return Grant("go", wait_s=pacer.reserve(now, claim.amounts))
 
     def settle(self, worker: str, settlements: Sequence[Settlement], now: float) -> None:
         """Take the calls out of flight, charge them, and make their answers known."""
         self._heard[worker] = now
         for done in settlements:
-            self._flights.pop(done.key, None)
-            self._spent += done.usd_micros
+            # A worker that was taken for dead may come back; by then the call can be another worker's.
+            if self._holds(worker, done.key):
+                self._land(done.key)
+            if worker in self._here:
+                self._here[worker] += done.usd_micros
             if done.location is not None:
                 self.index.answers.setdefault(done.key, done.location)
                 self.counts["made"] += 1
@@ -159,6 +193,8 @@ class Ledger:
                 self.counts["failed"] += 1
             if done.stop:
                 self.stopped.setdefault(done.model, done.stop)
+        if worker not in self._here:
+            self._refresh()
 
     def again(self, model: str, claim: Claim, now: float, pause_s: float = 0.0) -> float:
         """Seconds to wait before another attempt of a call in flight; a pause holds for the whole model."""
@@ -166,7 +202,7 @@ class Ledger:
         if pause_s:
             pacer.pause(now, pause_s)
         self.counts["retries"] += 1
-        return pacer.reserve(now, {"requests": 1.0, "input": float(claim.input_tokens), "output": float(claim.output_tokens)})
+        return pacer.reserve(now, claim.amounts)
 
     def beat(self, worker: str, now: float) -> None:
         """The worker is alive."""
@@ -180,26 +216,37 @@ class Ledger:
         """Counters and money as they stand."""
         return {
             **self.counts,
-            "spent_micros": self._spent,
+            "spent_micros": self.spent_micros,
             "reserved_micros": self.reserved_micros,
             "in_flight": len(self._flights),
             "over_budget": self.over_budget,
             "stopped": dict(self.stopped),
         }
 
+    def _holds(self, worker: str, key: str) -> bool:
+        flight = self._flights.get(key)
+        return flight is not None and flight.worker == worker
+
+    def _land(self, key: str) -> _Flight:
+        flight = self._flights.pop(key)
+        self._reserved -= flight.worst_micros
+        return flight
+
     def _bury(self, now: float) -> None:
         dead = {worker for worker, heard in self._heard.items() if now - heard > DEAD_AFTER_S}
         if not dead:
             return
-        self.index.refresh()
-        for key, flight in list(self._flights.items()):
-            if flight.worker in dead:
-                del self._flights[key]
-                self._spent += 0 if key in self.index.answers else flight.worst_micros
         for worker in dead:
             del self._heard[worker]
-        # The log tells the real price of what the dead had answered; a call without an end keeps its worst price there too.
-        self._spent = max(self._spent, self.index.spent(self.run))
+            self._here.pop(worker, None)
+        self._buried |= dead
+        # The log tells what the dead were charged: the real price of what they had answered, the worst of what has no end.
+        self._refresh()
+        told = {key for worker in dead for key in self.index.unanswered(worker)}
+        for key in [key for key, flight in self._flights.items() if flight.worker in dead]:
+            worst_micros = self._land(key).worst_micros
+            if key not in told and key not in self.index.answers:
+                self._lost += worst_micros
 
     def _pacer(self, model: str) -> Pacer:
         if model not in self._pacers:

@@ -11,8 +11,9 @@ import importlib.resources
 import importlib.util
 import json
 import math
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,13 @@ LOCAL_PREFIXES = ("offline/", "replay/")
 """Models that run in the worker: no key, no price, no limit."""
 
 TOKEN_MARGIN = 1.15
-"""How far a provider's count of a prompt may exceed ours (cl100k) in the worst case that is reserved."""
+"""How far OpenAI's count of a prompt may exceed ours (cl100k) in the worst case that is reserved."""
+
+OTHER_TOKEN_MARGIN = 1.5
+"""The same for every other tokenizer: smaller vocabularies take up to half as many tokens again for English."""
+
+_OPENAI = re.compile(r"(^|/)(gpt-|chatgpt-|o\d)")
+_TIER = re.compile(r"input_cost_per_token_above_(\d+)k_tokens")
 
 
 class Unpriced(ValueError):
@@ -34,12 +41,17 @@ class Price:
     input_per_mtok: float
     output_per_mtok: float
     cached_input_per_mtok: float | None = None
+    tiers: tuple[tuple[int, Price], ...] = ()
+    """(tokens, price) from the shortest prompt to the longest: what a call costs whose prompt is longer than that."""
 
     def micros(self, input_tokens: int, output_tokens: int, cached_tokens: int = 0) -> int:
         """The price of a call in micro-dollars, rounded up. `cached_tokens` are part of `input_tokens`."""
-        cached_rate = self.input_per_mtok if self.cached_input_per_mtok is None else self.cached_input_per_mtok
+        price = next((price for tokens, price in reversed(self.tiers) if input_tokens > tokens), self)
+        cached_rate = price.input_per_mtok if price.cached_input_per_mtok is None else price.cached_input_per_mtok
         fresh = max(input_tokens - cached_tokens, 0)
-        return math.ceil(fresh * self.input_per_mtok + cached_tokens * cached_rate + output_tokens * self.output_per_mtok)
+        exact = fresh * price.input_per_mtok + cached_tokens * cached_rate + output_tokens * price.output_per_mtok
+        # 100 tokens at 1.1 dollars are 110.00000000000001 to a float, and must not become 111.
+        return math.ceil(round(exact, 6))
 
 
 FREE = Price(0, 0, 0)
@@ -76,7 +88,8 @@ class ModelSettings:
 
     def worst_micros(self, prompt_tokens: int, max_tokens: int) -> int:
         """The most that a call can cost: the price of a longer count than ours and of the longest answer."""
-        return self.price.micros(math.ceil(prompt_tokens * TOKEN_MARGIN) + 16, max_tokens)
+        margin = TOKEN_MARGIN if _OPENAI.search(self.model) else OTHER_TOKEN_MARGIN
+        return self.price.micros(math.ceil(prompt_tokens * margin) + 16, max_tokens)
 
 
 def is_local(model: str) -> bool:
@@ -95,16 +108,25 @@ def find_price(model: str, written: Mapping[str, float] | None) -> Price:
         return FREE
     entry = _mapped(model)
     if entry and entry.get("input_cost_per_token") and entry.get("output_cost_per_token"):
-        cached = entry.get("cache_read_input_token_cost")
-        return Price(
-            entry["input_cost_per_token"] * 1e6, entry["output_cost_per_token"] * 1e6, None if cached is None else cached * 1e6
-        )
+        marks = sorted(int(found[1]) for found in map(_TIER.fullmatch, entry) if found)
+        tiers = tuple((mark * 1000, _mapped_price(entry, f"_above_{mark}k_tokens")) for mark in marks)
+        return replace(_mapped_price(entry, ""), tiers=tiers)
     dated = _dated(model)
     if dated:
-        return Price(dated["input_per_mtok"], dated["output_per_mtok"])
+        longer = dated.get("above", [])
+        tiers = tuple((tier["tokens"], Price(tier["input_per_mtok"], tier["output_per_mtok"])) for tier in longer)
+        return Price(dated["input_per_mtok"], dated["output_per_mtok"], tiers=tiers)
     raise Unpriced(
         f"model {model!r} has no known price; write price: {{input_per_mtok: ..., output_per_mtok: ...}} beside it (0 if free)"
     )
+
+
+def _mapped_price(entry: Mapping[str, Any], tier: str) -> Price:
+    def mtok(name: str) -> float | None:
+        found = entry.get(f"{name}{tier}") or entry.get(name)
+        return None if found is None else found * 1e6
+
+    return Price(mtok("input_cost_per_token") or 0.0, mtok("output_cost_per_token") or 0.0, mtok("cache_read_input_token_cost"))
 
 
 def find_window(model: str, written: int | None) -> int | None:

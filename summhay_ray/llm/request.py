@@ -34,13 +34,22 @@ class Request:
         content = {
             "model": self.model,
             "messages": [{"role": "user", "content": self.prompt}],
-            "sampling": dict(self.sampling),
+            "sampling": _plain(self.sampling),
             "prompt_hash": self.prompt_hash,
             "sample": self.sample,
             "lookup": self.lookup,
         }
         text = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
         return hashlib.sha256(text.encode("ascii")).hexdigest()
+
+
+def _plain(value: Any) -> Any:
+    """The value as JSON has it, a number that is whole without its point: 0 and 0.0 are one temperature."""
+    if isinstance(value, Mapping):
+        return {str(name): _plain(inner) for name, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(inner) for inner in value]
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 Ask = Callable[[Request], Awaitable[Outcome[RawAnswer]]]

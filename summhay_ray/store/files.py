@@ -43,7 +43,7 @@ class LocalFiles:
         finally:
             with contextlib.suppress(FileNotFoundError):
                 part.unlink()
-        _sync_folder(target.parent)
+        sync_folder(target.parent)
         return True
 
     def read(self, name: str) -> bytes:
@@ -64,7 +64,8 @@ class LocalFiles:
                 yield f"{folder}/{name}"
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
+    """Wait until the names in the folder are on disk."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -10,8 +10,10 @@ or a failed cell tried again by a later run) the highest generation counts, then
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -23,6 +25,8 @@ from summhay_ray.store.errors import StoreError
 from summhay_ray.store.files import LocalFiles, open_files
 
 FORMAT = 1
+_HASH = 32
+_COMMIT = re.compile(rf"(?P<generation>\d+)-(?P<stage>.+)-(?P<hash>[0-9a-f]{{{_HASH}}})\.json")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +49,10 @@ class Store:
         self.uri = uri
         self.files: LocalFiles = open_files(uri)
         if self.files.exists("format.json"):
-            found = json.loads(self.files.read("format.json")).get("format")
-            if not isinstance(found, int) or found > FORMAT:
+            found = _object(self.files, "format.json").get("format")
+            if not isinstance(found, int):
+                raise StoreError(f"store {uri!r}: format.json names no format; is this folder a store?")
+            if found > FORMAT:
                 raise StoreError(f"store {uri!r}: format {found} is newer than this version reads ({FORMAT}); upgrade")
 
     def put_object(self, kind: str, content: bytes) -> str:
@@ -63,7 +69,8 @@ class Store:
         except FileNotFoundError:
             raise StoreError(f"store {self.uri!r}: has no {kind} {digest}") from None
         if hashlib.sha256(content).hexdigest() != digest:
-            raise StoreError(f"store {self.uri!r}: {kind} {digest} is damaged; import its source again")
+            where = f"objects/{kind}/{digest}"
+            raise StoreError(f"store {self.uri!r}: {where} is damaged; delete it, and import or run its source again")
         return content
 
     def run_ids(self) -> list[str]:
@@ -96,10 +103,7 @@ class RunStore:
     @property
     def record(self) -> dict[str, Any]:
         """What `create_run` wrote."""
-        content = json.loads(self.store.files.read(f"{self._folder}/run.json"))
-        if not isinstance(content, dict):
-            raise StoreError(f"run {self.run_id}: run.json holds no object")
-        return content
+        return _object(self.store.files, f"{self._folder}/run.json")
 
     def commit(self, stage: str, generation: int, rows: Mapping[str, Sequence[Any]], units: Mapping[str, bool]) -> None:
         """Write the rows (records by table) as parts, then the commit record that makes them count.
@@ -121,19 +125,21 @@ class RunStore:
             "parts": parts,
         }
         content = json.dumps(body, sort_keys=True).encode()
-        name = f"{generation:06d}-{stage}-{hashlib.sha256(content).hexdigest()[:32]}"
+        name = f"{generation:06d}-{stage}-{hashlib.sha256(content).hexdigest()[:_HASH]}"
         self.store.files.create(f"{self._folder}/commits/{name}.json", content)
 
     def commits(self, stage: str = "") -> Iterator[Commit]:
         """Commit records, highest generation first, then by name; of one stage where given."""
-        names = sorted(
-            self.store.files.names(f"{self._folder}/commits", ".json"),
-            key=lambda name: (-int(name.rsplit("/", 1)[1].split("-", 1)[0]), name),
-        )
-        for name in names:
-            if stage and name.rsplit("/", 1)[1].split("-")[1] != stage:
-                continue
-            body = json.loads(self.store.files.read(name))
+        found = []
+        for name in self.store.files.names(f"{self._folder}/commits", ".json"):
+            match = _COMMIT.fullmatch(name.rsplit("/", 1)[1])
+            if match and stage in ("", match["stage"]):
+                found.append((-int(match["generation"]), name, match["hash"]))
+        for _, name, known in sorted(found):
+            content = self.store.files.read(name)
+            if hashlib.sha256(content).hexdigest()[:_HASH] != known:
+                raise StoreError(f"run {self.run_id}: {name} is damaged; delete it and run again: no answer is paid twice")
+            body = json.loads(content)
             yield Commit(name, body["generation"], body["stage"], tuple(body["units"]), tuple(body["retry"]), body["parts"])
 
     def finished(self, stage: str) -> dict[str, bool]:
@@ -158,14 +164,34 @@ class RunStore:
             seen.update((commit.stage, unit) for unit in live)
             if table not in commit.parts or not live:
                 continue
-            frame = tables.from_parts(table, [self.store.files.read(commit.parts[table])])
+            frame = tables.from_parts(table, [self._part(commit, table)])
             if keyed and len(live) < len(commit.units):
                 frame = frame.filter(pl.col("cell_id").is_in(live))
             frames.append(frame)
         key = list(tables.TABLES[table][1])
         return pl.concat(frames).unique(subset=key, keep="first", maintain_order=True).sort(key)
 
+    def _part(self, commit: Commit, table: str) -> bytes:
+        name = commit.parts[table]
+        with contextlib.suppress(FileNotFoundError):
+            content = self.store.files.read(name)
+            if hashlib.sha256(content).hexdigest() == name.rsplit("/", 1)[1].split(".")[0]:
+                return content
+        raise StoreError(
+            f"run {self.run_id}: {name} is absent or damaged; delete it and {commit.name}, and run again: no answer is paid twice"
+        )
+
     def digests(self) -> dict[str, dict[str, Any]]:
         """Table -> its number of rows and the hash of its sorted rows."""
         frames = {table: self.table(table) for table in tables.TABLES}
         return {table: {"rows": frame.height, "sha256": tables.digest(frame)} for table, frame in frames.items()}
+
+
+def _object(files: LocalFiles, name: str) -> dict[str, Any]:
+    try:
+        content = json.loads(files.read(name))
+    except ValueError:
+        content = None
+    if not isinstance(content, dict):
+        raise StoreError(f"{files.path(name)} is damaged: expected a JSON object; put back a copy of it, or use another store")
+    return content

@@ -205,8 +205,7 @@ def test_a_persons_own_code_is_part_of_the_identity(tmp_path: Path, monkeypatch:
 
 
 def test_our_own_prompts_are_part_of_the_identity(monkeypatch: pytest.MonkeyPatch) -> None:
-    before = grid_of_fields()
+    run_id, cells = grid_of_fields().run_id, {cell.cell_id for cell in grid_of_fields().cells()}
     monkeypatch.setattr("summhay_ray.summarize.prompt_identity", lambda text: "reworded")
-    after = grid_of_fields()
-    assert before.run_id != after.run_id
-    assert {cell.cell_id for cell in before.cells()}.isdisjoint(cell.cell_id for cell in after.cells())
+    assert grid_of_fields().run_id != run_id
+    assert {cell.cell_id for cell in grid_of_fields().cells()}.isdisjoint(cells)
