@@ -84,6 +84,7 @@ class Gateway:
         self._ledger = ledger
         self._files = files
         self._log = log
+        self._writer = log.writer
         self._run = run
         self._slots = {name: asyncio.Semaphore(settings.limits.concurrency) for name, settings in models.items()}
         self._claim = Batched(ledger.claim)
@@ -108,7 +109,8 @@ class Gateway:
         if settings.context_window is not None and prompt_tokens + max_tokens > settings.context_window:
             return Failed("context_window", window_message(settings, prompt_tokens, max_tokens)), None
         worst_micros = settings.worst_micros(prompt_tokens, max_tokens)
-        call = _Call(request, settings, Claim(request.key, request.model, worst_micros, prompt_tokens, max_tokens))
+        claim = Claim(request.key, request.model, worst_micros, prompt_tokens, max_tokens, self._writer)
+        call = _Call(request, settings, claim)
         try:
             return await asyncio.shield(self._complete(call))
         finally:

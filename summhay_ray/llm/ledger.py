@@ -34,6 +34,8 @@ class Claim:
     worst_micros: int = 0
     input_tokens: int = 0
     output_tokens: int = 0
+    writer: str = ""
+    """The log writer that tells of the call; the worker's own name where empty."""
     held: bool = False
     """The worker was told to go and has waited: it asks whether the way is still free."""
 
@@ -89,7 +91,7 @@ class Pacer:
 @dataclass
 class _Flight:
     worker: str
-    model: str
+    writer: str
     worst_micros: int
 
 
@@ -97,8 +99,8 @@ class _Flight:
 class Ledger:
     """The ledger of one run over the index of the store's response log.
 
-    A worker's name here is the name of its log writer: what living workers of this ledger spend is counted as they settle it,
-    what all others spent (earlier drivers, the dead, another driver of the same run) as the log tells it.
+    What living workers of this ledger spend is counted as they settle it; what all other log writers spent (of earlier
+    drivers, of the dead, of another driver of the same run) as the log tells it.
     """
 
     run: str
@@ -114,6 +116,7 @@ class Ledger:
     _reserved: int = 0
     _flights: dict[str, _Flight] = field(default_factory=dict)
     _heard: dict[str, float] = field(default_factory=dict)
+    _writers: dict[str, set[str]] = field(default_factory=dict)
     _buried: set[str] = field(default_factory=set)
     _pacers: dict[str, Pacer] = field(default_factory=dict)
     _refreshed: float = float("-inf")
@@ -135,13 +138,14 @@ class Ledger:
         """One grant a claim, in order."""
         self._heard[worker] = now
         self._bury(now)
-        newcomer = worker not in self._here and worker not in self._buried
-        if newcomer or now - self._refreshed >= REFRESH_S:
+        newcomers = {claim.writer or worker for claim in claims} - self._here.keys() - self._buried
+        if newcomers or now - self._refreshed >= REFRESH_S:
             self._refreshed = now
             self._refresh()
-        if newcomer:
-            self._here[worker] = self.index.spent_by(self.run).get(worker, 0)
-            self._elsewhere -= self._here[worker]
+        for writer in newcomers:
+            self._here[writer] = self.index.spent_by(self.run).get(writer, 0)
+            self._elsewhere -= self._here[writer]
+            self._writers.setdefault(worker, set()).add(writer)
         return [self._grant(worker, claim, now) for claim in claims]
 
     def _refresh(self) -> None:
@@ -173,7 +177,7 @@ class Ledger:
                 short = claim.worst_micros > free or not self._reserved
                 self.over_budget = self.over_budget or short
                 return Grant("budget" if short else "busy")
-        self._flights[claim.key] = _Flight(worker, claim.model, claim.worst_micros)
+        self._flights[claim.key] = _Flight(worker, claim.writer or worker, claim.worst_micros)
         self._reserved += claim.worst_micros
         return Grant("go", wait_s=pacer.reserve(now, claim.amounts))
 
@@ -181,11 +185,12 @@ class Ledger:
         """Take the calls out of flight, charge them, and make their answers known."""
         self._heard[worker] = now
         for done in settlements:
-            # A worker that was taken for dead may come back; by then the call can be another worker's.
-            if self._holds(worker, done.key):
-                self._land(done.key)
-            if worker in self._here:
-                self._here[worker] += done.usd_micros
+            # A worker that was taken for dead may come back: what it did is the log's to tell, the call another worker's.
+            flight = self._land(done.key) if self._holds(worker, done.key) else None
+            if flight is not None and flight.writer in self._here:
+                self._here[flight.writer] += done.usd_micros
+            else:
+                self._refresh()
             if done.location is not None:
                 self.index.answers.setdefault(done.key, done.location)
                 self.counts["made"] += 1
@@ -193,8 +198,6 @@ class Ledger:
                 self.counts["failed"] += 1
             if done.stop:
                 self.stopped.setdefault(done.model, done.stop)
-        if worker not in self._here:
-            self._refresh()
 
     def again(self, model: str, claim: Claim, now: float, pause_s: float = 0.0) -> float:
         """Seconds to wait before another attempt of a call in flight; a pause holds for the whole model."""
@@ -236,13 +239,15 @@ class Ledger:
         dead = {worker for worker, heard in self._heard.items() if now - heard > DEAD_AFTER_S}
         if not dead:
             return
+        writers = {writer for worker in dead for writer in self._writers.pop(worker, set())}
         for worker in dead:
             del self._heard[worker]
-            self._here.pop(worker, None)
-        self._buried |= dead
+        for writer in writers:
+            del self._here[writer]
+        self._buried |= writers
         # The log tells what the dead were charged: the real price of what they had answered, the worst of what has no end.
         self._refresh()
-        told = {key for worker in dead for key in self.index.unanswered(worker)}
+        told = {key for writer in writers for key in self.index.unanswered(writer)}
         for key in [key for key, flight in self._flights.items() if flight.worker in dead]:
             worst_micros = self._land(key).worst_micros
             if key not in told and key not in self.index.answers:

@@ -73,20 +73,20 @@ def _records_of(line: bytes) -> Iterator[tuple[int, int, dict[str, Any] | None]]
 class LogWriter:
     """Appends to log files of its own. `append` returns when the records are on disk. One caller at a time.
 
-    `writer` is unique among all writers of a store, and is the name that its worker has at the ledger.
+    `writer` is unique among all writers of a store.
     """
 
     def __init__(self, files: LocalFiles, writer: str) -> None:
         if not writer or "/" in writer or "." in writer:
             raise ValueError(f"log writer {writer!r}: expected a name without / and .")
         self._files = files
-        self._writer = writer
+        self.writer = writer
         self._n_files = 0
         self._descriptor: int | None = self._begin()
 
     def _begin(self) -> int:
         part = f".{self._n_files}" if self._n_files else ""
-        self.name = f"{FOLDER}/{self._writer}{part}.jsonl"
+        self.name = f"{FOLDER}/{self.writer}{part}.jsonl"
         path = self._files.path(self.name)
         path.parent.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o644)

@@ -1,0 +1,40 @@
+"""Keys stay in the worker: what is logged, reported or raised passes here first. Part of the llm room."""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+from collections.abc import Iterable
+from typing import Any
+
+HIDDEN = "***"
+_SHORTEST = 8
+"""Shorter values (none, EMPTY, ...) are no secrets, and hiding them would spoil texts."""
+_SECRET_NAME = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD)$", re.IGNORECASE)
+_KEY_LIKE = re.compile(r"\b(sk|key|AIza)[-_A-Za-z0-9]{12,}|(?<=://)[^\s/@]+(?=@)|(?<=[Bb]earer )[^\s\"',]{8,}")
+
+
+def known_secrets(api_key_env: str | None) -> list[str]:
+    """The values that this process must not tell, longest first: litellm finds a provider's key by the variable's name."""
+    found = {value for name, value in os.environ.items() if name == api_key_env or _SECRET_NAME.search(name)}
+    return sorted((value for value in found if len(value) >= _SHORTEST), key=len, reverse=True)
+
+
+def one_line(error: BaseException, secrets: Iterable[str]) -> str:
+    """The error's message in one line, without what is or looks like a key."""
+    text = " ".join(hidden(str(error), secrets).split())
+    return _KEY_LIKE.sub(HIDDEN, text)[:500] or type(error).__name__
+
+
+def hidden(value: Any, secrets: Iterable[str]) -> Any:
+    """A JSON value without the secrets, without lone surrogates (no table can hold them) and without NaN or infinity."""
+    if isinstance(value, str):
+        for secret in secrets:
+            value = value.replace(secret, HIDDEN)
+        return value if value.isascii() else value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    if isinstance(value, dict):
+        return {str(name): hidden(inner, secrets) for name, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [hidden(inner, secrets) for inner in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

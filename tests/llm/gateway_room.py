@@ -1,0 +1,113 @@
+"""A gateway over a ledger in this process and a provider over real HTTP, for the tests of the llm room."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+import uuid
+from collections.abc import Awaitable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+from summhay_ray.llm import Claim, Gateway, Grant, Ledger, Limits, ModelSettings, Price, Request, Settlement
+from summhay_ray.outcome import Outcome
+from summhay_ray.records import RawAnswer
+from summhay_ray.store import LocalFiles, LogIndex, LogWriter
+
+R = TypeVar("R")
+
+MODEL = "openai/fake"
+PRICE = Price(2.0, 10.0)
+KEY_ENV, KEY = "TEST_FAKE_PROVIDER_KEY", "canary-0123456789abcdefghij"
+
+
+class LocalPort:
+    """The ledger as `LedgerPort`, without Ray."""
+
+    def __init__(self, ledger: Ledger, worker: str) -> None:
+        self.ledger, self.worker = ledger, worker
+
+    async def claim(self, claims: list[Claim]) -> Sequence[Grant]:
+        return self.ledger.claim(self.worker, claims, time.monotonic())
+
+    async def settle(self, settlements: list[Settlement]) -> Sequence[None]:
+        self.ledger.settle(self.worker, settlements, time.monotonic())
+        return [None] * len(settlements)
+
+    async def again(self, claim: Claim, pause_s: float) -> float:
+        return self.ledger.again(claim.model, claim, time.monotonic(), pause_s)
+
+
+def settings_of(base: str, **changes: Any) -> ModelSettings:
+    """The fake model's settings."""
+    known = {"api_base": base, "api_key_env": KEY_ENV, "timeout_s": 5.0, "limits": Limits(concurrency=64)}
+    return ModelSettings(**{"model": MODEL, "price": PRICE, **known, **changes})
+
+
+@dataclass
+class Room:
+    """A store, a ledger and a gateway; `again()` is the next run over the same store."""
+
+    root: Path
+    settings: Sequence[ModelSettings]
+    loop: asyncio.AbstractEventLoop
+    budget_micros: int | None = None
+    run_id: str = "run"
+    ledger: Ledger = field(init=False)
+    gateway: Gateway = field(init=False)
+
+    def __post_init__(self) -> None:
+        files = LocalFiles(self.root)
+        limits = {settings.model: settings.limits for settings in self.settings}
+        self.ledger = Ledger(self.run_id, LogIndex(files), self.budget_micros, limits)
+        self.gateway, self.log = self.worker()
+
+    def worker(self) -> tuple[Gateway, LogWriter]:
+        """Another worker of the same run."""
+        files, name = LocalFiles(self.root), f"w{uuid.uuid4().hex[:8]}"
+        log = LogWriter(files, name)
+        models = {settings.model: settings for settings in self.settings}
+        return Gateway(models, LocalPort(self.ledger, f"worker of {name}"), files, log, self.run_id), log
+
+    def again(self, **changes: Any) -> Room:
+        """A later run, or another one, over the same store."""
+        known = {"budget_micros": self.budget_micros, "run_id": self.run_id, "settings": self.settings}
+        return Room(self.root, loop=self.loop, **{**known, **changes})
+
+    def run(self, work: Awaitable[R]) -> R:
+        """Wait for it, a minute at most."""
+        return self.loop.run_until_complete(asyncio.wait_for(work, 60))
+
+    def ask(self, *prompts: str, **fields: Any) -> list[tuple[Outcome[RawAnswer], RawAnswer | None]]:
+        """Ask all at once."""
+
+        async def all_at_once() -> list[tuple[Outcome[RawAnswer], RawAnswer | None]]:
+            return list(await asyncio.gather(*(self.gateway.complete(request(prompt, **fields)) for prompt in prompts)))
+
+        return self.run(all_at_once())
+
+    def one(self, prompt: str = "a prompt", **fields: Any) -> tuple[Any, RawAnswer | None]:
+        """Ask once."""
+        return self.ask(prompt, **fields)[0]
+
+    def index(self) -> LogIndex:
+        """The log as it stands on disk."""
+        index = LogIndex(LocalFiles(self.root))
+        index.refresh()
+        return index
+
+    def records(self) -> list[dict[str, Any]]:
+        """Every record of the log."""
+        lines = (line for file in sorted((self.root / "log").iterdir()) for line in file.read_bytes().splitlines())
+        return [json.loads(line.split(b" ", 2)[2]) for line in lines]
+
+    def on_disk(self) -> bytes:
+        """All bytes of the store."""
+        return b"".join(file.read_bytes() for file in sorted(self.root.rglob("*")) if file.is_file())
+
+
+def request(prompt: str = "a prompt", **fields: Any) -> Request:
+    """A request to the fake model."""
+    return Request(**{"model": MODEL, "prompt": prompt, "sampling": {"max_tokens": 20, "temperature": 0}, **fields})

@@ -1,0 +1,124 @@
+"""Local models take the path of paid ones: log, single flight, outcomes; what they lack or break is a failure of the row."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+from gateway_room import Room
+
+from summhay_ray.llm import ModelSettings, Request, count_tokens, find_price, register
+from summhay_ray.llm.transport import load_litellm
+from summhay_ray.outcome import Answer, Failed, Malformed
+
+pytestmark = pytest.mark.core
+
+
+class Echo:
+    """Answers with what it is asked; does what the prompt says where that is an error."""
+
+    name: ClassVar[str] = "offline/echo"
+    revision: ClassVar[str] = "1"
+    errors: ClassVar[dict[str, Exception]] = {
+        "missing": LookupError("the release holds no summary 'x'"),
+        "key": KeyError("forgotten"),
+        "index": IndexError("list index out of range"),
+        "value": ValueError("a mistake\nof the model"),
+        "timeout": TimeoutError(),
+        "os": ConnectionResetError("connection reset"),
+    }
+
+    def __init__(self) -> None:
+        self.asked: list[Request] = []
+
+    def answer(self, request: Request) -> str:
+        self.asked.append(request)
+        if request.prompt in self.errors:
+            raise self.errors[request.prompt]
+        return f"{request.model} {request.prompt} {request.lookup}".strip() if request.prompt != "nothing" else ""
+
+
+class Family(Echo):
+    name: ClassVar[str] = "replay/"
+
+
+@pytest.fixture
+def models() -> Iterator[tuple[Echo, Family]]:
+    litellm = load_litellm()
+    before = litellm.custom_provider_map
+    echo, family = Echo(), Family()
+    register({model.name: model for model in (echo, family)})
+    yield echo, family
+    litellm.custom_provider_map = before
+    litellm.utils.custom_llm_setup()
+
+
+@pytest.fixture
+def local_room(tmp_path: Path, loop: asyncio.AbstractEventLoop) -> Room:
+    names = ("offline/echo", "offline/unknown", "replay/gpt-4o")
+    return Room(tmp_path, [ModelSettings(name, find_price(name, None)) for name in names], loop, budget_micros=0)
+
+
+def ask(room: Room, prompt: str, model: str = "offline/echo", **fields: Any) -> Any:
+    return room.one(prompt, model=model, sampling={"max_tokens": 20}, **fields)
+
+
+def test_an_answer_is_free_counted_logged_and_reused(local_room: Room, models: tuple[Echo, Family]) -> None:
+    prompt = "four words are here <|endoftext|> \x00 \u202e"
+    outcome, raw = ask(local_room, prompt)
+    assert isinstance(outcome, Answer) and raw.text == f"offline/echo {prompt}" and raw.model == "offline/echo"
+    assert (raw.input_tokens, raw.output_tokens) == (count_tokens(prompt), count_tokens(raw.text))
+    assert (raw.usd_micros, raw.attempts, raw.finish_reason) == (0, 1, "stop")
+    assert ask(local_room.again(), prompt) == (outcome, raw) and len(models[0].asked) == 1
+    (record,) = local_room.records()
+    assert record["kind"] == "answer" and "raw" not in record
+
+
+def test_a_family_is_told_the_whole_name_and_the_lookup(local_room: Room, models: tuple[Echo, Family]) -> None:
+    sampling = {"max_tokens": 20, "extra_body": {"revision": "1"}}
+    outcome, raw = local_room.one("p", model="replay/gpt-4o", sampling=sampling, lookup='["h", "s"]')
+    assert isinstance(outcome, Answer) and raw is not None and raw.text == 'replay/gpt-4o p ["h", "s"]'
+    assert sampling == {"max_tokens": 20, "extra_body": {"revision": "1"}} and models[0].asked == []
+
+
+def test_a_missing_answer_is_a_failure_of_the_row_asked_once(local_room: Room, models: tuple[Echo, Family]) -> None:
+    outcome, raw = ask(local_room, "missing")
+    assert isinstance(outcome, Failed) and raw is None and len(models[0].asked) == 1
+    assert (outcome.error, outcome.attempts, outcome.retryable) == ("missing_answer", 1, False)
+    assert "the release holds no summary 'x'" in outcome.message
+
+
+@pytest.mark.parametrize("prompt", ["key", "index", "value", "timeout", "os"])
+def test_a_mistake_of_the_model_is_named_so_and_not_tried_again(
+    local_room: Room, models: tuple[Echo, Family], prompt: str
+) -> None:
+    outcome, _ = ask(local_room, prompt)
+    assert isinstance(outcome, Failed) and len(models[0].asked) == 1
+    assert (outcome.error, outcome.attempts, outcome.retryable) == ("local_model_error", 1, False)
+    assert outcome.message and "\n" not in outcome.message and local_room.ledger.stopped == {}
+    assert isinstance(ask(local_room, "fine")[0], Answer)
+
+
+def test_an_empty_answer_is_malformed(local_room: Room, models: tuple[Echo, Family]) -> None:
+    assert isinstance(ask(local_room, "nothing")[0], Malformed) and len(models[0].asked) == 1
+
+
+def test_an_unknown_local_model_is_given_up(local_room: Room, models: tuple[Echo, Family]) -> None:
+    outcome, _ = ask(local_room, "p", "offline/unknown")
+    assert isinstance(outcome, Failed) and outcome.error == "model_not_found" and "offline/unknown" in outcome.message
+    assert models[0].asked == []
+
+
+def test_registering_again_replaces_and_keeps_others(local_room: Room, models: tuple[Echo, Family]) -> None:
+    class Other(Echo):
+        def answer(self, request: Request) -> str:
+            return "other"
+
+    register({"offline/echo": Other()})
+    assert ask(local_room, "p")[1].text == "other"
+    assert ask(local_room, "p", "replay/gpt-4o")[1].text == "replay/gpt-4o p"
+    providers = [entry["provider"] for entry in load_litellm().custom_provider_map]
+    assert sorted(providers) == ["offline", "replay"]

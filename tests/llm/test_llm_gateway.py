@@ -1,0 +1,302 @@
+"""One call over real HTTP: logged before it is told, sent once, paid once, never beyond a limit."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fake_provider import OUTPUT_TOKENS, PROMPT_TOKENS, FakeProvider, Reply
+from gateway_room import KEY, KEY_ENV, Room, request
+
+from summhay_ray.llm import Limits, Price
+from summhay_ray.outcome import Answer, Failed, Malformed, Refusal
+from summhay_ray.store import Location, LogWriter
+
+pytestmark = pytest.mark.core
+
+REAL = PROMPT_TOKENS * 2 + OUTPUT_TOKENS * 10
+Make = Callable[..., Room]
+
+
+def test_an_answer_carries_text_tokens_price_and_key(room: Room, provider: FakeProvider) -> None:
+    provider.default = Reply("first line\nüber 👩\u200d👧 \u202e", finish_reason="length")
+    outcome, raw = room.one()
+    assert isinstance(outcome, Answer) and outcome.value is raw and raw is not None
+    assert (raw.text, raw.finish_reason, raw.key) == ("first line\nüber 👩\u200d👧 \u202e", "length", request().key)
+    assert (raw.input_tokens, raw.output_tokens, raw.cached_tokens) == (PROMPT_TOKENS, OUTPUT_TOKENS, 0)
+    assert raw.usd_micros == outcome.usd_micros == REAL and raw.attempts == 1
+    (sent,) = provider.requests
+    assert sent == {"model": "fake", "messages": [{"role": "user", "content": "a prompt"}], "max_tokens": 20, "temperature": 0}
+
+
+def test_the_log_has_the_intent_before_the_call_and_the_answer_before_anybody_else(room: Room, provider: FakeProvider) -> None:
+    on_disk: list[list[str]] = []
+
+    def kinds() -> list[str]:
+        return [record["kind"] for record in room.records()]
+
+    async def settle(settlements: Sequence[Any]) -> Sequence[None]:
+        on_disk.append(kinds())
+        return [None] * len(settlements)
+
+    async def ask() -> None:
+        provider.default = Reply(delay_s=0.1)
+        asking = asyncio.ensure_future(room.gateway.complete(request()))
+        while not provider.in_flight:
+            await asyncio.sleep(0.005)
+        on_disk.append(kinds())
+        await asking
+
+    room.gateway._settle._work = settle
+    room.run(ask())
+    assert on_disk == [["intent"], ["intent", "answer"]]
+    intent, answer = room.records()
+    assert intent["usd_micros"] >= REAL == answer["usd_micros"] and intent["call"] == answer["call"]
+    assert answer["raw"]["choices"][0]["message"]["content"] == answer["text"] == "an answer"
+    assert room.index().spent("run") == REAL == room.ledger.spent_micros + REAL
+
+
+def test_the_second_ask_makes_no_call_in_the_same_gateway_in_a_new_one_and_in_another_run(
+    room: Room, provider: FakeProvider
+) -> None:
+    first = room.one()
+    later = [room.one(), room.again().one(), room.again(run_id="another").one()]
+    assert later == [first] * 3 and len(provider.requests) == 1
+    assert room.index().spent("run") == REAL and room.index().spent("another") == 0
+
+
+def test_a_new_process_makes_no_call(room: Room, provider: FakeProvider) -> None:
+    room.one()
+    code = """
+import asyncio, sys
+from pathlib import Path
+from gateway_room import Room, settings_of
+room = Room(Path(sys.argv[1]), [settings_of(sys.argv[2])], asyncio.new_event_loop())
+outcome, raw = room.one()
+assert "litellm" not in sys.modules
+print(raw.text, room.ledger.counts["reused"])
+"""
+    other = subprocess.run(
+        [sys.executable, "-c", code, str(room.root), provider.base],
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parent), KEY_ENV: KEY},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert other.stdout.split() == ["an", "answer", "1"] and provider.prompts == {"a prompt": 1}
+
+
+def test_many_asks_of_few_keys_make_one_call_each(room: Room, provider: FakeProvider) -> None:
+    provider.default = Reply(delay_s=0.05)
+    second, _ = room.worker()
+
+    async def ask() -> list[Any]:
+        asks = [one.complete(request(f"p{n % 5}")) for n in range(50) for one in (room.gateway, second)]
+        return list(await asyncio.gather(*asks))
+
+    outcomes = room.run(ask())
+    assert len(outcomes) == 100 and all(isinstance(outcome, Answer) for outcome, _ in outcomes)
+    assert provider.prompts == {f"p{n}": 1 for n in range(5)}
+    assert room.ledger.counts == {"made": 5, "reused": 95}
+    assert room.ledger.spent_micros == 5 * REAL == room.index().spent("run") and room.ledger.reserved_micros == 0
+
+
+def test_samples_are_calls_of_their_own(room: Room, provider: FakeProvider) -> None:
+    keys = {room.one(sample=sample)[0].key for sample in (0, 1, 0)}
+    assert len(keys) == 2 and len(provider.requests) == 2
+
+
+def test_concurrency_is_a_limit_of_the_model(make_room: Make, provider: FakeProvider) -> None:
+    provider.default = Reply(delay_s=0.03)
+    room = make_room(limits=Limits(concurrency=3))
+    room.ask(*(f"p{n}" for n in range(12)))
+    assert provider.most_in_flight == 3 and len(provider.requests) == 12
+
+
+def test_requests_are_spaced(make_room: Make, provider: FakeProvider) -> None:
+    room = make_room(limits=Limits(rpm=600, concurrency=16))
+    room.ask(*(f"p{n}" for n in range(6)))
+    assert provider.times[-1] - provider.times[0] >= 5 * 60 / 600 - 0.05
+
+
+def test_a_prompt_that_does_not_fit_fails_and_names_both_lengths(make_room: Make, provider: FakeProvider) -> None:
+    room = make_room(context_window=30)
+    prompt = "word " * 11
+    assert isinstance(room.one("word " * 9)[0], Answer)
+    outcome, raw = room.one(prompt)
+    assert isinstance(outcome, Failed) and raw is None and not outcome.retryable
+    assert outcome.error == "context_window" and outcome.message.startswith("the prompt's 12 tokens and 20 for the answer")
+    assert "window of 30 tokens" in outcome.message
+    assert len(provider.requests) == 1 and len(room.records()) == 2
+
+
+def test_a_call_that_does_not_fit_the_budget_is_not_made(make_room: Make, provider: FakeProvider) -> None:
+    # "a prompt" has 2 tokens: at most ceil(2 x 1.5) + 16 of them are paid, and 20 of the answer.
+    worst = (3 + 16) * 2 + 20 * 10
+    provider.default = Reply(usage={"prompt_tokens": 4, "completion_tokens": 10, "total_tokens": 14})
+    room = make_room(budget_micros=worst - 1)
+    outcome, raw = room.one()
+    assert isinstance(outcome, Failed) and outcome.error == "budget" and outcome.retryable and raw is None
+    assert provider.requests == [] and room.ledger.over_budget and not list(room.root.rglob("*.jsonl"))[0].read_bytes()
+    richer = room.again(budget_micros=worst)
+    assert isinstance(richer.one()[0], Answer) and richer.ledger.spent_micros == 4 * 2 + 10 * 10
+
+
+def test_with_many_callers_the_budget_is_used_and_never_exceeded(make_room: Make, provider: FakeProvider) -> None:
+    provider.default = Reply(delay_s=0.01, usage={"prompt_tokens": 4, "completion_tokens": 10, "total_tokens": 14})
+    real, worst = 4 * 2 + 10 * 10, (3 + 16) * 2 + 20 * 10
+    room = make_room(budget_micros=1000)
+    outcomes = [outcome for outcome, _ in room.ask(*(f"{n} it" for n in range(10, 40)))]
+    answered = sum(isinstance(outcome, Answer) for outcome in outcomes)
+    assert {type(outcome) for outcome in outcomes} == {Answer, Failed}
+    assert room.index().spent("run") == answered * real <= 1000 and answered * real + worst > 1000
+    assert len(provider.requests) == answered
+
+
+def test_a_free_model_has_no_intents_and_spends_nothing(make_room: Make, provider: FakeProvider) -> None:
+    room = make_room(budget_micros=0, price=Price(0, 0))
+    assert isinstance(room.one()[0], Answer)
+    assert [record["kind"] for record in room.records()] == ["answer"] and room.ledger.spent_micros == 0
+
+
+@pytest.mark.parametrize(
+    ("reply", "kind", "error"),
+    [
+        (Reply("", finish_reason="content_filter"), Refusal, "content_filter"),
+        (Reply("half of", finish_reason="content_filter"), Refusal, "content_filter"),
+        (Reply(""), Malformed, "empty_answer"),
+        (Reply(" \n\t"), Malformed, "empty_answer"),
+        (Reply(None), Malformed, "empty_answer"),
+    ],
+)
+def test_what_was_paid_and_is_no_answer_is_kept_too(
+    room: Room, provider: FakeProvider, reply: Reply, kind: type, error: str
+) -> None:
+    provider.default = reply
+    first = room.one()
+    assert isinstance(first[0], kind) and first[0].error == error and first[0].usd_micros == REAL
+    assert first[1] is not None and first[1].text == (reply.text or "")
+    assert room.again().one() == first and len(provider.requests) == 1
+
+
+def body(message: Mapping[str, Any] | None, usage: Mapping[str, Any] | None = None, **choice: Any) -> Reply:
+    choices = (
+        [] if message is None else [{"index": 0, "message": {"role": "assistant", **message}, "finish_reason": "stop", **choice}]
+    )
+    return Reply(body={"id": "x", "object": "chat.completion", "model": "m", "choices": choices, "usage": usage or Reply().usage})
+
+
+def test_a_refusal_in_a_field_of_its_own_is_a_refusal(room: Room, provider: FakeProvider) -> None:
+    provider.default = body({"content": None, "refusal": "I will not."})
+    outcome, raw = room.one()
+    assert isinstance(outcome, Refusal) and raw is not None and (raw.text, raw.finish_reason) == ("I will not.", "refusal")
+
+
+def test_a_response_without_choices_is_paid_and_malformed(room: Room, provider: FakeProvider) -> None:
+    provider.default = body(None)
+    outcome, raw = room.one()
+    assert isinstance(outcome, Malformed) and outcome.usd_micros == REAL and raw is not None
+    assert room.one() == (outcome, raw) and len(provider.requests) == 1
+
+
+def test_half_characters_and_infinities_can_be_kept(room: Room, provider: FakeProvider) -> None:
+    text = json.dumps(
+        body({"content": "cut \ud83d"}, logprobs={"content": [{"token": "a", "logprob": -1.0, "top_logprobs": []}]}).body
+    )
+    provider.default = Reply(body=text.replace("-1.0", "-Infinity"))
+    outcome, raw = room.one()
+    assert isinstance(outcome, Answer) and raw is not None and raw.text == "cut \ufffd"
+    assert room.records()[1]["raw"]["choices"][0]["logprobs"]["content"][0]["logprob"] is None
+
+
+@pytest.mark.parametrize(
+    "usage", [None, {"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0}, {"prompt_tokens": 9, "total_tokens": 9}]
+)
+def test_an_answer_without_its_usage_costs_the_worst(room: Room, provider: FakeProvider, usage: Mapping[str, Any] | None) -> None:
+    provider.default = Reply(usage=usage)
+    outcome, raw = room.one()
+    intent, _ = room.records()
+    assert isinstance(outcome, Answer) and outcome.usd_micros == intent["usd_micros"] == (3 + 16) * 2 + 20 * 10
+    assert raw is not None and (raw.input_tokens, raw.output_tokens) == (2, 2)
+
+
+def test_cached_tokens_have_their_price(make_room: Make, provider: FakeProvider) -> None:
+    usage = {"prompt_tokens": 100, "completion_tokens": 7, "total_tokens": 107, "prompt_tokens_details": {"cached_tokens": 60}}
+    provider.default = Reply(usage=usage)
+    _, raw = make_room(price=Price(2.0, 10.0, 0.5)).one()
+    assert raw is not None and raw.cached_tokens == 60 and raw.usd_micros == 40 * 2 + 60 * 0.5 + 7 * 10
+
+
+def test_an_answer_is_always_bounded(room: Room, provider: FakeProvider) -> None:
+    room.one(sampling={})
+    assert provider.requests[0]["max_tokens"] == 2000
+    assert room.records()[0]["usd_micros"] == (3 + 16) * 2 + 2000 * 10
+
+
+@pytest.mark.parametrize("sampling", [{"stream": True}, {"num_retries": 3}, {"api_base": "http://elsewhere"}, {"max_tokens": -1}])
+def test_parameters_that_the_gateway_decides_make_no_call(
+    room: Room, provider: FakeProvider, sampling: Mapping[str, Any]
+) -> None:
+    outcome, raw = room.one(sampling=sampling)
+    assert isinstance(outcome, Failed) and outcome.error == "unusable_sampling" and raw is None and provider.requests == []
+
+
+def test_a_caller_that_goes_away_leaves_a_paid_answer_for_the_next(room: Room, provider: FakeProvider) -> None:
+    provider.default = Reply(delay_s=0.1)
+
+    async def scene() -> None:
+        asking = asyncio.ensure_future(room.gateway.complete(request()))
+        while not provider.in_flight:
+            await asyncio.sleep(0.005)
+        asking.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asking
+        outcome, _ = await room.gateway.complete(request())
+        assert isinstance(outcome, Answer)
+
+    room.run(scene())
+    assert len(provider.requests) == 1 and room.ledger.snapshot()["in_flight"] == 0
+
+
+def test_a_caller_that_goes_away_before_its_turn_sends_nothing(make_room: Make, provider: FakeProvider) -> None:
+    room = make_room(limits=Limits(rpm=120))
+
+    async def scene() -> None:
+        asks = [asyncio.ensure_future(room.gateway.complete(request(f"p{n}"))) for n in range(3)]
+        await asyncio.sleep(0.1)
+        asks[1].cancel()
+        await asyncio.gather(*asks, return_exceptions=True)
+
+    room.run(scene())
+    assert provider.prompts == {"p0": 1, "p2": 1}
+    assert (room.ledger.reserved_micros, room.ledger.snapshot()["in_flight"], room.ledger.spent_micros) == (0, 0, 2 * REAL)
+
+
+class FullDisk:
+    """A log writer whose disk is full at the given append."""
+
+    def __init__(self, log: LogWriter, full_at: int) -> None:
+        self.log, self.full_at, self.n = log, full_at, 0
+
+    def append(self, records: Sequence[Mapping[str, Any]]) -> list[Location]:
+        self.n += 1
+        if self.n == self.full_at:
+            raise OSError(28, "No space left on device")
+        return self.log.append(records)
+
+
+@pytest.mark.parametrize(("full_at", "calls"), [(1, 0), (2, 1)])
+def test_a_full_disk_is_an_error_and_blocks_nobody(room: Room, provider: FakeProvider, full_at: int, calls: int) -> None:
+    room.gateway._log = FullDisk(room.log, full_at)  # type: ignore[assignment]
+    with pytest.raises(OSError, match="No space left"):
+        room.one()
+    assert len(provider.requests) == calls and room.ledger.snapshot()["in_flight"] == 0
+    # What may have been paid stays charged; asking again is possible.
+    assert room.ledger.spent_micros == (3 + 16) * 2 + 20 * 10 and isinstance(room.one()[0], Answer)

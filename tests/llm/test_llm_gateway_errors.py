@@ -1,0 +1,220 @@
+"""What goes wrong over real HTTP: how often it is tried again, what it is charged, and what is never told."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from fake_provider import OUTPUT_TOKENS, PROMPT_TOKENS, FakeProvider, Reply
+from gateway_room import KEY, KEY_ENV, Room, request
+
+from summhay_ray.llm import Limits, gateway
+from summhay_ray.llm.secrets import hidden, known_secrets, one_line
+from summhay_ray.outcome import Answer, Failed, Refusal
+
+pytestmark = pytest.mark.core
+
+REAL = PROMPT_TOKENS * 2 + OUTPUT_TOKENS * 10
+WORST = (3 + 16) * 2 + 20 * 10
+Make = Callable[..., Room]
+
+
+def kinds(room: Room) -> list[tuple[str, int]]:
+    return [(record["kind"], record["usd_micros"]) for record in room.records()]
+
+
+@pytest.mark.parametrize("status", [500, 502, 503, 529, 409])
+def test_a_transient_error_is_tried_again_and_one_answer_is_paid(room: Room, provider: FakeProvider, status: int) -> None:
+    provider.replies.append(Reply(status=status))
+    outcome, raw = room.one()
+    assert isinstance(outcome, Answer) and outcome.attempts == 2 and raw is not None and raw.attempts == 2
+    assert len(provider.requests) == 2 and kinds(room) == [("intent", WORST), ("answer", REAL)]
+    assert room.ledger.counts == {"made": 1, "retries": 1} and room.ledger.spent_micros == REAL
+
+
+def test_each_attempt_of_ours_is_one_request(room: Room, provider: FakeProvider) -> None:
+    provider.default = Reply(status=500)
+    outcome, raw = room.one()
+    assert isinstance(outcome, Failed) and (outcome.error, outcome.attempts, outcome.retryable) == ("server_error", 6, True)
+    assert len(provider.requests) == 6 and raw is None and kinds(room) == [("intent", WORST), ("void", 0)]
+    assert room.ledger.spent_micros == 0 and room.ledger.counts["failed"] == 1
+    provider.default = Reply()
+    assert isinstance(room.again().one()[0], Answer)
+
+
+@pytest.mark.parametrize(("status", "error"), [(400, "bad_request"), (413, "request_too_large"), (422, "bad_request")])
+def test_a_request_that_never_succeeds_is_sent_once(room: Room, provider: FakeProvider, status: int, error: str) -> None:
+    provider.replies.append(Reply(status=status))
+    outcome, _ = room.one()
+    assert isinstance(outcome, Failed) and (outcome.error, outcome.attempts, outcome.retryable) == (error, 1, False)
+    assert len(provider.requests) == 1 and room.ledger.stopped == {} and isinstance(room.one("other")[0], Answer)
+
+
+def test_retry_after_is_waited_for_by_all_calls_of_the_model(make_room: Make, provider: FakeProvider) -> None:
+    # Six calls were told to go, a tenth of a second apart, when the first is answered with 429.
+    room = make_room(limits=Limits(rpm=600))
+    provider.replies.append(Reply(status=429, headers={"Retry-After": "1"}))
+    outcomes = [outcome for outcome, _ in room.ask(*(f"p{n}" for n in range(6)))]
+    assert all(isinstance(outcome, Answer) for outcome in outcomes) and len(provider.requests) == 7
+    first, *later = provider.times
+    assert min(later) - first >= 1.0
+    assert max(later) - first < 3.0
+
+
+def test_a_rate_limit_without_a_header_backs_off_and_does_not_use_up_other_attempts(
+    room: Room, provider: FakeProvider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gateway, "LONGEST_UNASKED_PAUSE_S", 0.02)
+    monkeypatch.setattr(gateway, "LONGEST_BACKOFF_S", 0.02)
+    provider.replies.extend([Reply(status=429)] * 8 + [Reply(status=500)] * 2 + [Reply(status=429)])
+    outcome, _ = room.one()
+    assert isinstance(outcome, Answer) and outcome.attempts == 12 == len(provider.requests)
+
+
+def test_a_bad_key_stops_the_model_and_no_further_call_is_made(room: Room, provider: FakeProvider) -> None:
+    provider.default = Reply(status=401)
+    outcome, _ = room.one()
+    assert isinstance(outcome, Failed) and outcome.error == "authentication" and outcome.retryable
+    provider.default = Reply()
+    later = [outcome for outcome, _ in room.ask("b", "c", "a prompt")]
+    assert [(one.error, one.attempts, one.retryable) for one in later if isinstance(one, Failed)] == [
+        ("model_stopped", 0, True)
+    ] * 3
+    assert len(provider.requests) == 1 and room.ledger.spent_micros == 0
+    assert isinstance(room.again().one()[0], Answer)
+
+
+def test_calls_on_their_way_stop_with_the_model(make_room: Make, provider: FakeProvider) -> None:
+    room = make_room(limits=Limits(rpm=600))
+    provider.default = Reply(status=403)
+    outcomes = [outcome for outcome, _ in room.ask(*(f"p{n}" for n in range(6)))]
+    assert sorted(outcome.error for outcome in outcomes if isinstance(outcome, Failed)) == ["model_stopped"] * 5 + [
+        "permission_denied"
+    ]
+    assert len(provider.requests) == 1 and room.ledger.snapshot()["in_flight"] == 0
+
+
+def test_a_call_that_waits_to_be_tried_again_stops_with_the_model(room: Room, provider: FakeProvider) -> None:
+    provider.replies.append(Reply(status=503, headers={"Retry-After": "0.3"}))
+
+    async def scene() -> Any:
+        asking = asyncio.ensure_future(room.gateway.complete(request()))
+        while not provider.requests:
+            await asyncio.sleep(0.005)
+        room.ledger.stopped["openai/fake"] = "authentication: bad key"
+        return await asking
+
+    outcome, _ = room.run(scene())
+    assert isinstance(outcome, Failed) and (outcome.error, outcome.message) == ("model_stopped", "authentication: bad key")
+    assert len(provider.requests) == 1 and kinds(room) == [("intent", WORST), ("void", 0)]
+    assert (room.ledger.reserved_micros, room.ledger.spent_micros) == (0, 0)
+
+
+def test_a_used_up_quota_stops_the_model_at_once(room: Room, provider: FakeProvider) -> None:
+    message = "You exceeded your current quota, please check your plan and billing details."
+    provider.default = Reply(status=429, error={"message": message, "code": "insufficient_quota"})
+    assert room.one()[0].error == "quota_exhausted" and room.one("b")[0].error == "model_stopped"
+    assert len(provider.requests) == 1
+
+
+@pytest.mark.parametrize("reply", [Reply(delay_s=1.5), Reply(trickle_s=1.5)])
+def test_a_hang_ends_at_the_timeout_is_asked_again_once_and_charged(
+    make_room: Make, provider: FakeProvider, reply: Reply
+) -> None:
+    room = make_room(timeout_s=0.25)
+    provider.default = reply
+    started = time.monotonic()
+    outcome, _ = room.one()
+    assert 0.5 <= time.monotonic() - started < 1.4
+    assert isinstance(outcome, Failed) and (outcome.error, outcome.retryable) == ("timeout", True)
+    assert (outcome.attempts, outcome.usd_micros) == (2, 2 * WORST) and len(provider.requests) == 2
+    assert kinds(room) == [("intent", WORST), ("void", WORST)] * 2
+    assert room.ledger.spent_micros == room.index().spent("run") == 2 * WORST
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        Reply(drop=True),
+        Reply(body="<html>bad gateway</html>"),
+        Reply(body={}),
+        Reply(body="[1]"),
+        Reply(body={"choices": [{"index": 0, "message": None}]}),
+    ],
+)
+def test_what_was_sent_and_lost_is_charged_and_asked_again_once(room: Room, provider: FakeProvider, reply: Reply) -> None:
+    provider.replies.append(reply)
+    outcome, _ = room.one()
+    assert isinstance(outcome, Answer) and len(provider.requests) == 2
+    assert kinds(room) == [("intent", WORST), ("void", WORST), ("intent", WORST), ("answer", REAL)]
+    assert room.ledger.spent_micros == WORST + REAL
+    provider.replies.extend([reply] * 2)
+    outcome, _ = room.one("b prompt")
+    assert isinstance(outcome, Failed) and outcome.usd_micros == 2 * WORST and len(provider.requests) == 4
+
+
+def test_what_never_left_is_not_charged(make_room: Make) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        room = make_room(api_base=f"http://127.0.0.1:{taken.getsockname()[1]}/v1")
+        outcome, _ = room.one()
+    assert isinstance(outcome, Failed) and (outcome.error, outcome.attempts, outcome.retryable) == ("connection", 6, True)
+    assert (outcome.usd_micros, room.ledger.spent_micros) == (0, 0) and kinds(room) == [("intent", WORST), ("void", 0)]
+
+
+def test_a_filtered_prompt_is_a_refusal(room: Room, provider: FakeProvider) -> None:
+    error = {
+        "message": "The response was filtered due to the prompt triggering content management policy.",
+        "code": "content_filter",
+    }
+    provider.replies.append(Reply(status=400, error=error))
+    outcome, raw = room.one()
+    assert isinstance(outcome, Refusal) and outcome.error == "content_filter" and raw is None and len(provider.requests) == 1
+
+
+def test_a_prompt_that_cannot_be_sent_fails_alone(room: Room, provider: FakeProvider) -> None:
+    broken, fine = (outcome for outcome, _ in room.ask("half \ud83d", "whole"))
+    assert isinstance(broken, Failed) and (broken.error, broken.attempts) == ("bad_request", 1) and isinstance(fine, Answer)
+
+
+@pytest.mark.parametrize("named", [True, False])
+@pytest.mark.parametrize("status", [400, 401, 500])
+def test_the_key_is_nowhere(
+    make_room: Make, provider: FakeProvider, monkeypatch: pytest.MonkeyPatch, status: int, named: bool
+) -> None:
+    monkeypatch.setattr(gateway, "BACKOFF_S", 0.001)
+    if not named:
+        # litellm takes a provider's key from the environment by itself.
+        monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    room = make_room(api_key_env=KEY_ENV if named else None)
+    provider.default = Reply(status=status, echo_key=True)
+    outcome, _ = room.one()
+    assert isinstance(outcome, Failed) and "bad credentials" in outcome.message and "***" in outcome.message
+    later, _ = room.one("b")
+    provider.default = Reply(f"your key is {KEY}, is it not?")
+    answered, raw = room.again().one("c")
+    assert raw is not None and raw.text == "your key is ***, is it not?"
+    everything = [room.on_disk().decode(), *(repr(one) for one in (outcome, later, answered, room.ledger.snapshot()))]
+    assert not [text for text in everything if KEY in text]
+
+
+def test_messages_are_one_short_line_without_what_looks_like_a_key() -> None:
+    error = ValueError(
+        "a\n  b\tsk-abcdefghijklmnop https://me:secret@host/x 'Authorization: Bearer abcdefgh.ijk' end " + "x" * 600
+    )
+    text = one_line(error, [])
+    assert text.startswith("a b *** https://***@host/x 'Authorization: Bearer ***' end xxx") and len(text) == 500
+    assert one_line(TimeoutError(), []) == "TimeoutError"
+
+
+def test_short_values_are_no_secrets_and_nothing_else_is_changed(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in (("LOCAL_KEY", "EMPTY"), ("LONG_TOKEN", "abcdefgh-and-more"), ("SHORTER_SECRET", "abcdefgh")):
+        monkeypatch.setenv(name, value)
+    secrets = known_secrets("LOCAL_KEY")
+    assert "EMPTY" not in secrets and secrets.index("abcdefgh-and-more") < secrets.index("abcdefgh")
+    value = {"a": ["abcdefgh-and-more", 1, 2.5, None, True, float("nan")], "é\x00": "\ud83d\ude00 EMPTY \ud83d"}
+    assert hidden(value, secrets) == {"a": ["***", 1, 2.5, None, True, None], "é\x00": "😀 EMPTY \ufffd"}
