@@ -47,7 +47,7 @@ def _judgment(row: Mapping[str, Any]) -> None:
                 ),
             ]
         )
-    facts([("coverage x citation = joint", f"{score['coverage']} -> {score['joint']:.4f}")])
+    facts([("coverage x citation = joint", f"{score['coverage']} x {score['citation_f1'] or 0:.4f} = {score['joint']:.4f}")])
     _answer(row)
 
 
@@ -58,6 +58,8 @@ def _answer(row: Mapping[str, Any]) -> None:
             prompt if len(prompt) <= PROMPT_SHOWN else prompt[:PROMPT_SHOWN] + f"\n[... {len(prompt)} characters; --json has all]"
         )
         _part("prompt", cut)
+    elif raw:
+        _part("prompt", "this version of summhay_ray asks with another prompt, so that it cannot be shown")
     if raw:
         price = f"{raw['usd_micros'] / 1e6:.6f} dollars"
         tokens = f"{raw['input_tokens']} tokens in ({raw['cached_tokens']} cached), {raw['output_tokens']} out"

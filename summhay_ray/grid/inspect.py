@@ -14,7 +14,7 @@ from typing import Any
 import polars as pl
 
 from summhay_ray.grid.answering import judge_settings, task_of
-from summhay_ray.grid.cells import Cell, Grid, grid_of, read_source
+from summhay_ray.grid.cells import Cell, Grid, Unit, grid_of, read_source
 from summhay_ray.grid.run import cell_counts
 from summhay_ray.haystack import ReleasedFile
 from summhay_ray.judge import make_judge
@@ -197,9 +197,15 @@ def _judged(
 
 
 def _prompts(run: RunStore, record: Mapping[str, Any], summary: Summary, source: ReleasedFile) -> dict[str, str]:
-    """Key -> prompt of every request of the cell, made again from content: the key proves that it is the same text."""
+    """Key -> prompt of every request of the cell, made again from content: the key proves that it is the same text.
+
+    Where another version asked with other prompts, their keys are absent.
+    """
     grid: Grid = grid_of(run.store, record)
-    cell = next(cell for cell in grid.cells() if cell.cell_id == summary.cell_id)
+    # Made from the row and not looked up: a run of an older version has cell ids of its own.
+    index = [summarizer.label for summarizer in grid.spec.summarizers].index(summary.model)
+    unit = Unit(summary.haystack_id, summary.subtopic_id, summary.retriever, summary.ordering)
+    cell = Cell(summary.cell_id, unit, index, summary.repeat, summary.system)
     contexts: list[Context] = to_records("contexts", run.table("contexts").filter(pl.col("context_id") == summary.context_id))
     kept: dict[str, str] = {}
 

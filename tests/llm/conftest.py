@@ -12,10 +12,12 @@ from fake_provider import FakeProvider, fake_provider
 from gateway_room import KEY, KEY_ENV, Room, settings_of
 
 from summhay_ray.llm import gateway
+from summhay_ray.llm.transport import load_litellm
 
 
 @pytest.fixture(scope="session")
 def _served() -> Iterator[FakeProvider]:
+    load_litellm()  # seconds, which no test of time should pay
     with fake_provider() as provider:
         yield provider
 
@@ -24,6 +26,11 @@ def _served() -> Iterator[FakeProvider]:
 def loop() -> Iterator[asyncio.AbstractEventLoop]:
     loop = asyncio.new_event_loop()
     yield loop
+    # litellm leaves a task of its own in every loop.
+    left = asyncio.all_tasks(loop)
+    for task in left:
+        task.cancel()
+    loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
     loop.run_until_complete(loop.shutdown_default_executor())
     loop.close()
 

@@ -62,7 +62,7 @@ def test_retry_after_is_waited_for_by_all_calls_of_the_model(make_room: Make, pr
     assert all(isinstance(outcome, Answer) for outcome in outcomes) and len(provider.requests) == 7
     first, *later = provider.times
     assert min(later) - first >= 1.0
-    assert max(later) - first < 3.0
+    assert max(later) - first < 10.0
 
 
 def test_a_rate_limit_without_a_header_backs_off_and_does_not_use_up_other_attempts(
@@ -129,7 +129,7 @@ def test_a_hang_ends_at_the_timeout_is_asked_again_once_and_charged(
     provider.default = reply
     started = time.monotonic()
     outcome, _ = room.one()
-    assert 0.5 <= time.monotonic() - started < 1.4
+    assert 0.5 <= time.monotonic() - started < 2.5
     assert isinstance(outcome, Failed) and (outcome.error, outcome.retryable) == ("timeout", True)
     assert (outcome.attempts, outcome.usd_micros) == (2, 2 * WORST) and len(provider.requests) == 2
     assert kinds(room) == [("intent", WORST), ("void", WORST)] * 2
