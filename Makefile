@@ -16,11 +16,12 @@ demo: $(VENV)/.installed
 	$(BIN)/summhay run jobs/quickstart.yaml --store $(STORE)
 
 test: $(VENV)/.installed
-	$(BIN)/python -m pytest -m "not soak" tests
+	$(BIN)/python -m pytest -m core -n auto tests
+	$(BIN)/python -m pytest -m "not core and not soak" tests
 
 check: $(VENV)/.installed
-	$(BIN)/ruff check summhay_ray tests jobs
-	$(BIN)/ruff format --check summhay_ray tests jobs
+	$(BIN)/ruff check summhay_ray tests cluster
+	$(BIN)/ruff format --check summhay_ray tests cluster
 	$(BIN)/mypy
 	$(BIN)/python -m pytest -p no:cacheprovider tests/house
 
