@@ -8,6 +8,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
+from summhay_ray.llm import RESERVED
+
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _OWN = {
     "api_base": "api_base",
@@ -20,24 +22,6 @@ _OWN = {
     "timeout": "timeout_s",
 }
 """What a field of the entry says already: here it would be a second truth. Name -> field."""
-_OURS = {
-    "caching",
-    "client",
-    "context_window_fallback_dict",
-    "custom_llm_provider",
-    "extra_headers",
-    "fallbacks",
-    "headers",
-    "max_retries",
-    "messages",
-    "mock_response",
-    "mock_timeout",
-    "num_retries",
-    "retry_policy",
-    "retry_strategy",
-    "stream",
-}
-"""What would make another call of the request than the one that is kept, limited and paid for."""
 
 
 def flaw(extra: Mapping[str, Any], api_base: str | None, api_key_env: str | None) -> str:
@@ -52,7 +36,7 @@ def flaw(extra: Mapping[str, Any], api_base: str | None, api_key_env: str | None
     for name in extra:
         if name in _OWN:
             return f"extra.{name}: write {_OWN[name]} beside extra, not in it"
-        if name in _OURS:
+        if name in RESERVED:
             return f"extra.{name}: leave it out; how a call is made is decided here, so that it is made and paid once"
         if name == "n":
             return "extra.n: leave it out and write repeats: N; of several answers to one call only the first would be read"

@@ -7,26 +7,36 @@ from typing import Any
 
 DEFAULT_MAX_TOKENS = 2000
 _LENGTHS = ("max_tokens", "max_completion_tokens")
-_OURS = {
-    "api_base",
-    "api_key",
-    "base_url",
-    "caching",
-    "client",
-    "custom_llm_provider",
-    "fallbacks",
-    "max_retries",
-    "messages",
-} | {
-    *("context_window_fallback_dict", "mock_response", "mock_timeout", "model", "num_retries", "retry_policy", "retry_strategy"),
-    *("stream", "timeout"),
-}
+RESERVED = frozenset(
+    {
+        "api_base",
+        "api_key",
+        "base_url",
+        "caching",
+        "client",
+        "context_window_fallback_dict",
+        "custom_llm_provider",
+        "extra_headers",
+        "fallbacks",
+        "headers",
+        "max_retries",
+        "messages",
+        "mock_response",
+        "mock_timeout",
+        "model",
+        "num_retries",
+        "retry_policy",
+        "retry_strategy",
+        "stream",
+        "timeout",
+    }
+)
 """Parameters that would make another call of the request than the one that is kept, limited and paid for."""
 
 
 def unusable(sampling: Mapping[str, Any]) -> str:
     """Why the sampling parameters cannot be sent, in one line; empty where they can."""
-    taken = sorted(_OURS.intersection(sampling))
+    taken = sorted(RESERVED.intersection(sampling))
     if taken:
         return f"sampling parameter {taken[0]!r} is decided by the gateway; leave it out of extra"
     for name in (*_LENGTHS, "n"):
