@@ -6,9 +6,9 @@ A summary is judged as soon as it is written. Whatever becomes of a question is 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 from summhay_ray.grid.cells import Cell, Grid
 from summhay_ray.grid.local import revision_of
@@ -17,10 +17,11 @@ from summhay_ray.grid.spec import JudgeSpec, ModelSpec
 from summhay_ray.haystack import system_key
 from summhay_ray.judge import JudgeSettings, Verdict, make_judge
 from summhay_ray.llm import Gateway, Request
-from summhay_ray.outcome import KIND, Answer, Failed, Malformed, NoAnswer, Outcome
+from summhay_ray.outcome import KIND, Answer, Failed, Malformed, NoAnswer, Outcome, Refusal
+from summhay_ray.problems import Problem
 from summhay_ray.records import Context, Failure, Haystack, Insight, Judgment, RawAnswer, Summary
 from summhay_ray.score import score_summary
-from summhay_ray.summarize import Task, bullets_of, make_summarizer, shown
+from summhay_ray.summarize import Task, bullets_of, make_summarizer, refuses, shown
 
 
 @dataclass
@@ -118,7 +119,8 @@ async def answer_cell(grid: Grid, cell: Cell, haystack: Haystack, context: Conte
     done = CellRows(cell)
     ask = _Asking(gateway)
     spec = grid.spec.summarizers[cell.summarizer]
-    outcome = await make_summarizer(spec.strategy).summarize(task_of(grid, cell, haystack, context), ask)
+    asked = make_summarizer(spec.strategy).summarize(task_of(grid, cell, haystack, context), ask)
+    outcome = _read(await _guarded("strategy_error", asked))
     if isinstance(outcome, Answer):
         summary = _summary(cell, spec.label, context, outcome.value)
         done.add("summaries", summary)
@@ -128,6 +130,41 @@ async def answer_cell(grid: Grid, cell: Cell, haystack: Haystack, context: Conte
         done.fail("context" if outcome.error == "context_window" else "summarize", outcome)
     done.add("raw_answers", *(ask.raw[key] for key in sorted(ask.raw)))
     return done
+
+
+async def _guarded(error_class: str, work: Awaitable[Any]) -> Any:
+    """What a strategy gives, or a Failed where it raises: it may be a person's own, and it must not stop the other rows."""
+    try:
+        return await work
+    except (OSError, Problem):
+        raise
+    # The border to strategies: what goes wrong there is a row.
+    except Exception as error:  # noqa: BLE001
+        return Failed(error_class, f"{type(error).__name__}: {error}", retryable=True)
+
+
+def _one_each(judged: Any, n_insights: int) -> list[Outcome[Verdict]]:
+    """A judge's outcomes, one an insight; where it gives another number, nobody knows which is whose, and none counts."""
+    if isinstance(judged, Failed):
+        return [judged] * n_insights
+    kinds = tuple(KIND)
+    if not isinstance(judged, list) or len(judged) != n_insights or not all(isinstance(one, kinds) for one in judged):
+        found = f"{len(judged)} outcomes" if isinstance(judged, list) else type(judged).__name__
+        return [Failed("judge_error", f"the judge gave {found} for {n_insights} insights", retryable=True)] * n_insights
+    return judged
+
+
+def _read(outcome: Any) -> Outcome[RawAnswer]:
+    """The outcome of a summary; a refusal in words is a refusal, and what is no outcome is a failure."""
+    if not isinstance(outcome, tuple(KIND)):
+        return Failed("strategy_error", f"the strategy gave {type(outcome).__name__} and no outcome", retryable=True)
+    if isinstance(outcome, Answer) and refuses(outcome.value.text):
+        raw = outcome.value
+        return Refusal("refusal", "the model refused in words", raw.key, raw.attempts, raw.usd_micros)
+    if isinstance(outcome, Answer) and not bullets_of(outcome.value.text):
+        raw = outcome.value
+        return Malformed("empty_answer", "the answer holds no line but its thinking", raw.key, raw.attempts, raw.usd_micros)
+    return cast(Outcome[RawAnswer], outcome)
 
 
 def _summary(cell: Cell, label: str, context: Context, raw: RawAnswer) -> Summary:
@@ -149,7 +186,8 @@ def _summary(cell: Cell, label: str, context: Context, raw: RawAnswer) -> Summar
 async def _judge(grid: Grid, done: CellRows, summary: Summary, haystack: Haystack, spec: JudgeSpec, ask: _Asking) -> None:
     insights = haystack.insights_of(summary.subtopic_id)
     settings = judge_settings(grid, done.cell, spec)
-    outcomes = await make_judge(spec.strategy).judge(insights, summary.bullets, settings, ask)
+    judged = await _guarded("judge_error", make_judge(spec.strategy).judge(insights, summary.bullets, settings, ask))
+    outcomes = _one_each(judged, len(insights))
     judgments = []
     for position, (insight, outcome) in enumerate(zip(insights, outcomes, strict=True)):
         if isinstance(outcome, Answer):
@@ -167,8 +205,8 @@ def _judgment(summary: Summary, judge: str, insight: Insight, position: int, out
         insight_id=insight.insight_id,
         position=position,
         key=outcome.key,
-        coverage=outcome.value.coverage,
-        bullet_id=outcome.value.bullet_id,
+        coverage=str(outcome.value.coverage),
+        bullet_id=str(outcome.value.bullet_id),
     )
 
 

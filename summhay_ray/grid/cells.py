@@ -67,8 +67,8 @@ class Grid:
             "orderings": sorted({_named(ordering) for name in spec.retrievers for ordering in self.orderings_of(name)}),
             "token_budget": spec.token_budget,
             "repeats": spec.repeats,
-            "summarizers": [self._semantic(model) for model in spec.summarizers],
-            "judges": [self._semantic(model) for model in spec.judges],
+            "summarizers": sorted((self._semantic(model) for model in spec.summarizers), key=_hash),
+            "judges": sorted((self._semantic(model) for model in spec.judges), key=_hash),
             "seed": spec.seed,
         }
         return "r" + _hash(content)[:12]
@@ -171,8 +171,17 @@ def _long_key(combo: tuple[str, str, int], labels: Sequence[str]) -> str:
     return "_".join([retriever, *([] if ordering == "given" else [ordering]), labels[index]])
 
 
+def _plain(content: Any) -> Any:
+    """The content with whole floats as integers: 1.0 and 1 are one value, to a person and to a provider."""
+    if isinstance(content, dict):
+        return {name: _plain(value) for name, value in content.items()}
+    if isinstance(content, list | tuple):
+        return [_plain(value) for value in content]
+    return int(content) if isinstance(content, float) and content.is_integer() else content
+
+
 def _hash(content: Any) -> str:
-    text = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    text = json.dumps(_plain(content), sort_keys=True, separators=(",", ":"), ensure_ascii=True)
     return hashlib.sha256(text.encode("ascii")).hexdigest()
 
 

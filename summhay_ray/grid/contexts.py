@@ -16,14 +16,29 @@ def rank(grid: Grid, haystack: Haystack, subtopic_id: str, retriever: str) -> Se
     return retrieve.make(retriever, grid.spec.seed).rank(subtopic, haystack)
 
 
+Problem = tuple[str, str]
+"""Why there is no context: class of the error, and the message."""
+
+
 def make_context(
     grid: Grid, haystack: Haystack, unit: Unit, ranked: Callable[[str, str, str], Sequence[retrieve.Ranked]]
-) -> tuple[Context | None, list[Ranking], str]:
+) -> tuple[Context | None, list[Ranking], Problem | None]:
     """A unit's context and its ranking's rows, or (None, [], why not)."""
     try:
         ranking = ranked(unit.haystack_id, unit.subtopic_id, unit.retriever)
-    except LookupError as error:
-        return None, [], str(error.args[0])
+        context = _context(grid, haystack, unit, [one.number for one in ranking])
+        return context, _rows(haystack, unit, ranking), None
+    except OSError:
+        raise
+    # The border to a person's own retrievers and orderings: what goes wrong there is a row, and stops no other row.
+    except Exception as error:  # noqa: BLE001
+        # A plain LookupError is a retriever's word for scores that the haystack lacks; KeyError and the like are mistakes.
+        if type(error) is LookupError:
+            return None, [], ("missing_scores", str(error))
+        return None, [], ("retriever_error", f"{type(error).__name__}: {error}")
+
+
+def _context(grid: Grid, haystack: Haystack, unit: Unit, numbers: Sequence[int]) -> Context:
     whole = retrieve.make(unit.retriever, grid.spec.seed).whole
     plan = ContextPlan(
         retriever=unit.retriever,
@@ -32,18 +47,19 @@ def make_context(
         seed=grid.spec.seed,
         whole=whole,
     )
-    context = assemble(haystack, unit.subtopic_id, [one.number for one in ranking], plan)
-    documents = haystack.documents
-    rows = [
+    return assemble(haystack, unit.subtopic_id, numbers, plan)
+
+
+def _rows(haystack: Haystack, unit: Unit, ranking: Sequence[retrieve.Ranked]) -> list[Ranking]:
+    return [
         Ranking(
             haystack_id=unit.haystack_id,
             subtopic_id=unit.subtopic_id,
             retriever=unit.retriever,
             rank=place,
-            number=one.number,
-            document_id=documents[one.number - 1].document_id,
-            score=one.score,
+            number=int(one.number),
+            document_id=haystack.documents[one.number - 1].document_id,
+            score=float(one.score),
         )
         for place, one in enumerate(ranking, start=1)
     ]
-    return context, rows, ""

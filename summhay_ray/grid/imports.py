@@ -53,11 +53,14 @@ def import_released(paths: Sequence[str], store: Store) -> ImportResult:
     ]
     run = store.create_run(run_id, {"kind": "import", "haystacks": haystacks})
     counted = {"summaries": 0, "judgments": 0, "failures": 0}
+    rows: dict[str, list[Any]] = {}
     for source in sources:
-        rows = {**haystack_rows(source), **_imported(source)}
-        run.commit("haystack", 1, rows, {source.haystack.haystack_id: False})
-        for table in counted:
-            counted[table] += len(rows[table])
+        for table, records in {**haystack_rows(source), **_imported(source)}.items():
+            rows.setdefault(table, []).extend(records)
+    # One commit for all files: an import that is killed is no import.
+    run.commit("haystack", 1, rows, {source.haystack.haystack_id: False for source in sources})
+    for table in counted:
+        counted[table] = len(rows[table])
     return ImportResult(
         run=run_id,
         haystacks=len(sources),

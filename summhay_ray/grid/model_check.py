@@ -11,6 +11,10 @@ from urllib.parse import urlsplit
 from summhay_ray.llm import RESERVED
 
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_SECRET_WORDS = {"auth", "authorization", "bearer", "credential", "credentials", "passwd", "password", "private", "pwd"} | {
+    *("secret", "token")
+}
+_KEY_LIKE = re.compile(r"\b(sk|key|AIza)[-_][-_A-Za-z0-9]{12,}|PRIVATE KEY")
 _OWN = {
     "api_base": "api_base",
     "base_url": "api_base",
@@ -29,11 +33,14 @@ def flaw(extra: Mapping[str, Any], api_base: str | None, api_key_env: str | None
     secret = next((path for path, name in _names(extra) if _is_secret(name)), None)
     if secret:
         return f"extra.{secret}: keys never stand in a spec; name the variable in api_key_env"
+    if _KEY_LIKE.search(repr(extra)):
+        return "extra: a value looks like a key; keys never stand in a spec; name the variable in api_key_env"
     if api_key_env is not None and not _VARIABLE.fullmatch(api_key_env):
         return "api_key_env: expected the name of an environment variable, such as OPENAI_API_KEY, and never the key itself"
     if api_base is not None and not _plain_url(api_base):
         return "api_base: expected a URL without user, password or query; keys never stand in a spec"
-    for name in extra:
+    body = extra.get("extra_body")
+    for name in [*extra, *(body if isinstance(body, Mapping) else ())]:
         if name in _OWN:
             return f"extra.{name}: write {_OWN[name]} beside extra, not in it"
         if name in RESERVED:
@@ -62,8 +69,8 @@ def _names(value: Any, path: str = "", depth: int = 0) -> Iterator[tuple[str, st
 
 
 def _is_secret(name: str) -> bool:
-    words = re.split(r"[^a-z]+", name.lower())
-    return "key" in name.lower() or not {"token", "authorization", "secret", "password", "bearer"}.isdisjoint(words)
+    words = re.split(r"[^a-z]+", re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower())
+    return "key" in name.lower() or not _SECRET_WORDS.isdisjoint(words)
 
 
 def _plain_url(url: str) -> bool:
@@ -71,4 +78,4 @@ def _plain_url(url: str) -> bool:
         parts = urlsplit(url)
     except ValueError:
         return False
-    return "@" not in parts.netloc and not parts.query
+    return "@" not in parts.netloc and not parts.query and not parts.fragment and ";" not in url and not _KEY_LIKE.search(url)

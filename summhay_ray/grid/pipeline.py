@@ -13,7 +13,6 @@ import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 import ray
@@ -28,7 +27,6 @@ from summhay_ray.problems import Problem
 CELLS_A_BATCH = 32
 CPUS_A_WORKER = 0.25
 MOST_WORKERS = 4
-FOLDER_PREFIX = "summhay-"
 
 
 class PlacementError(Problem):
@@ -48,7 +46,7 @@ def ray_session(address: str, own_modules: bool = False) -> Iterator[None]:
     if own_modules:
         paths = os.pathsep.join(filter(None, [os.environ.get("PYTHONPATH", ""), os.getcwd()]))
         options["runtime_env"] = {"env_vars": {"PYTHONPATH": paths}}
-    folder = _own_folder() if address == "local" else None
+    folder = tempfile.mkdtemp(prefix="summhay-") if address == "local" else None
     if folder:
         options |= {"include_dashboard": False, "_temp_dir": folder, "object_store_memory": 512 * 2**20}
     ray.init(address=address, **options)
@@ -58,15 +56,6 @@ def ray_session(address: str, own_modules: bool = False) -> Iterator[None]:
         ray.shutdown()
         if folder:
             shutil.rmtree(folder, ignore_errors=True)
-
-
-def _own_folder() -> str:
-    """A folder for a Ray of our own; those of runs that were killed are taken away."""
-    for left in Path(tempfile.gettempdir()).glob(f"{FOLDER_PREFIX}*-*"):
-        pid = left.name.removeprefix(FOLDER_PREFIX).split("-", 1)[0]
-        if pid.isdigit() and not Path(f"/proc/{pid}").exists() and Path("/proc/self").exists():
-            shutil.rmtree(left, ignore_errors=True)
-    return tempfile.mkdtemp(prefix=f"{FOLDER_PREFIX}{os.getpid()}-")
 
 
 def start_ledger(order: WorkOrder, grid: Grid, budget_micros: int | None) -> Any:

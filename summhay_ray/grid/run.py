@@ -6,9 +6,10 @@ asked before is in the response log, so that going on costs nothing twice.
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,6 +18,7 @@ import polars as pl
 from summhay_ray.grid.cells import Grid, grid_record, keep_sources
 from summhay_ray.grid.imports import haystack_rows
 from summhay_ray.grid.scoring import ScoreResult, score_run
+from summhay_ray.llm import FREE
 from summhay_ray.problems import Problem
 from summhay_ray.score import Compat, SystemScore
 from summhay_ray.store import LogIndex, RunStore, Store
@@ -141,7 +143,7 @@ def _work(
         spec=grid.spec.model_dump(mode="json"),
         prompts=dict(grid.prompts),
     )
-    with ray_session(address, grid.names_modules):
+    with _paying(run, grid), ray_session(address, grid.names_modules):
         ledger = start_ledger(order, grid, budget_micros)
         ended = threading.Event()
 
@@ -155,14 +157,35 @@ def _work(
             for _ in stream(order, units, finished, n_cells, grid, ledger):
                 pass
         except ray.exceptions.RayError as error:
-            cause = str(error).strip().splitlines()[-1] if str(error).strip() else type(error).__name__
-            raise RunFailed(f"run {run.run_id} stopped: {cause}; what was answered is kept, run again to go on") from error
+            message = f"run {run.run_id} stopped: {_cause(error)}; what was answered is kept, run again to go on"
+            raise RunFailed(message) from error
         finally:
             ended.set()
             thread.join()
         snapshot: dict[str, Any] = ray.get(ledger.snapshot.remote())
         tell(snapshot)
         return snapshot
+
+
+@contextlib.contextmanager
+def _paying(run: RunStore, grid: Grid) -> Iterator[None]:
+    """One run at a time pays for answers in a store: two would not see each other's calls in flight, nor what they spend."""
+    if all(settings.price == FREE for settings in grid.settings().values()):
+        yield
+        return
+    with run.store.files.lock("log/.paying") as held:
+        if not held:
+            raise Problem(f"store {run.store.uri!r}: another run is paying for answers in it; wait for its end, then run again")
+        yield
+
+
+def _cause(error: BaseException) -> str:
+    """The innermost error in one line: Ray wraps what a worker raised in errors of its own."""
+    seen = {id(error)}
+    while (inner := getattr(error, "cause", None) or error.__cause__) is not None and id(inner) not in seen:
+        seen.add(id(inner))
+        error = inner
+    return f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
 
 
 def _watcher(

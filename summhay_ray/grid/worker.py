@@ -23,7 +23,7 @@ from summhay_ray import retrieve
 from summhay_ray.grid.actors import RemoteLedger
 from summhay_ray.grid.answering import CellRows, answer_cell
 from summhay_ray.grid.cells import Cell, Grid, Unit, grid_of
-from summhay_ray.grid.contexts import make_context, rank
+from summhay_ray.grid.contexts import Problem, make_context, rank
 from summhay_ray.grid.local import make_local_models
 from summhay_ray.llm import Gateway, register
 from summhay_ray.outcome import Failed
@@ -85,7 +85,7 @@ class ContextWorker:
         self._room.run.commit("context", self._room.order.generation, rows, units)
         return {"cell": np.array(out, dtype=object)}
 
-    def make(self, unit: Unit) -> tuple[Context | None, list[Ranking], str]:
+    def make(self, unit: Unit) -> tuple[Context | None, list[Ranking], Problem | None]:
         """The unit's context and ranking, or why there is none."""
         return make_context(self._room.grid, self._room.haystacks[unit.haystack_id], unit, self._ranked)
 
@@ -144,7 +144,8 @@ class CellWorker:
         cell = Cell(**{**order["cell"], "unit": Unit(**order["cell"]["unit"])})
         if order["context"] is None:
             failed = CellRows(cell)
-            failed.fail("context", Failed("missing_scores", order["problem"]))
+            error, message = order["problem"]
+            failed.fail("context", Failed(error, message, retryable=True))
             return failed
         fields = order["context"]
         context = Context(**{**fields, "numbers": tuple(fields["numbers"])})

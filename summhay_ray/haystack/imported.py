@@ -69,7 +69,7 @@ def _rows_of_cell(
         )
     for position, judged in enumerate((subtopic.get("eval_summaries") or {}).get(key, [])):
         if bullets is None:
-            yield _without_summary(cell_id, key, judged["insight_id"])
+            yield _without_summary(cell_id, key, judged["insight_id"], position)
             continue
         yield Judgment(
             cell_id=cell_id,
@@ -82,7 +82,7 @@ def _rows_of_cell(
         )
 
 
-def _without_summary(cell_id: str, key: str, insight_id: str) -> Failure:
+def _without_summary(cell_id: str, key: str, insight_id: str, position: int) -> Failure:
     return Failure(
         cell_id=cell_id,
         stage="judge",
@@ -90,7 +90,7 @@ def _without_summary(cell_id: str, key: str, insight_id: str) -> Failure:
         insight_id=insight_id,
         kind="malformed",
         error="summary_missing",
-        message=f"eval_summaries judges {ascii(key)}, but summaries does not have it",
+        message=f"eval_summaries judges {ascii(key)}, but summaries does not have it (judgment {position + 1})",
         key="",
         attempts=0,
         usd_micros=0,

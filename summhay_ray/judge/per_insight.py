@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import ClassVar
 
-from summhay_ray.judge.answer import read_verdict
+from summhay_ray.judge.answer import read_verdict, usable_bullet
 from summhay_ray.judge.base import JudgeSettings, Verdict
 from summhay_ray.judge.prompt import render, template, template_hash
 from summhay_ray.llm import Ask, Request
@@ -36,14 +37,22 @@ class PerInsight:
             )
             for insight in insights
         ]
-        return [outcome_of(raw) for raw in await asyncio.gather(*(ask(request) for request in requests))]
+        answers = await asyncio.gather(*(ask(request) for request in requests))
+        # A replayed judgment stays as the release has it, for `--compat release` to read as its script does.
+        return [outcome_of(raw, repair=not settings.lookup) for raw in answers]
 
 
-def outcome_of(raw: Outcome[RawAnswer]) -> Outcome[Verdict]:
-    """The verdict in a raw answer, or why there is none; key, attempts and price are the raw answer's."""
+def outcome_of(raw: Outcome[RawAnswer], repair: bool = True) -> Outcome[Verdict]:
+    """The verdict in a raw answer, or why there is none; key, attempts and price are the raw answer's.
+
+    `repair`: a bullet id whose meaning is beyond doubt ("bullet 3", [3], 3.0) becomes its number.
+    """
     if not isinstance(raw, Answer):
         return raw
     verdict = read_verdict(raw.value.text, raw.value.finish_reason)
     if isinstance(verdict, Malformed):
         return replace(verdict, key=raw.key, attempts=raw.attempts, usd_micros=raw.usd_micros)
+    named = usable_bullet(verdict.bullet_id, sys.maxsize) if repair else None
+    if named is not None:
+        verdict = Verdict(verdict.coverage, str(named))
     return Answer(verdict, key=raw.key, attempts=raw.attempts, usd_micros=raw.usd_micros)

@@ -9,13 +9,14 @@ from summhay_ray.llm.answers import read_answer
 from summhay_ray.llm.gateway import Gateway
 from summhay_ray.llm.ledger import Claim, Grant, Ledger, Settlement
 from summhay_ray.llm.local import LocalModel
-from summhay_ray.llm.models import Limits, ModelSettings, Price, Unpriced, find_price, find_window, is_local
+from summhay_ray.llm.models import FREE, Limits, ModelSettings, Price, Unpriced, find_price, find_window, is_local
 from summhay_ray.llm.request import Ask, Request
 from summhay_ray.llm.sampling import RESERVED
 from summhay_ray.llm.tokens import count as count_tokens
 from summhay_ray.llm.tokens import encode, first_tokens
 
 __all__ = [
+    "FREE",
     "RESERVED",
     "Ask",
     "Claim",

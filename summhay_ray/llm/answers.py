@@ -12,6 +12,9 @@ from summhay_ray.llm.tokens import count
 from summhay_ray.outcome import Answer, Malformed, Outcome, Refusal
 from summhay_ray.records import RawAnswer
 
+MOST_TOKENS = 10**9
+"""No call has more; a count beyond it is no count, and would not fit the tables."""
+
 
 def answer_of(response: Any, settings: ModelSettings, claim: Claim, secrets: Sequence[str]) -> dict[str, Any]:
     """Text, end, usage and price of a response of litellm, and the response itself where it came from outside.
@@ -23,7 +26,8 @@ def answer_of(response: Any, settings: ModelSettings, claim: Claim, secrets: Seq
     usage = getattr(response, "usage", None)
     tokens_in = int(getattr(usage, "prompt_tokens", 0) or 0)
     tokens_out = int(getattr(usage, "completion_tokens", 0) or 0)
-    if tokens_in <= 0 or tokens_out < 0 or (text and not tokens_out):
+    absurd = max(tokens_in, tokens_out) > MOST_TOKENS
+    if absurd or tokens_in <= 0 or tokens_out < 0 or (text and not tokens_out):
         answer |= {"input_tokens": claim.input_tokens, "cached_tokens": 0, "output_tokens": count(answer["text"])}
         answer["usd_micros"] = claim.worst_micros
     else:

@@ -23,8 +23,8 @@ from summhay_ray.llm.ledger import Claim, Grant, Settlement
 from summhay_ray.llm.models import ModelSettings
 from summhay_ray.llm.request import Request
 from summhay_ray.llm.retry import Decision, decide
-from summhay_ray.llm.sampling import bounded, longest_answer, unusable
-from summhay_ray.llm.secrets import known_secrets, one_line
+from summhay_ray.llm.sampling import beside, bounded, longest_answer, unusable
+from summhay_ray.llm.secrets import known_secrets, one_line, told_secrets
 from summhay_ray.llm.tokens import count
 from summhay_ray.llm.transport import load_litellm
 from summhay_ray.outcome import Failed, Outcome, Refusal
@@ -33,6 +33,9 @@ from summhay_ray.store import LocalFiles, Location, LogWriter, read_at
 
 ATTEMPTS: Mapping[str, int] = {"rate_limit": 20, "transient": 6}
 """Attempts of one call that may end so; any other end is the last."""
+
+MENDABLE = {"bad_request", "context_window", "request_too_large"}
+"""Errors of one row that a person may mend (an endpoint, a window): a later run tries them again, and nothing was paid."""
 
 AMBIGUOUS_ROUNDS = 2
 BUSY_POLL_S = 0.05
@@ -106,8 +109,12 @@ class Gateway:
         max_tokens = longest_answer(request.sampling)
         # Counting costs; for a free model without a window nothing depends on it.
         prompt_tokens = 0 if settings.local and settings.context_window is None else count(request.prompt)
+        if not settings.local:
+            prompt_tokens += count(beside(request.sampling))
         if settings.context_window is not None and prompt_tokens + max_tokens > settings.context_window:
-            return Failed("context_window", window_message(settings, prompt_tokens, max_tokens)), None
+            message = window_message(settings, prompt_tokens, max_tokens)
+            # Another window may be written, and trying again costs no call.
+            return Failed("context_window", message, retryable=True), None
         worst_micros = settings.worst_micros(prompt_tokens, max_tokens)
         claim = Claim(request.key, request.model, worst_micros, prompt_tokens, max_tokens, self._writer)
         call = _Call(request, settings, claim)
@@ -165,7 +172,7 @@ class Gateway:
             await self._append({"kind": "intent", **known, "usd_micros": claim.worst_micros})
         attempt = await self._attempts(call)
         if attempt.decision is None:
-            answer = answer_of(attempt.response, call.settings, claim, known_secrets(call.settings.api_key_env))
+            answer = answer_of(attempt.response, call.settings, claim, told_secrets(call.settings.api_key_env))
             record = {"kind": "answer", **known, "attempts": attempt.number, **answer}
             location = await self._append(record)
             await self._settle(Settlement(claim.key, claim.model, record["usd_micros"], location))
@@ -178,7 +185,14 @@ class Gateway:
         await self._settle(Settlement(claim.key, claim.model, charged, stop=stop))
         if decision.error == "content_filter":
             return Refusal("content_filter", attempt.message, claim.key, attempt.number, charged), None, False
-        failed = Failed(decision.error, attempt.message, claim.key, attempt.number, charged, decision.kind != "row")
+        failed = Failed(
+            decision.error,
+            attempt.message,
+            claim.key,
+            attempt.number,
+            charged,
+            decision.kind != "row" or decision.error in MENDABLE,
+        )
         return failed, None, decision.kind in ("ambiguous", "lost")
 
     async def _attempts(self, call: _Call) -> Attempt:

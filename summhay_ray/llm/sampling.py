@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -56,3 +57,9 @@ def bounded(sampling: Mapping[str, Any]) -> dict[str, Any]:
 def longest_answer(sampling: Mapping[str, Any]) -> int:
     """The most tokens that can come back, over all answers of the call."""
     return max(bounded(sampling).get(name) or 0 for name in _LENGTHS) * (sampling.get("n") or 1)
+
+
+def beside(sampling: Mapping[str, Any]) -> str:
+    """Schemas, tools and the like as text: they go with the prompt, and are billed with it."""
+    nested = [value for name, value in sorted(sampling.items()) if isinstance(value, dict | list) and name != "extra_body"]
+    return "".join(json.dumps(value, default=str) for value in nested)

@@ -11,6 +11,7 @@ from typing import Any
 HIDDEN = "***"
 _SHORTEST = 8
 """Shorter values (none, EMPTY, ...) are no secrets, and hiding them would spoil texts."""
+_LONGEST_WORD = 16
 _SECRET_NAME = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD)$", re.IGNORECASE)
 _KEY_LIKE = re.compile(r"\b(sk|key|AIza)[-_A-Za-z0-9]{12,}|(?<=://)[^\s/@]+(?=@)|(?<=[Bb]earer )[^\s\"',]{8,}")
 
@@ -19,6 +20,12 @@ def known_secrets(api_key_env: str | None) -> list[str]:
     """The values that this process must not tell, longest first: litellm finds a provider's key by the variable's name."""
     found = {value for name, value in os.environ.items() if name == api_key_env or _SECRET_NAME.search(name)}
     return sorted((value for value in found if len(value) >= _SHORTEST), key=len, reverse=True)
+
+
+def told_secrets(api_key_env: str | None) -> list[str]:
+    """Of those, what an answer's text must not repeat: only what looks drawn at random, since a plain word is no leak there."""
+    drawn = [value for value in known_secrets(api_key_env) if len(value) >= _LONGEST_WORD and re.search(r"\d", value)]
+    return [value for value in drawn if re.search(r"[A-Za-z]", value) and not re.search(r"\s", value)]
 
 
 def one_line(error: BaseException, secrets: Iterable[str]) -> str:

@@ -12,14 +12,15 @@ from summhay_ray.retrieve.plain import Plain
 
 
 class Random(Plain):
-    """Scores drawn evenly from [0, 1) by the content: seed, haystack, subtopic and document, never by process state."""
+    """Scores drawn evenly from [0, 1) by the content: seed, query and document, never by process state."""
 
     name: ClassVar[str] = "random"
     whole: ClassVar[bool] = False
 
     def rank(self, subtopic: Subtopic, haystack: Haystack) -> list[Ranked]:
         """All documents, in an order that the seed decides."""
-        cell = (self.seed, haystack.haystack_id, subtopic.subtopic_id)
+        # Not the haystack's id: it changes with every summary that is added to a file, and the draw must not.
+        cell = (self.seed, haystack.topic, subtopic.subtopic_id)
         return by_score([_fraction(*cell, document.document_id) for document in haystack.documents])
 
 

@@ -130,7 +130,7 @@ def _failure(judgment: Judgment, error: str, message: str) -> Failure:
         insight_id=judgment.insight_id,
         kind="malformed",
         error=error,
-        message=message,
+        message=f"{message} (judgment {judgment.position + 1})",
         key=judgment.key,
         attempts=0,
         usd_micros=0,

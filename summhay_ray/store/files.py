@@ -7,6 +7,7 @@ another), and the response log's append (`summhay_ray.store.response_log`), whos
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import uuid
 from collections.abc import Iterator
@@ -53,6 +54,22 @@ class LocalFiles:
     def exists(self, name: str) -> bool:
         """Whether `name` was created."""
         return self.path(name).exists()
+
+    @contextlib.contextmanager
+    def lock(self, name: str) -> Iterator[bool]:
+        """Hold `name` while the block runs; gives False where another process of this machine holds it. Ends with the process."""
+        path = self.path(name)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                yield False
+            else:
+                yield True
+        finally:
+            os.close(descriptor)
 
     def names(self, folder: str, suffix: str = "") -> Iterator[str]:
         """Names of the files right in `folder`, sorted; none where the folder does not exist."""

@@ -5,7 +5,8 @@ Part of the store room. Layout under the store:
 `runs/<run>/run.json` · `runs/<run>/parts/<sha256>.<table>.parquet` · `runs/<run>/commits/<generation>-<stage>-<hash>.json`.
 
 A commit names the units (cells, rankings, haystacks) that it finishes. Where several commits finish one unit (two drivers,
-or a failed cell tried again by a later run) the highest generation counts, then the first name: the same for every reader.
+or a failed cell tried again by a later run) a success counts before a failure, then the
+highest generation, then the first name: the same for every reader.
 """
 
 from __future__ import annotations
@@ -148,7 +149,18 @@ class RunStore:
         for commit in self.commits(stage):
             again = set(commit.retry)
             for unit in commit.units:
-                found.setdefault(unit, unit in again)
+                found[unit] = found.get(unit, True) and unit in again
+        return found
+
+    def _winners(self, commits: list[Commit]) -> dict[tuple[str, str], str]:
+        """(stage, unit) -> the commit whose rows count: one that needs no other try, else the latest, else the first name."""
+        found: dict[tuple[str, str], str] = {}
+        for final in (True, False):
+            for commit in commits:
+                again = set(commit.retry)
+                for unit in commit.units:
+                    if (unit in again) != final:
+                        found.setdefault((commit.stage, unit), commit.name)
         return found
 
     def next_generation(self) -> int:
@@ -158,10 +170,10 @@ class RunStore:
     def table(self, table: str) -> pl.DataFrame:
         """All committed rows of a table, each once, sorted by primary key."""
         keyed = "cell_id" in tables.schema_of(table).names
-        frames, seen = [tables.from_parts(table, [])], set[tuple[str, str]]()
-        for commit in self.commits():
-            live = [unit for unit in commit.units if (commit.stage, unit) not in seen]
-            seen.update((commit.stage, unit) for unit in live)
+        frames, commits = [tables.from_parts(table, [])], list(self.commits())
+        winners = self._winners(commits)
+        for commit in commits:
+            live = [unit for unit in commit.units if winners[commit.stage, unit] == commit.name]
             if table not in commit.parts or not live:
                 continue
             frame = tables.from_parts(table, [self._part(commit, table)])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from summhay_ray import plugins
 from summhay_ray.llm import LocalModel
 from summhay_ray.summarize.base import Shown, Summarizer, Task
-from summhay_ray.summarize.bullets import bullets_of
+from summhay_ray.summarize.bullets import bullets_of, refuses
 from summhay_ray.summarize.context import ContextPlan, assemble, shown
 from summhay_ray.summarize.orderings import check_ordering, known_orderings, order
 from summhay_ray.summarize.prompting import check_prompt, prompt_identity, render, template_hash
@@ -24,6 +24,7 @@ __all__ = [
     "make_summarizer",
     "order",
     "prompt_identity",
+    "refuses",
     "render",
     "shown",
     "template_hash",

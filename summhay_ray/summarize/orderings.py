@@ -96,6 +96,7 @@ def _draws(purpose: str, haystack: Haystack, subtopic_id: str, seed: int) -> dic
     """One even draw a document, from content alone: the same on every machine and in every process."""
     draws = {}
     for document in haystack.documents:
-        content = ["ordering", purpose, seed, haystack.haystack_id, subtopic_id, document.document_id]
+        # Not the haystack's id: it changes with every summary that is added to a file, and the draw must not.
+        content = ["ordering", purpose, seed, haystack.topic, subtopic_id, document.document_id]
         draws[document.number] = hashlib.sha256(json.dumps(content).encode("ascii")).digest()
     return draws

@@ -72,6 +72,37 @@ def test_imports_point_one_way_and_through_doors(file: Path) -> None:
     assert problems_of(file) == []
 
 
+HEAVY = {
+    "ray": "grid",
+    "litellm": "llm",
+    "tiktoken": "llm",
+    "boto3": "store",
+    "pyarrow": "store",
+    "nltk": "retrieve",
+    "rank_bm25": "retrieve",
+    "typer": "cli",
+}
+
+
+def strangers(file: Path) -> list[str]:
+    """Imports of a heavy library outside its one room."""
+    here, found = room_of(file), []
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+        names += [node.module] if isinstance(node, ast.ImportFrom) and node.module else []
+        found += [f"{here}: {name}" for name in names if HEAVY.get(name.split(".")[0], here) != here]
+    return found
+
+
+def test_each_heavy_library_is_known_to_one_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert [found for file in sorted(PACKAGE.rglob("*.py")) for found in strangers(file)] == []
+    monkeypatch.setitem(globals(), "PACKAGE", tmp_path)
+    (tmp_path / "grid").mkdir()
+    sneaky = tmp_path / "grid" / "sneaky.py"
+    sneaky.write_text("def f():\n    import litellm.utils\n    from ray import data\n", encoding="utf-8")
+    assert strangers(sneaky) == ["grid: litellm.utils"]
+
+
 def test_every_room_has_a_level() -> None:
     rooms = {entry.stem for entry in PACKAGE.iterdir() if entry.suffix == ".py" or (entry / "__init__.py").exists()}
     assert rooms - {"__init__"} <= set(LEVEL)

@@ -131,7 +131,7 @@ def test_a_prompt_that_does_not_fit_fails_and_names_both_lengths(make_room: Make
     prompt = "word " * 11
     assert isinstance(room.one("word " * 9)[0], Answer)
     outcome, raw = room.one(prompt)
-    assert isinstance(outcome, Failed) and raw is None and not outcome.retryable
+    assert isinstance(outcome, Failed) and raw is None and outcome.retryable
     assert outcome.error == "context_window" and outcome.message.startswith("the prompt's 12 tokens and 20 for the answer")
     assert "window of 30 tokens" in outcome.message
     assert len(provider.requests) == 1 and len(room.records()) == 2

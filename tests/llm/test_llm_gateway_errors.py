@@ -50,7 +50,9 @@ def test_each_attempt_of_ours_is_one_request(room: Room, provider: FakeProvider)
 def test_a_request_that_never_succeeds_is_sent_once(room: Room, provider: FakeProvider, status: int, error: str) -> None:
     provider.replies.append(Reply(status=status))
     outcome, _ = room.one()
-    assert isinstance(outcome, Failed) and (outcome.error, outcome.attempts, outcome.retryable) == (error, 1, False)
+    assert isinstance(outcome, Failed) and (outcome.error, outcome.attempts) == (error, 1)
+    # A later run may try again: a person may have mended the endpoint, and nothing was paid.
+    assert outcome.retryable
     assert len(provider.requests) == 1 and room.ledger.stopped == {} and isinstance(room.one("other")[0], Answer)
 
 

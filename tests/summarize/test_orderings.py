@@ -24,7 +24,7 @@ def haystack_of(scores: list[int], haystack_id: str = "h") -> Haystack:
         haystack_id=haystack_id,
         name="made",
         topic_id="",
-        topic="",
+        topic=haystack_id,
         domain="news",
         participants=(),
         documents=tuple(
@@ -105,7 +105,7 @@ def test_random_is_the_same_in_another_process() -> None:
         "from summhay_ray.records import Document, Haystack\n"
         "from summhay_ray.summarize.orderings import order\n"
         "documents = tuple(Document('h', f'd{n}', n, '', ()) for n in range(1, 31))\n"
-        "print(order('random', Haystack('h', '', '', '', 'news', (), documents, (), ()), 's1', 7))"
+        "print(order('random', Haystack('h', '', '', 'h', 'news', (), documents, (), ()), 's1', 7))"
     )
     run = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True, timeout=60)
     assert run.stdout.strip() == str(order("random", haystack_of([0] * 30), "s1", 7))

@@ -1,0 +1,167 @@
+"""What goes wrong in a person's own code, refusals in words, two payers: a row or a clear line each."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from inprocess import answer_all, grid_of_fields, rows_of
+
+from summhay_ray.grid import import_released, score_run
+from summhay_ray.grid.run import _paying
+from summhay_ray.haystack import load_sample
+from summhay_ray.problems import Problem
+from summhay_ray.store import Store
+from summhay_ray.summarize import bullets_of, refuses
+
+pytestmark = pytest.mark.core
+
+N_QUERIES, N_INSIGHTS = 4, 22
+
+PLUGINS = """
+from summhay_ray.judge import Verdict
+from summhay_ray.outcome import Answer
+from summhay_ray.retrieve import Ranked
+
+
+class Retriever:
+    name, whole = "x", False
+
+    def __init__(self, argument="", seed=0):
+        self.argument = argument
+
+    def rank(self, subtopic, haystack):
+        if self.argument == "value":
+            raise ValueError("no good")
+        if self.argument == "key":
+            raise KeyError("mine")
+        if self.argument == "lacks":
+            raise LookupError("the haystack lacks my scores")
+        return [Ranked(1, 1.0), Ranked(1, 1.0)]
+
+
+class Strategy:
+    name = "y"
+
+    async def summarize(self, task, ask):
+        return None
+
+
+class Judge:
+    name = "z"
+
+    async def judge(self, insights, bullets, settings, ask):
+        return [Answer(Verdict("FULL_COVERAGE", 1))]
+
+
+class Raising:
+    name = "w"
+
+    async def judge(self, insights, bullets, settings, ask):
+        raise RuntimeError("judge is ill")
+"""
+
+
+@pytest.fixture
+def plugins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    (tmp_path / "border_plugins.py").write_text(PLUGINS, encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    yield
+
+
+def failures_of(tmp_path: Path, **fields: Any) -> tuple[list[Any], dict[str, int]]:
+    run, answered, _ = answer_all(grid_of_fields(**fields), Store(str(tmp_path / "store")))
+    rows = rows_of(answered)
+    scored = {score.judge: score.n_scored for score in score_run(run).systems}
+    return rows.get("failures", []), scored
+
+
+@pytest.mark.parametrize(
+    ("argument", "error", "message"),
+    [
+        ("value", "retriever_error", "ValueError: no good"),
+        ("key", "retriever_error", "KeyError: 'mine'"),
+        ("lacks", "missing_scores", "the haystack lacks my scores"),
+        ("twice", "retriever_error", "ValueError"),
+    ],
+)
+def test_a_retriever_that_goes_wrong_is_a_reason_and_stops_nothing(
+    plugins: None, tmp_path: Path, argument: str, error: str, message: str
+) -> None:
+    from summhay_ray.grid.contexts import make_context, rank
+
+    grid = grid_of_fields(retrievers=["bm25", f"border_plugins:Retriever/{argument}"])
+    haystack = grid.sources[0].haystack
+    found = [
+        make_context(grid, haystack, unit, lambda _, query, name: rank(grid, haystack, query, name)) for unit in grid.units()
+    ]
+    good, bad = found[:N_QUERIES], found[N_QUERIES:]
+    assert all(context is not None and problem is None for context, _, problem in good)
+    assert all(context is None and problem is not None and problem[0] == error for context, _, problem in bad)
+    assert bad[0][2] is not None and bad[0][2][1].startswith(message)
+
+
+def test_a_strategy_that_gives_nothing_is_a_failure_a_cell(plugins: None, tmp_path: Path) -> None:
+    found, scored = failures_of(tmp_path, summarizers=[{"model": "offline/lead", "strategy": "border_plugins:Strategy"}])
+    assert [(row.stage, row.error) for row in found] == [("summarize", "strategy_error")] * N_QUERIES
+    assert scored == {"offline/judge": 0}
+
+
+@pytest.mark.parametrize(
+    ("name", "message"), [("Judge", "the judge gave 1 outcomes for"), ("Raising", "RuntimeError: judge is ill")]
+)
+def test_a_judge_that_goes_wrong_is_a_failure_an_insight_and_the_other_judge_counts(
+    plugins: None, tmp_path: Path, name: str, message: str
+) -> None:
+    ill = {"model": "offline/judge", "name": "ill", "strategy": f"border_plugins:{name}"}
+    found, scored = failures_of(tmp_path, judges=["offline/judge", ill])
+    assert len(found) == N_INSIGHTS and {(row.stage, row.judge, row.error) for row in found} == {("judge", "ill", "judge_error")}
+    assert found[0].message.startswith(message)
+    assert scored == {"offline/judge": N_INSIGHTS, "ill": 0}
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("I'm sorry, but I can't help with that.", True),
+        ("I cannot provide a summary of these documents.", True),
+        ("Unfortunately, I am unable to assist with this request.", True),
+        ("<think>easy</think>\nI can't assist with that.", True),
+        ("- I cannot help but notice that the tram reopened in May. [3]", False),
+        ("- The council will not provide new trams. [1][2]", False),
+        ("- Sorry states of repair were found on 12 bridges.", False),
+        ("- The tram reopened in May.\n" * 60, False),
+    ],
+)
+def test_a_refusal_in_words_is_told_from_a_summary(text: str, expected: bool) -> None:
+    assert refuses(text) is expected
+
+
+def test_thinking_is_no_bullet() -> None:
+    assert bullets_of("<think>\nfirst\nsecond\n</think>\n- one [1]\n\n- two [2]\n") == ("- one [1]", "- two [2]")
+
+
+def test_one_run_at_a_time_pays_in_a_store(tmp_path: Path) -> None:
+    model = {"model": "openai/mine", "price": {"input_per_mtok": 1.0, "output_per_mtok": 1.0}}
+    paid, free = grid_of_fields(summarizers=[model]), grid_of_fields()
+    store = Store(str(tmp_path / "store"))
+    run = answer_all(free, store)[0]
+    with _paying(run, paid):
+        with pytest.raises(Problem, match="another run is paying"), _paying(run, paid):
+            pass
+        with _paying(run, free):
+            pass
+    with _paying(run, paid):
+        pass
+
+
+def test_an_import_is_one_commit(tmp_path: Path) -> None:
+    for name in ("news", "conversation"):
+        (tmp_path / f"{name}.json").write_text(json.dumps(load_sample(name)), encoding="utf-8")
+    store = Store(str(tmp_path / "store"))
+    result = import_released([str(tmp_path / "news.json"), str(tmp_path / "conversation.json")], store)
+    assert len(list(store.run(result.run).commits())) == 1
+    assert store.run(result.run).table("haystacks").height == 2
