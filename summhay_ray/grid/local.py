@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from typing import Any
 
@@ -30,6 +31,7 @@ def check_model(name: str) -> None:
         raise unknown("offline model", name, local_names())
 
 
+@functools.cache
 def revision_of(model: str) -> dict[str, Any]:
     """The sampling parameter that tells revisions of a local model apart; nothing for any other model."""
     if not is_local(model):
