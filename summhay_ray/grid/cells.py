@@ -19,6 +19,7 @@ from summhay_ray import judge, retrieve, summarize
 from summhay_ray.grid.local import check_model, revision_of
 from summhay_ray.grid.spec import JudgeSpec, ModelSpec, RunSpec, SpecError, parse_spec, semantic_model
 from summhay_ray.haystack import ReleasedFile, load_sample, read_released, system_key
+from summhay_ray.judge import OfflineJudge
 from summhay_ray.llm import Limits, ModelSettings, Unpriced, find_price, find_window
 from summhay_ray.plugins import UnknownName, code_identity
 from summhay_ray.store import Store
@@ -277,6 +278,12 @@ def _check_prompts(grid: Grid) -> None:
                     check(grid.prompts[model.prompt])
                 except ValueError as error:
                     raise SpecError(f"spec: prompt {model.prompt!r}: {error}") from error
+    for model in grid.spec.judges:
+        # Any other model makes sense of any wording; this one reads the headings.
+        lines = [line.strip() for line in grid.prompt_of(model).splitlines()]
+        absent = [heading for heading in ("Reference Insight:", "Bullet Points:") if lines and heading not in lines]
+        if model.model == OfflineJudge.name and absent:
+            raise SpecError(f"spec: prompt {model.prompt!r}: offline/judge reads the section under a line {absent[0]!r}; add it")
 
 
 def keep_sources(grid: Grid, store: Store) -> dict[str, str]:

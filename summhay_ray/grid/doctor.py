@@ -44,6 +44,16 @@ def examine(store_uri: str, grid: Grid | None = None) -> list[Check]:
     return checks
 
 
+def missing_keys(grid: Grid) -> list[str]:
+    """One line for each model whose key this machine's environment lacks; a model with an endpoint of its own may need none."""
+    checks = [
+        _key(model, settings.api_key_env)
+        for model, settings in sorted(grid.settings().items())
+        if not settings.local and (settings.api_key_env or not settings.api_base)
+    ]
+    return [f"{check.name.removeprefix('key ')}: {check.message}" for check in checks if not check.ok]
+
+
 def _key(model: str, named: str | None) -> Check:
     variable = named or PROVIDER_KEYS.get(model.split("/", 1)[0])
     if variable is None:

@@ -10,6 +10,7 @@ import json
 import logging
 import os
 import shutil
+import socket
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
@@ -39,6 +40,7 @@ def ray_session(address: str, own_modules: bool = False) -> Iterator[None]:
 
     `own_modules`: the spec names a module:Class, which the workers look for where the person stands.
     """
+    _check_address(address)
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     # Ray's C++ side warns of actors with arguments in the object store; they live as long as the driver, as the run does.
     os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")
@@ -56,6 +58,18 @@ def ray_session(address: str, own_modules: bool = False) -> Iterator[None]:
         ray.shutdown()
         if folder:
             shutil.rmtree(folder, ignore_errors=True)
+
+
+def _check_address(address: str) -> None:
+    """Ray would try for many minutes to reach a head that is not there."""
+    host, colon, port = address.removeprefix("ray://").rpartition(":")
+    if not colon or not port.isdigit():
+        return
+    try:
+        socket.create_connection((host, int(port)), timeout=10).close()
+    except (OSError, OverflowError) as error:
+        message = f"--address {address}: no Ray head answers there ({error}); give a running one's address, or local"
+        raise PlacementError(message) from error
 
 
 def start_ledger(order: WorkOrder, grid: Grid, budget_micros: int | None) -> Any:

@@ -16,6 +16,7 @@ from typing import Any
 import polars as pl
 
 from summhay_ray.grid.cells import Grid, grid_record, keep_sources
+from summhay_ray.grid.doctor import missing_keys
 from summhay_ray.grid.imports import haystack_rows
 from summhay_ray.grid.scoring import ScoreResult, score_run
 from summhay_ray.llm import FREE
@@ -135,6 +136,8 @@ def _work(
     from summhay_ray.grid.pipeline import ray_session, start_ledger, stream
     from summhay_ray.grid.worker import WorkOrder
 
+    if address == "local" and (missing := missing_keys(grid)):
+        raise Problem(f"{missing[0]}; nothing was asked")
     units, finished, n_cells = todo
     order = WorkOrder(
         store_uri=str(run.store.files.root),

@@ -8,11 +8,12 @@ judgments by system) and its documents with the insights that each contains. Fie
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import Any
 
-from summhay_ray.haystack.check import Node, parse
+from summhay_ray.haystack.check import Node, described, parse
 from summhay_ray.haystack.identity import haystack_id_of
 from summhay_ray.haystack.systems import RELEASED_RETRIEVERS, parse_system
 from summhay_ray.records import Document, Haystack, Insight, Subtopic
@@ -74,7 +75,7 @@ def released_from(raw: Any, file: str) -> ReleasedFile:
         insights=insights,
         released_scores=_scores(subtopic_nodes, subtopics),
     )
-    released = ReleasedFile(haystack, raw, tuple(f"{file}: {oddity}" for oddity in _oddities(haystack)))
+    released = ReleasedFile(haystack, raw, tuple(f"{file}: {oddity}" for oddity in _oddities(haystack, raw)))
     for node in subtopic_nodes:
         _check_systems(node, released.retrievers)
     return released
@@ -212,13 +213,17 @@ def _participants(value: Any) -> tuple[str, ...]:
     return tuple(person if isinstance(person, str) else json.dumps(person) for person in named)
 
 
-def _oddities(haystack: Haystack) -> list[str]:
+def _oddities(haystack: Haystack, raw: Mapping[str, Any]) -> list[str]:
     """What is accepted but worth a look: insights in no document, one insight twice, subtopics without insights."""
     lines = [
         f"insight {insight_id!r} is in no document: no citation of it can be right"
         for insight_id, numbers in haystack.gold().items()
         if not numbers
     ]
+    moved = [place for place, document in enumerate(raw["documents"]) if document.get("idx", place) != place]
+    if moved:
+        where = f"documents[{moved[0]}].idx is {described(raw['documents'][moved[0]]['idx'])}"
+        lines.append(f"{where}: documents are absent or moved, and summaries cite them by their place")
     first: dict[str, str] = {}
     for insight in haystack.insights:
         known = first.setdefault(insight.text, insight.insight_id)

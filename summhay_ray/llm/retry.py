@@ -68,6 +68,10 @@ _SOON = re.compile(r"retry ?delay|(retry|try again) in \d|per ?(minute|day)|\b[r
 _FILTERED = re.compile(r"content_filter|content_policy|content management policy", re.IGNORECASE)
 
 
+_NO_KEY = re.compile(r"missing credentials|api_key client option must be set|api key (is )?missing", re.IGNORECASE)
+"""What SDKs say before they send anything; litellm makes an InternalServerError of it."""
+
+
 def decide(error: BaseException) -> Decision:
     """The decision for an error of litellm or of a local model."""
     names = {cls.__name__ for cls in type(error).__mro__}
@@ -75,6 +79,8 @@ def decide(error: BaseException) -> Decision:
     text = str(error)
     if word == "api_error":
         kind, word = _BY_STATUS.get(getattr(error, "status_code", 0), (kind, word))
+    if _NO_KEY.search(text):
+        return Decision("model", "authentication")
     if word == "bad_request" and _FILTERED.search(text):
         return Decision("row", "content_filter")
     if kind in ("row", "model"):

@@ -165,3 +165,40 @@ def test_an_import_is_one_commit(tmp_path: Path) -> None:
     result = import_released([str(tmp_path / "news.json"), str(tmp_path / "conversation.json")], store)
     assert len(list(store.run(result.run).commits())) == 1
     assert store.run(result.run).table("haystacks").height == 2
+
+
+def test_an_address_where_nobody_answers_is_said_at_once() -> None:
+    from summhay_ray.grid.pipeline import PlacementError, ray_session
+
+    with pytest.raises(PlacementError, match="--address 127.0.0.1:1: no Ray head answers there"), ray_session("127.0.0.1:1"):
+        pass
+
+
+def test_a_model_whose_key_is_absent_is_refused_before_it_is_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from summhay_ray.grid import run_grid
+
+    monkeypatch.delenv("SUMMHAY_ABSENT_KEY", raising=False)
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    named = {"model": "openai/mine", "price": 0, "api_base": "http://127.0.0.1:1", "api_key_env": "SUMMHAY_ABSENT_KEY"}
+    for model, variable in ((named, "SUMMHAY_ABSENT_KEY"), ({"model": "openai/gpt-4o"}, "OPENAI_API_KEY")):
+        with pytest.raises(Problem, match=f"{variable} is not set"):
+            run_grid(grid_of_fields(summarizers=[model]), Store(str(tmp_path / "store")), None)
+    assert not (tmp_path / "store" / "log").exists()
+
+
+def test_a_prompt_that_the_offline_judge_cannot_read_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "bare.txt").write_text("Insight: [[INSIGHT]]\nBullets: [[BULLETS]]\n", encoding="utf-8")
+    (tmp_path / "good.txt").write_text("Reference Insight:\n[[INSIGHT]]\n\nBullet Points:\n[[BULLETS]]\n", encoding="utf-8")
+    with pytest.raises(Problem, match="offline/judge reads the section under a line 'Reference Insight:'"):
+        grid_of_fields(tmp_path, judges=[{"model": "offline/judge", "prompt": "bare.txt"}])
+    own = grid_of_fields(tmp_path, judges=[{"model": "offline/judge", "prompt": "good.txt"}])
+    rows = rows_of(answer_all(own, Store(str(tmp_path / "store")))[1])
+    assert len(rows["scores"]) == N_INSIGHTS and "failures" not in rows
+
+
+def test_documents_that_are_absent_or_moved_are_a_warning(tmp_path: Path) -> None:
+    raw = load_sample("news")
+    del raw["documents"][3]
+    (tmp_path / "cut.json").write_text(json.dumps(raw), encoding="utf-8")
+    result = import_released([str(tmp_path / "cut.json")], Store(str(tmp_path / "store")))
+    assert any("documents[3].idx is 4: documents are absent or moved" in warning for warning in result.warnings)
