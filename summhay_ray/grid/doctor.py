@@ -18,6 +18,8 @@ PROVIDER_KEYS = {
     "gemini": "GEMINI_API_KEY",
     "cohere": "COHERE_API_KEY",
 }
+OTHER_NAMES = {"anthropic": ("ANTHROPIC_AUTH_TOKEN",), "gemini": ("GOOGLE_API_KEY",), "cohere": ("CO_API_KEY",)}
+"""Variables that litellm reads in the place of the first one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +57,12 @@ def missing_keys(grid: Grid) -> list[str]:
 
 
 def _key(model: str, named: str | None) -> Check:
-    variable = named or PROVIDER_KEYS.get(model.split("/", 1)[0])
+    provider = model.split("/", 1)[0]
+    variable = named or PROVIDER_KEYS.get(provider)
     if variable is None:
         return Check(f"key {model}", True, "the spec names none; the provider's own variables are used")
+    others = () if named else OTHER_NAMES.get(provider, ())
+    variable = next((name for name in (variable, *others) if os.environ.get(name)), variable)
     found = bool(os.environ.get(variable))
     return Check(
         f"key {model}", found, f"{variable} is set" if found else f"{variable} is not set; export it where the workers run"

@@ -202,3 +202,14 @@ def test_documents_that_are_absent_or_moved_are_a_warning(tmp_path: Path) -> Non
     (tmp_path / "cut.json").write_text(json.dumps(raw), encoding="utf-8")
     result = import_released([str(tmp_path / "cut.json")], Store(str(tmp_path / "store")))
     assert any("documents[3].idx is 4: documents are absent or moved" in warning for warning in result.warnings)
+
+
+def test_a_key_under_the_providers_other_name_is_a_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    from summhay_ray.grid.doctor import missing_keys
+
+    grid = grid_of_fields(summarizers=[{"model": "gemini/mine", "price": 0}])
+    for name in ("GEMINI_API_KEY", "GOOGLE_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+    assert missing_keys(grid) == ["gemini/mine: GEMINI_API_KEY is not set; export it where the workers run"]
+    monkeypatch.setenv("GOOGLE_API_KEY", "any")
+    assert missing_keys(grid) == []
