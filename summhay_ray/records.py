@@ -130,6 +130,8 @@ class RawAnswer:
     output_tokens: Annotated[int, "completion tokens as the provider counts them"]
     usd_micros: Annotated[int, "price of the answer in millionths of a dollar"]
     attempts: Annotated[int, "HTTP attempts that it took"]
+    cache_write_tokens: Annotated[int, "of the prompt tokens, written to the provider's prefix cache"] = 0
+    reasoning_tokens: Annotated[int, "of the completion tokens, reasoning that the text does not show"] = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,12 +6,16 @@ Everything heavy is imported inside the commands, so that `--help` answers at on
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from summhay_ray.cli.simulate import simulate
+
 if TYPE_CHECKING:
-    from summhay_ray.grid import RunResult, ScoreResult
+    from collections.abc import Mapping
+
+    from summhay_ray.grid import RunResult, ScoreResult, StatusResult
 
 app = typer.Typer(
     name="summhay",
@@ -64,11 +68,17 @@ def run(
     if as_json:
         document(result.to_json())
     else:
-        _show_run(result, api.store_uri(store))
+        _show_run(result, spec, api.store_uri(store))
     raise typer.Exit({"done": DONE, "budget": BUDGET, "partial": PARTIAL}[result.status])
 
 
-def _show_run(result: RunResult, store: str) -> None:
+def _left(left: Mapping[str, Any], spec: str) -> str:
+    expected, most = (f"{left['usd'][name]:,.{2 if left['usd']['max'] >= 1 else 6}f}" for name in ("expected", "max"))
+    dollars = f"about ${expected}, at most ${most}"
+    return f"{left['cells']:,} cells, {left['calls']:,} calls, {dollars}; go on with: summhay run {spec} --budget MORE"
+
+
+def _show_run(result: RunResult, spec: str, store: str) -> None:
     from summhay_ray.cli.show import facts
 
     _show_scores(result.scores)
@@ -84,8 +94,8 @@ def _show_run(result: RunResult, store: str) -> None:
         ("store", store),
     ]
     pairs += [(f"stopped {model}", why) for model, why in result.stopped_models.items()]
-    if result.status == "budget":
-        pairs.append(("go on", "the same command with a larger --budget; what is answered is kept"))
+    if result.left:
+        pairs.append(("left", _left(result.left, spec)))
     if cells["failed"]:
         pairs.append(("look at", f"summhay failures {result.run} --store {store}"))
     facts(pairs)
@@ -106,61 +116,74 @@ def _show_scores(scores: ScoreResult) -> None:
 def plan(spec: SpecArgument, store: StoreOption = None, overrides: SetOption = None, as_json: JsonOption = False) -> None:
     """Say what a run would ask and cost, before any call, and what is already paid."""
     from summhay_ray import api
-    from summhay_ray.cli.show import document, facts, tables
-    from summhay_ray.report import Grid2D
+    from summhay_ray.cli.show import document, facts, note, tables
+    from summhay_ray.report import minutes, plan_table
 
     result = api.plan(spec, store, overrides or ())
+    for warning in result.warnings:
+        note(f"warning: {warning}")
     if as_json:
         document(result.to_json())
         return
-    columns = ("Stage", "Model", "Calls", "Reused", "Input tokens", "Output tokens", "Dollars", "At most")
-    rows = tuple(
-        (
-            stage.stage,
-            stage.model,
-            f"{stage.calls}",
-            f"{stage.reused}",
-            f"{stage.input_tokens}",
-            f"{stage.output_tokens}",
-            f"{stage.usd:.4f}",
-            f"{stage.usd_max:.4f}",
-        )
-        for stage in result.stages
-    )
-    tables([Grid2D("Calls to come", columns, rows, heads=2)])
+    tables([plan_table([stage.to_json() for stage in result.stages])])
     usd = result.usd
-    facts(
-        [
-            ("run", result.run),
-            ("cells", f"{result.cells}, {result.cells_finished} finished"),
-            ("too long for the model's window", result.too_long),
-            ("without the scores that retrieval needs", result.no_context),
-            ("dollars", f"{usd['min']:.4f} at least, {usd['expected']:.4f} expected, {usd['max']:.4f} at most"),
-        ]
-    )
+    pairs = [
+        ("run", result.run),
+        ("cells", f"{result.cells}, {result.cells_finished} finished"),
+        ("too long for the model's window", result.too_long),
+        ("without the scores that retrieval needs", result.no_context),
+        ("dollars", f"{usd['min']:.4f} at least, {usd['expected']:.4f} expected, {usd['max']:.4f} at most"),
+        ("dollars spent so far", f"{result.spent_usd:.4f}"),
+        ("budget", "none" if result.budget_usd is None else f"{result.budget_usd:g}"),
+        ("minutes that the limits imply", minutes(result.minutes)),
+    ]
+    facts(pairs)
 
 
 @app.command()
 def status(run: RunArgument, store: StoreOption = None, as_json: JsonOption = False) -> None:
-    """Say how a run stands, from the store, while it goes on or after."""
+    """Say how a run stands, and what it cost beside what was planned, from the store, while it goes on or after."""
     from summhay_ray import api
-    from summhay_ray.cli.show import document, facts
+    from summhay_ray.cli.show import document, facts, tables
+    from summhay_ray.report import usage_table
 
     result = api.status(run, store)
     if as_json:
         document(result.to_json())
         return
-    cells = result.cells
-    facts(
-        [
-            ("run", f"{result.run} ({result.kind}: {result.name})"),
-            ("status", result.status),
-            ("cells", f"{cells['done']} done, {cells['failed']} with failures, of {cells['total']}"),
-            ("failures", ", ".join(f"{count} {error}" for error, count in result.failures.items()) or "none"),
-            ("dollars", f"{result.usd['spent']:.6f}" + (f" of {result.usd['budget']}" if result.usd["budget"] else "")),
-            *((f"table {name}", f"{table['rows']} rows, sha256 {table['sha256'][:12]}") for name, table in result.tables.items()),
-        ]
-    )
+    facts(_status_facts(result))
+    table = usage_table(result.usage)
+    tables([table] if table else [])
+
+
+def _status_facts(result: StatusResult) -> list[tuple[str, str]]:
+    cells, budget = result.cells, result.usd["budget"]
+    pairs = [
+        ("run", f"{result.run} ({result.kind}: {result.name})"),
+        ("status", result.status),
+        ("cells", f"{cells['done']} done, {cells['failed']} with failures, of {cells['total']}"),
+        ("failures", _counts(result.failures) or "none"),
+        ("dollars", f"{result.usd['spent']:.6f}" + ("" if budget is None else f" of {budget:g}")),
+    ]
+    if result.stop is not None:
+        left = dict(result.stop.get("left") or {})
+        usd = left.pop("usd", {})
+        dollars = "".join(
+            f", {usd[name]:.4f} dollars {word}" for name, word in (("expected", "expected"), ("max", "at most")) if usd
+        )
+        pairs.append(("left to do", f"{_counts(left)}{dollars}; run again with a larger --budget to go on"))
+    if result.finish_reasons:
+        pairs.append(("cut or unfinished", f"{_counts(result.finish_reasons)} of the answers"))
+    if result.damaged:
+        pairs.append(("damaged", f"{result.damaged} records of the store's log; what they paid for is asked again"))
+    return [
+        *pairs,
+        *((f"table {name}", f"{table['rows']} rows, sha256 {table['sha256'][:12]}") for name, table in result.tables.items()),
+    ]
+
+
+def _counts(numbers: Mapping[str, int]) -> str:
+    return ", ".join(f"{count} {name}" for name, count in numbers.items())
 
 
 @app.command()
@@ -282,3 +305,6 @@ def doctor(
     else:
         facts([(f"{'ok  ' if check.ok else 'BAD '} {check.name}", check.message) for check in checks])
     raise typer.Exit(DONE if all(check.ok for check in checks) else FAILED)
+
+
+app.command()(simulate)

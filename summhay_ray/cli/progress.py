@@ -1,17 +1,20 @@
-"""The live display of a run: a line that is rewritten on a terminal, a line each ten seconds elsewhere. Part of the cli room."""
+"""The live display of a run: a table that is rewritten on a terminal, a line each ten seconds elsewhere. Part of the cli room."""
 
 from __future__ import annotations
 
 import sys
 import time
 
-from rich.console import Console
+from rich.console import Console, Group
 from rich.live import Live
+from rich.table import Table
 from rich.text import Text
 
-from summhay_ray.grid import Progress
+from summhay_ray.cli.visible import one_line
+from summhay_ray.grid import ModelProgress, Progress
 
 PLAIN_EVERY_S = 10.0
+HEADS = ("", "calls", "a second", "requests/min", "input/min", "output/min", "in flight", "429s", "retries", "")
 
 
 class ProgressDisplay:
@@ -36,22 +39,89 @@ class ProgressDisplay:
     def __call__(self, progress: Progress) -> None:
         """Show how far the run is."""
         if self._live:
-            self._live.update(Text(line(progress)))
+            self._live.update(view(progress))
         elif time.monotonic() >= self._next:
             sys.stderr.write(line(progress) + "\n")
             sys.stderr.flush()
             self._next = time.monotonic() + self._every_s
 
 
+def view(progress: Progress) -> Group:
+    """What a terminal shows: how far, what it costs and how fast, and a row for each remote model."""
+    head = Text("  ".join((_cells(progress), _spent(progress), _times(progress))))
+    parts = [head, *([Text(", ".join(told))] if (told := _reserve(progress) + _traffic(progress)) else [])]
+    if not progress.models:
+        return Group(*parts)
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    for head_text in HEADS:
+        named = head_text in (HEADS[0], HEADS[-1])
+        table.add_column(Text(head_text), justify="left" if named else "right", overflow="fold", no_wrap=not named)
+    for model in progress.models:
+        table.add_row(*map(Text, _row(model)))
+    return Group(*parts, table)
+
+
 def line(progress: Progress) -> str:
-    """One line: cells, judgments, failures, dollars, time left."""
-    budget = "" if progress.budget_usd is None else f" of ${progress.budget_usd:g}"
-    left = "?" if progress.seconds_left is None else _time(progress.seconds_left)
+    """One line: cells, judgments, failures; dollars spent, reserved and left; calls a second, 429s, retries; time left."""
+    told = _reserve(progress) + _traffic(progress)
+    return "  ".join((_cells(progress), _spent(progress), *([", ".join(told)] if told else []), _times(progress)))
+
+
+def _cells(progress: Progress) -> str:
     return (
-        f"{progress.run}  cells {progress.cells_done}/{progress.cells_total}  "
-        f"judgments {progress.judgments}/{progress.judgments_total}  failures {progress.failures}  "
-        f"${progress.spent_usd:.4f}{budget}  {_time(progress.seconds)} gone, {left} left"
+        f"{one_line(progress.run)}  cells {progress.cells_done}/{progress.cells_total}  "
+        f"judgments {progress.judgments}/{progress.judgments_total}  failures {progress.failures}"
     )
+
+
+def _spent(progress: Progress) -> str:
+    return f"${progress.spent_usd:.4f}" + ("" if progress.budget_usd is None else f" of ${progress.budget_usd:g}")
+
+
+def _reserve(progress: Progress) -> list[str]:
+    left = [] if progress.left_usd is None else [f"${progress.left_usd:.4f} left"]
+    return [f"${progress.reserved_usd:.4f} reserved", *left] if left or progress.reserved_usd else []
+
+
+def _traffic(progress: Progress) -> list[str]:
+    if not progress.calls and not progress.limited and not progress.retries:
+        return []
+    return [f"{progress.calls_a_second:.1f} calls/s", f"{progress.limited} times 429", f"{progress.retries} retries"]
+
+
+def _times(progress: Progress) -> str:
+    left = "?" if progress.seconds_left is None else _time(progress.seconds_left)
+    return f"{_time(progress.seconds)} gone, {left} left"
+
+
+def _row(model: ModelProgress) -> tuple[str, ...]:
+    state = f"stopped: {one_line(model.stopped)}" if model.stopped else ""
+    if model.paused_s > 0 and not state:
+        state = f"paused for {model.paused_s:.0f} s"
+    return (
+        one_line(model.model),
+        f"{model.calls}",
+        f"{model.calls_a_second:.1f}",
+        _of(model.requests, model.rpm),
+        _of(model.input_tokens, model.input_tpm),
+        _of(model.output_tokens, model.output_tpm),
+        f"{model.in_flight}/{model.cap}",
+        f"{model.limited}",
+        f"{model.retries}",
+        state,
+    )
+
+
+def _of(used: float, limit: float | None) -> str:
+    return _short(used) if limit is None else f"{_short(used)}/{_short(limit)}"
+
+
+def _short(number: float) -> str:
+    """At most four digits: 950, 12.5k, 1.25M."""
+    for size, unit in ((1e6, "M"), (1e3, "k")):
+        if number >= 10 * size or (number >= size and unit == "M"):
+            return f"{number / size:.4g}{unit}"
+    return f"{number:.4g}"
 
 
 def _time(seconds: float) -> str:

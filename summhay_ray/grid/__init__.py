@@ -5,7 +5,8 @@ from summhay_ray.grid.doctor import Check, examine
 from summhay_ray.grid.imports import ImportResult, export, import_released
 from summhay_ray.grid.inspect import Place, StatusResult, explain, failures, places, status
 from summhay_ray.grid.plan import PlanResult, plan_grid
-from summhay_ray.grid.run import Progress, RunResult, run_grid
+from summhay_ray.grid.progress import ModelProgress, Progress
+from summhay_ray.grid.run import RunResult, run_grid
 from summhay_ray.grid.scoring import ScoreResult, score_run
 from summhay_ray.grid.spec import RunSpec, SpecError, parse_spec, read_spec
 
@@ -14,6 +15,7 @@ __all__ = [
     "Check",
     "Grid",
     "ImportResult",
+    "ModelProgress",
     "Place",
     "PlanResult",
     "Progress",

@@ -11,12 +11,13 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 from summhay_ray.grid.cells import Cell, Grid
+from summhay_ray.grid.lanes import Gates
 from summhay_ray.grid.local import revision_of
 from summhay_ray.grid.replay import lookup
 from summhay_ray.grid.spec import JudgeSpec, ModelSpec
 from summhay_ray.haystack import system_key
 from summhay_ray.judge import JudgeSettings, Verdict, make_judge
-from summhay_ray.llm import Gateway, Request
+from summhay_ray.llm import Ask, Gateway, Request
 from summhay_ray.outcome import KIND, Answer, Failed, Malformed, NoAnswer, Outcome, Refusal
 from summhay_ray.problems import Problem
 from summhay_ray.records import Context, Failure, Haystack, Insight, Judgment, RawAnswer, Summary
@@ -62,17 +63,23 @@ class CellRows:
 
 
 class _Asking:
-    """`ask` for one cell: keeps every raw answer that comes, usable or not."""
+    """What one cell asks: `of` gives the `ask` of a stage. Keeps every raw answer that comes, usable or not."""
 
-    def __init__(self, gateway: Gateway) -> None:
+    def __init__(self, gateway: Gateway, gates: Gates) -> None:
         self._gateway = gateway
+        self.gates = gates
         self.raw: dict[str, RawAnswer] = {}
 
-    async def __call__(self, request: Request) -> Outcome[RawAnswer]:
-        outcome, raw = await self._gateway.complete(request)
-        if raw is not None:
-            self.raw[raw.key] = raw
-        return outcome
+    def of(self, stage: str) -> Ask:
+        """`ask` for a stage: what the money is for."""
+
+        async def ask(request: Request) -> Outcome[RawAnswer]:
+            outcome, raw = await self._gateway.complete(request, stage)
+            if raw is not None:
+                self.raw[raw.key] = raw
+            return outcome
+
+        return ask
 
 
 def task_of(grid: Grid, cell: Cell, haystack: Haystack, context: Context) -> Task:
@@ -114,21 +121,24 @@ def judge_settings(grid: Grid, cell: Cell, spec: JudgeSpec) -> JudgeSettings:
     )
 
 
-async def answer_cell(grid: Grid, cell: Cell, haystack: Haystack, context: Context, gateway: Gateway) -> CellRows:
+async def answer_cell(
+    grid: Grid, cell: Cell, haystack: Haystack, context: Context, gateway: Gateway, gates: Gates | None = None
+) -> CellRows:
     """All rows of a cell. Raises only what no row can hold (disk full, a bug)."""
     done = CellRows(cell)
-    ask = _Asking(gateway)
+    asking = _Asking(gateway, gates or Gates())
     spec = grid.spec.summarizers[cell.summarizer]
-    asked = make_summarizer(spec.strategy).summarize(task_of(grid, cell, haystack, context), ask)
-    outcome = _read(await _guarded("strategy_error", asked))
+    async with asking.gates.summary(spec.label):
+        asked = make_summarizer(spec.strategy).summarize(task_of(grid, cell, haystack, context), asking.of("summarize"))
+        outcome = _read(await _guarded("strategy_error", asked))
     if isinstance(outcome, Answer):
         summary = _summary(cell, spec.label, context, outcome.value)
         done.add("summaries", summary)
-        judged = [_judge(grid, done, summary, haystack, judge, ask) for judge in grid.spec.judges]
+        judged = [_judge(grid, done, summary, haystack, judge, asking) for judge in grid.spec.judges]
         await asyncio.gather(*judged)
     else:
         done.fail("context" if outcome.error == "context_window" else "summarize", outcome)
-    done.add("raw_answers", *(ask.raw[key] for key in sorted(ask.raw)))
+    done.add("raw_answers", *(asking.raw[key] for key in sorted(asking.raw)))
     return done
 
 
@@ -183,10 +193,12 @@ def _summary(cell: Cell, label: str, context: Context, raw: RawAnswer) -> Summar
     )
 
 
-async def _judge(grid: Grid, done: CellRows, summary: Summary, haystack: Haystack, spec: JudgeSpec, ask: _Asking) -> None:
+async def _judge(grid: Grid, done: CellRows, summary: Summary, haystack: Haystack, spec: JudgeSpec, asking: _Asking) -> None:
     insights = haystack.insights_of(summary.subtopic_id)
     settings = judge_settings(grid, done.cell, spec)
-    judged = await _guarded("judge_error", make_judge(spec.strategy).judge(insights, summary.bullets, settings, ask))
+    async with asking.gates.judging(spec.label):
+        asked = make_judge(spec.strategy).judge(insights, summary.bullets, settings, asking.of("judge"))
+        judged = await _guarded("judge_error", asked)
     outcomes = _one_each(judged, len(insights))
     judgments = []
     for position, (insight, outcome) in enumerate(zip(insights, outcomes, strict=True)):

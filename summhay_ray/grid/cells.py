@@ -20,11 +20,13 @@ from summhay_ray.grid.local import check_model, revision_of
 from summhay_ray.grid.spec import JudgeSpec, ModelSpec, RunSpec, SpecError, parse_spec, semantic_model
 from summhay_ray.haystack import ReleasedFile, load_sample, read_released, system_key
 from summhay_ray.judge import OfflineJudge
-from summhay_ray.llm import Limits, ModelSettings, Unpriced, find_price, find_window
+from summhay_ray.llm import Limits, ModelSettings, Unpriced
 from summhay_ray.plugins import UnknownName, code_identity
 from summhay_ray.store import Store
 
 SAMPLE = "sample/"
+_REACH = ("price", "context_window", "api_base", "api_key_env", "timeout_s", "transport")
+"""What a model's entry says of how it is reached and paid: no part of any identity."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,23 +143,15 @@ class Grid:
         """Model -> how to reach it and what it costs. Raises SpecError for a model without a price."""
         found: dict[str, ModelSettings] = {}
         for model in self.spec.models():
-            written = model.price.model_dump() if model.price else None
             limits = self.spec.limits.get(model.model)
             try:
-                price = find_price(model.model, written)
+                settings = ModelSettings.written(
+                    model.model, model.model_dump(include=set(_REACH)), Limits(**limits.model_dump()) if limits else Limits()
+                )
             except Unpriced as error:
                 raise SpecError(f"spec: {error}") from error
-            settings = ModelSettings(
-                model=model.model,
-                price=price,
-                context_window=find_window(model.model, model.context_window),
-                api_base=model.api_base,
-                api_key_env=model.api_key_env,
-                timeout_s=model.timeout_s,
-                limits=Limits(**limits.model_dump()) if limits else Limits(),
-            )
             if found.setdefault(model.model, settings) != settings:
-                alike = "price, context_window, api_base, api_key_env and timeout_s"
+                alike = f"{', '.join(_REACH[:-1])} and {_REACH[-1]}"
                 raise SpecError(f"spec: {model.model!r} stands twice, not alike; give both entries the same {alike}")
         return found
 

@@ -15,6 +15,7 @@ import polars as pl
 
 from summhay_ray.grid.answering import judge_settings, task_of
 from summhay_ray.grid.cells import Cell, Grid, Unit, grid_of, read_source
+from summhay_ray.grid.planned import latest_budget, standing_stop, usage_of_run
 from summhay_ray.grid.run import cell_counts
 from summhay_ray.haystack import ReleasedFile
 from summhay_ray.judge import make_judge
@@ -22,7 +23,7 @@ from summhay_ray.llm import Request
 from summhay_ray.outcome import Failed, Outcome
 from summhay_ray.records import Context, Failure, Judgment, RawAnswer, Summary
 from summhay_ray.score import Compat, score_summary
-from summhay_ray.store import LogIndex, RunStore, StoreError, to_records
+from summhay_ray.store import TABLES, LogIndex, RunStore, StoreError, digest, to_records
 from summhay_ray.summarize import make_summarizer
 
 MICROS = 1_000_000
@@ -37,13 +38,22 @@ class StatusResult:
     kind: str
     name: str
     status: str
-    """done, partial (finished, with failures), unfinished; imported for an import."""
+    """done, partial (finished, with failures), budget (unfinished since its budget stopped it), unfinished, imported."""
     cells: Mapping[str, int]
     failures: Mapping[str, int]
     """Class of error -> rows."""
     usd: Mapping[str, float | None]
+    """Spent so far, and the budget of the latest start, null where it had none or nothing tells."""
+    usage: list[Mapping[str, Any]]
+    """A row for each stage and model: planned beside real, cached share of the input, dollars that the cache saved."""
+    finish_reasons: Mapping[str, int]
+    """Why answers ended other than by stopping -> how many: `length` are cut answers."""
+    damaged: int
+    """Records of the store's log that cannot be read; what they paid for is asked again."""
     tables: Mapping[str, Mapping[str, Any]]
     """Table -> rows and hash of its sorted rows."""
+    stop: Mapping[str, Any] | None = None
+    """Where the run stands still: what its budget left to do."""
 
     def to_json(self) -> dict[str, Any]:
         """The JSON document of `summhay status`."""
@@ -53,26 +63,34 @@ class StatusResult:
 def status(run: RunStore) -> StatusResult:
     """Read how the run stands."""
     record = run.record
-    failures = Counter(run.table("failures")["error"].to_list())
+    frames = {name: run.table(name) for name in TABLES}
+    failures = Counter(frames["failures"]["error"].to_list())
+    ends = Counter(frames["raw_answers"]["finish_reason"].to_list())
+    stop = None
     if record["kind"] == "import":
-        n_cells = run.table("summaries").height
+        n_cells = frames["summaries"].height
         cells, state, budget = {"total": n_cells, "done": n_cells, "failed": 0}, "imported", None
     else:
         cells = cell_counts(run, record["cells"])
-        budget = record["spec"]["budget_usd"]
+        budget = latest_budget(run)
         open_cells = cells["total"] - cells["done"] - cells["failed"]
         state = "unfinished" if open_cells else "partial" if cells["failed"] else "done"
+        stop = standing_stop(run) if open_cells else None
     index = LogIndex(run.store.files)
     index.refresh()
     return StatusResult(
         run=run.run_id,
         kind=record["kind"],
         name=record["spec"]["name"] if record["kind"] == "grid" else ", ".join(entry["name"] for entry in record["haystacks"]),
-        status=state,
+        status=stop.get("status", state) if stop else state,
         cells=cells,
         failures=dict(sorted(failures.items())),
         usd={"spent": index.spent(run.run_id) / MICROS, "budget": budget},
-        tables=run.digests(),
+        usage=list(usage_of_run(run, index)),
+        finish_reasons={reason: number for reason, number in sorted(ends.items()) if reason != "stop"},
+        damaged=index.damaged,
+        tables={name: {"rows": frame.height, "sha256": digest(frame)} for name, frame in frames.items()},
+        stop=stop,
     )
 
 

@@ -54,6 +54,22 @@ def flaw(extra: Mapping[str, Any], api_base: str | None, api_key_env: str | None
     return ""
 
 
+def reach_flaw(transport: str | None, api_base: str | None) -> str:
+    """What is wrong with how a model is reached, in one line; empty where nothing is."""
+    if transport == "direct" and not api_base:
+        return "transport: direct needs an endpoint; write api_base: URL beside it, or leave transport out"
+    return ""
+
+
+def tier_flaw(extra: Mapping[str, Any]) -> str:
+    """What is wrong with `extra` where the price comes from a map, in one line; empty where nothing is."""
+    body = extra.get("extra_body")
+    tiers = [held.get("service_tier") for held in (extra, body) if isinstance(held, Mapping)]
+    if any(tier not in (None, "auto", "default", "standard") for tier in tiers):
+        return "extra.service_tier: the known price is the standard tier's; write price: {...} beside it"
+    return ""
+
+
 def _names(value: Any, path: str = "", depth: int = 0) -> Iterator[tuple[str, str]]:
     # A mapping that holds itself is refused as JSON later; here its depth is enough.
     if depth > 20:

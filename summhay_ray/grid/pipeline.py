@@ -1,10 +1,12 @@
-"""The run as Ray Data: units -> contexts -> cells, streaming, so that a summary is judged while others wait for their context.
+"""The run on Ray: units -> contexts as Ray Data, streaming, and from there cell by cell to async actors (see `lanes.py`).
 
-Part of the grid room. Blocks are small (at most CELLS_A_BATCH cells), since Ray redoes a whole block when a worker dies.
+Part of the grid room. Ray Data hands out whole batches and puts answers back in order, so that one slow call would hold up the
+others of its actor: it makes the contexts, which is computing, and calls go another way.
 """
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import logging
@@ -12,22 +14,33 @@ import os
 import shutil
 import socket
 import tempfile
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+from collections import Counter
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import ray
 import ray.data
 from ray.data import ActorPoolStrategy, DataContext
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from summhay_ray.grid.actors import LedgerActor
-from summhay_ray.grid.cells import Grid, Unit
+from summhay_ray.grid.cells import Cell, Grid, Unit
+from summhay_ray.grid.lanes import Dispatcher, Kind, LaneSettings, Packet, Packing, Receipt, lane_settings
 from summhay_ray.grid.worker import CellWorker, ContextWorker, WorkOrder
+from summhay_ray.llm import Budgets
 from summhay_ray.problems import Problem
 
-CELLS_A_BATCH = 32
+UNITS_A_BATCH = 16
+UNITS_A_CONTEXT_WORKER = 200
+"""With fewer units than that, a further worker takes longer to start than it saves."""
+
 CPUS_A_WORKER = 0.25
 MOST_WORKERS = 4
+CLOSING_S = 30.0
+TASKS_AT_ONCE = 100_000
+"""More than the lanes ever send to one worker: Ray must not make one lane wait for another."""
 
 
 class PlacementError(Problem):
@@ -72,55 +85,110 @@ def _check_address(address: str) -> None:
         raise PlacementError(message) from error
 
 
-def start_ledger(order: WorkOrder, grid: Grid, budget_micros: int | None) -> Any:
+def start_ledger(order: WorkOrder, grid: Grid, budgets: Budgets) -> Any:
     """The run's ledger, on the driver's node."""
-    limits = {model: settings.limits for model, settings in grid.settings().items()}
-    here = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
+    limits = {model: settings.limits for model, settings in grid.settings().items() if not settings.local}
+    here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
     actor = LedgerActor.options(scheduling_strategy=here)  # type: ignore[attr-defined]
-    return actor.remote(order.store_uri, order.run_id, budget_micros, limits)
+    return actor.remote(order.store_uri, order.run_id, budgets, limits)
 
 
-def stream(
-    order: WorkOrder, units: Sequence[Unit], finished: frozenset[str], n_cells: int, grid: Grid, ledger: Any
-) -> Iterator[Any]:
-    """Receipts of the cells as they are committed."""
+@dataclass(frozen=True)
+class Work:
+    """What is left to do."""
+
+    order: WorkOrder
+    grid: Grid
+    left: Mapping[Unit, Sequence[Cell]]
+    """Unit -> its unfinished cells, in the order in which they are to be asked."""
+
+
+def answer(work: Work, ledger: Any) -> Counter[str]:
+    """Answer and commit all cells that are left; gives how many cells, judgments and failures were committed."""
+    lanes, contexts = _place(work)
+    actors = {
+        kind: [_start(work.order, ledger, kind) for _ in range(workers)]
+        for kind, workers in {settings.kind: settings.workers for settings in lanes.values()}.items()
+    }
+
+    async def send(kind: Kind, worker: int, order: str) -> Sequence[Receipt]:
+        receipts: Sequence[Receipt] = await actors[kind][worker].answer.remote(order)
+        return receipts
+
+    async def run() -> Counter[str]:
+        dispatcher = Dispatcher(lanes, send)
+        packing = Packing(work.grid, work.left, lanes)
+        async with contextlib.aclosing(_packets(_contexts(work, contexts), packing)) as packets:
+            await dispatcher.run(packets)
+        closing = [actor.close.remote() for workers in actors.values() for actor in workers]
+        await asyncio.wait([asyncio.ensure_future(_result(one)) for one in closing], timeout=CLOSING_S)
+        return dispatcher.counts
+
+    return asyncio.run(run())
+
+
+async def _result(reference: Any) -> Any:
+    return await reference
+
+
+def _start(order: WorkOrder, ledger: Any, kind: Kind) -> Any:
+    actor = ray.remote(CellWorker).options(
+        num_cpus=CPUS_A_WORKER,
+        max_restarts=-1,
+        max_task_retries=-1,
+        max_concurrency=TASKS_AT_ONCE,
+        scheduling_strategy="SPREAD",
+    )
+    return actor.remote(order, ledger, kind)
+
+
+def _contexts(work: Work, workers: int) -> Iterator[Any]:
+    """Blocks of units with their contexts, in order."""
     context = DataContext.get_current()
     context.enable_progress_bars = False
     context.verbose_stats_logs = False
     context.print_on_execution_start = False
+    context.execution_options.preserve_order = True
     logging.getLogger("ray.data").setLevel(logging.ERROR)
-    workers = _workers(grid)
-    cells = max(1, min(CELLS_A_BATCH, -(-n_cells // (workers * 4))))
-    per_unit = max(1, n_cells // max(1, len(units)))
-    blocks = max(1, -(-len(units) // max(1, cells // per_unit)))
-    rows = [{"unit": json.dumps(asdict(unit))} for unit in units]
-    data = (
-        ray.data.from_items(rows, override_num_blocks=min(blocks, len(rows)))
-        .map_batches(
-            ContextWorker,
-            fn_constructor_args=(order, finished),
-            compute=ActorPoolStrategy(size=1),
-            num_cpus=CPUS_A_WORKER,
-            batch_size=max(1, cells // per_unit),
-        )
-        .map_batches(
-            CellWorker,
-            fn_constructor_args=(order, ledger),
-            compute=ActorPoolStrategy(size=workers),
-            num_cpus=CPUS_A_WORKER,
-            batch_size=cells,
-        )
+    rows = [{"unit": json.dumps(asdict(unit))} for unit in work.left]
+    batch = max(1, min(UNITS_A_BATCH, len(rows) // (workers * 4)))
+    data = ray.data.from_items(rows, override_num_blocks=-(-len(rows) // batch)).map_batches(
+        ContextWorker,
+        fn_constructor_args=(work.order,),
+        compute=ActorPoolStrategy(size=workers),
+        num_cpus=CPUS_A_WORKER,
+        batch_size=batch,
     )
-    for row in data.iter_rows():
-        yield json.loads(row["receipt"])
+    return iter(data.iter_batches(batch_size=None, prefetch_batches=1))
 
 
-def _workers(grid: Grid) -> int:
+async def _packets(blocks: Iterator[Any], packing: Packing) -> AsyncGenerator[Sequence[Packet], None]:
+    """The blocks as packets. Ray Data's iterator blocks, so it is asked in a thread of its own."""
+    thread, loop = ThreadPoolExecutor(max_workers=1), asyncio.get_running_loop()
+    try:
+        while (block := await loop.run_in_executor(thread, next, blocks, None)) is not None:
+            packets: list[Packet] = []
+            for text in block["unit"]:
+                found = json.loads(text)
+                packets.extend(packing.pack(Unit(**found["unit"]), found["context"], found["problem"]))
+            yield packets
+    finally:
+        thread.shutdown(wait=False, cancel_futures=True)
+
+
+def _place(work: Work) -> tuple[dict[int, LaneSettings], int]:
+    """The lanes and the number of context workers. Raises PlacementError where the cluster has no room for them."""
+    cells = Counter(cell.summarizer for cells in work.left.values() for cell in cells)
     cpus = ray.cluster_resources().get("CPU", 0.0)
-    workers = grid.spec.workers or max(1, min(int(cpus), MOST_WORKERS))
-    needed = CPUS_A_WORKER * (workers + 1)
-    if needed > cpus:
+    asked = work.grid.spec.workers
+    workers = asked or max(1, min(int(cpus), MOST_WORKERS))
+    lanes = lane_settings(work.grid, cells, workers)
+    kinds = len({settings.kind for settings in lanes.values()})
+    room = int(cpus / CPUS_A_WORKER) - kinds * workers
+    if room < 1:
+        fit = (int(cpus / CPUS_A_WORKER) - 1) // kinds
+        needed = CPUS_A_WORKER * (kinds * workers + 1)
         raise PlacementError(
-            f"{workers} workers need {needed} CPUs and the cluster has {cpus}; set workers: {int(cpus * 4) - 1} or less"
+            f"{kinds * workers + 1} workers need {needed} CPUs and the cluster has {cpus}; set workers: {fit} or less"
         )
-    return workers
+    return lanes, max(1, min(workers, room, len(work.left) // UNITS_A_CONTEXT_WORKER))

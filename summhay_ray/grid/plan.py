@@ -2,14 +2,14 @@
 
 The run's own strategies are asked with an `ask` that only looks into the response log: what is there is reused, what is not is
 a call to come. So prompts of summaries are exact; prompts of judgments are exact where the summary is known, and elsewhere
-those of a summary of the expected length.
+those of a summary of the expected length, of the shortest (least dollars) and of the longest that is allowed (most dollars).
 """
 
 from __future__ import annotations
 
 import asyncio
-import math
-from dataclasses import asdict, dataclass, field
+from collections import Counter
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
@@ -17,7 +17,7 @@ from summhay_ray.grid.answering import judge_settings, task_of
 from summhay_ray.grid.cells import Cell, Grid, Unit
 from summhay_ray.grid.contexts import make_context, rank
 from summhay_ray.judge import make_judge
-from summhay_ray.llm import ModelSettings, Request, count_tokens, read_answer
+from summhay_ray.llm import ModelSettings, Request, read_answer
 from summhay_ray.outcome import Answer, Failed, Outcome
 from summhay_ray.records import Haystack, RawAnswer
 from summhay_ray.store import LogIndex, Store
@@ -28,12 +28,21 @@ TOKENS_A_BULLET = 60
 """Expected length of one bullet with its citations (paper, Table 2: about 30 words)."""
 
 TOKENS_A_VERDICT = 20
+SHORTEST_BULLET = 10
+"""Tokens; with bullets of no more, a judge's prompt is as long as a summary of so many tokens can make it."""
+
 _BULLET = "- " + "one of the words of a bullet point " * 4 + "[12][34][56]"
+_SHORT_BULLET = "- six words of a short bullet"
 
 
 @dataclass
 class StagePlan:
-    """One stage and model: calls still to make, answers already there, tokens and dollars of the calls to make."""
+    """One stage and model: calls still to make, answers already there, tokens and micro-dollars of the calls to make.
+
+    As long as every call is answered once, what they really cost lies between `min_micros` (the provider counts fewer tokens
+    than we do, every prompt is read from its cache, no answer is longer than a token) and `max_micros` (it counts more, nothing
+    is cached, every answer is as long as it may be). `usd_micros` is expected: our counts, nothing cached.
+    """
 
     stage: str
     model: str
@@ -41,9 +50,11 @@ class StagePlan:
     reused: int = 0
     input_tokens: int = 0
     output_tokens: int = 0
-    usd: float = 0.0
-    usd_min: float = 0.0
-    usd_max: float = 0.0
+    usd_micros: int = 0
+    min_micros: int = 0
+    max_micros: int = 0
+    minutes: float | None = None
+    """What the model's limits make the expected calls and tokens take; None without limits."""
 
     def add(self, settings: ModelSettings, prompt_tokens: int, expected: int, longest: int) -> None:
         """Count one call: its prompt, the answer expected, the longest answer allowed."""
@@ -51,9 +62,36 @@ class StagePlan:
         self.calls += 1
         self.input_tokens += prompt_tokens
         self.output_tokens += expected
-        self.usd_min += settings.price.micros(prompt_tokens, 0) / MICROS
-        self.usd += settings.price.micros(prompt_tokens, expected) / MICROS
-        self.usd_max += settings.worst_micros(prompt_tokens, longest) / MICROS
+        self.usd_micros += settings.expected_micros(prompt_tokens, expected)
+        self.min_micros += settings.least_micros(prompt_tokens)
+        self.max_micros += settings.worst_micros(prompt_tokens, longest)
+
+    def add_between(self, least: StagePlan, expected: StagePlan, most: StagePlan) -> None:
+        """Count the calls of `expected`, which may turn out as those of the others."""
+        for name in ("calls", "input_tokens", "output_tokens", "usd_micros"):
+            setattr(self, name, getattr(self, name) + getattr(expected, name))
+        self.min_micros += min(least.min_micros, expected.min_micros)
+        self.max_micros += max(most.max_micros, expected.max_micros)
+
+    @property
+    def usd(self) -> float:
+        """Dollars expected."""
+        return self.usd_micros / MICROS
+
+    @property
+    def usd_min(self) -> float:
+        """Dollars at least."""
+        return self.min_micros / MICROS
+
+    @property
+    def usd_max(self) -> float:
+        """Dollars at most."""
+        return self.max_micros / MICROS
+
+    def to_json(self) -> dict[str, Any]:
+        """The stage as JSON."""
+        names = ("stage", "model", "calls", "reused", "input_tokens", "output_tokens", "usd", "usd_min", "usd_max", "minutes")
+        return {name: getattr(self, name) for name in names}
 
 
 @dataclass(frozen=True)
@@ -68,44 +106,72 @@ class PlanResult:
     no_context: int
     """Cells whose retriever lacks scores: they become failures, and no call is made."""
     stages: list[StagePlan] = field(repr=False)
+    spent_usd: float = 0.0
+    """What the run has spent so far."""
+    budget_usd: float | None = None
+    warnings: tuple[str, ...] = ()
+    """Budgets (of the run, a stage, a model) that what is spent and expected exceeds, a line each."""
 
     @property
     def usd(self) -> dict[str, float]:
-        """Dollars of the calls to make: without any answer, expected, and the most that will be reserved."""
+        """Dollars of the calls to make: at least, expected, and at most."""
         return {
-            "min": sum(stage.usd_min for stage in self.stages),
-            "expected": sum(stage.usd for stage in self.stages),
-            "max": sum(stage.usd_max for stage in self.stages),
+            "min": sum(stage.min_micros for stage in self.stages) / MICROS,
+            "expected": sum(stage.usd_micros for stage in self.stages) / MICROS,
+            "max": sum(stage.max_micros for stage in self.stages) / MICROS,
         }
+
+    @property
+    def minutes(self) -> float | None:
+        """The time that the limits imply: of the slowest model, its stages one after another; models run side by side."""
+        slowest: Counter[str] = Counter()
+        for stage in self.stages:
+            if stage.minutes is not None:
+                slowest[stage.model] += stage.minutes  # type: ignore[assignment]
+        return max(slowest.values(), default=None)
 
     def to_json(self) -> dict[str, Any]:
         """The JSON document of `summhay plan`."""
-        names = ("run", "cells", "cells_finished", "too_long", "no_context", "usd")
-        return {**{name: getattr(self, name) for name in names}, "stages": [asdict(stage) for stage in self.stages]}
+        names = ("run", "cells", "cells_finished", "too_long", "no_context", "usd", "minutes", "spent_usd", "budget_usd")
+        plain = {name: getattr(self, name) for name in names}
+        return {**plain, "warnings": list(self.warnings), "stages": [stage.to_json() for stage in self.stages]}
 
 
 class _LogAsk:
     """`ask` that makes no call: counts it for the stage, and answers from the log where it can."""
 
-    def __init__(self, plan: _Planner, stage: str, expected: int, exact: bool = True) -> None:
-        self._plan, self._stage, self._expected, self._exact = plan, stage, expected, exact
+    def __init__(self, planner: _Planner, stage: str, expected: int, done: bool) -> None:
+        self._planner, self._stage, self._expected, self._done = planner, stage, expected, done
         self.too_long = False
 
     async def __call__(self, request: Request) -> Outcome[RawAnswer]:
-        stage = self._plan.stage(self._stage, request.model)
-        settings = self._plan.settings[request.model]
-        longest = int(request.sampling.get("max_tokens", 0))
-        if self._exact:
-            record = self._plan.index.read(request.key)
-            if record is not None or request.key in self._plan.planned:
-                stage.reused += 1
-                return read_answer(record)[0] if record else Failed("planned", "the answer comes with another cell")
-            self._plan.planned.add(request.key)
-        tokens = count_tokens(request.prompt)
-        if settings.context_window is not None and tokens + longest > settings.context_window:
+        planner, stage = self._planner, self._planner.stage(self._stage, request.model)
+        known = planner.known(request)
+        if known is not None:
+            stage.reused += 1
+            return known
+        tokens, longest, fits = planner.measured(request)
+        if not fits:
             self.too_long = True
-        else:
-            stage.add(settings, tokens, self._expected, longest)
+        elif not self._done:
+            stage.add(planner.settings[request.model], tokens, self._expected, longest)
+        return Failed("planned", "no call is made while planning")
+
+
+class _Estimate:
+    """`ask` about a summary that nobody knows yet: counts the calls by model."""
+
+    def __init__(self, planner: _Planner) -> None:
+        self._planner = planner
+        self.models: dict[str, StagePlan] = {}
+
+    async def __call__(self, request: Request) -> Outcome[RawAnswer]:
+        settings = self._planner.settings[request.model]
+        tokens, longest, fits = self._planner.measured(request)
+        # A prompt beyond the window is not sent: the dearest call is the one that just fits.
+        tokens = tokens if fits or settings.context_window is None else max(settings.context_window - longest, 0)
+        stage = self.models.setdefault(request.model, StagePlan("judge", request.model))
+        stage.add(settings, tokens, TOKENS_A_VERDICT, longest)
         return Failed("planned", "no call is made while planning")
 
 
@@ -115,16 +181,35 @@ class _Planner:
         self.settings = grid.settings()
         self.index = LogIndex(store.files)
         self.index.refresh()
-        self.planned: set[str] = set()
         self.stages: dict[tuple[str, str], StagePlan] = {}
         self.haystacks: dict[str, Haystack] = {source.haystack.haystack_id: source.haystack for source in grid.sources}
         self._ranked = lru_cache(maxsize=256)(lambda key, *rest: rank(grid, self.haystacks[key], *rest))
+        self._asked: set[tuple[Any, ...]] = set()
+        self._estimates: dict[tuple[Any, ...], tuple[_Estimate, ...]] = {}
         self.too_long = self.no_context = 0
 
     def stage(self, stage: str, model: str) -> StagePlan:
         return self.stages.setdefault((stage, model), StagePlan(stage, model))
 
-    async def unit(self, unit: Unit, cells: list[Cell]) -> None:
+    def known(self, request: Request) -> Outcome[RawAnswer] | None:
+        """The log's answer, or that another cell asks the same; None for a call to make."""
+        # A request's key costs milliseconds for a long prompt, and tells nothing more where the log is empty.
+        record = self.index.read(request.key) if self.index.answers else None
+        if record is not None:
+            return read_answer(record)[0]
+        asked = (request.model, hash(request.prompt), len(request.prompt), repr(request.sampling), request.sample, request.lookup)
+        if asked in self._asked:
+            return Failed("planned", "the answer comes with another cell")
+        self._asked.add(asked)
+        return None
+
+    def measured(self, request: Request) -> tuple[int, int, bool]:
+        """Tokens of the prompt, of the longest answer, and whether they fit the model's window."""
+        settings = self.settings[request.model]
+        tokens, longest = settings.prompt_tokens(request.prompt, request.sampling), int(request.sampling.get("max_tokens", 0))
+        return tokens, longest, settings.context_window is None or tokens + longest <= settings.context_window
+
+    async def unit(self, unit: Unit, cells: list[Cell], done: set[str]) -> None:
         haystack = self.haystacks[unit.haystack_id]
         context, _, _ = make_context(self.grid, haystack, unit, self._ranked)
         if context is None:
@@ -132,24 +217,41 @@ class _Planner:
             return
         n_insights = len(haystack.insights_of(unit.subtopic_id))
         for cell in cells:
-            ask = _LogAsk(self, "summarize", n_insights * TOKENS_A_BULLET)
+            ask = _LogAsk(self, "summarize", n_insights * TOKENS_A_BULLET, cell.cell_id in done)
             strategy = self.grid.spec.summarizers[cell.summarizer].strategy
             outcome = await make_summarizer(strategy).summarize(task_of(self.grid, cell, haystack, context), ask)
             if ask.too_long:
                 self.too_long += 1
-            elif isinstance(outcome, Answer) or (isinstance(outcome, Failed) and outcome.error == "planned"):
-                await self._judge(cell, haystack, outcome.value if isinstance(outcome, Answer) else None, n_insights)
+            elif isinstance(outcome, Answer):
+                await self._judge(cell, haystack, outcome.value, cell.cell_id in done)
+            elif isinstance(outcome, Failed) and outcome.error == "planned" and cell.cell_id not in done:
+                await self._judge_unknown(cell, haystack, n_insights)
 
-    async def _judge(self, cell: Cell, haystack: Haystack, raw: RawAnswer | None, n_insights: int) -> None:
-        bullets = bullets_of(raw.text) if raw else (_BULLET,) * n_insights
+    async def _judge(self, cell: Cell, haystack: Haystack, raw: RawAnswer, done: bool) -> None:
+        insights, bullets = haystack.insights_of(cell.unit.subtopic_id), bullets_of(raw.text)
         for spec in self.grid.spec.judges:
-            ask = _LogAsk(self, "judge", TOKENS_A_VERDICT, exact=raw is not None)
-            settings = judge_settings(self.grid, cell, spec)
-            await make_judge(spec.strategy).judge(haystack.insights_of(cell.unit.subtopic_id), bullets, settings, ask)
+            ask = _LogAsk(self, "judge", TOKENS_A_VERDICT, done)
+            await make_judge(spec.strategy).judge(insights, bullets, judge_settings(self.grid, cell, spec), ask)
+
+    async def _judge_unknown(self, cell: Cell, haystack: Haystack, n_insights: int) -> None:
+        longest = self.grid.spec.summarizers[cell.summarizer].max_tokens
+        summaries = (("-",), (_BULLET,) * n_insights, (_SHORT_BULLET,) * max(longest // SHORTEST_BULLET, n_insights))
+        insights = haystack.insights_of(cell.unit.subtopic_id)
+        for index, spec in enumerate(self.grid.spec.judges):
+            # Where the summary is not known, neither is anything else of the cell that its judges are shown.
+            place = (haystack.haystack_id, cell.unit.subtopic_id, index, len(summaries[2]))
+            if place not in self._estimates:
+                estimates = tuple(_Estimate(self) for _ in summaries)
+                for bullets, estimate in zip(summaries, estimates, strict=True):
+                    await make_judge(spec.strategy).judge(insights, bullets, judge_settings(self.grid, cell, spec), estimate)
+                self._estimates[place] = estimates
+            least, expected, most = (estimate.models for estimate in self._estimates[place])
+            for model, stage in expected.items():
+                self.stage("judge", model).add_between(least.get(model, stage), stage, most.get(model, stage))
 
 
-def plan_grid(grid: Grid, store: Store) -> PlanResult:
-    """Calls, tokens and dollars per stage and model of what is left to do."""
+def plan_grid(grid: Grid, store: Store, budget_usd: float | None = None) -> PlanResult:
+    """Calls, tokens, dollars and minutes per stage and model of what is left to do. `budget_usd` replaces the spec's."""
     planner = _Planner(grid, store)
     finished: dict[str, bool] = {}
     if grid.run_id in store.run_ids():
@@ -163,11 +265,41 @@ def plan_grid(grid: Grid, store: Store) -> PlanResult:
             cells = list(grid.cells_of(unit))
             total += len(cells)
             left += sum(cell.cell_id not in done for cell in cells)
-            await planner.unit(unit, cells)
+            await planner.unit(unit, cells, done)
 
     asyncio.run(all_units())
     stages = [planner.stages[key] for key in sorted(planner.stages, key=lambda key: (key[0] != "summarize", key[1]))]
     for stage in stages:
-        for name in ("usd", "usd_min", "usd_max"):
-            setattr(stage, name, math.ceil(getattr(stage, name) * MICROS) / MICROS)
-    return PlanResult(grid.run_id, total, total - left, planner.too_long, planner.no_context, stages)
+        limits = planner.settings[stage.model].limits
+        stage.minutes = limits.minutes(stage.calls, stage.input_tokens, stage.output_tokens)
+    budget = grid.spec.budget_usd if budget_usd is None else budget_usd
+    return PlanResult(
+        run=grid.run_id,
+        cells=total,
+        cells_finished=total - left,
+        too_long=planner.too_long,
+        no_context=planner.no_context,
+        stages=stages,
+        spent_usd=planner.index.spent(grid.run_id) / MICROS,
+        budget_usd=budget,
+        warnings=tuple(_exceeded(grid, planner, stages, budget)),
+    )
+
+
+def _exceeded(grid: Grid, planner: _Planner, stages: list[StagePlan], budget: float | None) -> list[str]:
+    """A line for each budget that what is spent and expected exceeds."""
+    expected: Counter[tuple[str, str]] = Counter()
+    for (stage, model), tally in planner.index.tallies(grid.run_id).items():
+        expected.update({("", ""): tally.usd_micros, ("stage", stage): tally.usd_micros, ("model", model): tally.usd_micros})
+    for one in stages:
+        expected.update({("", ""): one.usd_micros, ("stage", one.stage): one.usd_micros, ("model", one.model): one.usd_micros})
+    bounds = [
+        ("budget_usd", ("", ""), budget),
+        *((f"stage_budgets_usd.{name}", ("stage", name), dollars) for name, dollars in grid.spec.stage_budgets().items()),
+        *((f"model_budgets_usd.{name}", ("model", name), dollars) for name, dollars in grid.spec.model_budgets_usd.items()),
+    ]
+    return [
+        f"{name} is {dollars:g}, and {expected[scope] / MICROS:.4f} dollars are expected: it will stop the run; raise it"
+        for name, scope, dollars in bounds
+        if dollars is not None and expected[scope] > dollars * MICROS
+    ]

@@ -7,47 +7,36 @@ asked before is in the response log, so that going on costs nothing twice.
 from __future__ import annotations
 
 import contextlib
+import math
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from summhay_ray.grid.cells import Grid, grid_record, keep_sources
+from summhay_ray.grid.cells import Cell, Grid, Unit, grid_record, keep_sources
 from summhay_ray.grid.doctor import missing_keys
 from summhay_ray.grid.imports import haystack_rows
+from summhay_ray.grid.plan import PlanResult, plan_grid
+from summhay_ray.grid.planned import keep_plan, keep_stop, read_plan
+from summhay_ray.grid.progress import MICROS, Course, Extent, Progress, Snapshot, Watch
 from summhay_ray.grid.scoring import ScoreResult, score_run
-from summhay_ray.llm import FREE
+from summhay_ray.llm import FREE, Budgets
 from summhay_ray.problems import Problem
 from summhay_ray.score import Compat, SystemScore
-from summhay_ray.store import LogIndex, RunStore, Store
+from summhay_ray.store import Commit, LogIndex, RunStore, Store
 
-PROGRESS_EVERY_S = 0.5
-MICROS = 1_000_000
+if TYPE_CHECKING:
+    from summhay_ray.grid.pipeline import Work
 
 
 class RunFailed(Problem):
     """The run could not go on; the message says why in one line. What was answered is kept; run again to go on."""
 
     exit_code = 1
-
-
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """How far a run is: for a live display."""
-
-    run: str
-    cells_total: int
-    cells_done: int
-    judgments_total: int
-    judgments: int
-    failures: int
-    spent_usd: float
-    budget_usd: float | None
-    seconds: float
-    seconds_left: float | None
 
 
 @dataclass(frozen=True)
@@ -63,6 +52,8 @@ class RunResult:
     seconds: float
     scores: ScoreResult = field(repr=False)
     stopped_models: Mapping[str, str] = field(default_factory=dict)
+    left: Mapping[str, Any] | None = None
+    """Where the budget stopped it, what is left: cells, calls, and their dollars at least, expected and at most."""
     warnings: tuple[str, ...] = ()
     """What is odd about the haystacks, one line each."""
 
@@ -78,7 +69,7 @@ class RunResult:
 
     def to_json(self) -> dict[str, Any]:
         """The JSON document of `summhay run`."""
-        names = ("run", "status", "cells", "calls", "usd", "seconds")
+        names = ("run", "status", "cells", "calls", "usd", "left", "seconds")
         scores = self.scores.to_json()
         return {
             **{name: getattr(self, name) for name in names},
@@ -86,6 +77,40 @@ class RunResult:
             "systems": scores["systems"],
             "position_sensitivity": scores["position_sensitivity"],
         }
+
+
+@dataclass(frozen=True)
+class _Standing:
+    """All cells of a run by unit, and those that a commit has finished."""
+
+    units: Mapping[Unit, Sequence[Cell]]
+    finished: frozenset[str]
+
+    @property
+    def total(self) -> int:
+        return sum(map(len, self.units.values()))
+
+    def left(self) -> dict[Unit, list[Cell]]:
+        """Units with their unfinished cells."""
+        open_cells = {unit: [cell for cell in cells if cell.cell_id not in self.finished] for unit, cells in self.units.items()}
+        return {unit: cells for unit, cells in open_cells.items() if cells}
+
+
+class _StillRun(RunStore):
+    """A run that is not written any more: commits and tables are read once."""
+
+    def __init__(self, run: RunStore) -> None:
+        super().__init__(run.store, run.run_id)
+        self._commits = list(run.commits())
+        self._tables: dict[str, pl.DataFrame] = {}
+
+    def commits(self, stage: str = "") -> Iterator[Commit]:
+        return (commit for commit in self._commits if stage in ("", commit.stage))
+
+    def table(self, table: str) -> pl.DataFrame:
+        if table not in self._tables:
+            self._tables[table] = super().table(table)
+        return self._tables[table]
 
 
 def run_grid(
@@ -96,20 +121,19 @@ def run_grid(
     watch: Callable[[Progress], None] | None = None,
     compat: Compat = "default",
 ) -> RunResult:
-    """Run or resume. `budget_usd` replaces the spec's; `watch` is called about twice a second."""
-    started = time.monotonic()
+    """Run or resume. `budget_usd` replaces the spec's; `watch` is called about twice a second, in a thread of its own."""
+    began = time.monotonic()
     run = open_run(grid, store)
-    budget = budget_usd if budget_usd is not None else grid.spec.budget_usd
-    budget_micros = None if budget is None else round(budget * MICROS)
-    finished = frozenset(cell for cell, again in run.finished("cell").items() if not again)
-    units = [unit for unit in grid.units() if any(cell.cell_id not in finished for cell in grid.cells_of(unit))]
-    todo = sum(1 for unit in units for cell in grid.cells_of(unit) if cell.cell_id not in finished)
-    snapshot: dict[str, Any] = {"reused": answers_used(run)}
-    if todo:
-        tell = _watcher(run, grid, finished, budget, watch, started)
-        worked = _work(run, grid, (units, finished, todo), budget_micros, address, tell)
+    still = _StillRun(run)
+    finished = frozenset(cell for cell, again in still.finished("cell").items() if not again)
+    standing = _Standing({unit: tuple(grid.cells_of(unit)) for unit in grid.units()}, finished)
+    start = _Start(run, grid, standing, budget_usd if budget_usd is not None else grid.spec.budget_usd, began)
+    snapshot: dict[str, Any] = {"reused": answers_used(still)}
+    if standing.left():
+        worked = start.work(address, start.teller(watch))
         snapshot = {**worked, "reused": worked.get("reused", 0) + snapshot["reused"]}
-    return _result(run, grid, snapshot, budget, started, compat)
+        still = _StillRun(run)
+    return start.result(still, snapshot, compat)
 
 
 def open_run(grid: Grid, store: Store) -> RunStore:
@@ -122,52 +146,171 @@ def open_run(grid: Grid, store: Store) -> RunStore:
     return run
 
 
-def _work(
-    run: RunStore,
-    grid: Grid,
-    todo: tuple[list[Any], frozenset[str], int],
-    budget_micros: int | None,
-    address: str,
-    tell: Callable[[Mapping[str, Any]], None],
-) -> dict[str, Any]:
-    # Ray is imported where it is needed: a finished run is read back without it.
-    import ray
-
-    from summhay_ray.grid.pipeline import ray_session, start_ledger, stream
-    from summhay_ray.grid.worker import WorkOrder
-
-    if address == "local" and (missing := missing_keys(grid)):
-        raise Problem(f"{missing[0]}; nothing was asked")
-    units, finished, n_cells = todo
-    order = WorkOrder(
-        store_uri=str(run.store.files.root),
-        run_id=run.run_id,
-        generation=run.next_generation(),
-        spec=grid.spec.model_dump(mode="json"),
-        prompts=dict(grid.prompts),
+def budgets_of(grid: Grid, budget_usd: float | None) -> Budgets:
+    """The most that the run, each stage and each model may spend; part of a micro-dollar is not there to be spent."""
+    spec = grid.spec
+    return Budgets(
+        None if budget_usd is None else _micros(budget_usd),
+        {name: _micros(dollars) for name, dollars in spec.stage_budgets().items()},
+        {name: _micros(dollars) for name, dollars in spec.model_budgets_usd.items()},
     )
-    with _paying(run, grid), ray_session(address, grid.names_modules):
-        ledger = start_ledger(order, grid, budget_micros)
-        ended = threading.Event()
 
-        def watching() -> None:
-            while not ended.wait(PROGRESS_EVERY_S):
-                tell(ray.get(ledger.snapshot.remote()))
 
-        thread = threading.Thread(target=watching, daemon=True)
-        thread.start()
+def _micros(dollars: float) -> int:
+    # 0.29 dollars are 289999.99999999994 micro-dollars to a float.
+    return math.floor(round(dollars * MICROS, 3))
+
+
+class _Planning:
+    """A plan that is made in a thread of its own, while Ray starts; `keep` gets it as soon as it is made."""
+
+    def __init__(self, work: Callable[[], PlanResult], keep: Callable[[PlanResult], None] | None = None) -> None:
+        self._plan: Future[PlanResult] = Future()
+        self._make = work
+        self._keep = keep
+        threading.Thread(target=self._work, daemon=True).start()
+
+    def _work(self) -> None:
         try:
-            for _ in stream(order, units, finished, n_cells, grid, ledger):
-                pass
-        except ray.exceptions.RayError as error:
-            message = f"run {run.run_id} stopped: {_cause(error)}; what was answered is kept, run again to go on"
-            raise RunFailed(message) from error
-        finally:
-            ended.set()
-            thread.join()
-        snapshot: dict[str, Any] = ray.get(ledger.snapshot.remote())
+            plan = self._make()
+            if self._keep is not None:
+                self._keep(plan)
+            self._plan.set_result(plan)
+        # The border of the thread: whoever asks for the plan gets the error.
+        except Exception as error:  # noqa: BLE001
+            self._plan.set_exception(error)
+
+    def result(self) -> PlanResult:
+        """The plan. Raises what made it fail."""
+        return self._plan.result()
+
+
+@dataclass(frozen=True)
+class _Start:
+    """One start of a run: from its plan to its result."""
+
+    run: RunStore
+    grid: Grid
+    standing: _Standing
+    budget_usd: float | None
+    began: float
+
+    def work(self, address: str, tell: Callable[[Snapshot], None]) -> dict[str, Any]:
+        """Answer what is left; gives the ledger's last snapshot."""
+        # Ray is imported where it is needed: a finished run is read back without it.
+        import ray
+
+        from summhay_ray.grid.pipeline import Work, ray_session
+        from summhay_ray.grid.worker import WorkOrder
+
+        if address == "local" and (missing := missing_keys(self.grid)):
+            raise Problem(f"{missing[0]}; nothing was asked")
+        order = WorkOrder(
+            store_uri=str(self.run.store.files.root),
+            run_id=self.run.run_id,
+            generation=self.run.next_generation(),
+            spec=self.grid.spec.model_dump(mode="json"),
+            prompts=dict(self.grid.prompts),
+        )
+        with _paying(self.run, self.grid):
+            # Begun before the ledger, which reads the same log before it answers anybody: no call of this start is in the plan.
+            planning = None if read_plan(self.run) else _Planning(self._plan, lambda plan: keep_plan(self.run, plan))
+            with ray_session(address, self.grid.names_modules):
+                try:
+                    snapshot = self._answer(Work(order, self.grid, self.standing.left()), tell)
+                except ray.exceptions.RayError as error:
+                    message = f"run {self.run.run_id} stopped: {_cause(error)}; what was answered is kept, run again to go on"
+                    raise RunFailed(message) from error
+            if planning is not None:
+                planning.result()
+        return {**snapshot, **self._stopped(order.generation, snapshot)}
+
+    def _plan(self) -> PlanResult:
+        return plan_grid(self.grid, self.run.store, self.budget_usd)
+
+    def _answer(self, work: Work, tell: Callable[[Snapshot], None]) -> dict[str, Any]:
+        import ray
+
+        from summhay_ray.grid.pipeline import answer, start_ledger
+
+        ledger = start_ledger(work.order, self.grid, budgets_of(self.grid, self.budget_usd))
+
+        def ask() -> dict[str, Any]:
+            snapshot: dict[str, Any] = ray.get(ledger.snapshot.remote())
+            return snapshot
+
+        with Watch(ask, tell):
+            counts = answer(work, ledger)
+        snapshot = {**ask(), **counts}
         tell(snapshot)
         return snapshot
+
+    def _stopped(self, generation: int, snapshot: Snapshot) -> dict[str, Any]:
+        """What is left where the budget stopped the run, kept in the store."""
+        if not snapshot.get("over_budget"):
+            return {}
+        plan = _Planning(self._plan).result()
+        cells = plan.cells - plan.cells_finished
+        if not cells:
+            return {}
+        left = {"cells": cells, "calls": sum(stage.calls for stage in plan.stages), "usd": dict(plan.usd)}
+        keep_stop(self.run, generation, {"status": "budget", "budget_usd": self.budget_usd, "left": left})
+        return {"left": left}
+
+    def teller(self, watch: Callable[[Progress], None] | None) -> Callable[[Snapshot], None]:
+        """What makes a Progress of a snapshot and shows it."""
+        judgments, finished = self._judgments(), self.standing.finished
+        extent = Extent(
+            run=self.run.run_id,
+            cells=len(judgments),
+            cells_before=len(judgments.keys() & finished),
+            judgments=sum(judgments.values()),
+            judgments_before=sum(judgments[cell] for cell in judgments.keys() & finished),
+            budget_usd=self.budget_usd,
+            models=self.grid.settings(),
+        )
+        course = Course(extent, self.began)
+
+        def tell(snapshot: Snapshot) -> None:
+            if watch is not None:
+                watch(course.progress(snapshot, time.monotonic()))
+
+        return tell
+
+    def _judgments(self) -> dict[str, int]:
+        """Cell -> how many judgments it holds when it is finished without a failure."""
+        insights = {
+            (source.haystack.haystack_id, subtopic.subtopic_id): len(source.haystack.insights_of(subtopic.subtopic_id))
+            for source in self.grid.sources
+            for subtopic in source.haystack.subtopics
+        }
+        judges = len(self.grid.spec.judges)
+        return {
+            cell.cell_id: insights[unit.haystack_id, unit.subtopic_id] * judges
+            for unit, cells in self.standing.units.items()
+            for cell in cells
+        }
+
+    def result(self, run: RunStore, snapshot: Snapshot, compat: Compat) -> RunResult:
+        """What the run holds now."""
+        cells = cell_counts(run, self.standing.total)
+        scores = score_run(run, compat)
+        index = LogIndex(run.store.files)
+        index.refresh()
+        finished = "done" if cells["done"] == cells["total"] else "partial"
+        stopped: Mapping[str, Mapping[str, str]] = snapshot.get("stopped", {})
+        return RunResult(
+            run=run.run_id,
+            status="budget" if snapshot.get("left") else finished,
+            cells=cells,
+            calls={name: snapshot.get(name, 0) for name in ("made", "reused", "failed")},
+            usd={"spent": index.spent(run.run_id) / MICROS, "budget": self.budget_usd},
+            seconds=round(time.monotonic() - self.began, 3),
+            scores=scores,
+            stopped_models={model: f"{why['error']}: {why['reason']}" for model, why in stopped.items()},
+            left=snapshot.get("left"),
+            warnings=tuple(warning for source in self.grid.sources for warning in source.warnings),
+        )
 
 
 @contextlib.contextmanager
@@ -189,73 +332,6 @@ def _cause(error: BaseException) -> str:
         seen.add(id(inner))
         error = inner
     return f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
-
-
-def _watcher(
-    run: RunStore,
-    grid: Grid,
-    finished: frozenset[str],
-    budget: float | None,
-    watch: Callable[[Progress], None] | None,
-    started: float,
-) -> Callable[[Mapping[str, Any]], None]:
-    judgments = _judgments(grid)
-    total, before = len(judgments), len(judgments.keys() & finished)
-    judgments_before = sum(judgments[cell] for cell in judgments.keys() & finished)
-
-    def tell(snapshot: Mapping[str, Any]) -> None:
-        if watch is None:
-            return
-        done = snapshot.get("cells_done", 0)
-        seconds = time.monotonic() - started
-        watch(
-            Progress(
-                run=run.run_id,
-                cells_total=total,
-                cells_done=before + done,
-                judgments_total=sum(judgments.values()),
-                judgments=judgments_before + snapshot.get("judgments", 0),
-                failures=snapshot.get("failures", 0),
-                spent_usd=snapshot.get("spent_micros", 0) / MICROS,
-                budget_usd=budget,
-                seconds=seconds,
-                seconds_left=seconds / done * (total - before - done) if done else None,
-            )
-        )
-
-    return tell
-
-
-def _judgments(grid: Grid) -> dict[str, int]:
-    """Cell -> how many judgments it holds when it is finished without a failure."""
-    insights = {
-        (source.haystack.haystack_id, subtopic.subtopic_id): len(source.haystack.insights_of(subtopic.subtopic_id))
-        for source in grid.sources
-        for subtopic in source.haystack.subtopics
-    }
-    judges = len(grid.spec.judges)
-    return {cell.cell_id: insights[cell.unit.haystack_id, cell.unit.subtopic_id] * judges for cell in grid.cells()}
-
-
-def _result(
-    run: RunStore, grid: Grid, snapshot: Mapping[str, Any], budget: float | None, started: float, compat: Compat
-) -> RunResult:
-    cells = cell_counts(run, sum(1 for _ in grid.cells()))
-    scores = score_run(run, compat)
-    index = LogIndex(run.store.files)
-    index.refresh()
-    finished = "done" if cells["done"] == cells["total"] else "partial"
-    return RunResult(
-        run=run.run_id,
-        status="budget" if snapshot.get("over_budget") else finished,
-        cells=cells,
-        calls={name: snapshot.get(name, 0) for name in ("made", "reused", "failed")},
-        usd={"spent": index.spent(run.run_id) / MICROS, "budget": budget},
-        seconds=round(time.monotonic() - started, 3),
-        scores=scores,
-        stopped_models=snapshot.get("stopped", {}),
-        warnings=tuple(warning for source in grid.sources for warning in source.warnings),
-    )
 
 
 def cell_counts(run: RunStore, total: int) -> dict[str, int]:

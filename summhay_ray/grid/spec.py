@@ -13,11 +13,11 @@ import re
 import typing
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from summhay_ray.grid.model_check import flaw
+from summhay_ray.grid.model_check import flaw, reach_flaw, tier_flaw
 from summhay_ray.grid.yaml_text import YamlError, load
 from summhay_ray.problems import Problem
 
@@ -37,7 +37,8 @@ class PriceSpec(Strict):
 
     input_per_mtok: float = Field(ge=0)
     output_per_mtok: float = Field(ge=0)
-    cached_input_per_mtok: float | None = Field(default=None, ge=0)
+    cached_input_per_mtok: float | None = Field(default=None, ge=0, description="read from the provider's cache")
+    cache_write_per_mtok: float | None = Field(default=None, ge=0, description="written to the provider's cache")
 
 
 def _price(value: Any) -> Any:
@@ -61,6 +62,9 @@ class ModelSpec(Strict):
     price: Annotated[PriceSpec | None, BeforeValidator(_price)] = Field(default=None, description="0, or dollars a Mtok")
     context_window: int | None = Field(default=None, ge=1, description="tokens of prompt and answer together")
     api_base: str | None = Field(default=None, description="URL of the endpoint")
+    transport: Literal["direct", "litellm"] | None = Field(
+        default=None, description="direct: OpenAI's protocol at api_base; null: direct where the endpoint speaks it, else litellm"
+    )
     api_key_env: str | None = Field(default=None, description="name of the worker's environment variable that holds the key")
     timeout_s: float = Field(default=600.0, gt=0, description="seconds that one attempt may take")
 
@@ -94,7 +98,17 @@ class LimitsSpec(Strict):
     rpm: float | None = Field(default=None, gt=0, description="requests a minute")
     input_tpm: float | None = Field(default=None, gt=0, description="input tokens a minute")
     output_tpm: float | None = Field(default=None, gt=0, description="output tokens a minute")
-    concurrency: int = Field(default=16, ge=1, description="calls at once, each worker")
+    concurrency: int = Field(default=64, ge=1, description="calls at once, over the whole cluster")
+
+
+class StageBudgets(Strict):
+    """Dollars that a stage never exceeds."""
+
+    summarize: float | None = Field(default=None, ge=0)
+    judge: float | None = Field(default=None, ge=0)
+
+
+Dollars = Annotated[float, Field(ge=0)]
 
 
 class RunSpec(Strict):
@@ -111,6 +125,8 @@ class RunSpec(Strict):
         default=[JudgeSpec(model="offline/judge")], min_length=1, description="who judges every summary"
     )
     budget_usd: float | None = Field(default=None, ge=0, description="the run never spends more; null: no bound")
+    stage_budgets_usd: StageBudgets = Field(default=StageBudgets(), description="stage -> it never spends more in this run")
+    model_budgets_usd: dict[str, Dollars] = Field(default_factory=dict, description="model -> it never spends more in this run")
     limits: dict[str, LimitsSpec] = Field(default_factory=dict, description="model -> what it may be asked")
     workers: int | None = Field(default=None, ge=1, description="worker actors; null: one for each CPU, at most 4")
     seed: int = Field(default=0, description="of random retrieval, random and middle orderings, and intervals")
@@ -118,6 +134,10 @@ class RunSpec(Strict):
     def models(self) -> list[SummarizerSpec | JudgeSpec]:
         """Every model of the spec, summarizers first."""
         return [*self.summarizers, *self.judges]
+
+    def stage_budgets(self) -> dict[str, float]:
+        """Stage -> its budget in dollars, for the stages that have one."""
+        return {name: dollars for name, dollars in self.stage_budgets_usd.model_dump().items() if dollars is not None}
 
 
 _PYDANTICS = re.compile(r"dictionary(?: or instance of \w+)?")
@@ -170,12 +190,15 @@ def _check_names(spec: RunSpec, where: str) -> None:
             if label in labels[:index]:
                 raise SpecError(f"{where}: {field}[{index}]: {label!r} stands twice; give one of them another name: NAME")
     for model in spec.models():
-        if wrong := flaw(model.extra, model.api_base, model.api_key_env):
+        if wrong := flaw(model.extra, model.api_base, model.api_key_env) or reach_flaw(model.transport, model.api_base):
+            raise SpecError(f"{where}: {model.label}: {wrong}")
+        if model.price is None and (wrong := tier_flaw(model.extra)):
             raise SpecError(f"{where}: {model.label}: {wrong}")
     known = [model.model for model in spec.models()]
-    for limited in spec.limits:
-        if limited not in known:
-            raise SpecError(f"{where}: limits: no summarizer or judge uses {limited!r}{_near(limited, known)}")
+    for field, named in (("limits", spec.limits), ("model_budgets_usd", spec.model_budgets_usd)):
+        for name in named:
+            if name not in known:
+                raise SpecError(f"{where}: {field}: no summarizer or judge uses {name!r}{_near(name, known)}")
     for name in known:
         if name in ("offline", "replay", "offline/", "replay/"):
             raise SpecError(f"{where}: model {name!r}: expected offline/NAME or replay/NAME")

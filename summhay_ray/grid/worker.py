@@ -1,17 +1,19 @@
 """The actors of a run: contexts are made by one kind, summaries written, judged and scored by another. Part of the grid room.
 
-Rows come and go as JSON text in one column, since a cell's rows go to the store and not through Ray. A worker that is killed
-is started again by Ray with the same batch; answers that are in the response log are not asked for again.
+Everything of a cell happens in one event loop; its rows go to the store and not through Ray. A worker that is killed is
+started again by Ray with the orders that it had not finished; answers that are in the response log are not asked for again.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
+import os
 import threading
 import time
 import uuid
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 from typing import Any
@@ -24,6 +26,7 @@ from summhay_ray.grid.actors import RemoteLedger
 from summhay_ray.grid.answering import CellRows, answer_cell
 from summhay_ray.grid.cells import Cell, Grid, Unit, grid_of
 from summhay_ray.grid.contexts import Problem, make_context, rank
+from summhay_ray.grid.lanes import Kind, Packet, Receipt, make_gates, read_order
 from summhay_ray.grid.local import make_local_models
 from summhay_ray.llm import Gateway, register
 from summhay_ray.outcome import Failed
@@ -31,8 +34,10 @@ from summhay_ray.records import Context, Haystack, Ranking
 from summhay_ray.store import LogWriter, RunStore, Store
 
 COMMIT_EVERY_S = 2.0
-CELLS_AT_ONCE = 1000
-"""Of remote models: calls at once are bounded by each model's concurrency."""
+CELLS_A_COMMIT = 64
+BEAT_EVERY_S = 1.0
+COMPUTING_NICENESS = 4
+"""Below the workers that call: who computes can wait, a call's answer cannot."""
 
 Batch = dict[str, NDArray[Any]]
 
@@ -61,11 +66,10 @@ class _Room:
 
 
 class ContextWorker:
-    """Ranks the documents for each query and makes the contexts; gives one row for each unfinished cell."""
+    """Ranks the documents for each query and makes the contexts; gives one row a unit: its context, or why there is none."""
 
-    def __init__(self, order: WorkOrder, finished: frozenset[str]) -> None:
+    def __init__(self, order: WorkOrder) -> None:
         self._room = _Room(order)
-        self._finished = finished
         self._ranked = lru_cache(maxsize=64)(self._rank)
 
     def __call__(self, batch: Batch) -> Batch:
@@ -74,16 +78,14 @@ class ContextWorker:
         out: list[str] = []
         for text in batch["unit"]:
             unit = Unit(**json.loads(text))
-            cells = [cell for cell in self._room.grid.cells_of(unit) if cell.cell_id not in self._finished]
             context, rankings, problem = self.make(unit)
-            for cell in cells:
-                out.append(json.dumps({"cell": asdict(cell), "context": context and asdict(context), "problem": problem}))
+            out.append(json.dumps({"unit": asdict(unit), "context": context and asdict(context), "problem": problem}))
             rows["rankings"].extend(rankings)
             if context is not None:
                 rows["contexts"].append(context)
             units["/".join(asdict(unit).values())] = False
         self._room.run.commit("context", self._room.order.generation, rows, units)
-        return {"cell": np.array(out, dtype=object)}
+        return {"unit": np.array(out, dtype=object)}
 
     def make(self, unit: Unit) -> tuple[Context | None, list[Ranking], Problem | None]:
         """The unit's context and ranking, or why there is none."""
@@ -93,83 +95,117 @@ class ContextWorker:
         return rank(self._room.grid, self._room.haystacks[haystack_id], subtopic_id, retriever)
 
 
-class CellWorker:
-    """Answers cells: many at once, each committed within seconds of its last judgment."""
+class Commits:
+    """Commits cells together: when 64 are ready, after two seconds, or when no other cell is under way; one commit at a time."""
 
-    def __init__(self, order: WorkOrder, ledger: Any) -> None:
+    def __init__(self, commit: Callable[[Sequence[CellRows]], None], every_s: float = COMMIT_EVERY_S) -> None:
+        self._commit = commit
+        self._every_s = every_s
+        self._under_way = 0
+        self._ready: list[tuple[CellRows, asyncio.Future[None]]] = []
+        self._full = asyncio.Event()
+        self._trip: asyncio.Task[None] | None = None
+
+    @contextlib.contextmanager
+    def under_way(self) -> Iterator[None]:
+        """While a cell is being answered: a commit may wait for it."""
+        self._under_way += 1
+        try:
+            yield
+        finally:
+            self._under_way -= 1
+            self._look()
+
+    async def keep(self, done: CellRows) -> None:
+        """Return when the cell is committed. Raises what the commit raised, for every cell of it."""
+        kept: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._ready.append((done, kept))
+        self._look()
+        if self._trip is None or self._trip.done():
+            self._trip = asyncio.create_task(self._run())
+        await kept
+
+    def _look(self) -> None:
+        if len(self._ready) >= CELLS_A_COMMIT or not self._under_way:
+            self._full.set()
+
+    async def _run(self) -> None:
+        while self._ready:
+            self._full.clear()
+            self._look()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._full.wait(), self._every_s)
+            batch, self._ready = self._ready, []
+            try:
+                await asyncio.to_thread(self._commit, [done for done, _ in batch])
+            # The border between a commit and its cells: whatever went wrong is theirs to raise.
+            except Exception as error:  # noqa: BLE001
+                for _, kept in batch:
+                    if not kept.done():
+                        kept.set_exception(error)
+                continue
+            for _, kept in batch:
+                if not kept.done():
+                    kept.set_result(None)
+
+
+class CellWorker:
+    """Answers cells: as many at once as come. An async actor; `answer` returns when the order's cells are committed."""
+
+    def __init__(self, order: WorkOrder, ledger: Any, kind: Kind) -> None:
         self._room = _Room(order)
         name = f"{order.run_id}-{uuid.uuid4().hex[:16]}"
         self._ledger = RemoteLedger(ledger, name)
         self._log = LogWriter(self._room.store.files, name)
-        register(make_local_models({source.haystack.haystack_id: source for source in self._room.grid.sources}))
-        self._loop = asyncio.new_event_loop()
-        self._gateway = Gateway(self._room.grid.settings(), self._ledger, self._room.store.files, self._log, order.run_id)
-        # Local models compute and never wait: one cell after the other is finished, and committed, sooner.
-        computing = all(model.local for model in self._room.grid.settings().values())
-        self._room_for_cells = asyncio.Semaphore(1 if computing else CELLS_AT_ONCE)
+        grid = self._room.grid
+        if kind == "computing":
+            os.nice(COMPUTING_NICENESS)
+        if kind == "computing" or any(grid.settings()[judge.model].local for judge in grid.spec.judges):
+            register(make_local_models({source.haystack.haystack_id: source for source in grid.sources}))
+        self._gateway = Gateway(grid.settings(), self._ledger, self._room.store.files, self._log, order.run_id)
+        self._gates = make_gates(grid)
+        self._commits = Commits(self._commit)
         threading.Thread(target=self._beat, daemon=True).start()
 
     def _beat(self) -> None:
         # A thread of its own: a long computation in the loop must not look like a death.
         while True:
             self._ledger.beat()
-            time.sleep(1.0)
+            time.sleep(BEAT_EVERY_S)
 
-    def __call__(self, batch: Batch) -> Batch:
-        receipts = self._loop.run_until_complete(self._answer([json.loads(text) for text in batch["cell"]]))
-        return {"receipt": np.array(receipts, dtype=object)}
+    async def answer(self, text: str) -> list[Receipt]:
+        """Answer an order's cells; those that the budget stopped are not committed."""
+        tasks = [self._cell(packet, cell) for packet in read_order(text) for cell in packet.cells]
+        return list(await asyncio.gather(*tasks))
 
-    async def _answer(self, orders: Sequence[Mapping[str, Any]]) -> list[str]:
-        waiting = {asyncio.ensure_future(self._within(self._cell(order))) for order in orders}
-        ready: list[CellRows] = []
-        receipts: list[str] = []
-        last = time.monotonic()
-        try:
-            while waiting:
-                done, waiting = await asyncio.wait(waiting, timeout=COMMIT_EVERY_S, return_when=asyncio.FIRST_COMPLETED)
-                ready.extend(task.result() for task in done)
-                if ready and (not waiting or time.monotonic() - last >= COMMIT_EVERY_S):
-                    receipts.extend(self._commit(ready))
-                    ready, last = [], time.monotonic()
-        finally:
-            for task in waiting:
-                task.cancel()
-        return receipts
+    async def close(self) -> None:
+        """Tell the ledger what is left to tell."""
+        await self._gateway.close()
 
-    async def _within(self, answering: Awaitable[CellRows]) -> CellRows:
-        async with self._room_for_cells:
-            return await answering
+    async def _cell(self, packet: Packet, cell: Cell) -> Receipt:
+        with self._commits.under_way():
+            done = await self._rows(packet, cell)
+        if not done.over_budget:
+            await self._commits.keep(done)
+        return Receipt(cell.cell_id, done.over_budget, len(done.rows.get("judgments", ())), len(done.rows.get("failures", ())))
 
-    async def _cell(self, order: Mapping[str, Any]) -> CellRows:
-        cell = Cell(**{**order["cell"], "unit": Unit(**order["cell"]["unit"])})
-        if order["context"] is None:
+    async def _rows(self, packet: Packet, cell: Cell) -> CellRows:
+        if packet.context is None:
             failed = CellRows(cell)
-            error, message = order["problem"]
+            error, message = packet.problem or ("no_context", "the unit has no context")
             failed.fail("context", Failed(error, message, retryable=True))
             return failed
-        fields = order["context"]
-        context = Context(**{**fields, "numbers": tuple(fields["numbers"])})
+        context = Context(**{**packet.context, "numbers": tuple(packet.context["numbers"])})
         haystack = self._room.haystacks[cell.unit.haystack_id]
-        return await answer_cell(self._room.grid, cell, haystack, context, self._gateway)
+        return await answer_cell(self._room.grid, cell, haystack, context, self._gateway, self._gates)
 
-    def _commit(self, ready: Sequence[CellRows]) -> list[str]:
+    def _commit(self, ready: Sequence[CellRows]) -> None:
         rows: dict[str, list[Any]] = {}
-        units: dict[str, bool] = {}
         for done in ready:
-            if done.over_budget:
-                continue
-            units[done.cell.cell_id] = done.retry
             for table, records in done.rows.items():
                 rows.setdefault(table, []).extend(records)
-        if units:
-            self._room.run.commit("cell", self._room.order.generation, rows, units)
-        failures = [row for done in ready if not done.over_budget for row in done.rows.get("failures", [])]
-        self._ledger.count(
-            {
-                "cells_done": len(units),
-                "cells_failed": len({row.cell_id for row in failures}),
-                "judgments": len(rows.get("judgments", [])),
-                "failures": len(failures),
-            }
-        )
-        return [json.dumps({"cell_id": done.cell.cell_id, "over_budget": done.over_budget}) for done in ready]
+        units = {done.cell.cell_id: done.retry for done in ready}
+        self._room.run.commit("cell", self._room.order.generation, rows, units)
+        failures = rows.get("failures", [])
+        numbers = {"cells_done": len(units), "judgments": len(rows.get("judgments", [])), "failures": len(failures)}
+        self._ledger.count({**numbers, "cells_failed": len({row.cell_id for row in failures})})

@@ -60,17 +60,16 @@ def read_verdict(text: str, finish_reason: str = "stop") -> Verdict | Malformed:
     """The verdict in an answer: the coverage in records.Coverage's words, the bullet id as the judge gave it, as JSON.
 
     The bullet id is not held against the summary ("null" where the answer has none): what an unusable one is worth is for
-    scoring to decide. An answer that the token limit cut (`finish_reason` "length") counts only where its JSON is whole.
+    scoring to decide. An answer that the token limit cut (`finish_reason` "length") is Malformed, whatever
+    it holds: the judge had not finished, and might have changed its mind.
     """
     answer = text.rpartition("</think>")[2].strip()
-    cut = finish_reason == "length"
-    if not answer:
-        return _CUT if cut else Malformed("empty_answer", "the answer is empty")
-    found, rest = _whole_objects(answer)
-    broken = _broken_objects(rest)
-    if cut and (broken or not found):
+    if finish_reason == "length":
         return _CUT
-    repaired = [_repaired(span) for span in broken]
+    if not answer:
+        return Malformed("empty_answer", "the answer is empty")
+    found, rest = _whole_objects(answer)
+    repaired = [_repaired(span) for span in _broken_objects(rest)]
     if None in repaired:
         return Malformed("broken_json", "the answer's JSON is broken so that its meaning is open")
     verdicts = {_verdict(value) for value in (*found, *repaired) if value is not None}

@@ -6,12 +6,16 @@ Importing this room imports no litellm: `register` and the first call do, in the
 from collections.abc import Mapping
 
 from summhay_ray.llm.answers import read_answer
+from summhay_ray.llm.budgets import Budgets
 from summhay_ray.llm.gateway import Gateway
-from summhay_ray.llm.ledger import Claim, Grant, Ledger, Settlement
+from summhay_ray.llm.ledger import Ledger
 from summhay_ray.llm.local import LocalModel
+from summhay_ray.llm.messages import Claim, Grant, Message, News, Settlement
 from summhay_ray.llm.models import FREE, Limits, ModelSettings, Price, Unpriced, find_price, find_window, is_local
 from summhay_ray.llm.request import Ask, Request
 from summhay_ray.llm.sampling import RESERVED
+from summhay_ray.llm.secrets import NoKey, key_of
+from summhay_ray.llm.service import LedgerPort, LedgerService, LocalPort
 from summhay_ray.llm.tokens import count as count_tokens
 from summhay_ray.llm.tokens import encode, first_tokens
 
@@ -19,13 +23,20 @@ __all__ = [
     "FREE",
     "RESERVED",
     "Ask",
+    "Budgets",
     "Claim",
     "Gateway",
     "Grant",
     "Ledger",
+    "LedgerPort",
+    "LedgerService",
     "Limits",
     "LocalModel",
+    "LocalPort",
+    "Message",
     "ModelSettings",
+    "News",
+    "NoKey",
     "Price",
     "Request",
     "Settlement",
@@ -36,6 +47,7 @@ __all__ = [
     "find_window",
     "first_tokens",
     "is_local",
+    "key_of",
     "read_answer",
     "register",
 ]

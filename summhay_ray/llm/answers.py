@@ -1,60 +1,229 @@
-"""A provider's response as the log's answer record, and what such a record is worth. Part of the llm room."""
+"""A provider's reply as the log's answer record, what it is charged, and what such a record is worth. Part of the llm room."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from summhay_ray.llm.ledger import Claim
 from summhay_ray.llm.models import ModelSettings
+from summhay_ray.llm.reply import Reply, Usage
 from summhay_ray.llm.secrets import hidden
 from summhay_ray.llm.tokens import count
 from summhay_ray.outcome import Answer, Malformed, Outcome, Refusal
 from summhay_ray.records import RawAnswer
 
-MOST_TOKENS = 10**9
-"""No call has more; a count beyond it is no count, and would not fit the tables."""
+MOST_TOKENS = 20_000_000
+"""No model reads or writes more at once; a count beyond it is no count."""
+
+_FINISH = {"max_tokens": "length", "model_length": "length", "eos": "stop", "eos_token": "stop", "end_turn": "stop"}
+"""What endpoints of OpenAI's protocol say in words of their own; a cut answer must be seen as one, whoever cut it."""
+
+_THOUGHTS = ("reasoning_content", "reasoning", "thinking")
+_NEW_FIELDS = ("cache_write_tokens", "reasoning_tokens")
+_FIELDS = ("key", "model", "text", "finish_reason", "input_tokens", "cached_tokens", "output_tokens", "usd_micros", "attempts")
 
 
-def answer_of(response: Any, settings: ModelSettings, claim: Claim, secrets: Sequence[str]) -> dict[str, Any]:
-    """Text, end, usage and price of a response of litellm, and the response itself where it came from outside.
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a call was reserved for: its prompt as we count it, the longest answer, and the most that it can cost."""
 
-    A response that does not say what was used is charged at the worst case: it was paid, and nobody knows how much.
+    input_tokens: int
+    max_tokens: int
+    worst_micros: int
+
+
+def usage_of(usage: Any) -> Usage | None:
+    """The `usage` of an OpenAI-shaped answer, whatever is in it; None where input or output is missing or is no count.
+
+    Cached tokens are read as OpenAI (`prompt_tokens_details.cached_tokens`), DeepSeek (`prompt_cache_hit_tokens`) and litellm
+    for Anthropic (`cache_read_input_tokens`, `cache_creation_input_tokens`) write them: parts of `prompt_tokens`. Where they
+    exceed it, or where reasoning exceeds the answer or the total says that it stands beside it (xAI), they are added to it.
     """
-    text, finish_reason = _said(response)
-    answer: dict[str, Any] = {"text": hidden(text, secrets), "finish_reason": finish_reason}
-    usage = getattr(response, "usage", None)
-    tokens_in = int(getattr(usage, "prompt_tokens", 0) or 0)
-    tokens_out = int(getattr(usage, "completion_tokens", 0) or 0)
-    absurd = max(tokens_in, tokens_out) > MOST_TOKENS
-    if absurd or tokens_in <= 0 or tokens_out < 0 or (text and not tokens_out):
-        answer |= {"input_tokens": claim.input_tokens, "cached_tokens": 0, "output_tokens": count(answer["text"])}
-        answer["usd_micros"] = claim.worst_micros
+    read, answered = _tokens(usage, "prompt_tokens"), _tokens(usage, "completion_tokens")
+    if read is None or answered is None:
+        return None
+    prompt, answer = _part(usage, "prompt_tokens_details"), _part(usage, "completion_tokens_details")
+    cached = _first(
+        _tokens(prompt, "cached_tokens"), _tokens(usage, "prompt_cache_hit_tokens"), _tokens(usage, "cache_read_input_tokens")
+    )
+    written = _first(
+        _tokens(usage, "cache_creation_input_tokens"),
+        _tokens(prompt, "cache_creation_tokens"),
+        _tokens(prompt, "cache_write_tokens"),
+    )
+    reasoned = _first(_tokens(answer, "reasoning_tokens"), _tokens(usage, "reasoning_tokens"))
+    if cached + written > read:
+        read += cached + written
+    if reasoned > answered or (reasoned and _tokens(usage, "total_tokens") == read + answered + reasoned):
+        answered += reasoned
+    return Usage(read, answered, cached, written, reasoned)
+
+
+def reply_of(body: Any) -> Reply:
+    """The reply in the body of an OpenAI-shaped chat completion. Raises ValueError where it is none.
+
+    A refusal in its own field is the text of an answer that has no other. What a model thought is no part of the text.
+    """
+    choices = body.get("choices") if isinstance(body, Mapping) else None
+    if not isinstance(choices, list):
+        raise ValueError("no chat completion: it has no list of choices")
+    usage = usage_of(body.get("usage"))
+    if not choices:
+        return Reply("", "no_choices", usage, body)
+    message = _part(choices[0], "message")
+    if message is None:
+        raise ValueError("no chat completion: its first choice has no message")
+    text, finish = _text(message.get("content")), choices[0].get("finish_reason")
+    refusal = message.get("refusal") or (_part(message, "provider_specific_fields") or {}).get("refusal")
+    if not text and isinstance(refusal, str) and refusal:
+        return Reply(refusal, "refusal", usage, body)
+    finish = finish if isinstance(finish, str) else ""
+    return Reply(text, _FINISH.get(finish, finish), usage, body)
+
+
+def answer_of(reply: Reply, settings: ModelSettings, asked: Asked, secrets: Sequence[str]) -> dict[str, Any]:
+    """Text, end, tokens and price of a reply, and its body where it came from outside, with the secrets hidden.
+
+    It is charged what its usage says. **Without usage** it is charged by our own counts with the margin of a strange
+    tokenizer (`ModelSettings.most_tokens`), nothing cached, at the dearest rate, and never more than was reserved. The answer
+    counts as the longest allowed where not all of it can be seen: cut, filtered, empty, one of several, or of a model that may
+    reason. **Usage that cannot be true** (no whole number, zero, negative, absurd, or less than half of what we count in
+    prompt or text) is charged the greater of what it says and that.
+    """
+    text: str = hidden(reply.text, secrets)
+    usage = reply.usage
+    if settings.local:
+        # What runs here counts as we do; it costs nothing, unless a person wrote a price, to rehearse a paid run.
+        usage = usage or Usage(asked.input_tokens, count(text))
+        charged, saved = settings.price.micros(usage), settings.price.saved_micros(usage)
     else:
-        details = getattr(usage, "prompt_tokens_details", None)
-        cached = min(max(int(getattr(details, "cached_tokens", 0) or 0), 0), tokens_in)
-        answer |= {"input_tokens": tokens_in, "cached_tokens": cached, "output_tokens": tokens_out}
-        answer["usd_micros"] = settings.price.micros(tokens_in, tokens_out, cached)
-    if not settings.local:
-        answer["raw"] = hidden(response.model_dump(mode="json", warnings=False), secrets)
+        counted = count(reply.text)
+        if usage is not None and _credible(usage, asked.input_tokens, counted):
+            charged, saved = settings.price.micros(usage), settings.price.saved_micros(usage)
+        else:
+            charged, saved = _own_charge(reply, settings, asked, counted), 0
+            usage = Usage(*(max(_said(usage, name), ours) for name, ours in _ours(asked, counted)))
+    answer: dict[str, Any] = {
+        "text": text,
+        "finish_reason": hidden(reply.finish_reason, secrets),
+        "input_tokens": usage.input_tokens,
+        "cached_tokens": usage.cached_tokens,
+        "cache_write_tokens": usage.cache_write_tokens,
+        "reasoning_tokens": usage.reasoning_tokens,
+        "output_tokens": usage.output_tokens,
+        "usd_micros": charged,
+        "saved_micros": saved,
+    }
+    if reply.raw is not None:
+        answer["raw"] = _clean(reply.raw, secrets)
     return answer
 
 
-def _said(response: Any) -> tuple[str, str]:
-    if not response.choices:
-        return "", "no_choices"
-    choice = response.choices[0]
-    text = choice.message.content or ""
-    refusal = (getattr(choice.message, "provider_specific_fields", None) or {}).get("refusal")
-    if not text and isinstance(refusal, str) and refusal:
-        return refusal, "refusal"
-    return text, str(choice.finish_reason or "")
+def _credible(usage: Usage, prompt: int, text: int) -> bool:
+    """Whether the provider's counts can be true, held against ours."""
+    counts = (usage.input_tokens, usage.output_tokens, usage.cached_tokens, usage.cache_write_tokens, usage.reasoning_tokens)
+    whole = all(_whole(number) for number in counts)
+    return whole and usage.input_tokens > 0 and 2 * usage.input_tokens >= prompt and 2 * usage.output_tokens >= text
+
+
+def _own_charge(reply: Reply, settings: ModelSettings, asked: Asked, counted: int) -> int:
+    thoughts = "".join(_thoughts(reply.raw))
+    seen = settings.most_tokens(counted + (count(thoughts) if thoughts else 0))
+    answer = asked.max_tokens if _unseen(reply, settings) else min(seen, asked.max_tokens)
+    prompt = settings.most_tokens(asked.input_tokens)
+    if reply.usage is None:
+        return min(settings.price.dearest_micros(prompt, answer), asked.worst_micros)
+    said = reply.usage
+    return settings.price.dearest_micros(max(_said(said, "input_tokens"), prompt), max(_said(said, "output_tokens"), answer))
+
+
+def _unseen(reply: Reply, settings: ModelSettings) -> bool:
+    """Whether the model may have written more than the text shows."""
+    choices = reply.raw.get("choices") if isinstance(reply.raw, Mapping) else None
+    several = isinstance(choices, list) and len(choices) > 1
+    tools = any(message.get(name) for message in _messages(reply.raw) for name in ("tool_calls", "function_call"))
+    cut = reply.finish_reason in ("length", "content_filter")
+    return settings.reasoning or cut or several or tools or not reply.text.strip()
+
+
+def _ours(asked: Asked, counted: int) -> tuple[tuple[str, int], tuple[str, int]]:
+    return ("input_tokens", asked.input_tokens), ("output_tokens", counted)
+
+
+def _said(usage: Usage | None, name: str) -> int:
+    """A count of the usage, 0 where it is none."""
+    number = getattr(usage, name, None)
+    return number if number is not None and _whole(number) else 0
+
+
+def _whole(number: Any) -> bool:
+    return isinstance(number, int) and not isinstance(number, bool) and 0 <= number <= MOST_TOKENS
+
+
+def _messages(raw: Any) -> Iterator[Mapping[str, Any]]:
+    """The messages of all choices of a body, as far as they are any."""
+    choices = raw.get("choices") if isinstance(raw, Mapping) else None
+    for choice in choices if isinstance(choices, list) else ():
+        message = _part(choice, "message")
+        if message is not None:
+            yield message
+
+
+def _thoughts(raw: Any) -> Iterator[str]:
+    """What the model thought, as far as it is shown."""
+    for message in _messages(raw):
+        # Some endpoints say the same under two names.
+        yield next((text for text in map(message.get, _THOUGHTS) if isinstance(text, str)), "")
+
+
+def _tokens(usage: Any, name: str) -> int | None:
+    """A count of tokens, None where it is absent or no count."""
+    number = usage.get(name) if isinstance(usage, Mapping) else None
+    return number if number is not None and _whole(number) else None
+
+
+def _part(content: Any, name: str) -> Mapping[str, Any] | None:
+    found = content.get(name) if isinstance(content, Mapping) else None
+    return found if isinstance(found, Mapping) else None
+
+
+def _first(*numbers: int | None) -> int:
+    return next((number for number in numbers if number is not None), 0)
+
+
+def _text(content: Any) -> str:
+    """The text of a message: a string, or a list of parts of which those with a text count. Raises ValueError."""
+    if content is None:
+        return ""
+    if isinstance(content, str):
+        return content
+    if not isinstance(content, list):
+        raise ValueError(f"no chat completion: the message's content is {type(content).__name__}, neither text nor parts")
+    parts = [part.get("text") if isinstance(part, Mapping) else part for part in content]
+    return "".join(part for part in parts if isinstance(part, str))
+
+
+def _clean(raw: Any, secrets: Sequence[str]) -> Any:
+    """The body with the secrets hidden, and fit for the log's JSON."""
+    # Written once as a whole, which is quick; looked through value by value only where that shows something.
+    try:
+        text = json.dumps(raw, allow_nan=False)
+    except (TypeError, ValueError):
+        return hidden(json.loads(json.dumps(raw, default=str, skipkeys=True)), secrets)
+    except RecursionError:
+        return None
+    if "\\ud" in text or any(json.dumps(secret)[1:-1] in text for secret in secrets):
+        return hidden(raw, secrets)
+    return raw
 
 
 def read_answer(record: Mapping[str, Any]) -> tuple[Outcome[RawAnswer], RawAnswer]:
     """What the log's answer record says: the outcome, and the raw answer that it comes from."""
-    names = ("key", "model", "text", "finish_reason", "input_tokens", "cached_tokens", "output_tokens", "usd_micros", "attempts")
-    raw = RawAnswer(**{name: record[name] for name in names})
+    known = {name: record[name] for name in _FIELDS}
+    # Records of earlier versions lack these.
+    raw = RawAnswer(**known, **{name: record.get(name, 0) for name in _NEW_FIELDS})
     return outcome_of(raw), raw
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from summhay_ray.llm.local import LocalModel
 from summhay_ray.llm.request import Request
 from summhay_ray.llm.tokens import count
-from summhay_ray.llm.transport import load_litellm
+from summhay_ray.llm.via_litellm import load_litellm
 
 litellm: Any = load_litellm()
 

@@ -1,211 +1,97 @@
 """One run's ledger: who may send which call, when, and for how much. Part of the llm room; the grid room runs it as an actor.
 
-Each call is claimed before it is sent and settled after. A claim is answered with one of:
-`answered` (the log has the answer), `go` (send it, after `wait_s`), `busy` (another worker is sending the same key),
-`budget` (its worst case does not fit), `stopped` (the model was given up). Time comes in as an argument, so that every rule
-can be tested without waiting.
+Each call is claimed before it is sent and settled after. A claim waits here until there is an answer to it: the log has it,
+it may be sent (its worst case fits into every budget, its time has come, a slot is near), or it never may. Time comes in as an
+argument, so that every rule can be tested without waiting.
 """
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from collections import Counter, deque
+from collections.abc import Mapping
+from typing import Any
 
+from summhay_ray.llm.budgets import Budgets, Purse
+from summhay_ray.llm.desk import Desk, Flight, Waiting
+from summhay_ray.llm.messages import Claim, Grant, Message, News, Settlement
 from summhay_ray.llm.models import Limits
-from summhay_ray.store import Location, LogIndex
+from summhay_ray.llm.pacing import Pacer, Slots
+from summhay_ray.store import LogIndex
 
 DEAD_AFTER_S = 15.0
 """A worker that has not been heard of for so long is dead: its keys are free, its reservations stay charged."""
 
 REFRESH_S = 1.0
-"""How often the log is read for what the writers of other runs appended."""
+"""How often the log is read for what other writers appended."""
 
-State = Literal["answered", "go", "busy", "budget", "stopped"]
+HORIZON_S = 0.25
+"""How long before its time a call is granted: long enough to reach the worker, short enough for a pause to hold."""
 
-
-@dataclass(frozen=True, slots=True)
-class Claim:
-    """A call that a worker wants to send: its key, and the most that it may cost in money and tokens."""
-
-    key: str
-    model: str
-    worst_micros: int = 0
-    input_tokens: int = 0
-    output_tokens: int = 0
-    writer: str = ""
-    """The log writer that tells of the call; the worker's own name where empty."""
-    held: bool = False
-    """The worker was told to go and has waited: it asks whether the way is still free."""
-
-    @property
-    def amounts(self) -> dict[str, float]:
-        """What the call takes of the model's limits."""
-        return {"requests": 1.0, "input": float(self.input_tokens), "output": float(self.output_tokens)}
+DRIVER_SILENT_S = 1.2
+"""A driver that has not been heard of for so long may be dead: nothing more is paid for it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Grant:
-    """The answer to a claim; `location` for answered, `wait_s` for go, `reason` for stopped."""
-
-    state: State
-    location: Location | None = None
-    wait_s: float = 0.0
-    reason: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Settlement:
-    """How a claimed call ended: with an answer at `location`, or without; what it is charged."""
-
-    key: str
-    model: str
-    usd_micros: int
-    location: Location | None = None
-    stop: str = ""
-    """Not empty: the model is given up, and why."""
-
-
-class Pacer:
-    """Spaces calls of one model so that no minute holds more requests or tokens than its limits allow."""
-
-    def __init__(self, limits: Limits) -> None:
-        self._rates = {"requests": limits.rpm, "input": limits.input_tpm, "output": limits.output_tpm}
-        self._free_at: dict[str, float] = defaultdict(float)
-        self.paused_until = 0.0
-
-    def reserve(self, now: float, amounts: Mapping[str, float]) -> float:
-        """Seconds to wait before sending a call of these amounts; the time after it is taken."""
-        limited = {name: rate for name, rate in self._rates.items() if rate}
-        start = max([now, self.paused_until, *(self._free_at[name] for name in limited)])
-        for name, rate in limited.items():
-            self._free_at[name] = start + 60.0 * amounts[name] / rate
-        return start - now
-
-    def pause(self, now: float, seconds: float) -> None:
-        """Nothing is sent before `seconds` have passed (Retry-After)."""
-        self.paused_until = max(self.paused_until, now + seconds)
-
-
-@dataclass
-class _Flight:
-    worker: str
-    writer: str
-    worst_micros: int
-
-
-@dataclass
 class Ledger:
-    """The ledger of one run over the index of the store's response log.
+    """The ledger of one run over the index of the store's response log. A model without limits here runs in the workers."""
 
-    What living workers of this ledger spend is counted as they settle it; what all other log writers spent (of earlier
-    drivers, of the dead, of another driver of the same run) as the log tells it.
-    """
-
-    run: str
-    index: LogIndex
-    budget_micros: int | None = None
-    limits: Mapping[str, Limits] = field(default_factory=dict)
-    stopped: dict[str, str] = field(default_factory=dict)
-    counts: Counter[str] = field(default_factory=Counter)
-    over_budget: bool = False
-    _here: dict[str, int] = field(default_factory=dict)
-    _elsewhere: int = 0
-    _lost: int = 0
-    _reserved: int = 0
-    _flights: dict[str, _Flight] = field(default_factory=dict)
-    _heard: dict[str, float] = field(default_factory=dict)
-    _writers: dict[str, set[str]] = field(default_factory=dict)
-    _buried: set[str] = field(default_factory=set)
-    _pacers: dict[str, Pacer] = field(default_factory=dict)
-    _refreshed: float = float("-inf")
-
-    def __post_init__(self) -> None:
+    def __init__(
+        self, run: str, index: LogIndex, budgets: Budgets | None = None, limits: Mapping[str, Limits] | None = None
+    ) -> None:
+        self.run = run
+        self.index = index
+        self.purse = Purse(budgets or Budgets())
+        self.counts: Counter[str] = Counter()
+        self.over_budget = False
+        self.next_at: float | None = None
+        """When something that waits can be granted, if nothing happens before."""
+        self.touched: set[str] = set()
+        """Workers for whom there is news."""
+        self._limits = dict(limits or {})
+        self._models: dict[str, Desk] = {}
+        self._flights: dict[str, Flight] = {}
+        self._followers: dict[str, list[Waiting]] = {}
+        self._outbox: dict[str, list[tuple[int, Grant]]] = {}
+        self._slots_out: dict[str, Counter[str]] = {}
+        self._keep: dict[str, dict[str, int]] = {}
+        self._heard: dict[str, float] = {}
+        self._writers: dict[str, set[str]] = {}
+        self._epochs: Counter[str] = Counter()
+        self._buried: set[str] = set()
+        self._driver_heard: float | None = None
+        self._refreshed = float("-inf")
         self._refresh()
 
-    @property
-    def spent_micros(self) -> int:
-        """Settled, and charged to calls whose end nobody knows."""
-        return self._elsewhere + self._lost + sum(self._here.values())
-
-    @property
-    def reserved_micros(self) -> int:
-        """The worst case of the calls in flight."""
-        return self._reserved
-
-    def claim(self, worker: str, claims: Sequence[Claim], now: float) -> list[Grant]:
-        """One grant a claim, in order."""
+    def take(self, worker: str, message: Message, now: float) -> None:
+        """What a worker says: money settled, limits met, slots back, calls wanted."""
         self._heard[worker] = now
-        self._bury(now)
-        newcomers = {claim.writer or worker for claim in claims} - self._here.keys() - self._buried
-        if newcomers or now - self._refreshed >= REFRESH_S:
-            self._refreshed = now
-            self._refresh()
-        for writer in newcomers:
-            self._here[writer] = self.index.spent_by(self.run).get(writer, 0)
-            self._elsewhere -= self._here[writer]
-            self._writers.setdefault(worker, set()).add(writer)
-        return [self._grant(worker, claim, now) for claim in claims]
+        self._adopt(worker, message)
+        for model, seconds in message.limited:
+            self._limited(model, seconds, now)
+        for name, n in message.returned.items():
+            slots = self._model(name).slots
+            if slots is not None:
+                slots.take_back(worker, n)
+        for settlement in message.settlements:
+            self._settle(worker, settlement, now)
+        for claim in message.claims:
+            self._enter(worker, claim)
+        self.tend(now)
 
-    def _refresh(self) -> None:
-        self.index.refresh()
-        spent = self.index.spent_by(self.run)
-        self._elsewhere = sum(micros for writer, micros in spent.items() if writer not in self._here)
-
-    def _grant(self, worker: str, claim: Claim, now: float) -> Grant:
-        mine = claim.held and self._holds(worker, claim.key)
-        location = self.index.answers.get(claim.key)
-        if location is not None:
-            if mine:
-                self._land(claim.key)
-            self.counts["reused"] += 1
-            return Grant("answered", location=location)
-        if claim.model in self.stopped:
-            if mine:
-                self._land(claim.key)
-            return Grant("stopped", reason=self.stopped[claim.model])
-        pacer = self._pacer(claim.model)
-        if mine:
-            return Grant("go", wait_s=pacer.reserve(now, claim.amounts) if now < pacer.paused_until else 0.0)
-        if claim.key in self._flights:
-            return Grant("busy")
-        if self.budget_micros is not None and claim.worst_micros:
-            free = self.budget_micros - self.spent_micros
-            if claim.worst_micros > free - self._reserved:
-                # In-flight calls give back what they do not use: only with none of them left is the budget truly short.
-                short = claim.worst_micros > free or not self._reserved
-                self.over_budget = self.over_budget or short
-                return Grant("budget" if short else "busy")
-        self._flights[claim.key] = _Flight(worker, claim.writer or worker, claim.worst_micros)
-        self._reserved += claim.worst_micros
-        return Grant("go", wait_s=pacer.reserve(now, claim.amounts))
-
-    def settle(self, worker: str, settlements: Sequence[Settlement], now: float) -> None:
-        """Take the calls out of flight, charge them, and make their answers known."""
+    def collect(self, worker: str, now: float) -> News:
+        """What the worker must know; what it was told once is not told again."""
         self._heard[worker] = now
-        for done in settlements:
-            # A worker that was taken for dead may come back: what it did is the log's to tell, the call another worker's.
-            flight = self._land(done.key) if self._holds(worker, done.key) else None
-            if flight is not None and flight.writer in self._here:
-                self._here[flight.writer] += done.usd_micros
-            else:
-                self._refresh()
-            if done.location is not None:
-                self.index.answers.setdefault(done.key, done.location)
-                self.counts["made"] += 1
-            else:
-                self.counts["failed"] += 1
-            if done.stop:
-                self.stopped.setdefault(done.model, done.stop)
-
-    def again(self, model: str, claim: Claim, now: float, pause_s: float = 0.0) -> float:
-        """Seconds to wait before another attempt of a call in flight; a pause holds for the whole model."""
-        pacer = self._pacer(model)
-        if pause_s:
-            pacer.pause(now, pause_s)
-        self.counts["retries"] += 1
-        return pacer.reserve(now, claim.amounts)
+        self.touched.discard(worker)
+        return News(
+            grants=tuple(self._outbox.pop(worker, ())),
+            slots=self._slots_out.pop(worker, {}),
+            keep=self._keep.pop(worker, {}),
+            paused={
+                name: model.pacer.paused_until - now for name, model in self._models.items() if model.pacer.paused_until > now
+            },
+            stopped={name: model.stopped for name, model in self._models.items() if model.stopped},
+            epoch=self._epochs[worker],
+            halted=self._halted(now),
+        )
 
     def beat(self, worker: str, now: float) -> None:
         """The worker is alive."""
@@ -215,25 +101,223 @@ class Ledger:
         """Add to the run's counters (cells, judgments, failures, ...)."""
         self.counts.update(numbers)
 
-    def snapshot(self) -> dict[str, Any]:
-        """Counters and money as they stand."""
+    def snapshot(self, now: float) -> dict[str, Any]:
+        """Counters, money and models as they stand. Only the driver asks: it is its sign of life."""
+        self._driver_heard = now
+        models = {}
+        for name, model in self._models.items():
+            if model.slots is not None:
+                numbers = {"in_flight": sum(model.granted.values()), "cap": int(model.slots.cap)}
+                models[name] = {**numbers, "paused_s": max(0.0, model.pacer.paused_until - now), **model.meter.read(now)}
         return {
             **self.counts,
-            "spent_micros": self.spent_micros,
-            "reserved_micros": self.reserved_micros,
+            "limited": sum(model.meter.limited for model in self._models.values()),
+            "retries": sum(model.meter.retries for model in self._models.values()),
+            "spent_micros": self.purse.spent(),
+            "reserved_micros": self.purse.reserved(),
             "in_flight": len(self._flights),
             "over_budget": self.over_budget,
-            "stopped": dict(self.stopped),
+            "stopped": {
+                name: {"error": model.stopped[0], "reason": model.stopped[1]}
+                for name, model in self._models.items()
+                if model.stopped
+            },
+            "models": models,
         }
 
-    def _holds(self, worker: str, key: str) -> bool:
-        flight = self._flights.get(key)
-        return flight is not None and flight.worker == worker
+    def tend(self, now: float) -> None:
+        """Bury the dead, read what others wrote, and grant all that may be granted."""
+        self._bury(now)
+        if now - self._refreshed >= REFRESH_S:
+            self._refreshed = now
+            self._refresh()
+        self.next_at = None
+        for name, model in self._models.items():
+            if model.again or model.queues:
+                self._share_slots(name, model)
+                self._pump_model(model, now)
 
-    def _land(self, key: str) -> _Flight:
+    def _pump_model(self, model: Desk, now: float) -> None:
+        while model.again:
+            if not self._again(model, model.again[0], now):
+                return
+            model.again.popleft()
+        going = deque(model.queues)
+        while going:
+            place = going.popleft()
+            queue = model.queues[place]
+            start = self._try(model, place[0], queue[0], now)
+            if start is not None:
+                if start > now:
+                    self._wake_at(start - HORIZON_S)
+                    return
+                continue
+            queue.popleft()
+            if queue:
+                going.append(place)
+            else:
+                del model.queues[place]
+
+    def _try(self, model: Desk, worker: str, claim: Claim, now: float) -> float | None:
+        """None where the claim was answered; else when the model's next call may be sent (`now`: this worker's waits)."""
+        if self._known(model, worker, claim):
+            return None
+        if self._halted(now) and claim.worst_micros:
+            return now
+        fits = self.purse.fits(claim.purpose, claim.worst_micros)
+        if fits == "no":
+            self.over_budget = True
+            self._say(worker, claim, Grant("budget"))
+            return None
+        if fits == "wait" or model.granted[worker] >= model.ahead(worker):
+            return now
+        start = model.pacer.earliest(now, claim.amounts)
+        if start > now + HORIZON_S:
+            return start
+        self._flights[claim.key] = Flight(worker, claim, model.pacer.take(start, claim.amounts))
+        self.purse.reserve(claim.purpose, claim.worst_micros)
+        model.granted[worker] += 1
+        model.meter.sent(start)
+        self._say(worker, claim, Grant("go", wait_s=start - now, timed=model.pacer.limited))
+        return None
+
+    def _again(self, model: Desk, waiting: Waiting, now: float) -> bool:
+        """Answer a held claim; False where its time has not come."""
+        worker, claim = waiting.worker, waiting.claim
+        flight = self._flights.get(claim.key)
+        if flight is None or flight.worker != worker or flight.claim.ticket != claim.ticket:
+            self._say(worker, claim, Grant("lost"))
+            return True
+        if model.stopped:
+            self._say(worker, claim, Grant("stopped", error=model.stopped[0], reason=model.stopped[1]))
+            return True
+        start = model.pacer.earliest(now, claim.amounts)
+        if start > now + HORIZON_S:
+            self._wake_at(start - HORIZON_S)
+            return False
+        if claim.held == "late" and flight.permit is not None:
+            model.pacer.cancel(flight.permit)
+        flight.permit = model.pacer.take(start, claim.amounts)
+        if claim.held == "retry":
+            model.meter.sent(start)
+            model.meter.retries += 1
+        self._say(worker, claim, Grant("go", wait_s=start - now, timed=model.pacer.limited))
+        return True
+
+    def _enter(self, worker: str, claim: Claim) -> None:
+        model = self._model(claim.model)
+        if claim.held:
+            model.again.append(Waiting(worker, claim))
+        elif not self._known(model, worker, claim):
+            model.enter(worker, claim)
+
+    def _known(self, model: Desk, worker: str, claim: Claim) -> bool:
+        """Answer what needs no call, and let a claim follow another of the same key."""
+        location = self.index.answers.get(claim.key)
+        if location is not None:
+            self.counts["reused"] += 1
+            self._say(worker, claim, Grant("answered", location=location))
+        elif model.stopped:
+            self._say(worker, claim, Grant("stopped", error=model.stopped[0], reason=model.stopped[1]))
+        elif claim.key in self._flights:
+            self._followers.setdefault(claim.key, []).append(Waiting(worker, claim))
+        else:
+            return False
+        return True
+
+    def _settle(self, worker: str, done: Settlement, now: float) -> None:
+        model = self._model(done.model)
+        # A worker that was taken for dead may come back: what it did is the log's to tell, the call another worker's.
+        flight = self._flights.get(done.key)
+        mine = flight is not None and flight.worker == worker
+        if flight is not None and mine and self.purse.knows(flight.claim.writer or worker):
+            self.purse.charge(flight.claim.writer or worker, flight.claim.purpose, done.usd_micros)
+        else:
+            self._refresh()
+        if done.location is not None:
+            self.index.answers.setdefault(done.key, done.location)
+            self.counts["made"] += 1
+            model.meter.answered(now, done.input_tokens, done.output_tokens)
+            if model.slots is not None:
+                model.slots.grow()
+        else:
+            self.counts["failed"] += 1
+        if flight is not None and mine:
+            if flight.permit is not None and done.location is not None:
+                model.pacer.correct(flight.permit, {"input": done.input_tokens, "output": done.output_tokens})
+            self._land(done.key)
+        if done.stop:
+            self._stop(model, done.stop)
+
+    def _stop(self, model: Desk, why: tuple[str, str]) -> None:
+        """The model is given up: whoever waits for it is told so."""
+        if model.stopped:
+            return
+        model.stopped = why
+        for (worker, _), queue in model.queues.items():
+            for claim in queue:
+                self._say(worker, claim, Grant("stopped", error=why[0], reason=why[1]))
+        model.queues.clear()
+        self.touched.update(self._heard)
+
+    def _land(self, key: str) -> Flight:
         flight = self._flights.pop(key)
-        self._reserved -= flight.worst_micros
+        self.purse.reserve(flight.claim.purpose, -flight.claim.worst_micros)
+        model = self._model(flight.claim.model)
+        model.granted[flight.worker] -= 1
+        if model.granted[flight.worker] <= 0:
+            del model.granted[flight.worker]
+        for follower in reversed(self._followers.pop(key, [])):
+            if not self._known(model, follower.worker, follower.claim):
+                model.enter(follower.worker, follower.claim, first=True)
         return flight
+
+    def _limited(self, name: str, seconds: float, now: float) -> None:
+        model = self._model(name)
+        model.meter.limited += 1
+        if model.slots is not None:
+            model.slots.cut(now)
+        if seconds > 0:
+            model.pacer.pause(now, seconds)
+            self.touched.update(self._heard)
+
+    def _share_slots(self, name: str, model: Desk) -> None:
+        if model.slots is None:
+            return
+        wanted = model.wanted()
+        for worker in sorted(wanted, key=lambda worker: model.slots.held.get(worker, 0) if model.slots else 0):
+            given = model.slots.give(worker, wanted[worker])
+            if given:
+                self._slots_out.setdefault(worker, Counter())[name] += given
+                self.touched.add(worker)
+        for worker, n in model.slots.surplus(wanted).items():
+            self._keep.setdefault(worker, {})[name] = n
+            self.touched.add(worker)
+
+    def _halted(self, now: float) -> bool:
+        return self._driver_heard is not None and now - self._driver_heard > DRIVER_SILENT_S
+
+    def _wake_at(self, when: float) -> None:
+        self.next_at = when if self.next_at is None else min(self.next_at, when)
+
+    def _say(self, worker: str, claim: Claim, grant: Grant) -> None:
+        self._outbox.setdefault(worker, []).append((claim.ticket, grant))
+        self.touched.add(worker)
+
+    def _adopt(self, worker: str, message: Message) -> None:
+        writers = {claim.writer or worker for claim in message.claims} - self._buried
+        newcomers = {writer for writer in writers if not self.purse.knows(writer)}
+        if not newcomers:
+            return
+        self._refresh()
+        told = self.index.spent_by(self.run)
+        for writer in newcomers:
+            self.purse.adopt(writer, told.get(writer, {}))
+            self._writers.setdefault(worker, set()).add(writer)
+
+    def _refresh(self) -> None:
+        self.index.refresh()
+        self.purse.read(self.index.spent_by(self.run))
 
     def _bury(self, now: float) -> None:
         dead = {worker for worker, heard in self._heard.items() if now - heard > DEAD_AFTER_S}
@@ -242,18 +326,27 @@ class Ledger:
         writers = {writer for worker in dead for writer in self._writers.pop(worker, set())}
         for worker in dead:
             del self._heard[worker]
+            self._epochs[worker] += 1
+            for told in (self._outbox, self._slots_out, self._keep):
+                told.pop(worker, None)
+        for model in self._models.values():
+            model.forget(dead)
+        for key, followers in list(self._followers.items()):
+            self._followers[key] = [waiting for waiting in followers if waiting.worker not in dead]
         for writer in writers:
-            del self._here[writer]
+            self.purse.disown(writer)
         self._buried |= writers
         # The log tells what the dead were charged: the real price of what they had answered, the worst of what has no end.
         self._refresh()
-        told = {key for writer in writers for key in self.index.unanswered(writer)}
+        open_keys = {key for writer in writers for key in self.index.unanswered(writer)}
         for key in [key for key, flight in self._flights.items() if flight.worker in dead]:
-            worst_micros = self._land(key).worst_micros
-            if key not in told and key not in self.index.answers:
-                self._lost += worst_micros
+            claim = self._land(key).claim
+            if key not in open_keys and key not in self.index.answers:
+                self.purse.lose(claim.purpose, claim.worst_micros)
 
-    def _pacer(self, model: str) -> Pacer:
-        if model not in self._pacers:
-            self._pacers[model] = Pacer(self.limits.get(model, Limits()))
-        return self._pacers[model]
+    def _model(self, name: str) -> Desk:
+        if name not in self._models:
+            limits = self._limits.get(name)
+            slots = None if limits is None else Slots(limits.concurrency)
+            self._models[name] = Desk(Pacer(limits or Limits()), slots)
+        return self._models[name]

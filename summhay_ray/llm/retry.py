@@ -33,6 +33,12 @@ LONGEST_PAUSE_S = 3600.0
 
 _BY_CLASS: tuple[tuple[str, Kind, str], ...] = (
     ("MissingAnswer", "row", "missing_answer"),
+    ("NoKey", "model", "authentication"),
+    ("InvalidURL", "model", "bad_api_base"),
+    ("UnreadableAnswer", "ambiguous", "bad_response"),
+    ("ServerDisconnectedError", "ambiguous", "connection_lost"),
+    ("ClientPayloadError", "ambiguous", "connection_lost"),
+    ("ClientOSError", "ambiguous", "connection_lost"),
     ("ContextWindowExceededError", "row", "context_window"),
     ("ContentPolicyViolationError", "row", "content_filter"),
     ("PaymentRequiredError", "model", "payment_required"),
@@ -52,15 +58,27 @@ _BY_CLASS: tuple[tuple[str, Kind, str], ...] = (
     ("APIConnectionError", "transient", "connection"),
     ("APIError", "transient", "api_error"),
 )
-# litellm has no class of its own for these: they come as APIError with the status beside it.
 _BY_STATUS: dict[int, tuple[Kind, str]] = {
+    400: ("row", "bad_request"),
     401: ("model", "authentication"),
     402: ("model", "payment_required"),
     403: ("model", "permission_denied"),
     404: ("model", "model_not_found"),
+    405: ("model", "bad_api_base"),
+    408: ("transient", "unavailable"),
+    409: ("transient", "unavailable"),
     413: ("row", "request_too_large"),
+    422: ("row", "bad_request"),
+    425: ("transient", "unavailable"),
+    429: ("rate_limit", "rate_limit"),
+    500: ("transient", "server_error"),
+    504: ("ambiguous", "timeout"),
 }
-_NEVER_SENT = {"ConnectError", "ConnectTimeout", "ClientConnectorError", "ConnectionRefusedError", "gaierror", "PoolTimeout"}
+"""What a bare HTTP status means. Every other 3xx: the address is wrong; 4xx: the request is; 5xx: try again."""
+
+_NEVER_SENT = {"ConnectError", "ConnectTimeout", "ClientConnectorError", "ConnectionRefusedError", "gaierror", "PoolTimeout"} | {
+    *("ConnectionTimeoutError", "ClientConnectorDNSError")
+}
 _EXHAUSTED = re.compile(r"insufficient_quota|credit balance|billing[ _]hard[ _]limit", re.IGNORECASE)
 _QUOTA = re.compile(r"exceeded your current quota", re.IGNORECASE)
 # One provider words a limit of the minute as a quota that is used up, and says beside it when to come back.
@@ -68,17 +86,23 @@ _SOON = re.compile(r"retry ?delay|(retry|try again) in \d|per ?(minute|day)|\b[r
 _FILTERED = re.compile(r"content_filter|content_policy|content management policy", re.IGNORECASE)
 
 
+_TOO_LONG = re.compile(r"context_length_exceeded|maximum context length|context window|prompt is too long", re.IGNORECASE)
+_BAD_KEY = re.compile(r"(invalid|incorrect) api key|api key not valid", re.IGNORECASE)
 _NO_KEY = re.compile(r"missing credentials|api_key client option must be set|api key (is )?missing", re.IGNORECASE)
 """What SDKs say before they send anything; litellm makes an InternalServerError of it."""
 
 
 def decide(error: BaseException) -> Decision:
-    """The decision for an error of litellm or of a local model."""
+    """The decision for an error of the direct transport, of litellm, or of a local model."""
     names = {cls.__name__ for cls in type(error).__mro__}
+    if "ProviderError" in names:
+        return _by_status(getattr(error, "status_code", 0), f"{error} {getattr(error, 'body', '')}", _retry_after(error))
     kind, word = next(((kind, word) for name, kind, word in _BY_CLASS if name in names), ("ambiguous", type(error).__name__))
     text = str(error)
     if word == "api_error":
-        kind, word = _BY_STATUS.get(getattr(error, "status_code", 0), (kind, word))
+        # litellm has no class of its own for some statuses.
+        found = _BY_STATUS.get(getattr(error, "status_code", 0), (kind, word))
+        kind, word = found if found[0] in ("row", "model") else (kind, word)
     if _NO_KEY.search(text):
         return Decision("model", "authentication")
     if word == "bad_request" and _FILTERED.search(text):
@@ -96,6 +120,21 @@ def decide(error: BaseException) -> Decision:
     # Without an HTTP error behind it, the request was sent and its answer was lost or unreadable: it may be charged.
     if word in ("server_error", "connection", "api_error") and "HTTPStatusError" not in causes:
         return Decision("ambiguous", "bad_response" if "connection" not in text.lower() else "connection_lost")
+    return Decision(kind, word, after_s if kind == "transient" else None)
+
+
+def _by_status(status: int, text: str, after_s: float | None) -> Decision:
+    kind, word = _BY_STATUS.get(status, ("transient", "unavailable"))
+    if status not in _BY_STATUS and status < 500:
+        kind, word = ("row", "bad_request") if status >= 400 else ("model", "bad_api_base")
+    if kind == "rate_limit":
+        return _limited(text, after_s)
+    if word == "bad_request" and _BAD_KEY.search(text):
+        return Decision("model", "authentication")
+    if word == "bad_request" and _FILTERED.search(text):
+        return Decision("row", "content_filter")
+    if word == "bad_request" and _TOO_LONG.search(text):
+        return Decision("row", "context_window")
     return Decision(kind, word, after_s if kind == "transient" else None)
 
 
@@ -117,7 +156,8 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
 
 def _retry_after(error: BaseException) -> float | None:
     """Seconds: `retry-after-ms`, or `retry-after` as seconds or as a date."""
-    headers = {str(name).lower(): str(value) for name, value in (getattr(error, "litellm_response_headers", None) or {}).items()}
+    told = getattr(error, "litellm_response_headers", None) or getattr(error, "headers", None) or {}
+    headers = {str(name).lower(): str(value) for name, value in told.items()}
     text = headers.get("retry-after", "")
     for value, unit in ((headers.get("retry-after-ms", ""), 0.001), (text, 1.0)):
         try:

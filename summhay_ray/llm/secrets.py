@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 import re
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 HIDDEN = "***"
@@ -16,9 +18,44 @@ _SECRET_NAME = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD)$", re.IGNORECASE)
 _KEY_LIKE = re.compile(r"\b(sk|key|AIza)[-_A-Za-z0-9]{12,}|(?<=://)[^\s/@]+(?=@)|(?<=[Bb]earer )[^\s\"',]{8,}")
 
 
+class NoKey(Exception):
+    """A key file cannot be read; the message names the variable and the file, never their content."""
+
+
+_VARIABLES = {"together_ai": "TOGETHERAI_API_KEY", "fireworks_ai": "FIREWORKS_API_KEY"}
+
+
+def key_of(api_key_env: str | None, model: str) -> str | None:
+    """The provider's key: the value of the variable, or the content of the file that `VARIABLE_FILE` names, else None.
+
+    Without a name, the variable is the provider's own (`openai/...`: OPENAI_API_KEY). Raises NoKey.
+    """
+    provider, slash, _ = model.partition("/")
+    own = _VARIABLES.get(provider, f"{provider.upper()}_API_KEY") if slash else ""
+    name = api_key_env or own
+    if not name:
+        return None
+    value = os.environ.get(name)
+    return value or _file_key(name)
+
+
+def _file_key(name: str) -> str | None:
+    path = os.environ.get(f"{name}_FILE")
+    if not path:
+        return None
+    try:
+        return Path(path).read_text(encoding="utf-8").strip() or None
+    except (OSError, UnicodeDecodeError) as error:
+        raise NoKey(f"{name}_FILE names {path!r}, which cannot be read as a key ({type(error).__name__})") from error
+
+
 def known_secrets(api_key_env: str | None) -> list[str]:
     """The values that this process must not tell, longest first: litellm finds a provider's key by the variable's name."""
     found = {value for name, value in os.environ.items() if name == api_key_env or _SECRET_NAME.search(name)}
+    for name in [name.removesuffix("_FILE") for name in os.environ if name.endswith("_FILE")]:
+        if name == api_key_env or _SECRET_NAME.search(name):
+            with contextlib.suppress(NoKey):
+                found.add(_file_key(name) or "")
     return sorted((value for value in found if len(value) >= _SHORTEST), key=len, reverse=True)
 
 

@@ -7,7 +7,6 @@ Text is never read as a special token: a document may contain `<|endoftext|>`.
 from __future__ import annotations
 
 import functools
-import hashlib
 import importlib.util
 import os
 import re
@@ -22,7 +21,11 @@ if TYPE_CHECKING:
 # tiktoken names a cached vocabulary by the sha1 of the address that it would fetch it from
 _VOCABULARY = "9b5ad71b2ce5302211f9c61530b329a4922fc6a4"
 _LOADING = threading.Lock()
-_KEPT_COUNTS = 65_536
+_KEPT_LETTERS = 16_000_000
+"""Texts whose counts are remembered have so many letters together at most."""
+_ENTRY = 100
+"""What an entry takes beside its letters."""
+_BLANK_LINE = "\n\n"
 
 # The splitting pattern of cl100k_base takes whitespace in Unicode's sense; Python's `\s` would add U+001C to U+001F.
 _BLANKS = "\t\x0b\x0c \x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
@@ -39,17 +42,55 @@ def encode(text: str) -> list[int]:
 
 
 def count(text: str) -> int:
-    """How many cl100k tokens `text` has. Counts are remembered by content: one document is counted for many cells."""
-    digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
-    known = _counts()
-    found = known.get(digest)
-    if found is None:
+    """How many cl100k tokens `text` has, the same number as tiktoken's.
+
+    Counts are remembered by paragraph, so that a document is counted once, in however many prompts it stands.
+    """
+    whole, ended = _counts()
+    *paragraphs, last = text.split(_BLANK_LINE)
+    begins = [paragraph[:1] for paragraph in paragraphs[1:]]
+    begins.append(last[:1] or ".")
+    if "" in begins or any(map(str.isspace, begins)):
+        return sum(map(whole.__getitem__, _joined([*paragraphs, last])))
+    return sum(map(ended.__getitem__, paragraphs)) + (whole[last] if last else 0)
+
+
+def _joined(paragraphs: list[str]) -> list[str]:
+    """The text whose paragraphs these are, cut after a blank line wherever a new paragraph does not begin with whitespace."""
+    parts = [paragraphs[0]]
+    for paragraph in paragraphs[1:]:
+        if not paragraph or paragraph[0].isspace():
+            parts[-1] += _BLANK_LINE + paragraph
+        else:
+            parts[-1] += _BLANK_LINE
+            parts.append(paragraph)
+    return parts
+
+
+class _Counts(dict[str, int]):
+    """Text -> the tokens of it and `end`; forgets all where it grows too large.
+
+    No match of the pattern goes on from a line break to anything but whitespace. So where a run of line breaks ends before
+    something else, a match ends, too, and at the end of a text such a run is matched as it is before a word: the tokens of
+    the parts that `count` looks up are, one after another, the tokens of the text.
+    """
+
+    def __init__(self, end: str) -> None:
+        super().__init__()
+        self._end = end
+        self._letters = 0
+
+    def __missing__(self, text: str) -> int:
         encoding = _encoding()
-        found = sum(len(encoding.encode_ordinary(part)) for part in _parts(text))
-        if len(known) >= _KEPT_COUNTS:
-            known.clear()
-        known[digest] = found
-    return found
+        found = sum(len(encoding.encode_ordinary(part)) for part in _parts(text + self._end))
+        size = len(text) + _ENTRY
+        if size <= _KEPT_LETTERS:
+            self._letters += size
+            if self._letters > _KEPT_LETTERS:
+                self.clear()
+                self._letters = size
+            self[text] = found
+        return found
 
 
 def first_tokens(text: str, n: int) -> str:
@@ -68,8 +109,9 @@ def first_tokens(text: str, n: int) -> str:
 
 
 @functools.cache
-def _counts() -> dict[bytes, int]:
-    return {}
+def _counts() -> tuple[_Counts, _Counts]:
+    """Of texts as they are, and of paragraphs with the blank line that ends them."""
+    return _Counts(""), _Counts(_BLANK_LINE)
 
 
 @functools.cache

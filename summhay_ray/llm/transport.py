@@ -1,20 +1,62 @@
-"""How litellm is loaded: without the network, without prints, in the process that calls models. Part of the llm room."""
+"""What carries one HTTP attempt: the contract, and which model uses which. Part of the llm room, for the room alone.
+
+A transport makes exactly one attempt, and raises where there is no answer. Retries, limits, budget and
+prices are not its business.
+"""
 
 from __future__ import annotations
 
-import functools
-import os
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+from summhay_ray.llm.models import ModelSettings
+from summhay_ray.llm.reply import Reply
+from summhay_ray.llm.request import Request
 
 
-@functools.cache
-def load_litellm() -> Any:
-    """The litellm module, imported once (seconds), with its network look-ups and prints switched off."""
-    os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
-    os.environ.setdefault("LITELLM_LOG", "ERROR")
-    import litellm
+class Transport(Protocol):
+    """One way to reach models."""
 
-    litellm.suppress_debug_info = True
-    litellm.telemetry = False
-    litellm.drop_params = False
-    return litellm
+    async def send(self, request: Request, settings: ModelSettings, key: str | None) -> Reply:
+        """One attempt. `key` is the provider's key, None where none is known. Raises whatever says why there is no answer."""
+        ...
+
+    async def close(self) -> None:
+        """Give connections back."""
+        ...
+
+
+def _direct() -> Transport:
+    from summhay_ray.llm.direct import DirectTransport
+
+    return DirectTransport()
+
+
+def _litellm() -> Transport:
+    from summhay_ray.llm.via_litellm import LitellmTransport
+
+    return LitellmTransport()
+
+
+MAKERS: Mapping[str, Callable[[], Transport]] = {"direct": _direct, "litellm": _litellm, "local": _litellm}
+"""Local models are registered with litellm, so that a run without a key takes the path of a paid one."""
+
+
+class Transports:
+    """One of each kind, made when it is first needed: importing what they stand on takes seconds."""
+
+    def __init__(self) -> None:
+        self._made: dict[Callable[[], Transport], Transport] = {}
+
+    def of(self, settings: ModelSettings) -> Transport:
+        """The transport of a model."""
+        maker = MAKERS[settings.transport]
+        if maker not in self._made:
+            self._made[maker] = maker()
+        return self._made[maker]
+
+    async def close(self) -> None:
+        """Give all connections back."""
+        for transport in self._made.values():
+            await transport.close()
+        self._made.clear()

@@ -2,7 +2,7 @@
 
 from summhay_ray.store.errors import StoreError
 from summhay_ray.store.files import LocalFiles, open_files
-from summhay_ray.store.response_log import Location, LogIndex, LogWriter, read_at
+from summhay_ray.store.response_log import Location, LogIndex, LogWriter, Purpose, Tally, read_at
 from summhay_ray.store.runs import Commit, RunStore, Store
 from summhay_ray.store.tables import TABLES, describe, digest, from_rows, schema_of, to_records
 
@@ -13,9 +13,11 @@ __all__ = [
     "Location",
     "LogIndex",
     "LogWriter",
+    "Purpose",
     "RunStore",
     "Store",
     "StoreError",
+    "Tally",
     "describe",
     "digest",
     "from_rows",

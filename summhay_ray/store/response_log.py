@@ -3,7 +3,8 @@
 Each file has one writer, lies under `log/` and is appended only; one line a record: CRC-32 in hex, length in bytes, JSON. A
 torn or flipped line fails its length or checksum and is never read as an answer. Three kinds of record:
 `intent` (a call that costs money is about to be sent: its worst price), `answer` (what came back, and its price), `void`
-(the call ended without an answer: what it is charged). An intent with neither stays charged at its worst price.
+(the call ended without an answer: what it is charged). An intent with neither stays charged at its worst price. Each says
+for which stage and model of which run the money is.
 """
 
 from __future__ import annotations
@@ -22,6 +23,24 @@ from summhay_ray.store.files import LocalFiles, sync_folder
 
 FOLDER = "log"
 _HEAD = re.compile(rb"([0-9a-f]{8}) (\d{1,15}) ")
+
+
+Purpose = tuple[str, str]
+"""What money was spent on: stage (summarize, judge, ...) and model."""
+
+
+@dataclass
+class Tally:
+    """What the calls of one purpose in one run came to."""
+
+    usd_micros: int = 0
+    """All that is charged: answers, and calls that ended without one."""
+    answers: int = 0
+    input_tokens: int = 0
+    cached_tokens: int = 0
+    output_tokens: int = 0
+    saved_micros: int = 0
+    """What the answers would have cost more without the provider's cache."""
 
 
 class Location(NamedTuple):
@@ -146,7 +165,7 @@ class LogIndex:
     answers: dict[str, Location] = field(default_factory=dict)
     damaged: int = 0
     _read_to: dict[str, int] = field(default_factory=dict)
-    _charged: dict[str, dict[str, int]] = field(default_factory=lambda: defaultdict(lambda: defaultdict(int)))
+    _tallies: dict[str, dict[str, dict[Purpose, Tally]]] = field(default_factory=dict)
     _open: dict[str, tuple[str, str, int]] = field(default_factory=dict)
     _void: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
 
@@ -171,25 +190,44 @@ class LogIndex:
             self.damaged += 1
             return
         writer = location.name.removeprefix(f"{FOLDER}/").split(".")[0]
-        charged = self._charged[record["run"]]
-        charged[writer] += record["usd_micros"]
+        tally = self._tally(writer, record)
+        tally.usd_micros += record["usd_micros"]
         if record["kind"] == "intent":
             self._open[record["call"]] = (writer, record["key"], record["usd_micros"])
             return
         if record["call"] in self._open:
-            charged[writer] -= self._open.pop(record["call"])[2]
+            tally.usd_micros -= self._open.pop(record["call"])[2]
         if record["kind"] == "answer":
             self.answers.setdefault(record["key"], location)
+            tally.answers += 1
+            for name in ("input_tokens", "cached_tokens", "output_tokens", "saved_micros"):
+                setattr(tally, name, getattr(tally, name) + record.get(name, 0))
         elif record["kind"] == "void":
             self._void[writer].add(record["key"])
 
+    def _tally(self, writer: str, record: Mapping[str, Any]) -> Tally:
+        writers = self._tallies.setdefault(record["run"], {})
+        purpose = (record.get("stage", ""), record.get("model", ""))
+        return writers.setdefault(writer, {}).setdefault(purpose, Tally())
+
     def spent(self, run: str) -> int:
         """Micro-dollars of the run: real prices, and the worst price of calls whose end no record tells."""
-        return sum(self.spent_by(run).values())
+        return sum(tally.usd_micros for tally in self.tallies(run).values())
 
-    def spent_by(self, run: str) -> Mapping[str, int]:
-        """The same for each writer."""
-        return dict(self._charged.get(run, {}))
+    def spent_by(self, run: str) -> dict[str, dict[Purpose, int]]:
+        """The same for each writer and purpose."""
+        written = self._tallies.get(run, {})
+        return {name: {purpose: tally.usd_micros for purpose, tally in tallies.items()} for name, tallies in written.items()}
+
+    def tallies(self, run: str) -> dict[Purpose, Tally]:
+        """Purpose -> what the run's calls came to, over all writers."""
+        found: dict[Purpose, Tally] = {}
+        for tallies in self._tallies.get(run, {}).values():
+            for purpose, tally in tallies.items():
+                total = found.setdefault(purpose, Tally())
+                for name, amount in vars(tally).items():
+                    setattr(total, name, getattr(total, name) + amount)
+        return found
 
     def unanswered(self, writer: str) -> set[str]:
         """The keys of a writer's calls that cost money and that no answer ends: void, or with no end at all."""

@@ -11,6 +11,7 @@ import io
 import json
 import typing
 from collections.abc import Iterable, Mapping, Sequence
+from json.encoder import encode_basestring_ascii
 from typing import Any
 
 import polars as pl
@@ -90,12 +91,20 @@ def from_rows(table: str, rows: Iterable[Any]) -> pl.DataFrame:
 def from_parts(table: str, parts: Iterable[bytes]) -> pl.DataFrame:
     """Several Parquet files of one table as one frame, each row once, sorted by primary key."""
     schema = schema_of(table)
-    tables = [pq.read_table(io.BytesIO(part)).cast(schema) for part in parts] or [schema.empty_table()]
+    tables = [_widened(pq.read_table(io.BytesIO(part)), schema).cast(schema) for part in parts] or [schema.empty_table()]
     frame = pl.from_arrow(pa.concat_tables(tables))
     if not isinstance(frame, pl.DataFrame):
         raise TypeError(f"table {table} is no frame")
     key = list(TABLES[table][1])
     return frame.unique(subset=key, keep="first", maintain_order=True).sort(key)
+
+
+def _widened(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    """A part that an earlier version wrote lacks the counts that came later: nothing was counted, so they are 0."""
+    for field in schema:
+        if field.name not in table.column_names and field.type == pa.int64():
+            table = table.append_column(field, pa.array([0] * table.num_rows, field.type))
+    return table.select(schema.names)
 
 
 def to_records(table: str, frame: pl.DataFrame) -> list[Any]:
@@ -105,12 +114,23 @@ def to_records(table: str, frame: pl.DataFrame) -> list[Any]:
 
 
 def digest(frame: pl.DataFrame) -> str:
-    """sha256 over the frame's rows in their order: equal for equal tables on every machine."""
+    """sha256 over the frame's rows in their order, each as JSON: equal for equal tables on every machine."""
     hasher = hashlib.sha256()
-    for row in frame.iter_rows(named=True):
-        hasher.update(json.dumps(row, sort_keys=True, ensure_ascii=True).encode("ascii"))
-        hasher.update(b"\n")
+    names = sorted(frame.columns)
+    line = "{" + ", ".join(f"{json.dumps(name)}: %s" for name in names) + "}\n"
+    for part in frame.iter_slices(10_000):
+        columns = [_texts(part[name]) for name in names]
+        hasher.update("".join(map(line.__mod__, zip(*columns, strict=True))).encode("ascii"))
     return hasher.hexdigest()
+
+
+def _texts(series: pl.Series) -> list[str]:
+    """Each value as JSON writes it; by column, since a row at a time costs three times as much."""
+    if series.dtype == pl.Int64:
+        return ["null" if value is None else str(value) for value in series.to_list()]
+    if series.dtype == pl.String:
+        return ["null" if value is None else encode_basestring_ascii(value) for value in series.to_list()]
+    return [json.dumps(value, ensure_ascii=True) for value in series.to_list()]
 
 
 def field_names(record: type[Any]) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -12,28 +13,31 @@ from fake_provider import FakeProvider, Reply, completion
 from runs import kill, log_records, start, summhay, wait_for_records, write_spec
 
 from summhay_ray.judge import OfflineJudge
-from summhay_ray.llm import Request
+from summhay_ray.llm import Request, count_tokens
 from summhay_ray.summarize import local_models
 
 pytestmark = [pytest.mark.ray, pytest.mark.timeout(400)]
 
 CANARY = "sk-canary-0123456789abcdef"
 N_SUMMARIES, N_JUDGMENTS = 4, 22
-INPUT_RATE, OUTPUT_RATE = 100.0, 200.0
-TOKENS_IN, TOKENS_OUT = 300, 40
-CALL_MICROS = int(TOKENS_IN * INPUT_RATE + TOKENS_OUT * OUTPUT_RATE)
+INPUT_RATE, OUTPUT_RATE = 100, 200
 
 
 class Answering(FakeProvider):
-    """Answers as `offline/lead` and `offline/judge` would, and bills a fixed number of tokens for each call."""
+    """Answers as `offline/lead` and `offline/judge` would, and bills each call that it takes."""
+
+    billed_micros = 0
 
     async def _reply(self, request: web.Request, content: Mapping[str, Any], reply: Reply) -> web.StreamResponse:
         prompt = content["messages"][0]["content"]
         model = OfflineJudge() if content["model"] == "judge" else local_models()["offline/lead"]()
         text = model.answer(Request(model=str(content["model"]), prompt=prompt))
-        usage = {"prompt_tokens": TOKENS_IN, "completion_tokens": TOKENS_OUT, "total_tokens": TOKENS_IN + TOKENS_OUT}
         if reply.status != 200:
             return await super()._reply(request, content, reply)
+        tokens_in, tokens_out = count_tokens(prompt), count_tokens(text)
+        self.billed_micros += tokens_in * INPUT_RATE + tokens_out * OUTPUT_RATE
+        await asyncio.sleep(reply.delay_s)
+        usage = {"prompt_tokens": tokens_in, "completion_tokens": tokens_out, "total_tokens": tokens_in + tokens_out}
         return web.json_response(completion(content["model"], Reply(text=text, usage=usage)))
 
 
@@ -66,9 +70,10 @@ def test_a_paid_run_costs_what_the_provider_bills_and_hides_its_key(provider: An
     plan = summhay("plan", spec, "--store", store)
     result = summhay("run", spec, "--store", store)
     assert len(provider.requests) == N_SUMMARIES + N_JUDGMENTS == result["calls"]["made"]
-    assert result["usd"]["spent"] == pytest.approx((N_SUMMARIES + N_JUDGMENTS) * CALL_MICROS / 1e6)
+    assert result["usd"]["spent"] == pytest.approx(provider.billed_micros / 1e6)
+    assert result["left"] is None
     assert {stage["stage"]: stage["calls"] for stage in plan["stages"]} == {"summarize": N_SUMMARIES, "judge": N_JUDGMENTS}
-    assert result["usd"]["spent"] <= plan["usd"]["max"]
+    assert plan["usd"]["min"] <= result["usd"]["spent"] <= plan["usd"]["max"]
     again = summhay("run", spec, "--store", store)
     assert len(provider.requests) == N_SUMMARIES + N_JUDGMENTS
     assert again["systems"] == result["systems"]
@@ -81,14 +86,21 @@ def test_a_paid_run_costs_what_the_provider_bills_and_hides_its_key(provider: An
 
 def test_the_run_stops_at_its_budget_and_goes_on_with_more(provider: Answering, tmp_path: Path) -> None:
     spec, store = spec_of(tmp_path, provider), tmp_path / "store"
-    budget = 10.5 * CALL_MICROS / 1e6
+    budget = 0.6
     stopped = summhay("run", spec, "--store", store, "--budget", str(budget), code=3)
     assert stopped["status"] == "budget"
-    assert stopped["usd"]["spent"] <= budget
-    assert 0 < len(provider.requests) * CALL_MICROS / 1e6 <= budget
-    assert stopped["cells"]["done"] + stopped["cells"]["failed"] < N_SUMMARIES
+    assert 0 < provider.billed_micros / 1e6 <= stopped["usd"]["spent"] <= budget
+    finished = stopped["cells"]["done"] + stopped["cells"]["failed"]
+    assert finished < N_SUMMARIES
+    left = stopped["left"]
+    # How many judgments are left depends on which summaries were paid; what is answered is not left.
+    assert left["cells"] == N_SUMMARIES - finished and 0 < left["calls"] <= N_SUMMARIES + N_JUDGMENTS - len(provider.requests)
+    assert 0 < left["usd"]["min"] <= left["usd"]["expected"] <= left["usd"]["max"]
+    before = provider.billed_micros
     done = summhay("run", spec, "--store", store, "--budget", "100")
-    assert (done["status"], done["run"]) == ("done", stopped["run"])
+    assert (done["status"], done["run"], done["left"]) == ("done", stopped["run"], None)
+    assert done["calls"]["made"] == left["calls"]
+    assert left["usd"]["min"] <= (provider.billed_micros - before) / 1e6 <= left["usd"]["max"]
     assert len(provider.requests) == N_SUMMARIES + N_JUDGMENTS, "a paid answer was asked for again"
     assert max(provider.prompts.values()) == 1
 
@@ -111,7 +123,7 @@ def test_a_killed_paid_run_repeats_at_most_what_was_in_flight(provider: Answerin
     assert len(answers) == len({record["key"] for record in answers}), "an answered call was repeated"
     assert charged
     # What was in flight at the kill stays charged at its worst price: never less than the provider's bill.
-    assert result["usd"]["spent"] >= len(provider.requests) * CALL_MICROS / 1e6
+    assert result["usd"]["spent"] >= provider.billed_micros / 1e6
 
 
 def test_a_dead_model_does_not_stop_the_other_and_is_tried_again_when_it_lives(provider: Answering, tmp_path: Path) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from summhay_ray.grid import RunSpec, SpecError, parse_spec, read_spec
+from summhay_ray.grid import RunSpec, SpecError, load_grid, parse_spec, read_spec
+from summhay_ray.llm import FREE, Limits, ModelSettings, Price
 
 pytestmark = pytest.mark.core
 
@@ -74,6 +76,32 @@ def test_a_price_of_zero_is_written_as_zero() -> None:
         ),
         ({"summarizers": [{"model": "x", "extra": {"api_key": "sk"}}]}, "spec: x: extra.api_key: keys never stand in a spec"),
         ({"judges": ["offline"]}, "spec: model 'offline': expected offline/NAME or replay/NAME"),
+        ({"stage_budgets_usd": {"judg": 1}}, "spec: stage_budgets_usd.judg: unknown field; did you mean judge?"),
+        ({"stage_budgets_usd": {"judge": -1}}, "spec: stage_budgets_usd.judge: input should be greater than or equal to 0"),
+        (
+            {"model_budgets_usd": {"openai/gpt-4o": -1}},
+            "spec: model_budgets_usd.openai/gpt-4o: input should be greater than or equal",
+        ),
+        (
+            {"model_budgets_usd": {"openai/gpt-4": 1}},
+            "spec: model_budgets_usd: no summarizer or judge uses 'openai/gpt-4'; did you mean openai/gpt-4o?",
+        ),
+        (
+            {"summarizers": [{"model": "x", "transport": "dirct"}]},
+            "spec: summarizers[0].transport: input should be 'direct' or 'litellm', found \"dirct\"",
+        ),
+        (
+            {"summarizers": [{"model": "x", "transport": "direct"}]},
+            "spec: x: transport: direct needs an endpoint; write api_base: URL beside it",
+        ),
+        (
+            {"summarizers": [{"model": "x", "extra": {"service_tier": "priority"}}]},
+            "spec: x: extra.service_tier: the known price is the standard tier's; write price:",
+        ),
+        (
+            {"summarizers": [{"model": "x", "price": {"input_per_mtok": 1, "output_per_mtok": 1, "cache_write_per_mtok": -1}}]},
+            "spec: summarizers[0].price.cache_write_per_mtok: input should be greater than or equal to 0",
+        ),
     ],
 )
 def test_refusals_name_the_field_and_the_mend_in_one_line(fields: dict[str, Any], expected: str) -> None:
@@ -81,6 +109,69 @@ def test_refusals_name_the_field_and_the_mend_in_one_line(fields: dict[str, Any]
         parse_spec({**GOOD, **fields})
     assert str(error.value).startswith(expected)
     assert "\n" not in str(error.value)
+
+
+PRICE = {"input_per_mtok": 1, "output_per_mtok": 2, "cached_input_per_mtok": 0.5, "cache_write_per_mtok": 3}
+MINE = {"model": "openai/mine", "price": PRICE, "api_base": "http://127.0.0.1:1/v1"}
+
+
+def settings_of(**fields: Any) -> Mapping[str, ModelSettings]:
+    return load_grid(parse_spec({**GOOD, "retrievers": ["full"], **fields}), Path.cwd()).settings()
+
+
+def test_prices_limits_and_transport_reach_the_gateway() -> None:
+    limits = {"openai/mine": {"rpm": 7, "concurrency": 3}}
+    found = settings_of(summarizers=[MINE], limits=limits)
+    assert found["openai/mine"].price == Price(1, 2, 0.5, 3)
+    assert found["openai/mine"].limits == Limits(rpm=7, concurrency=3)
+    assert (found["openai/mine"].transport, found["offline/judge"].transport) == ("direct", "local")
+    assert (
+        found["offline/judge"].limits.concurrency
+        == 64
+        == parse_spec({**GOOD, "limits": {"offline/judge": {}}}).limits["offline/judge"].concurrency
+    )
+    assert settings_of(summarizers=[{**MINE, "transport": "litellm"}])["openai/mine"].transport == "litellm"
+    assert settings_of(summarizers=[{**MINE, "price": 0}])["openai/mine"].price is FREE
+    free = {"input_per_mtok": 0, "output_per_mtok": 0}
+    assert settings_of(summarizers=[{**MINE, "price": free}])["openai/mine"].price is FREE
+
+
+def test_a_service_tier_is_taken_where_its_price_is_written() -> None:
+    assert settings_of(summarizers=[{**MINE, "extra": {"service_tier": "priority"}}])
+    assert settings_of(summarizers=[{"model": "openai/gpt-4o", "extra": {"service_tier": "default"}}])
+
+
+def test_a_model_without_a_price_is_refused_by_name() -> None:
+    with pytest.raises(SpecError, match=r"spec: model 'openai/unheard-of' has no known price; write price:"):
+        settings_of(summarizers=["openai/unheard-of"])
+
+
+def test_one_model_has_one_transport() -> None:
+    both = {"summarizers": [MINE], "judges": [{**MINE, "transport": "litellm"}]}
+    with pytest.raises(SpecError, match=r"stands twice, not alike; give both entries the same price, .* timeout_s and transport"):
+        settings_of(**both)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"budget_usd": 3},
+        {"stage_budgets_usd": {"judge": 3}},
+        {"model_budgets_usd": {"openai/mine": 3}},
+        {"limits": {"openai/mine": {"rpm": 3}}},
+        {"summarizers": [{**MINE, "transport": "litellm"}]},
+        {"summarizers": [{**MINE, "price": {**PRICE, "cache_write_per_mtok": 9}}]},
+    ],
+)
+def test_money_limits_and_transport_are_no_part_of_the_identity(fields: dict[str, Any]) -> None:
+    plain, other = (load_grid(parse_spec({**GOOD, "summarizers": [MINE], **more}), Path.cwd()) for more in ({}, fields))
+    assert plain.run_id == other.run_id
+    assert [cell.cell_id for cell in plain.cells()] == [cell.cell_id for cell in other.cells()]
+
+
+def test_stage_budgets_are_those_that_are_written() -> None:
+    assert parse_spec(GOOD).stage_budgets() == {}
+    assert parse_spec({**GOOD, "stage_budgets_usd": {"judge": 2, "summarize": None}}).stage_budgets() == {"judge": 2.0}
 
 
 def test_two_summarizers_of_one_model_need_names() -> None:

@@ -128,8 +128,9 @@ def test_a_cut_answer_is_never_repaired(text: str) -> None:
     assert error_of(read_verdict(text, "length")) == "cut_answer"
 
 
-def test_whole_json_in_a_cut_answer_stands() -> None:
-    assert read_verdict('{"coverage": "FULL_COVERAGE", "bullet_id": 3} The reason is that', "length") == FULL_3
+def test_a_cut_answer_is_malformed_although_its_json_is_whole() -> None:
+    cut = read_verdict('{"coverage": "FULL_COVERAGE", "bullet_id": 3} No, that is wrong: the', "length")
+    assert error_of(cut) == "cut_answer"
 
 
 @pytest.mark.parametrize(
@@ -183,8 +184,6 @@ def test_prose_without_a_brace_is_never_a_verdict(text: str) -> None:
 @given(st.sampled_from(["NO_COVERAGE", "PARTIAL_COVERAGE", "FULL_COVERAGE"]), st.integers(1, 40), st.integers(0, 60))
 def test_a_prefix_of_an_answer_says_what_the_answer_says_or_nothing(coverage: str, bullet: int, cut: int) -> None:
     text = json.dumps({"coverage": coverage, "bullet_id": bullet})
-    outcome = read_verdict(text[:cut], "length")
+    assert error_of(read_verdict(text[:cut], "length")) == "cut_answer"
     if cut >= len(text):
-        assert outcome == Verdict(coverage, str(bullet))
-    else:
-        assert error_of(outcome) == "cut_answer"
+        assert read_verdict(text[:cut]) == Verdict(coverage, str(bullet))

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 from fake_provider import FakeProvider, fake_provider
-from gateway_room import KEY, KEY_ENV, Room, settings_of
+from gateway_room import KEY, KEY_ENV, OPEN, Room, settings_of
 
-from summhay_ray.llm import gateway
-from summhay_ray.llm.transport import load_litellm
+from summhay_ray.llm import attempts
+from summhay_ray.llm.via_litellm import load_litellm
 
 
 @pytest.fixture(scope="session")
@@ -42,18 +42,26 @@ def provider(_served: FakeProvider) -> FakeProvider:
 
 
 @pytest.fixture
+def transport() -> str:
+    """How the room's model is reached; a module may run its tests over both ways."""
+    return "direct"
+
+
+@pytest.fixture
 def make_room(
-    provider: FakeProvider, loop: asyncio.AbstractEventLoop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Callable[..., Room]:
+    provider: FakeProvider, loop: asyncio.AbstractEventLoop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, transport: str
+) -> Iterator[Callable[..., Room]]:
     """`make_room(budget_micros=..., timeout_s=..., ...)`: a room whose one model is the fake provider's."""
     monkeypatch.setenv(KEY_ENV, KEY)
-    monkeypatch.setattr(gateway, "BACKOFF_S", 0.01)
-    monkeypatch.setattr(gateway, "BUSY_POLL_S", 0.005)
+    monkeypatch.setattr(attempts, "BACKOFF_S", 0.01)
 
     def make(budget_micros: int | None = None, **changes: Any) -> Room:
-        return Room(tmp_path / "store", [settings_of(provider.base, **changes)], loop, budget_micros)
+        settings = settings_of(provider.base, **{"transport": transport, **changes})
+        return Room(tmp_path / "store", [settings], loop, budget_micros)
 
-    return make
+    yield make
+    while OPEN:
+        loop.run_until_complete(OPEN.pop().close())
 
 
 @pytest.fixture

@@ -4,45 +4,30 @@ from __future__ import annotations
 
 import asyncio
 import json
-import time
 import uuid
 from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-from summhay_ray.llm import Claim, Gateway, Grant, Ledger, Limits, ModelSettings, Price, Request, Settlement
+from summhay_ray.llm import Budgets, Gateway, Ledger, LedgerService, Limits, LocalPort, ModelSettings, Price, Request
 from summhay_ray.outcome import Outcome
 from summhay_ray.records import RawAnswer
 from summhay_ray.store import LocalFiles, LogIndex, LogWriter
 
 R = TypeVar("R")
 
+OPEN: list[Gateway] = []
+"""Every gateway that a test made, for the fixture to close."""
+
 MODEL = "openai/fake"
 PRICE = Price(2.0, 10.0)
 KEY_ENV, KEY = "TEST_FAKE_PROVIDER_KEY", "canary-0123456789abcdefghij"
 
 
-class LocalPort:
-    """The ledger as `LedgerPort`, without Ray."""
-
-    def __init__(self, ledger: Ledger, worker: str) -> None:
-        self.ledger, self.worker = ledger, worker
-
-    async def claim(self, claims: list[Claim]) -> Sequence[Grant]:
-        return self.ledger.claim(self.worker, claims, time.monotonic())
-
-    async def settle(self, settlements: list[Settlement]) -> Sequence[None]:
-        self.ledger.settle(self.worker, settlements, time.monotonic())
-        return [None] * len(settlements)
-
-    async def again(self, claim: Claim, pause_s: float) -> float:
-        return self.ledger.again(claim.model, claim, time.monotonic(), pause_s)
-
-
 def settings_of(base: str, **changes: Any) -> ModelSettings:
     """The fake model's settings."""
-    known = {"api_base": base, "api_key_env": KEY_ENV, "timeout_s": 5.0, "limits": Limits(concurrency=64)}
+    known = {"api_base": base, "api_key_env": KEY_ENV, "transport": "direct", "timeout_s": 5.0, "limits": Limits(concurrency=64)}
     return ModelSettings(**{"model": MODEL, "price": PRICE, **known, **changes})
 
 
@@ -61,7 +46,8 @@ class Room:
     def __post_init__(self) -> None:
         files = LocalFiles(self.root)
         limits = {settings.model: settings.limits for settings in self.settings}
-        self.ledger = Ledger(self.run_id, LogIndex(files), self.budget_micros, limits)
+        self.ledger = Ledger(self.run_id, LogIndex(files), Budgets(self.budget_micros), limits)
+        self.service = LedgerService(self.ledger)
         self.gateway, self.log = self.worker()
 
     def worker(self) -> tuple[Gateway, LogWriter]:
@@ -69,7 +55,9 @@ class Room:
         files, name = LocalFiles(self.root), f"w{uuid.uuid4().hex[:8]}"
         log = LogWriter(files, name)
         models = {settings.model: settings for settings in self.settings}
-        return Gateway(models, LocalPort(self.ledger, f"worker of {name}"), files, log, self.run_id), log
+        gateway = Gateway(models, LocalPort(self.service, f"worker of {name}"), files, log, self.run_id)
+        OPEN.append(gateway)
+        return gateway, log
 
     def again(self, **changes: Any) -> Room:
         """A later run, or another one, over the same store."""
@@ -91,6 +79,18 @@ class Room:
     def one(self, prompt: str = "a prompt", **fields: Any) -> tuple[Any, RawAnswer | None]:
         """Ask once."""
         return self.ask(prompt, **fields)[0]
+
+    @property
+    def money(self) -> tuple[int, int]:
+        """(spent, reserved), as the ledger has it when all that was said has arrived."""
+        self.run(asyncio.sleep(0.03))
+        return self.ledger.purse.spent(), self.ledger.purse.reserved()
+
+    @property
+    def in_flight(self) -> int:
+        """Calls that the ledger has granted and nobody has ended."""
+        self.run(asyncio.sleep(0.03))
+        return len(self.ledger._flights)
 
     def index(self) -> LogIndex:
         """The log as it stands on disk."""

@@ -11,7 +11,7 @@ import pytest
 from gateway_room import Room
 
 from summhay_ray.llm import ModelSettings, Request, count_tokens, find_price, register
-from summhay_ray.llm.transport import load_litellm
+from summhay_ray.llm.via_litellm import load_litellm
 from summhay_ray.outcome import Answer, Failed, Malformed
 
 pytestmark = pytest.mark.core
@@ -98,7 +98,7 @@ def test_a_mistake_of_the_model_is_named_so_and_not_tried_again(
     outcome, _ = ask(local_room, prompt)
     assert isinstance(outcome, Failed) and len(models[0].asked) == 1
     assert (outcome.error, outcome.attempts, outcome.retryable) == ("local_model_error", 1, False)
-    assert outcome.message and "\n" not in outcome.message and local_room.ledger.stopped == {}
+    assert outcome.message and "\n" not in outcome.message and local_room.gateway._courier.stopped == {}
     assert isinstance(ask(local_room, "fine")[0], Answer)
 
 

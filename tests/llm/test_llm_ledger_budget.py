@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+from ledger_desk import Desk
 
-from summhay_ray.llm import Claim, Ledger, Settlement
-from summhay_ray.llm.ledger import DEAD_AFTER_S
+from summhay_ray.llm.ledger import DEAD_AFTER_S, Ledger
 from summhay_ray.store import LocalFiles, LogIndex, LogWriter
 
 pytestmark = pytest.mark.core
@@ -18,30 +18,66 @@ BUDGET = 5_000
 
 
 def test_the_budget_by_hand(tmp_path: Path) -> None:
-    books = Ledger("r", LogIndex(LocalFiles(tmp_path)), 100)
-
-    def claim(key: str, worst: int) -> str:
-        return books.claim("w", [Claim(key, "m", worst)], 0.0)[0].state
-
-    assert claim("a", 60) == "go"
+    desk = Desk(tmp_path, 100)
+    assert desk.claimed("w", "a", worst_micros=60) == ["go"]
     # 40 are left: 50 may fit when a gives back what it does not use; 101 never does.
-    assert claim("b", 50) == "busy" and claim("c", 40) == "go" and claim("free", 0) == "go"
-    assert claim("d", 101) == "budget" and books.over_budget
-    books.settle("w", [Settlement("a", "m", 45)], 0.0)
-    assert claim("b", 50) == "busy" and claim("b", 15) == "go"
-    books.settle("w", [Settlement("c", "m", 0), Settlement("b", "m", 15)], 0.0)
-    assert books.spent_micros == 60 and claim("e", 41) == "budget" and claim("e", 40) == "go"
+    b = desk.claim("v", "b", worst_micros=50)
+    assert desk.states("v", b) == ["waits"]
+    assert desk.claimed("w", "c", worst_micros=40) == ["go"] and desk.claimed("w", "free") == ["go"]
+    assert desk.claimed("w", "d", worst_micros=101) == ["budget"] and desk.books.over_budget
+    desk.settle("w", "a", 45)
+    desk.hear("v")
+    assert desk.states("v", b) == ["waits"]
+    desk.settle("w", "c", 0)
+    desk.hear("v")
+    assert desk.states("v", b) == ["go"]
+    desk.settle("v", "b", 15)
+    assert desk.money == (60, 0)
+    assert desk.claimed("w", "e", worst_micros=41) == ["budget"] and desk.claimed("w", "e", worst_micros=40) == ["go"]
+
+
+def test_who_waits_for_money_is_refused_when_it_was_used(tmp_path: Path) -> None:
+    desk = Desk(tmp_path, 100)
+    desk.claim("w", "a", worst_micros=60)
+    waiting = desk.claim("w", "b", worst_micros=50)
+    assert not desk.books.over_budget
+    desk.settle("w", "a", 55)
+    assert desk.states("w", waiting) == ["budget"] and desk.books.over_budget
+
+
+def test_a_stage_and_a_model_have_budgets_of_their_own(tmp_path: Path) -> None:
+    desk = Desk(tmp_path, 1000, stages={"judge": 100}, models={"dear": 50})
+
+    def claim(key: str, stage: str, model: str, worst: int) -> str:
+        return desk.claimed("w", key, stage=stage, model=model, worst_micros=worst)[0]
+
+    assert claim("a", "judge", "cheap", 101) == "budget" and claim("b", "judge", "cheap", 100) == "go"
+    assert claim("c", "judge", "cheap", 1) == "waits" and claim("d", "summarize", "cheap", 500) == "go"
+    assert claim("e", "summarize", "dear", 51) == "budget" and claim("f", "summarize", "dear", 50) == "go"
+    assert desk.money == (0, 650)
+    desk.settle("w", "b", 100, model="cheap")
+    assert claim("g", "judge", "cheap", 1) == "budget" and claim("h", "summarize", "cheap", 350) == "go"
+
+
+def test_stage_and_model_budgets_hold_over_restarts(tmp_path: Path) -> None:
+    log = LogWriter(LocalFiles(tmp_path), "earlier")
+    known = {"call": "1", "run": "r", "key": "a", "usd_micros": 90}
+    log.append([{"kind": "answer", "model": "dear", "stage": "judge", **known}])
+    log.append([{"kind": "intent", "model": "dear", "stage": "summarize", **known, "call": "2", "usd_micros": 7}])
+    desk = Desk(tmp_path, stages={"judge": 100}, models={"dear": 100})
+    assert desk.claimed("w", "b", model="dear", stage="summarize", worst_micros=4) == ["budget"]
+    assert desk.claimed("w", "b", model="dear", stage="summarize", worst_micros=3) == ["go"]
+    assert desk.claimed("w", "c", model="cheap", stage="judge", worst_micros=11) == ["budget"]
 
 
 def test_without_a_budget_everything_is_granted_and_counted(tmp_path: Path) -> None:
-    books = Ledger("r", LogIndex(LocalFiles(tmp_path)))
-    assert books.claim("w", [Claim("a", "m", 10**12)], 0.0)[0].state == "go"
-    assert books.reserved_micros == 10**12
+    desk = Desk(tmp_path)
+    assert desk.claimed("w", "a", worst_micros=10**12) == ["go"] and desk.money == (0, 10**12)
 
 
 def test_a_budget_of_nothing_lets_free_models_work(tmp_path: Path) -> None:
-    books = Ledger("r", LogIndex(LocalFiles(tmp_path)), 0)
-    assert [grant.state for grant in books.claim("w", [Claim("a", "m", 1), Claim("b", "offline/x", 0)], 0.0)] == ["budget", "go"]
+    desk = Desk(tmp_path, 0)
+    assert desk.claimed("w", "a", worst_micros=1) == ["budget"] and desk.claimed("w", "b", model="offline/x") == ["go"]
 
 
 @dataclass
@@ -50,6 +86,8 @@ class Worker:
     log: LogWriter
     calls: dict[str, tuple[str, int]] = field(default_factory=dict)
     """key -> (call, worst) of what it has in flight."""
+    waiting: dict[int, tuple[str, int]] = field(default_factory=dict)
+    """ticket -> (key, worst) of what it has claimed."""
 
 
 class World:
@@ -63,13 +101,17 @@ class World:
         self.now, self.n_calls, self.n_workers = 0.0, 0, 0
         self.truth = 0
         self.workers: list[Worker] = []
-        self.books = self.restart()
+        self.desk = self.restart()
         self.refused = 0
 
-    def restart(self) -> Ledger:
+    @property
+    def books(self) -> Ledger:
+        return self.desk.books
+
+    def restart(self) -> Desk:
         self.workers = []
-        self.books = Ledger("r", LogIndex(self.files), BUDGET)
-        return self.books
+        self.desk = Desk(self.files.root, BUDGET)
+        return self.desk
 
     def step(self) -> None:
         self.now += self.random.random()
@@ -98,16 +140,25 @@ class World:
 
     def claim(self, worker: Worker) -> None:
         key, worst = f"k{self.random.randrange(10_000)}", self.random.randrange(1, 400)
-        free = BUDGET - self.books.spent_micros - self.books.reserved_micros
-        state = self.books.claim(worker.name, [Claim(key, "m", worst)], self.now)[0].state
-        if state == "go":
-            self.n_calls += 1
-            call = {"call": f"c{self.n_calls}", "run": "r", "key": key}
-            worker.log.append([{"kind": "intent", **call, "usd_micros": worst}])
-            worker.calls[key] = (f"c{self.n_calls}", worst)
-        elif state == "budget":
-            self.refused += 1
-            assert worst > free, "a call that fits was refused"
+        spent, reserved = self.desk.money
+        worker.waiting[self.desk.claim(worker.name, key, worst_micros=worst, now=self.now)[0]] = (key, worst)
+        self.hear(worker, BUDGET - spent - reserved)
+
+    def hear(self, worker: Worker, free: int = 0) -> None:
+        self.desk.hear(worker.name, self.now)
+        for ticket, (key, worst) in list(worker.waiting.items()):
+            (state,) = self.desk.states(worker.name, [ticket])
+            if state == "waits":
+                continue
+            del worker.waiting[ticket]
+            if state == "go":
+                self.n_calls += 1
+                call = {"call": f"c{self.n_calls}", "run": "r", "key": key}
+                worker.log.append([{"kind": "intent", **call, "usd_micros": worst}])
+                worker.calls[key] = (f"c{self.n_calls}", worst)
+            elif state == "budget":
+                self.refused += 1
+                assert worst > free, "a call that fits was refused"
 
     def end(self, worker: Worker, key: str) -> None:
         name, worst = worker.calls.pop(key)
@@ -119,7 +170,9 @@ class World:
         location = worker.log.append([record])[0]
         if self.random.random() < 0.05:
             return self.die(worker)
-        self.books.settle(worker.name, [Settlement(key, "m", charged, location if kind == "answer" else None)], self.now)
+        self.desk.settle(worker.name, key, charged, now=self.now, location=location if kind == "answer" else None)
+        for one in self.workers:
+            self.hear(one)
         return None
 
     def die(self, worker: Worker) -> None:
@@ -130,9 +183,10 @@ class World:
 
     def check(self) -> None:
         in_flight = sum(worst for worker in self.workers for _, worst in worker.calls.values())
-        assert self.books.spent_micros + self.books.reserved_micros <= BUDGET
-        assert self.truth + in_flight <= self.books.spent_micros + self.books.reserved_micros
-        assert self.books.reserved_micros == sum(flight.worst_micros for flight in self.books._flights.values())
+        spent, reserved = self.desk.money
+        assert spent + reserved <= BUDGET
+        assert self.truth + in_flight <= spent + reserved
+        assert reserved == sum(flight.claim.worst_micros for flight in self.books._flights.values())
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -155,4 +209,4 @@ def test_what_a_restarted_driver_knows_is_what_the_log_says(tmp_path: Path) -> N
         world.die(worker)
     index = LogIndex(world.files)
     index.refresh()
-    assert world.restart().spent_micros == index.spent("r") and world.books.reserved_micros == 0
+    assert world.restart().money == (index.spent("r"), 0)

@@ -1,16 +1,34 @@
-"""Prices: written, mapped, dated, or refused; the worst case is never less than the real one."""
+"""Prices: written, mapped, dated, or refused; the worst case is never less than the real one. And how a model is reached."""
 
 from __future__ import annotations
 
+import ast
+import importlib.util
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from summhay_ray.llm import Limits, ModelSettings, Price, Unpriced, find_price, find_window, models
+from summhay_ray.llm import prices, providers
+from summhay_ray.llm.models import (
+    FREE,
+    TOKEN_MARGIN,
+    Limits,
+    ModelSettings,
+    Price,
+    Unpriced,
+    find_price,
+    find_window,
+    may_reason,
+    transport_of,
+    wire_name,
+)
+from summhay_ray.llm.reply import Usage
 from summhay_ray.llm.sampling import DEFAULT_MAX_TOKENS, bounded, longest_answer, unusable
+from summhay_ray.llm.tokens import count
 
 pytestmark = pytest.mark.core
 
@@ -24,6 +42,11 @@ MAP: dict[str, dict[str, Any]] = {
     "prov/known": {"input_cost_per_token": 3e-6, "output_cost_per_token": 1e-5, "max_tokens": 4096},
     "zero": {"input_cost_per_token": 0.0, "output_cost_per_token": 0.0, "max_input_tokens": 10},
     "half": {"input_cost_per_token": 1e-6},
+    "hit": {"input_cost_per_token": 1e-6, "output_cost_per_token": 2e-6, "input_cost_per_token_cache_hit": 1e-7}
+    | {"cache_creation_input_token_cost": 0.0},
+    "thinker": {"input_cost_per_token": 1e-6, "output_cost_per_token": 2e-6, "output_cost_per_reasoning_token": 4e-6}
+    | {"supports_reasoning": True},
+    "cheap thinker": {"input_cost_per_token": 1e-6, "output_cost_per_token": 2e-6, "output_cost_per_reasoning_token": 1e-6},
     "tiered": {
         "input_cost_per_token": 1.25e-6,
         "input_cost_per_token_above_200k_tokens": 2.5e-6,
@@ -32,13 +55,20 @@ MAP: dict[str, dict[str, Any]] = {
         "output_cost_per_token_above_200k_tokens": 1.5e-5,
         "cache_read_input_token_cost": 1.25e-7,
         "cache_read_input_token_cost_above_200k_tokens": 2.5e-7,
+        "cache_creation_input_token_cost": 1.5e-6,
+    },
+    "ranges": {
+        "tiered_pricing": [
+            {"range": [0, 1000.0], "input_cost_per_token": 1e-6, "output_cost_per_token": 5e-6},
+            {"range": [1000.0, 2000.0], "input_cost_per_token": 2e-6, "output_cost_per_token": 9e-6},
+        ]
     },
 }
 
 
 @pytest.fixture
 def price_map(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(models, "_litellm_map", lambda: MAP)
+    monkeypatch.setattr(prices, "_litellm_map", lambda: MAP)
 
 
 @pytest.mark.usefixtures("price_map")
@@ -47,8 +77,14 @@ def test_where_a_price_comes_from() -> None:
     assert find_price("any/known", None) == Price(2.5, 10.0, 1.25)
     assert find_price("prov/known", None) == Price(3.0, 10.0)
     assert find_price("known", {"input_per_mtok": 1, "output_per_mtok": 2}) == Price(1, 2)
-    assert find_price("zero", {"input_per_mtok": 0, "output_per_mtok": 0}) == Price(0, 0)
-    assert find_price("offline/support", None) == Price(0, 0, 0) == find_price("replay/known", None)
+    written = {"input_per_mtok": 1, "output_per_mtok": 2, "cached_input_per_mtok": 0.5, "cache_write_per_mtok": 3}
+    assert find_price("known", written) == Price(1, 2, 0.5, 3)
+    assert find_price("zero", {"input_per_mtok": 0, "output_per_mtok": 0}) is FREE
+    assert find_price("offline/support", None) is FREE is find_price("replay/known", None)
+    assert find_price("hit", None) == Price(1, 2, 0.1), "a zero in a map is no price of writing to the cache"
+    assert find_price("thinker", None) == Price(1, 2, reasoning_per_mtok=4)
+    assert find_price("cheap thinker", None) == Price(1, 2)
+    assert find_price("ranges", None) == Price(1, 5, tiers=((1000, Price(2, 9)),))
     assert find_price("anthropic/claude-3-opus-20240229", None) == Price(15, 75)
 
 
@@ -63,10 +99,13 @@ def test_a_price_that_nobody_wrote_is_refused_in_one_line(model: str) -> None:
 @pytest.mark.usefixtures("price_map")
 def test_longer_prompts_may_cost_more_a_token() -> None:
     price = find_price("tiered", None)
-    assert price.micros(200_000, 1000) == 200_000 * 1.25 + 1000 * 10
-    assert price.micros(200_001, 1000) == 500_003 + 1000 * 15  # 200,001 x 2.5 = 500,002.5, rounded up
-    assert price.micros(300_000, 0, 100_000) == 200_000 * 2.5 + 100_000 * 0.25
-    assert find_price("gemini-1.5-pro-preview-0514", None).micros(128_001, 10) == 128_001 * 7 + 10 * 21
+    assert price.micros(Usage(200_000, 1000)) == 200_000 * 1.25 + 1000 * 10
+    assert price.micros(Usage(200_001, 1000)) == 500_003 + 1000 * 15  # 200,001 x 2.5 = 500,002.5, rounded up
+    assert price.micros(Usage(300_000, 0, 100_000)) == 200_000 * 2.5 + 100_000 * 0.25
+    # The map does not say what writing costs in the longer tier: at least what input costs there.
+    assert price.micros(Usage(300_000, 0, 0, 100_000)) == 300_000 * 2.5
+    assert price.micros(Usage(100_000, 0, 0, 50_000)) == 50_000 * 1.25 + 50_000 * 1.5
+    assert find_price("gemini-1.5-pro-preview-0514", None).micros(Usage(128_001, 10)) == 128_001 * 7 + 10 * 21
 
 
 def test_the_installed_map_is_read_and_has_no_free_paid_models() -> None:
@@ -76,11 +115,11 @@ def test_the_installed_map_is_read_and_has_no_free_paid_models() -> None:
 
 
 def test_every_model_of_the_papers_has_a_price_and_a_window() -> None:
-    for name in models._paper_models():
+    for name in prices._paper_models():
         price = find_price(f"some-provider/{name}", None)
         assert price.input_per_mtok > 0 and price.output_per_mtok > 0
         assert (find_window(name, None) or 0) >= 8000
-    json.dumps(models._paper_models())
+    json.dumps(prices._paper_models())
 
 
 @pytest.mark.usefixtures("price_map")
@@ -92,45 +131,157 @@ def test_windows() -> None:
 
 
 @pytest.mark.parametrize(
-    ("tokens", "micros"),
+    ("usage", "micros", "saved"),
     [
-        ((0, 0, 0), 0),
-        ((1, 0, 0), 1),  # 0.15 is rounded up
-        ((1000, 0, 0), 150),
-        ((1000, 500, 0), 150 + 300),
-        ((1000, 0, 1000), 75),
-        ((1000, 500, 400), 90 + 30 + 300),
-        ((10, 1, 0), 3),  # 1.5 + 0.6 = 2.1
+        (Usage(0, 0), 0, 0),
+        (Usage(1, 0), 1, 0),  # 0.15 is rounded up
+        (Usage(1000, 0), 150, 0),
+        (Usage(1000, 500), 150 + 300, 0),
+        (Usage(1000, 0, 1000), 75, 75),
+        (Usage(1000, 500, 400), 90 + 30 + 300, 30),
+        (Usage(10, 1), 3, 0),  # 1.5 + 0.6 = 2.1
+        (Usage(1000, 0, 0, 1000), 200, 0),  # dearer than without a cache: nothing saved
+        (Usage(1000, 0, 500, 100), 60 + 37.5 + 20 + 0.5, 32),  # 118; 150 without: 32
+        (Usage(1000, 0, 900, 900), 68 + 20, 62),  # 67.5 + 20 = 87.5; no more can be written than is left
+        (Usage(0, 100, 0, 0, 60), 40 * 0.6 + 60 * 0.9, 0),
+        (Usage(0, 100, 0, 0, 600), 90, 0),  # no more can be reasoning than the answer has
     ],
 )
-def test_money_by_hand(tokens: tuple[int, int, int], micros: int) -> None:
-    tokens_in, tokens_out, cached = tokens
-    assert Price(0.15, 0.6, 0.075).micros(tokens_in, tokens_out, cached) == micros
+def test_money_by_hand(usage: Usage, micros: int, saved: int) -> None:
+    price = Price(0.15, 0.6, 0.075, 0.2, reasoning_per_mtok=0.9)
+    assert (price.micros(usage), price.saved_micros(usage)) == (micros, saved)
 
 
-def test_a_float_never_rounds_a_whole_price_up() -> None:
-    assert 100 * 1.1 > 110 and Price(1.1, 0).micros(100, 0) == 110
+def test_a_rate_that_nobody_wrote_is_the_one_of_input_or_output() -> None:
+    assert Price(2, 10).micros(Usage(100, 50, 30, 20, 40)) == 100 * 2 + 50 * 10
+    assert Price(2, 10).saved_micros(Usage(100, 50, 30, 20, 40)) == 0
 
 
-PRICES = st.floats(0, 200)
+def test_sums_are_exact() -> None:
+    assert 100 * 1.1 > 110 and Price(1.1, 0).micros(Usage(100, 0)) == 110
+    assert Price(0.1, 0.2).micros(Usage(10, 10)) == 3 and 0.1 * 10 + 0.2 * 10 == 3.0
+    assert Price(0, 1e-9).micros(Usage(0, 1)) == 1
 
 
-@given(PRICES, PRICES, st.none() | PRICES, st.integers(0, 300_000), st.integers(0, 5000), st.data())
-def test_the_worst_case_covers_every_real_one(
-    price_in: float, price_out: float, cached_price: float | None, tokens_in: int, tokens_out: int, data: st.DataObject
+RATES = st.floats(0, 200)
+SOME_RATES = st.none() | RATES
+
+
+@st.composite
+def some_prices(draw: st.DrawFn) -> Price:
+    """Any price, sensible or not: tiers that get cheaper, caches dearer than input."""
+    rates = [(draw(RATES), draw(RATES), draw(SOME_RATES), draw(SOME_RATES), (), draw(SOME_RATES)) for _ in range(3)]
+    marks = sorted(draw(st.lists(st.integers(0, 400_000), max_size=2, unique=True)))
+    base = Price(*rates[0])
+    return Price(
+        *rates[0][:4], tuple((mark, Price(*one)) for mark, one in zip(marks, rates[1:], strict=False)), base.reasoning_per_mtok
+    )
+
+
+@given(
+    some_prices(), st.sampled_from(["openai/gpt-4o", "mistral/large"]), st.integers(0, 300_000), st.integers(1, 5000), st.data()
+)
+def test_every_real_price_lies_between_the_least_and_the_worst(
+    price: Price, model: str, tokens_in: int, tokens_out: int, data: st.DataObject
 ) -> None:
-    cached_rate = None if cached_price is None else min(cached_price, price_in)
-    long = Price(price_in * 2, price_out * 2, cached_rate)
-    settings = ModelSettings("openai/gpt-4o", Price(price_in, price_out, cached_rate, ((200_000, long),)))
-    worst = settings.worst_micros(tokens_in, tokens_out)
-    real_in = data.draw(st.integers(0, int(tokens_in * models.TOKEN_MARGIN)))
-    real_out = data.draw(st.integers(0, tokens_out))
-    assert worst >= settings.price.micros(real_in, real_out, data.draw(st.integers(0, real_in)))
+    settings = ModelSettings(model, price)
+    fewest, most = -int(-tokens_in // settings.margin), int(tokens_in * settings.margin)
+    real_in, real_out = data.draw(st.integers(fewest, most)), data.draw(st.integers(1, tokens_out))
+    usage = Usage(real_in, real_out, *(data.draw(st.integers(0, real_in)) for _ in range(2)), data.draw(st.integers(0, real_out)))
+    assert settings.least_micros(tokens_in) <= price.micros(usage) <= settings.worst_micros(tokens_in, tokens_out)
+    assert settings.least_micros(tokens_in) <= settings.expected_micros(tokens_in, real_out)
+    assert settings.expected_micros(tokens_in, real_out) <= settings.worst_micros(tokens_in, tokens_out)
+
+
+@given(some_prices(), st.integers(0, 10**6), st.data())
+def test_what_a_cache_saves_is_what_the_call_would_have_cost_more(price: Price, tokens_in: int, data: st.DataObject) -> None:
+    cached = data.draw(st.integers(0, tokens_in))
+    usage = Usage(tokens_in, 100, cached, data.draw(st.integers(0, tokens_in - cached)))
+    saved = price.saved_micros(usage)
+    assert saved >= 0
+    assert saved == max(0, price.micros(Usage(tokens_in, 100)) - price.micros(usage))
 
 
 def test_other_tokenizers_are_given_more_room() -> None:
     known, other = (ModelSettings(name, Price(1, 0)).worst_micros(1000, 0) for name in ("openai/gpt-4o-mini", "mistral/large"))
     assert (known, other) == (1150 + 16, 1500 + 16)
+    assert TOKEN_MARGIN == 1.15
+
+
+def test_the_worst_case_is_all_written_to_the_cache_and_all_reasoning() -> None:
+    settings = ModelSettings("openai/gpt-4o", Price(1, 2, 0.1, 1.25, reasoning_per_mtok=3))
+    assert settings.worst_micros(1000, 100) == (1150 + 16) * 1.25 + 0.5 + 100 * 3  # 1457.5, rounded up
+    assert settings.least_micros(1150) == 1000 * 0.1 + 1 * 2
+
+
+def test_what_goes_in_beside_the_prompt_is_counted() -> None:
+    tools = {"tools": [{"type": "function"}], "temperature": 0}
+    paid, local = (ModelSettings(name, FREE) for name in ("openai/m", "offline/lead"))
+    assert paid.prompt_tokens("one two", tools) == count("one two") + count(json.dumps(tools["tools"]))
+    assert local.prompt_tokens("one two", tools) == count("one two")
+
+
+@pytest.mark.usefixtures("price_map")
+def test_who_reasons_unseen() -> None:
+    names = ("x/thinker", "known", "o1-mini-2024-09-12", "offline/lead", "nobody/knows")
+    assert [may_reason(name) for name in names] == [True, False, True, False, False]
+
+
+@pytest.mark.parametrize(
+    ("model", "api_base", "written", "transport", "name"),
+    [
+        ("offline/lead", None, None, "local", "offline/lead"),
+        ("replay/gpt-4o", "http://x/v1", "direct", "local", "replay/gpt-4o"),
+        ("openai/gpt-4o", None, None, "litellm", "gpt-4o"),
+        ("openai/gpt-4o", "http://x/v1", None, "direct", "gpt-4o"),
+        ("openai/gpt-4o", "http://x/v1", "litellm", "litellm", "gpt-4o"),
+        ("hosted_vllm/Qwen/Q", "http://x/v1", None, "direct", "Qwen/Q"),
+        ("hosted_vllm/openai/gpt-oss-20b", "http://x/v1", None, "direct", "openai/gpt-oss-20b"),
+        ("Qwen/Q", "http://x/v1", None, "direct", "Qwen/Q"),
+        ("gpt-4o", "http://x/v1", None, "direct", "gpt-4o"),
+        ("openai", "http://x/v1", None, "direct", "openai"),
+        ("azure/mine", "http://x", None, "litellm", "mine"),
+        ("anthropic/claude", "http://x", None, "litellm", "claude"),
+        ("ollama_chat/llama3", "http://x", None, "litellm", "llama3"),
+        ("gemini/pro", "http://x", "direct", "direct", "pro"),
+        ("together_ai/mistralai/Mixtral", "http://x", None, "direct", "mistralai/Mixtral"),
+    ],
+)
+def test_how_a_model_is_reached(model: str, api_base: str | None, written: str | None, transport: str, name: str) -> None:
+    assert transport_of(model, api_base, written) == transport
+    assert wire_name(model) == name
+
+
+def test_a_model_that_runs_in_the_worker_is_local_whatever_is_given() -> None:
+    assert ModelSettings("offline/lead", FREE, transport="direct").transport == "local"
+    assert ModelSettings("openai/m", FREE).transport == "litellm"
+
+
+@pytest.mark.usefixtures("price_map")
+def test_the_settings_of_a_specs_entry() -> None:
+    entry = {
+        "price": None,
+        "context_window": None,
+        "api_base": "http://x/v1",
+        "api_key_env": "K",
+        "timeout_s": 9.0,
+        "transport": None,
+    }
+    found = ModelSettings.written("openai/thinker", entry, Limits(rpm=3))
+    expected = ModelSettings(
+        "openai/thinker", Price(1, 2, reasoning_per_mtok=4), None, "http://x/v1", "K", 9.0, Limits(rpm=3), "direct", True
+    )
+    assert found == expected
+
+
+def test_our_provider_names_are_litellms() -> None:
+    spec = importlib.util.find_spec("litellm")
+    assert spec is not None and spec.submodule_search_locations
+    tree = ast.parse((Path(spec.submodule_search_locations[0]) / "types" / "utils.py").read_text(encoding="utf-8"))
+    listed = next(node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == "LlmProviders")
+    theirs = {node.value.value for node in listed.body if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant)}
+    assert theirs >= providers._OPENAI_PROVIDERS | providers._OTHER_PROVIDERS
+    assert providers._OPENAI_PROVIDERS.isdisjoint(providers._OTHER_PROVIDERS)
 
 
 @pytest.mark.parametrize(
@@ -159,4 +310,12 @@ def test_parameters_that_would_break_the_promises_are_refused(sampling: dict[str
 
 
 def test_limits_are_off_until_somebody_writes_them() -> None:
-    assert Limits() == Limits(None, None, None, 16)
+    assert Limits() == Limits(None, None, None, 64)
+    assert Limits().minutes(10**9, 10**9, 10**9) is None
+
+
+def test_the_time_that_limits_imply_is_the_slowest_ones() -> None:
+    limits = Limits(rpm=60, input_tpm=1000, output_tpm=10)
+    assert limits.minutes(120, 1500, 10) == 2.0  # requests: 120 / 60
+    assert limits.minutes(60, 5000, 10) == 5.0  # input: 5000 / 1000
+    assert limits.minutes(60, 500, 100) == 10.0  # output: 100 / 10

@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import email.utils
+import json
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import aiohttp
 import httpx
 import openai
 import pytest
 
-from summhay_ray.llm import retry
+from summhay_ray.llm import NoKey, retry
+from summhay_ray.llm.direct import ProviderError, UnreadableAnswer
 from summhay_ray.llm.retry import LONGEST_PAUSE_S, Decision, decide
-from summhay_ray.llm.transport import load_litellm
+from summhay_ray.llm.via_litellm import load_litellm
 
 pytestmark = pytest.mark.core
 
 litellm = load_litellm()
+
+REFUSED = aiohttp.client_reqrep.ConnectionKey("127.0.0.1", 1, False, True, None, None, None)
 
 
 def response(status: int, headers: Mapping[str, str] | None = None) -> httpx.Response:
@@ -181,3 +186,84 @@ def test_other_decisions() -> None:
     circle.__cause__ = KeyError("y")
     circle.__cause__.__cause__ = circle
     assert decide(circle).kind == "ambiguous"
+
+
+def answered(status: int, message: str = "went wrong", headers: Mapping[str, str] | None = None) -> ProviderError:
+    """What the direct transport raises for an error of the provider."""
+    return ProviderError(status, json.dumps({"error": {"message": message, "type": "error", "code": None}}), headers)
+
+
+@pytest.mark.parametrize(
+    ("status", "decision"),
+    [
+        (302, Decision("model", "bad_api_base")),
+        (400, Decision("row", "bad_request")),
+        (401, Decision("model", "authentication")),
+        (402, Decision("model", "payment_required")),
+        (403, Decision("model", "permission_denied")),
+        (404, Decision("model", "model_not_found")),
+        (405, Decision("model", "bad_api_base")),
+        (408, Decision("transient", "unavailable")),
+        (409, Decision("transient", "unavailable")),
+        (413, Decision("row", "request_too_large")),
+        (418, Decision("row", "bad_request")),
+        (422, Decision("row", "bad_request")),
+        (429, Decision("rate_limit", "rate_limit")),
+        (500, Decision("transient", "server_error")),
+        (502, Decision("transient", "unavailable")),
+        (503, Decision("transient", "unavailable")),
+        (504, Decision("ambiguous", "timeout")),
+        (529, Decision("transient", "unavailable")),
+    ],
+)
+def test_each_status_of_an_endpoint_has_its_decision(status: int, decision: Decision) -> None:
+    assert decide(answered(status)) == decision
+
+
+@pytest.mark.parametrize(
+    ("status", "message", "decision"),
+    [
+        (
+            400,
+            "This model's maximum context length is 8192 tokens. However, you requested 9000.",
+            Decision("row", "context_window"),
+        ),
+        (400, "The response was filtered: content_filter", Decision("row", "content_filter")),
+        (400, "API key not valid. Please pass a valid API key.", Decision("model", "authentication")),
+        (
+            429,
+            "You exceeded your current quota, please check your plan and billing details.",
+            Decision("model", "quota_exhausted"),
+        ),
+        (429, "insufficient_quota", Decision("model", "quota_exhausted")),
+        (429, "Rate limit reached for requests per min (RPM): Limit 3", Decision("rate_limit", "rate_limit")),
+    ],
+)
+def test_what_an_endpoint_says_beside_its_status_counts(status: int, message: str, decision: Decision) -> None:
+    assert decide(answered(status, message)) == decision
+
+
+def test_an_endpoints_retry_after_is_read() -> None:
+    assert decide(answered(429, headers={"Retry-After": "7"})) == Decision("rate_limit", "rate_limit", 7.0)
+    assert decide(answered(429, headers={"Retry-After-Ms": "250"})) == Decision("rate_limit", "rate_limit", 0.25)
+    assert decide(answered(503, headers={"retry-after": "2"})) == Decision("transient", "unavailable", 2.0)
+    assert decide(answered(429, headers={"retry-after": str(LONGEST_PAUSE_S + 1)})) == Decision("model", "quota_exhausted")
+
+
+@pytest.mark.parametrize(
+    ("error", "decision"),
+    [
+        (aiohttp.ServerDisconnectedError(), Decision("ambiguous", "connection_lost")),
+        (aiohttp.ClientOSError(104, "reset by peer"), Decision("ambiguous", "connection_lost")),
+        (aiohttp.ClientPayloadError("cut"), Decision("ambiguous", "connection_lost")),
+        (aiohttp.ServerTimeoutError(), Decision("ambiguous", "timeout")),
+        (aiohttp.ConnectionTimeoutError(), Decision("transient", "connection")),
+        (aiohttp.ClientConnectorError(REFUSED, ConnectionRefusedError(111, "x")), Decision("transient", "connection")),
+        (aiohttp.ClientConnectorDNSError(REFUSED, OSError(-2, "x")), Decision("transient", "connection")),
+        (aiohttp.InvalidURL("no url"), Decision("model", "bad_api_base")),
+        (UnreadableAnswer("<html>"), Decision("ambiguous", "bad_response")),
+        (NoKey("KEY_FILE names '/x', which cannot be read"), Decision("model", "authentication")),
+    ],
+)
+def test_what_breaks_below_http_has_its_decision(error: BaseException, decision: Decision) -> None:
+    assert decide(error) == decision

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -26,7 +27,7 @@ TEXT = st.lists(st.sampled_from(PIECES) | st.text(max_size=3), max_size=25).map(
 @pytest.fixture(autouse=True)
 def fresh_counts() -> Iterator[None]:
     yield
-    tokens._counts().clear()
+    tokens._counts.cache_clear()
 
 
 def reference(text: str) -> list[int]:
@@ -102,10 +103,60 @@ def test_the_first_tokens_of_a_long_text_do_not_encode_all_of_it(monkeypatch: py
     assert len(parts) == 1 and len(parts[0]) < 201_000
 
 
-def test_counts_are_remembered_and_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tokens, "_KEPT_COUNTS", 3)
-    assert [tokens.count("a " * n) for n in range(1, 6)] == [len(reference("a " * n)) for n in range(1, 6)]
-    assert len(tokens._counts()) == 2  # cleared at the fourth, then two more
+PARAGRAPHS = st.lists(st.sampled_from([*PIECES, "\n\n", "\n\n", "\n\n\n", "\n\n ", " \n\n", "\r\n\r\n", "word\n\n"]), max_size=25)
+
+
+@settings(max_examples=1500, deadline=None)
+@given(PARAGRAPHS.map("".join) | st.text(st.sampled_from("\n\r ab.1'\u3000\x1c\x85"), max_size=20))
+@example("")
+@example("\n\n")
+@example("a\n\n")
+@example("\n\na")
+@example("a\n\n\nb")
+@example("a.\n\n\n\n b\n\nc\n\n")
+@example("a\n\n\u3000b")
+@example("a\n\n\x1cb")
+@example("'\n\n's")
+def test_a_count_by_paragraphs_is_the_count_of_the_whole(text: str) -> None:
+    assert tokens.count(text) == len(reference(text))
+    assert tokens.count(text) == len(reference(text)), "the remembered count is the same"
+
+
+def test_a_document_is_counted_once_in_however_many_prompts(monkeypatch: pytest.MonkeyPatch) -> None:
+    encoded = []
+    real = tokens._parts
+    monkeypatch.setattr(tokens, "_parts", lambda text: encoded.append(text) or real(text))
+    documents = [f"Article {n}:\nIt was {n} o'clock.\n\nThen it struck.\n\n" for n in range(50)]
+    whole = tokens.count("".join([*documents, "First question?"]))
+    assert len(encoded) == 50 + 1 + 1  # each article's own paragraph, the one that all share, the question
+    encoded.clear()
+    assert tokens.count("".join([*reversed(documents), "First question?"])) == whole
+    assert encoded == []
+    tokens.count("".join([*documents, "Another question?"]))
+    assert encoded == ["Another question?"]
+
+
+def test_counting_a_long_prompt_again_costs_little() -> None:
+    paragraphs = [f"Paragraph {n} says that {n * n} is the square of {n}. " * 10 for n in range(700)]
+    prompt = "\n\n".join(paragraphs)
+    assert tokens.count(prompt) > 90_000
+    times = []
+    for n in range(5):
+        again = "\n\n".join([*paragraphs[n:], *paragraphs[:n]])
+        started = time.perf_counter()
+        tokens.count(again)
+        times.append(time.perf_counter() - started)
+    assert min(times) < 0.01  # 1 ms on a quiet machine; encoding it takes 30
+
+
+def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tokens, "_KEPT_LETTERS", 3 * (tokens._ENTRY + 2))
+    texts = ["a ", "b ", "c ", "d ", "e "]
+    assert [tokens.count(text) for text in texts] == [len(reference(text)) for text in texts]
+    whole, ended = tokens._counts()
+    assert list(whole) == ["d ", "e "] and not ended  # forgotten at the fourth, then one more
+    long = "word " * 100
+    assert tokens.count(long) == len(reference(long)) and long not in whole
 
 
 def test_loading_needs_no_network_and_no_litellm_and_leaves_the_environment() -> None:

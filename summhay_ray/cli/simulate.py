@@ -1,0 +1,130 @@
+"""`summhay simulate`: its options, one for each setting of the simulated provider. Part of the cli room."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import sys
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from summhay_ray.grid import simulate as simulation
+
+KEY_VARIABLE = "SIMULATED_API_KEY"
+
+
+class AnswersChoice(StrEnum):
+    """What answers."""
+
+    offline = "offline"
+    short = "short"
+
+
+# name -> (default, help); a test holds them against the settings themselves, which cost half a second to import.
+SETTINGS: Mapping[str, tuple[Any, str]] = {
+    "latency": (0.0, "Mean seconds from request to answer."),
+    "latency_spread": (0.0, "Fraction by which latencies lie above and below the mean."),
+    "rpm": (None, "Requests in any 60 seconds, for each key and model; beyond it 429 with Retry-After."),
+    "input_tpm": (None, "Prompt tokens in any 60 seconds, likewise."),
+    "output_tpm": (None, "Answer tokens in any 60 seconds, likewise."),
+    "concurrency": (None, "Requests at once, for each key and model; beyond it 429 without Retry-After."),
+    "errors": (0.0, "Fraction of the requests answered 500, 502 or 503; not billed."),
+    "hangs": (0.0, "Fraction billed and never answered."),
+    "drops": (0.0, "Fraction billed, the connection then closed."),
+    "broken": (0.0, "Fraction billed and answered with broken JSON."),
+    "refusals": (0.0, "Fraction billed and refused in words."),
+    "filtered": (0.0, "Fraction billed and ended by the content filter."),
+    "cut": (0.0, "Fraction billed and cut in half as by the token limit."),
+    "no_usage": (0.0, "Fraction of the answers without usage."),
+    "wrong_usage": (0.0, "Fraction of the answers with untrue usage; the bill stays true."),
+    "token_skew": (0.0, "Largest fraction by which the provider's token counts differ from cl100k's."),
+    "context_window": (None, "Tokens of prompt and longest answer together."),
+    "input_price": (2.5, "Dollars a million prompt tokens."),
+    "cached_price": (1.25, "Dollars a million prompt tokens that the prefix cache holds."),
+    "output_price": (10.0, "Dollars a million answer tokens."),
+    "cache_lifetime": (300.0, "Seconds for which a served prompt's beginnings are cached."),
+    "quota": (None, "Dollars: a key whose bill reaches it is refused for good."),
+    "seed": (0, "Of every fault, latency and skew, with the prompt and its attempt."),
+}
+_WHOLE = ("concurrency", "context_window", "seed")
+_Parameters = list[inspect.Parameter]
+
+
+def _parameter(name: str, kind: Any, default: Any, about: str, *flags: str) -> inspect.Parameter:
+    flag = flags or (f"--{name.replace('_', '-')}",)
+    option = typer.Option(default, *flag, help=about)
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=option, annotation=kind)
+
+
+def _parameters() -> _Parameters:
+    found = [
+        _parameter("port", int, 8000, "Where to listen; 0 takes a free port and says which."),
+        _parameter("host", str, "127.0.0.1", "The address to listen on: this machine alone, unless told otherwise."),
+        _parameter(
+            "answers", AnswersChoice, AnswersChoice.offline, "offline: as offline/support and offline/judge; short: fixed."
+        ),
+    ]
+    for name, (default, about) in SETTINGS.items():
+        plain = int if name in _WHOLE else float
+        found.append(_parameter(name, plain | None if default is None else plain, default, about))
+    several, path = list[str] | None, str | None
+    return [
+        *found,
+        _parameter("limits", several, None, "MODEL:rpm=60,latency=2,...: settings of one model; repeatable.", "--limit"),
+        _parameter("unknown_models", several, None, "A model that is answered 404; repeatable.", "--unknown-model"),
+        _parameter("keys", path, None, "A file of API keys, one a line: others get 401; else any key is taken."),
+        _parameter("record", path, None, "A file that gets each call as a line of JSON, at its bill and at its end."),
+        _parameter("as_json", bool, False, "One JSON document on stdout; everything else on stderr.", "--json"),
+    ]
+
+
+def simulate(**given: Any) -> None:
+    """Serve an OpenAI-compatible provider that bills what it serves: to rehearse a paid run, and to test with.
+
+    It answers as offline/support and offline/judge would. Its books: GET /simulated/stats, GET /simulated/calls,
+    POST /simulated/reset. SIGTERM or Ctrl-C ends it.
+    """
+    from summhay_ray.grid import simulate as simulation
+
+    as_json = given.pop("as_json")
+    limits, unknown = given.pop("limits") or [], tuple(given.pop("unknown_models") or ())
+    serving = simulation.Serving(
+        host=given.pop("host"),
+        port=given.pop("port"),
+        keys=given.pop("keys"),
+        record=given.pop("record"),
+        short=given.pop("answers") == AnswersChoice.short,
+    )
+    settings = simulation.make_settings({**given, "unknown_models": unknown}, limits)
+    price = {
+        "input_per_mtok": settings.input_price,
+        "cached_input_per_mtok": settings.cached_price,
+        "output_per_mtok": settings.output_price,
+    }
+
+    def announce(base: str) -> None:
+        said = _document(base, serving, price) if as_json else _line(base, price)
+        sys.stdout.write(said + "\n")
+        sys.stdout.flush()
+
+    books = simulation.simulate(settings, serving, announce)
+    sys.stderr.write(f"served {books['served']} of {books['requests']} requests for {books['micros'] / 1e6:.6f} dollars\n")
+
+
+def _document(base: str, serving: simulation.Serving, price: Mapping[str, float]) -> str:
+    port = int(base.removesuffix("/v1").rpartition(":")[2])
+    return json.dumps({"api_base": base, "host": serving.host, "port": port, "price": price})
+
+
+def _line(base: str, price: Mapping[str, float]) -> str:
+    prices = ", ".join(f"{name}: {value:g}" for name, value in price.items())
+    model = f"{{model: openai/simulated, api_base: {base}, api_key_env: {KEY_VARIABLE}, price: {{{prices}}}}}"
+    return f"listening on {base}; in a spec: {model}, with any text in ${KEY_VARIABLE}"
+
+
+# typer reads a command's options from its signature: this one is made from the table above.
+simulate.__dict__["__signature__"] = inspect.Signature(_parameters())

@@ -1,0 +1,119 @@
+"""What was planned beside what it came to, and where a budget stopped a run. Part of the grid room; no Ray, no calls.
+
+`runs/<run>/plan.json` is the plan as it stood when the run first started; `runs/<run>/stops/<generation>.json` tells of a
+start that its budget ended. Both are written once and never changed.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from summhay_ray.grid.plan import PlanResult
+from summhay_ray.store import LogIndex, Purpose, RunStore, StoreError, Tally
+
+MICROS = 1_000_000
+_STAGES = ("context", "summarize", "judge")
+
+
+def keep_plan(run: RunStore, plan: PlanResult) -> None:
+    """Write the plan beside the run's record; the first plan stays."""
+    run.store.files.create(_plan_name(run), _bytes(plan.to_json()))
+
+
+def read_plan(run: RunStore) -> dict[str, Any] | None:
+    """The plan as `PlanResult.to_json` gave it, None where the run keeps none. Raises StoreError where it is damaged."""
+    name = _plan_name(run)
+    return _read(run, name) if run.store.files.exists(name) else None
+
+
+def keep_stop(run: RunStore, generation: int, content: Mapping[str, Any]) -> None:
+    """Tell why a start of the run ended early: {"status": "budget", "budget_usd": ..., "left": {...}}.
+
+    A start that committed nothing shares its generation with the next one: each has a file of its own.
+    """
+    body = _bytes({**content, "generation": generation, "commits": _commits(run)})
+    name, again = f"{_stops(run)}/{generation:06d}", 0
+    while not run.store.files.create(f"{name}-{again:03d}.json", body):
+        again += 1
+
+
+def read_stops(run: RunStore) -> list[dict[str, Any]]:
+    """What `keep_stop` wrote, the earliest first, each with its `generation`. Raises StoreError where one is damaged."""
+    return [_read(run, name) for name in run.store.files.names(_stops(run), ".json")]
+
+
+def standing_stop(run: RunStore) -> dict[str, Any] | None:
+    """The stop that the run still stands at: the latest, where nothing was committed since."""
+    stops = read_stops(run)
+    return stops[-1] if stops and stops[-1].get("commits") == _commits(run) else None
+
+
+def latest_budget(run: RunStore) -> float | None:
+    """The budget in dollars of the run's latest start, as far as it is known; None where there was none, too.
+
+    After a stop that the run does not stand at any more it went on with another budget, which nothing tells.
+    """
+    told = [standing_stop(run)] if read_stops(run) else [read_plan(run), run.record.get("spec")]
+    return next((one.get("budget_usd") for one in told if one), None)
+
+
+def usage_of_run(run: RunStore, index: LogIndex) -> list[dict[str, Any]]:
+    """Stage and model -> planned beside real: calls, tokens and dollars, what was read from caches and what that saved.
+
+    `planned` is null where the plan did not foresee it; what was reused then is no part of it, as it is no part of `real`.
+    """
+    planned = {(one["stage"], one["model"]): one for one in (read_plan(run) or {}).get("stages", [])}
+    real = index.tallies(run.run_id)
+    return [_row(purpose, planned.get(purpose), real.get(purpose, Tally())) for purpose in _purposes(planned, real)]
+
+
+def _purposes(planned: Mapping[Purpose, Any], real: Mapping[Purpose, Any]) -> Iterator[Purpose]:
+    yield from sorted({*planned, *real}, key=lambda one: (_STAGES.index(one[0]) if one[0] in _STAGES else -1, one[1]))
+
+
+def _row(purpose: Purpose, planned: Mapping[str, Any] | None, real: Tally) -> dict[str, Any]:
+    names = ("calls", "reused", "input_tokens", "output_tokens", "usd", "usd_max")
+    return {
+        "stage": purpose[0],
+        "model": purpose[1],
+        "planned": None if planned is None else {name: planned[name] for name in names},
+        "real": {
+            "calls": real.answers,
+            "input_tokens": real.input_tokens,
+            "cached_tokens": real.cached_tokens,
+            "output_tokens": real.output_tokens,
+            "usd": real.usd_micros / MICROS,
+        },
+        "cached_share": real.cached_tokens / real.input_tokens if real.input_tokens else None,
+        "saved_usd": real.saved_micros / MICROS,
+    }
+
+
+def _plan_name(run: RunStore) -> str:
+    return f"runs/{run.run_id}/plan.json"
+
+
+def _stops(run: RunStore) -> str:
+    return f"runs/{run.run_id}/stops"
+
+
+def _commits(run: RunStore) -> int:
+    return sum(1 for _ in run.store.files.names(f"runs/{run.run_id}/commits", ".json"))
+
+
+def _bytes(content: Mapping[str, Any]) -> bytes:
+    return json.dumps(content, sort_keys=True, indent=1, allow_nan=False).encode("ascii")
+
+
+def _read(run: RunStore, name: str) -> dict[str, Any]:
+    try:
+        content = json.loads(run.store.files.read(name))
+    except ValueError:
+        content = None
+    if not isinstance(content, dict):
+        raise StoreError(
+            f"{run.store.files.path(name)} is damaged: expected a JSON object; delete it, nothing else depends on it"
+        )
+    return content

@@ -1,0 +1,80 @@
+"""What the simulated provider answers: as `offline/support` and `offline/judge` would. Part of the grid room, for cli."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from summhay_ray.grid.local import make_local_models
+from summhay_ray.llm import Request, simulated
+
+JUDGE, SUMMARIZER = "offline/judge", "offline/support"
+NOTHING_TO_SAY = "The simulated provider reads the prompts of summaries and judgments; it has nothing to say to this one."
+SHORT_VERDICT = json.dumps({"coverage": "FULL_COVERAGE", "bullet_id": 1})
+SHORT_BULLET = "- The documents say so. [1]"
+_SWITCH_S = 0.0005
+
+
+@dataclass(frozen=True, slots=True)
+class Serving:
+    """Where to serve, to whom, and what to keep."""
+
+    host: str = "127.0.0.1"
+    port: int = 8000
+    keys: str | None = None
+    """A file of API keys, one a line; any key where None."""
+    record: str | None = None
+    """A file that gets each call as a line of JSON."""
+    short: bool = False
+    """A fixed verdict or bullet in the place of an answer that is worked out."""
+
+
+def make_settings(fields: Mapping[str, Any], limits: list[str]) -> simulated.Settings:
+    """Settings by field, and `MODEL:rpm=60,...` for single models. Raises SettingsError or UnknownName."""
+    models: dict[str, dict[str, float]] = {}
+    for limit in limits:
+        model, changes = simulated.parse_limit(limit)
+        models.setdefault(model, {}).update(changes)
+    return simulated.Settings(**fields, models=models)
+
+
+def simulate(settings: simulated.Settings, serving: Serving, announce: Callable[[str], None]) -> dict[str, Any]:
+    """Serve until SIGTERM or SIGINT; `announce` gets the API's base. Returns the books. Raises OSError, SettingsError."""
+    keys = simulated.read_keys(serving.keys) if serving.keys else None
+    with ExitStack() as stack:
+        # An answer that is being worked out must not hold the interpreter for five milliseconds at a time.
+        stack.callback(sys.setswitchinterval, sys.getswitchinterval())
+        sys.setswitchinterval(_SWITCH_S)
+        record = stack.enter_context(Path(serving.record).open("a", encoding="ascii")) if serving.record else None
+        provider = simulated.Provider(settings, make_answers(serving.short), keys, record)
+        simulated.serve(provider, serving.host, serving.port, announce)
+    return provider.books.to_json()
+
+
+def make_answers(short: bool = False) -> simulated.Answers:
+    """What answers: the offline models, or fixed texts."""
+    return simulated.Answers(short_answer, quick=True) if short else simulated.Answers(offline_answer())
+
+
+def offline_answer() -> simulated.Answer:
+    """A judge's question is answered by `offline/judge`, any other prompt by `offline/support`."""
+    models = make_local_models({})
+
+    def answer(model: str, prompt: str) -> str:
+        request = Request(model=model, prompt=prompt)
+        try:
+            return models[JUDGE].answer(request)
+        except LookupError:
+            return models[SUMMARIZER].answer(request) or NOTHING_TO_SAY
+
+    return answer
+
+
+def short_answer(model: str, prompt: str) -> str:
+    """A fixed text that can be read as a verdict or as a summary."""
+    return SHORT_VERDICT if "\nReference Insight:" in prompt else SHORT_BULLET

@@ -1,0 +1,210 @@
+"""A worker's dealings with the ledger: claims and settlements travel together, slots and pauses are kept here.
+
+Part of the llm room. A call asks `claim` for leave, sends within `slot` if `hindrance` finds nothing against it, and `settle`s.
+One trip to the ledger carries whatever came together since the last one, so that a thousand calls a second cost a hundred trips.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+from collections import Counter
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Literal
+
+from summhay_ray.llm.messages import Claim, Grant, Message, News, Settlement
+from summhay_ray.llm.service import LedgerPort
+from summhay_ray.llm.slots import SlotGate
+
+TRIP_EVERY_S = 0.008
+"""Trips are so far apart at least: what comes together travels together."""
+
+STALE_AFTER_S = 1.5
+"""Without news for so long, the ledger and its driver may be gone: nothing that costs money is sent until there is news."""
+
+LATE_S = 0.5
+"""A call that may be sent at a certain time must not be sent later than that; its minute has moved on."""
+
+PAD_S = 0.02
+"""Clocks differ: a pause is kept a little longer than it was asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Leave:
+    """A grant as this worker keeps it; `at` is when the call may be sent, on the loop's clock."""
+
+    grant: Grant
+    at: float
+    epoch: int
+    ticket: int
+
+
+Hindrance = Literal["", "early", "late", "stopped", "lost", "stale"]
+
+
+class Courier:
+    """One worker's, on one event loop. `limited` are the models that have limits: all that do not run in the worker."""
+
+    def __init__(self, port: LedgerPort, limited: frozenset[str]) -> None:
+        self._port = port
+        self._limited = limited
+        self._gates: dict[str, SlotGate] = {}
+        self._tickets = 0
+        self._waiting: dict[int, asyncio.Future[Leave]] = {}
+        self._claims: list[Claim] = []
+        self._settlements: list[Settlement] = []
+        self._pauses: list[tuple[str, float]] = []
+        self._returned: Counter[str] = Counter()
+        self._paused: dict[str, float] = {}
+        self.stopped: dict[str, tuple[str, str]] = {}
+        self._epoch = 0
+        self._halted = False
+        self._heard = float("-inf")
+        self._fresh = asyncio.Event()
+        self._mail = asyncio.Event()
+        self._travelling = False
+        self._tasks: list[asyncio.Task[None]] = []
+        self._broken: BaseException | None = None
+
+    async def claim(self, claim: Claim) -> Leave:
+        """The ledger's answer to a claim. Raises what the channel raised, where the ledger cannot be reached."""
+        self._start()
+        self._tickets += not claim.held
+        ticket = claim.ticket if claim.held else self._tickets
+        future: asyncio.Future[Leave] = asyncio.get_running_loop().create_future()
+        self._waiting[ticket] = future
+        self._claims.append(dataclasses.replace(claim, ticket=ticket))
+        self._mail.set()
+        return await future
+
+    def settle(self, settlement: Settlement) -> None:
+        """Tell how a call ended; the next trip carries it."""
+        self._start()
+        self._settlements.append(settlement)
+        self._mail.set()
+
+    def limit(self, model: str, seconds: float) -> None:
+        """The provider answered 429: nothing is sent to the model for so long, from here at once, from other workers soon."""
+        now = asyncio.get_running_loop().time()
+        self._paused[model] = max(self._paused.get(model, 0.0), now + seconds + PAD_S)
+        self._pauses.append((model, seconds + PAD_S))
+        self._mail.set()
+
+    @contextlib.asynccontextmanager
+    async def slot(self, model: str) -> AsyncIterator[None]:
+        """One of the model's calls at once; free of wait for a model that runs in the worker."""
+        if model not in self._limited:
+            yield
+            return
+        gate = self._gate(model)
+        await gate.acquire()
+        try:
+            yield
+        finally:
+            self._return(model, gate.release())
+
+    def hindrance(self, leave: Leave, model: str, *, paid: bool) -> Hindrance:
+        """Why a call must not be sent this instant; empty where it may."""
+        now = asyncio.get_running_loop().time()
+        if leave.epoch != self._epoch:
+            return "lost"
+        if model in self.stopped:
+            return "stopped"
+        if paid and (self._halted or now - self._heard > STALE_AFTER_S):
+            return "stale"
+        if self._paused.get(model, 0.0) > now:
+            return "late"
+        if leave.at > now:
+            return "early"
+        return "late" if leave.grant.timed and now > leave.at + LATE_S else ""
+
+    async def news(self) -> None:
+        """Wait until the ledger is heard and its driver alive."""
+        self._fresh.clear()
+        if self._broken is not None:
+            raise self._broken
+        await self._fresh.wait()
+        if self._broken is not None:
+            raise self._broken
+
+    async def close(self) -> None:
+        """Give all slots back, deliver what is left to say, and stop."""
+        for model, gate in self._gates.items():
+            self._return(model, gate.keep(0))
+        while self._tasks and self._broken is None and (self._mail.is_set() or self._travelling):
+            await asyncio.sleep(TRIP_EVERY_S)
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._tasks = []
+
+    def _start(self) -> None:
+        if self._broken is not None:
+            raise self._broken
+        if not self._tasks:
+            self._tasks = [asyncio.create_task(self._guard(self._travel())), asyncio.create_task(self._guard(self._listen()))]
+
+    async def _guard(self, work: asyncio.Future[None] | object) -> None:
+        """The ledger is gone, or the loop ends: nobody may wait for ever."""
+        try:
+            await work  # type: ignore[misc]
+        except asyncio.CancelledError:
+            raise
+        # The border to the channel: whatever it raises, every caller must hear of it.
+        except Exception as error:  # noqa: BLE001
+            self._broken = error
+            for future in self._waiting.values():
+                if not future.done():
+                    future.set_exception(error)
+            self._waiting.clear()
+            self._fresh.set()
+
+    async def _travel(self) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            await self._mail.wait()
+            began = loop.time()
+            self._mail.clear()
+            message = Message(tuple(self._claims), tuple(self._settlements), tuple(self._pauses), dict(self._returned))
+            self._claims, self._settlements, self._pauses = [], [], []
+            self._returned.clear()
+            self._travelling = True
+            self._hear(await self._port.exchange(message))
+            self._travelling = False
+            await asyncio.sleep(max(0.0, began + TRIP_EVERY_S - loop.time()))
+
+    async def _listen(self) -> None:
+        while True:
+            self._hear(await self._port.listen())
+
+    def _hear(self, news: News) -> None:
+        now = asyncio.get_running_loop().time()
+        self._heard = now
+        self._halted = news.halted
+        if news.epoch != self._epoch:
+            self._epoch = news.epoch
+            for gate in self._gates.values():
+                gate.reset()
+        self.stopped.update(news.stopped)
+        for model, seconds in news.paused.items():
+            self._paused[model] = max(self._paused.get(model, 0.0), now + seconds)
+        for model, n in news.slots.items():
+            self._gate(model).lend(n)
+        for model, n in news.keep.items():
+            self._return(model, self._gate(model).keep(n))
+        for ticket, grant in news.grants:
+            future = self._waiting.pop(ticket, None)
+            if future is not None and not future.done():
+                future.set_result(Leave(grant, now + grant.wait_s, self._epoch, ticket))
+        if not news.halted:
+            self._fresh.set()
+
+    def _gate(self, model: str) -> SlotGate:
+        return self._gates.setdefault(model, SlotGate())
+
+    def _return(self, model: str, n: int) -> None:
+        if n:
+            self._returned[model] += n
+            self._mail.set()

@@ -1,0 +1,72 @@
+"""What the ledger keeps of one model: who waits, who was granted, its limits and figures. Part of the llm room."""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Set
+from dataclasses import dataclass, field
+
+from summhay_ray.llm.messages import Claim
+from summhay_ray.llm.meter import Meter
+from summhay_ray.llm.pacing import Pacer, Permit, Slots
+
+
+@dataclass
+class Flight:
+    """A granted call."""
+
+    worker: str
+    claim: Claim
+    permit: Permit | None
+
+
+@dataclass
+class Waiting:
+    """A claim that waits for its answer."""
+
+    worker: str
+    claim: Claim
+
+
+@dataclass
+class Desk:
+    """What is known of one model; `slots` is None for a model that runs in the workers."""
+
+    pacer: Pacer
+    slots: Slots | None
+    queues: dict[tuple[str, str], deque[Claim]] = field(default_factory=dict)
+    """(worker, stage) -> claims in their order: a stage that waits for its budget holds no other back."""
+    again: deque[Waiting] = field(default_factory=deque)
+    granted: Counter[str] = field(default_factory=Counter)
+    stopped: tuple[str, str] | None = None
+    meter: Meter = field(default_factory=Meter)
+
+    def wanted(self) -> dict[str, int]:
+        """Worker -> its open calls."""
+        wanted = Counter(self.granted)
+        for (worker, _), queue in self.queues.items():
+            wanted[worker] += len(queue)
+        return wanted
+
+    def ahead(self, worker: str) -> int:
+        """How many calls the worker may hold granted: its slots, and some that wait for one, so that no slot is ever idle."""
+        if self.slots is None:
+            return 1 << 30
+        held = self.slots.held.get(worker, 0)
+        return held + max(4, held // 2)
+
+    def enter(self, worker: str, claim: Claim, *, first: bool = False) -> None:
+        """Queue a claim that nothing answers yet."""
+        queue = self.queues.setdefault((worker, claim.stage), deque())
+        if first:
+            queue.appendleft(claim)
+        else:
+            queue.append(claim)
+
+    def forget(self, workers: Set[str]) -> None:
+        """The workers are dead: nobody waits for an answer to their claims."""
+        for place in [place for place in self.queues if place[0] in workers]:
+            del self.queues[place]
+        self.again = deque(waiting for waiting in self.again if waiting.worker not in workers)
+        if self.slots is not None:
+            self.slots.forget(workers)

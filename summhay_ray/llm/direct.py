@@ -1,0 +1,117 @@
+"""The direct transport: OpenAI's chat completions over aiohttp, for endpoints that speak them. Part of the llm room.
+
+For OpenAI itself, vLLM, SGLang, Together and whatever else has an OpenAI-compatible `api_base`: a tenth of litellm's cost a call.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import resource
+from collections.abc import Mapping
+from typing import Any
+
+import aiohttp
+
+from summhay_ray.llm.answers import reply_of
+from summhay_ray.llm.models import ModelSettings, wire_name
+from summhay_ray.llm.reply import Reply
+from summhay_ray.llm.request import Request
+from summhay_ray.llm.sampling import bounded
+
+KEEPALIVE_S = 4.0
+"""Idle connections are closed before the server closes them (5 s is common): a call sent into a closing one is lost, and paid."""
+
+CONNECT_S = 30.0
+_FILES = 65_536
+_REASONING = re.compile(r"(o\d|gpt-5)")
+"""Models of OpenAI's that take the answer's length under another name only."""
+_SHOWN = 2000
+
+
+class ProviderError(Exception):
+    """The provider answered with an error. The message begins with the status."""
+
+    def __init__(self, status: int, body: str, headers: Mapping[str, str] | None = None) -> None:
+        super().__init__(f"HTTP {status}: {_message(body)}")
+        self.status_code = status
+        self.body = body
+        self.headers = {name.lower(): value for name, value in (headers or {}).items()}
+
+
+class UnreadableAnswer(Exception):
+    """The provider answered 200 with something that is no chat completion."""
+
+
+class DirectTransport:
+    """One aiohttp session for all endpoints."""
+
+    def __init__(self) -> None:
+        _allow_files()
+        # Limits are the ledger's: the pool must not be a second, silent one.
+        connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=KEEPALIVE_S, ttl_dns_cache=60)
+        self._session = aiohttp.ClientSession(connector=connector, cookie_jar=aiohttp.DummyCookieJar())
+
+    async def send(self, request: Request, settings: ModelSettings, key: str | None) -> Reply:
+        """One POST. Raises ProviderError, UnreadableAnswer, aiohttp's errors, TimeoutError, UnicodeEncodeError."""
+        headers = {"Content-Type": "application/json"}
+        if key:
+            headers["Authorization"] = f"Bearer {key}"
+        async with self._session.post(
+            f"{(settings.api_base or '').rstrip('/')}/chat/completions",
+            data=_body(request, wire_name(settings.model)),
+            headers=headers,
+            timeout=aiohttp.ClientTimeout(total=settings.timeout_s, sock_connect=CONNECT_S),
+            allow_redirects=False,
+        ) as response:
+            content = await response.text(encoding="utf-8", errors="replace")
+            if response.status != 200:
+                raise ProviderError(response.status, content, response.headers)
+        return _read(content)
+
+    async def close(self) -> None:
+        """Close all connections."""
+        await self._session.close()
+
+
+def _body(request: Request, model: str) -> bytes:
+    sampling = bounded(request.sampling)
+    extra = sampling.pop("extra_body", None) or {}
+    if _REASONING.match(model) and "max_tokens" in sampling:
+        sampling["max_completion_tokens"] = sampling.pop("max_tokens")
+    messages = [{"role": "user", "content": request.prompt}]
+    body = {"model": model, "messages": messages, **sampling, **extra}
+    return json.dumps(body, allow_nan=False, ensure_ascii=False).encode("utf-8")
+
+
+def _read(content: str) -> Reply:
+    try:
+        body = json.loads(content)
+        if isinstance(body, dict) and "choices" not in body and isinstance(body.get("error"), dict):
+            # Some gateways put an error of the model behind them into a 200.
+            code = body["error"].get("code")
+            raise ProviderError(code if isinstance(code, int) else 500, content)
+        return reply_of(body)
+    except (ValueError, RecursionError) as error:
+        raise UnreadableAnswer(f"the answer is no chat completion: {content[:200]!r}") from error
+
+
+def _message(body: str) -> str:
+    """What an error's body says, as OpenAI and its like write it."""
+    try:
+        found: Any = json.loads(body)
+    except (ValueError, RecursionError):
+        return body[:_SHOWN]
+    error = found.get("error", found) if isinstance(found, dict) else found
+    if not isinstance(error, dict):
+        return str(error)[:_SHOWN]
+    words = [error.get(name) for name in ("message", "detail", "type", "code")]
+    return "; ".join(str(word) for word in words if word) or body[:_SHOWN]
+
+
+def _allow_files() -> None:
+    """Each call in flight is an open file; what the system grants is often far more than a process begins with."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _FILES if hard == resource.RLIM_INFINITY else min(_FILES, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))

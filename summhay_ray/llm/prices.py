@@ -1,0 +1,199 @@
+"""What a call costs, and who says so: the spec, litellm's map, our dated file of the papers' models. Part of the llm room.
+
+Money is integer micro-dollars: a token at p dollars a million tokens costs p micro-dollars, and a call's price is rounded up.
+Rates count to a billionth of that; sums of them are exact.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib.resources
+import importlib.util
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from summhay_ray.llm.providers import is_local
+from summhay_ray.llm.reply import Usage
+
+_TIER = re.compile(r"(?:in|out)put_cost_per_token_above_(\d+)k_tokens")
+_WRITTEN = ("input", "output", "cached_input", "cache_write")
+_NANO = 10**9
+
+
+class Unpriced(ValueError):
+    """A model has no price that anybody wrote down; the message says where to write one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """US dollars a million tokens. A rate that is None is the one of other input, or of other output."""
+
+    input_per_mtok: float
+    output_per_mtok: float
+    cached_input_per_mtok: float | None = None
+    cache_write_per_mtok: float | None = None
+    tiers: tuple[tuple[int, Price], ...] = ()
+    """(tokens, price) from the shortest prompt to the longest: what a call costs whose prompt is longer than that."""
+    reasoning_per_mtok: float | None = None
+    """Of reasoning tokens, where they cost more than the rest of the answer."""
+
+    def micros(self, usage: Usage) -> int:
+        """The price of a call in micro-dollars, rounded up; the length of its prompt chooses the tier."""
+        tier = self._tier(usage.input_tokens)
+        cached = min(max(usage.cached_tokens, 0), usage.input_tokens)
+        written = min(max(usage.cache_write_tokens, 0), usage.input_tokens - cached)
+        reasoned = min(max(usage.reasoning_tokens, 0), usage.output_tokens)
+        fresh, read, write, answer, reasoning = tier._nanos()
+        nanos = (usage.input_tokens - cached - written) * fresh + cached * read + written * write
+        return -(-(nanos + (usage.output_tokens - reasoned) * answer + reasoned * reasoning) // _NANO)
+
+    def saved_micros(self, usage: Usage) -> int:
+        """What the call would have cost more without the provider's cache; what writing to it cost is taken off, not below 0."""
+        uncached = replace(usage, cached_tokens=0, cache_write_tokens=0)
+        return max(self.micros(uncached) - self.micros(usage), 0)
+
+    def dearest_micros(self, input_tokens: int, output_tokens: int) -> int:
+        """The most that a call of at most so many tokens can cost: no token cached, all written, all reasoning, any tier."""
+        lengths = [input_tokens, *(mark for mark, _ in self.tiers if mark < input_tokens)]
+        found = []
+        for length in lengths:
+            *prompt, answer, reasoning = self._tier(length)._nanos()
+            found.append(length * max(prompt) + output_tokens * max(answer, reasoning))
+        return -(-max(found) // _NANO)
+
+    def cheapest_micros(self, input_tokens: int, output_tokens: int) -> int:
+        """The least that a call of at least so many tokens can cost: the whole prompt at its cheapest rate."""
+        lengths = [input_tokens, *(mark + 1 for mark, _ in self.tiers if mark >= input_tokens)]
+        found = []
+        for length in lengths:
+            *prompt, answer, reasoning = self._tier(length)._nanos()
+            found.append(length * min(prompt) + output_tokens * min(answer, reasoning))
+        return -(-min(found) // _NANO)
+
+    def _tier(self, input_tokens: int) -> Price:
+        return next((price for tokens, price in reversed(self.tiers) if input_tokens > tokens), self)
+
+    def _nanos(self) -> tuple[int, int, int, int, int]:
+        """Whole billionths of a micro-dollar a token: input, read from and written to a cache, answer, reasoning."""
+        fresh, answer = self.input_per_mtok, self.output_per_mtok
+        read = fresh if self.cached_input_per_mtok is None else self.cached_input_per_mtok
+        write = fresh if self.cache_write_per_mtok is None else self.cache_write_per_mtok
+        reasoning = answer if self.reasoning_per_mtok is None else self.reasoning_per_mtok
+        first, second, third, fourth, fifth = (round(rate * _NANO) for rate in (fresh, read, write, answer, reasoning))
+        return first, second, third, fourth, fifth
+
+
+FREE = Price(0, 0, 0)
+
+
+def find_price(model: str, written: Mapping[str, Any] | None) -> Price:
+    """The price of a model: what the spec writes, a local model's zero, litellm's map, our dated file.
+
+    Raises Unpriced where none of them has it, or where a map says zero and nobody wrote that.
+    """
+    if written is not None:
+        fresh, answer, read, write = (written.get(f"{name}_per_mtok") for name in _WRITTEN)
+        return Price(fresh or 0, answer or 0, read, write) if fresh or answer or read or write else FREE
+    if is_local(model):
+        return FREE
+    price = _price_in(_mapped(model) or {}) or _price_dated(model)
+    if price is None:
+        mend = "write price: {input_per_mtok: ..., output_per_mtok: ...} beside it (0 if free)"
+        raise Unpriced(f"model {model!r} has no known price; {mend}")
+    return price
+
+
+def _price_in(entry: Mapping[str, Any]) -> Price | None:
+    """The price in an entry of litellm's map; None where it has none, or a zero that stands for not known."""
+    steps = sorted(_steps(entry), key=lambda step: step[0])
+    if not steps or not (steps[0][1].input_per_mtok and steps[0][1].output_per_mtok):
+        return None
+    return replace(steps[0][1], tiers=tuple(steps[1:]))
+
+
+def _steps(entry: Mapping[str, Any]) -> Iterator[tuple[int, Price]]:
+    """(prompts longer than, price) of each tier, as fields of the entry or as its list of ranges."""
+    ranges = entry.get("tiered_pricing")
+    if entry.get("input_cost_per_token") is None and isinstance(ranges, list):
+        yield from ((int(one["range"][0]), _mapped_price(one, "")) for one in ranges if "range" in one)
+        return
+    yield 0, _mapped_price(entry, "")
+    for mark in {int(found[1]) for found in map(_TIER.fullmatch, entry) if found}:
+        yield mark * 1000, _mapped_price(entry, f"_above_{mark}k_tokens")
+
+
+def _mapped_price(entry: Mapping[str, Any], tier: str) -> Price:
+    def mtok(name: str, longer: str = tier) -> float | None:
+        # A zero in a map is no price.
+        return round((entry.get(f"{name}{longer}") or 0.0) * 1e6, 9) or None
+
+    fresh = mtok("input_cost_per_token") or mtok("input_cost_per_token", "") or 0.0
+    answer = mtok("output_cost_per_token") or mtok("output_cost_per_token", "") or 0.0
+    reasoning = mtok("output_cost_per_reasoning_token") or mtok("output_cost_per_reasoning_token", "") or 0.0
+    read = mtok("cache_read_input_token_cost") or mtok("input_cost_per_token_cache_hit")
+    write, first = mtok("cache_creation_input_token_cost"), mtok("cache_creation_input_token_cost", "")
+    # Where the map has no word for a longer prompt, reading is not discounted, and writing costs no less than input.
+    write = max(first, fresh) if write is None and first is not None else write
+    return Price(fresh, answer, read, write, reasoning_per_mtok=reasoning if reasoning > answer else None)
+
+
+def _price_dated(model: str) -> Price | None:
+    entry = _dated(model)
+    if not entry:
+        return None
+    longer = entry.get("above", [])
+    tiers = tuple((tier["tokens"], Price(tier["input_per_mtok"], tier["output_per_mtok"])) for tier in longer)
+    return Price(entry["input_per_mtok"], entry["output_per_mtok"], tiers=tiers)
+
+
+def find_window(model: str, written: int | None) -> int | None:
+    """The model's context window in tokens: the spec's, litellm's, our dated file's, else None."""
+    if written is not None or is_local(model):
+        return written
+    entry = _mapped(model)
+    mapped = entry.get("max_input_tokens") or entry.get("max_tokens") if entry else None
+    return int(mapped) if mapped else (_dated(model) or {}).get("context_window")
+
+
+def may_reason(model: str) -> bool:
+    """Whether litellm's map or our dated file says that the model reasons before it answers."""
+    if is_local(model):
+        return False
+    return bool((_mapped(model) or {}).get("supports_reasoning") or (_dated(model) or {}).get("reasoning"))
+
+
+def _names(model: str) -> list[str]:
+    parts = model.split("/")
+    return ["/".join(parts[start:]) for start in range(len(parts))]
+
+
+def _mapped(model: str) -> dict[str, Any] | None:
+    prices = _litellm_map()
+    return next((prices[name] for name in _names(model) if name in prices), None)
+
+
+def _dated(model: str) -> dict[str, Any] | None:
+    models = _paper_models()
+    return next((models[name] for name in _names(model) if name in models), None)
+
+
+@functools.cache
+def _litellm_map() -> dict[str, dict[str, Any]]:
+    # Read as a file: importing litellm takes seconds, and a plan must not.
+    spec = importlib.util.find_spec("litellm")
+    if spec is None or not spec.submodule_search_locations:
+        return {}
+    path = Path(spec.submodule_search_locations[0]) / "model_prices_and_context_window_backup.json"
+    loaded = json.loads(path.read_text(encoding="utf-8"))
+    return {name: entry for name, entry in loaded.items() if isinstance(entry, dict)}
+
+
+@functools.cache
+def _paper_models() -> dict[str, dict[str, Any]]:
+    text = importlib.resources.files("summhay_ray.llm").joinpath("paper_models.json").read_text(encoding="utf-8")
+    models = json.loads(text)["models"]
+    return {str(name): dict(entry) for name, entry in models.items()}

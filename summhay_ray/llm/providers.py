@@ -1,0 +1,60 @@
+"""Who serves a model, by its name: this process, an endpoint of OpenAI's protocol, or litellm. Part of the llm room."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+LOCAL_PREFIXES = ("offline/", "replay/")
+"""Models that run in the worker: no key, no price, no limit."""
+
+Transport = Literal["direct", "litellm", "local"]
+"""How a model is reached: OpenAI's protocol spoken by us, litellm, or a call in the worker itself."""
+
+_OPENAI_NAMES = """
+ai21 ai21_chat aiml apertis baseten cerebras chutes codestral cognition cometapi cortecs custom_openai darkbloom
+dashscope deepinfra deepseek docker_model_runner edenai empower featherless_ai fireworks_ai friendliai galadriel github groq
+helicone hosted_vllm hyperbolic inception lambda_ai libertai litellm_proxy llamafile lm_studio meta meta_llama mistral
+modelscope moonshot morph nano-gpt nebius novita nscale nvidia_nim openai openai_like openrouter parasail perplexity
+pinstripes poe prism publicai qwen_ai_platform qwencloud ragflow reka sail sambanova scx-ai synthetic tencent tensormesh
+together_ai v0 vercel_ai_gateway vllm volcengine wandb xai xinference zai
+"""
+_OTHER_NAMES = """
+amazon_nova anthropic anthropic_text azure azure_ai azure_text bedrock bedrock_mantle bytez chatgpt clarifai cloudflare cohere
+cohere_chat compactifai databricks datarobot gdc gemini gigachat github_copilot gradient_ai heroku huggingface langgraph
+lemonade maritalk minimax nlp_cloud oci ollama ollama_chat oobabooga ovhcloud petals predibase replicate sagemaker
+sagemaker_chat sagemaker_nova sap scaleway snowflake text-completion-codestral text-completion-inception
+text-completion-openai triton vertex_ai vertex_ai_beta watsonx watsonx_text xiaomi_mimo
+"""
+_OPENAI_PROVIDERS = frozenset(_OPENAI_NAMES.split())
+"""Prefixes of litellm (its `LlmProviders`) whose endpoints take OpenAI's chat completions as they are."""
+_OTHER_PROVIDERS = frozenset(_OTHER_NAMES.split())
+"""Those that need litellm: for a protocol, an address or a login of their own."""
+_PROVIDERS = _OPENAI_PROVIDERS | _OTHER_PROVIDERS
+
+
+def is_local(model: str) -> bool:
+    """Whether the model runs in the worker and needs no key."""
+    return model.startswith(LOCAL_PREFIXES)
+
+
+def transport_of(model: str, api_base: str | None, written: str | None = None) -> Transport:
+    """How the model is reached: as `written`, else directly where there is an endpoint that speaks OpenAI's protocol.
+
+    That is: an `api_base`, and a provider of OpenAI's protocol before the slash, or no provider that we know.
+    """
+    if is_local(model):
+        return "local"
+    if written is not None:
+        return "direct" if written == "direct" else "litellm"
+    return "direct" if api_base and _provider(model) not in _OTHER_PROVIDERS else "litellm"
+
+
+def wire_name(model: str) -> str:
+    """The model's name as an endpoint of OpenAI's protocol knows it: without litellm's prefix for the provider."""
+    return model.partition("/")[2] if _provider(model) else model
+
+
+def _provider(model: str) -> str:
+    """The provider that litellm would read from the name, empty where it names none."""
+    prefix, slash, _ = model.partition("/")
+    return prefix if slash and prefix in _PROVIDERS else ""

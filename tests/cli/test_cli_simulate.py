@@ -1,0 +1,160 @@
+"""`summhay simulate`: a provider in a process of its own, as a person starts it."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+from commands import SUMMHAY, Said
+from simulated_provider import KEY, Simulated, fingerprint, recorded, simulated_provider
+
+from summhay_ray.cli.simulate import SETTINGS
+from summhay_ray.grid import simulate as simulation
+from summhay_ray.judge import OfflineJudge
+from summhay_ray.llm import Request, find_price, simulated
+from summhay_ray.summarize import local_models
+
+pytestmark = pytest.mark.core
+
+JUDGMENT = """How far do the bullets cover the insight?
+
+Bullet Points:
+{"bullets": [{"bullet_id": 1, "text": "The harbour toll was doubled in May."}, {"bullet_id": 2, "text": "A crane broke."}]}
+
+Reference Insight:
+The harbour toll was doubled.
+
+Answer as JSON.
+"""
+HELP = """
+import sys
+from summhay_ray.cli import main
+try:
+    main(["simulate", "--help"])
+finally:
+    sys.stderr.write(" ".join(sys.modules))
+"""
+SUMMARY = """Article 1:
+The harbour toll was doubled in May after a long debate. Fishermen protested against the higher toll.
+
+Article 2:
+In May the harbour toll was doubled, after a debate that was long. The crane at the northern pier broke down.
+
+Write 1 insight on the following topic: the harbour toll
+"""
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Simulated]:
+    folder = tmp_path_factory.mktemp("simulated")
+    keys = folder / "keys"
+    keys.write_text(KEY + "\n", encoding="ascii")
+    options = ["--keys", str(keys), "--limit", "late:latency=30", "--unknown-model", "gone", "--input-price", "1"]
+    with simulated_provider(*options, record=folder / "record.jsonl") as provider:
+        yield provider
+
+
+def test_it_judges_and_summarizes_as_the_offline_models(served: Simulated) -> None:
+    verdict = served.chat(JUDGMENT).text
+    assert verdict == OfflineJudge().answer(Request(model="m", prompt=JUDGMENT))
+    assert json.loads(verdict) == {"coverage": "FULL_COVERAGE", "bullet_id": 1}
+    summary = served.chat(SUMMARY).text
+    assert summary == local_models()["offline/support"]().answer(Request(model="m", prompt=SUMMARY))
+    assert "toll" in summary and "[1][2]" in summary.replace("[1, 2]", "[1][2]")
+    assert served.chat("Good morning!").text == simulation.NOTHING_TO_SAY
+
+
+def test_options_reach_the_provider(served: Simulated) -> None:
+    assert served.chat(JUDGMENT, key="sk-stranger").status == 401
+    assert served.chat(JUDGMENT, model="gone").status == 404
+    cheap = served.chat(JUDGMENT, model="cheap", max_tokens=1).body["usage"]
+    assert served.tally("cheap")["micros"] == cheap["prompt_tokens"] * 1 + 1 * 10
+
+
+def test_the_record_outlives_a_kill(tmp_path: Path) -> None:
+    with simulated_provider("--answers", "short", "--hangs", "0.5", record=tmp_path / "record") as provider:
+        for n in range(8):
+            try:
+                provider.chat(f"prompt {n}", timeout_s=0.3)
+            except TimeoutError:
+                continue
+        calls = provider.calls()
+        assert provider.pid is not None
+        os.kill(provider.pid, signal.SIGKILL)
+    written = recorded(tmp_path / "record")
+    assert [call["micros"] for call in written] == [call["micros"] for call in calls]
+    assert {call["fault"] for call in written} == {"", "hangs"}
+    assert {call["key"] for call in written} == {fingerprint(KEY)}
+    assert KEY not in (tmp_path / "record").read_text(encoding="ascii")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_one_line_says_how_to_reach_it_and_a_signal_ends_it(number: signal.Signals) -> None:
+    command = [str(SUMMHAY), "simulate", "--port", "0", "--answers", "short", "--cached-price", "0.5"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    line = process.stdout.readline()
+    base = re.search(r"http://127\.0\.0\.1:\d+/v1", line)
+    assert base is not None
+    model = yaml.safe_load(line[line.index("{") : line.rindex("}") + 1])
+    assert (model["model"], model["api_base"], model["api_key_env"]) == ("openai/simulated", base[0], "SIMULATED_API_KEY")
+    price = find_price(model["model"], model["price"])
+    assert (price.input_per_mtok, price.output_per_mtok, price.cached_input_per_mtok) == (2.5, 10.0, 0.5)
+    assert Simulated(base[0]).chat("a toll").text == simulation.SHORT_BULLET
+    process.send_signal(number)
+    out, err = process.communicate(timeout=30)
+    assert (process.returncode, out) == (0, "")
+    assert re.fullmatch(r"served 1 of 1 requests for 0\.\d{6} dollars\n", err)
+
+
+def test_there_is_an_option_for_each_setting_with_its_default() -> None:
+    fields = {field.name: field.default for field in dataclasses.fields(simulated.Settings)}
+    given = {name: default for name, (default, _) in SETTINGS.items()}
+    assert {**given, "unknown_models": (), "models": fields["models"]} == fields
+
+
+def test_help_names_every_option_and_loads_nothing_heavy() -> None:
+    done = subprocess.run([sys.executable, "-c", HELP], capture_output=True, text=True, timeout=60, check=True)
+    loaded = {name.split(".")[0] for name in done.stderr.split()}
+    assert loaded & {"ray", "litellm", "torch", "polars", "aiohttp", "numpy", "pyarrow", "tiktoken"} == set()
+    for name in [*SETTINGS, "port", "host", "answers", "keys", "record", "limit", "unknown_model", "json"]:
+        assert f"--{name.replace('_', '-')} " in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--errors", "1.5"], "errors is 1.5; expected a fraction from 0 to 1"),
+        (["--limit", "m:rpn=3"], "no setting of a model is named 'rpn'; did you mean 'rpm'?"),
+        (["--limit", "rpm=3"], "limit 'rpm=3' cannot be read; expected MODEL:setting=number,... as in simulated:rpm=60"),
+        (["--keys", "/nowhere"], "/nowhere: the keys cannot be read (FileNotFoundError); expected a text file, a key a line"),
+    ],
+)
+def test_what_cannot_be_is_refused_in_one_line(cli: Callable[..., Said], options: list[str], said: str) -> None:
+    assert cli("simulate", "--port", "0", *options).refusal == said
+
+
+def test_a_taken_port_is_named(cli: Callable[..., Said]) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        refused = cli("simulate", "--port", str(port))
+    assert (refused.code, refused.out) == (1, "")
+    assert str(port) in refused.err and refused.err.count("\n") == 1
+
+
+def test_limits_of_a_model_add_up() -> None:
+    settings = simulation.make_settings({"rpm": 100.0}, ["m:rpm=5", "m:latency=2", "n:errors=0.5"])
+    assert settings.of("m") == simulated.Settings(rpm=5, latency=2)
+    assert settings.of("n") == simulated.Settings(rpm=100, errors=0.5)

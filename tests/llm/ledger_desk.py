@@ -1,0 +1,68 @@
+"""Workers at a ledger, for tests: time is a number that they choose, and a claim without an answer waits."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from summhay_ray.llm import Budgets, Claim, Grant, Ledger, Limits, Message, Settlement
+from summhay_ray.store import LocalFiles, Location, LogIndex, LogWriter
+
+HERE = Location("log/w.jsonl", 0, 1)
+
+
+class Desk:
+    """A ledger and what its workers were told."""
+
+    def __init__(self, root: Path, budget: int | None = None, limits: Mapping[str, Limits] | None = None, **budgets: Any) -> None:
+        self.books = Ledger("r", LogIndex(LocalFiles(root)), Budgets(budget, **budgets), limits or {})
+        self.grants: dict[str, dict[int, Grant]] = defaultdict(dict)
+        self.slots: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))
+        self.keep: dict[str, dict[str, int]] = defaultdict(dict)
+        self._tickets = 0
+
+    def say(self, worker: str, now: float = 0.0, **message: Any) -> None:
+        """One message, and what comes back."""
+        self.books.take(worker, Message(**message), now)
+        self.hear(worker, now)
+
+    def hear(self, worker: str, now: float = 0.0) -> None:
+        """What there is to know for a worker."""
+        news = self.books.collect(worker, now)
+        self.grants[worker].update(news.grants)
+        for model, n in news.slots.items():
+            self.slots[worker][model] += n
+        self.keep[worker].update(news.keep)
+
+    def claim(self, worker: str, *keys: str, now: float = 0.0, **fields: Any) -> list[int]:
+        """Claim each key; the tickets."""
+        first = self._tickets + 1
+        self._tickets += len(keys)
+        known = {"model": "m", "worst_micros": 0, **fields}
+        self.say(worker, now, claims=tuple(Claim(key, ticket=first + n, **known) for n, key in enumerate(keys)))
+        return list(range(first, self._tickets + 1))
+
+    def states(self, worker: str, tickets: list[int]) -> list[str]:
+        """What became of the claims; `waits` where there is no answer yet."""
+        return [self.grants[worker][ticket].state if ticket in self.grants[worker] else "waits" for ticket in tickets]
+
+    def claimed(self, worker: str, *keys: str, **fields: Any) -> list[str]:
+        """Claim, and say what became of it at once."""
+        return self.states(worker, self.claim(worker, *keys, **fields))
+
+    def settle(self, worker: str, key: str, micros: int, now: float = 0.0, **fields: Any) -> None:
+        """A call of the worker has ended."""
+        self.say(worker, now, settlements=(Settlement(key, fields.pop("model", "m"), micros, **fields),))
+
+    @property
+    def money(self) -> tuple[int, int]:
+        """(spent, reserved)."""
+        return self.books.purse.spent(), self.books.purse.reserved()
+
+
+def log_call(log: LogWriter, key: str, worst: int, end: Mapping[str, object] | None = None, run: str = "r") -> None:
+    """An intent in the log, and its end where it has one."""
+    call = {"call": f"call-{key}", "run": run, "key": key, "model": "m", "stage": ""}
+    log.append([{"kind": "intent", **call, "usd_micros": worst}, *([{**call, **end}] if end else [])])

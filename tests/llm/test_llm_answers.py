@@ -1,0 +1,336 @@
+"""What a provider's reply is charged and kept as, whatever it says or leaves out."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from summhay_ray.llm.answers import MOST_TOKENS, Asked, answer_of, outcome_of, read_answer, reply_of, usage_of
+from summhay_ray.llm.models import FREE, ModelSettings, Price
+from summhay_ray.llm.reply import Reply, Usage
+from summhay_ray.llm.tokens import count
+from summhay_ray.outcome import Answer, Malformed, Refusal
+from summhay_ray.records import RawAnswer
+
+pytestmark = pytest.mark.core
+
+GPT = ModelSettings("openai/gpt-4o", Price(2, 10, 1, 2.5))
+THINKER = ModelSettings("openai/o1", Price(2, 10), reasoning=True)
+TEXT = "one two three four five six seven eight"  # eight tokens
+IN, OUT, MOST = 100, 8, 50
+ASKED = Asked(IN, MOST, GPT.worst_micros(IN, MOST))
+# 100 x 1.15 + 16 = 131 prompt tokens, written to the cache at 2.5; 8 x 1.15 + 16 = 25.2, so 26 of the answer
+OWN = math.ceil(131 * 2.5 + 26 * 10)
+LONGEST = math.ceil(131 * 2.5 + MOST * 10)
+
+
+def charged(
+    usage: Usage | None, settings: ModelSettings = GPT, text: str = TEXT, end: str = "stop", **raw: Any
+) -> dict[str, Any]:
+    asked = Asked(IN, MOST, settings.worst_micros(IN, MOST))
+    return answer_of(Reply(text, end, usage, raw or None), settings, asked, [])
+
+
+def test_the_text_has_eight_tokens() -> None:
+    assert count(TEXT) == OUT
+
+
+def test_usage_is_what_is_charged() -> None:
+    answer = charged(Usage(110, 9, 40, 20, 3))
+    assert answer == {
+        "text": TEXT,
+        "finish_reason": "stop",
+        "input_tokens": 110,
+        "cached_tokens": 40,
+        "cache_write_tokens": 20,
+        "reasoning_tokens": 3,
+        "output_tokens": 9,
+        "usd_micros": 50 * 2 + 40 * 1 + 20 * 2.5 + 9 * 10,
+        "saved_micros": 110 * 2 - (50 * 2 + 40 * 1 + 20 * 2.5),
+    }
+
+
+def test_without_usage_our_own_counts_are_charged_with_a_margin() -> None:
+    answer = charged(None)
+    assert (answer["usd_micros"], answer["saved_micros"]) == (OWN, 0)
+    assert (answer["input_tokens"], answer["output_tokens"], answer["cached_tokens"]) == (IN, OUT, 0)
+    # The reserved worst case is the longest answer: much more than the answer that came.
+    assert OWN < ASKED.worst_micros == LONGEST
+
+
+@pytest.mark.parametrize(
+    ("reply", "settings"),
+    [
+        (Reply(TEXT, "length", None), GPT),
+        (Reply("", "content_filter", None), GPT),
+        (Reply("", "no_choices", None), GPT),
+        (Reply(TEXT, "stop", None), THINKER),
+        (Reply(TEXT, "stop", None, {"choices": [{"message": {}}, {"message": {}}]}), GPT),
+        (Reply(TEXT, "stop", None, {"choices": [{"message": {"tool_calls": [{"function": {"arguments": "x" * 999}}]}}]}), GPT),
+    ],
+    ids=["cut", "filtered", "nothing", "reasons", "several", "tools"],
+)
+def test_an_answer_that_is_not_all_seen_counts_as_the_longest(reply: Reply, settings: ModelSettings) -> None:
+    asked = Asked(IN, MOST, settings.worst_micros(IN, MOST))
+    assert answer_of(reply, settings, asked, [])["usd_micros"] == asked.worst_micros
+
+
+@pytest.mark.parametrize("name", ["reasoning_content", "reasoning"])
+def test_thoughts_that_are_shown_are_charged(name: str) -> None:
+    message = {"content": TEXT, name: TEXT, "role": "assistant"}
+    answer = charged(None, choices=[{"message": message}])
+    assert answer["usd_micros"] == math.ceil(131 * 2.5 + math.ceil(2 * OUT * 1.15 + 16) * 10)
+    assert answer["text"] == TEXT and answer["raw"]["choices"][0]["message"] == message
+
+
+@pytest.mark.parametrize(
+    "usage",
+    [
+        Usage(0, 0),
+        Usage(-5, 9),
+        Usage(100, -1),
+        Usage(100, 0),
+        Usage(49, 9),
+        Usage(100, 3),
+        Usage(MOST_TOKENS + 1, 9),
+        Usage(10**40, 10**40),
+        Usage(True, 9),
+        Usage(100.0, 9),  # type: ignore[arg-type]
+        Usage(None, None),  # type: ignore[arg-type]
+        Usage(100, 9, -1),
+        Usage(100, 9, 0, 0, float("nan")),  # type: ignore[arg-type]
+    ],
+)
+def test_usage_that_cannot_be_true_is_charged_by_our_own_counts(usage: Usage) -> None:
+    answer = charged(usage)
+    assert answer["usd_micros"] == OWN
+    assert (answer["input_tokens"], answer["cached_tokens"], answer["reasoning_tokens"]) == (IN, 0, 0)
+    json.dumps(answer, allow_nan=False)
+
+
+def test_the_greater_of_a_doubtful_count_and_ours_is_charged() -> None:
+    # Output 0 cannot be true of a text; the prompt's count may be, and it is more than ours.
+    answer = charged(Usage(500, 0))
+    assert answer["usd_micros"] == math.ceil(500 * 2.5 + 26 * 10) and answer["input_tokens"] == 500
+    assert charged(Usage(10, 40))["usd_micros"] == math.ceil(131 * 2.5 + 40 * 10)
+
+
+def test_half_of_our_count_can_still_be_true() -> None:
+    assert charged(Usage(50, 4))["usd_micros"] == 50 * 2 + 4 * 10
+
+
+def test_a_model_in_the_worker_costs_nothing_and_its_tokens_are_counted() -> None:
+    local = ModelSettings("offline/lead", FREE)
+    answer = charged(None, local)
+    assert (answer["usd_micros"], answer["input_tokens"], answer["output_tokens"]) == (0, IN, OUT)
+    assert "raw" not in answer
+    assert charged(Usage(7, 9), local)["input_tokens"] == 7
+    rehearsed = ModelSettings("offline/lead", Price(2, 10))
+    assert charged(None, rehearsed)["usd_micros"] == IN * 2 + OUT * 10
+
+
+COUNTS = st.none() | st.integers(-10, 400) | st.integers() | st.booleans() | st.floats() | st.text(max_size=3)
+ENDS = st.sampled_from(["stop", "length", "content_filter", ""])
+
+
+@given(st.text(max_size=60), ENDS, st.sampled_from([GPT, THINKER, ModelSettings("x/y", Price(3, 1, 4))]), st.integers(0, 500))
+def test_a_call_without_usage_never_costs_more_than_was_reserved(
+    text: str, end: str, settings: ModelSettings, prompt: int
+) -> None:
+    asked = Asked(prompt, MOST, settings.worst_micros(prompt, MOST))
+    answer = answer_of(Reply(text, end, None), settings, asked, [])
+    assert 0 < answer["usd_micros"] <= asked.worst_micros
+
+
+@given(COUNTS, COUNTS, COUNTS, COUNTS, COUNTS, ENDS)
+def test_whatever_usage_says_the_record_is_whole_and_the_charge_no_less_than_half(
+    tokens_in: Any, tokens_out: Any, cached: Any, written: Any, reasoned: Any, end: str
+) -> None:
+    answer = charged(Usage(tokens_in, tokens_out, cached, written, reasoned), end=end)
+    json.dumps(answer, allow_nan=False)
+    for name in ("input_tokens", "output_tokens", "cached_tokens", "cache_write_tokens", "reasoning_tokens", "usd_micros"):
+        assert type(answer[name]) is int and answer[name] >= 0
+    # Half of our count is the least that is believed: 50 tokens, all cached, and 4 of the answer.
+    assert answer["usd_micros"] >= 50 * 1 + 4 * 10
+
+
+def test_secrets_are_hidden_and_what_no_log_can_hold_is_mended() -> None:
+    secret = 'sk-"quoted"-0123456789abcdef'
+    body = {"a": [f"key {secret} here", math.inf, 1.5, "\ud800", "é😀"], "b": {"c": secret}}
+    reply = Reply(f"said {secret}\ud800", f"stop{secret}", Usage(100, 50), body)
+    answer = answer_of(reply, GPT, ASKED, [secret])
+    assert answer["text"] == "said ***\ufffd" and answer["finish_reason"] == "stop***"
+    assert answer["raw"] == {"a": ["key *** here", None, 1.5, "\ufffd", "é😀"], "b": {"c": "***"}}
+    plain = {"a": ["nothing", 1, None]}
+    assert answer_of(Reply(TEXT, "stop", None, plain), GPT, ASKED, [secret])["raw"] is plain, "a clean body is not copied"
+
+
+def test_a_body_that_is_no_json_is_kept_as_far_as_it_is() -> None:
+    assert charged(None, a={1, 2}, b=math.nan)["raw"] == {"a": "{1, 2}", "b": None}
+    deep: list[Any] = []
+    for _ in range(100_000):
+        deep = [deep]
+    assert charged(None, deep=deep)["raw"] is None
+
+
+@pytest.mark.parametrize(
+    ("usage", "expected"),
+    [
+        ({"prompt_tokens": 10, "completion_tokens": 5}, Usage(10, 5)),
+        ({"prompt_tokens": 10, "completion_tokens": 5, "prompt_tokens_details": {"cached_tokens": 4}}, Usage(10, 5, 4)),
+        ({"prompt_tokens": 10, "completion_tokens": 5, "prompt_tokens_details": None}, Usage(10, 5)),
+        ({"prompt_tokens": 10, "completion_tokens": 5, "prompt_cache_hit_tokens": 4}, Usage(10, 5, 4)),
+        (
+            {"prompt_tokens": 10, "completion_tokens": 5, "cache_read_input_tokens": 4, "cache_creation_input_tokens": 3},
+            Usage(10, 5, 4, 3),
+        ),
+        # Read and written tokens that the prompt's count cannot hold stand beside it.
+        (
+            {"prompt_tokens": 3, "completion_tokens": 5, "cache_read_input_tokens": 4, "cache_creation_input_tokens": 3},
+            Usage(10, 5, 4, 3),
+        ),
+        (
+            {"prompt_tokens": 10, "completion_tokens": 5, "completion_tokens_details": {"reasoning_tokens": 3}},
+            Usage(10, 5, 0, 0, 3),
+        ),
+        # xAI's count of the answer leaves reasoning out: the total tells, and so does an answer that is shorter than it.
+        (
+            {
+                "prompt_tokens": 10,
+                "completion_tokens": 5,
+                "total_tokens": 18,
+                "completion_tokens_details": {"reasoning_tokens": 3},
+            },
+            Usage(10, 8, 0, 0, 3),
+        ),
+        (
+            {"prompt_tokens": 10, "completion_tokens": 5, "completion_tokens_details": {"reasoning_tokens": 9}},
+            Usage(10, 14, 0, 0, 9),
+        ),
+        ({"prompt_tokens": 10}, None),
+        ({"completion_tokens": 10}, None),
+        ({"prompt_tokens": True, "completion_tokens": 1}, None),
+        ({"prompt_tokens": 10.0, "completion_tokens": 1}, None),
+        ({"prompt_tokens": "10", "completion_tokens": 1}, None),
+        ({"prompt_tokens": -1, "completion_tokens": 1}, None),
+        ({"prompt_tokens": 10, "completion_tokens": MOST_TOKENS + 1}, None),
+        (None, None),
+        ([], None),
+        ("usage", None),
+    ],
+)
+def test_usage_as_providers_write_it(usage: Any, expected: Usage | None) -> None:
+    assert usage_of(usage) == expected
+
+
+JUNK = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=10,
+)
+NAMES = [
+    "prompt_tokens",
+    "completion_tokens",
+    "total_tokens",
+    "prompt_tokens_details",
+    "completion_tokens_details",
+    "cached_tokens",
+]
+NAMES += ["reasoning_tokens", "cache_read_input_tokens", "cache_creation_input_tokens", "prompt_cache_hit_tokens"]
+
+
+@given(st.dictionaries(st.sampled_from(NAMES), JUNK | st.integers(0, 50) | st.dictionaries(st.sampled_from(NAMES), JUNK)) | JUNK)
+@example({"prompt_tokens": 1, "completion_tokens": 1, "prompt_tokens_details": {"cached_tokens": 10**400}})
+def test_no_usage_whatever_it_is_raises(usage: Any) -> None:
+    found = usage_of(usage)
+    if found is not None:
+        assert 0 <= found.cached_tokens + found.cache_write_tokens <= found.input_tokens
+        assert 0 <= found.reasoning_tokens <= found.output_tokens
+
+
+def body_of(message: Any, end: Any = "stop", **more: Any) -> dict[str, Any]:
+    return {"choices": [{"message": message, "finish_reason": end}], **more}
+
+
+@pytest.mark.parametrize(
+    ("message", "end", "expected"),
+    [
+        ({"content": "hi"}, "stop", ("hi", "stop")),
+        ({"content": None}, None, ("", "")),
+        ({"content": "hi", "refusal": None}, "length", ("hi", "length")),
+        ({"content": "hi"}, "max_tokens", ("hi", "length")),
+        ({"content": "hi"}, "model_length", ("hi", "length")),
+        ({"content": "hi"}, "eos", ("hi", "stop")),
+        ({"content": "hi"}, 7, ("hi", "")),
+        ({"content": [{"type": "text", "text": "a"}, {"type": "x"}, "b", {"text": 3}]}, "stop", ("ab", "stop")),
+        ({"content": None, "refusal": "I will not"}, "stop", ("I will not", "refusal")),
+        ({"content": "", "provider_specific_fields": {"refusal": "no"}}, "stop", ("no", "refusal")),
+        ({"content": "hi", "refusal": "no"}, "stop", ("hi", "stop")),
+        ({"content": "", "reasoning_content": "thoughts"}, "stop", ("", "stop")),
+    ],
+)
+def test_what_a_completion_says(message: Any, end: Any, expected: tuple[str, str]) -> None:
+    body = body_of(message, end, usage={"prompt_tokens": 3, "completion_tokens": 2})
+    reply = reply_of(body)
+    assert (reply.text, reply.finish_reason) == expected
+    assert reply.usage == Usage(3, 2) and reply.raw is body
+
+
+def test_a_completion_without_choices_is_no_answer() -> None:
+    reply = reply_of({"choices": [], "usage": {"prompt_tokens": 3, "completion_tokens": 0}})
+    assert (reply.text, reply.finish_reason, reply.usage) == ("", "no_choices", Usage(3, 0))
+
+
+@pytest.mark.parametrize(
+    "body",
+    [None, [], "x", {}, {"error": {"message": "no"}}, {"choices": None}, {"choices": [None]}, {"choices": [{}]}]
+    + [body_of(None), body_of("text"), body_of({"content": 3}), body_of({"content": {"text": "x"}})],
+)
+def test_what_is_no_completion_is_said(body: Any) -> None:
+    with pytest.raises(ValueError, match="no chat completion"):
+        reply_of(body)
+
+
+@given(
+    JUNK
+    | st.fixed_dictionaries({"choices": JUNK})
+    | st.builds(body_of, JUNK)
+    | st.builds(lambda c: body_of({"content": c}), JUNK)
+)
+def test_a_body_is_a_reply_or_a_value_error(body: Any) -> None:
+    try:
+        reply = reply_of(body)
+    except ValueError:
+        return
+    assert isinstance(reply.text, str) and isinstance(reply.finish_reason, str)
+
+
+OLD = {"key": "k", "model": "m", "text": "hi", "finish_reason": "stop", "attempts": 2, "usd_micros": 5, "raw": {}}
+OLD |= {"input_tokens": 9, "cached_tokens": 1, "output_tokens": 3}
+
+
+def test_records_of_earlier_versions_are_read() -> None:
+    raw = RawAnswer("k", "m", "hi", "stop", 9, 1, 3, 5, 2, 0, 0)
+    assert read_answer(OLD) == (Answer(raw, "k", 2, 5), raw)
+    newer = {**OLD, "cache_write_tokens": 4, "reasoning_tokens": 2, "saved_micros": 1, "stage": "judge"}
+    assert read_answer(newer)[1] == RawAnswer("k", "m", "hi", "stop", 9, 1, 3, 5, 2, 4, 2)
+
+
+@pytest.mark.parametrize(
+    ("text", "end", "kind", "error"),
+    [
+        ("", "content_filter", Refusal, "content_filter"),
+        ("no", "refusal", Refusal, "refusal"),
+        (" \n", "stop", Malformed, "empty_answer"),
+        ("", "no_choices", Malformed, "empty_answer"),
+    ],
+)
+def test_what_an_answer_is_worth(text: str, end: str, kind: type, error: str) -> None:
+    outcome = outcome_of(RawAnswer("k", "m", text, end, 1, 0, 1, 7, 3))
+    assert isinstance(outcome, kind) and not isinstance(outcome, Answer)
+    assert (outcome.error, outcome.key, outcome.attempts, outcome.usd_micros) == (error, "k", 3, 7)

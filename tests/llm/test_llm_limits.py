@@ -1,0 +1,208 @@
+"""Limits over the whole cluster: a minute's requests and tokens, pauses, and calls at once. Time is a number."""
+
+from __future__ import annotations
+
+import bisect
+import random
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from ledger_desk import HERE, Desk
+
+from summhay_ray.llm import Claim, Limits
+from summhay_ray.llm.ledger import HORIZON_S
+from summhay_ray.llm.pacing import MARGIN, Pacer, Slots
+
+pytestmark = pytest.mark.core
+
+
+def densest(times: Sequence[float], amounts: Sequence[float]) -> float:
+    """The most that any window [t, t + 60) holds."""
+    order = sorted(range(len(times)), key=times.__getitem__)
+    starts, sums = [times[i] for i in order], [0.0]
+    for i in order:
+        sums.append(sums[-1] + amounts[i])
+    return max(sums[bisect.bisect_left(starts, start + 60.0 - 1e-6)] - sums[i] for i, start in enumerate(starts))
+
+
+def sent(pacer: Pacer, now: float, tokens_in: int = 0, tokens_out: int = 0) -> float:
+    amounts = {"requests": 1.0, "input": float(tokens_in), "output": float(tokens_out)}
+    start = pacer.earliest(now, amounts)
+    pacer.take(start, amounts)
+    return start
+
+
+@pytest.mark.parametrize("rpm", [60, 7, 500, 0.5])
+def test_no_minute_holds_more_requests_than_the_limit_and_it_is_used(rpm: float) -> None:
+    pacer, now, moments = Pacer(Limits(rpm=rpm)), 0.0, random.Random(1)
+    times = []
+    for _ in range(700):
+        now += moments.expovariate(rpm / 30)
+        times.append(sent(pacer, now))
+    assert densest(times, [1.0] * len(times)) <= max(rpm, 1)
+    # The asking is twice as fast as the sending may be.
+    assert len(times) / (times[-1] - times[0]) * 60 > rpm * 0.95
+
+
+def test_a_call_that_is_sent_half_a_second_late_does_not_fill_a_minute_too_much() -> None:
+    pacer, late = Pacer(Limits(rpm=600)), random.Random(2)
+    times = [sent(pacer, 0.0) + late.uniform(0, 0.5) for _ in range(2000)]
+    assert densest(times, [1.0] * len(times)) <= 600
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(st.tuples(st.floats(0, 5), st.integers(1, 900), st.integers(1, 90)), min_size=1, max_size=60))
+def test_no_minute_holds_more_tokens_than_the_limits(calls: list[tuple[float, int, int]]) -> None:
+    pacer, now, times = Pacer(Limits(input_tpm=1000, output_tpm=100)), 0.0, []
+    for gap, tokens_in, tokens_out in calls:
+        now += gap
+        times.append(sent(pacer, now, tokens_in, tokens_out))
+    assert times == sorted(times)
+    assert densest(times, [call[1] for call in calls]) <= 1000
+    assert densest(times, [call[2] for call in calls]) <= 100
+
+
+def test_a_call_larger_than_a_minute_goes_alone_after_an_empty_minute() -> None:
+    pacer = Pacer(Limits(input_tpm=1000))
+    assert sent(pacer, 0.0, 500) == 0.0
+    alone = sent(pacer, 1.0, 3000)
+    assert 60.0 <= alone <= 61.0
+    assert sent(pacer, 61.0, 10) >= alone + 60 * 3000 / 1000
+
+
+def test_what_a_call_did_not_use_is_given_back() -> None:
+    pacer = Pacer(Limits(output_tpm=1000))
+    amounts = {"requests": 1.0, "input": 0.0, "output": 900.0}
+    permit = pacer.take(pacer.earliest(0.0, amounts), amounts)
+    assert permit is not None and pacer.earliest(0.0, amounts) == pytest.approx(60.6)
+    pacer.correct(permit, {"output": 90})
+    assert pacer.earliest(0.0, amounts) == pytest.approx(60 * 90 / (1000 * MARGIN))
+    pacer.correct(permit, {"output": 1800})
+    assert pacer.earliest(0.0, amounts) > 100
+    pacer.cancel(permit)
+    assert pacer.earliest(61.0, amounts) > 100, "its time is gone"
+
+
+def test_one_throttled_model_does_not_slow_another(tmp_path: Path) -> None:
+    desk = Desk(tmp_path, limits={"slow": Limits(rpm=1), "quick": Limits()})
+    assert desk.claimed("w", *(f"s{n}" for n in range(50)), model="slow") == ["go"] + ["waits"] * 49
+    assert desk.claimed("w", *(f"q{n}" for n in range(50)), model="quick") == ["go"] * 50
+
+
+def test_a_call_is_granted_shortly_before_its_time_and_wakes_the_ledger_for_it(tmp_path: Path) -> None:
+    desk = Desk(tmp_path, limits={"m": Limits(rpm=60 / MARGIN)})
+    tickets = desk.claim("w", "a", "b", "c")
+    assert desk.states("w", tickets) == ["go", "waits", "waits"]
+    assert desk.books.next_at == pytest.approx(1.0 - HORIZON_S)
+    desk.say("w", 0.8)
+    assert desk.states("w", tickets) == ["go", "go", "waits"]
+    grant = desk.grants["w"][tickets[1]]
+    assert grant.timed and grant.wait_s == pytest.approx(0.2)
+
+
+def test_a_pause_holds_for_all_calls_of_the_model(tmp_path: Path) -> None:
+    desk = Desk(tmp_path, limits={"m": Limits(), "n": Limits()})
+    (ticket,) = desk.claim("w", "a")
+    desk.say("w", 0.5, limited=(("m", 10.0),))
+    assert "v" not in desk.books.touched and desk.books.collect("v", 0.5).paused == {"m": 10.0}
+    parked = desk.claim("v", "b", now=1.0)
+    assert desk.states("v", parked) == ["waits"] and desk.books.next_at == pytest.approx(10.5 - HORIZON_S)
+    desk.say("w", 1.0, claims=(Claim("a", "m", ticket=ticket, held="retry"),))
+    assert desk.claimed("v", "c", now=1.0, model="n") == ["go"]
+    del desk.grants["w"][ticket]
+    desk.books.tend(10.4)
+    for worker in ("w", "v"):
+        desk.hear(worker, 10.4)
+    for grant in (desk.grants["w"][ticket], desk.grants["v"][parked[0]]):
+        assert grant.state == "go" and 10.4 + grant.wait_s == pytest.approx(10.5)
+    assert desk.books.snapshot(11.0)["retries"] == 1
+
+
+def test_a_late_call_asks_again_and_frees_what_it_had(tmp_path: Path) -> None:
+    desk = Desk(tmp_path, limits={"m": Limits(input_tpm=1000 / MARGIN)})
+    (ticket,) = desk.claim("w", "a", input_tokens=1000)
+    desk.say("w", 61.0, claims=(Claim("a", "m", input_tokens=1000, ticket=ticket, held="late"),))
+    grant = desk.grants["w"][ticket]
+    assert grant.state == "go" and grant.wait_s == pytest.approx(0.0)
+    assert desk.books.snapshot(61.0)["models"]["m"]["requests_per_min"] == 0
+
+
+def test_no_more_slots_are_out_than_the_cap_and_they_are_shared(tmp_path: Path) -> None:
+    desk = Desk(tmp_path, limits={"m": Limits(concurrency=8)})
+    desk.claim("w", *(f"w{n}" for n in range(20)))
+    assert desk.slots["w"] == {"m": 8}
+    # What may wait for a slot is little: the others stay at the ledger.
+    assert Counter(desk.states("w", list(range(1, 21)))) == {"go": 8 + 4, "waits": 8}
+    desk.claim("v", *(f"v{n}" for n in range(20)))
+    assert desk.slots["v"] == {}
+    desk.hear("w")
+    assert desk.keep["w"] == {"m": 4}
+    desk.say("w", 1.0, returned={"m": 4})
+    desk.hear("v", 1.0)
+    assert desk.slots["v"] == {"m": 4} and desk.books._models["m"].slots.free == 0  # type: ignore[union-attr]
+
+
+def test_a_worker_that_needs_no_slot_gives_it_to_who_does() -> None:
+    slots = Slots(8)
+    assert (slots.give("w", 20), slots.give("v", 20)) == (8, 0)
+    assert slots.surplus({"w": 0, "v": 20}) == {"w": 0}
+    slots.take_back("w", 8)
+    assert slots.give("v", 20) == 8 and slots.surplus({"v": 20}) == {}
+
+
+def test_a_429_halves_the_calls_at_once_and_answers_raise_them_slowly() -> None:
+    slots = Slots(64)
+    slots.cut(10.0)
+    slots.cut(10.5)
+    assert int(slots.cap) == 32, "429s that come together count once"
+    slots.cut(11.1)
+    assert int(slots.cap) == 16
+    for _ in range(16):
+        slots.grow()
+    assert 16.9 < slots.cap <= 17.0
+    for n in range(20):
+        slots.cut(20.0 + 2 * n)
+    assert slots.cap == 1.0
+    for _ in range(10_000):
+        slots.grow()
+    assert slots.cap == 64.0
+
+
+def test_after_a_429_slots_come_back(tmp_path: Path) -> None:
+    desk = Desk(tmp_path, limits={"m": Limits(concurrency=8)})
+    desk.claim("w", *(f"w{n}" for n in range(20)))
+    desk.say("w", 1.0, limited=(("m", 0.0),))
+    assert desk.keep["w"] == {"m": 4}
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.randoms(use_true_random=False), st.integers(1, 12))
+def test_whatever_happens_no_more_slots_are_out_than_the_limit(chance: random.Random, most: int) -> None:
+    slots, workers = Slots(most), ["a", "b", "c"]
+    wanted = dict.fromkeys(workers, 0)
+    for step in range(200):
+        worker = chance.choice(workers)
+        wanted[worker] = chance.randrange(20)
+        slots.give(worker, wanted[worker])
+        for name, n in slots.surplus(wanted).items():
+            assert 0 <= n < slots.held[name]
+            if chance.random() < 0.7:
+                slots.take_back(name, slots.held[name] - n)
+        if chance.random() < 0.1:
+            slots.cut(float(step))
+        slots.grow()
+        assert 0 <= sum(slots.held.values()) <= most and 1 <= slots.cap <= most
+    slots.forget(workers)
+    assert slots.give("d", 1) == 1
+
+
+def test_answers_make_room_at_the_ledger(tmp_path: Path) -> None:
+    desk = Desk(tmp_path, limits={"m": Limits(concurrency=1)})
+    tickets = desk.claim("w", *(f"w{n}" for n in range(8)))
+    assert desk.states("w", tickets).count("go") == 1 + 4
+    desk.settle("w", "w0", 0, location=HERE)
+    assert desk.states("w", tickets).count("go") == 1 + 4 + 1

@@ -1,0 +1,51 @@
+"""What is to come and what it came to, as tables for a person."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from summhay_ray.report import minutes, plan_table, usage_table
+
+pytestmark = pytest.mark.core
+
+STAGE = {"stage": "judge", "model": "openai/m", "calls": 7, "reused": 2, "input_tokens": 900, "output_tokens": 40}
+STAGE |= {"usd": 0.12344, "usd_min": 0.1, "usd_max": 2.0, "minutes": 1.26}
+REAL = {"calls": 6, "input_tokens": 800, "cached_tokens": 200, "output_tokens": 30, "usd": 0.1111}
+
+
+def row(**fields: Any) -> dict[str, Any]:
+    plain = {"stage": "judge", "model": "openai/m", "planned": STAGE, "real": REAL, "cached_share": 0.25, "saved_usd": 0.002}
+    return {**plain, **fields}
+
+
+def test_a_plan_has_a_row_for_each_stage_and_model() -> None:
+    table = plan_table([STAGE, {**STAGE, "minutes": None}])
+    assert table.rows[0] == ("judge", "openai/m", "7", "2", "900", "40", "0.1000", "0.1234", "2.0000", "1.3")
+    assert table.rows[1][-1] == "-"
+    assert all(len(cells) == len(table.columns) for cells in table.rows) and table.heads == 2
+
+
+def test_real_stands_beside_planned() -> None:
+    table = usage_table([row()])
+    assert table is not None
+    assert table.rows == (
+        ("judge", "openai/m", "6 of 7", "800 of 900", "30 of 40", "0.1111 of 0.1234", "2.0000", "25.0 %", "0.0020"),
+    )
+    assert len(table.columns) == len(table.rows[0])
+
+
+def test_what_was_not_planned_or_not_used_is_a_dash() -> None:
+    table = usage_table([row(planned=None, cached_share=None, stage="", model="")])
+    assert table is not None
+    assert table.rows[0] == ("-", "-", "6", "800", "30", table.rows[0][5], "-", "-", "0.0020")
+    assert " of " not in table.rows[0][5]
+
+
+def test_nothing_known_is_no_table() -> None:
+    assert usage_table([]) is None
+
+
+def test_minutes_for_a_person() -> None:
+    assert (minutes(None), minutes(0.04), minutes(61.25)) == ("-", "0.0", "61.2")
