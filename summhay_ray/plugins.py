@@ -23,6 +23,7 @@ class UnknownName(Problem):
     """A name that nothing answers to; the message names the nearest known one."""
 
 
+@functools.cache
 def discover(package: ModuleType) -> dict[str, type[Any]]:
     """All classes with a `name` that the modules of `package` define, by that name."""
     found: dict[str, type[Any]] = {}

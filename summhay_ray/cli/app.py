@@ -5,6 +5,8 @@ Everything heavy is imported inside the commands, so that `--help` answers at on
 
 from __future__ import annotations
 
+import contextlib
+import sys
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -61,7 +63,8 @@ def run(
     from summhay_ray.cli.progress import ProgressDisplay
     from summhay_ray.cli.show import document, note
 
-    with ProgressDisplay() as display:
+    # Ray tells of dead workers on stdout, which is for results alone.
+    with ProgressDisplay() as display, contextlib.redirect_stdout(sys.stderr):
         result = api.run(spec, store, budget, address, display, overrides=overrides or (), compat=compat.value)
     for warning in result.warnings:
         note(f"warning: {warning}")
@@ -73,9 +76,11 @@ def run(
 
 
 def _left(left: Mapping[str, Any], spec: str) -> str:
-    expected, most = (f"{left['usd'][name]:,.{2 if left['usd']['max'] >= 1 else 6}f}" for name in ("expected", "max"))
-    dollars = f"about ${expected}, at most ${most}"
-    return f"{left['cells']:,} cells, {left['calls']:,} calls, {dollars}; go on with: summhay run {spec} --budget MORE"
+    told = [f"{left['cells']:,} cells"]
+    if left["usd"] is not None:
+        expected, most = (f"{left['usd'][name]:,.{2 if left['usd']['max'] >= 1 else 6}f}" for name in ("expected", "max"))
+        told += [f"{left['calls']:,} calls", f"about ${expected}", f"at most ${most}"]
+    return f"{', '.join(told)}; go on with: summhay run {spec} --budget MORE"
 
 
 def _show_run(result: RunResult, spec: str, store: str) -> None:

@@ -24,6 +24,9 @@ class LedgerActor:
     async def listen(self, worker: str) -> News:
         return await self._service.listen(worker)
 
+    async def sit(self, worker: str, seat: str) -> None:
+        self._service.sit(worker, seat)
+
     async def beat(self, worker: str) -> None:
         self._service.beat(worker)
 
@@ -50,6 +53,10 @@ class RemoteLedger:
         """Hear what there is to know as soon as there is something."""
         news: News = await self._actor.listen.remote(self._worker)
         return news
+
+    def sit(self, seat: str) -> None:
+        """Take the place of the worker that Ray started this one for; nobody waits for the answer."""
+        self._actor.sit.remote(self._worker, seat)
 
     def beat(self) -> None:
         """Say that the worker lives; nobody waits for the answer."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from summhay_ray.grid.cells import Grid
 from summhay_ray.grid.local import local_names
-from summhay_ray.llm import count_tokens, is_local
+from summhay_ray.llm import NoKey, count_tokens, is_local, key_of
 from summhay_ray.store import Store, StoreError
 
 PROVIDER_KEYS = {
@@ -63,10 +63,13 @@ def _key(model: str, named: str | None) -> Check:
         return Check(f"key {model}", True, "the spec names none; the provider's own variables are used")
     others = () if named else OTHER_NAMES.get(provider, ())
     variable = next((name for name in (variable, *others) if os.environ.get(name)), variable)
-    found = bool(os.environ.get(variable))
-    return Check(
-        f"key {model}", found, f"{variable} is set" if found else f"{variable} is not set; export it where the workers run"
-    )
+    try:
+        found = bool(key_of(variable, model))
+    except NoKey as error:
+        return Check(f"key {model}", False, str(error))
+    where = "is set" if os.environ.get(variable) else "comes from a file"
+    missing = f"{variable} is not set; export it, or the path of a file that holds it as {variable}_FILE, where the workers run"
+    return Check(f"key {model}", found, f"{variable} {where}" if found else missing)
 
 
 def _store(uri: str) -> Check:

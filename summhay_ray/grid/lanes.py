@@ -24,6 +24,8 @@ Kind = Literal["calling", "computing"]
 """Of a worker: models that run in the worker compute, and would hold up the calls of others in its event loop."""
 
 CALLING_AT_ONCE = 2000
+"""At least; and twice what a model of the lane may be asked at once, so that there is always a next one to ask."""
+
 COMPUTING_AT_ONCE = (4, 32)
 CELLS_AN_ORDER = 16
 """An order travels as one task, and is done when its last cell is: more would wait for the slowest."""
@@ -89,20 +91,21 @@ class LaneSettings:
     at_once: int
     """Cells that may be out at each worker."""
     an_order: int
-    """Cells that travel together, unless one unit has more."""
+    """Cells that travel together, at most."""
 
 
 def lane_settings(grid: Grid, cells: Mapping[int, int], workers: int) -> dict[int, LaneSettings]:
     """Summarizer -> its lane, for the summarizers that have cells left (`cells`: how many). `workers`: of each kind."""
     models = grid.settings()
-    remote_judges = any(not models[judge.model].local for judge in grid.spec.judges)
+    judges = [models[judge.model] for judge in grid.spec.judges]
     found = {}
     for lane, n_cells in sorted(cells.items()):
-        local = models[grid.spec.summarizers[lane].model].local
-        share = -(-n_cells // (workers * 4))
+        summarizer = models[grid.spec.summarizers[lane].model]
+        local, share = summarizer.local, -(-n_cells // (workers * 4))
+        called = [model.limits.concurrency for model in (summarizer, *judges) if not model.local]
         # Only what computes from its first to its last word is done sooner, and spread better, a few cells at a time.
         least, most = COMPUTING_AT_ONCE
-        at_once = max(least, min(most, share)) if local and not remote_judges else CALLING_AT_ONCE
+        at_once = max(CALLING_AT_ONCE, 2 * max(called)) if called else max(least, min(most, share))
         an_order = 1 if local else max(1, min(CELLS_AN_ORDER, share))
         found[lane] = LaneSettings("computing" if local else "calling", workers, at_once, an_order)
     return found
@@ -117,15 +120,18 @@ class Packing:
         self._whole = functools.cache(lambda retriever: retrieve.make(retriever, grid.spec.seed).whole)
 
     def pack(self, unit: Unit, context: Mapping[str, Any] | None, problem: Sequence[str] | None) -> list[Packet]:
-        """One packet a lane that has unfinished cells in the unit."""
+        """The unit's unfinished cells, apart for each lane, no more in a packet than travel together."""
         by_lane: dict[int, list[Cell]] = {}
         for cell in self._left[unit]:
             by_lane.setdefault(cell.summarizer, []).append(cell)
         shared = f"{unit.haystack_id}/{unit.retriever}/{unit.ordering}" if self._whole(unit.retriever) else ""
-        return [
-            Packet(lane, tuple(cells), context, problem, shared if self._lanes[lane].kind == "calling" else "")
-            for lane, cells in by_lane.items()
-        ]
+        packets = []
+        for lane, cells in by_lane.items():
+            settings = self._lanes[lane]
+            group = shared if settings.kind == "calling" else ""
+            for start in range(0, len(cells), settings.an_order):
+                packets.append(Packet(lane, tuple(cells[start : start + settings.an_order]), context, problem, group))
+        return packets
 
 
 class Lane:
@@ -172,7 +178,9 @@ class Lane:
     def _order_for(self, worker: int) -> list[Packet]:
         packets: list[Packet] = []
         n_cells = 0
-        while n_cells < self.settings.an_order and (queue := self._own[worker] or self._shared):
+        while queue := self._own[worker] or self._shared:
+            if packets and n_cells + len(queue[0].cells) > self.settings.an_order:
+                break
             packet = queue.popleft()
             if packet.group:
                 self._own_cells[worker] -= len(packet.cells)

@@ -107,7 +107,7 @@ def answer(work: Work, ledger: Any) -> Counter[str]:
     """Answer and commit all cells that are left; gives how many cells, judgments and failures were committed."""
     lanes, contexts = _place(work)
     actors = {
-        kind: [_start(work.order, ledger, kind) for _ in range(workers)]
+        kind: [_start(work.order, ledger, kind, seat) for seat in range(workers)]
         for kind, workers in {settings.kind: settings.workers for settings in lanes.values()}.items()
     }
 
@@ -124,14 +124,20 @@ def answer(work: Work, ledger: Any) -> Counter[str]:
         await asyncio.wait([asyncio.ensure_future(_result(one)) for one in closing], timeout=CLOSING_S)
         return dispatcher.counts
 
-    return asyncio.run(run())
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(run())
+    # A notebook has a loop of its own, which cannot be entered again.
+    with ThreadPoolExecutor(max_workers=1) as thread:
+        return thread.submit(asyncio.run, run()).result()
 
 
 async def _result(reference: Any) -> Any:
     return await reference
 
 
-def _start(order: WorkOrder, ledger: Any, kind: Kind) -> Any:
+def _start(order: WorkOrder, ledger: Any, kind: Kind, seat: int) -> Any:
     actor = ray.remote(CellWorker).options(
         num_cpus=CPUS_A_WORKER,
         max_restarts=-1,
@@ -139,7 +145,7 @@ def _start(order: WorkOrder, ledger: Any, kind: Kind) -> Any:
         max_concurrency=TASKS_AT_ONCE,
         scheduling_strategy="SPREAD",
     )
-    return actor.remote(order, ledger, kind)
+    return actor.remote(order, ledger, kind, seat)
 
 
 def _contexts(work: Work, workers: int) -> Iterator[Any]:

@@ -159,7 +159,6 @@ class Watch:
         self._threads = [threading.Thread(target=work, daemon=True) for work in (self._beating, self._showing)]
 
     def __enter__(self) -> Watch:
-        self._last = self._ask()
         for thread in self._threads:
             thread.start()
         return self
@@ -171,7 +170,7 @@ class Watch:
 
     def _beating(self) -> None:
         while not self._ended.wait(BEAT_EVERY_S):
-            self._last = self._ask()
+            self._last = self._ask() or self._last
 
     def _showing(self) -> None:
         while not self._ended.wait(SHOWN_EVERY_S):

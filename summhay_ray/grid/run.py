@@ -10,24 +10,25 @@ import contextlib
 import math
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from summhay_ray.grid.cells import Cell, Grid, Unit, grid_record, keep_sources
+from summhay_ray.grid.cells import Grid, grid_record, keep_sources
 from summhay_ray.grid.doctor import missing_keys
 from summhay_ray.grid.imports import haystack_rows
 from summhay_ray.grid.plan import PlanResult, plan_grid
 from summhay_ray.grid.planned import keep_plan, keep_stop, read_plan
 from summhay_ray.grid.progress import MICROS, Course, Extent, Progress, Snapshot, Watch
 from summhay_ray.grid.scoring import ScoreResult, score_run
+from summhay_ray.grid.standing import Standing, StillRun, standing_of
 from summhay_ray.llm import FREE, Budgets
 from summhay_ray.problems import Problem
 from summhay_ray.score import Compat, SystemScore
-from summhay_ray.store import Commit, LogIndex, RunStore, Store
+from summhay_ray.store import LogIndex, RunStore, Store
 
 if TYPE_CHECKING:
     from summhay_ray.grid.pipeline import Work
@@ -55,7 +56,7 @@ class RunResult:
     left: Mapping[str, Any] | None = None
     """Where the budget stopped it, what is left: cells, calls, and their dollars at least, expected and at most."""
     warnings: tuple[str, ...] = ()
-    """What is odd about the haystacks, one line each."""
+    """What is odd about the haystacks, and what could not be planned, one line each."""
 
     @property
     def systems(self) -> list[SystemScore]:
@@ -79,40 +80,6 @@ class RunResult:
         }
 
 
-@dataclass(frozen=True)
-class _Standing:
-    """All cells of a run by unit, and those that a commit has finished."""
-
-    units: Mapping[Unit, Sequence[Cell]]
-    finished: frozenset[str]
-
-    @property
-    def total(self) -> int:
-        return sum(map(len, self.units.values()))
-
-    def left(self) -> dict[Unit, list[Cell]]:
-        """Units with their unfinished cells."""
-        open_cells = {unit: [cell for cell in cells if cell.cell_id not in self.finished] for unit, cells in self.units.items()}
-        return {unit: cells for unit, cells in open_cells.items() if cells}
-
-
-class _StillRun(RunStore):
-    """A run that is not written any more: commits and tables are read once."""
-
-    def __init__(self, run: RunStore) -> None:
-        super().__init__(run.store, run.run_id)
-        self._commits = list(run.commits())
-        self._tables: dict[str, pl.DataFrame] = {}
-
-    def commits(self, stage: str = "") -> Iterator[Commit]:
-        return (commit for commit in self._commits if stage in ("", commit.stage))
-
-    def table(self, table: str) -> pl.DataFrame:
-        if table not in self._tables:
-            self._tables[table] = super().table(table)
-        return self._tables[table]
-
-
 def run_grid(
     grid: Grid,
     store: Store,
@@ -124,15 +91,14 @@ def run_grid(
     """Run or resume. `budget_usd` replaces the spec's; `watch` is called about twice a second, in a thread of its own."""
     began = time.monotonic()
     run = open_run(grid, store)
-    still = _StillRun(run)
-    finished = frozenset(cell for cell, again in still.finished("cell").items() if not again)
-    standing = _Standing({unit: tuple(grid.cells_of(unit)) for unit in grid.units()}, finished)
+    still = StillRun(run)
+    standing = standing_of(grid, still)
     start = _Start(run, grid, standing, budget_usd if budget_usd is not None else grid.spec.budget_usd, began)
     snapshot: dict[str, Any] = {"reused": answers_used(still)}
     if standing.left():
         worked = start.work(address, start.teller(watch))
         snapshot = {**worked, "reused": worked.get("reused", 0) + snapshot["reused"]}
-        still = _StillRun(run)
+        still = StillRun(run)
     return start.result(still, snapshot, compat)
 
 
@@ -180,9 +146,18 @@ class _Planning:
         except Exception as error:  # noqa: BLE001
             self._plan.set_exception(error)
 
-    def result(self) -> PlanResult:
-        """The plan. Raises what made it fail."""
-        return self._plan.result()
+    def result(self) -> PlanResult | str:
+        """The plan, or why a person's own code makes it impossible: their cells become failures, and stop no others.
+
+        Raises OSError, Problem.
+        """
+        try:
+            return self._plan.result()
+        except (OSError, Problem):
+            raise
+        # The border to a person's own strategies, which planning asks as the run does.
+        except Exception as error:  # noqa: BLE001
+            return f"the run cannot be planned: {type(error).__name__}: {' '.join(str(error).split())}"
 
 
 @dataclass(frozen=True)
@@ -191,7 +166,7 @@ class _Start:
 
     run: RunStore
     grid: Grid
-    standing: _Standing
+    standing: Standing
     budget_usd: float | None
     began: float
 
@@ -221,9 +196,9 @@ class _Start:
                 except ray.exceptions.RayError as error:
                     message = f"run {self.run.run_id} stopped: {_cause(error)}; what was answered is kept, run again to go on"
                     raise RunFailed(message) from error
-            if planning is not None:
-                planning.result()
-        return {**snapshot, **self._stopped(order.generation, snapshot)}
+            planned = planning.result() if planning else ""
+        warnings = [planned] if isinstance(planned, str) and planned else []
+        return {**snapshot, "warnings": warnings, **self._stopped(order.generation, snapshot)}
 
     def _plan(self) -> PlanResult:
         return plan_grid(self.grid, self.run.store, self.budget_usd)
@@ -239,7 +214,14 @@ class _Start:
             snapshot: dict[str, Any] = ray.get(ledger.snapshot.remote())
             return snapshot
 
-        with Watch(ask, tell):
+        def beat() -> dict[str, Any]:
+            # A ledger that is gone is the workers' to tell, who wait for its answers.
+            with contextlib.suppress(ray.exceptions.RayError):
+                return ask()
+            return {}
+
+        tell(ask())
+        with Watch(beat, tell):
             counts = answer(work, ledger)
         snapshot = {**ask(), **counts}
         tell(snapshot)
@@ -249,17 +231,21 @@ class _Start:
         """What is left where the budget stopped the run, kept in the store."""
         if not snapshot.get("over_budget"):
             return {}
-        plan = _Planning(self._plan).result()
-        cells = plan.cells - plan.cells_finished
+        finished = self.run.finished("cell")
+        cells = sum(finished.get(cell, True) for cell in self.standing.judgments())
         if not cells:
             return {}
-        left = {"cells": cells, "calls": sum(stage.calls for stage in plan.stages), "usd": dict(plan.usd)}
+        plan = _Planning(self._plan).result()
+        if isinstance(plan, str):
+            left: dict[str, Any] = {"cells": cells, "calls": None, "usd": None}
+        else:
+            left = {"cells": cells, "calls": sum(stage.calls for stage in plan.stages), "usd": dict(plan.usd)}
         keep_stop(self.run, generation, {"status": "budget", "budget_usd": self.budget_usd, "left": left})
         return {"left": left}
 
     def teller(self, watch: Callable[[Progress], None] | None) -> Callable[[Snapshot], None]:
         """What makes a Progress of a snapshot and shows it."""
-        judgments, finished = self._judgments(), self.standing.finished
+        judgments, finished = self.standing.judgments(), self.standing.finished
         extent = Extent(
             run=self.run.run_id,
             cells=len(judgments),
@@ -276,20 +262,6 @@ class _Start:
                 watch(course.progress(snapshot, time.monotonic()))
 
         return tell
-
-    def _judgments(self) -> dict[str, int]:
-        """Cell -> how many judgments it holds when it is finished without a failure."""
-        insights = {
-            (source.haystack.haystack_id, subtopic.subtopic_id): len(source.haystack.insights_of(subtopic.subtopic_id))
-            for source in self.grid.sources
-            for subtopic in source.haystack.subtopics
-        }
-        judges = len(self.grid.spec.judges)
-        return {
-            cell.cell_id: insights[unit.haystack_id, unit.subtopic_id] * judges
-            for unit, cells in self.standing.units.items()
-            for cell in cells
-        }
 
     def result(self, run: RunStore, snapshot: Snapshot, compat: Compat) -> RunResult:
         """What the run holds now."""
@@ -309,7 +281,7 @@ class _Start:
             scores=scores,
             stopped_models={model: f"{why['error']}: {why['reason']}" for model, why in stopped.items()},
             left=snapshot.get("left"),
-            warnings=tuple(warning for source in self.grid.sources for warning in source.warnings),
+            warnings=(*(warning for source in self.grid.sources for warning in source.warnings), *snapshot.get("warnings", ())),
         )
 
 

@@ -152,10 +152,11 @@ class Commits:
 class CellWorker:
     """Answers cells: as many at once as come. An async actor; `answer` returns when the order's cells are committed."""
 
-    def __init__(self, order: WorkOrder, ledger: Any, kind: Kind) -> None:
+    def __init__(self, order: WorkOrder, ledger: Any, kind: Kind, seat: int) -> None:
         self._room = _Room(order)
         name = f"{order.run_id}-{uuid.uuid4().hex[:16]}"
         self._ledger = RemoteLedger(ledger, name)
+        self._ledger.sit(f"{kind} {seat}")
         self._log = LogWriter(self._room.store.files, name)
         grid = self._room.grid
         if kind == "computing":

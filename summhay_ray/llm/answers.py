@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from summhay_ray.llm.learned import Learned
 from summhay_ray.llm.models import ModelSettings
 from summhay_ray.llm.reply import Reply, Usage
 from summhay_ray.llm.secrets import hidden
@@ -83,17 +85,21 @@ def reply_of(body: Any) -> Reply:
     return Reply(text, _FINISH.get(finish, finish), usage, body)
 
 
-def answer_of(reply: Reply, settings: ModelSettings, asked: Asked, secrets: Sequence[str]) -> dict[str, Any]:
+def answer_of(
+    reply: Reply, settings: ModelSettings, asked: Asked, secrets: Sequence[str], learned: Learned | None = None
+) -> dict[str, Any]:
     """Text, end, tokens and price of a reply, and its body where it came from outside, with the secrets hidden.
 
-    It is charged what its usage says. **Without usage** it is charged by our own counts with the margin of a strange
-    tokenizer (`ModelSettings.most_tokens`), nothing cached, at the dearest rate, and never more than was reserved. The answer
+    It is charged what its usage says. **Without usage** it is charged by our own counts with a margin (`learned` from the
+    model's other answers, else that of a strange tokenizer), nothing cached, at the dearest rate, and never more than was
+    reserved. The answer
     counts as the longest allowed where not all of it can be seen: cut, filtered, empty, one of several, or of a model that may
     reason. **Usage that cannot be true** (no whole number, zero, negative, absurd, or less than half of what we count in
     prompt or text) is charged the greater of what it says and that.
     """
     text: str = hidden(reply.text, secrets)
     usage = reply.usage
+    learned = learned or Learned()
     if settings.local:
         # What runs here counts as we do; it costs nothing, unless a person wrote a price, to rehearse a paid run.
         usage = usage or Usage(asked.input_tokens, count(text))
@@ -102,8 +108,11 @@ def answer_of(reply: Reply, settings: ModelSettings, asked: Asked, secrets: Sequ
         counted = count(reply.text)
         if usage is not None and _credible(usage, asked.input_tokens, counted):
             charged, saved = settings.price.micros(usage), settings.price.saved_micros(usage)
+            learned.note(asked.input_tokens, usage.input_tokens)
+            learned.note(counted, usage.output_tokens - usage.reasoning_tokens)
         else:
-            charged, saved = _own_charge(reply, settings, asked, counted), 0
+            most = functools.partial(learned.most_tokens, settings)
+            charged, saved = _own_charge(reply, settings, asked, most), 0
             usage = Usage(*(max(_said(usage, name), ours) for name, ours in _ours(asked, counted)))
     answer: dict[str, Any] = {
         "text": text,
@@ -128,11 +137,11 @@ def _credible(usage: Usage, prompt: int, text: int) -> bool:
     return whole and usage.input_tokens > 0 and 2 * usage.input_tokens >= prompt and 2 * usage.output_tokens >= text
 
 
-def _own_charge(reply: Reply, settings: ModelSettings, asked: Asked, counted: int) -> int:
+def _own_charge(reply: Reply, settings: ModelSettings, asked: Asked, most_tokens: Callable[[int], int]) -> int:
     thoughts = "".join(_thoughts(reply.raw))
-    seen = settings.most_tokens(counted + (count(thoughts) if thoughts else 0))
+    seen = most_tokens(count(reply.text) + (count(thoughts) if thoughts else 0))
     answer = asked.max_tokens if _unseen(reply, settings) else min(seen, asked.max_tokens)
-    prompt = settings.most_tokens(asked.input_tokens)
+    prompt = most_tokens(asked.input_tokens)
     if reply.usage is None:
         return min(settings.price.dearest_micros(prompt, answer), asked.worst_micros)
     said = reply.usage

@@ -27,6 +27,9 @@ ATTEMPTS: Mapping[str, int] = {"rate_limit": 20, "transient": 6}
 
 BACKOFF_S = 0.5
 LONGEST_BACKOFF_S = 30.0
+UNASKED_PAUSE_S = 0.25
+"""After a 429 that names no time, nothing is sent to the model for so long; doubled each time that the same call meets one."""
+
 LONGEST_UNASKED_PAUSE_S = 60.0
 
 
@@ -97,10 +100,13 @@ class Attempts:
 
     def _pause(self, call: Call, decision: Decision, number: int) -> float:
         """Tell of a 429, and of any pause that the provider asked for; gives how long nothing is to be sent."""
-        unasked = min(2.0**number, LONGEST_UNASKED_PAUSE_S) if decision.kind == "rate_limit" else 0.0
+        unasked = 0.0
+        if decision.kind == "rate_limit":
+            self._courier.limited(call.claim.model)
+            unasked = min(UNASKED_PAUSE_S * 2.0 ** (number - 1), LONGEST_UNASKED_PAUSE_S)
         pause_s = unasked if decision.after_s is None else decision.after_s
-        if decision.kind == "rate_limit" or pause_s:
-            self._courier.limit(call.claim.model, pause_s)
+        if pause_s:
+            self._courier.pause(call.claim.model, pause_s)
         return pause_s
 
     async def _leave(self, call: Call, leave: Leave, held: Held) -> Leave:

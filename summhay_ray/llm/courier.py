@@ -18,7 +18,7 @@ from summhay_ray.llm.messages import Claim, Grant, Message, News, Settlement
 from summhay_ray.llm.service import LedgerPort
 from summhay_ray.llm.slots import SlotGate
 
-TRIP_EVERY_S = 0.008
+TRIP_EVERY_S = 0.02
 """Trips are so far apart at least: what comes together travels together."""
 
 STALE_AFTER_S = 1.5
@@ -26,6 +26,9 @@ STALE_AFTER_S = 1.5
 
 LATE_S = 0.5
 """A call that may be sent at a certain time must not be sent later than that; its minute has moved on."""
+
+CLOSING_S = 10.0
+"""A ledger that does not answer is waited for so long at the end: the log tells it all that is not said."""
 
 PAD_S = 0.02
 """Clocks differ: a pause is kept a little longer than it was asked for."""
@@ -56,6 +59,7 @@ class Courier:
         self._claims: list[Claim] = []
         self._settlements: list[Settlement] = []
         self._pauses: list[tuple[str, float]] = []
+        self._limits_met: list[str] = []
         self._returned: Counter[str] = Counter()
         self._paused: dict[str, float] = {}
         self.stopped: dict[str, tuple[str, str]] = {}
@@ -85,8 +89,13 @@ class Courier:
         self._settlements.append(settlement)
         self._mail.set()
 
-    def limit(self, model: str, seconds: float) -> None:
-        """The provider answered 429: nothing is sent to the model for so long, from here at once, from other workers soon."""
+    def limited(self, model: str) -> None:
+        """The provider answered 429: fewer calls at once."""
+        self._limits_met.append(model)
+        self._mail.set()
+
+    def pause(self, model: str, seconds: float) -> None:
+        """Nothing is sent to the model for so long: from here at once, from other workers as soon as they hear of it."""
         now = asyncio.get_running_loop().time()
         self._paused[model] = max(self._paused.get(model, 0.0), now + seconds + PAD_S)
         self._pauses.append((model, seconds + PAD_S))
@@ -133,8 +142,10 @@ class Courier:
         """Give all slots back, deliver what is left to say, and stop."""
         for model, gate in self._gates.items():
             self._return(model, gate.keep(0))
-        while self._tasks and self._broken is None and (self._mail.is_set() or self._travelling):
-            await asyncio.sleep(TRIP_EVERY_S)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(CLOSING_S):
+                while self._tasks and self._broken is None and (self._mail.is_set() or self._travelling):
+                    await asyncio.sleep(TRIP_EVERY_S)
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -167,8 +178,14 @@ class Courier:
             await self._mail.wait()
             began = loop.time()
             self._mail.clear()
-            message = Message(tuple(self._claims), tuple(self._settlements), tuple(self._pauses), dict(self._returned))
-            self._claims, self._settlements, self._pauses = [], [], []
+            message = Message(
+                tuple(self._claims),
+                tuple(self._settlements),
+                tuple(self._limits_met),
+                tuple(self._pauses),
+                dict(self._returned),
+            )
+            self._claims, self._settlements, self._limits_met, self._pauses = [], [], [], []
             self._returned.clear()
             self._travelling = True
             self._hear(await self._port.exchange(message))
@@ -185,6 +202,8 @@ class Courier:
         self._halted = news.halted
         if news.epoch != self._epoch:
             self._epoch = news.epoch
+            # The ledger has forgotten what it had lent: given back now, it would be taken off what it lends anew.
+            self._returned.clear()
             for gate in self._gates.values():
                 gate.reset()
         self.stopped.update(news.stopped)

@@ -10,6 +10,9 @@ from summhay_ray.llm.messages import Claim
 from summhay_ray.llm.meter import Meter
 from summhay_ray.llm.pacing import Pacer, Permit, Slots
 
+MOST_AHEAD = 256
+"""Calls granted beyond a worker's slots: they are there when slots come free, many at a time, before the next trip."""
+
 
 @dataclass
 class Flight:
@@ -53,7 +56,7 @@ class Desk:
         if self.slots is None:
             return 1 << 30
         held = self.slots.held.get(worker, 0)
-        return held + max(4, held // 2)
+        return held + min(max(4, held), MOST_AHEAD)
 
     def enter(self, worker: str, claim: Claim, *, first: bool = False) -> None:
         """Queue a claim that nothing answers yet."""

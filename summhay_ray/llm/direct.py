@@ -90,7 +90,8 @@ def _read(content: str) -> Reply:
         if isinstance(body, dict) and "choices" not in body and isinstance(body.get("error"), dict):
             # Some gateways put an error of the model behind them into a 200.
             code = body["error"].get("code")
-            raise ProviderError(code if isinstance(code, int) else 500, content)
+            status = code if isinstance(code, int) and not isinstance(code, bool) and 400 <= code < 600 else 500
+            raise ProviderError(status, content)
         return reply_of(body)
     except (ValueError, RecursionError) as error:
         raise UnreadableAnswer(f"the answer is no chat completion: {content[:200]!r}") from error

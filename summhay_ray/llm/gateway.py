@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid
+from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -16,9 +17,10 @@ from summhay_ray.llm.answers import Asked, answer_of, read_answer
 from summhay_ray.llm.attempts import Attempt, Attempts, Call
 from summhay_ray.llm.batching import Batched
 from summhay_ray.llm.courier import Courier, Leave
+from summhay_ray.llm.learned import Learned
 from summhay_ray.llm.messages import Claim, Grant, Settlement
 from summhay_ray.llm.models import FREE, ModelSettings
-from summhay_ray.llm.prefix import PrefixGate, prefix_of
+from summhay_ray.llm.prefix import PrefixGate, prefixes_of
 from summhay_ray.llm.request import Request
 from summhay_ray.llm.sampling import longest_answer, unusable
 from summhay_ray.llm.secrets import told_secrets
@@ -53,6 +55,7 @@ class Gateway:
         self._prefixes = PrefixGate()
         self._append: Batched[Mapping[str, Any], Location] = Batched(self._append_all)
         self._told: dict[str | None, list[str]] = {}
+        self._learned: defaultdict[str, Learned] = defaultdict(Learned)
 
     async def _append_all(self, records: list[Mapping[str, Any]]) -> list[Location]:
         return await asyncio.to_thread(self._log.append, records)
@@ -97,7 +100,7 @@ class Gateway:
     async def _complete(self, call: Call) -> Ended:
         if call.settings.local:
             return await self._claimed(call, lambda: None)
-        async with self._prefixes.turn(prefix_of(call.claim.model, call.request.prompt)) as warmed:
+        async with self._prefixes.turn(prefixes_of(call.claim.model, call.request.prompt)) as warmed:
             return await self._claimed(call, warmed)
 
     async def _claimed(self, call: Call, warmed: Callable[[], None]) -> Ended:
@@ -138,7 +141,8 @@ class Gateway:
         attempt = await self._attempts.of(call, leave)
         if attempt.decision is None and attempt.reply is not None:
             asked = Asked(claim.input_tokens, claim.output_tokens, claim.worst_micros)
-            answer = answer_of(attempt.reply, call.settings, asked, self._secrets(call.settings.api_key_env))
+            secrets = self._secrets(call.settings.api_key_env)
+            answer = answer_of(attempt.reply, call.settings, asked, secrets, self._learned[claim.model])
             record = {"kind": "answer", **known, "attempts": attempt.number, **answer}
             location = await self._append(record)
             used = (record["input_tokens"], record["output_tokens"])

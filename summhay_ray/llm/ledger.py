@@ -56,6 +56,7 @@ class Ledger:
         self._heard: dict[str, float] = {}
         self._writers: dict[str, set[str]] = {}
         self._epochs: Counter[str] = Counter()
+        self._seats: dict[str, str] = {}
         self._buried: set[str] = set()
         self._driver_heard: float | None = None
         self._refreshed = float("-inf")
@@ -65,8 +66,11 @@ class Ledger:
         """What a worker says: money settled, limits met, slots back, calls wanted."""
         self._heard[worker] = now
         self._adopt(worker, message)
-        for model, seconds in message.limited:
-            self._limited(model, seconds, now)
+        for name in message.limited:
+            self._limited(name, now)
+        for name, seconds in message.pauses:
+            self._model(name).pacer.pause(now, seconds)
+            self.touched.update(self._heard)
         for name, n in message.returned.items():
             slots = self._model(name).slots
             if slots is not None:
@@ -92,6 +96,15 @@ class Ledger:
             epoch=self._epochs[worker],
             halted=self._halted(now),
         )
+
+    def sit(self, worker: str, seat: str, now: float) -> None:
+        """The worker takes a seat that only one can have: whoever had it is dead, and is buried at once."""
+        before = self._seats.get(seat)
+        self._seats[seat] = worker
+        self._heard[worker] = now
+        if before not in (None, worker):
+            self._heard[str(before)] = float("-inf")
+            self.tend(now)
 
     def beat(self, worker: str, now: float) -> None:
         """The worker is alive."""
@@ -272,14 +285,11 @@ class Ledger:
                 model.enter(follower.worker, follower.claim, first=True)
         return flight
 
-    def _limited(self, name: str, seconds: float, now: float) -> None:
+    def _limited(self, name: str, now: float) -> None:
         model = self._model(name)
         model.meter.limited += 1
         if model.slots is not None:
             model.slots.cut(now)
-        if seconds > 0:
-            model.pacer.pause(now, seconds)
-            self.touched.update(self._heard)
 
     def _share_slots(self, name: str, model: Desk) -> None:
         if model.slots is None:

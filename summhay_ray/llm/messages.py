@@ -77,8 +77,10 @@ class Message:
 
     claims: tuple[Claim, ...] = ()
     settlements: tuple[Settlement, ...] = ()
-    limited: tuple[tuple[str, float], ...] = ()
-    """(model, seconds): the provider answered 429; nothing is to be sent for so long."""
+    limited: tuple[str, ...] = ()
+    """Models whose provider answered 429, once for each answer."""
+    pauses: tuple[tuple[str, float], ...] = ()
+    """(model, seconds): nothing is to be sent for so long."""
     returned: Mapping[str, int] = field(default_factory=dict)
     """Model -> slots given back."""
 

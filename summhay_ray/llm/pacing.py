@@ -19,6 +19,7 @@ WINDOW_S = 60.6
 MARGIN = 0.985
 """Share of a limit at which calls are spaced: what is sent a little late must not fall into a full minute."""
 
+CAREFUL_ROUNDS = 20.0
 CUT_AT_MOST_EVERY_S = 1.0
 """Calls in flight together meet the same limit together: their 429s cut the cap once."""
 
@@ -109,13 +110,16 @@ class Pacer:
 class Slots:
     """Calls at once: tokens that the ledger gives to workers and gets back, never more of them out than the cap.
 
-    The cap is halved by a 429 and grows by one for each round of answered calls, up to the limit.
+    The cap is halved by a 429 and grows by one for each round of answered calls, up to the limit; near the height at which
+    the last 429 came, by one for twenty rounds.
     """
 
     most: int
     cap: float = 0.0
     held: dict[str, int] = field(default_factory=dict)
     _cut_at: float = -math.inf
+    _too_high: float = math.inf
+    _told: dict[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.cap = float(self.most)
@@ -129,25 +133,32 @@ class Slots:
         """The provider answered 429."""
         if now - self._cut_at >= CUT_AT_MOST_EVERY_S:
             self._cut_at = now
+            self._too_high = self.cap
             self.cap = max(1.0, self.cap / 2)
 
     def grow(self) -> None:
         """A call was answered."""
-        self.cap = min(float(self.most), self.cap + 1.0 / self.cap)
+        rounds = CAREFUL_ROUNDS if self.cap + 1.0 >= self._too_high else 1.0
+        self.cap = min(float(self.most), self.cap + 1.0 / (rounds * self.cap))
 
     def give(self, worker: str, wanted: int) -> int:
         """Tokens for a worker that has `wanted` calls open; 0 where it has enough, or none is free."""
         given = max(0, min(wanted - self.held.get(worker, 0), self.free))
         if given:
             self.held[worker] = self.held.get(worker, 0) + given
+            self._told.pop(worker, None)
         return given
 
     def take_back(self, worker: str, n: int) -> None:
         """The worker gave tokens back."""
         self.held[worker] = max(0, self.held.get(worker, 0) - n)
+        self._told.pop(worker, None)
 
     def surplus(self, wanted: Mapping[str, int]) -> dict[str, int]:
-        """Worker -> tokens that it may keep, for those that must give some back: others have less than their share."""
+        """Worker -> tokens that it may keep, for those that must give some back: others have less than their share.
+
+        Nobody is told the same twice, as long as nothing of it has come back.
+        """
         hungry = [worker for worker, n in wanted.items() if n > self.held.get(worker, 0)]
         if self.free > 0 or not (hungry or self.free < 0):
             return {}
@@ -157,9 +168,12 @@ class Slots:
         if not starving:
             return {}
         kept = {worker: min(n, max(share, 0) if wanted.get(worker, 0) else 0) for worker, n in self.held.items()}
-        return {worker: n for worker, n in kept.items() if n < self.held[worker]}
+        news = {worker: n for worker, n in kept.items() if n < self.held[worker] and self._told.get(worker) != n}
+        self._told.update(news)
+        return news
 
     def forget(self, workers: Iterable[str]) -> None:
         """The workers are dead."""
         for worker in workers:
             self.held.pop(worker, None)
+            self._told.pop(worker, None)

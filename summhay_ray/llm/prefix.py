@@ -11,20 +11,30 @@ import contextlib
 import hashlib
 from collections.abc import AsyncIterator, Callable
 
-LONG = 4096
-"""Characters that must be equal for a prefix to count as shared: about the 1,024 tokens from which providers cache."""
+SHORTEST = 4096
+"""Characters from which on a shared beginning counts: about the 1,024 tokens from which providers cache."""
 
 LIFETIME_S = 240.0
 """How long a prefix is taken to be cached after its last use; providers promise five minutes and more."""
 
-_KEPT = 4096
+_KEPT = 65_536
 
 
-def prefix_of(model: str, prompt: str) -> str:
-    """What two prompts of a model share if they share a long prefix; empty for a short prompt."""
-    if len(prompt) < LONG:
-        return ""
-    return hashlib.sha256(f"{model}\0{prompt[:LONG]}".encode("utf-8", "surrogatepass")).hexdigest()
+def prefixes_of(model: str, prompt: str) -> tuple[str, ...]:
+    """What a prompt may share with others of its model: its beginnings of 4,096, 8,192, ... characters, and all of it.
+
+    Empty for a short prompt. Two prompts share as many of them as they share text, so that the one that leads for the
+    documents of a haystack need not lead for what follows them.
+    """
+    if len(prompt) < SHORTEST:
+        return ()
+    hasher = hashlib.sha256(f"{model}\0".encode())
+    found, start, end = [], 0, SHORTEST
+    while start < len(prompt):
+        hasher.update(prompt[start:end].encode("utf-8", "surrogatepass"))
+        found.append(hasher.hexdigest())
+        start, end = end, end * 2
+    return tuple(found)
 
 
 class PrefixGate:
@@ -36,32 +46,35 @@ class PrefixGate:
         self._leading: dict[str, asyncio.Future[None]] = {}
 
     @contextlib.asynccontextmanager
-    async def turn(self, prefix: str) -> AsyncIterator[Callable[[], None]]:
-        """The calls's turn to be sent; it calls what it is given once the provider has answered it.
+    async def turn(self, prefixes: tuple[str, ...]) -> AsyncIterator[Callable[[], None]]:
+        """The call's turn to be sent; it calls what it is given once the provider has answered it.
 
-        Where the prefix is not in the cache, one call leads and the others wait for its end; if it was not answered, the
-        next one leads.
+        Of each beginning that is not in the cache one call leads, and the others that share it wait for its end; if it was
+        not answered, the next one leads. Shorter beginnings are taken first by all, so that nobody waits in a circle.
         """
+        mine: list[str] = []
+        try:
+            for prefix in prefixes:
+                if await self._lead(prefix):
+                    mine.append(prefix)
+            yield lambda: self._warm(prefixes)
+        finally:
+            for prefix in mine:
+                self._leading.pop(prefix).set_result(None)
+
+    async def _lead(self, prefix: str) -> bool:
+        """Whether the call leads; waits for who leads, until the beginning is in the cache or nobody leads."""
         loop = asyncio.get_running_loop()
-        while prefix and self._warm_until.get(prefix, 0.0) < loop.time():
+        while self._warm_until.get(prefix, 0.0) < loop.time():
             leader = self._leading.get(prefix)
             if leader is None:
-                break
+                self._leading[prefix] = loop.create_future()
+                return True
             await asyncio.wait([leader])
-        else:
-            yield lambda: self._warm(prefix)
-            return
-        mine = self._leading[prefix] = loop.create_future()
-        try:
-            yield lambda: self._warm(prefix)
-        finally:
-            del self._leading[prefix]
-            mine.set_result(None)
+        return False
 
-    def _warm(self, prefix: str) -> None:
-        if not prefix:
-            return
+    def _warm(self, prefixes: tuple[str, ...]) -> None:
         now = asyncio.get_running_loop().time()
         if len(self._warm_until) >= _KEPT:
             self._warm_until = {name: until for name, until in self._warm_until.items() if until >= now}
-        self._warm_until[prefix] = now + self._lifetime_s
+        self._warm_until.update(dict.fromkeys(prefixes, now + self._lifetime_s))

@@ -57,6 +57,12 @@ class LedgerService:
             self.ledger.tend(now)
         return self._answer(worker, now)
 
+    def sit(self, worker: str, seat: str) -> None:
+        """The worker takes the place of one that died."""
+        now = time.monotonic()
+        self.ledger.sit(worker, seat, now)
+        self._ring(now)
+
     def beat(self, worker: str) -> None:
         """The worker is alive."""
         self.ledger.beat(worker, time.monotonic())

@@ -6,6 +6,7 @@ prices are not its business.
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
@@ -53,6 +54,9 @@ class Transports:
         maker = MAKERS[settings.transport]
         if maker not in self._made:
             self._made[maker] = maker()
+            # What was imported by now lives as long as the process: walking it again and again costs a fifth of the speed.
+            gc.collect()
+            gc.freeze()
         return self._made[maker]
 
     async def close(self) -> None:

@@ -27,12 +27,35 @@ def load_litellm() -> Any:
     return litellm
 
 
+def _make_known(litellm: Any, settings: ModelSettings) -> None:
+    """Enter a model that litellm's map lacks: else litellm searches for it several times a call, in all patterns that it has.
+
+    What it makes of the price is not used.
+    """
+    if settings.local or not settings.api_base:
+        return
+    try:
+        litellm.get_model_info(settings.model)
+    # The border to litellm, which raises a bare Exception for a model that it does not know.
+    except Exception:  # noqa: BLE001
+        provider = settings.model.partition("/")[0]
+        price = settings.price
+        rates = {"input_cost_per_token": price.input_per_mtok / 1e6, "output_cost_per_token": price.output_per_mtok / 1e6}
+        litellm.register_model({settings.model: {"litellm_provider": provider, "mode": "chat", **rates}})
+
+
 class LitellmTransport:
     """Every provider that litellm knows, and the models that run in this process."""
+
+    def __init__(self) -> None:
+        self._known: set[str] = set()
 
     async def send(self, request: Request, settings: ModelSettings, key: str | None) -> Reply:
         """One call of `litellm.acompletion`. Raises litellm's errors, and those of the SDKs behind it."""
         litellm = load_litellm()
+        if settings.model not in self._known:
+            self._known.add(settings.model)
+            _make_known(litellm, settings)
         arguments = bounded(request.sampling)
         if request.lookup:
             arguments["extra_body"] = {**arguments.get("extra_body", {}), "lookup": request.lookup}

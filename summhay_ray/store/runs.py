@@ -170,18 +170,15 @@ class RunStore:
     def table(self, table: str) -> pl.DataFrame:
         """All committed rows of a table, each once, sorted by primary key."""
         keyed = "cell_id" in tables.schema_of(table).names
-        frames, commits = [tables.from_parts(table, [])], list(self.commits())
+        commits = list(self.commits())
         winners = self._winners(commits)
+        found = []
         for commit in commits:
             live = [unit for unit in commit.units if winners[commit.stage, unit] == commit.name]
-            if table not in commit.parts or not live:
-                continue
-            frame = tables.from_parts(table, [self._part(commit, table)])
-            if keyed and len(live) < len(commit.units):
-                frame = frame.filter(pl.col("cell_id").is_in(live))
-            frames.append(frame)
-        key = list(tables.TABLES[table][1])
-        return pl.concat(frames).unique(subset=key, keep="first", maintain_order=True).sort(key)
+            if table in commit.parts and live:
+                cells = live if keyed and len(live) < len(commit.units) else None
+                found.append(tables.read_part(table, self._part(commit, table), cells))
+        return tables.to_frame(table, found)
 
     def _part(self, commit: Commit, table: str) -> bytes:
         name = commit.parts[table]

@@ -6,6 +6,7 @@ Part of the store room. A table's primary key is what makes a row one row, whoev
 from __future__ import annotations
 
 import dataclasses
+import functools
 import hashlib
 import io
 import json
@@ -16,6 +17,7 @@ from typing import Any
 
 import polars as pl
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from summhay_ray import records
@@ -46,6 +48,7 @@ _ARROW: Mapping[Any, pa.DataType] = {
 }
 
 
+@functools.cache
 def schema_of(table: str) -> pa.Schema:
     """The Arrow schema of a table; each field's metadata carries its meaning."""
     record = TABLES[table][0]
@@ -90,9 +93,19 @@ def from_rows(table: str, rows: Iterable[Any]) -> pl.DataFrame:
 
 def from_parts(table: str, parts: Iterable[bytes]) -> pl.DataFrame:
     """Several Parquet files of one table as one frame, each row once, sorted by primary key."""
+    return to_frame(table, [read_part(table, part) for part in parts])
+
+
+def read_part(table: str, part: bytes, cells: Sequence[str] | None = None) -> pa.Table:
+    """One Parquet file of a table, in the declared schema; only the rows of these cells where they are given."""
     schema = schema_of(table)
-    tables = [_widened(pq.read_table(io.BytesIO(part)), schema).cast(schema) for part in parts] or [schema.empty_table()]
-    frame = pl.from_arrow(pa.concat_tables(tables))
+    found = _widened(pq.read_table(io.BytesIO(part)), schema).cast(schema)
+    return found if cells is None else found.filter(pc.is_in(found["cell_id"], pa.array(cells, pa.string())))
+
+
+def to_frame(table: str, found: Sequence[pa.Table]) -> pl.DataFrame:
+    """Arrow tables of one schema as one frame, each row once (the first), sorted by primary key."""
+    frame = pl.from_arrow(pa.concat_tables(found) if found else schema_of(table).empty_table())
     if not isinstance(frame, pl.DataFrame):
         raise TypeError(f"table {table} is no frame")
     key = list(TABLES[table][1])

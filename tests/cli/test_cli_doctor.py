@@ -32,7 +32,8 @@ def test_a_missing_key_is_a_failure_and_a_key_is_never_shown(cli: Cli, tmp_path:
     assert said.code == 1
     (bad,) = [line for line in said.out.splitlines() if line.startswith("BAD")]
     assert bad.split()[:3] == ["BAD", "key", "openai/gpt-4o"]
-    assert bad.endswith("OPENAI_API_KEY is not set; export it where the workers run")
+    mend = "export it, or the path of a file that holds it as OPENAI_API_KEY_FILE, where the workers run"
+    assert bad.endswith(f"OPENAI_API_KEY is not set; {mend}")
     monkeypatch.setenv("OPENAI_API_KEY", "sk-secret-secret-secret")
     said = cli("doctor", spec, "--store", tmp_path / "store")
     assert said.code == 0

@@ -174,6 +174,48 @@ def test_an_address_where_nobody_answers_is_said_at_once() -> None:
         pass
 
 
+@pytest.mark.parametrize(
+    ("cpus", "fields", "message"),
+    [
+        (2.0, {"workers": 7}, ""),
+        (2.0, {"workers": 8}, "9 workers need 2.25 CPUs and the cluster has 2.0; set workers: 7 or less"),
+        # One kind of worker for the model that is called, another for the one that computes.
+        (2.0, {"workers": 4, "both": True}, "9 workers need 2.25 CPUs and the cluster has 2.0; set workers: 3 or less"),
+        (1.0, {"both": True}, ""),
+    ],
+)
+def test_workers_that_have_no_room_are_refused(
+    monkeypatch: pytest.MonkeyPatch, cpus: float, fields: dict[str, Any], message: str
+) -> None:
+    from summhay_ray.grid import pipeline
+
+    monkeypatch.setattr(pipeline.ray, "cluster_resources", lambda: {"CPU": cpus})
+    called = {"model": "openai/mine", "price": 0, "api_base": "http://127.0.0.1:1/v1"}
+    models = ["offline/lead", *([called] if fields.pop("both", False) else [])]
+    grid = grid_of_fields(summarizers=models, **fields)
+    work = pipeline.Work(None, grid, {unit: list(grid.cells_of(unit)) for unit in grid.units()})
+    if message:
+        with pytest.raises(pipeline.PlacementError, match=message):
+            pipeline._place(work)
+    else:
+        lanes, contexts = pipeline._place(work)
+        assert (len(lanes), contexts) == (len(models), 1)
+
+
+def test_a_plan_that_a_persons_own_code_spoils_is_a_warning() -> None:
+    from summhay_ray.grid.run import _Planning
+
+    def ill() -> Any:
+        raise RuntimeError("judge is\nill")
+
+    def full() -> Any:
+        raise OSError(28, "no space left on device")
+
+    assert _Planning(ill).result() == "the run cannot be planned: RuntimeError: judge is ill"
+    with pytest.raises(OSError, match="no space left"):
+        _Planning(full).result()
+
+
 def test_a_model_whose_key_is_absent_is_refused_before_it_is_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from summhay_ray.grid import run_grid
 
@@ -210,6 +252,7 @@ def test_a_key_under_the_providers_other_name_is_a_key(monkeypatch: pytest.Monke
     grid = grid_of_fields(summarizers=[{"model": "gemini/mine", "price": 0}])
     for name in ("GEMINI_API_KEY", "GOOGLE_API_KEY"):
         monkeypatch.delenv(name, raising=False)
-    assert missing_keys(grid) == ["gemini/mine: GEMINI_API_KEY is not set; export it where the workers run"]
+    mend = "export it, or the path of a file that holds it as GEMINI_API_KEY_FILE, where the workers run"
+    assert missing_keys(grid) == [f"gemini/mine: GEMINI_API_KEY is not set; {mend}"]
     monkeypatch.setenv("GOOGLE_API_KEY", "any")
     assert missing_keys(grid) == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from pathlib import Path
 from typing import Any
@@ -84,6 +85,8 @@ def test_killed_workers_are_replaced(news1: dict[str, Any], tmp_path: Path) -> N
         assert kill_worker(process.pid)
     output, errors = process.communicate(timeout=300)
     assert process.returncode == 0, errors.decode()[-2000:]
+    # Ray tells of the dead workers: not among the results.
+    assert json.loads(output)["cells"]["done"] == N_CELLS
     records = log_records(store)
     assert len(records) == len({record["key"] for record in records})
     run = news1["result"]["run"]

@@ -97,6 +97,19 @@ def test_the_dead_are_buried_although_the_living_have_nothing_to_say(tmp_path: P
     assert desk.states("alive", waiting) == ["go"]
 
 
+def test_who_takes_the_seat_of_another_buries_it_at_once(tmp_path: Path) -> None:
+    desk = Desk(tmp_path, budget=1000, limits={"m": Limits(concurrency=4)})
+    desk.books.sit("before", "calling 0", 0.0)
+    assert desk.claimed("before", "a", worst_micros=100) == ["go"]
+    assert desk.claimed("other", *"bcd", worst_micros=100) == ["go"] * 3
+    desk.books.sit("after", "calling 0", 0.5)
+    desk.books.sit("after", "calling 0", 0.6)
+    assert desk.claimed("after", "a", worst_micros=100, now=0.7) == ["go"]
+    # Nobody tells what became of the call of the dead: it stays charged, and its slot is lent again.
+    assert desk.money == (100, 400) and desk.slots["after"] == {"m": 1}
+    assert desk.books.collect("before", 0.8).epoch == 1 and desk.books.collect("other", 0.8).epoch == 0
+
+
 def test_burying_charges_nobody_twice(tmp_path: Path) -> None:
     desk = Desk(tmp_path, budget=1000)
     dead, alive = LogWriter(LocalFiles(tmp_path), "dead"), LogWriter(LocalFiles(tmp_path), "alive")
@@ -193,7 +206,7 @@ def test_the_live_view_tells_of_each_model(tmp_path: Path) -> None:
     desk = Desk(tmp_path, limits={"m": Limits(rpm=6000, concurrency=8)})
     desk.claim("w", "a", "b")
     desk.settle("w", "a", 5, now=1.0, location=HERE, input_tokens=70, output_tokens=7)
-    desk.say("w", 2.0, limited=(("m", 3.0),))
+    desk.say("w", 2.0, limited=("m",), pauses=(("m", 3.0),))
     seen = desk.books.snapshot(3.0)
     assert (seen["limited"], seen["retries"], seen["made"], seen["in_flight"]) == (1, 0, 1, 1)
     shown = {"calls": 1, "in_flight": 1, "cap": 4, "limited": 1, "retries": 0, "paused_s": 2.0}

@@ -1,0 +1,343 @@
+"""A worker's dealings with the ledger: what travels together, what stops a call, and that nobody waits for ever."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from summhay_ray.llm import Claim, Grant, Message, News, Settlement, courier
+from summhay_ray.llm.courier import LATE_S, PAD_S, Courier, Leave
+
+pytestmark = pytest.mark.core
+
+GO = Grant("go")
+
+
+def grant_all(message: Message, **news: Any) -> News:
+    """Every claim may be sent."""
+    return News(grants=tuple((claim.ticket, GO) for claim in message.claims), **news)
+
+
+class Port:
+    """A ledger whose answers the test writes; `news` is heard by whoever listens."""
+
+    def __init__(self, answer: Callable[[Message], News] = grant_all) -> None:
+        self.answer = answer
+        self.messages: list[Message] = []
+        self.open = asyncio.Event()
+        self.open.set()
+        self.news: asyncio.Queue[News | Exception] = asyncio.Queue()
+
+    async def exchange(self, message: Message) -> News:
+        self.messages.append(message)
+        await self.open.wait()
+        return self.answer(message)
+
+    async def listen(self) -> News:
+        found = await self.news.get()
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    def said(self, field: str) -> list[Any]:
+        """All that came, in its order."""
+        return [one for message in self.messages for one in getattr(message, field)]
+
+    def returned(self, model: str = "m") -> int:
+        """Slots that were given back."""
+        return sum(message.returned.get(model, 0) for message in self.messages)
+
+
+def play(scene: Callable[[Port, Courier], Awaitable[None]], answer: Callable[[Message], News] = grant_all) -> None:
+    """One scene, on a loop of its own, in ten seconds at most."""
+
+    async def whole() -> None:
+        port = Port(answer)
+        clerk = Courier(port, frozenset({"m", "n"}))
+        try:
+            await asyncio.wait_for(scene(port, clerk), 10)
+        finally:
+            port.open.set()
+            await clerk.close()
+
+    asyncio.run(whole())
+
+
+async def until(true: Callable[[], bool]) -> None:
+    while not true():
+        await asyncio.sleep(0.001)
+
+
+async def hear(port: Port, clerk: Courier, news: News) -> None:
+    """The listener has heard it, and all that came of it has happened."""
+    heard = clerk._heard
+    await port.news.put(news)
+    await until(lambda: clerk._heard != heard)
+    await asyncio.sleep(0)
+
+
+def claim(key: str = "k", model: str = "m", **fields: Any) -> Claim:
+    return Claim(key, model, worst_micros=5, **fields)
+
+
+def test_what_comes_while_a_trip_is_under_way_shares_the_next() -> None:
+    async def scene(port: Port, clerk: Courier) -> None:
+        port.open.clear()
+        first = [asyncio.create_task(clerk.claim(claim(f"a{n}"))) for n in range(50)]
+        await until(lambda: len(port.messages) == 1)
+        later = [asyncio.create_task(clerk.claim(claim(f"b{n}"))) for n in range(50)]
+        for n in range(20):
+            clerk.settle(Settlement(f"s{n}", "m", n))
+        clerk.limited("m")
+        clerk.pause("m", 1.0)
+        await asyncio.sleep(0.02)
+        assert len(port.messages) == 1
+        port.open.set()
+        leaves = await asyncio.gather(*first, *later)
+        assert len(port.messages) == 2
+        assert [one.key for one in port.said("claims")] == [f"{name}{n}" for name in "ab" for n in range(50)]
+        assert [len(message.settlements) for message in port.messages] == [0, 20]
+        assert [one.key for one in port.said("settlements")] == [f"s{n}" for n in range(20)]
+        assert port.said("limited") == ["m"] and port.said("pauses") == [("m", 1.0 + PAD_S)]
+        assert [leave.ticket for leave in leaves] == [one.ticket for one in port.said("claims")] == list(range(1, 101))
+
+    play(scene)
+
+
+def test_each_caller_gets_its_own_answer_in_whatever_order_they_come() -> None:
+    def answer(message: Message) -> News:
+        grants = [(one.ticket, Grant("stopped", reason=one.key)) for one in message.claims]
+        return News(grants=(*reversed(grants), (10**6, GO)))
+
+    async def scene(port: Port, clerk: Courier) -> None:
+        leaves = await asyncio.gather(*(clerk.claim(claim(f"k{n}")) for n in range(9)))
+        assert [leave.grant.reason for leave in leaves] == [f"k{n}" for n in range(9)]
+
+    play(scene, answer)
+
+
+def test_a_held_claim_keeps_its_ticket() -> None:
+    async def scene(port: Port, clerk: Courier) -> None:
+        await clerk.claim(claim("other"))
+        leave = await clerk.claim(claim())
+        again = await clerk.claim(claim(ticket=leave.ticket, held="retry"))
+        assert leave.ticket == again.ticket == 2 and (await clerk.claim(claim("next"))).ticket == 3
+
+    play(scene)
+
+
+def test_a_caller_that_goes_away_is_not_answered_and_harms_nobody() -> None:
+    async def scene(port: Port, clerk: Courier) -> None:
+        port.open.clear()
+        gone, stays = (asyncio.create_task(clerk.claim(claim(key))) for key in ("gone", "stays"))
+        await until(lambda: len(port.messages) == 1)
+        gone.cancel()
+        port.open.set()
+        assert (await stays).grant == GO and gone.cancelled()
+
+    play(scene)
+
+
+@pytest.mark.parametrize("broken", ["exchange", "listen"])
+def test_a_broken_channel_reaches_every_caller_now_and_later(broken: str) -> None:
+    def answer(message: Message) -> News:
+        if broken == "exchange":
+            raise ConnectionError("the ledger is gone")
+        return News()
+
+    async def scene(port: Port, clerk: Courier) -> None:
+        asking = [asyncio.create_task(clerk.claim(claim(f"k{n}"))) for n in range(5)]
+        waiting = asyncio.create_task(clerk.news())
+        if broken == "listen":
+            await until(lambda: len(port.messages) == 1)
+            waiting = asyncio.create_task(clerk.news())
+            await asyncio.sleep(0)
+            await port.news.put(ConnectionError("the ledger is gone"))
+        for one in (*asking, waiting):
+            with pytest.raises(ConnectionError, match="the ledger is gone"):
+                await one
+        for later in (clerk.claim(claim()), clerk.news()):
+            with pytest.raises(ConnectionError, match="the ledger is gone"):
+                await later
+        with pytest.raises(ConnectionError):
+            clerk.settle(Settlement("k", "m", 1))
+
+    play(scene, answer)
+
+
+def test_without_news_nothing_is_paid_and_what_is_free_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scene(port: Port, clerk: Courier) -> None:
+        leave = await clerk.claim(claim())
+        monkeypatch.setattr(courier, "STALE_AFTER_S", 10.0**6)
+        assert clerk.hindrance(leave, "m", paid=True) == ""
+        monkeypatch.setattr(courier, "STALE_AFTER_S", -1.0)
+        assert clerk.hindrance(leave, "m", paid=True) == "stale" and clerk.hindrance(leave, "m", paid=False) == ""
+
+    play(scene)
+
+
+def test_for_a_silent_driver_nothing_is_paid_until_it_is_heard() -> None:
+    async def scene(port: Port, clerk: Courier) -> None:
+        leave = await clerk.claim(claim())
+        await hear(port, clerk, News(halted=True))
+        assert clerk.hindrance(leave, "m", paid=True) == "stale" and clerk.hindrance(leave, "m", paid=False) == ""
+        waiting = asyncio.create_task(clerk.news())
+        await hear(port, clerk, News(halted=True))
+        assert not waiting.done()
+        await hear(port, clerk, News())
+        await waiting
+        assert clerk.hindrance(leave, "m", paid=True) == ""
+
+    play(scene)
+
+
+def test_a_new_epoch_voids_what_was_granted_and_lent_in_the_old() -> None:
+    async def scene(port: Port, clerk: Courier) -> None:
+        old = await clerk.claim(claim())
+        await hear(port, clerk, News(slots={"m": 2}))
+        async with clerk.slot("m"):
+            await hear(port, clerk, News(epoch=1, slots={"m": 1}))
+            assert clerk.hindrance(old, "m", paid=True) == clerk.hindrance(old, "m", paid=False) == "lost"
+            # One slot is lent anew, and the call of the old epoch is still in it.
+            entering = asyncio.create_task(clerk.slot("m").__aenter__())
+            await asyncio.sleep(0.01)
+            assert not entering.done()
+        await entering
+        port.answer = lambda message: grant_all(message, epoch=1)
+        assert clerk.hindrance(await clerk.claim(claim("new")), "m", paid=True) == ""
+        assert port.returned() == 0
+
+    play(scene)
+
+
+def test_slots_of_an_old_epoch_are_not_given_back_in_the_new() -> None:
+    async def scene(port: Port, clerk: Courier) -> None:
+        await clerk.claim(claim())
+        await hear(port, clerk, News(slots={"m": 4}))
+        port.open.clear()
+        clerk.settle(Settlement("k", "m", 1))
+        await until(lambda: len(port.messages) == 2)
+        # Three are to go back, but before the next trip the ledger says that it had forgotten all four.
+        await hear(port, clerk, News(keep={"m": 1}))
+        await hear(port, clerk, News(epoch=1, slots={"m": 4}))
+        port.answer = lambda message: grant_all(message, epoch=1)
+        port.open.set()
+        await clerk.claim(claim("next"))
+        assert port.returned() == 0
+        await clerk.close()
+        assert port.returned() == 4
+
+    play(scene)
+
+
+def test_a_call_waits_for_a_slot_in_its_turn_and_a_model_of_the_worker_does_not() -> None:
+    async def scene(port: Port, clerk: Courier) -> None:
+        await clerk.claim(claim())
+        entered: list[int] = []
+        leave = asyncio.Event()
+
+        async def call(number: int) -> None:
+            async with clerk.slot("m"):
+                entered.append(number)
+                await leave.wait()
+
+        calls = [asyncio.create_task(call(number)) for number in range(5)]
+        async with clerk.slot("offline/here"):
+            await asyncio.sleep(0.01)
+        assert entered == []
+        await hear(port, clerk, News(slots={"m": 2}))
+        assert entered == [0, 1]
+        calls[2].cancel()
+        await hear(port, clerk, News(slots={"m": 1}))
+        assert entered == [0, 1, 3]
+        leave.set()
+        await asyncio.gather(*calls, return_exceptions=True)
+        assert entered == [0, 1, 3, 4] and port.returned() == 0
+
+    play(scene)
+
+
+def test_slots_that_may_not_be_kept_go_back_as_they_become_free_and_all_at_the_end() -> None:
+    async def scene(port: Port, clerk: Courier) -> None:
+        await clerk.claim(claim())
+        await hear(port, clerk, News(slots={"m": 5, "n": 1}))
+        async with clerk.slot("m"):
+            async with clerk.slot("m"), clerk.slot("m"):
+                # Two of five are free, and go back at once; one of the three in use follows.
+                await hear(port, clerk, News(keep={"m": 2}))
+                await until(lambda: port.returned() == 2)
+            await until(lambda: port.returned() == 3)
+        await asyncio.sleep(0.02)
+        assert port.returned() == 3 and port.returned("n") == 0
+        await clerk.close()
+        assert (port.returned(), port.returned("n")) == (5, 1)
+
+    play(scene)
+
+
+def test_a_pause_holds_here_at_once_for_its_model_alone_and_is_told() -> None:
+    async def scene(port: Port, clerk: Courier) -> None:
+        leave = await clerk.claim(claim())
+        clerk.pause("m", 60.0)
+        assert (clerk.hindrance(leave, "m", paid=True), clerk.hindrance(leave, "n", paid=True)) == ("late", "")
+        # A shorter one, met by another call or told by the ledger, does not end it.
+        clerk.pause("m", 0.0)
+        await hear(port, clerk, News(paused={"m": 0.0, "n": 60.0}))
+        assert (clerk.hindrance(leave, "m", paid=True), clerk.hindrance(leave, "n", paid=True)) == ("late", "late")
+        await until(lambda: len(port.said("pauses")) == 2)
+        assert port.said("limited") == [] and port.said("pauses") == [("m", 60.0 + PAD_S), ("m", PAD_S)]
+
+    play(scene)
+
+
+def test_a_given_up_model_stops_its_calls_and_no_others() -> None:
+    async def scene(port: Port, clerk: Courier) -> None:
+        leave = await clerk.claim(claim())
+        await hear(port, clerk, News(stopped={"m": ("authentication", "bad key")}))
+        await hear(port, clerk, News())
+        assert clerk.stopped == {"m": ("authentication", "bad key")}
+        assert (clerk.hindrance(leave, "m", paid=False), clerk.hindrance(leave, "n", paid=False)) == ("stopped", "")
+
+    play(scene)
+
+
+@pytest.mark.parametrize(
+    ("timed", "after_s", "hindrance"),
+    [(True, 60.0, "early"), (True, 0.0, ""), (True, -2 * LATE_S, "late"), (False, 60.0, "early"), (False, -60.0, "")],
+)
+def test_a_call_is_sent_in_its_time(timed: bool, after_s: float, hindrance: str) -> None:
+    async def scene(port: Port, clerk: Courier) -> None:
+        await clerk.claim(claim())
+        at = asyncio.get_running_loop().time() + after_s
+        assert clerk.hindrance(Leave(Grant("go", timed=timed), at, 0, 1), "m", paid=True) == hindrance
+
+    play(scene)
+
+
+def test_a_leave_begins_when_its_time_comes() -> None:
+    async def scene(port: Port, clerk: Courier) -> None:
+        before = asyncio.get_running_loop().time()
+        leave = await clerk.claim(claim())
+        assert before + 30 <= leave.at <= asyncio.get_running_loop().time() + 30
+
+    play(scene, lambda message: News(grants=tuple((one.ticket, Grant("go", wait_s=30.0)) for one in message.claims)))
+
+
+def test_what_was_said_last_is_delivered_before_the_end() -> None:
+    async def scene(port: Port, clerk: Courier) -> None:
+        clerk.settle(Settlement("k", "m", 7))
+        await clerk.close()
+        assert [one.usd_micros for one in port.said("settlements")] == [7]
+
+    play(scene)
+
+
+def test_an_end_without_a_word_is_no_trip() -> None:
+    async def scene(port: Port, clerk: Courier) -> None:
+        await clerk.close()
+        assert port.messages == []
+
+    play(scene)

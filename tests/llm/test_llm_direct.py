@@ -1,0 +1,251 @@
+"""The direct transport over real HTTP: the body as it is sent, what comes back, and the key that is told to nobody else."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+from fake_provider import OUTPUT_TOKENS, PROMPT_TOKENS, FakeProvider, Reply
+from gateway_room import KEY, KEY_ENV, PRICE, Room
+
+from summhay_ray.llm import Limits, ModelSettings, Request
+from summhay_ray.llm.direct import DirectTransport, ProviderError, UnreadableAnswer
+from summhay_ray.llm.reply import Reply as Told
+from summhay_ray.llm.reply import Usage
+from summhay_ray.llm.retry import decide
+from summhay_ray.llm.secrets import NoKey
+from summhay_ray.outcome import Answer, Failed
+
+pytestmark = pytest.mark.core
+
+Make = Callable[..., Room]
+Send = Callable[..., Told]
+
+
+@pytest.fixture
+def send(provider: FakeProvider, loop: asyncio.AbstractEventLoop) -> Iterator[Send]:
+    """`send(prompt=..., model=..., sampling=..., key=..., base=...)`: one call of the transport."""
+    made: list[DirectTransport] = []
+
+    async def call(prompt: str, model: str, sampling: dict[str, Any], key: str | None, base: str) -> Told:
+        if not made:
+            made.append(DirectTransport())
+        settings = ModelSettings(model, PRICE, api_base=base, timeout_s=10.0, limits=Limits(), transport="direct")
+        return await made[0].send(Request(model, prompt, sampling), settings, key)
+
+    def sent(
+        prompt: str = "a prompt",
+        model: str = "openai/fake",
+        sampling: dict[str, Any] | None = None,
+        key: str | None = KEY,
+        base: str | None = None,
+    ) -> Told:
+        known = {"max_tokens": 20} if sampling is None else sampling
+        return loop.run_until_complete(call(prompt, model, known, key, provider.base if base is None else base))
+
+    yield sent
+    for transport in made:
+        loop.run_until_complete(transport.close())
+
+
+def test_a_reply_is_text_end_usage_and_body(send: Send, provider: FakeProvider) -> None:
+    provider.default = Reply("cut off", finish_reason="max_tokens")
+    told = send()
+    assert (told.text, told.finish_reason, told.usage) == ("cut off", "length", Usage(PROMPT_TOKENS, OUTPUT_TOKENS))
+    assert told.raw["choices"][0]["message"]["content"] == "cut off"
+
+
+SENT = {"model": "fake", "messages": [{"role": "user", "content": "a prompt"}]}
+
+
+@pytest.mark.parametrize(
+    ("sampling", "sent"),
+    [
+        ({}, {"max_tokens": 2000}),
+        ({"max_tokens": 7, "temperature": 0.5, "seed": 3}, {"max_tokens": 7, "temperature": 0.5, "seed": 3}),
+        ({"max_completion_tokens": 7}, {"max_completion_tokens": 7}),
+        (
+            {"max_tokens": 7, "extra_body": {"top_k": 5, "guided": {"a": [1]}}},
+            {"max_tokens": 7, "top_k": 5, "guided": {"a": [1]}},
+        ),
+        ({"max_tokens": 7, "extra_body": None}, {"max_tokens": 7}),
+        (
+            {"max_tokens": 7, "response_format": {"type": "json_object"}},
+            {"max_tokens": 7, "response_format": {"type": "json_object"}},
+        ),
+    ],
+)
+def test_the_body_is_what_was_asked_for_and_no_more(
+    send: Send, provider: FakeProvider, sampling: dict[str, Any], sent: dict[str, Any]
+) -> None:
+    before = json.dumps(sampling)
+    send(sampling=sampling)
+    assert provider.requests == [{**SENT, **sent}] and json.dumps(sampling) == before
+
+
+@pytest.mark.parametrize(
+    ("model", "name", "length"),
+    [
+        ("openai/o1", "o1", "max_completion_tokens"),
+        ("openai/o3-mini", "o3-mini", "max_completion_tokens"),
+        ("openai/gpt-5-nano", "gpt-5-nano", "max_completion_tokens"),
+        ("openai/gpt-4o", "gpt-4o", "max_tokens"),
+        ("hosted_vllm/org/o1-like", "org/o1-like", "max_tokens"),
+        ("org/model", "org/model", "max_tokens"),
+    ],
+)
+def test_the_length_has_the_name_that_the_model_takes(
+    send: Send, provider: FakeProvider, model: str, name: str, length: str
+) -> None:
+    send(model=model, sampling={"max_tokens": 9})
+    assert provider.requests == [{**SENT, "model": name, length: 9}]
+
+
+def test_texts_of_all_languages_arrive_unchanged(send: Send, provider: FakeProvider) -> None:
+    prompt = 'über "quotes" \\ \x00 \n 👩\u200d👧 \u202e <|endoftext|>'
+    provider.default = Reply("你好 👋")
+    assert send(prompt).text == "你好 👋" and provider.prompts == {prompt: 1}
+    with pytest.raises(UnicodeEncodeError):
+        send("half \ud83d")
+    assert len(provider.requests) == 1
+
+
+def test_a_slash_at_the_end_of_the_address_says_nothing(send: Send, provider: FakeProvider) -> None:
+    send(base=provider.base + "/")
+    assert len(provider.requests) == 1
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "kind"),
+    [
+        ({"error": {"code": 429, "message": "slow down"}}, 429, "rate_limit"),
+        ({"error": {"code": 402, "message": "no credits"}}, 402, "model"),
+        ({"error": {"code": "upstream", "message": "slow down"}}, 500, "transient"),
+        ({"error": {"message": "slow down"}}, 500, "transient"),
+    ],
+)
+def test_an_error_inside_a_200_is_an_error(
+    send: Send, provider: FakeProvider, body: dict[str, Any], status: int, kind: str
+) -> None:
+    provider.default = Reply(body=body)
+    with pytest.raises(ProviderError, match=body["error"]["message"]) as caught:
+        send()
+    assert caught.value.status_code == status and decide(caught.value).kind == kind
+
+
+def test_an_answer_beside_an_error_is_an_answer(send: Send, provider: FakeProvider) -> None:
+    message = {"role": "assistant", "content": "all is well"}
+    provider.default = Reply(body={"choices": [{"message": message, "finish_reason": "stop"}], "error": {"code": 429}})
+    assert send().text == "all is well"
+
+
+@pytest.mark.parametrize("status", [301, 302, 307, 308])
+def test_a_redirect_is_not_followed_and_the_address_is_wrong(send: Send, provider: FakeProvider, status: int) -> None:
+    provider.default = Reply(status=status, headers={"Location": f"{provider.base}/chat/completions"})
+    with pytest.raises(ProviderError) as caught:
+        send()
+    assert len(provider.requests) == 1
+    assert (decide(caught.value).kind, decide(caught.value).error) == ("model", "bad_api_base")
+
+
+@pytest.mark.parametrize(
+    "body",
+    ["", "<html>", '{"choices": [{"message"', '"text"', "null", "[]", "[" * 10_000, '{"choices": {}}', '{"choices": [{}]}'],
+)
+def test_what_is_no_chat_completion_was_sent_and_may_be_paid(send: Send, provider: FakeProvider, body: str) -> None:
+    provider.default = Reply(body=body)
+    with pytest.raises(UnreadableAnswer, match="no chat completion") as caught:
+        send()
+    assert decide(caught.value).kind == "ambiguous" and len(str(caught.value)) < 300
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        ({"message": "too hot", "code": "x1"}, "HTTP 400: too hot; x1"),
+        ({"detail": "too cold"}, "HTTP 400: too cold"),
+        ({"nothing": "known"}, 'HTTP 400: {"error": {"nothing": "known"}}'),
+    ],
+)
+def test_an_error_says_what_the_provider_said(send: Send, provider: FakeProvider, error: dict[str, Any], words: str) -> None:
+    provider.default = Reply(status=400, error=error, headers={"Retry-After": "3"})
+    with pytest.raises(ProviderError) as caught:
+        send()
+    assert str(caught.value) == words and caught.value.headers["retry-after"] == "3"
+
+
+def test_the_key_is_sent_as_it_is_or_not_at_all(send: Send, provider: FakeProvider) -> None:
+    provider.default = Reply(status=400, echo_key=True)
+    with pytest.raises(ProviderError, match=f"Bearer {KEY} given"):
+        send()
+    with pytest.raises(ProviderError, match="bad credentials  given"):
+        send(key=None)
+    with pytest.raises(ValueError, match="[Nn]ewline|header"):
+        send(key="sk-1\r\nX-Evil: 1")
+
+
+def test_what_never_left_and_what_was_lost_on_its_way_differ(send: Send, provider: FakeProvider) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        with pytest.raises(aiohttp.ClientConnectorError) as refused:
+            send(base=f"http://127.0.0.1:{taken.getsockname()[1]}/v1")
+    provider.default = Reply(drop=True)
+    with pytest.raises(aiohttp.ServerDisconnectedError) as lost:
+        send()
+    with pytest.raises(aiohttp.InvalidURL) as wrong:
+        send(base="nowhere")
+    assert [decide(one.value).kind for one in (refused, lost, wrong)] == ["transient", "ambiguous", "model"]
+    assert len(provider.requests) == 1
+
+
+def test_a_dropped_call_is_not_sent_again_behind_our_back(send: Send, provider: FakeProvider) -> None:
+    send()
+    provider.replies.append(Reply(drop=True))
+    # The connection is kept from the first call: a client that tries again by itself would do so here.
+    with pytest.raises(aiohttp.ServerDisconnectedError):
+        send("b")
+    assert provider.prompts == {"a prompt": 1, "b": 1}
+
+
+@pytest.mark.parametrize("content", [KEY, f"  {KEY}\n"])
+def test_a_key_from_a_file_is_sent_and_is_nowhere(
+    make_room: Make, provider: FakeProvider, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, content: str
+) -> None:
+    room = make_room()
+    path = tmp_path / "key"
+    path.write_text(content, encoding="utf-8")
+    monkeypatch.delenv(KEY_ENV)
+    monkeypatch.setenv(f"{KEY_ENV}_FILE", str(path))
+    provider.replies.extend([Reply(status=400, echo_key=True), Reply(f"your key is {KEY}")])
+    failed, _ = room.one("a")
+    answered, raw = room.one("b")
+    # Where it had not been sent, the echo would have nothing to hide.
+    assert isinstance(failed, Failed) and "bad credentials Bearer *** given" in failed.message
+    assert isinstance(answered, Answer) and raw is not None and raw.text == "your key is ***"
+    told = [room.on_disk().decode(), repr(failed), repr(answered), json.dumps(room.ledger.snapshot(0.0))]
+    assert not [text for text in told if KEY in text]
+
+
+def test_the_variable_comes_before_the_file(
+    make_room: Make, provider: FakeProvider, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv(f"{KEY_ENV}_FILE", str(tmp_path / "absent"))
+    assert isinstance(make_room().one()[0], Answer) and len(provider.requests) == 1
+
+
+def test_a_key_file_that_cannot_be_read_stops_the_model_before_anything_is_sent(
+    make_room: Make, provider: FakeProvider, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    room = make_room()
+    monkeypatch.delenv(KEY_ENV)
+    monkeypatch.setenv(f"{KEY_ENV}_FILE", str(tmp_path / "absent"))
+    outcome, _ = room.one()
+    assert isinstance(outcome, Failed) and (outcome.error, outcome.retryable) == ("authentication", True)
+    assert f"{KEY_ENV}_FILE names" in outcome.message and "FileNotFoundError" in outcome.message
+    assert provider.requests == [] and room.money == (0, 0) and decide(NoKey("x")).kind == "model"

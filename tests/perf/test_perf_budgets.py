@@ -1,0 +1,61 @@
+"""No run is billed more than its budget, whatever befalls it, and what a run may spend it can spend."""
+
+from __future__ import annotations
+
+import pytest
+from budgets import CHARGED, USABLE, Plan, Result, plans, results
+
+
+def check(runs: int, seed: int) -> list[Result]:
+    with results(plans(runs, seed)) as coming:
+        found = list(coming)
+    assert [(result, result.wrongs()) for result in found if result.wrongs()] == []
+    return found
+
+
+@pytest.mark.core
+@pytest.mark.timeout(180)
+def test_six_runs_of_which_three_are_killed() -> None:
+    found = check(6, 7)
+    assert sum(result.kills > 0 for result in found) >= 1
+    assert sum(result.plan.exceeds and not result.kills for result in found) >= 2
+
+
+@pytest.mark.soak
+def test_two_hundred_runs_of_which_a_hundred_are_killed() -> None:
+    found = check(200, 1)
+    assert sum(result.kills > 0 for result in found) >= 50
+
+
+SAID = {"spent_micros": 985, "reserved_micros": 0, "in_flight": 0, "over_budget": True, "ends": {"answer": 4, "budget": 6}}
+PLAN = Plan("n", "openai/gpt-fair", budget_micros=1000, calls=10, kills=())
+
+
+@pytest.mark.core
+@pytest.mark.parametrize(
+    ("billed", "charged", "said", "n_wrong"),
+    [
+        (975, 985, SAID, 0),
+        (1001, 1001, {**SAID, "spent_micros": 1001}, 2),
+        (986, 985, SAID, 1),
+        (975, 984, SAID, 1),
+        (975, 985, {**SAID, "reserved_micros": 1}, 1),
+        (975, 985, {**SAID, "ends": {"answer": 9}}, 1),
+        (975, 985, {**SAID, "over_budget": False}, 1),
+        (969, 985, SAID, 1),
+        (975, 979, {**SAID, "spent_micros": 979}, 1),
+    ],
+)
+def test_what_is_wrong_is_seen(billed: int, charged: int, said: dict[str, object], n_wrong: int) -> None:
+    # 10 calls at 2,600 exceed 1.3 times 1,000; the bounds are 97 % billed and 98 % charged.
+    assert (USABLE[PLAN.model], CHARGED) == (0.97, 0.98)
+    assert len(Result(PLAN, billed, charged, 0, said).wrongs()) == n_wrong
+
+
+@pytest.mark.core
+def test_plans_come_from_the_seed_alone() -> None:
+    made = plans(40, 5)
+    assert made == plans(40, 5) != plans(40, 6)
+    assert [bool(plan.kills) for plan in made] == [False] * 20 + [True] * 20
+    assert {plan.model for plan in made if plan.kills} == {plan.model for plan in made if not plan.kills} == set(USABLE)
+    assert len({plan.budget_micros for plan in made}) == 40 and min(plan.budget_micros for plan in made) >= 100 * 4000

@@ -1,0 +1,78 @@
+"""Limits a minute hold at the provider and are used; nothing arrives before a Retry-After has ended."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from limits import (
+    INPUT_TPM,
+    RPM,
+    Arrivals,
+    Pause,
+    counting_provider,
+    input_tpm,
+    own_limit,
+    retry_after,
+    rpm,
+    too_early,
+)
+
+from summhay_ray.llm.courier import LATE_S
+
+BUSY_MACHINE_S = 0.3
+"""How long a request may take to be read where tests run beside each other."""
+LATE_AT_MOST_S = LATE_S + BUSY_MACHINE_S
+
+
+@pytest.mark.core
+@pytest.mark.timeout(180)
+def test_ten_seconds_at_limits_that_allow_twenty_calls_a_second(tmp_path: Path) -> None:
+    # 1,200 requests a minute are 20 a second, as are 18,000 tokens a second in prompts of about 900.
+    with counting_provider() as provider, ThreadPoolExecutor(3) as pool:
+        of_requests = pool.submit(rpm, provider, tmp_path, 1200.0, 1 / 6)
+        of_tokens = pool.submit(input_tpm, provider, tmp_path, 1_080_000.0, 1 / 6)
+        paused = pool.submit(retry_after, tmp_path, 200, 5)
+    # Five seconds hold what the limit allows, and what was late in the seconds before them.
+    assert len(of_requests.result().times) == 200 and of_requests.result().most(5.0) <= 20 * (5 + LATE_AT_MOST_S)
+    assert of_tokens.result().most(5.0) <= 18_000 * (5 + LATE_AT_MOST_S)
+    assert of_requests.result().a_minute() >= 0.6 * 1200 and of_tokens.result().a_minute() >= 0.6 * 1_080_000
+    times, pauses = paused.result()
+    assert pauses and len(times) == 200 + len(pauses) and too_early(times, pauses, BUSY_MACHINE_S) == []
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize(("measure", "limit"), [(rpm, RPM), (input_tpm, INPUT_TPM)])
+def test_no_minute_of_three_holds_too_much(measure: object, limit: float, tmp_path: Path) -> None:
+    assert callable(measure)
+    with counting_provider() as provider:
+        found = measure(provider, tmp_path, limit, 3.0)
+    assert found.most() <= limit and found.a_minute() >= 0.95 * limit
+
+
+@pytest.mark.soak
+def test_a_thousand_calls_keep_every_retry_after(tmp_path: Path) -> None:
+    times, pauses = retry_after(tmp_path, 1000)
+    assert len(times) == 1000 + len(pauses) and too_early(times, pauses) == []
+
+
+@pytest.mark.soak
+def test_half_of_what_we_think_is_what_we_get(tmp_path: Path) -> None:
+    times, pauses = own_limit(tmp_path, RPM, 3.0)
+    assert pauses and too_early(times, pauses) == []
+
+
+@pytest.mark.core
+def test_the_most_of_a_window_by_hand() -> None:
+    found = Arrivals([0.0, 10.0, 59.9, 60.0, 70.0], [1, 2, 4, 8, 16])
+    # [10, 60] holds 2 + 4 + 8, and (10, 70] 4 + 8 + 16: what came a minute ago is out.
+    assert found.most() == 28 and found.most(10.0) == 16 and found.most(11.0) == 28
+    assert found.a_minute() == (1 + 2 + 4 + 8) / 70 * 60
+
+
+@pytest.mark.core
+def test_what_comes_in_a_pause_is_seen() -> None:
+    pause = Pause(at=10.0, seconds=2.0)
+    assert too_early([9.0, 10.0, 10.04, 12.0, 13.0], [pause]) == []
+    assert [round(after, 2) for _, after in too_early([10.06, 11.9], [pause])] == [0.06, 1.9]
