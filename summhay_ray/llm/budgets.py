@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -57,6 +57,11 @@ class Purse:
     def reserved(self, scope: Scope = RUN) -> int:
         """The worst case of the calls in flight."""
         return self._reserved[scope]
+
+    @property
+    def writers(self) -> Collection[str]:
+        """Those whose spending is counted as it settles."""
+        return self._here.keys()
 
     def knows(self, writer: str) -> bool:
         """Whether the writer's spending is counted as it settles."""

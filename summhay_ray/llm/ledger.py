@@ -146,8 +146,9 @@ class Ledger:
             self._refresh()
         self.next_at = None
         for name, model in self._models.items():
+            # Even where nobody queues: a call that is granted may lack a slot, and who held it may be done.
+            self._share_slots(name, model)
             if model.again or model.queues:
-                self._share_slots(name, model)
                 self._pump_model(model, now)
 
     def _pump_model(self, model: Desk, now: float) -> None:
@@ -292,15 +293,16 @@ class Ledger:
             model.slots.cut(now)
 
     def _share_slots(self, name: str, model: Desk) -> None:
-        if model.slots is None:
+        slots = model.slots
+        if slots is None:
             return
         wanted = model.wanted()
-        for worker in sorted(wanted, key=lambda worker: model.slots.held.get(worker, 0) if model.slots else 0):
-            given = model.slots.give(worker, wanted[worker])
+        for worker in sorted(wanted, key=lambda worker: (slots.held.get(worker, 0), not model.granted[worker])):
+            given = slots.give(worker, wanted[worker])
             if given:
                 self._slots_out.setdefault(worker, Counter())[name] += given
                 self.touched.add(worker)
-        for worker, n in model.slots.surplus(wanted).items():
+        for worker, n in slots.surplus(wanted, model.granted).items():
             self._keep.setdefault(worker, {})[name] = n
             self.touched.add(worker)
 
@@ -326,7 +328,8 @@ class Ledger:
             self._writers.setdefault(worker, set()).add(writer)
 
     def _refresh(self) -> None:
-        self.index.refresh()
+        # What living workers write they also tell; reading it again would cost as much as all else here.
+        self.index.refresh(but=self.purse.writers)
         self.purse.read(self.index.spent_by(self.run))
 
     def _bury(self, now: float) -> None:

@@ -154,10 +154,12 @@ class Slots:
         self.held[worker] = max(0, self.held.get(worker, 0) - n)
         self._told.pop(worker, None)
 
-    def surplus(self, wanted: Mapping[str, int]) -> dict[str, int]:
+    def surplus(self, wanted: Mapping[str, int], granted: Mapping[str, int]) -> dict[str, int]:
         """Worker -> tokens that it may keep, for those that must give some back: others have less than their share.
 
-        Nobody is told the same twice, as long as nothing of it has come back.
+        Where somebody can send (a call is `granted`) and has no token at all, who cannot send keeps none: with fewer tokens than
+        workers, each would wait for the money that the other has reserved. Nobody is told the same twice, as long as nothing of
+        it has come back.
         """
         hungry = [worker for worker, n in wanted.items() if n > self.held.get(worker, 0)]
         if self.free > 0 or not (hungry or self.free < 0):
@@ -167,7 +169,9 @@ class Slots:
         starving = self.free < 0 or any(self.held.get(worker, 0) < share for worker in hungry)
         if not starving:
             return {}
-        kept = {worker: min(n, max(share, 0) if wanted.get(worker, 0) else 0) for worker, n in self.held.items()}
+        stuck = any(granted.get(worker) and not self.held.get(worker) for worker in hungry)
+        may_keep = granted if stuck else wanted
+        kept = {worker: min(n, share if may_keep.get(worker) else 0) for worker, n in self.held.items()}
         news = {worker: n for worker, n in kept.items() if n < self.held[worker] and self._told.get(worker) != n}
         self._told.update(news)
         return news

@@ -43,6 +43,15 @@ MAKERS: Mapping[str, Callable[[], Transport]] = {"direct": _direct, "litellm": _
 """Local models are registered with litellm, so that a run without a key takes the path of a paid one."""
 
 
+def spare_collector() -> None:
+    """Keep the garbage collector off what is there now: imports live as long as the process.
+
+    Walking litellm's million objects again and again costs a fifth of its speed.
+    """
+    gc.collect()
+    gc.freeze()
+
+
 class Transports:
     """One of each kind, made when it is first needed: importing what they stand on takes seconds."""
 
@@ -54,9 +63,7 @@ class Transports:
         maker = MAKERS[settings.transport]
         if maker not in self._made:
             self._made[maker] = maker()
-            # What was imported by now lives as long as the process: walking it again and again costs a fifth of the speed.
-            gc.collect()
-            gc.freeze()
+            spare_collector()
         return self._made[maker]
 
     async def close(self) -> None:

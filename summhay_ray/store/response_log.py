@@ -14,7 +14,7 @@ import os
 import re
 import zlib
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -87,6 +87,10 @@ def _records_of(line: bytes) -> Iterator[tuple[int, int, dict[str, Any] | None]]
         end = len(line) if found is None else found[1] + 1
         yield start, end, None if found is None else found[0]
         start = end
+
+
+def _writer_of(name: str) -> str:
+    return name.removeprefix(f"{FOLDER}/").split(".")[0]
 
 
 class LogWriter:
@@ -169,9 +173,14 @@ class LogIndex:
     _open: dict[str, tuple[str, str, int]] = field(default_factory=dict)
     _void: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
 
-    def refresh(self) -> None:
-        """Read what the writers appended since the last refresh; a line without its end is left for the next one."""
+    def refresh(self, but: Collection[str] = ()) -> None:
+        """Read what the writers appended since the last refresh, `but` for some of them (a later refresh reads them).
+
+        A line without its end is left for the next one.
+        """
         for name in self.files.names(FOLDER, ".jsonl"):
+            if _writer_of(name) in but:
+                continue
             offset = self._read_to.get(name, 0)
             if self.files.path(name).stat().st_size <= offset:
                 continue
@@ -189,7 +198,7 @@ class LogIndex:
         if record is None or not {"kind", "call", "run", "key", "usd_micros"} <= record.keys():
             self.damaged += 1
             return
-        writer = location.name.removeprefix(f"{FOLDER}/").split(".")[0]
+        writer = _writer_of(location.name)
         tally = self._tally(writer, record)
         tally.usd_micros += record["usd_micros"]
         if record["kind"] == "intent":

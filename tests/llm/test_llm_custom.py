@@ -122,3 +122,12 @@ def test_registering_again_replaces_and_keeps_others(local_room: Room, models: t
     assert ask(local_room, "p", "replay/gpt-4o")[1].text == "replay/gpt-4o p"
     providers = [entry["provider"] for entry in load_litellm().custom_provider_map]
     assert sorted(providers) == ["offline", "replay"]
+
+
+def test_what_is_taken_off_litellm_is_there_to_be_taken_off() -> None:
+    load_litellm()
+    from litellm.litellm_core_utils.litellm_logging import Logging
+
+    # Where litellm renames them, calls are as slow as a bare loop again: nothing breaks, but this should be looked at.
+    assert Logging.response_cost_calculator() is None
+    assert Logging.async_success_handler.__module__ == "summhay_ray.llm.via_litellm"

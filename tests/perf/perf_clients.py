@@ -76,9 +76,10 @@ async def bare_openai(base: str, n: int, in_flight: int) -> dict[str, float]:
 
 
 async def bare_litellm(base: str, n: int, in_flight: int) -> dict[str, float]:
-    from summhay_ray.llm.via_litellm import load_litellm
+    os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
+    import litellm
 
-    litellm = load_litellm()
+    litellm.suppress_debug_info = True
 
     async def call(number: int) -> None:
         request = chat(f"hosted_vllm/{MODEL}", number)
@@ -106,7 +107,7 @@ async def ask_all(gateway: Any, model: str, n: int, in_flight: int, first: int) 
         if not isinstance(outcome, Answer):
             raise RuntimeError(str(outcome))
 
-    return await measured(call, n, in_flight * 2, first)
+    return await measured(call, n, in_flight + min(in_flight, 300), first)
 
 
 def cpu_of(title: str) -> float:

@@ -229,3 +229,15 @@ def test_a_writer_has_its_file_alone(tmp_path: Path) -> None:
     for name in ("", "a/b", "a.b"):
         with pytest.raises(ValueError, match="expected a name"):
             LogWriter(LocalFiles(tmp_path), name)
+
+
+def test_a_writer_that_is_left_out_is_read_later(tmp_path: Path) -> None:
+    files = LocalFiles(tmp_path)
+    for name in ("mine", "theirs"):
+        writer = LogWriter(files, name)
+        writer.append([{"kind": "answer", "call": name, "run": "r", "key": name, "usd_micros": 5}])
+    index = LogIndex(files)
+    index.refresh(but={"mine"})
+    assert set(index.answers) == {"theirs"} and index.spent("r") == 5
+    index.refresh()
+    assert set(index.answers) == {"mine", "theirs"} and index.spent("r") == 10
