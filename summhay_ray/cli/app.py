@@ -75,12 +75,12 @@ def run(
     raise typer.Exit({"done": DONE, "budget": BUDGET, "partial": PARTIAL}[result.status])
 
 
-def _left(left: Mapping[str, Any], spec: str) -> str:
+def _left(left: Mapping[str, Any], spec: str, store: str) -> str:
     told = [f"{left['cells']:,} cells"]
     if left["usd"] is not None:
         expected, most = (f"{left['usd'][name]:,.{2 if left['usd']['max'] >= 1 else 6}f}" for name in ("expected", "max"))
         told += [f"{left['calls']:,} calls", f"about ${expected}", f"at most ${most}"]
-    return f"{', '.join(told)}; go on with: summhay run {spec} --budget MORE"
+    return f"{', '.join(told)}; go on with: summhay run {spec} --store {store} --budget MORE"
 
 
 def _show_run(result: RunResult, spec: str, store: str) -> None:
@@ -100,7 +100,7 @@ def _show_run(result: RunResult, spec: str, store: str) -> None:
     ]
     pairs += [(f"stopped {model}", why) for model, why in result.stopped_models.items()]
     if result.left:
-        pairs.append(("left", _left(result.left, spec)))
+        pairs.append(("left", _left(result.left, spec, store)))
     if cells["failed"]:
         pairs.append(("look at", f"summhay failures {result.run} --store {store}"))
     facts(pairs)

@@ -16,6 +16,7 @@ from tenacity import AsyncRetrying, RetryCallState, retry_if_result, wait_random
 from summhay_ray.llm.courier import Courier, Leave
 from summhay_ray.llm.messages import Claim, Held
 from summhay_ray.llm.models import ModelSettings
+from summhay_ray.llm.pacing import UNASKED_PAUSE_S
 from summhay_ray.llm.reply import Reply
 from summhay_ray.llm.request import Request
 from summhay_ray.llm.retry import Decision, decide
@@ -27,10 +28,6 @@ ATTEMPTS: Mapping[str, int] = {"rate_limit": 20, "transient": 6}
 
 BACKOFF_S = 0.5
 LONGEST_BACKOFF_S = 30.0
-UNASKED_PAUSE_S = 0.25
-"""After a 429 that names no time, nothing is sent to the model for so long; doubled each time that the same call meets one."""
-
-LONGEST_UNASKED_PAUSE_S = 60.0
 
 
 @dataclass
@@ -76,7 +73,7 @@ class Attempts:
             pause_s = 0.0
             if decision is not None:
                 ends[decision.kind] += 1
-                pause_s = self._pause(call, decision, number)
+                pause_s = self._pause(call, decision)
             return attempt
 
         first = await once()
@@ -98,12 +95,12 @@ class Attempts:
         ended: Attempt = await retrying(next_one)
         return ended
 
-    def _pause(self, call: Call, decision: Decision, number: int) -> float:
+    def _pause(self, call: Call, decision: Decision) -> float:
         """Tell of a 429, and of any pause that the provider asked for; gives how long nothing is to be sent."""
         unasked = 0.0
         if decision.kind == "rate_limit":
-            self._courier.limited(call.claim.model)
-            unasked = min(UNASKED_PAUSE_S * 2.0 ** (number - 1), LONGEST_UNASKED_PAUSE_S)
+            self._courier.limited(call.claim.model, unasked=decision.after_s is None)
+            unasked = UNASKED_PAUSE_S
         pause_s = unasked if decision.after_s is None else decision.after_s
         if pause_s:
             self._courier.pause(call.claim.model, pause_s)

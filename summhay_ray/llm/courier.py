@@ -60,6 +60,7 @@ class Courier:
         self._settlements: list[Settlement] = []
         self._pauses: list[tuple[str, float]] = []
         self._limits_met: list[str] = []
+        self._unasked: list[str] = []
         self._returned: Counter[str] = Counter()
         self._paused: dict[str, float] = {}
         self.stopped: dict[str, tuple[str, str]] = {}
@@ -89,9 +90,11 @@ class Courier:
         self._settlements.append(settlement)
         self._mail.set()
 
-    def limited(self, model: str) -> None:
-        """The provider answered 429: fewer calls at once."""
+    def limited(self, model: str, *, unasked: bool = False) -> None:
+        """The provider answered 429: fewer calls at once. `unasked`: it named no time to wait."""
         self._limits_met.append(model)
+        if unasked:
+            self._unasked.append(model)
         self._mail.set()
 
     def pause(self, model: str, seconds: float) -> None:
@@ -182,10 +185,11 @@ class Courier:
                 tuple(self._claims),
                 tuple(self._settlements),
                 tuple(self._limits_met),
+                tuple(self._unasked),
                 tuple(self._pauses),
                 dict(self._returned),
             )
-            self._claims, self._settlements, self._limits_met, self._pauses = [], [], [], []
+            self._claims, self._settlements, self._limits_met, self._unasked, self._pauses = [], [], [], [], []
             self._returned.clear()
             self._travelling = True
             self._hear(await self._port.exchange(message))

@@ -42,6 +42,8 @@ class Desk:
     again: deque[Waiting] = field(default_factory=deque)
     granted: Counter[str] = field(default_factory=Counter)
     stopped: tuple[str, str] | None = None
+    limited_since: float | None = None
+    """When the first 429 came since the last answer."""
     meter: Meter = field(default_factory=Meter)
 
     def wanted(self) -> dict[str, int]:

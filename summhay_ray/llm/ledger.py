@@ -16,6 +16,7 @@ from summhay_ray.llm.desk import Desk, Flight, Waiting
 from summhay_ray.llm.messages import Claim, Grant, Message, News, Settlement
 from summhay_ray.llm.models import Limits
 from summhay_ray.llm.pacing import Pacer, Slots
+from summhay_ray.llm.retry import LONGEST_PAUSE_S
 from summhay_ray.store import LogIndex
 
 DEAD_AFTER_S = 15.0
@@ -68,6 +69,9 @@ class Ledger:
         self._adopt(worker, message)
         for name in message.limited:
             self._limited(name, now)
+        for name in message.unasked:
+            self._model(name).pacer.round_of_429s(now)
+            self.touched.update(self._heard)
         for name, seconds in message.pauses:
             self._model(name).pacer.pause(now, seconds)
             self.touched.update(self._heard)
@@ -251,6 +255,8 @@ class Ledger:
         if done.location is not None:
             self.index.answers.setdefault(done.key, done.location)
             self.counts["made"] += 1
+            model.limited_since = None
+            model.pacer.answered()
             model.meter.answered(now, done.input_tokens, done.output_tokens)
             if model.slots is not None:
                 model.slots.grow()
@@ -291,6 +297,11 @@ class Ledger:
         model.meter.limited += 1
         if model.slots is not None:
             model.slots.cut(now)
+        if model.limited_since is None:
+            model.limited_since = now
+        elif now - model.limited_since > LONGEST_PAUSE_S:
+            minutes = round((now - model.limited_since) / 60)
+            self._stop(model, ("quota_exhausted", f"nothing but 429 for {minutes} minutes; run again when the quota is there"))
 
     def _share_slots(self, name: str, model: Desk) -> None:
         slots = model.slots

@@ -79,6 +79,8 @@ class Message:
     settlements: tuple[Settlement, ...] = ()
     limited: tuple[str, ...] = ()
     """Models whose provider answered 429, once for each answer."""
+    unasked: tuple[str, ...] = ()
+    """Of those, the ones that named no time to wait."""
     pauses: tuple[tuple[str, float], ...] = ()
     """(model, seconds): nothing is to be sent for so long."""
     returned: Mapping[str, int] = field(default_factory=dict)

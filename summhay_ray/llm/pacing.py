@@ -19,6 +19,10 @@ WINDOW_S = 60.6
 MARGIN = 0.985
 """Share of a limit at which calls are spaced: what is sent a little late must not fall into a full minute."""
 
+UNASKED_PAUSE_S = 0.25
+"""After a 429 that names no time, nothing is sent to the model for so long at least."""
+
+LONGEST_UNASKED_PAUSE_S = 60.0
 CAREFUL_ROUNDS = 20.0
 CUT_AT_MOST_EVERY_S = 1.0
 """Calls in flight together meet the same limit together: their 429s cut the cap once."""
@@ -49,6 +53,8 @@ class Pacer:
         self._window: deque[Permit] = deque()
         self._used = dict.fromkeys(self._rates, 0.0)
         self.paused_until = -math.inf
+        self._rounds = 0
+        self._round_ends = -math.inf
 
     @property
     def limited(self) -> bool:
@@ -101,6 +107,21 @@ class Pacer:
             for name, amount in permit.amounts.items():
                 self._used[name] -= amount
 
+    def round_of_429s(self, now: float) -> None:
+        """A 429 named no time: nothing is sent for a while, twice as long after each round of them without an answer.
+
+        A provider that answers some calls and refuses others wants fewer at once, and no longer pauses.
+        """
+        if now >= self._round_ends:
+            seconds = min(UNASKED_PAUSE_S * 2.0**self._rounds, LONGEST_UNASKED_PAUSE_S)
+            self._rounds = min(self._rounds + 1, 64)
+            self._round_ends = now + seconds
+            self.pause(now, seconds)
+
+    def answered(self) -> None:
+        """The model answers."""
+        self._rounds = 0
+
     def pause(self, now: float, seconds: float) -> None:
         """Nothing is sent before `seconds` have passed (Retry-After)."""
         self.paused_until = max(self.paused_until, now + seconds)
@@ -138,7 +159,7 @@ class Slots:
 
     def grow(self) -> None:
         """A call was answered."""
-        rounds = CAREFUL_ROUNDS if self.cap + 1.0 >= self._too_high else 1.0
+        rounds = CAREFUL_ROUNDS if int(self.cap) + 1 >= int(min(self._too_high, self.most + 2)) else 1.0
         self.cap = min(float(self.most), self.cap + 1.0 / (rounds * self.cap))
 
     def give(self, worker: str, wanted: int) -> int:
@@ -164,17 +185,22 @@ class Slots:
         hungry = [worker for worker, n in wanted.items() if n > self.held.get(worker, 0)]
         if self.free > 0 or not (hungry or self.free < 0):
             return {}
-        users = {worker for worker, n in wanted.items() if n} | {worker for worker, n in self.held.items() if n}
-        share = max(1, int(self.cap) // max(1, len(users)))
-        starving = self.free < 0 or any(self.held.get(worker, 0) < share for worker in hungry)
-        if not starving:
-            return {}
+        shares = self._shares(wanted, granted)
         stuck = any(granted.get(worker) and not self.held.get(worker) for worker in hungry)
+        if not stuck and self.free >= 0 and all(self.held.get(worker, 0) >= shares[worker] for worker in hungry):
+            return {}
         may_keep = granted if stuck else wanted
-        kept = {worker: min(n, share if may_keep.get(worker) else 0) for worker, n in self.held.items()}
+        kept = {worker: min(n, shares[worker] if may_keep.get(worker) else 0) for worker, n in self.held.items() if n}
         news = {worker: n for worker, n in kept.items() if n < self.held[worker] and self._told.get(worker) != n}
         self._told.update(news)
         return news
+
+    def _shares(self, wanted: Mapping[str, int], granted: Mapping[str, int]) -> dict[str, int]:
+        """Worker -> its part of the cap; what is left over is theirs who are sending, so that no token changes hands in vain."""
+        users = {worker for worker, n in (*wanted.items(), *self.held.items()) if n}
+        order = sorted(users, key=lambda worker: (not (granted.get(worker) and self.held.get(worker)), worker))
+        share, over = divmod(int(self.cap), max(1, len(users)))
+        return {worker: share + (place < over) for place, worker in enumerate(order)}
 
     def forget(self, workers: Iterable[str]) -> None:
         """The workers are dead."""

@@ -29,7 +29,8 @@ class Decision:
 
 
 LONGEST_PAUSE_S = 3600.0
-"""A provider that asks for a longer pause has a quota that is used up: the model is given up, and a later run goes on."""
+"""Nobody waits longer: a 429 that asks for more tells of a quota that is used up, a 503 of an endpoint that is away. The model
+is given up, and a later run goes on."""
 
 _BY_CLASS: tuple[tuple[str, Kind, str], ...] = (
     ("MissingAnswer", "row", "missing_answer"),
@@ -73,6 +74,7 @@ _BY_STATUS: dict[int, tuple[Kind, str]] = {
     429: ("rate_limit", "rate_limit"),
     500: ("transient", "server_error"),
     504: ("ambiguous", "timeout"),
+    524: ("ambiguous", "timeout"),
 }
 """What a bare HTTP status means. Every other 3xx: the address is wrong; 4xx: the request is; 5xx: try again."""
 
@@ -80,10 +82,14 @@ _NEVER_SENT = {"ConnectError", "ConnectTimeout", "ClientConnectorError", "Connec
     *("ConnectionTimeoutError", "ClientConnectorDNSError")
 }
 _EXHAUSTED = re.compile(r"insufficient_quota|credit balance|billing[ _]hard[ _]limit", re.IGNORECASE)
+# Said with a 400, whose body may repeat the prompt: no words that a document is likely to hold.
+_UNPAID = re.compile(r"credit balance is too low|billing_hard_limit_reached|insufficient_quota", re.IGNORECASE)
 _QUOTA = re.compile(r"exceeded your current quota", re.IGNORECASE)
 # One provider words a limit of the minute as a quota that is used up, and says beside it when to come back.
 _SOON = re.compile(r"retry ?delay|(retry|try again) in \d|per ?(minute|day)|\b[rt]p[md]\b", re.IGNORECASE)
 _FILTERED = re.compile(r"content_filter|content_policy|content management policy", re.IGNORECASE)
+# A router answers so where the text was flagged: the model is open to the next prompt.
+_FLAGGED = re.compile(r"\bflagged\b.*\bmoderation\b|\bmoderation\b.*\bflagged\b", re.IGNORECASE | re.DOTALL)
 
 
 _TOO_LONG = re.compile(r"context_length_exceeded|maximum context length|context window|prompt is too long", re.IGNORECASE)
@@ -102,13 +108,11 @@ def decide(error: BaseException) -> Decision:
     if word == "api_error":
         # litellm has no class of its own for some statuses.
         found = _BY_STATUS.get(getattr(error, "status_code", 0), (kind, word))
-        kind, word = found if found[0] in ("row", "model") else (kind, word)
+        kind, word = found if found[0] in ("row", "model", "ambiguous") else (kind, word)
     if _NO_KEY.search(text):
         return Decision("model", "authentication")
-    if word == "bad_request" and _FILTERED.search(text):
-        return Decision("row", "content_filter")
     if kind in ("row", "model"):
-        return Decision(kind, word)
+        return _told(kind, word, text)
     causes = {cls.__name__ for cause in _chain(error) for cls in type(cause).__mro__}
     if causes & _NEVER_SENT:
         return Decision("transient", "connection")
@@ -120,7 +124,7 @@ def decide(error: BaseException) -> Decision:
     # Without an HTTP error behind it, the request was sent and its answer was lost or unreadable: it may be charged.
     if word in ("server_error", "connection", "api_error") and "HTTPStatusError" not in causes:
         return Decision("ambiguous", "bad_response" if "connection" not in text.lower() else "connection_lost")
-    return Decision(kind, word, after_s if kind == "transient" else None)
+    return _passing(kind, word, after_s)
 
 
 def _by_status(status: int, text: str, after_s: float | None) -> Decision:
@@ -129,12 +133,27 @@ def _by_status(status: int, text: str, after_s: float | None) -> Decision:
         kind, word = ("row", "bad_request") if status >= 400 else ("model", "bad_api_base")
     if kind == "rate_limit":
         return _limited(text, after_s)
+    if kind in ("row", "model"):
+        return _told(kind, word, text)
+    return _passing(kind, word, after_s)
+
+
+def _told(kind: Kind, word: str, text: str) -> Decision:
+    """What will not pass: some providers say with one status what others have several for."""
     if word == "bad_request" and _BAD_KEY.search(text):
         return Decision("model", "authentication")
-    if word == "bad_request" and _FILTERED.search(text):
+    if word == "bad_request" and _UNPAID.search(text):
+        return Decision("model", "payment_required")
+    if word == "bad_request" and _FILTERED.search(text) or word == "permission_denied" and _FLAGGED.search(text):
         return Decision("row", "content_filter")
     if word == "bad_request" and _TOO_LONG.search(text):
         return Decision("row", "context_window")
+    return Decision(kind, word)
+
+
+def _passing(kind: Kind, word: str, after_s: float | None) -> Decision:
+    if kind == "transient" and (after_s or 0.0) > LONGEST_PAUSE_S:
+        return Decision("model", word)
     return Decision(kind, word, after_s if kind == "transient" else None)
 
 
@@ -168,7 +187,7 @@ def _retry_after(error: BaseException) -> float | None:
             return max(seconds, 0.0)
     try:
         when = email.utils.parsedate_to_datetime(text)
-    except ValueError:
+    except (ValueError, OverflowError):
         return None
     now = datetime.datetime.now(when.tzinfo)
     return max((when - now).total_seconds(), 0.0)

@@ -19,7 +19,7 @@ _KEY_LIKE = re.compile(r"\b(sk|key|AIza)[-_A-Za-z0-9]{12,}|(?<=://)[^\s/@]+(?=@)
 
 
 class NoKey(Exception):
-    """A key file cannot be read; the message names the variable and the file, never their content."""
+    """A key cannot be read or cannot be sent; the message names the variable and the file, never their content."""
 
 
 _VARIABLES = {"together_ai": "TOGETHERAI_API_KEY", "fireworks_ai": "FIREWORKS_API_KEY"}
@@ -35,8 +35,11 @@ def key_of(api_key_env: str | None, model: str) -> str | None:
     name = api_key_env or own
     if not name:
         return None
-    value = os.environ.get(name)
-    return value or _file_key(name)
+    value = (os.environ.get(name) or "").strip() or _file_key(name)
+    # No header can hold it; an SDK would say so with the key in its words, or as an error after which a call may be paid.
+    if value and not (value.isascii() and value.isprintable()):
+        raise NoKey(f"{name} (or the file that {name}_FILE names) holds more than a key: line breaks or letters no key has")
+    return value
 
 
 def _file_key(name: str) -> str | None:
@@ -56,6 +59,8 @@ def known_secrets(api_key_env: str | None) -> list[str]:
         if name == api_key_env or _SECRET_NAME.search(name):
             with contextlib.suppress(NoKey):
                 found.add(_file_key(name) or "")
+    # As it is sent: a variable may end in a line break.
+    found |= {value.strip() for value in found}
     return sorted((value for value in found if len(value) >= _SHORTEST), key=len, reverse=True)
 
 

@@ -6,14 +6,15 @@ import asyncio
 import socket
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 from fake_provider import OUTPUT_TOKENS, PROMPT_TOKENS, FakeProvider, Reply
 from gateway_room import KEY, KEY_ENV, Room, request
 
-from summhay_ray.llm import Limits, attempts
-from summhay_ray.llm.secrets import hidden, known_secrets, one_line
+from summhay_ray.llm import Limits, attempts, pacing
+from summhay_ray.llm.secrets import NoKey, hidden, key_of, known_secrets, one_line
 from summhay_ray.outcome import Answer, Failed, Refusal
 
 pytestmark = pytest.mark.core
@@ -76,7 +77,7 @@ def test_retry_after_is_waited_for_by_all_calls_of_the_model(make_room: Make, pr
 def test_a_rate_limit_without_a_header_backs_off_and_does_not_use_up_other_attempts(
     room: Room, provider: FakeProvider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(attempts, "LONGEST_UNASKED_PAUSE_S", 0.02)
+    monkeypatch.setattr(pacing, "LONGEST_UNASKED_PAUSE_S", 0.02)
     monkeypatch.setattr(attempts, "LONGEST_BACKOFF_S", 0.02)
     provider.replies.extend([Reply(status=429)] * 8 + [Reply(status=500)] * 2 + [Reply(status=429)])
     outcome, _ = room.one()
@@ -224,3 +225,19 @@ def test_short_values_are_no_secrets_and_nothing_else_is_changed(monkeypatch: py
     assert "EMPTY" not in secrets and secrets.index("abcdefgh-and-more") < secrets.index("abcdefgh")
     value = {"a": ["abcdefgh-and-more", 1, 2.5, None, True, float("nan")], "é\x00": "\ud83d\ude00 EMPTY \ud83d"}
     assert hidden(value, secrets) == {"a": ["***", 1, 2.5, None, True, None], "é\x00": "😀 EMPTY \ufffd"}
+
+
+@pytest.mark.parametrize("key", ["abcdefgh-1234\nexport OTHER=1", "abcdefgh-1234\x00", "abcdefgh-\u00e9"])
+def test_a_key_that_no_header_can_hold_gives_the_model_up_and_is_not_told(key: str, tmp_path: Path) -> None:
+    file = tmp_path / "key"
+    file.write_text(key, encoding="utf-8")
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(NoKey) as found:
+        patch.setenv("ODD_KEY_FILE", str(file))
+        key_of("ODD_KEY", "openai/x")
+    assert "ODD_KEY" in str(found.value) and "abcdefgh" not in str(found.value)
+
+
+def test_a_line_break_after_a_key_is_no_part_of_it_and_does_not_show_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ODD_KEY", "abcdefgh-1234\r\n")
+    assert key_of("ODD_KEY", "openai/x") == "abcdefgh-1234"
+    assert one_line(ValueError("no such key: abcdefgh-1234."), known_secrets("ODD_KEY")) == "no such key: ***."

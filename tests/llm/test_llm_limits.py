@@ -149,9 +149,9 @@ def test_no_more_slots_are_out_than_the_cap_and_they_are_shared(tmp_path: Path) 
 def test_a_worker_that_needs_no_slot_gives_it_to_who_does() -> None:
     slots = Slots(8)
     assert (slots.give("w", 20), slots.give("v", 20)) == (8, 0)
-    assert slots.surplus({"w": 0, "v": 20}) == {"w": 0}
+    assert slots.surplus({"w": 0, "v": 20}, {}) == {"w": 0}
     slots.take_back("w", 8)
-    assert slots.give("v", 20) == 8 and slots.surplus({"v": 20}) == {}
+    assert slots.give("v", 20) == 8 and slots.surplus({"v": 20}, {}) == {}
 
 
 def test_a_429_halves_the_calls_at_once_and_answers_raise_them_slowly() -> None:
@@ -182,6 +182,50 @@ def test_near_the_height_of_the_last_429_the_calls_at_once_grow_with_care() -> N
     assert answers[64] == pytest.approx(20 * 63, rel=0.05)
 
 
+def test_with_fewer_slots_than_workers_no_more_are_out_than_the_cap(tmp_path: Path) -> None:
+    desk = Desk(tmp_path, limits={"m": Limits(concurrency=8)})
+    workers = ["a", "b", "c", "d"]
+    for worker in workers:
+        desk.claim(worker, *(f"{worker}{n}" for n in range(20)))
+        for other in workers:
+            desk.hear(other)
+            desk.say(other, returned={"m": desk.slots[other]["m"] - desk.keep[other].get("m", 99)} if desk.keep[other] else {})
+            desk.slots[other]["m"] = min(desk.slots[other]["m"], desk.keep[other].pop("m", 99))
+    slots = desk.books._models["m"].slots
+    assert slots is not None
+    for n in range(3):
+        slots.cut(10.0 * n)
+    kept = slots.surplus(dict.fromkeys(workers, 20), dict.fromkeys(workers, 5))
+    assert int(slots.cap) == 1 == sum(kept.get(worker, n) for worker, n in slots.held.items())
+
+
+def test_429s_that_name_no_time_stop_a_model_longer_each_round_until_it_answers() -> None:
+    pacer, now, pauses = Pacer(Limits()), 0.0, []
+    for _ in range(12):
+        pacer.round_of_429s(now)
+        pauses.append(pacer.paused_until - now)
+        pacer.round_of_429s(now + 0.1)
+        assert pacer.paused_until - now == pauses[-1], "those that come together are one round"
+        now = pacer.paused_until
+    assert pauses == [0.25, 0.5, 1, 2, 4, 8, 16, 32, 60, 60, 60, 60]
+    pacer.answered()
+    pacer.round_of_429s(now)
+    assert pacer.paused_until - now == pytest.approx(0.25)
+
+
+def test_a_model_that_answers_nothing_but_429_is_given_up_after_an_hour(tmp_path: Path) -> None:
+    desk = Desk(tmp_path, limits={"m": Limits(), "n": Limits()})
+    for minute in range(60):
+        desk.say("w", 60.0 * minute, limited=("m", "n"))
+        desk.claimed("w", f"n{minute}", model="n", now=60.0 * minute)
+        desk.settle("w", f"n{minute}", 1, now=60.0 * minute, model="n", location=HERE)
+    assert desk.claimed("w", "a", now=3600.0) == ["go"]
+    desk.say("w", 3601.0, limited=("m", "n"))
+    desk.settle("w", "a", 0, now=3601.0)
+    assert desk.claimed("w", "b", now=3602.0) == ["stopped"] and desk.claimed("w", "c", model="n", now=3602.0) == ["go"]
+    assert desk.books.snapshot(3602.0)["stopped"]["m"]["error"] == "quota_exhausted"
+
+
 def test_after_a_429_slots_come_back(tmp_path: Path) -> None:
     desk = Desk(tmp_path, limits={"m": Limits(concurrency=8)})
     desk.claim("w", *(f"w{n}" for n in range(20)))
@@ -198,7 +242,8 @@ def test_whatever_happens_no_more_slots_are_out_than_the_limit(chance: random.Ra
         worker = chance.choice(workers)
         wanted[worker] = chance.randrange(20)
         slots.give(worker, wanted[worker])
-        for name, n in slots.surplus(wanted).items():
+        granted = {name: chance.randrange(n + 1) for name, n in wanted.items()}
+        for name, n in slots.surplus(wanted, granted).items():
             assert 0 <= n < slots.held[name]
             if chance.random() < 0.7:
                 slots.take_back(name, slots.held[name] - n)

@@ -73,6 +73,7 @@ def made(name: str, message: str = "went wrong", status: int = 400, headers: Map
         ("APIError", 403, Decision("model", "permission_denied")),
         ("APIError", 409, Decision("transient", "api_error")),
         ("APIError", 413, Decision("row", "request_too_large")),
+        ("APIError", 524, Decision("ambiguous", "timeout")),
         ("APIError", 529, Decision("transient", "api_error")),
     ],
 )
@@ -178,6 +179,7 @@ def test_an_unknown_error_may_have_been_paid(error: Exception) -> None:
 def test_other_decisions() -> None:
     assert decide(TimeoutError()) == Decision("ambiguous", "timeout")
     assert decide(httpx.ConnectError("x")) == Decision("transient", "connection")
+    assert decide(made("BadRequestError", "API key not valid.")) == Decision("model", "authentication")
     filtered = "The response was filtered due to the prompt triggering content management policy."
     assert decide(made("BadRequestError", filtered)) == Decision("row", "content_filter")
     unsendable = lost("InternalServerError", "surrogates not allowed", UnicodeEncodeError("utf-8", "\ud800", 0, 1, "x"))
@@ -213,6 +215,7 @@ def answered(status: int, message: str = "went wrong", headers: Mapping[str, str
         (502, Decision("transient", "unavailable")),
         (503, Decision("transient", "unavailable")),
         (504, Decision("ambiguous", "timeout")),
+        (524, Decision("ambiguous", "timeout")),
         (529, Decision("transient", "unavailable")),
     ],
 )
@@ -230,6 +233,10 @@ def test_each_status_of_an_endpoint_has_its_decision(status: int, decision: Deci
         ),
         (400, "The response was filtered: content_filter", Decision("row", "content_filter")),
         (400, "API key not valid. Please pass a valid API key.", Decision("model", "authentication")),
+        (400, "Your credit balance is too low to access the API.", Decision("model", "payment_required")),
+        (422, "documents[3]: 'a credit balance of 30 dollars' is no number", Decision("row", "bad_request")),
+        (403, "This model requires moderation. Your input was flagged for violence.", Decision("row", "content_filter")),
+        (403, "Your account was suspended.", Decision("model", "permission_denied")),
         (
             429,
             "You exceeded your current quota, please check your plan and billing details.",
@@ -248,6 +255,13 @@ def test_an_endpoints_retry_after_is_read() -> None:
     assert decide(answered(429, headers={"Retry-After-Ms": "250"})) == Decision("rate_limit", "rate_limit", 0.25)
     assert decide(answered(503, headers={"retry-after": "2"})) == Decision("transient", "unavailable", 2.0)
     assert decide(answered(429, headers={"retry-after": str(LONGEST_PAUSE_S + 1)})) == Decision("model", "quota_exhausted")
+    assert decide(answered(503, headers={"retry-after": str(LONGEST_PAUSE_S)})).after_s == LONGEST_PAUSE_S
+    assert decide(answered(503, headers={"retry-after": "1e300"})) == Decision("model", "unavailable"), "nobody waits for ever"
+
+
+@pytest.mark.parametrize("date", ["Mon, 1 Jan 99999999999999999999 00:00:00 GMT", "Mon, 99 Jan 2024 25:61:61 GMT", "1 2 3"])
+def test_a_date_that_is_none_is_no_pause(date: str) -> None:
+    assert decide(answered(429, headers={"retry-after": date})) == Decision("rate_limit", "rate_limit")
 
 
 @pytest.mark.parametrize(
