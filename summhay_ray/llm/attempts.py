@@ -146,7 +146,7 @@ class Attempts:
         # A transport's timeout is for one read: a server that sends a byte now and then would never end.
         limit = contextlib.nullcontext() if settings.local else asyncio.timeout(settings.timeout_s)
         try:
-            key = None if settings.local else key_of(settings.api_key_env, settings.model)
+            key = None if settings.local else key_of(settings.api_key_env, settings.model, settings.api_base)
             async with limit:
                 reply = await self._transports.of(settings).send(call.request, settings, key)
         # The border of one attempt: each SDK behind a transport raises errors of its own, and each must become a decision.

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import uuid
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -20,7 +20,7 @@ from summhay_ray.llm.courier import Courier, Leave
 from summhay_ray.llm.learned import Learned
 from summhay_ray.llm.messages import Claim, Grant, Settlement
 from summhay_ray.llm.models import FREE, ModelSettings
-from summhay_ray.llm.prefix import PrefixGate, prefixes_of
+from summhay_ray.llm.prefix import PrefixGate, Turn, prefixes_of
 from summhay_ray.llm.request import Request
 from summhay_ray.llm.sampling import longest_answer, unusable
 from summhay_ray.llm.secrets import told_secrets
@@ -99,11 +99,11 @@ class Gateway:
 
     async def _complete(self, call: Call) -> Ended:
         if call.settings.local:
-            return await self._claimed(call, lambda: None)
-        async with self._prefixes.turn(prefixes_of(call.claim.model, call.request.prompt)) as warmed:
-            return await self._claimed(call, warmed)
+            return await self._claimed(call, Turn(lambda: None))
+        async with self._prefixes.turn(prefixes_of(call.claim.model, call.request.prompt)) as turn:
+            return await self._claimed(call, turn)
 
-    async def _claimed(self, call: Call, warmed: Callable[[], None]) -> Ended:
+    async def _claimed(self, call: Call, turn: Turn) -> Ended:
         attempts = charged = 0
         for _ in range(ROUNDS):
             if not call.wanted:
@@ -120,9 +120,11 @@ class Gateway:
             attempts += outcome.attempts
             charged += outcome.usd_micros
             if raw is not None:
-                warmed()
+                turn.answered()
             if not again:
                 break
+        if raw is None:
+            turn.failed()
         return (replace(outcome, attempts=attempts, usd_micros=charged) if isinstance(outcome, Failed) else outcome), raw
 
     def _not_sent(self, grant: Grant, call: Call) -> Ended:

@@ -37,30 +37,43 @@ def prefixes_of(model: str, prompt: str) -> tuple[str, ...]:
     return tuple(found)
 
 
+class Turn:
+    """What a call says of its end: the provider answered it, or it was sent in vain."""
+
+    def __init__(self, warm: Callable[[], None]) -> None:
+        self.answered = warm
+        self.in_vain = False
+
+    def failed(self) -> None:
+        """The provider did not answer: who waits for the call goes on without another leader, or all would fail in a row."""
+        self.in_vain = True
+
+
 class PrefixGate:
     """One worker's, on one event loop."""
 
     def __init__(self, lifetime_s: float = LIFETIME_S) -> None:
         self._lifetime_s = lifetime_s
         self._warm_until: dict[str, float] = {}
-        self._leading: dict[str, asyncio.Future[None]] = {}
+        self._leading: dict[str, asyncio.Future[bool]] = {}
 
     @contextlib.asynccontextmanager
-    async def turn(self, prefixes: tuple[str, ...]) -> AsyncIterator[Callable[[], None]]:
-        """The call's turn to be sent; it calls what it is given once the provider has answered it.
+    async def turn(self, prefixes: tuple[str, ...]) -> AsyncIterator[Turn]:
+        """The call's turn to be sent; it tells the turn how it ended.
 
         Of each beginning that is not in the cache one call leads, and the others that share it wait for its end; if it was
-        not answered, the next one leads. Shorter beginnings are taken first by all, so that nobody waits in a circle.
+        not sent after all, the next one leads. Shorter beginnings are taken first by all, so that nobody waits in a circle.
         """
         mine: list[str] = []
+        turn = Turn(lambda: self._warm(prefixes))
         try:
             for prefix in prefixes:
                 if await self._lead(prefix):
                     mine.append(prefix)
-            yield lambda: self._warm(prefixes)
+            yield turn
         finally:
             for prefix in mine:
-                self._leading.pop(prefix).set_result(None)
+                self._leading.pop(prefix).set_result(turn.in_vain)
 
     async def _lead(self, prefix: str) -> bool:
         """Whether the call leads; waits for who leads, until the beginning is in the cache or nobody leads."""
@@ -71,6 +84,8 @@ class PrefixGate:
                 self._leading[prefix] = loop.create_future()
                 return True
             await asyncio.wait([leader])
+            if leader.result():
+                return False
         return False
 
     def _warm(self, prefixes: tuple[str, ...]) -> None:

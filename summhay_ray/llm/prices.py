@@ -90,17 +90,25 @@ class Price:
 FREE = Price(0, 0, 0)
 
 
+_FEES = ("input_cost_per_request", "output_cost_per_request", "citation_cost_per_token")
+
+
 def find_price(model: str, written: Mapping[str, Any] | None) -> Price:
     """The price of a model: what the spec writes, a local model's zero, litellm's map, our dated file.
 
-    Raises Unpriced where none of them has it, or where a map says zero and nobody wrote that.
+    Raises Unpriced where none of them has it, where a map says zero and nobody wrote that, or where a call has fees of its own.
     """
     if written is not None:
         fresh, answer, read, write = (written.get(f"{name}_per_mtok") for name in _WRITTEN)
         return Price(fresh or 0, answer or 0, read, write) if fresh or answer or read or write else FREE
     if is_local(model):
         return FREE
-    price = _price_in(_mapped(model) or {}) or _price_dated(model)
+    entry = _mapped(model) or {}
+    fee = next((name for name in _FEES if entry.get(name)), None)
+    if fee or (entry.get("litellm_provider") == "perplexity" and entry.get("search_context_cost_per_query")):
+        mend = "a token price cannot bound its bill; write price: {...} beside it, dear enough to cover the fees"
+        raise Unpriced(f"model {model!r} has fees beside its tokens ({fee or 'for each search'}): {mend}")
+    price = _price_in(entry) or _price_dated(model)
     if price is None:
         mend = "write price: {input_per_mtok: ..., output_per_mtok: ...} beside it (0 if free)"
         raise Unpriced(f"model {model!r} has no known price; {mend}")

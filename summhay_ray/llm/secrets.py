@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 HIDDEN = "***"
 _SHORTEST = 8
@@ -22,16 +23,21 @@ class NoKey(Exception):
     """A key cannot be read or cannot be sent; the message names the variable and the file, never their content."""
 
 
+_ANYWHERE = {"hosted_vllm", "vllm", "litellm_proxy", "openai_like", "custom_openai", "lm_studio", "llamafile"}
+"""Providers that are a protocol: their key is for an endpoint of one's own."""
+
+_HERE = {"127.0.0.1", "::1", "localhost"}
 _VARIABLES = {"together_ai": "TOGETHERAI_API_KEY", "fireworks_ai": "FIREWORKS_API_KEY"}
 
 
-def key_of(api_key_env: str | None, model: str) -> str | None:
+def key_of(api_key_env: str | None, model: str, api_base: str | None = None) -> str | None:
     """The provider's key: the value of the variable, or the content of the file that `VARIABLE_FILE` names, else None.
 
-    Without a name, the variable is the provider's own (`openai/...`: OPENAI_API_KEY). Raises NoKey.
+    Without a name, the variable is the provider's own (`openai/...`: OPENAI_API_KEY), and goes to nobody else: an endpoint of
+    another host gets a key only where the spec names its variable. Raises NoKey.
     """
     provider, slash, _ = model.partition("/")
-    own = _VARIABLES.get(provider, f"{provider.upper()}_API_KEY") if slash else ""
+    own = _VARIABLES.get(provider, f"{provider.upper()}_API_KEY") if slash and _at_home(provider, api_base) else ""
     name = api_key_env or own
     if not name:
         return None
@@ -40,6 +46,12 @@ def key_of(api_key_env: str | None, model: str) -> str | None:
     if value and not (value.isascii() and value.isprintable()):
         raise NoKey(f"{name} (or the file that {name}_FILE names) holds more than a key: line breaks or letters no key has")
     return value
+
+
+def _at_home(provider: str, api_base: str | None) -> bool:
+    host = (urlsplit(api_base).hostname or "") if api_base else ""
+    stem = provider.removesuffix("_ai").replace("_", "")
+    return not api_base or provider in _ANYWHERE or host in _HERE or stem in host.replace("-", "")
 
 
 def _file_key(name: str) -> str | None:

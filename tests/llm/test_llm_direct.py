@@ -14,7 +14,7 @@ import pytest
 from fake_provider import OUTPUT_TOKENS, PROMPT_TOKENS, FakeProvider, Reply
 from gateway_room import KEY, KEY_ENV, PRICE, Room
 
-from summhay_ray.llm import Limits, ModelSettings, Request
+from summhay_ray.llm import Limits, ModelSettings, Request, key_of
 from summhay_ray.llm.direct import DirectTransport, ProviderError, UnreadableAnswer
 from summhay_ray.llm.reply import Reply as Told
 from summhay_ray.llm.reply import Usage
@@ -249,3 +249,26 @@ def test_a_key_file_that_cannot_be_read_stops_the_model_before_anything_is_sent(
     assert isinstance(outcome, Failed) and (outcome.error, outcome.retryable) == ("authentication", True)
     assert f"{KEY_ENV}_FILE names" in outcome.message and "FileNotFoundError" in outcome.message
     assert provider.requests == [] and room.money == (0, 0) and decide(NoKey("x")).kind == "model"
+
+
+@pytest.mark.parametrize(
+    ("model", "base", "sent"),
+    [
+        ("openai/x", None, True),
+        ("openai/x", "https://api.openai.com/v1", True),
+        ("openai/x", "http://127.0.0.1:8000/v1", True),
+        ("openai/x", "https://elsewhere.example/v1", False),
+        ("openai/x", "https://elsewhere.example/openai/v1", False),
+        ("together_ai/x", "https://api.together.xyz/v1", True),
+        ("hosted_vllm/x", "http://gpu-7:8000/v1", True),
+        ("x", "http://gpu-7:8000/v1", False),
+    ],
+)
+def test_a_providers_own_key_goes_to_nobody_else(
+    monkeypatch: pytest.MonkeyPatch, model: str, base: str | None, sent: bool
+) -> None:
+    for name in ("OPENAI_API_KEY", "TOGETHERAI_API_KEY", "HOSTED_VLLM_API_KEY"):
+        monkeypatch.setenv(name, "sk-own-0123456789")
+    monkeypatch.setenv("NAMED", "sk-named-0123456789")
+    assert key_of(None, model, base) == ("sk-own-0123456789" if sent else None)
+    assert key_of("NAMED", model, base) == "sk-named-0123456789"

@@ -319,3 +319,10 @@ def test_the_time_that_limits_imply_is_the_slowest_ones() -> None:
     assert limits.minutes(120, 1500, 10) == 2.0  # requests: 120 / 60
     assert limits.minutes(60, 5000, 10) == 5.0  # input: 5000 / 1000
     assert limits.minutes(60, 500, 100) == 10.0  # output: 100 / 10
+
+
+@pytest.mark.parametrize("model", ["perplexity/sonar", "perplexity/sonar-deep-research"])
+def test_a_model_with_fees_beside_its_tokens_is_refused_unless_a_price_is_written(model: str) -> None:
+    with pytest.raises(Unpriced, match=f"'{model}' has fees beside its tokens"):
+        find_price(model, None)
+    assert find_price(model, {"input_per_mtok": 9.0, "output_per_mtok": 9.0}).micros(Usage(1, 1)) == 18

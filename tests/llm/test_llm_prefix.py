@@ -24,10 +24,12 @@ class Calls:
         self.ended: dict[str, asyncio.Event] = {}
         self.tasks: dict[str, asyncio.Task[None]] = {}
 
-    async def start(self, *names: str, prefix: str = "p", answered: bool = True, fails: bool = False) -> None:
+    async def start(
+        self, *names: str, prefix: str = "p", answered: bool = True, fails: bool = False, in_vain: bool = False
+    ) -> None:
         for name in names:
             self.ended[name] = asyncio.Event()
-            self.tasks[name] = asyncio.create_task(self._call(name, prefix, answered, fails))
+            self.tasks[name] = asyncio.create_task(self._call(name, prefix, answered, fails, in_vain))
         await self.settle()
 
     async def end(self, *names: str) -> None:
@@ -40,14 +42,16 @@ class Calls:
         for _ in range(20):
             await asyncio.sleep(0)
 
-    async def _call(self, name: str, prefix: str, answered: bool, fails: bool) -> None:
-        async with self.gate.turn(tuple(prefix)) as warmed:
+    async def _call(self, name: str, prefix: str, answered: bool, fails: bool, in_vain: bool) -> None:
+        async with self.gate.turn(tuple(prefix)) as turn:
             self.sent.append(name)
             await self.ended[name].wait()
             if fails:
                 raise ConnectionError(name)
             if answered:
-                warmed()
+                turn.answered()
+            if in_vain:
+                turn.failed()
 
 
 def play(scene: Callable[[Calls], Awaitable[None]], gate: PrefixGate | None = None) -> None:
@@ -84,6 +88,17 @@ def test_who_leads_and_is_not_answered_hands_over_to_one() -> None:
         await calls.end("b")
         assert calls.sent == ["a", "b", "c"] and isinstance(calls.tasks["b"].exception(), ConnectionError)
         await calls.end("c")
+        assert calls.sent == ["a", "b", "c", "d"]
+
+    play(scene)
+
+
+def test_who_leads_and_is_sent_in_vain_lets_all_go() -> None:
+    async def scene(calls: Calls) -> None:
+        await calls.start("a", answered=False, in_vain=True)
+        await calls.start("b", "c", "d")
+        assert calls.sent == ["a"]
+        await calls.end("a")
         assert calls.sent == ["a", "b", "c", "d"]
 
     play(scene)
@@ -153,8 +168,8 @@ def test_what_is_cold_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
 
     async def scene(calls: Calls) -> None:
         for number in range(500):
-            async with gate.turn((str(number),)) as warmed:
-                warmed()
+            async with gate.turn((str(number),)) as turn:
+                turn.answered()
         assert len(gate._warm_until) <= 100 and not gate._leading
 
     play(scene, gate)
