@@ -1,7 +1,7 @@
 """A worker's dealings with the ledger: claims and settlements travel together, slots and pauses are kept here.
 
 Part of the llm room. A call asks `claim` for leave, sends within `slot` if `hindrance` finds nothing against it, and `settle`s.
-One trip to the ledger carries whatever came together since the last one, so that a thousand calls a second cost a hundred trips.
+One trip to the ledger carries whatever came together since the last one, so that a thousand calls a second cost fifty trips.
 """
 
 from __future__ import annotations

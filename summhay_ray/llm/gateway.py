@@ -110,7 +110,8 @@ class Gateway:
                 return Failed("unwanted", "the caller has gone", call.claim.key, retryable=True), None
             leave = await self._courier.claim(call.claim)
             if leave.grant.state != "go":
-                return self._not_sent(leave.grant, call)
+                outcome, raw = self._not_sent(leave.grant, call)
+                break
             try:
                 outcome, raw, again = await self._send(call, leave)
             except BaseException:
@@ -123,8 +124,9 @@ class Gateway:
                 turn.answered()
             if not again:
                 break
-        if raw is None:
+        if attempts and raw is None:
             turn.failed()
+        # What an earlier round was charged is part of the failure, whatever ended the last one.
         return (replace(outcome, attempts=attempts, usd_micros=charged) if isinstance(outcome, Failed) else outcome), raw
 
     def _not_sent(self, grant: Grant, call: Call) -> Ended:

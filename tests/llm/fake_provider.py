@@ -73,7 +73,8 @@ class FakeProvider:
         asyncio.set_event_loop(self._loop)
         application = web.Application(client_max_size=64 * 2**20)
         application.router.add_post("/v1/chat/completions", self._chat)
-        runner = web.AppRunner(application, shutdown_timeout=0.1)
+        # A client that has gone is no request in flight: a later test must not count it.
+        runner = web.AppRunner(application, shutdown_timeout=0.1, handler_cancellation=True)
         self._loop.run_until_complete(runner.setup())
         site = web.TCPSite(runner, "127.0.0.1", 0)
         self._loop.run_until_complete(site.start())

@@ -164,6 +164,15 @@ def test_what_was_sent_and_lost_is_charged_and_asked_again_once(room: Room, prov
     assert isinstance(outcome, Failed) and outcome.usd_micros == 2 * WORST and len(provider.requests) == 4
 
 
+def test_a_failure_tells_what_an_earlier_round_was_charged(make_room: Make, provider: FakeProvider) -> None:
+    room = make_room(budget_micros=WORST)
+    provider.replies.append(Reply(drop=True))
+    outcome, _ = room.one()
+    # The lost call used up the budget, and the next round did not fit.
+    assert isinstance(outcome, Failed) and (outcome.error, outcome.attempts, outcome.usd_micros) == ("budget", 1, WORST)
+    assert len(provider.requests) == 1 and room.money[0] == WORST
+
+
 def test_what_never_left_is_not_charged(make_room: Make) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
