@@ -20,8 +20,8 @@ test: $(VENV)/.installed
 	$(BIN)/python -m pytest -m "not core and not soak" tests
 
 check: $(VENV)/.installed
-	$(BIN)/ruff check summhay_ray tests cluster
-	$(BIN)/ruff format --check summhay_ray tests cluster
+	$(BIN)/ruff check summhay_ray tests cluster jobs
+	$(BIN)/ruff format --check summhay_ray tests cluster jobs
 	$(BIN)/mypy
 	$(BIN)/python -m pytest -p no:cacheprovider tests/house
 

@@ -13,6 +13,8 @@ from summhay_ray.grid import (
     Check,
     Grid,
     ImportResult,
+    Job,
+    JobOrder,
     Place,
     PlanResult,
     Progress,
@@ -23,7 +25,7 @@ from summhay_ray.grid import (
 )
 from summhay_ray.records import Failure
 from summhay_ray.score import Compat
-from summhay_ray.store import Store
+from summhay_ray.store import Store, with_endpoint
 
 DEFAULT_STORE = "./summhay-store"
 Spec = str | Path | Mapping[str, Any]
@@ -33,6 +35,11 @@ Spec = str | Path | Mapping[str, Any]
 def store_uri(uri: str | None = None) -> str:
     """The store: as given, else $SUMMHAY_STORE, else ./summhay-store."""
     return uri or os.environ.get("SUMMHAY_STORE") or DEFAULT_STORE
+
+
+def _store_of(loaded: Grid, store: str | None) -> str:
+    """The store for a spec: its `endpoint_url` says where an s3:// store is that does not say so itself."""
+    return with_endpoint(store_uri(store), loaded.spec.endpoint_url)
 
 
 def load(spec: Spec, overrides: Iterable[str] = ()) -> Grid:
@@ -55,21 +62,46 @@ def run(
     overrides = options.pop("overrides", ())
     if options:
         raise TypeError(f"unknown options: {', '.join(options)}")
+    _check_budget(budget)
+    loaded = load(spec, overrides)
+    return grid.run_grid(loaded, Store(_store_of(loaded, store)), budget, address, watch, compat)
+
+
+def submit(spec: Spec, address: str, store: str | None = None, budget: float | None = None, **options: Any) -> Job:
+    """Run or resume a grid as a job of the Ray cluster whose dashboard is at `address`; `.follow(print)` waits for its end.
+
+    Options: overrides, compat. Keys are not sent. Raises JobError, SpecError, StoreError, with nothing sent.
+    """
+    compat: Compat = options.pop("compat", "default")
+    overrides = options.pop("overrides", ())
+    if options:
+        raise TypeError(f"unknown options: {', '.join(options)}")
+    _check_budget(budget)
+    loaded = load(spec, overrides)
+    folder = Path.cwd() if isinstance(spec, Mapping) else Path(spec).parent
+    return grid.submit_grid(loaded, folder, JobOrder(_store_of(loaded, store), budget, compat), address)
+
+
+def _check_budget(budget: float | None) -> None:
     if budget is not None and not 0 <= budget < math.inf:
         raise SpecError(f"budget {budget}: expected dollars, 0 or more; leave it out for no bound")
-    loaded = load(spec, overrides)
-    return grid.run_grid(loaded, Store(store_uri(store)), budget, address, watch, compat)
 
 
 def plan(spec: Spec, store: str | None = None, overrides: Iterable[str] = ()) -> PlanResult:
     """Calls, tokens and dollars per stage and model, before any call; what is already paid is `reused`."""
-    return grid.plan_grid(load(spec, overrides), Store(store_uri(store)))
+    loaded = load(spec, overrides)
+    return grid.plan_grid(loaded, Store(_store_of(loaded, store)))
 
 
-def import_released(paths: str | Path | Sequence[str | Path], store: str | None = None) -> ImportResult:
-    """Keep released SummHay files as a run. Raises InvalidHaystack, with nothing written, where one is broken."""
+def import_released(
+    paths: str | Path | Sequence[str | Path], store: str | None = None, address: str | None = None
+) -> ImportResult:
+    """Keep released SummHay files as a run. Raises InvalidHaystack, with nothing written, where one is broken.
+
+    Hundreds of files are read by a Ray of its own, or by the one at `address`, whose nodes must see files and store.
+    """
     listed = [paths] if isinstance(paths, str | Path) else paths
-    return grid.import_released([str(path) for path in listed], Store(store_uri(store)))
+    return grid.import_files([str(path) for path in listed], Store(store_uri(store)), address or "")
 
 
 def export(run_id: str, out: str | Path, store: str | None = None, judge: str = "") -> list[Path]:
@@ -104,7 +136,10 @@ def explain(run_id: str, key: str, store: str | None = None, compat: Compat = "d
 
 def doctor(spec: Spec | None = None, store: str | None = None) -> list[Check]:
     """Is this machine ready (for the spec)?"""
-    return grid.examine(store_uri(store), None if spec is None else load(spec))
+    if spec is None:
+        return grid.examine(store_uri(store))
+    loaded = load(spec)
+    return grid.examine(_store_of(loaded, store), loaded)
 
 
 def table(run_id: str, name: str, store: str | None = None) -> Any:

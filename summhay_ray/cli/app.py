@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from summhay_ray.cli.simulate import simulate
+from summhay_ray.cli.submit import submit
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -313,3 +314,4 @@ def doctor(
 
 
 app.command()(simulate)
+app.command()(submit)

@@ -24,6 +24,7 @@ class ProgressDisplay:
         self._every_s = every_s
         self._live: Live | None = None
         self._next = 0.0
+        self._stopping = False
 
     def __enter__(self) -> ProgressDisplay:
         if sys.stderr.isatty():
@@ -40,10 +41,11 @@ class ProgressDisplay:
         """Show how far the run is."""
         if self._live:
             self._live.update(view(progress))
-        elif time.monotonic() >= self._next:
+        elif time.monotonic() >= self._next or progress.stopping > self._stopping:
             sys.stderr.write(line(progress) + "\n")
             sys.stderr.flush()
             self._next = time.monotonic() + self._every_s
+            self._stopping = progress.stopping
 
 
 def view(progress: Progress) -> Group:
@@ -90,6 +92,8 @@ def _traffic(progress: Progress) -> list[str]:
 
 
 def _times(progress: Progress) -> str:
+    if progress.stopping:
+        return f"{_time(progress.seconds)} gone, stopping: {progress.in_flight} calls in flight are waited for"
     left = "?" if progress.seconds_left is None else _time(progress.seconds_left)
     return f"{_time(progress.seconds)} gone, {left} left"
 

@@ -2,19 +2,27 @@
 
 from summhay_ray.grid.cells import Cell, Grid, Unit, load_grid
 from summhay_ray.grid.doctor import Check, examine
-from summhay_ray.grid.imports import ImportResult, export, import_released
+from summhay_ray.grid.exporting import export
+from summhay_ray.grid.imports import ImportResult, import_files, import_released
 from summhay_ray.grid.inspect import Place, StatusResult, explain, failures, places, status
+from summhay_ray.grid.jobs import Job, JobEnd, JobError, JobLost
 from summhay_ray.grid.plan import PlanResult, plan_grid
 from summhay_ray.grid.progress import ModelProgress, Progress
 from summhay_ray.grid.run import RunResult, run_grid
 from summhay_ray.grid.scoring import ScoreResult, score_run
 from summhay_ray.grid.spec import RunSpec, SpecError, parse_spec, read_spec
+from summhay_ray.grid.submit import JobOrder, submit_grid
 
 __all__ = [
     "Cell",
     "Check",
     "Grid",
     "ImportResult",
+    "Job",
+    "JobEnd",
+    "JobError",
+    "JobLost",
+    "JobOrder",
     "ModelProgress",
     "Place",
     "PlanResult",
@@ -29,6 +37,7 @@ __all__ = [
     "explain",
     "export",
     "failures",
+    "import_files",
     "import_released",
     "load_grid",
     "parse_spec",
@@ -38,4 +47,5 @@ __all__ = [
     "run_grid",
     "score_run",
     "status",
+    "submit_grid",
 ]

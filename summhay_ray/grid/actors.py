@@ -2,21 +2,51 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import asyncio
+import contextlib
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import ray
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from summhay_ray.llm import Budgets, Ledger, LedgerService, Limits, Message, News
-from summhay_ray.store import LogIndex, Store
+from summhay_ray.llm import Batched, Budgets, Ledger, LedgerService, Limits, Message, News
+from summhay_ray.store import Block, LogIndex, Store, StoreError, seal, sweep
+
+SWEEP_PATIENCE_S = 5.0
+SWEEPING_S = 60.0
+"""A machine that has not swept its disk by then is taken for gone."""
+
+COMPACT_AGAIN_S = 1.0
 
 
-@ray.remote(num_cpus=0, max_concurrency=1000)
+def sweep_machine(store_uri: str, awaited: Sequence[str] | None = None) -> list[str]:
+    """Bring what dead log writers left on this machine's disk into the store; their names. Waits a little for the `awaited`."""
+    return sweep(Store(store_uri).files, SWEEP_PATIENCE_S, awaited)
+
+
+def start_sweeping(node: str, store_uri: str, awaited: Sequence[str] | None = None) -> Any:
+    """`sweep_machine` on the machine of a Ray node: a reference to what it gives."""
+    there = NodeAffinitySchedulingStrategy(node, soft=False)
+    return ray.remote(sweep_machine).options(num_cpus=0, max_retries=2, scheduling_strategy=there).remote(store_uri, awaited)
+
+
+@ray.remote(num_cpus=0, max_concurrency=10_000)
 class LedgerActor:
-    """One run's ledger on an event loop of its own: workers that listen wait in it."""
+    """One run's ledger and its commits, on an event loop of its own: workers that listen wait in it.
 
-    def __init__(self, store_uri: str, run_id: str, budgets: Budgets, limits: Mapping[str, Limits]) -> None:
-        self._service = LedgerService(Ledger(run_id, LogIndex(Store(store_uri).files), budgets, limits))
+    `driver`: the number of this start, and how a later one may call it.
+    """
+
+    def __init__(self, place: tuple[str, str], driver: tuple[int, str], budgets: Budgets, limits: Mapping[str, Limits]) -> None:
+        self._store_uri, run_id = place
+        store = Store(self._store_uri)
+        self._files = store.files
+        self._committer = store.run(run_id).committer(*driver)
+        self._service = LedgerService(Ledger(run_id, LogIndex(self._files), budgets, limits), self._recover)
+        self._commits: Batched[Block, None] = Batched(self._commit_all)
+        self._nodes: dict[str, str] = {}
+        self._compacting: asyncio.Task[None] | None = None
 
     async def exchange(self, worker: str, message: Message) -> News:
         return await self._service.exchange(worker, message)
@@ -24,8 +54,12 @@ class LedgerActor:
     async def listen(self, worker: str) -> News:
         return await self._service.listen(worker)
 
-    async def sit(self, worker: str, seat: str) -> None:
+    async def sit(self, worker: str, seat: str, node: str) -> None:
+        self._nodes[worker] = node
         self._service.sit(worker, seat)
+
+    async def leave(self, worker: str) -> None:
+        self._service.leave(worker)
 
     async def beat(self, worker: str) -> None:
         self._service.beat(worker)
@@ -35,6 +69,43 @@ class LedgerActor:
 
     async def snapshot(self) -> dict[str, Any]:
         return self._service.snapshot()
+
+    async def stop(self) -> None:
+        """Nothing that costs money is sent any more."""
+        self._service.stop()
+
+    async def commit(self, block: Block) -> None:
+        """Return when the block counts. Raises Superseded where another driver has taken the run over."""
+        await self._commits(block)
+
+    async def finish(self) -> None:
+        """All is committed: leave few large blocks."""
+        if self._compacting is not None:
+            self._compacting.cancel()
+            await asyncio.gather(self._compacting, return_exceptions=True)
+        await asyncio.to_thread(self._committer.finish)
+
+    async def _commit_all(self, blocks: Sequence[Block]) -> list[None]:
+        await asyncio.to_thread(self._committer.add, blocks)
+        if self._compacting is None or self._compacting.done():
+            self._compacting = asyncio.create_task(self._compact())
+        return [None] * len(blocks)
+
+    async def _compact(self) -> None:
+        # What cannot be merged now is merged later: nothing depends on it but the number of reads.
+        with contextlib.suppress(StoreError, OSError):
+            while await asyncio.to_thread(self._committer.compact):
+                await asyncio.sleep(COMPACT_AGAIN_S)
+
+    async def _recover(self, writer: str) -> None:
+        """The records of a dead writer that only its machine has; nothing more comes of one whose machine is gone."""
+        swept: list[str] = []
+        # A machine that has gone sweeps nothing.
+        with contextlib.suppress(ray.exceptions.RayError, TimeoutError):
+            async with asyncio.timeout(SWEEPING_S):
+                swept = await start_sweeping(self._nodes[writer], self._store_uri, [writer])
+        if writer not in swept:
+            await asyncio.to_thread(seal, self._files, writer)
 
 
 class RemoteLedger:
@@ -54,9 +125,17 @@ class RemoteLedger:
         news: News = await self._actor.listen.remote(self._worker)
         return news
 
+    async def commit(self, block: Block) -> None:
+        """Make a block count. Raises RayError (Superseded inside) where it does not."""
+        await self._actor.commit.remote(block)
+
+    async def leave(self) -> None:
+        """Say that the worker ends and has written all."""
+        await self._actor.leave.remote(self._worker)
+
     def sit(self, seat: str) -> None:
         """Take the place of the worker that Ray started this one for; nobody waits for the answer."""
-        self._actor.sit.remote(self._worker, seat)
+        self._actor.sit.remote(self._worker, seat, ray.get_runtime_context().get_node_id())
 
     def beat(self) -> None:
         """Say that the worker lives; nobody waits for the answer."""

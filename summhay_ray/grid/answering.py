@@ -121,25 +121,40 @@ def judge_settings(grid: Grid, cell: Cell, spec: JudgeSpec) -> JudgeSettings:
     )
 
 
-async def answer_cell(
-    grid: Grid, cell: Cell, haystack: Haystack, context: Context, gateway: Gateway, gates: Gates | None = None
-) -> CellRows:
-    """All rows of a cell. Raises only what no row can hold (disk full, a bug)."""
+@dataclass(frozen=True, slots=True)
+class _Truth:
+    """What a summary of one query is judged and scored against: all that a cell keeps of its haystack while it waits."""
+
+    insights: tuple[Insight, ...]
+    gold: Mapping[str, frozenset[int]]
+
+
+async def answer_cell(grid: Grid, cell: Cell, context: Context, gateway: Gateway, gates: Gates | None = None) -> CellRows:
+    """All rows of a cell; its haystack is held while it is summarized. Raises only what no row can hold (disk full, a bug)."""
     done = CellRows(cell)
     asking = _Asking(gateway, gates or Gates())
     spec = grid.spec.summarizers[cell.summarizer]
     async with asking.gates.summary(spec.label):
-        asked = make_summarizer(spec.strategy).summarize(task_of(grid, cell, haystack, context), asking.of("summarize"))
-        outcome = _read(await _guarded("strategy_error", asked))
+        outcome, truth = await _summarized(grid, cell, context, asking.of("summarize"))
     if isinstance(outcome, Answer):
         summary = _summary(cell, spec.label, context, outcome.value)
         done.add("summaries", summary)
-        judged = [_judge(grid, done, summary, haystack, judge, asking) for judge in grid.spec.judges]
+        judged = [_judge(grid, done, summary, truth, judge, asking) for judge in grid.spec.judges]
         await asyncio.gather(*judged)
     else:
         done.fail("context" if outcome.error == "context_window" else "summarize", outcome)
     done.add("raw_answers", *(asking.raw[key] for key in sorted(asking.raw)))
     return done
+
+
+async def _summarized(grid: Grid, cell: Cell, context: Context, ask: Ask) -> tuple[Outcome[RawAnswer], _Truth]:
+    haystack = await grid.haystacks.fetch(cell.unit.haystack_id)
+    strategy = grid.spec.summarizers[cell.summarizer].strategy
+    outcome = _read(
+        await _guarded("strategy_error", make_summarizer(strategy).summarize(task_of(grid, cell, haystack, context), ask))
+    )
+    insights, gold = haystack.insights_of(cell.unit.subtopic_id), haystack.gold()
+    return outcome, _Truth(insights, {insight.insight_id: gold[insight.insight_id] for insight in insights})
 
 
 async def _guarded(error_class: str, work: Awaitable[Any]) -> Any:
@@ -193,8 +208,8 @@ def _summary(cell: Cell, label: str, context: Context, raw: RawAnswer) -> Summar
     )
 
 
-async def _judge(grid: Grid, done: CellRows, summary: Summary, haystack: Haystack, spec: JudgeSpec, asking: _Asking) -> None:
-    insights = haystack.insights_of(summary.subtopic_id)
+async def _judge(grid: Grid, done: CellRows, summary: Summary, truth: _Truth, spec: JudgeSpec, asking: _Asking) -> None:
+    insights = truth.insights
     settings = judge_settings(grid, done.cell, spec)
     async with asking.gates.judging(spec.label):
         asked = make_judge(spec.strategy).judge(insights, summary.bullets, settings, asking.of("judge"))
@@ -207,7 +222,7 @@ async def _judge(grid: Grid, done: CellRows, summary: Summary, haystack: Haystac
         else:
             done.fail("judge", outcome, spec.label, insight.insight_id)
     done.add("judgments", *judgments)
-    _score(done, judgments, summary, haystack.gold())
+    _score(done, judgments, summary, truth.gold)
 
 
 def _judgment(summary: Summary, judge: str, insight: Insight, position: int, outcome: Answer[Verdict]) -> Judgment:

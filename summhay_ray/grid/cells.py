@@ -10,15 +10,24 @@ import functools
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from summhay_ray import judge, retrieve, summarize
 from summhay_ray.grid.local import check_model, revision_of
+from summhay_ray.grid.sources import (
+    OUTLINES,
+    Haystacks,
+    LateOutlines,
+    Outline,
+    outline_of,
+    stored_haystacks,
+    stored_outlines,
+)
 from summhay_ray.grid.spec import JudgeSpec, ModelSpec, RunSpec, SpecError, parse_spec, semantic_model
-from summhay_ray.haystack import ReleasedFile, load_sample, read_released, system_key
+from summhay_ray.haystack import load_sample, read_released, system_key
 from summhay_ray.judge import OfflineJudge
 from summhay_ray.llm import Limits, ModelSettings, Unpriced
 from summhay_ray.plugins import UnknownName, code_identity
@@ -53,19 +62,21 @@ class Cell:
 
 @dataclass(frozen=True)
 class Grid:
-    """A spec with its sources read, its prompts loaded and its names checked: all that a run is made of."""
+    """A spec with its sources outlined, its prompts loaded and its names checked: all that a run is made of."""
 
     spec: RunSpec
-    sources: tuple[ReleasedFile, ...]
-    prompts: Mapping[str, str] = field(default_factory=dict)
+    sources: Sequence[Outline]
+    prompts: Mapping[str, str]
     """Path as the spec writes it -> text."""
+    haystacks: Haystacks
+    """The sources' haystacks, loaded when they are asked for."""
 
     @functools.cached_property
     def run_id(self) -> str:
         """`r` and 12 hex digits of the semantic part of the spec, content of haystacks and prompts included."""
         spec = self.spec
         content = {
-            "haystacks": sorted(source.haystack.haystack_id for source in self.sources),
+            "haystacks": sorted(source.haystack_id for source in self.sources),
             "retrievers": sorted(map(_named, spec.retrievers)),
             "orderings": sorted({_named(ordering) for name in spec.retrievers for ordering in self.orderings_of(name)}),
             "token_budget": spec.token_budget,
@@ -75,6 +86,11 @@ class Grid:
             "seed": spec.seed,
         }
         return "r" + _hash(content)[:12]
+
+    def from_store(self, store: Store) -> Grid:
+        """The same grid, its haystacks from the store, where `open_run` put them: a spec's files may change meanwhile."""
+        entries = ((source.haystack_id, source.digest, source.name) for source in self.sources)
+        return replace(self, haystacks=stored_haystacks(store, entries))
 
     def _semantic(self, model: ModelSpec) -> dict[str, Any]:
         prompt_identity = judge.prompt_identity if isinstance(model, JudgeSpec) else summarize.prompt_identity
@@ -111,29 +127,46 @@ class Grid:
 
     def units(self) -> Iterator[Unit]:
         """All units, haystack by haystack, so that calls that share a prefix stand together."""
+        shown = [(retriever, ordering) for retriever in self.spec.retrievers for ordering in self.orderings_of(retriever)]
         for source in self.sources:
-            haystack = source.haystack
-            for retriever in self.spec.retrievers:
-                for ordering in self.orderings_of(retriever):
-                    for subtopic in haystack.subtopics:
-                        yield Unit(haystack.haystack_id, subtopic.subtopic_id, retriever, ordering)
+            for retriever, ordering in shown:
+                for subtopic in source.subtopics:
+                    yield Unit(source.haystack_id, subtopic.subtopic_id, retriever, ordering)
 
     def cells_of(self, unit: Unit) -> Iterator[Cell]:
         """The cells of a unit: every summarizer, every repeat."""
-        for index, model in enumerate(self.spec.summarizers):
-            semantic = self._semantic(model)
+        for index, before, after in self._fixed_parts:
+            # The canonical JSON of the cell's content, as `_hash` would write it; most of it is the same for all cells.
+            start = f'{{"haystack_id":{_text(unit.haystack_id)},"ordering":{self._name_text(unit.ordering)},"repeat":'
+            middle = f',"retriever":{self._name_text(unit.retriever)}{before}{_text(unit.subtopic_id)}{after}'
+            system = self.systems[unit.retriever, unit.ordering, index]
             for repeat in range(self.spec.repeats):
-                content = {
-                    "haystack_id": unit.haystack_id,
-                    "subtopic_id": unit.subtopic_id,
-                    "retriever": _named(unit.retriever),
-                    "ordering": _named(unit.ordering),
-                    "token_budget": self.spec.token_budget,
-                    "seed": self.spec.seed,
-                    "summarizer": semantic,
-                    "repeat": repeat,
-                }
-                yield Cell(_hash(content)[:32], unit, index, repeat, self.systems[unit.retriever, unit.ordering, index])
+                content = f"{start}{repeat}{middle}"
+                yield Cell(hashlib.sha256(content.encode("ascii")).hexdigest()[:32], unit, index, repeat, system)
+
+    @functools.cached_property
+    def _fixed_parts(self) -> list[tuple[int, str, str]]:
+        """Summarizer -> what stands in a cell's canonical JSON between its retriever and its subtopic, and behind it."""
+        spec = self.spec
+        return [
+            (
+                index,
+                f',"seed":{_canonical(spec.seed)},"subtopic_id":',
+                f',"summarizer":{_canonical(self._semantic(model))},"token_budget":{_canonical(spec.token_budget)}}}',
+            )
+            for index, model in enumerate(spec.summarizers)
+        ]
+
+    @functools.cached_property
+    def _name_text(self) -> Callable[[str], str]:
+        return functools.cache(lambda name: _text(_named(name)))
+
+    @property
+    def n_cells(self) -> int:
+        """How many cells the run has."""
+        shown = sum(len(self.orderings_of(retriever)) for retriever in self.spec.retrievers)
+        queries = sum(len(source.subtopics) for source in self.sources)
+        return queries * shown * len(self.spec.summarizers) * self.spec.repeats
 
     def cells(self) -> Iterator[Cell]:
         """All cells of the run."""
@@ -175,37 +208,43 @@ def _plain(content: Any) -> Any:
     return int(content) if isinstance(content, float) and content.is_integer() else content
 
 
+def _canonical(content: Any) -> str:
+    return json.dumps(_plain(content), sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+
+
+def _text(text: str) -> str:
+    return json.dumps(text, ensure_ascii=True)
+
+
 def _hash(content: Any) -> str:
-    text = json.dumps(_plain(content), sort_keys=True, separators=(",", ":"), ensure_ascii=True)
-    return hashlib.sha256(text.encode("ascii")).hexdigest()
+    return hashlib.sha256(_canonical(content).encode("ascii")).hexdigest()
 
 
 def load_grid(spec: RunSpec, folder: Path) -> Grid:
     """Read what the spec names and check every name, before anything is paid. Raises SpecError, InvalidHaystack."""
-    sources = tuple(_read_source(entry, folder) for entry in spec.haystacks)
-    ids = [source.haystack.haystack_id for source in sources]
-    for index, haystack_id in enumerate(ids):
-        if haystack_id in ids[:index]:
-            first = spec.haystacks[ids.index(haystack_id)]
-            raise SpecError(
-                f"spec: haystacks[{index}]: {spec.haystacks[index]!r} has the same content as {first!r}; leave one out"
-            )
+    sources = tuple(outline_of(read_released(_source(entry, folder), entry)) for entry in spec.haystacks)
+    entries: dict[str, str] = {}
+    for index, (entry, source) in enumerate(zip(spec.haystacks, sources, strict=True)):
+        first = entries.setdefault(source.haystack_id, entry)
+        if first != entry:
+            raise SpecError(f"spec: haystacks[{index}]: {entry!r} has the same content as {first!r}; leave one out")
     prompts = {model.prompt: _read_prompt(model.prompt, folder) for model in spec.models() if model.prompt}
-    grid = Grid(spec, sources, prompts)
+    haystacks = Haystacks(entries, lambda haystack_id: (_source(entries[haystack_id], folder), entries[haystack_id]))
+    grid = Grid(spec, sources, prompts, haystacks)
     _check_names(grid)
     _check_prompts(grid)
     grid.settings()
     return grid
 
 
-def _read_source(entry: str, folder: Path) -> ReleasedFile:
-    if entry.startswith(SAMPLE):
-        try:
-            raw = load_sample(entry.removeprefix(SAMPLE))
-        except UnknownName as error:
-            raise SpecError(f"spec: haystacks: {error}") from error
-        return read_released(json.dumps(raw), entry)
-    return read_released(_read(entry, folder, "haystacks"), entry)
+def _source(entry: str, folder: Path) -> bytes:
+    """The content of one of the spec's haystacks."""
+    if not entry.startswith(SAMPLE):
+        return _read(entry, folder, "haystacks")
+    try:
+        return json.dumps(load_sample(entry.removeprefix(SAMPLE))).encode("ascii")
+    except UnknownName as error:
+        raise SpecError(f"spec: haystacks: {error}") from error
 
 
 def _read(entry: str, folder: Path, field_name: str) -> bytes:
@@ -247,21 +286,16 @@ def _check_retriever(name: str, grid: Grid) -> None:
     try:
         retrieve.make(name, grid.spec.seed)
     except UnknownName:
-        if all(name in _released_names(source) for source in grid.sources):
+        if all(name in source.released for source in grid.sources):
             raise UnknownName(f"no retriever is named {name!r}; did you mean 'released/{name}'?") from None
         raise
 
 
-def _released_names(source: ReleasedFile) -> list[str]:
-    return sorted({retriever for scores in source.haystack.released_scores.values() for retriever in scores})
-
-
-def _check_released(name: str, sources: Iterable[ReleasedFile]) -> None:
+def _check_released(name: str, sources: Iterable[Outline]) -> None:
     for source in sources:
-        known = _released_names(source)
-        if name not in known:
-            has = ", ".join(known) or "none"
-            raise SpecError(f"spec: retrievers: {source.haystack.name} holds no scores of 'released/{name}'; it holds: {has}")
+        if name not in source.released:
+            has = ", ".join(source.released) or "none"
+            raise SpecError(f"spec: retrievers: {source.name} holds no scores of 'released/{name}'; it holds: {has}")
 
 
 def _check_prompts(grid: Grid) -> None:
@@ -280,42 +314,26 @@ def _check_prompts(grid: Grid) -> None:
             raise SpecError(f"spec: prompt {model.prompt!r}: offline/judge reads the section under a line {absent[0]!r}; add it")
 
 
-def keep_sources(grid: Grid, store: Store) -> dict[str, str]:
-    """Put the sources into the store; haystack_id -> object digest."""
-    return {source.haystack.haystack_id: store.put_object("haystack", source_bytes(source)) for source in grid.sources}
-
-
-def source_bytes(source: ReleasedFile) -> bytes:
-    """The source as parsed JSON, every field and the order of fields kept."""
-    return json.dumps(source.raw, ensure_ascii=True, separators=(",", ":"), allow_nan=False).encode("ascii")
-
-
-def grid_record(grid: Grid, digests: Mapping[str, str]) -> dict[str, Any]:
-    """What `run.json` holds: enough to make the grid again without the spec's files."""
-    cells = sum(1 for _ in grid.cells())
+def grid_record(grid: Grid, outlines: str) -> dict[str, Any]:
+    """What `run.json` holds: enough to make the grid again without the spec's files. `outlines`: digest of their object."""
     return {
         "kind": "grid",
         "name": grid.spec.name,
         "spec": grid.spec.model_dump(mode="json"),
         "prompts": dict(grid.prompts),
-        "haystacks": [
-            {
-                "haystack_id": source.haystack.haystack_id,
-                "name": source.haystack.name,
-                "object": digests[source.haystack.haystack_id],
-            }
-            for source in grid.sources
-        ],
-        "cells": cells,
+        "haystacks": haystack_entries(grid.sources),
+        OUTLINES: outlines,
+        "cells": grid.n_cells,
     }
 
 
-def read_source(store: Store, entry: Mapping[str, str]) -> ReleasedFile:
-    """A source that a run's record names."""
-    return read_released(store.get_object("haystack", entry["object"]), entry["name"])
+def haystack_entries(sources: Iterable[Outline]) -> list[dict[str, str]]:
+    """How a run's record names its sources."""
+    return [{"haystack_id": source.haystack_id, "name": source.name, "object": source.digest} for source in sources]
 
 
 def grid_of(store: Store, record: Mapping[str, Any]) -> Grid:
-    """The grid of a stored run."""
-    sources = tuple(read_source(store, entry) for entry in record["haystacks"])
-    return Grid(parse_spec(record["spec"], "stored spec"), sources, record["prompts"])
+    """The grid of a stored run; nothing of its sources is read before it is asked for."""
+    entries = ((entry["haystack_id"], entry["object"], entry["name"]) for entry in record["haystacks"])
+    sources = LateOutlines(lambda: stored_outlines(store, record))
+    return Grid(parse_spec(record["spec"], "stored spec"), sources, record["prompts"], stored_haystacks(store, entries))

@@ -75,11 +75,15 @@ def _key(model: str, named: str | None) -> Check:
 def _store(uri: str) -> Check:
     try:
         store = Store(uri)
-        root = store.files.root
-        parent = next(path for path in (root, *root.parents) if path.exists())
-        if not os.access(parent, os.W_OK):
-            return Check("store", False, f"{parent} is not writable; give another --store")
-        return Check("store", True, f"{root}: {len(store.run_ids())} runs")
+        folder = store.files.folder
+        if folder is None:
+            store.files.check()
+        else:
+            # Looking at a folder that is not there yet must not make it.
+            parent = next(path for path in (folder, *folder.parents) if path.exists())
+            if not os.access(parent, os.W_OK):
+                return Check("store", False, f"{parent} is not writable; give another --store")
+        return Check("store", True, f"{store.files.uri}: {len(store.run_ids())} runs")
     except StoreError as error:
         return Check("store", False, str(error))
 

@@ -1,20 +1,29 @@
-"""Released files into a store, and runs out of it as released files. Part of the grid room; no Ray."""
+"""Released files into a store. Part of the grid room; Ray only where the files are many.
+
+Files are read twice, a few at a time: first all are checked, so that nothing is written where one is broken; then their rows go
+into blocks, and one commit makes all of them count: an import that is killed is no import.
+"""
 
 from __future__ import annotations
 
 import hashlib
-import json
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from summhay_ray.grid.cells import read_source, source_bytes
-from summhay_ray.haystack import RELEASED_JUDGE, InvalidHaystack, ReleasedFile, export_run, imported_rows, read_released
-from summhay_ray.problems import Problem
+from summhay_ray.grid.cells import haystack_entries
+from summhay_ray.grid.opening import blocks_of, haystack_rows
+from summhay_ray.grid.sources import OUTLINES, Outline, changed, keep_outlines, outline_of, source_bytes
+from summhay_ray.haystack import InvalidHaystack, ReleasedFile, imported_rows, read_released
 from summhay_ray.records import Failure, Judgment, Score
 from summhay_ray.score import score_summary
-from summhay_ray.store import RunStore, Store, to_records
+from summhay_ray.store import Block, Finished, RunStore, Store
+
+COUNTED = ("summaries", "judgments", "failures")
+FILES_ALONE = 256
+"""More files than these are worth the seconds that Ray takes to start."""
 
 
 @dataclass(frozen=True)
@@ -39,36 +48,91 @@ class ImportResult:
         }
 
 
-def import_released(paths: Sequence[str], store: Store) -> ImportResult:
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Files whose rows make one block, and where they go; `ids` once they were checked."""
+
+    store_uri: str
+    paths: tuple[str, ...]
+    run_id: str = ""
+    ids: tuple[str, ...] = ()
+
+
+class Workbench:
+    """Where the batches are worked on, in order: here, one after the other. `summhay_ray.grid.importing` has another."""
+
+    def check(self, batches: Iterable[Batch]) -> Iterator[Sequence[Outline]]:
+        """The outlines of each batch's files. Raises InvalidHaystack for the first file that is broken."""
+        return map(check_batch, batches)
+
+    def keep(self, batches: Iterable[Batch]) -> Iterator[tuple[Block, Mapping[str, int]]]:
+        """Each batch's block, which counts for nobody yet, and the number of rows in it by table."""
+        return map(keep_batch, batches)
+
+
+def import_files(paths: Sequence[str], store: Store, address: str = "") -> ImportResult:
+    """`import_released`; many files, or those for a cluster at `address`, which must see them, as a Ray Data pipeline."""
+    if not address and len(paths) <= FILES_ALONE:
+        return import_released(paths, store)
+    # Ray is imported where it is needed: a few files are read without it.
+    from summhay_ray.grid.importing import import_many
+
+    return import_many(paths, store, address or "local")
+
+
+def import_released(paths: Sequence[str], store: Store, workbench: Workbench | None = None) -> ImportResult:
     """Keep released files as one run. Every file is checked before anything is written. Raises InvalidHaystack."""
-    sources = [_read(path) for path in paths]
-    ids = [source.haystack.haystack_id for source in sources]
-    for index, haystack_id in enumerate(ids):
-        if haystack_id in ids[:index]:
-            raise InvalidHaystack(f"{paths[index]}: has the same content as {paths[ids.index(haystack_id)]}; leave one out")
-    run_id = "i" + hashlib.sha256("\n".join(sorted(ids)).encode()).hexdigest()[:12]
-    haystacks = [
-        {"haystack_id": s.haystack.haystack_id, "name": s.haystack.name, "object": store.put_object("haystack", source_bytes(s))}
-        for s in sources
+    bench = workbench or Workbench()
+    sources = [
+        source for found in bench.check(Batch(store.files.uri, tuple(part)) for part in blocks_of(paths)) for source in found
     ]
-    run = store.create_run(run_id, {"kind": "import", "haystacks": haystacks})
-    counted = {"summaries": 0, "judgments": 0, "failures": 0}
-    rows: dict[str, list[Any]] = {}
-    for source in sources:
-        for table, records in {**haystack_rows(source), **_imported(source)}.items():
-            rows.setdefault(table, []).extend(records)
-    # One commit for all files: an import that is killed is no import.
-    run.commit("haystack", 1, rows, {source.haystack.haystack_id: False for source in sources})
-    for table in counted:
-        counted[table] = len(rows[table])
+    first: dict[str, str] = {}
+    for path, source in zip(paths, sources, strict=True):
+        if source.haystack_id in first:
+            raise InvalidHaystack(f"{path}: has the same content as {first[source.haystack_id]}; leave one out")
+        first[source.haystack_id] = path
+    run_id = "i" + hashlib.sha256("\n".join(sorted(first)).encode()).hexdigest()[:12]
+    pairs = list(first.items())
+    batches = [
+        Batch(store.files.uri, tuple(path for _, path in part), run_id, tuple(one for one, _ in part))
+        for part in blocks_of(pairs)
+    ]
+    blocks: list[Block] = []
+    counted = Counter(dict.fromkeys(COUNTED, 0))
+    for block, rows in bench.keep(batches):
+        blocks.append(block)
+        counted.update({table: rows.get(table, 0) for table in COUNTED})
+    record = {"kind": "import", "haystacks": haystack_entries(sources), OUTLINES: keep_outlines(store, sources)}
+    store.create_run(run_id, record).committer(driver=0).add(blocks)
     return ImportResult(
         run=run_id,
         haystacks=len(sources),
-        documents=sum(len(source.haystack.documents) for source in sources),
-        queries=sum(len(source.haystack.subtopics) for source in sources),
+        documents=sum(source.n_documents for source in sources),
+        queries=sum(len(source.subtopics) for source in sources),
         warnings=tuple(warning for source in sources for warning in source.warnings),
         **counted,
     )
+
+
+def check_batch(batch: Batch) -> list[Outline]:
+    """The outlines of the files, read one at a time. Raises InvalidHaystack."""
+    return [outline_of(_read(path)) for path in batch.paths]
+
+
+def keep_batch(batch: Batch) -> tuple[Block, Mapping[str, int]]:
+    """Put the files into the store, and their rows into one block. Raises Problem for a file that changed since its check."""
+    store = Store(batch.store_uri)
+    finished = []
+    counted: Counter[str] = Counter()
+    for path, haystack_id in zip(batch.paths, batch.ids, strict=True):
+        source = _read(path)
+        if source.haystack.haystack_id != haystack_id:
+            raise changed(path)
+        store.put_object("haystack", source_bytes(source.raw))
+        rows = {**haystack_rows(source), **_imported(source)}
+        counted.update({table: len(records) for table, records in rows.items()})
+        finished.append(Finished(haystack_id, rows))
+    return RunStore(store, batch.run_id).write("haystack", finished), counted
 
 
 def _read(path: str) -> ReleasedFile:
@@ -76,17 +140,6 @@ def _read(path: str) -> ReleasedFile:
         return read_released(Path(path).read_bytes(), path)
     except OSError as error:
         raise InvalidHaystack(f"{path}: cannot be read ({error.strerror}); expected a released JSON file") from error
-
-
-def haystack_rows(source: ReleasedFile) -> dict[str, list[Any]]:
-    """A haystack's own tables."""
-    haystack = source.haystack
-    return {
-        "haystacks": [haystack],
-        "subtopics": list(haystack.subtopics),
-        "insights": list(haystack.insights),
-        "documents": list(haystack.documents),
-    }
 
 
 def _imported(source: ReleasedFile) -> dict[str, list[Any]]:
@@ -102,63 +155,3 @@ def _imported(source: ReleasedFile) -> dict[str, list[Any]]:
         "scores": [row for row in scored if isinstance(row, Score)],
         "failures": [*rows.failures, *(row for row in scored if isinstance(row, Failure))],
     }
-
-
-def export(run: RunStore, folder: Path, judge: str = "") -> list[Path]:
-    """The run as released JSON files, one a haystack: an import as it came, a grid's run with its own summaries.
-
-    `judge`: whose judgments; the first of the spec where empty. Raises Problem rather than overwrite a file.
-    """
-    record = run.record
-    sources = [read_source(run.store, entry) for entry in record["haystacks"]]
-    names = _file_names(sources)
-    _check_judge(record, judge)
-    if folder.exists() and not folder.is_dir():
-        raise Problem(f"{folder} is a file; give a folder")
-    for name in names:
-        if (folder / name).exists():
-            raise Problem(f"{folder / name} exists; give an empty folder")
-    imported = record["kind"] == "import"
-    contents = [source.raw if imported else _exported(run, source, judge or _judges(record)[0]) for source in sources]
-    folder.mkdir(parents=True, exist_ok=True)
-    written = []
-    for content, name in zip(contents, names, strict=True):
-        path = folder / name
-        path.write_text(json.dumps(content, ensure_ascii=True, indent=2), encoding="ascii")
-        written.append(path)
-    return written
-
-
-def _file_names(sources: Sequence[ReleasedFile]) -> list[str]:
-    plain = [source.haystack.name for source in sources]
-    return [
-        f"{source.haystack.name}.json"
-        if plain.count(source.haystack.name) == 1
-        else f"{source.haystack.name}-{source.haystack.haystack_id}.json"
-        for source in sources
-    ]
-
-
-def _judges(record: dict[str, Any]) -> list[str]:
-    if record["kind"] == "import":
-        return [RELEASED_JUDGE]
-    return [str(judge["name"] or judge["model"]) for judge in record["spec"]["judges"]]
-
-
-def _check_judge(record: dict[str, Any], judge: str) -> None:
-    judges = _judges(record)
-    if judge and judge not in judges:
-        raise Problem(f"judge {judge!r} did not judge this run; known: {', '.join(judges)}")
-
-
-def _exported(run: RunStore, source: ReleasedFile, judge: str) -> dict[str, Any]:
-    haystack_id = source.haystack.haystack_id
-    tables = {name: to_records(name, run.table(name)) for name in ("summaries", "judgments", "rankings")}
-    summaries = [summary for summary in tables["summaries"] if summary.haystack_id == haystack_id]
-    cells = {summary.cell_id for summary in summaries}
-    judgments = [judgment for judgment in tables["judgments"] if judgment.cell_id in cells]
-    rankings = [ranking for ranking in tables["rankings"] if ranking.haystack_id == haystack_id]
-    try:
-        return export_run(source.raw, summaries, judgments, rankings, judge)
-    except ValueError as error:
-        raise Problem(f"{source.haystack.name}: {error}; such a run cannot be written in the released format") from error

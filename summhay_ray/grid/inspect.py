@@ -14,16 +14,17 @@ from typing import Any
 import polars as pl
 
 from summhay_ray.grid.answering import judge_settings, task_of
-from summhay_ray.grid.cells import Cell, Grid, Unit, grid_of, read_source
+from summhay_ray.grid.cells import Cell, Grid, Unit, grid_of
 from summhay_ray.grid.planned import latest_budget, standing_stop, usage_of_run
 from summhay_ray.grid.run import cell_counts
+from summhay_ray.grid.sources import read_source
 from summhay_ray.haystack import ReleasedFile
 from summhay_ray.judge import make_judge
 from summhay_ray.llm import Request
 from summhay_ray.outcome import Failed, Outcome
 from summhay_ray.records import Context, Failure, Judgment, RawAnswer, Summary
 from summhay_ray.score import Compat, score_summary
-from summhay_ray.store import TABLES, LogIndex, RunStore, StoreError, digest, to_records
+from summhay_ray.store import LogIndex, RunStore, StoreError, to_records
 from summhay_ray.summarize import make_summarizer
 
 MICROS = 1_000_000
@@ -63,12 +64,11 @@ class StatusResult:
 def status(run: RunStore) -> StatusResult:
     """Read how the run stands."""
     record = run.record
-    frames = {name: run.table(name) for name in TABLES}
-    failures = Counter(frames["failures"]["error"].to_list())
-    ends = Counter(frames["raw_answers"]["finish_reason"].to_list())
+    failures = Counter(run.table("failures")["error"].to_list())
+    ends = Counter(run.table("raw_answers")["finish_reason"].to_list())
     stop = None
     if record["kind"] == "import":
-        n_cells = frames["summaries"].height
+        n_cells = run.table("summaries").height
         cells, state, budget = {"total": n_cells, "done": n_cells, "failed": 0}, "imported", None
     else:
         cells = cell_counts(run, record["cells"])
@@ -89,7 +89,7 @@ def status(run: RunStore) -> StatusResult:
         usage=list(usage_of_run(run, index)),
         finish_reasons={reason: number for reason, number in sorted(ends.items()) if reason != "stop"},
         damaged=index.damaged,
-        tables={name: {"rows": frame.height, "sha256": digest(frame)} for name, frame in frames.items()},
+        tables=run.digests(),
         stop=stop,
     )
 
@@ -133,19 +133,18 @@ def explain(run: RunStore, key: str, compat: Compat = "default") -> dict[str, An
     """
     cell_id, judgment_key = _find(run, key)
     record = run.record
-    found = to_records("summaries", run.table("summaries").filter(pl.col("cell_id") == cell_id))
-    failed = [asdict(row) for row in to_records("failures", run.table("failures").filter(pl.col("cell_id") == cell_id))]
+    found = to_records("summaries", run.table("summaries", [cell_id]))
+    failed = [asdict(row) for row in to_records("failures", run.table("failures", [cell_id]))]
     if not found:
         place = asdict(places(run, [cell_id])[cell_id])
         return {"run": run.run_id, "cell_id": cell_id, **place, "summary": None, "failures": failed}
     summary: Summary = found[0]
-    source = next(
-        s for s in (read_source(run.store, e) for e in record["haystacks"]) if s.haystack.haystack_id == summary.haystack_id
-    )
+    entry = next(one for one in record["haystacks"] if one["haystack_id"] == summary.haystack_id)
+    source = read_source(run.store, entry)
     prompts = _prompts(run, record, summary, source) if record["kind"] == "grid" else {}
-    answers = {raw.key: asdict(raw) for raw in to_records("raw_answers", run.table("raw_answers"))}
+    answers = {raw.key: asdict(raw) for raw in to_records("raw_answers", run.table("raw_answers", [cell_id]))}
     subtopic = next(one for one in source.haystack.subtopics if one.subtopic_id == summary.subtopic_id)
-    judgments: list[Judgment] = to_records("judgments", run.table("judgments").filter(pl.col("cell_id") == cell_id))
+    judgments: list[Judgment] = to_records("judgments", run.table("judgments", [cell_id]))
     return {
         "run": run.run_id,
         "cell_id": cell_id,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Callable
 from typing import Any
 
 from summhay_ray.grid.replay import Replay
@@ -19,9 +19,9 @@ def local_names() -> list[str]:
     return sorted([*local_models(), OfflineJudge.name, Replay.name])
 
 
-def make_local_models(sources: Mapping[str, ReleasedFile]) -> dict[str, LocalModel]:
-    """All of them, ready to answer; `sources` is what `replay/` reads (haystack_id -> file)."""
-    models: list[LocalModel] = [*(model() for model in local_models().values()), OfflineJudge(), Replay(sources)]
+def make_local_models(file: Callable[[str], ReleasedFile]) -> dict[str, LocalModel]:
+    """All of them, ready to answer; `file` is what `replay/` reads: a haystack_id's released file."""
+    models: list[LocalModel] = [*(model() for model in local_models().values()), OfflineJudge(), Replay(file)]
     return {model.name: model for model in models}
 
 

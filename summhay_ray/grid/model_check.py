@@ -61,6 +61,13 @@ def reach_flaw(transport: str | None, api_base: str | None) -> str:
     return ""
 
 
+def endpoint_flaw(endpoint_url: str | None) -> str:
+    """What is wrong with the URL of the store's service, in one line; empty where nothing is."""
+    if endpoint_url is None or (re.match(r"https?://[^/]", endpoint_url) and _plain_url(endpoint_url)):
+        return ""
+    return "endpoint_url: expected http:// or https:// and a host, such as http://127.0.0.1:9000, without user, password or query"
+
+
 def tier_flaw(extra: Mapping[str, Any]) -> str:
     """What is wrong with `extra` where the price comes from a map, in one line; empty where nothing is."""
     body = extra.get("extra_body")

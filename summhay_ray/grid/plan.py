@@ -182,10 +182,12 @@ class _Planner:
         self.index = LogIndex(store.files)
         self.index.refresh()
         self.stages: dict[tuple[str, str], StagePlan] = {}
-        self.haystacks: dict[str, Haystack] = {source.haystack.haystack_id: source.haystack for source in grid.sources}
-        self._ranked = lru_cache(maxsize=256)(lambda key, *rest: rank(grid, self.haystacks[key], *rest))
-        self._asked: set[tuple[Any, ...]] = set()
+        self._ranked = lru_cache(maxsize=256)(lambda key, *rest: rank(grid, grid.haystacks[key], *rest))
+        self._asked: set[int] = set()
+        """Hashes, of 64 bits each: a million calls are known apart, and take no more room than that."""
         self._estimates: dict[tuple[Any, ...], tuple[_Estimate, ...]] = {}
+        """Of one haystack: units come haystack by haystack."""
+        self._at = ""
         self.too_long = self.no_context = 0
 
     def stage(self, stage: str, model: str) -> StagePlan:
@@ -197,7 +199,7 @@ class _Planner:
         record = self.index.read(request.key) if self.index.answers else None
         if record is not None:
             return read_answer(record)[0]
-        asked = (request.model, hash(request.prompt), len(request.prompt), repr(request.sampling), request.sample, request.lookup)
+        asked = hash((request.model, request.prompt, repr(request.sampling), request.sample, request.lookup))
         if asked in self._asked:
             return Failed("planned", "the answer comes with another cell")
         self._asked.add(asked)
@@ -210,7 +212,10 @@ class _Planner:
         return tokens, longest, settings.context_window is None or tokens + longest <= settings.context_window
 
     async def unit(self, unit: Unit, cells: list[Cell], done: set[str]) -> None:
-        haystack = self.haystacks[unit.haystack_id]
+        haystack = self.grid.haystacks[unit.haystack_id]
+        if self._at != unit.haystack_id:
+            self._at = unit.haystack_id
+            self._estimates.clear()
         context, _, _ = make_context(self.grid, haystack, unit, self._ranked)
         if context is None:
             self.no_context += len(cells)
@@ -239,7 +244,7 @@ class _Planner:
         insights = haystack.insights_of(cell.unit.subtopic_id)
         for index, spec in enumerate(self.grid.spec.judges):
             # Where the summary is not known, neither is anything else of the cell that its judges are shown.
-            place = (haystack.haystack_id, cell.unit.subtopic_id, index, len(summaries[2]))
+            place = (cell.unit.subtopic_id, index, len(summaries[2]))
             if place not in self._estimates:
                 estimates = tuple(_Estimate(self) for _ in summaries)
                 for bullets, estimate in zip(summaries, estimates, strict=True):

@@ -1,7 +1,7 @@
 """What was planned beside what it came to, and where a budget stopped a run. Part of the grid room; no Ray, no calls.
 
-`runs/<run>/plan.json` is the plan as it stood when the run first started; `runs/<run>/stops/<generation>.json` tells of a
-start that its budget ended. Both are written once and never changed.
+`runs/<run>/plan.json` is the plan as it stood when the run first started; `runs/<run>/stops/<number>.json` tell of the starts
+that their budget ended, one after the other. Both are written once and never changed.
 """
 
 from __future__ import annotations
@@ -11,9 +11,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from summhay_ray.grid.plan import PlanResult
-from summhay_ray.store import LogIndex, Purpose, RunStore, StoreError, Tally
+from summhay_ray.store import Chain, LogIndex, Purpose, RunStore, StoreError, Tally
 
 MICROS = 1_000_000
+_NOTHING_ELSE = "nothing else depends on it"
 _STAGES = ("context", "summarize", "judge")
 
 
@@ -24,30 +25,40 @@ def keep_plan(run: RunStore, plan: PlanResult) -> None:
 
 def read_plan(run: RunStore) -> dict[str, Any] | None:
     """The plan as `PlanResult.to_json` gave it, None where the run keeps none. Raises StoreError where it is damaged."""
-    name = _plan_name(run)
-    return _read(run, name) if run.store.files.exists(name) else None
+    files, name = run.store.files, _plan_name(run)
+    try:
+        content = json.loads(files.read(name))
+    except FileNotFoundError:
+        return None
+    except ValueError:
+        content = None
+    if not isinstance(content, dict):
+        raise StoreError(f"{files.where(name)} is damaged: expected a JSON object; delete it, {_NOTHING_ELSE}")
+    return content
 
 
 def keep_stop(run: RunStore, generation: int, content: Mapping[str, Any]) -> None:
     """Tell why a start of the run ended early: {"status": "budget", "budget_usd": ..., "left": {...}}.
 
-    A start that committed nothing shares its generation with the next one: each has a file of its own.
+    A start that committed nothing shares its generation with the next one: each has a record of its own.
     """
-    body = _bytes({**content, "generation": generation, "commits": _commits(run)})
-    name, again = f"{_stops(run)}/{generation:06d}", 0
-    while not run.store.files.create(f"{name}-{again:03d}.json", body):
-        again += 1
+    stops, body = _stops(run), {**content, "generation": generation, "commits": run.added()}
+    number = stops.latest() + 1
+    while not stops.append(number, body):
+        number += 1
 
 
 def read_stops(run: RunStore) -> list[dict[str, Any]]:
     """What `keep_stop` wrote, the earliest first, each with its `generation`. Raises StoreError where one is damaged."""
-    return [_read(run, name) for name in run.store.files.names(_stops(run), ".json")]
+    stops = _stops(run)
+    found = [stops.read(number) for number in range(1, stops.latest() + 1)]
+    return [stop for stop in found if stop is not None]
 
 
 def standing_stop(run: RunStore) -> dict[str, Any] | None:
     """The stop that the run still stands at: the latest, where nothing was committed since."""
-    stops = read_stops(run)
-    return stops[-1] if stops and stops[-1].get("commits") == _commits(run) else None
+    newest = _stops(run).newest()
+    return newest[1] if newest and newest[1].get("commits") == run.added() else None
 
 
 def latest_budget(run: RunStore) -> float | None:
@@ -55,7 +66,7 @@ def latest_budget(run: RunStore) -> float | None:
 
     After a stop that the run does not stand at any more it went on with another budget, which nothing tells.
     """
-    told = [standing_stop(run)] if read_stops(run) else [read_plan(run), run.record.get("spec")]
+    told = [standing_stop(run)] if _stops(run).latest() else [read_plan(run), run.record.get("spec")]
     return next((one.get("budget_usd") for one in told if one), None)
 
 
@@ -95,25 +106,9 @@ def _plan_name(run: RunStore) -> str:
     return f"runs/{run.run_id}/plan.json"
 
 
-def _stops(run: RunStore) -> str:
-    return f"runs/{run.run_id}/stops"
-
-
-def _commits(run: RunStore) -> int:
-    return sum(1 for _ in run.store.files.names(f"runs/{run.run_id}/commits", ".json"))
+def _stops(run: RunStore) -> Chain:
+    return Chain(run.store.files, f"runs/{run.run_id}/stops", f"delete it and those after it, {_NOTHING_ELSE}")
 
 
 def _bytes(content: Mapping[str, Any]) -> bytes:
     return json.dumps(content, sort_keys=True, indent=1, allow_nan=False).encode("ascii")
-
-
-def _read(run: RunStore, name: str) -> dict[str, Any]:
-    try:
-        content = json.loads(run.store.files.read(name))
-    except ValueError:
-        content = None
-    if not isinstance(content, dict):
-        raise StoreError(
-            f"{run.store.files.path(name)} is damaged: expected a JSON object; delete it, nothing else depends on it"
-        )
-    return content

@@ -67,6 +67,9 @@ class Progress:
     retries: int = 0
     models: tuple[ModelProgress, ...] = ()
     """The remote ones that were asked."""
+    in_flight: int = 0
+    stopping: bool = False
+    """Nothing more is sent: only the calls in flight are waited for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +122,8 @@ class Course:
             limited=snapshot.get("limited", 0),
             retries=snapshot.get("retries", 0),
             models=tuple(self._model(name, snapshot) for name in sorted(snapshot.get("models", {}))),
+            in_flight=snapshot.get("in_flight", 0),
+            stopping=snapshot.get("stopping", False),
         )
 
     def _model(self, name: str, snapshot: Snapshot) -> ModelProgress:

@@ -7,7 +7,7 @@ The released judgments are GPT-4o's (SummHay, section 4.3): `replay/gpt-4o` judg
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import ClassVar
@@ -27,13 +27,13 @@ class _Released:
 
 
 class Replay:
-    """Reads released answers out of the run's sources (haystack_id -> file)."""
+    """Reads released answers out of the run's sources; `file` gives a source by haystack_id."""
 
     name: ClassVar[str] = "replay/"
     revision: ClassVar[str] = "1"
 
-    def __init__(self, sources: Mapping[str, ReleasedFile]) -> None:
-        self._sources = sources
+    def __init__(self, file: Callable[[str], ReleasedFile]) -> None:
+        self._file = file
         self._released = lru_cache(maxsize=4)(self._read)
 
     def answer(self, request: Request) -> str:
@@ -53,7 +53,7 @@ class Replay:
         return f'{{"coverage": {json.dumps(judgment.coverage)}, "bullet_id": {judgment.bullet_id or "null"}}}'
 
     def _read(self, haystack_id: str) -> _Released:
-        rows = imported_rows(self._sources[haystack_id])
+        rows = imported_rows(self._file(haystack_id))
         cells = {summary.cell_id: (summary.subtopic_id, summary.system) for summary in rows.summaries}
         judgments: dict[tuple[str, str, str], Judgment] = {}
         for judgment in rows.judgments:

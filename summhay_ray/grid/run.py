@@ -8,18 +8,20 @@ from __future__ import annotations
 
 import contextlib
 import math
+import os
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from summhay_ray.grid.cells import Grid, grid_record, keep_sources
+from summhay_ray.grid.cells import Grid
 from summhay_ray.grid.doctor import missing_keys
-from summhay_ray.grid.imports import haystack_rows
+from summhay_ray.grid.keeping import Keeping
+from summhay_ray.grid.opening import open_run
 from summhay_ray.grid.plan import PlanResult, plan_grid
 from summhay_ray.grid.planned import keep_plan, keep_stop, read_plan
 from summhay_ray.grid.progress import MICROS, Course, Extent, Progress, Snapshot, Watch
@@ -28,10 +30,15 @@ from summhay_ray.grid.standing import Standing, StillRun, standing_of
 from summhay_ray.llm import FREE, Budgets
 from summhay_ray.problems import Problem
 from summhay_ray.score import Compat, SystemScore
-from summhay_ray.store import LogIndex, RunStore, Store
+from summhay_ray.store import LogIndex, RunStore, Store, StoreError, begin, has_ended, pack, seal_rest
+
+PLANNING_NICENESS = 10
+PLANNED_AFTER_S = 20.0
+"""The longest that a run which is done waits for its own plan."""
 
 if TYPE_CHECKING:
     from summhay_ray.grid.pipeline import Work
+    from summhay_ray.grid.worker import WorkOrder
 
 
 class RunFailed(Problem):
@@ -90,26 +97,19 @@ def run_grid(
 ) -> RunResult:
     """Run or resume. `budget_usd` replaces the spec's; `watch` is called about twice a second, in a thread of its own."""
     began = time.monotonic()
+    store.files.check()
     run = open_run(grid, store)
+    # From here on the store's copies are read: a file that is edited or goes away meanwhile changes nothing.
+    grid = grid.from_store(store)
     still = StillRun(run)
     standing = standing_of(grid, still)
     start = _Start(run, grid, standing, budget_usd if budget_usd is not None else grid.spec.budget_usd, began)
     snapshot: dict[str, Any] = {"reused": answers_used(still)}
     if standing.left():
-        worked = start.work(address, start.teller(watch))
+        worked = start.work(address, watch)
         snapshot = {**worked, "reused": worked.get("reused", 0) + snapshot["reused"]}
         still = StillRun(run)
     return start.result(still, snapshot, compat)
-
-
-def open_run(grid: Grid, store: Store) -> RunStore:
-    """The run in the store, with its record and its haystacks; created where it is not there."""
-    run = store.create_run(grid.run_id, grid_record(grid, keep_sources(grid, store)))
-    kept = run.finished("haystack")
-    for source in grid.sources:
-        if source.haystack.haystack_id not in kept:
-            run.commit("haystack", 1, haystack_rows(source), {source.haystack.haystack_id: False})
-    return run
 
 
 def budgets_of(grid: Grid, budget_usd: float | None) -> Budgets:
@@ -132,11 +132,15 @@ class _Planning:
 
     def __init__(self, work: Callable[[], PlanResult], keep: Callable[[PlanResult], None] | None = None) -> None:
         self._plan: Future[PlanResult] = Future()
+        self._made = threading.Event()
+        self._plan.add_done_callback(lambda _: self._made.set())
         self._make = work
         self._keep = keep
         threading.Thread(target=self._work, daemon=True).start()
 
     def _work(self) -> None:
+        # The run's own work goes first.
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), PLANNING_NICENESS)
         try:
             plan = self._make()
             if self._keep is not None:
@@ -146,11 +150,13 @@ class _Planning:
         except Exception as error:  # noqa: BLE001
             self._plan.set_exception(error)
 
-    def result(self) -> PlanResult | str:
+    def result(self, patience_s: float | None = None) -> PlanResult | str:
         """The plan, or why a person's own code makes it impossible: their cells become failures, and stop no others.
 
-        Raises OSError, Problem.
+        Empty where it is not made within `patience_s`. Raises OSError, Problem.
         """
+        if not self._made.wait(patience_s):
+            return ""
         try:
             return self._plan.result()
         except (OSError, Problem):
@@ -170,45 +176,82 @@ class _Start:
     budget_usd: float | None
     began: float
 
-    def work(self, address: str, tell: Callable[[Snapshot], None]) -> dict[str, Any]:
+    def work(self, address: str, watch: Callable[[Progress], None] | None) -> dict[str, Any]:
         """Answer what is left; gives the ledger's last snapshot."""
         # Ray is imported where it is needed: a finished run is read back without it.
         import ray
 
-        from summhay_ray.grid.pipeline import Work, ray_session
-        from summhay_ray.grid.worker import WorkOrder
+        from summhay_ray.grid.pipeline import place, ray_session
 
         if address == "local" and (missing := missing_keys(self.grid)):
             raise Problem(f"{missing[0]}; nothing was asked")
+        with ray_session(address, self.grid.names_modules):
+            work = place(self.grid, self.standing.left())
+            tenure = begin(
+                self.run.store.files, self.run.run_id, self._paying(), {str(kind): n for kind, n in work.seats.items()}
+            )
+            try:
+                with Keeping(tenure) as keeping:
+                    snapshot = self._work(work, keeping, watch)
+                    keeping.how = "done"
+            except ray.exceptions.RayError as error:
+                message = f"run {self.run.run_id} stopped: {_cause(error)}; what was answered is kept, run again to go on"
+                raise RunFailed(message) from error
+        self._pack()
+        return snapshot
+
+    def _pack(self) -> None:
+        # Nothing depends on it but the number of reads: what is not packed now is packed by the next start.
+        with contextlib.suppress(StoreError, OSError):
+            pack(self.run.store.files)
+
+    def _paying(self) -> bool:
+        return any(settings.price != FREE for settings in self.grid.settings().values())
+
+    @property
+    def _near(self) -> bool:
+        return self.run.store.files.folder is not None
+
+    def _work(self, work: Work, keeping: Keeping, watch: Callable[[Progress], None] | None) -> dict[str, Any]:
+        import ray
+
+        from summhay_ray.grid.pipeline import start_ledger, sweep_nodes
+        from summhay_ray.grid.worker import WorkOrder
+
+        files = self.run.store.files
+        if not self._near:
+            sweep_nodes(files.uri)
+            for number in keeping.tenure.record.earlier:
+                if has_ended(files, number):
+                    seal_rest(files, number)
+            self._pack()
         order = WorkOrder(
-            store_uri=str(self.run.store.files.root),
+            store_uri=files.uri,
             run_id=self.run.run_id,
-            generation=self.run.next_generation(),
+            tenure=keeping.tenure.number,
             spec=self.grid.spec.model_dump(mode="json"),
             prompts=dict(self.grid.prompts),
+            workers=sum(work.seats.values()),
         )
-        with _paying(self.run, self.grid):
-            # Begun before the ledger, which reads the same log before it answers anybody: no call of this start is in the plan.
-            planning = None if read_plan(self.run) else _Planning(self._plan, lambda plan: keep_plan(self.run, plan))
-            with ray_session(address, self.grid.names_modules):
-                try:
-                    snapshot = self._answer(Work(order, self.grid, self.standing.left()), tell)
-                except ray.exceptions.RayError as error:
-                    message = f"run {self.run.run_id} stopped: {_cause(error)}; what was answered is kept, run again to go on"
-                    raise RunFailed(message) from error
-            planned = planning.result() if planning else ""
+        # Begun before the ledger, which reads the same log before it answers anybody: no call of this start is in the plan.
+        planning = None if read_plan(self.run) else _Planning(self._plan, lambda plan: keep_plan(self.run, plan))
+        ledger = start_ledger(order, self.grid, budgets_of(self.grid, self.budget_usd), keeping.tenure.told)
+        snapshot = self._answer(work, order, ledger, keeping, watch)
+        ray.get(ledger.finish.remote())
+        # A run that is done so much sooner than its plan needs none.
+        planned = planning.result(PLANNED_AFTER_S) if planning else ""
         warnings = [planned] if isinstance(planned, str) and planned else []
-        return {**snapshot, "warnings": warnings, **self._stopped(order.generation, snapshot)}
+        return {**snapshot, "warnings": warnings, **self._stopped(order.tenure, snapshot)}
 
     def _plan(self) -> PlanResult:
         return plan_grid(self.grid, self.run.store, self.budget_usd)
 
-    def _answer(self, work: Work, tell: Callable[[Snapshot], None]) -> dict[str, Any]:
+    def _answer(
+        self, work: Work, order: WorkOrder, ledger: Any, keeping: Keeping, watch: Callable[[Progress], None] | None
+    ) -> dict[str, Any]:
         import ray
 
-        from summhay_ray.grid.pipeline import answer, start_ledger
-
-        ledger = start_ledger(work.order, self.grid, budgets_of(self.grid, self.budget_usd))
+        from summhay_ray.grid.pipeline import answer
 
         def ask() -> dict[str, Any]:
             snapshot: dict[str, Any] = ray.get(ledger.snapshot.remote())
@@ -220,14 +263,18 @@ class _Start:
                 return ask()
             return {}
 
-        tell(ask())
+        first = ask()
+        # The ledger has the run: what another start committed until then is finished, and nothing of it comes any more.
+        standing = standing_of(self.grid, StillRun(self.run))
+        tell = replace(self, standing=standing).teller(watch)
+        tell(first)
         with Watch(beat, tell):
-            counts = answer(work, ledger)
+            counts = answer(replace(work, left=standing.left()), order, ledger, lambda: keeping.superseded)
         snapshot = {**ask(), **counts}
         tell(snapshot)
         return snapshot
 
-    def _stopped(self, generation: int, snapshot: Snapshot) -> dict[str, Any]:
+    def _stopped(self, tenure: int, snapshot: Snapshot) -> dict[str, Any]:
         """What is left where the budget stopped the run, kept in the store."""
         if not snapshot.get("over_budget"):
             return {}
@@ -240,7 +287,7 @@ class _Start:
             left: dict[str, Any] = {"cells": cells, "calls": None, "usd": None}
         else:
             left = {"cells": cells, "calls": sum(stage.calls for stage in plan.stages), "usd": dict(plan.usd)}
-        keep_stop(self.run, generation, {"status": "budget", "budget_usd": self.budget_usd, "left": left})
+        keep_stop(self.run, tenure, {"status": "budget", "budget_usd": self.budget_usd, "left": left})
         return {"left": left}
 
     def teller(self, watch: Callable[[Progress], None] | None) -> Callable[[Snapshot], None]:
@@ -283,18 +330,6 @@ class _Start:
             left=snapshot.get("left"),
             warnings=(*(warning for source in self.grid.sources for warning in source.warnings), *snapshot.get("warnings", ())),
         )
-
-
-@contextlib.contextmanager
-def _paying(run: RunStore, grid: Grid) -> Iterator[None]:
-    """One run at a time pays for answers in a store: two would not see each other's calls in flight, nor what they spend."""
-    if all(settings.price == FREE for settings in grid.settings().values()):
-        yield
-        return
-    with run.store.files.lock("log/.paying") as held:
-        if not held:
-            raise Problem(f"store {run.store.uri!r}: another run is paying for answers in it; wait for its end, then run again")
-        yield
 
 
 def _cause(error: BaseException) -> str:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+import functools
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import polars as pl
 
-from summhay_ray.grid.cells import grid_of, read_source
-from summhay_ray.haystack import RELEASED_JUDGE, ReleasedFile
+from summhay_ray.grid.cells import grid_of
+from summhay_ray.grid.sources import Outline, stored_outlines
+from summhay_ray.haystack import RELEASED_JUDGE
 from summhay_ray.records import Failure, Judgment, Score, Summary
 from summhay_ray.score import (
     Compat,
@@ -24,8 +26,11 @@ from summhay_ray.score import (
 from summhay_ray.store import RunStore, to_records
 
 SYSTEM = ("system", "retriever", "ordering", "model")
-_TEXT = dict.fromkeys((*SYSTEM, "judge", "haystack_id", "subtopic_id"), pl.String)
-_VALUES = dict.fromkeys(("coverage", "citation_precision", "citation_recall", "citation_f1", "joint"), pl.Float64)
+_TEXT = (*SYSTEM, "judge", "haystack_id", "subtopic_id")
+_WORDS = (*SYSTEM, "haystack_id", "subtopic_id")
+_VALUES = ("coverage", "citation_precision", "citation_recall", "citation_f1", "joint")
+SUMMARIES_AT_ONCE = 1000
+ROWS_AT_ONCE = 10_000
 
 
 @dataclass(frozen=True)
@@ -69,69 +74,112 @@ class _Frames:
 def score_run(run: RunStore, compat: Compat = "default", samples: int = 1000) -> ScoreResult:
     """Score what the run holds now; what it does not hold yet is expected and not scored."""
     record = run.record
-    sources = [read_source(run.store, entry) for entry in record["haystacks"]]
-    names = {source.haystack.haystack_id: source.haystack.name for source in sources}
+    sources = stored_outlines(run.store, record)
     frames = _frames(run, record, sources, compat)
     seed = record["spec"]["seed"] if record["kind"] == "grid" else 0
     pooled = system_scores(frames.insights, frames.expected, frames.words, seed, samples)
+    shared = Counter(source.name for source in sources)
     by_haystack = {}
-    for haystack_id, name in names.items():
-        mine = pl.col("haystack_id") == haystack_id
+    for source in sources:
+        mine = pl.col("haystack_id") == source.haystack_id
         insights, expected, words = (frame.filter(mine) for frame in (frames.insights, frames.expected, frames.words))
-        label = name if list(names.values()).count(name) == 1 else f"{name} ({haystack_id})"
-        by_haystack[label] = system_scores(insights, expected, words, seed, samples) if len(names) > 1 else pooled
+        label = source.name if shared[source.name] == 1 else f"{source.name} ({source.haystack_id})"
+        by_haystack[label] = system_scores(insights, expected, words, seed, samples) if len(sources) > 1 else pooled
     return ScoreResult(run.run_id, compat, pooled, by_haystack, position_sensitivity(pooled), frames.failures)
 
 
-def _frames(run: RunStore, record: Mapping[str, Any], sources: Iterable[ReleasedFile], compat: Compat) -> _Frames:
-    summaries: list[Summary] = to_records("summaries", run.table("summaries"))
-    judged: dict[str, list[Judgment]] = defaultdict(list)
-    for judgment in to_records("judgments", run.table("judgments")):
-        judged[judgment.cell_id].append(judgment)
-    gold = {source.haystack.haystack_id: source.haystack.gold() for source in sources}
-    insights: list[dict[str, Any]] = []
-    words: list[dict[str, Any]] = []
+def _frames(run: RunStore, record: Mapping[str, Any], sources: Sequence[Outline], compat: Compat) -> _Frames:
+    summaries, judgments = run.table("summaries"), run.table("judgments")
+    systems = _expected_systems(run, record, summaries)
+    kinds = _kinds(sources, systems, summaries, judgments)
+    gold = {source.haystack_id: functools.cache(source.gold) for source in sources}
+    scored, spoken = _Columns(kinds, (*_TEXT, *_VALUES)), _Columns(kinds, (*_WORDS, "words_per_bullet"))
     failures: list[Failure] = []
-    for summary in summaries:
-        system = {name: getattr(summary, name) for name in SYSTEM}
-        place = {"haystack_id": summary.haystack_id, "subtopic_id": summary.subtopic_id}
-        words.append({**system, **place, "words_per_bullet": words_per_bullet(summary.bullets)})
-        for scored in score_summary(judged[summary.cell_id], summary.bullets, gold[summary.haystack_id], compat):
-            if isinstance(scored, Score):
-                values = {name: getattr(scored, name) for name in _VALUES}
-                insights.append({**system, "judge": scored.judge, **place, **values})
+    for summary, judged in _judged(summaries, judgments):
+        system = tuple(getattr(summary, name) for name in SYSTEM)
+        place = (summary.haystack_id, summary.subtopic_id)
+        spoken.add(*system, *place, words_per_bullet(summary.bullets))
+        for row in score_summary(judged, summary.bullets, gold[summary.haystack_id](), compat):
+            if isinstance(row, Score):
+                scored.add(*system, row.judge, *place, *(getattr(row, name) for name in _VALUES))
             else:
-                failures.append(scored)
-    text = {name: kind for name, kind in _TEXT.items() if name != "judge"}
-    return _Frames(
-        pl.DataFrame(insights, schema={**_TEXT, **_VALUES}),
-        pl.DataFrame(list(_expected(run, record, sources, summaries)), schema={**_TEXT, "n_expected": pl.Int64}),
-        pl.DataFrame(words, schema={**text, "words_per_bullet": pl.Float64}),
-        failures,
-    )
+                failures.append(row)
+    return _Frames(scored.frame(), _expected(sources, systems, kinds), spoken.frame(), failures)
 
 
-def _expected(
-    run: RunStore, record: Mapping[str, Any], sources: Iterable[ReleasedFile], summaries: Iterable[Summary]
-) -> Iterator[dict[str, Any]]:
-    """How many insights each system must be judged on, query by query: what a denominator is held against."""
+def _judged(summaries: pl.DataFrame, judgments: pl.DataFrame) -> Iterator[tuple[Summary, list[Judgment]]]:
+    """Each summary with its judgments, in order. Both frames are sorted by cell: a part of one faces a part of the other."""
+    cells = judgments["cell_id"]
+    for start in range(0, summaries.height, SUMMARIES_AT_ONCE):
+        part = summaries.slice(start, SUMMARIES_AT_ONCE)
+        first, last = part["cell_id"][0], part["cell_id"][-1]
+        begin, end = cells.search_sorted(first, "left"), cells.search_sorted(last, "right")
+        judged: dict[str, list[Judgment]] = defaultdict(list)
+        for judgment in to_records("judgments", judgments.slice(begin, end - begin)):
+            judged[judgment.cell_id].append(judgment)
+        for summary in to_records("summaries", part):
+            yield summary, judged[summary.cell_id]
+
+
+class _Columns:
+    """A frame that grows by rows; its texts are kept as numbers, since a million judgments name few systems and queries."""
+
+    def __init__(self, kinds: Mapping[str, Any], names: Sequence[str]) -> None:
+        self._schema = {name: kinds[name] for name in names}
+        self._rows: list[tuple[Any, ...]] = []
+        self._parts: list[pl.DataFrame] = []
+
+    def add(self, *values: Any) -> None:
+        """Append a row."""
+        self._rows.append(values)
+        if len(self._rows) == ROWS_AT_ONCE:
+            self._pack()
+
+    def frame(self) -> pl.DataFrame:
+        """All rows."""
+        self._pack()
+        return pl.concat(self._parts)
+
+    def _pack(self) -> None:
+        self._parts.append(pl.DataFrame(self._rows, schema=self._schema, orient="row"))
+        self._rows = []
+
+
+Systems = Mapping[tuple[str, str, str, str], int]
+"""A system's SYSTEM -> how often it answers each query."""
+
+
+def _expected_systems(run: RunStore, record: Mapping[str, Any], summaries: pl.DataFrame) -> tuple[Systems, list[str]]:
+    """The systems that each query must have, and the judges."""
     if record["kind"] == "grid":
         grid = grid_of(run.store, record)
-        combos = [(system, *combo) for combo, system in grid.systems.items()]
         labels = [summarizer.label for summarizer in grid.spec.summarizers]
-        samples = {(system, retriever, order, labels[index]): grid.spec.repeats for system, retriever, order, index in combos}
-        judges = [judge.label for judge in grid.spec.judges]
-    else:
-        samples, judges = {}, [RELEASED_JUDGE]
-        for summary in summaries:
-            named = (summary.system, summary.retriever, summary.ordering, summary.model)
-            samples[named] = max(samples.get(named, 0), summary.repeat + 1)
+        named = {(system, combo[0], combo[1], labels[combo[2]]): grid.spec.repeats for combo, system in grid.systems.items()}
+        return named, [judge.label for judge in grid.spec.judges]
+    found = summaries.group_by(SYSTEM, maintain_order=True).agg(pl.col("repeat").max() + 1)
+    return {row[:4]: row[4] for row in found.iter_rows()}, [RELEASED_JUDGE]
+
+
+def _kinds(
+    sources: Sequence[Outline], systems: tuple[Systems, list[str]], summaries: pl.DataFrame, judgments: pl.DataFrame
+) -> dict[str, Any]:
+    """Column -> its type; each text's values in their order, so that numbers sort as the texts do."""
+    texts: dict[str, set[str]] = {name: set(summaries[name].unique().to_list()) for name in _WORDS}
+    for place, name in enumerate(SYSTEM):
+        texts[name].update(system[place] for system in systems[0])
+    texts["judge"] = {*systems[1], *judgments["judge"].unique().to_list()}
+    texts["haystack_id"].update(source.haystack_id for source in sources)
+    texts["subtopic_id"].update(one.subtopic_id for source in sources for one in source.subtopics)
+    numbers = dict.fromkeys((*_VALUES, "words_per_bullet"), pl.Float64)
+    return {**{name: pl.Enum(sorted(values)) for name, values in texts.items()}, **numbers, "n_expected": pl.Int64}
+
+
+def _expected(sources: Sequence[Outline], systems: tuple[Systems, list[str]], kinds: Mapping[str, Any]) -> pl.DataFrame:
+    """How many insights each system must be judged on, query by query: what a denominator is held against."""
+    found = _Columns(kinds, (*_TEXT, "n_expected"))
     for source in sources:
-        haystack = source.haystack
-        for subtopic in haystack.subtopics:
-            n_insights = len(haystack.insights_of(subtopic.subtopic_id))
-            place = {"haystack_id": haystack.haystack_id, "subtopic_id": subtopic.subtopic_id}
-            for named, repeats in samples.items():
-                system = {**dict(zip(SYSTEM, named, strict=True)), **place, "n_expected": repeats * n_insights}
-                for judge in judges:
-                    yield {**system, "judge": judge}
+        for subtopic, n_insights in zip(source.subtopics, source.n_insights, strict=True):
+            for system, repeats in systems[0].items():
+                for judge in systems[1]:
+                    found.add(*system, judge, source.haystack_id, subtopic.subtopic_id, repeats * n_insights)
+    return found.frame()

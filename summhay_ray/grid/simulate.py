@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from summhay_ray.grid.local import make_local_models
+from summhay_ray.haystack import ReleasedFile
 from summhay_ray.llm import Request, simulated
 
 JUDGE, SUMMARIZER = "offline/judge", "offline/support"
@@ -61,9 +62,13 @@ def make_answers(short: bool = False) -> simulated.Answers:
     return simulated.Answers(short_answer, quick=True) if short else simulated.Answers(offline_answer())
 
 
+def _no_source(haystack_id: str) -> ReleasedFile:
+    raise LookupError(f"a simulated provider has no haystack {haystack_id}: it answers from the prompt alone")
+
+
 def offline_answer() -> simulated.Answer:
     """A judge's question is answered by `offline/judge`, any other prompt by `offline/support`."""
-    models = make_local_models({})
+    models = make_local_models(_no_source)
 
     def answer(model: str, prompt: str) -> str:
         request = Request(model=model, prompt=prompt)

@@ -17,7 +17,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from summhay_ray.grid.model_check import flaw, reach_flaw, tier_flaw
+from summhay_ray.grid.model_check import endpoint_flaw, flaw, reach_flaw, tier_flaw
 from summhay_ray.grid.yaml_text import YamlError, load
 from summhay_ray.problems import Problem
 
@@ -129,6 +129,7 @@ class RunSpec(Strict):
     model_budgets_usd: dict[str, Dollars] = Field(default_factory=dict, description="model -> it never spends more in this run")
     limits: dict[str, LimitsSpec] = Field(default_factory=dict, description="model -> what it may be asked")
     workers: int | None = Field(default=None, ge=1, description="worker actors; null: one for each CPU, at most 4")
+    endpoint_url: str | None = Field(default=None, description="URL of an S3 service other than AWS's, of an s3:// store")
     seed: int = Field(default=0, description="of random retrieval, random and middle orderings, and intervals")
 
     def models(self) -> list[SummarizerSpec | JudgeSpec]:
@@ -194,6 +195,8 @@ def _check_names(spec: RunSpec, where: str) -> None:
             raise SpecError(f"{where}: {model.label}: {wrong}")
         if model.price is None and (wrong := tier_flaw(model.extra)):
             raise SpecError(f"{where}: {model.label}: {wrong}")
+    if wrong := endpoint_flaw(spec.endpoint_url):
+        raise SpecError(f"{where}: {wrong}")
     known = [model.model for model in spec.models()]
     for field, named in (("limits", spec.limits), ("model_budgets_usd", spec.model_budgets_usd)):
         for name in named:

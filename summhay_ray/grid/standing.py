@@ -2,32 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import polars as pl
 
 from summhay_ray.grid.cells import Cell, Grid, Unit
-from summhay_ray.store import Commit, RunStore
+from summhay_ray.store import RunStore
 
 
 class StillRun(RunStore):
-    """A run as it stands now: commits and tables are read once, whoever asks how often."""
+    """A run as it stands now: its manifest and tables are read once, whoever asks how often."""
 
     def __init__(self, run: RunStore) -> None:
-        super().__init__(run.store, run.run_id)
-        self._commits = list(run.commits())
+        super().__init__(run.store, run.run_id, run.manifest())
         self._tables: dict[str, pl.DataFrame] = {}
 
-    def commits(self, stage: str = "") -> Iterator[Commit]:
-        """See `RunStore.commits`."""
-        return (commit for commit in self._commits if stage in ("", commit.stage))
-
-    def table(self, table: str) -> pl.DataFrame:
+    def table(self, table: str, cells: Sequence[str] | None = None) -> pl.DataFrame:
         """See `RunStore.table`."""
-        if table not in self._tables:
-            self._tables[table] = super().table(table)
-        return self._tables[table]
+        if cells is not None:
+            return super().table(table, cells)
+        return self.tables([table])[table]
+
+    def tables(self, names: Sequence[str]) -> dict[str, pl.DataFrame]:
+        """See `RunStore.tables`."""
+        self._tables.update(super().tables([name for name in names if name not in self._tables]))
+        return {name: self._tables[name] for name in names}
 
 
 @dataclass(frozen=True)
@@ -51,9 +51,9 @@ class Standing:
     def judgments(self) -> dict[str, int]:
         """Cell -> how many judgments it holds when it is finished without a failure."""
         insights = {
-            (source.haystack.haystack_id, subtopic.subtopic_id): len(source.haystack.insights_of(subtopic.subtopic_id))
+            (source.haystack_id, subtopic.subtopic_id): n_insights
             for source in self.grid.sources
-            for subtopic in source.haystack.subtopics
+            for subtopic, n_insights in zip(source.subtopics, source.n_insights, strict=True)
         }
         judges = len(self.grid.spec.judges)
         return {

@@ -1,7 +1,8 @@
 """The actors of a run: contexts are made by one kind, summaries written, judged and scored by another. Part of the grid room.
 
-Everything of a cell happens in one event loop; its rows go to the store and not through Ray. A worker that is killed is
-started again by Ray with the orders that it had not finished; answers that are in the response log are not asked for again.
+Everything of a cell happens in one event loop; its rows go to the store as a block, and the ledger's actor makes blocks count.
+A worker that is killed is started again by Ray with the orders that it had not finished; answers that are in the response log
+are not asked for again. One that is told to end (SIGTERM) finishes the calls in flight, brings its log to the store, and ends.
 """
 
 from __future__ import annotations
@@ -12,13 +13,13 @@ import json
 import os
 import threading
 import time
-import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
+import ray
 from numpy.typing import NDArray
 
 from summhay_ray import retrieve
@@ -28,14 +29,22 @@ from summhay_ray.grid.cells import Cell, Grid, Unit, grid_of
 from summhay_ray.grid.contexts import Problem, make_context, rank
 from summhay_ray.grid.lanes import Kind, Packet, Receipt, make_gates, read_order
 from summhay_ray.grid.local import make_local_models
+from summhay_ray.grid.notices import on_notice
 from summhay_ray.llm import Gateway, register
 from summhay_ray.outcome import Failed
-from summhay_ray.records import Context, Haystack, Ranking
-from summhay_ray.store import LogWriter, RunStore, Store
+from summhay_ray.records import Context, Ranking
+from summhay_ray.store import Buried, Finished, RunStore, Store, open_log
 
 COMMIT_EVERY_S = 2.0
 CELLS_A_COMMIT = 64
+WORKERS_A_SECOND = 16
+"""Commits a second over all workers, at most: with more of them each waits longer, and its blocks are larger."""
+
 BEAT_EVERY_S = 1.0
+DRAIN_S = 20.0
+"""The longest that a worker which is told to end waits for the calls in flight."""
+
+LEAVE_S = 2.0
 COMPUTING_NICENESS = 4
 """Below the workers that call: who computes can wait, a call's answer cannot."""
 
@@ -48,10 +57,13 @@ class WorkOrder:
 
     store_uri: str
     run_id: str
-    generation: int
+    tenure: int
+    """The number of this start of the run."""
     spec: Mapping[str, Any]
     """As it is this time: limits, endpoints and prices may differ from those that the run began with."""
     prompts: Mapping[str, str]
+    workers: int = 1
+    """How many commit."""
 
 
 class _Room:
@@ -62,43 +74,40 @@ class _Room:
         self.store = Store(order.store_uri)
         self.run: RunStore = self.store.run(order.run_id)
         self.grid: Grid = grid_of(self.store, {**self.run.record, "spec": order.spec, "prompts": order.prompts})
-        self.haystacks: Mapping[str, Haystack] = {s.haystack.haystack_id: s.haystack for s in self.grid.sources}
 
 
 class ContextWorker:
     """Ranks the documents for each query and makes the contexts; gives one row a unit: its context, or why there is none."""
 
-    def __init__(self, order: WorkOrder) -> None:
+    def __init__(self, order: WorkOrder, ledger: Any) -> None:
         self._room = _Room(order)
+        self._ledger = ledger
         self._ranked = lru_cache(maxsize=64)(self._rank)
 
     def __call__(self, batch: Batch) -> Batch:
-        rows: dict[str, list[Any]] = {"rankings": [], "contexts": [], "failures": []}
-        units: dict[str, bool] = {}
+        finished: list[Finished] = []
         out: list[str] = []
         for text in batch["unit"]:
             unit = Unit(**json.loads(text))
             context, rankings, problem = self.make(unit)
             out.append(json.dumps({"unit": asdict(unit), "context": context and asdict(context), "problem": problem}))
-            rows["rankings"].extend(rankings)
-            if context is not None:
-                rows["contexts"].append(context)
-            units["/".join(asdict(unit).values())] = False
-        self._room.run.commit("context", self._room.order.generation, rows, units)
+            rows: dict[str, list[Any]] = {"rankings": rankings, "contexts": [] if context is None else [context]}
+            finished.append(Finished("/".join(asdict(unit).values()), rows))
+        ray.get(self._ledger.commit.remote(self._room.run.write("context", finished)))
         return {"unit": np.array(out, dtype=object)}
 
     def make(self, unit: Unit) -> tuple[Context | None, list[Ranking], Problem | None]:
         """The unit's context and ranking, or why there is none."""
-        return make_context(self._room.grid, self._room.haystacks[unit.haystack_id], unit, self._ranked)
+        return make_context(self._room.grid, self._room.grid.haystacks[unit.haystack_id], unit, self._ranked)
 
     def _rank(self, haystack_id: str, subtopic_id: str, retriever: str) -> Sequence[retrieve.Ranked]:
-        return rank(self._room.grid, self._room.haystacks[haystack_id], subtopic_id, retriever)
+        return rank(self._room.grid, self._room.grid.haystacks[haystack_id], subtopic_id, retriever)
 
 
 class Commits:
     """Commits cells together: when 64 are ready, after two seconds, or when no other cell is under way; one commit at a time."""
 
-    def __init__(self, commit: Callable[[Sequence[CellRows]], None], every_s: float = COMMIT_EVERY_S) -> None:
+    def __init__(self, commit: Callable[[Sequence[CellRows]], Awaitable[None]], every_s: float = COMMIT_EVERY_S) -> None:
         self._commit = commit
         self._every_s = every_s
         self._under_way = 0
@@ -137,7 +146,7 @@ class Commits:
                 await asyncio.wait_for(self._full.wait(), self._every_s)
             batch, self._ready = self._ready, []
             try:
-                await asyncio.to_thread(self._commit, [done for done, _ in batch])
+                await self._commit([done for done, _ in batch])
             # The border between a commit and its cells: whatever went wrong is theirs to raise.
             except Exception as error:  # noqa: BLE001
                 for _, kept in batch:
@@ -154,19 +163,21 @@ class CellWorker:
 
     def __init__(self, order: WorkOrder, ledger: Any, kind: Kind, seat: int) -> None:
         self._room = _Room(order)
-        name = f"{order.run_id}-{uuid.uuid4().hex[:16]}"
-        self._ledger = RemoteLedger(ledger, name)
+        files, grid = self._room.store.files, self._room.grid
+        self._log = open_log(files, order.tenure, f"{kind}-{seat}")
+        self._ledger = RemoteLedger(ledger, self._log.writer)
         self._ledger.sit(f"{kind} {seat}")
-        self._log = LogWriter(self._room.store.files, name)
-        grid = self._room.grid
         if kind == "computing":
             os.nice(COMPUTING_NICENESS)
         if kind == "computing" or any(grid.settings()[judge.model].local for judge in grid.spec.judges):
-            register(make_local_models({source.haystack.haystack_id: source for source in grid.sources}))
-        self._gateway = Gateway(grid.settings(), self._ledger, self._room.store.files, self._log, order.run_id)
+            register(make_local_models(grid.haystacks.file))
+        self._gateway = Gateway(grid.settings(), self._ledger, files, self._log, order.run_id)
         self._gates = make_gates(grid)
-        self._commits = Commits(self._commit)
+        self._commits = Commits(self._commit, max(COMMIT_EVERY_S, order.workers / WORKERS_A_SECOND))
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._draining = False
         threading.Thread(target=self._beat, daemon=True).start()
+        on_notice(self._end)
 
     def _beat(self) -> None:
         # A thread of its own: a long computation in the loop must not look like a death.
@@ -174,14 +185,41 @@ class CellWorker:
             self._ledger.beat()
             time.sleep(BEAT_EVERY_S)
 
+    async def ready(self) -> None:
+        """Return once the worker has begun."""
+
     async def answer(self, text: str) -> list[Receipt]:
         """Answer an order's cells; those that the budget stopped are not committed."""
+        self._loop = asyncio.get_running_loop()
         tasks = [self._cell(packet, cell) for packet in read_order(text) for cell in packet.cells]
-        return list(await asyncio.gather(*tasks))
+        try:
+            receipts = list(await asyncio.gather(*tasks))
+        except Buried:
+            # The ledger took this worker for dead, and others have its calls: Ray starts another in its place.
+            os._exit(1)
+        if self._draining:
+            # Ray ends a process that was told to end as soon as it idles: not before its log is in the store.
+            await asyncio.Future()
+        return receipts
 
     async def close(self) -> None:
-        """Tell the ledger what is left to tell."""
+        """Tell the ledger what is left to tell, and end the log."""
         await self._gateway.close()
+        await asyncio.to_thread(self._log.close)
+
+    async def drain(self) -> None:
+        """Take no further call, finish those in flight, and bring the log to the store."""
+        self._draining = True
+        await self._gateway.drain(DRAIN_S)
+        with contextlib.suppress(ray.exceptions.RayError, TimeoutError):
+            async with asyncio.timeout(LEAVE_S):
+                await self._ledger.leave()
+
+    def _end(self) -> None:
+        if self._loop is not None:
+            with contextlib.suppress(TimeoutError):
+                asyncio.run_coroutine_threadsafe(self.drain(), self._loop).result(DRAIN_S + 2 * LEAVE_S)
+        os._exit(0)
 
     async def _cell(self, packet: Packet, cell: Cell) -> Receipt:
         with self._commits.under_way():
@@ -197,16 +235,12 @@ class CellWorker:
             failed.fail("context", Failed(error, message, retryable=True))
             return failed
         context = Context(**{**packet.context, "numbers": tuple(packet.context["numbers"])})
-        haystack = self._room.haystacks[cell.unit.haystack_id]
-        return await answer_cell(self._room.grid, cell, haystack, context, self._gateway, self._gates)
+        return await answer_cell(self._room.grid, cell, context, self._gateway, self._gates)
 
-    def _commit(self, ready: Sequence[CellRows]) -> None:
-        rows: dict[str, list[Any]] = {}
-        for done in ready:
-            for table, records in done.rows.items():
-                rows.setdefault(table, []).extend(records)
-        units = {done.cell.cell_id: done.retry for done in ready}
-        self._room.run.commit("cell", self._room.order.generation, rows, units)
-        failures = rows.get("failures", [])
-        numbers = {"cells_done": len(units), "judgments": len(rows.get("judgments", [])), "failures": len(failures)}
+    async def _commit(self, ready: Sequence[CellRows]) -> None:
+        finished = [Finished(done.cell.cell_id, done.rows, done.retry) for done in ready]
+        await self._ledger.commit(await asyncio.to_thread(self._room.run.write, "cell", finished))
+        failures = [row for done in ready for row in done.rows.get("failures", ())]
+        judgments = sum(len(done.rows.get("judgments", ())) for done in ready)
+        numbers = {"cells_done": len(finished), "judgments": judgments, "failures": len(failures)}
         self._ledger.count({**numbers, "cells_failed": len({row.cell_id for row in failures})})

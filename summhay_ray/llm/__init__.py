@@ -6,6 +6,7 @@ Importing this room imports no litellm: `register` and the first call do, in the
 from collections.abc import Mapping
 
 from summhay_ray.llm.answers import read_answer
+from summhay_ray.llm.batching import Batched
 from summhay_ray.llm.budgets import Budgets
 from summhay_ray.llm.gateway import Gateway
 from summhay_ray.llm.ledger import Ledger
@@ -14,7 +15,7 @@ from summhay_ray.llm.messages import Claim, Grant, Message, News, Settlement
 from summhay_ray.llm.models import FREE, Limits, ModelSettings, Price, Unpriced, find_price, find_window, is_local
 from summhay_ray.llm.request import Ask, Request
 from summhay_ray.llm.sampling import RESERVED
-from summhay_ray.llm.secrets import NoKey, key_of
+from summhay_ray.llm.secrets import NoKey, key_of, told_secrets
 from summhay_ray.llm.service import LedgerPort, LedgerService, LocalPort
 from summhay_ray.llm.tokens import count as count_tokens
 from summhay_ray.llm.tokens import encode, first_tokens
@@ -23,6 +24,7 @@ __all__ = [
     "FREE",
     "RESERVED",
     "Ask",
+    "Batched",
     "Budgets",
     "Claim",
     "Gateway",
@@ -50,6 +52,7 @@ __all__ = [
     "key_of",
     "read_answer",
     "register",
+    "told_secrets",
 ]
 
 

@@ -56,6 +56,8 @@ class Attempts:
     def __init__(self, courier: Courier, transports: Transports) -> None:
         self._courier = courier
         self._transports = transports
+        self.in_flight = 0
+        """Attempts under way at this moment."""
 
     async def of(self, call: Call, leave: Leave) -> Attempt:
         """Attempt a granted call until it is answered or given up."""
@@ -124,7 +126,11 @@ class Attempts:
                     return Attempt(None, Decision("lost", "unwanted"), "the caller has gone", number - 1)
                 hindrance = self._courier.hindrance(leave, call.claim.model, paid=paid)
                 if not hindrance:
-                    return await self._attempt(call, number)
+                    self.in_flight += 1
+                    try:
+                        return await self._attempt(call, number)
+                    finally:
+                        self.in_flight -= 1
             if hindrance in ("stopped", "lost"):
                 return self._broken_off(call, leave, number - 1)
             if hindrance == "stale":

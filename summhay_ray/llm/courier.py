@@ -72,10 +72,18 @@ class Courier:
         self._travelling = False
         self._tasks: list[asyncio.Task[None]] = []
         self._broken: BaseException | None = None
+        self._draining = False
+
+    def drain(self) -> None:
+        """The worker is to end: what is granted and not sent is given back, and whoever claims waits for ever."""
+        self._draining = True
+        self._fresh.set()
 
     async def claim(self, claim: Claim) -> Leave:
         """The ledger's answer to a claim. Raises what the channel raised, where the ledger cannot be reached."""
         self._start()
+        if self._draining:
+            await asyncio.Future()
         self._tickets += not claim.held
         ticket = claim.ticket if claim.held else self._tickets
         future: asyncio.Future[Leave] = asyncio.get_running_loop().create_future()
@@ -120,7 +128,7 @@ class Courier:
     def hindrance(self, leave: Leave, model: str, *, paid: bool) -> Hindrance:
         """Why a call must not be sent this instant; empty where it may."""
         now = asyncio.get_running_loop().time()
-        if leave.epoch != self._epoch:
+        if leave.epoch != self._epoch or self._draining:
             return "lost"
         if model in self.stopped:
             return "stopped"
@@ -134,6 +142,8 @@ class Courier:
 
     async def news(self) -> None:
         """Wait until the ledger is heard and its driver alive."""
+        if self._draining:
+            return
         self._fresh.clear()
         if self._broken is not None:
             raise self._broken

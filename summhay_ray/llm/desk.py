@@ -46,6 +46,12 @@ class Desk:
     """When the first 429 came since the last answer."""
     meter: Meter = field(default_factory=Meter)
 
+    def numbers(self, now: float) -> dict[str, float]:
+        """How busy it is: calls in flight, how many there may be, how long it pauses, and the meter's readings."""
+        cap = 0 if self.slots is None else int(self.slots.cap)
+        paused_s = max(0.0, self.pacer.paused_until - now)
+        return {"in_flight": sum(self.granted.values()), "cap": cap, "paused_s": paused_s, **self.meter.read(now)}
+
     def wanted(self) -> dict[str, int]:
         """Worker -> its open calls."""
         wanted = Counter(self.granted)

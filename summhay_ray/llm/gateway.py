@@ -28,7 +28,7 @@ from summhay_ray.llm.service import LedgerPort
 from summhay_ray.llm.transport import Transports
 from summhay_ray.outcome import Failed, Outcome, Refusal
 from summhay_ray.records import RawAnswer
-from summhay_ray.store import LocalFiles, Location, LogWriter, read_at
+from summhay_ray.store import Files, Location, StoreError, Writer, read_at
 
 MENDABLE = {"bad_request", "context_window", "request_too_large"}
 """Errors of one row that a person may mend (an endpoint, a window): a later run tries them again, and nothing was paid."""
@@ -36,15 +36,18 @@ MENDABLE = {"bad_request", "context_window", "request_too_large"}
 ROUNDS = 2
 """A call that was sent and brought no answer, or that another worker took over, is claimed again so often in all."""
 
+SHIPPED_WITHIN_S = 20.0
+"""An answer that is settled is in the store by then, or lost with the disk that held it."""
+
+DRAIN_LOOK_S = 0.02
+
 Ended = tuple[Outcome[RawAnswer], RawAnswer | None]
 
 
 class Gateway:
     """A worker's way to the models, on one event loop. `models` holds the settings of every model that may be asked."""
 
-    def __init__(
-        self, models: Mapping[str, ModelSettings], port: LedgerPort, files: LocalFiles, log: LogWriter, run: str
-    ) -> None:
+    def __init__(self, models: Mapping[str, ModelSettings], port: LedgerPort, files: Files, log: Writer, run: str) -> None:
         self._models = models
         self._files = files
         self._log = log
@@ -54,16 +57,39 @@ class Gateway:
         self._attempts = Attempts(self._courier, self._transports)
         self._prefixes = PrefixGate()
         self._append: Batched[Mapping[str, Any], Location] = Batched(self._append_all)
+        # Far away an intent may have to wait for the store, and no answer must wait behind it.
+        self._announce = self._append if files.folder is not None else Batched(self._append_all)
+        self._writing = 0
         self._told: dict[str | None, list[str]] = {}
         self._learned: defaultdict[str, Learned] = defaultdict(Learned)
 
     async def _append_all(self, records: list[Mapping[str, Any]]) -> list[Location]:
         return await asyncio.to_thread(self._log.append, records)
 
+    async def _keep(self, record: Mapping[str, Any]) -> Location:
+        self._writing += 1
+        try:
+            return await (self._announce if record["kind"] == "intent" else self._append)(record)
+        finally:
+            self._writing -= 1
+
     async def close(self) -> None:
         """Settle what is to be settled, and give connections back."""
         await self._courier.close()
         await self._transports.close()
+
+    async def drain(self, patience_s: float) -> None:
+        """Send nothing more, and wait for the answers that are on their way; then all that is known is in the store.
+
+        A call that is not sent waits for ever: the worker ends.
+        """
+        self._courier.drain()
+        end, quiet = asyncio.get_running_loop().time() + patience_s, 0
+        while quiet < 2 and asyncio.get_running_loop().time() < end:
+            await asyncio.sleep(DRAIN_LOOK_S)
+            quiet = 0 if self._attempts.in_flight + self._writing else quiet + 1
+        await self._courier.close()
+        await asyncio.to_thread(self._log.close)
 
     async def complete(self, request: Request, stage: str = "") -> Ended:
         """The outcome, and the raw answer where the model gave one, usable or not. `stage` says what the money is for.
@@ -110,7 +136,7 @@ class Gateway:
                 return Failed("unwanted", "the caller has gone", call.claim.key, retryable=True), None
             leave = await self._courier.claim(call.claim)
             if leave.grant.state != "go":
-                outcome, raw = self._not_sent(leave.grant, call)
+                outcome, raw = await self._not_sent(leave.grant, call)
                 break
             try:
                 outcome, raw, again = await self._send(call, leave)
@@ -129,26 +155,42 @@ class Gateway:
         # What an earlier round was charged is part of the failure, whatever ended the last one.
         return (replace(outcome, attempts=attempts, usd_micros=charged) if isinstance(outcome, Failed) else outcome), raw
 
-    def _not_sent(self, grant: Grant, call: Call) -> Ended:
+    async def _not_sent(self, grant: Grant, call: Call) -> Ended:
         if grant.location is not None:
-            return read_answer(read_at(self._files, grant.location))
+            return await self._kept(grant.location, call)
         if grant.state == "budget":
             message = "the call's worst case does not fit into what is left of the budget"
             return Failed("budget", message, retryable=True), None
         return Failed(grant.error, grant.reason, call.claim.key, retryable=True), None
 
+    async def _kept(self, location: Location, call: Call) -> Ended:
+        """The answer at a location; one that another worker has just got may be on its way to the store."""
+        if self._files.folder is not None:
+            return read_answer(read_at(self._files, location))
+        own = self._log.unshipped(location)
+        if own is not None:
+            return read_answer(own)
+        end = asyncio.get_running_loop().time() + SHIPPED_WITHIN_S
+        while True:
+            try:
+                return read_answer(await asyncio.to_thread(read_at, self._files, location))
+            except StoreError as problem:
+                if asyncio.get_running_loop().time() > end:
+                    return Failed("answer_lost", str(problem), call.claim.key, retryable=True), None
+            await asyncio.sleep(SHIPPED_WITHIN_S / 100)
+
     async def _send(self, call: Call, leave: Leave) -> tuple[Outcome[RawAnswer], RawAnswer | None, bool]:
         claim = call.claim
         known = {"call": uuid.uuid4().hex, "run": self._run, "key": claim.key, "model": claim.model, "stage": claim.stage}
         if claim.worst_micros:
-            await self._append({"kind": "intent", **known, "usd_micros": claim.worst_micros})
+            await self._keep({"kind": "intent", **known, "usd_micros": claim.worst_micros})
         attempt = await self._attempts.of(call, leave)
         if attempt.decision is None and attempt.reply is not None:
             asked = Asked(claim.input_tokens, claim.output_tokens, claim.worst_micros)
             secrets = self._secrets(call.settings.api_key_env)
             answer = answer_of(attempt.reply, call.settings, asked, secrets, self._learned[claim.model])
             record = {"kind": "answer", **known, "attempts": attempt.number, **answer}
-            location = await self._append(record)
+            location = await self._keep(record)
             used = (record["input_tokens"], record["output_tokens"])
             self._courier.settle(Settlement(claim.key, claim.model, record["usd_micros"], location, *used))
             return *read_answer(record), False
@@ -161,9 +203,9 @@ class Gateway:
         assert decision is not None
         charged = claim.worst_micros if decision.kind == "ambiguous" else 0
         if claim.worst_micros:
-            await self._append({"kind": "void", **known, "usd_micros": charged})
+            await self._keep({"kind": "void", **known, "usd_micros": charged})
         stop = (decision.error, attempt.message) if decision.kind == "model" else None
-        self._courier.settle(Settlement(claim.key, claim.model, charged, stop=stop))
+        self._courier.settle(Settlement(claim.key, claim.model, charged, stop=stop, sent=attempt.number > 0))
         if decision.error == "content_filter":
             return Refusal("content_filter", attempt.message, claim.key, attempt.number, charged), None, False
         mendable = decision.kind != "row" or decision.error in MENDABLE

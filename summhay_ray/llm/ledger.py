@@ -17,10 +17,8 @@ from summhay_ray.llm.messages import Claim, Grant, Message, News, Settlement
 from summhay_ray.llm.models import Limits
 from summhay_ray.llm.pacing import Pacer, Slots
 from summhay_ray.llm.retry import LONGEST_PAUSE_S
-from summhay_ray.store import LogIndex
-
-DEAD_AFTER_S = 15.0
-"""A worker that has not been heard of for so long is dead: its keys are free, its reservations stay charged."""
+from summhay_ray.llm.roster import Roster
+from summhay_ray.store import Fetched, LogIndex
 
 REFRESH_S = 1.0
 """How often the log is read for what other writers appended."""
@@ -54,27 +52,27 @@ class Ledger:
         self._outbox: dict[str, list[tuple[int, Grant]]] = {}
         self._slots_out: dict[str, Counter[str]] = {}
         self._keep: dict[str, dict[str, int]] = {}
-        self._heard: dict[str, float] = {}
-        self._writers: dict[str, set[str]] = {}
-        self._epochs: Counter[str] = Counter()
-        self._seats: dict[str, str] = {}
-        self._buried: set[str] = set()
+        self.roster = Roster()
+        self.due = False
+        """The log lies far away and is to be read: whoever keeps the ledger does it aside, and tells `reread`."""
         self._driver_heard: float | None = None
+        self._stopping = False
         self._refreshed = float("-inf")
-        self._refresh()
+        self.index.refresh()
+        self.purse.read(self.index.spent_by(self.run))
 
     def take(self, worker: str, message: Message, now: float) -> None:
         """What a worker says: money settled, limits met, slots back, calls wanted."""
-        self._heard[worker] = now
+        self.roster.hear(worker, now)
         self._adopt(worker, message)
         for name in message.limited:
             self._limited(name, now)
         for name in message.unasked:
             self._model(name).pacer.round_of_429s(now)
-            self.touched.update(self._heard)
         for name, seconds in message.pauses:
             self._model(name).pacer.pause(now, seconds)
-            self.touched.update(self._heard)
+        if message.unasked or message.pauses:
+            self.touched.update(self.roster.workers)
         for name, n in message.returned.items():
             slots = self._model(name).slots
             if slots is not None:
@@ -87,7 +85,7 @@ class Ledger:
 
     def collect(self, worker: str, now: float) -> News:
         """What the worker must know; what it was told once is not told again."""
-        self._heard[worker] = now
+        self.roster.hear(worker, now)
         self.touched.discard(worker)
         return News(
             grants=tuple(self._outbox.pop(worker, ())),
@@ -97,22 +95,40 @@ class Ledger:
                 name: model.pacer.paused_until - now for name, model in self._models.items() if model.pacer.paused_until > now
             },
             stopped={name: model.stopped for name, model in self._models.items() if model.stopped},
-            epoch=self._epochs[worker],
+            epoch=self.roster.epoch(worker),
             halted=self._halted(now),
         )
 
     def sit(self, worker: str, seat: str, now: float) -> None:
         """The worker takes a seat that only one can have: whoever had it is dead, and is buried at once."""
-        before = self._seats.get(seat)
-        self._seats[seat] = worker
-        self._heard[worker] = now
-        if before not in (None, worker):
-            self._heard[str(before)] = float("-inf")
-            self.tend(now)
+        self.leave(self.roster.sit(worker, seat, now), now)
 
     def beat(self, worker: str, now: float) -> None:
         """The worker is alive."""
-        self._heard[worker] = now
+        self.roster.hear(worker, now)
+
+    def leave(self, worker: str, now: float) -> None:
+        """The worker has said and written all that it had to, and ends: nobody need wait for it."""
+        if self.roster.dismiss(worker):
+            self.tend(now)
+
+    def stop(self) -> None:
+        """Nothing that costs money is sent any more."""
+        self._stopping = True
+        self.touched.update(self.roster.workers)
+
+    def reread(self, fetched: Fetched) -> None:
+        """Take in what was read of a log that lies far away."""
+        self.index.take(fetched)
+        self.purse.read(self.index.spent_by(self.run))
+
+    def recovered(self, worker: str, fetched: Fetched, now: float) -> None:
+        """All that a dying worker wrote is in the log, and has been read: it is buried."""
+        self.index.take(fetched)
+        for writer in self.roster.writers_of(worker):
+            self.index.forget_unshipped(writer)
+        self._bury({worker})
+        self.tend(now)
 
     def count(self, numbers: Mapping[str, int]) -> None:
         """Add to the run's counters (cells, judgments, failures, ...)."""
@@ -121,11 +137,7 @@ class Ledger:
     def snapshot(self, now: float) -> dict[str, Any]:
         """Counters, money and models as they stand. Only the driver asks: it is its sign of life."""
         self._driver_heard = now
-        models = {}
-        for name, model in self._models.items():
-            if model.slots is not None:
-                numbers = {"in_flight": sum(model.granted.values()), "cap": int(model.slots.cap)}
-                models[name] = {**numbers, "paused_s": max(0.0, model.pacer.paused_until - now), **model.meter.read(now)}
+        models = {name: model.numbers(now) for name, model in self._models.items() if model.slots is not None}
         return {
             **self.counts,
             "limited": sum(model.meter.limited for model in self._models.values()),
@@ -134,6 +146,7 @@ class Ledger:
             "reserved_micros": self.purse.reserved(),
             "in_flight": len(self._flights),
             "over_budget": self.over_budget,
+            "stopping": self._stopping,
             "stopped": {
                 name: {"error": model.stopped[0], "reason": model.stopped[1]}
                 for name, model in self._models.items()
@@ -144,7 +157,7 @@ class Ledger:
 
     def tend(self, now: float) -> None:
         """Bury the dead, read what others wrote, and grant all that may be granted."""
-        self._bury(now)
+        self._mourn(now)
         if now - self._refreshed >= REFRESH_S:
             self._refreshed = now
             self._refresh()
@@ -261,7 +274,7 @@ class Ledger:
             if model.slots is not None:
                 model.slots.grow()
         else:
-            self.counts["failed"] += 1
+            self.counts["failed"] += done.sent
         if flight is not None and mine:
             if flight.permit is not None and done.location is not None:
                 model.pacer.correct(flight.permit, {"input": done.input_tokens, "output": done.output_tokens})
@@ -278,7 +291,7 @@ class Ledger:
             for claim in queue:
                 self._say(worker, claim, Grant("stopped", error=why[0], reason=why[1]))
         model.queues.clear()
-        self.touched.update(self._heard)
+        self.touched.update(self.roster.workers)
 
     def _land(self, key: str) -> Flight:
         flight = self._flights.pop(key)
@@ -318,7 +331,7 @@ class Ledger:
             self.touched.add(worker)
 
     def _halted(self, now: float) -> bool:
-        return self._driver_heard is not None and now - self._driver_heard > DRIVER_SILENT_S
+        return self._stopping or self._driver_heard is not None and now - self._driver_heard > DRIVER_SILENT_S
 
     def _wake_at(self, when: float) -> None:
         self.next_at = when if self.next_at is None else min(self.next_at, when)
@@ -328,29 +341,38 @@ class Ledger:
         self.touched.add(worker)
 
     def _adopt(self, worker: str, message: Message) -> None:
-        writers = {claim.writer or worker for claim in message.claims} - self._buried
+        writers = self.roster.writes(worker, {claim.writer or worker for claim in message.claims})
         newcomers = {writer for writer in writers if not self.purse.knows(writer)}
         if not newcomers:
             return
         self._refresh()
-        told = self.index.spent_by(self.run)
+        # Far away, the beginning of a writer tells what it may spend: it has spent nothing yet, and tells us itself.
+        spent = self.index.spent_by(self.run)
         for writer in newcomers:
-            self.purse.adopt(writer, told.get(writer, {}))
-            self._writers.setdefault(worker, set()).add(writer)
+            self.purse.adopt(writer, spent.get(writer, {}) if self.index.near else {})
+        self.purse.read(spent)
 
     def _refresh(self) -> None:
+        if not self.index.near:
+            self.due = True
+            return
         # What living workers write they also tell; reading it again would cost as much as all else here.
         self.index.refresh(but=self.purse.writers)
         self.purse.read(self.index.spent_by(self.run))
 
-    def _bury(self, now: float) -> None:
-        dead = {worker for worker, heard in self._heard.items() if now - heard > DEAD_AFTER_S}
+    def _mourn(self, now: float) -> None:
+        dead = self.roster.silent(now)
+        if self.index.near:
+            self._bury(dead)
+        else:
+            # What they wrote may lie on disks of their own: whoever keeps this ledger looks, and tells `recovered`.
+            self.roster.dying |= dead
+
+    def _bury(self, dead: set[str]) -> None:
         if not dead:
             return
-        writers = {writer for worker in dead for writer in self._writers.pop(worker, set())}
+        writers = self.roster.bury(dead)
         for worker in dead:
-            del self._heard[worker]
-            self._epochs[worker] += 1
             for told in (self._outbox, self._slots_out, self._keep):
                 told.pop(worker, None)
         for model in self._models.values():
@@ -359,13 +381,14 @@ class Ledger:
             self._followers[key] = [waiting for waiting in followers if waiting.worker not in dead]
         for writer in writers:
             self.purse.disown(writer)
-        self._buried |= writers
         # The log tells what the dead were charged: the real price of what they had answered, the worst of what has no end.
         self._refresh()
+        self.purse.read(self.index.spent_by(self.run))
         open_keys = {key for writer in writers for key in self.index.unanswered(writer)}
         for key in [key for key, flight in self._flights.items() if flight.worker in dead]:
             claim = self._land(key).claim
-            if key not in open_keys and key not in self.index.answers:
+            # Far away nothing more can come: what a writer may have written and nobody can read is charged by its allowance.
+            if self.index.near and key not in open_keys and key not in self.index.answers:
                 self.purse.lose(claim.purpose, claim.worst_micros)
 
     def _model(self, name: str) -> Desk:

@@ -69,6 +69,8 @@ class Settlement:
     output_tokens: int = 0
     stop: tuple[str, str] | None = None
     """(class, reason): the model is given up."""
+    sent: bool = True
+    """False: the call was given back before any attempt of it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,11 +8,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping
 from typing import Any, Protocol
 
 from summhay_ray.llm.ledger import Ledger
 from summhay_ray.llm.messages import Message, News
+from summhay_ray.store import Fetched, StoreError
 
 LISTEN_S = 0.5
 """The longest that a worker listens in vain: it learns that the ledger is alive."""
@@ -30,11 +31,20 @@ class LedgerPort(Protocol):
         ...
 
 
-class LedgerService:
-    """All methods on one event loop."""
+Recover = Callable[[str], Awaitable[None]]
+"""Bring what a dead log writer left on its own disk into the store, or make sure that nothing more comes of it."""
 
-    def __init__(self, ledger: Ledger) -> None:
+
+class LedgerService:
+    """All methods on one event loop. `recover` is asked for the dead of a log that lies far away, `recover_again_s` apart."""
+
+    def __init__(self, ledger: Ledger, recover: Recover | None = None, again_s: float = 2.0) -> None:
         self.ledger = ledger
+        self._recover = recover
+        self._again_s = again_s
+        self._reading = asyncio.Lock()
+        self._aside: set[asyncio.Task[None]] = set()
+        self._recovering: set[str] = set()
         self._bells: dict[str, asyncio.Event] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = float("inf")
@@ -67,6 +77,17 @@ class LedgerService:
         """The worker is alive."""
         self.ledger.beat(worker, time.monotonic())
 
+    def leave(self, worker: str) -> None:
+        """The worker ends, and has written all that it had to write."""
+        now = time.monotonic()
+        self.ledger.leave(worker, now)
+        self._ring(now)
+
+    def stop(self) -> None:
+        """Nothing that costs money is sent any more."""
+        self.ledger.stop()
+        self._ring(time.monotonic())
+
     def count(self, numbers: Mapping[str, int]) -> None:
         """Add to the run's counters."""
         self.ledger.count(numbers)
@@ -85,6 +106,7 @@ class LedgerService:
         return news
 
     def _ring(self, now: float) -> None:
+        self._look_aside()
         for worker in self.ledger.touched:
             bell = self._bells.get(worker)
             if bell is not None:
@@ -95,6 +117,47 @@ class LedgerService:
                 self._timer.cancel()
             self._timer_at = wake_at
             self._timer = asyncio.get_running_loop().call_later(max(0.0, wake_at - now), self._wake)
+
+    def _look_aside(self) -> None:
+        """What takes long (a log that lies far away, the disks of the dead) is done beside the loop."""
+        for worker in self.ledger.roster.dying - self._recovering:
+            self._recovering.add(worker)
+            self._start(self._bury(worker))
+        if self.ledger.due and not self._reading.locked():
+            self.ledger.due = False
+            self._start(self._reread())
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._aside.add(task)
+        task.add_done_callback(self._aside.discard)
+
+    async def _reread(self) -> None:
+        # A store that does not answer now is asked again a second later.
+        with contextlib.suppress(StoreError, OSError):
+            async with self._reading:
+                self.ledger.reread(await self._fetch(set()))
+
+    async def _fetch(self, also: Collection[str]) -> Fetched:
+        index, but = self.ledger.index, set(self.ledger.purse.writers) - set(also)
+        return await asyncio.to_thread(index.fetch, but)
+
+    async def _bury(self, worker: str) -> None:
+        writers = self.ledger.roster.writers_of(worker)
+        while True:
+            # Until it is known what the dead have paid for, nobody may ask for it again.
+            with contextlib.suppress(StoreError, OSError):
+                for writer in writers:
+                    if self._recover is not None:
+                        await self._recover(writer)
+                async with self._reading:
+                    fetched = await self._fetch(writers)
+                    now = time.monotonic()
+                    self.ledger.recovered(worker, fetched, now)
+                break
+            await asyncio.sleep(self._again_s)
+        self._recovering.discard(worker)
+        self._ring(now)
 
     def _wake(self) -> None:
         self._timer, self._timer_at = None, float("inf")

@@ -5,3 +5,9 @@ from summhay_ray.problems import Problem
 
 class StoreError(Problem):
     """The store, a run in it or a record of it is not usable; the message says which, why and how to mend it."""
+
+
+class StoreUnavailable(StoreError):
+    """The place does not answer for as long as it is worth trying, or has no room; nothing is wrong with what was asked."""
+
+    exit_code = 1

@@ -8,6 +8,7 @@ what is there: for hints, on which nothing depends but speed.
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import os
 import uuid
@@ -15,7 +16,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Protocol
 
-from summhay_ray.store.errors import StoreError
+from summhay_ray.store.errors import StoreError, StoreUnavailable
+from summhay_ray.store.s3_place import SCHEME
 
 
 class Files(Protocol):
@@ -61,6 +63,13 @@ class Files(Protocol):
 
     def folders(self, folder: str) -> Iterator[str]:
         """Last parts of the names of the folders right in `folder`, sorted. May lag as `names` may."""
+        ...
+
+    def check(self) -> None:
+        """Whether a store can live here, within seconds: it can be reached, read and written, and `create` creates once.
+
+        Raises StoreError, which says in one line what is in the way and how to mend it.
+        """
         ...
 
 
@@ -161,9 +170,36 @@ class LocalFiles:
         here = self.path(folder)
         if not here.is_dir():
             return
-        for name in sorted(entry.name for entry in here.iterdir()):
-            if name.endswith(suffix) and not name.startswith("."):
-                yield f"{folder}/{name}"
+        with os.scandir(here) as entries:
+            found = sorted(entry.name for entry in entries if entry.is_file() and not entry.name.startswith("."))
+        for name in found:
+            if name.endswith(suffix):
+                yield f"{folder}/{name}" if folder else name
+
+    def check(self) -> None:
+        """See `Files`. Makes the folder; leaves nothing in it."""
+        probe = f".summhay-check-{uuid.uuid4().hex[:12]}"
+        try:
+            try:
+                created_once = self.create(probe, b"summhay\n") and not self._link(probe) and self.read(probe) == b"summhay\n"
+            finally:
+                with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+                    self.path(probe).unlink()
+        except OSError as error:
+            raise _problem_of(self.root, error) from None
+        if not created_once:
+            raise StoreError(f"store {str(self.root)!r}: its file system does not create files once; use another one")
+
+    def _link(self, name: str) -> bool:
+        """Whether a taken name is given once more, as no file system must."""
+        try:
+            self.create(f"{name}-second", b"")
+            os.link(self.path(f"{name}-second"), self.path(name))
+        except FileExistsError:
+            return False
+        finally:
+            self.path(f"{name}-second").unlink(missing_ok=True)
+        return True
 
 
 def sync_folder(folder: Path) -> None:
@@ -175,11 +211,30 @@ def sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
-def open_files(uri: str) -> LocalFiles:
-    """The files behind a store URI. Raises StoreError for a URI that is not a local folder."""
+def open_files(uri: str) -> Files:
+    """The files behind a store URI: a folder's path, or `s3://bucket/prefix`. Reaches nothing; raises StoreError for others."""
+    if uri.startswith(SCHEME):
+        from summhay_ray.store.s3 import open_s3
+
+        return open_s3(uri)
     if "://" in uri and not uri.startswith("file://"):
-        raise StoreError(f"store {uri!r}: only local folders are supported; give a path such as ./summhay-store")
+        scheme = uri.partition("://")[0]
+        raise StoreError(f"store {scheme}://...: not supported; give a folder such as ./summhay-store, or s3://BUCKET/PREFIX")
     root = Path(uri.removeprefix("file://")).expanduser().absolute()
     if root.exists() and not root.is_dir():
         raise StoreError(f"store {uri!r}: is a file; give a folder")
     return LocalFiles(root)
+
+
+def _problem_of(root: Path, error: OSError) -> StoreError:
+    """Why a folder cannot be a store."""
+    store, why = f"store {str(root)!r}", error.strerror or type(error).__name__
+    if error.errno in {errno.ENOSPC, errno.EDQUOT}:
+        return StoreUnavailable(
+            f"{store}: no room is left on its disk ({why}); make room, then run again: nothing that is paid for is lost"
+        )
+    if error.errno in {errno.EACCES, errno.EPERM, errno.EROFS}:
+        return StoreError(f"{store}: cannot be written ({why}); give yourself the right to write there, or choose another folder")
+    if error.errno in {errno.EOPNOTSUPP, errno.EMLINK, errno.ENOSYS}:
+        return StoreError(f"{store}: its file system has no hard links ({why}), by which files are created once; use another one")
+    return StoreError(f"{store}: cannot be used ({why}); choose another folder")

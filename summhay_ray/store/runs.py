@@ -1,46 +1,30 @@
-"""Runs in a store: immutable parts, one create-only commit record for each set of finished units, readers that follow commits.
+"""A store and its runs: sources under their hash, and each run's tables as its newest manifest gives them.
 
 Part of the store room. Layout under the store:
 `format.json` · `objects/<kind>/<sha256>` (haystack sources, prompts) · `log/` (response log) ·
-`runs/<run>/run.json` · `runs/<run>/parts/<sha256>.<table>.parquet` · `runs/<run>/commits/<generation>-<stage>-<hash>.json`.
+`runs/<run>/run.json` · `runs/<run>/blocks/<sha256>.block` (rows) · `runs/<run>/commits/<number>.json` (which blocks count).
 
-A commit names the units (cells, rankings, haystacks) that it finishes. Where several commits finish one unit (two drivers,
-or a failed cell tried again by a later run) a success counts before a failure, then the
-highest generation, then the first name: the same for every reader.
+Where several blocks finish one unit (two drivers, or a failed cell tried again by a later run) a success counts before a
+failure that may be tried again, then the last in the manifest's order: the same for every reader.
 """
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
-import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import polars as pl
 
 from summhay_ray.store import tables
+from summhay_ray.store.blocks import Block, Finished, write_block
+from summhay_ray.store.commits import Committer, Manifest, Manifests, add_blocks
 from summhay_ray.store.errors import StoreError
-from summhay_ray.store.files import LocalFiles, open_files
+from summhay_ray.store.files import Files, open_files
+from summhay_ray.store.rows import digests_of, finished_of, frames_of
 
-FORMAT = 1
-_HASH = 32
-_COMMIT = re.compile(rf"(?P<generation>\d+)-(?P<stage>.+)-(?P<hash>[0-9a-f]{{{_HASH}}})\.json")
-
-
-@dataclass(frozen=True, slots=True)
-class Commit:
-    """One commit record: what it finishes and where the rows are."""
-
-    name: str
-    generation: int
-    stage: str
-    units: tuple[str, ...]
-    retry: tuple[str, ...]
-    """Units whose failure a later run may try again."""
-    parts: Mapping[str, str]
+FORMAT = 2
 
 
 class Store:
@@ -48,159 +32,137 @@ class Store:
 
     def __init__(self, uri: str) -> None:
         self.uri = uri
-        self.files: LocalFiles = open_files(uri)
+        self.files: Files = open_files(uri)
+        self._marked = False
         if self.files.exists("format.json"):
-            found = _object(self.files, "format.json").get("format")
-            if not isinstance(found, int):
-                raise StoreError(f"store {uri!r}: format.json names no format; is this folder a store?")
-            if found > FORMAT:
-                raise StoreError(f"store {uri!r}: format {found} is newer than this version reads ({FORMAT}); upgrade")
+            self._check(_object(self.files, "format.json").get("format"))
+            self._marked = True
+
+    def _check(self, found: Any) -> None:
+        if not isinstance(found, int):
+            raise StoreError(f"store {self.uri!r}: format.json names no format; is this a store?")
+        if found > FORMAT:
+            raise StoreError(f"store {self.uri!r}: format {found} is newer than this version reads ({FORMAT}); upgrade")
+        if found < FORMAT:
+            raise StoreError(
+                f"store {self.uri!r}: format {found} was written by an earlier version; "
+                "copy its log folder into a new folder and run again with that as the store: no answer is paid twice"
+            )
+
+    def _mark(self) -> None:
+        if not self._marked:
+            self.files.create("format.json", json.dumps({"format": FORMAT}).encode())
+            self._marked = True
 
     def put_object(self, kind: str, content: bytes) -> str:
         """Keep `content` under its sha256 (hex), which is returned."""
-        self.files.create("format.json", json.dumps({"format": FORMAT}).encode())
+        self._mark()
         digest = hashlib.sha256(content).hexdigest()
-        self.files.create(f"objects/{kind}/{digest}", content)
+        name = f"objects/{kind}/{digest}"
+        if not self.files.exists(name):
+            self.files.create(name, content)
         return digest
 
     def get_object(self, kind: str, digest: str) -> bytes:
         """The object, checked against its name. Raises StoreError where it is absent or damaged."""
+        name = f"objects/{kind}/{digest}"
         try:
-            content = self.files.read(f"objects/{kind}/{digest}")
+            content = self.files.read(name)
         except FileNotFoundError:
             raise StoreError(f"store {self.uri!r}: has no {kind} {digest}") from None
         if hashlib.sha256(content).hexdigest() != digest:
-            where = f"objects/{kind}/{digest}"
-            raise StoreError(f"store {self.uri!r}: {where} is damaged; delete it, and import or run its source again")
+            raise StoreError(f"store {self.uri!r}: {name} is damaged; delete it, and import or run its source again")
         return content
 
     def run_ids(self) -> list[str]:
-        """All runs of the store, sorted."""
-        folder = self.files.path("runs")
-        return sorted(p.name for p in folder.iterdir() if (p / "run.json").exists()) if folder.is_dir() else []
+        """All runs of the store, sorted. For people: a bucket's listing may lack the latest."""
+        return [name for name in self.files.folders("runs") if self.files.exists(f"runs/{name}/run.json")]
 
     def run(self, run_id: str) -> RunStore:
         """A run that exists. Raises StoreError naming the runs there are."""
-        if not run_id or "/" in run_id or not self.files.exists(f"runs/{run_id}/run.json"):
+        if run_id in ("", ".", "..") or "/" in run_id or not self.files.exists(f"runs/{run_id}/run.json"):
             known = ", ".join(self.run_ids()) or "none"
             raise StoreError(f"store {self.uri!r} has no run {run_id!r}; it has: {known}")
         return RunStore(self, run_id)
 
     def create_run(self, run_id: str, record: Mapping[str, Any]) -> RunStore:
         """The run, created where it does not exist; its record is what the first creator wrote."""
-        self.files.create("format.json", json.dumps({"format": FORMAT}).encode())
+        self._mark()
         self.files.create(f"runs/{run_id}/run.json", json.dumps(record, sort_keys=True, indent=1).encode())
         return RunStore(self, run_id)
 
 
 class RunStore:
-    """One run's record, commits and tables."""
+    """One run's record, commits and tables. `still`: the manifest that is read, instead of the newest at each call."""
 
-    def __init__(self, store: Store, run_id: str) -> None:
+    def __init__(self, store: Store, run_id: str, still: Manifest | None = None) -> None:
         self.store = store
         self.run_id = run_id
-        self._folder = f"runs/{run_id}"
+        self._still = still
+        self._manifests = Manifests(store.files, run_id)
 
     @property
     def record(self) -> dict[str, Any]:
         """What `create_run` wrote."""
-        return _object(self.store.files, f"{self._folder}/run.json")
+        return _object(self.store.files, f"runs/{self.run_id}/run.json")
 
-    def commit(self, stage: str, generation: int, rows: Mapping[str, Sequence[Any]], units: Mapping[str, bool]) -> None:
-        """Write the rows (records by table) as parts, then the commit record that makes them count.
+    def at(self) -> RunStore:
+        """The run as it stands now: whatever is committed from here on, what is read of it stays."""
+        return RunStore(self.store, self.run_id, self.manifest())
 
-        `units`: unit -> whether a later run may try it again. Writing the same units again is harmless.
+    def manifest(self) -> Manifest:
+        """The manifest that counts. Raises StoreError where it is damaged."""
+        return self._still or self._manifests.newest()
+
+    def version(self) -> int:
+        """The number of the newest manifest, 0 where there is none."""
+        return self._still.number if self._still else self._manifests.chain.latest()
+
+    def added(self) -> int:
+        """How many blocks were ever added: what merging and taking a run over leave as it is."""
+        return self.manifest().added
+
+    def write(self, stage: str, finished: Sequence[Finished]) -> Block:
+        """Write the rows of one finished unit or more as an immutable block, which counts for nobody until it is committed."""
+        return write_block(self.store.files, self._manifests.folder, stage, finished)
+
+    def committer(self, driver: int, told: str = "") -> Committer:
+        """Take the run over for a driver and commit for it. `told`: where it works, such as "on HOST, pid 7".
+
+        Raises Superseded where a driver with a higher number has it.
         """
-        parts = {}
-        for table, records in sorted(rows.items()):
-            if records:
-                content = tables.to_parquet(table, records)
-                name = f"{self._folder}/parts/{hashlib.sha256(content).hexdigest()}.{table}.parquet"
-                self.store.files.create(name, content)
-                parts[table] = name
-        body = {
-            "generation": generation,
-            "stage": stage,
-            "units": sorted(units),
-            "retry": sorted(unit for unit, again in units.items() if again),
-            "parts": parts,
-        }
-        content = json.dumps(body, sort_keys=True).encode()
-        name = f"{generation:06d}-{stage}-{hashlib.sha256(content).hexdigest()[:_HASH]}"
-        self.store.files.create(f"{self._folder}/commits/{name}.json", content)
+        return Committer(self._manifests, driver, told)
 
-    def commits(self, stage: str = "") -> Iterator[Commit]:
-        """Commit records, highest generation first, then by name; of one stage where given."""
-        found = []
-        for name in self.store.files.names(f"{self._folder}/commits", ".json"):
-            match = _COMMIT.fullmatch(name.rsplit("/", 1)[1])
-            if match and stage in ("", match["stage"]):
-                found.append((-int(match["generation"]), name, match["hash"]))
-        for _, name, known in sorted(found):
-            content = self.store.files.read(name)
-            if hashlib.sha256(content).hexdigest()[:_HASH] != known:
-                raise StoreError(f"run {self.run_id}: {name} is damaged; delete it and run again: no answer is paid twice")
-            body = json.loads(content)
-            yield Commit(name, body["generation"], body["stage"], tuple(body["units"]), tuple(body["retry"]), body["parts"])
+    def commit(self, stage: str, finished: Sequence[Finished], driver: int = 0) -> None:
+        """Write and commit for one process alone, on top of whatever stands: whose the run is stays as it is."""
+        if finished:
+            add_blocks(self._manifests, [self.write(stage, finished)], driver)
 
     def finished(self, stage: str) -> dict[str, bool]:
         """Unit -> whether its failure may be tried again, for every committed unit of a stage."""
-        found: dict[str, bool] = {}
-        for commit in self.commits(stage):
-            again = set(commit.retry)
-            for unit in commit.units:
-                found[unit] = found.get(unit, True) and unit in again
-        return found
+        return finished_of(self.store.files, self.manifest().blocks, stage)
 
-    def _winners(self, commits: list[Commit]) -> dict[tuple[str, str], str]:
-        """(stage, unit) -> the commit whose rows count: one that needs no other try, else the latest, else the first name."""
-        found: dict[tuple[str, str], str] = {}
-        for final in (True, False):
-            for commit in commits:
-                again = set(commit.retry)
-                for unit in commit.units:
-                    if (unit in again) != final:
-                        found.setdefault((commit.stage, unit), commit.name)
-        return found
+    def table(self, table: str, cells: Sequence[str] | None = None) -> pl.DataFrame:
+        """All committed rows of a table, each once, sorted by primary key.
 
-    def next_generation(self) -> int:
-        """One more than the highest committed generation."""
-        return 1 + max((commit.generation for commit in self.commits()), default=0)
+        `cells`: only the rows of these cells; of a table that has no cells, those that the units of these names brought.
+        """
+        return frames_of(self.store.files, self.manifest().blocks, [table], cells)[table]
 
-    def table(self, table: str) -> pl.DataFrame:
-        """All committed rows of a table, each once, sorted by primary key."""
-        keyed = "cell_id" in tables.schema_of(table).names
-        commits = list(self.commits())
-        winners = self._winners(commits)
-        found = []
-        for commit in commits:
-            live = [unit for unit in commit.units if winners[commit.stage, unit] == commit.name]
-            if table in commit.parts and live:
-                cells = live if keyed and len(live) < len(commit.units) else None
-                found.append(tables.read_part(table, self._part(commit, table), cells))
-        return tables.to_frame(table, found)
-
-    def _part(self, commit: Commit, table: str) -> bytes:
-        name = commit.parts[table]
-        with contextlib.suppress(FileNotFoundError):
-            content = self.store.files.read(name)
-            if hashlib.sha256(content).hexdigest() == name.rsplit("/", 1)[1].split(".")[0]:
-                return content
-        raise StoreError(
-            f"run {self.run_id}: {name} is absent or damaged; delete it and {commit.name}, and run again: no answer is paid twice"
-        )
+    def tables(self, names: Sequence[str]) -> dict[str, pl.DataFrame]:
+        """Several tables of one moment; each block is read once for all of them."""
+        return frames_of(self.store.files, self.manifest().blocks, names)
 
     def digests(self) -> dict[str, dict[str, Any]]:
         """Table -> its number of rows and the hash of its sorted rows."""
-        frames = {table: self.table(table) for table in tables.TABLES}
-        return {table: {"rows": frame.height, "sha256": tables.digest(frame)} for table, frame in frames.items()}
+        return digests_of(self.store.files, self.manifest().blocks, list(tables.TABLES))
 
 
-def _object(files: LocalFiles, name: str) -> dict[str, Any]:
+def _object(files: Files, name: str) -> dict[str, Any]:
     try:
         content = json.loads(files.read(name))
     except ValueError:
         content = None
     if not isinstance(content, dict):
-        raise StoreError(f"{files.path(name)} is damaged: expected a JSON object; put back a copy of it, or use another store")
+        raise StoreError(f"{files.where(name)} is damaged: expected a JSON object; put back a copy of it, or use another store")
     return content

@@ -8,7 +8,6 @@ from __future__ import annotations
 import dataclasses
 import functools
 import hashlib
-import io
 import json
 import typing
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,8 +16,6 @@ from typing import Any
 
 import polars as pl
 import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from summhay_ray import records
 
@@ -36,6 +33,8 @@ TABLES: Mapping[str, tuple[type[Any], tuple[str, ...]]] = {
     "failures": (records.Failure, ("cell_id", "stage", "judge", "insight_id", "error", "message")),
 }
 """Table name -> the record of a row and the fields that identify a row."""
+
+_SLICE_BYTES = 4 << 20
 
 _ARROW: Mapping[Any, pa.DataType] = {
     str: pa.string(),
@@ -73,13 +72,14 @@ def describe(table: str) -> dict[str, Any]:
     return {"table": table, "row": doc, "primary_key": list(key), "columns": columns}
 
 
-def to_parquet(table: str, rows: Sequence[Any]) -> bytes:
-    """The rows (records of the table's class) as one Parquet file, in the declared schema."""
+def to_arrow(table: str, rows: Sequence[Any]) -> pa.Table:
+    """The rows (records of the table's class) in the declared schema. Raises ValueError for a null where none may stand."""
     schema = schema_of(table)
-    columns = {name: [_cell(getattr(row, name)) for row in rows] for name in schema.names}
-    sink = io.BytesIO()
-    pq.write_table(pa.table(columns, schema=schema), sink, compression="zstd")
-    return sink.getvalue()
+    found = pa.table({name: [_cell(getattr(row, name)) for row in rows] for name in schema.names}, schema=schema)
+    for field in schema:
+        if not field.nullable and found[field.name].null_count:
+            raise ValueError(f"table {table}: {field.name} may not be null")
+    return found
 
 
 def _cell(value: Any) -> Any:
@@ -87,37 +87,35 @@ def _cell(value: Any) -> Any:
 
 
 def from_rows(table: str, rows: Iterable[Any]) -> pl.DataFrame:
-    """The rows as a polars frame, sorted by primary key."""
-    return from_parts(table, [to_parquet(table, list(rows))])
-
-
-def from_parts(table: str, parts: Iterable[bytes]) -> pl.DataFrame:
-    """Several Parquet files of one table as one frame, each row once, sorted by primary key."""
-    return to_frame(table, [read_part(table, part) for part in parts])
-
-
-def read_part(table: str, part: bytes, cells: Sequence[str] | None = None) -> pa.Table:
-    """One Parquet file of a table, in the declared schema; only the rows of these cells where they are given."""
-    schema = schema_of(table)
-    found = _widened(pq.read_table(io.BytesIO(part)), schema).cast(schema)
-    return found if cells is None else found.filter(pc.is_in(found["cell_id"], pa.array(cells, pa.string())))
+    """The rows as a polars frame, each once (the first), sorted by primary key."""
+    return to_frame(table, [to_arrow(table, list(rows))])
 
 
 def to_frame(table: str, found: Sequence[pa.Table]) -> pl.DataFrame:
-    """Arrow tables of one schema as one frame, each row once (the first), sorted by primary key."""
+    """Arrow tables of one schema as one frame, each row once, sorted by primary key.
+
+    Of rows with one key the first in the order of the columns beyond the declared ones counts, then the first that was given.
+    """
     frame = pl.from_arrow(pa.concat_tables(found) if found else schema_of(table).empty_table())
     if not isinstance(frame, pl.DataFrame):
         raise TypeError(f"table {table} is no frame")
-    key = list(TABLES[table][1])
-    return frame.unique(subset=key, keep="first", maintain_order=True).sort(key)
+    key, names = list(TABLES[table][1]), schema_of(table).names
+    more = [name for name in frame.columns if name not in names]
+    return frame.sort([*key, *more], maintain_order=True).unique(subset=key, keep="first", maintain_order=True).select(names)
 
 
-def _widened(table: pa.Table, schema: pa.Schema) -> pa.Table:
-    """A part that an earlier version wrote lacks the counts that came later: nothing was counted, so they are 0."""
+def declared(table: str, found: pa.Table, *more: str) -> pa.Table:
+    """The columns of the declared schema, then those named in `more`, whoever wrote them.
+
+    What an earlier version wrote lacks the counts that came later: nothing was counted, so they are 0.
+    """
+    schema = schema_of(table)
     for field in schema:
-        if field.name not in table.column_names and field.type == pa.int64():
-            table = table.append_column(field, pa.array([0] * table.num_rows, field.type))
-    return table.select(schema.names)
+        if field.name not in found.column_names and field.type == pa.int64():
+            found = found.append_column(field, pa.array([0] * found.num_rows, field.type))
+    for name in more:
+        schema = schema.append(pa.field(name, found.schema.field(name).type))
+    return found.select(schema.names).cast(schema)
 
 
 def to_records(table: str, frame: pl.DataFrame) -> list[Any]:
@@ -128,12 +126,19 @@ def to_records(table: str, frame: pl.DataFrame) -> list[Any]:
 
 def digest(frame: pl.DataFrame) -> str:
     """sha256 over the frame's rows in their order, each as JSON: equal for equal tables on every machine."""
+    return digest_of([frame])
+
+
+def digest_of(frames: Iterable[pl.DataFrame]) -> str:
+    """`digest` of a table that comes in pieces, which are asked for one at a time."""
     hasher = hashlib.sha256()
-    names = sorted(frame.columns)
-    line = "{" + ", ".join(f"{json.dumps(name)}: %s" for name in names) + "}\n"
-    for part in frame.iter_slices(10_000):
-        columns = [_texts(part[name]) for name in names]
-        hasher.update("".join(map(line.__mod__, zip(*columns, strict=True))).encode("ascii"))
+    for frame in frames:
+        names = sorted(frame.columns)
+        line = "{" + ", ".join(f"{json.dumps(name)}: %s" for name in names) + "}\n"
+        # Several copies of a slice's text are held at once.
+        for part in frame.iter_slices(max(1, min(10_000, _SLICE_BYTES * frame.height // max(1, int(frame.estimated_size()))))):
+            columns = [_texts(part[name]) for name in names]
+            hasher.update("".join(map(line.__mod__, zip(*columns, strict=True))).encode("ascii"))
     return hasher.hexdigest()
 
 

@@ -48,5 +48,19 @@ def test_a_store_that_is_none_is_a_failure(cli: Cli, tmp_path: Path) -> None:
     assert said.out.startswith("BAD  store")
 
 
+@pytest.mark.parametrize("by", ["uri", "spec"])
+def test_a_bucket_is_asked_and_what_is_wrong_with_it_is_a_failure(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by: str
+) -> None:
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIDTESTTESTTESTTEST")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "not-a-secret-of-anybody")
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+    nobody = "http://127.0.0.1:1"
+    spec = write_spec(tmp_path, {**SPEC, "summarizers": ["offline/lead"], **({"endpoint_url": nobody} if by == "spec" else {})})
+    said = cli("doctor", spec, "--store", "s3://bucket/runs" + (f"?endpoint_url={nobody}" if by == "uri" else ""))
+    (bad,) = [line for line in said.out.splitlines() if line.startswith("BAD")]
+    assert said.code == 1 and bad.split()[:2] == ["BAD", "store"] and nobody in bad and "not-a-secret" not in said.out
+
+
 def test_a_bad_spec_is_bad_usage(cli: Cli, tmp_path: Path) -> None:
     assert "did you mean 'bm25'?" in cli("doctor", write_spec(tmp_path, {**SPEC, "retrievers": ["bm52"]})).refusal

@@ -49,11 +49,14 @@ def test_a_budget_is_a_number_of_dollars(cli: Cli, tmp_path: Path, budget: str) 
 @pytest.mark.parametrize(
     ("where", "line"),
     [
-        ("s3://bucket/x", "store 's3://bucket/x': only local folders are supported; give a path such as ./summhay-store"),
+        ("gs://bucket/x", "store gs://...: not supported; give a folder such as ./summhay-store, or s3://BUCKET/PREFIX"),
+        ("s3:///x", "give s3://BUCKET/PREFIX, or s3://BUCKET/PREFIX?endpoint_url=https://HOST:PORT&region=REGION"),
         ("a-file", "is a file; give a folder"),
     ],
 )
-def test_a_store_is_a_folder(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str, line: str) -> None:
+def test_a_store_is_a_folder_or_in_a_bucket(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str, line: str
+) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "a-file").write_text("")
     for arguments in (

@@ -13,9 +13,9 @@ from summhay_ray.grid.answering import CellRows, answer_cell
 from summhay_ray.grid.contexts import make_context, rank
 from summhay_ray.grid.lanes import make_gates
 from summhay_ray.grid.local import make_local_models
-from summhay_ray.grid.run import open_run
+from summhay_ray.grid.opening import open_run
 from summhay_ray.llm import Budgets, Gateway, Ledger, LedgerService, LocalPort, register
-from summhay_ray.store import LogIndex, LogWriter, RunStore, Store
+from summhay_ray.store import Finished, LogIndex, LogWriter, RunStore, Store
 
 SAMPLE = {
     "haystacks": ["sample/news"],
@@ -34,11 +34,10 @@ def grid_of_fields(folder: Path | None = None, **fields: Any) -> Grid:
 def answer_all(grid: Grid, store: Store, budget_micros: int | None = None) -> tuple[RunStore, list[CellRows], Ledger]:
     """Answer and commit every cell of the grid that is not finished."""
     run = open_run(grid, store)
-    register(make_local_models({source.haystack.haystack_id: source for source in grid.sources}))
+    register(make_local_models(grid.haystacks.file))
     limits = {model: settings.limits for model, settings in grid.settings().items() if not settings.local}
     ledger = Ledger(run.run_id, LogIndex(store.files), Budgets(budget_micros), limits)
     log = LogWriter(store.files, f"test-{uuid.uuid4().hex}")
-    haystacks = {source.haystack.haystack_id: source.haystack for source in grid.sources}
     finished = {cell for cell, again in run.finished("cell").items() if not again}
 
     async def work() -> list[CellRows]:
@@ -46,23 +45,22 @@ def answer_all(grid: Grid, store: Store, budget_micros: int | None = None) -> tu
         port = LocalPort(LedgerService(ledger), "here")
         gateway, gates = Gateway(grid.settings(), port, store.files, log, run.run_id), make_gates(grid)
         for unit in grid.units():
-            haystack = haystacks[unit.haystack_id]
+            haystack = grid.haystacks[unit.haystack_id]
             context, rankings, problem = make_context(
                 grid, haystack, unit, lambda _, subtopic, name, held=haystack: rank(grid, held, subtopic, name)
             )
             assert context is not None, problem
-            run.commit("context", 1, {"rankings": rankings, "contexts": [context]}, {context.context_id: False})
+            run.commit("context", [Finished(context.context_id, {"rankings": rankings, "contexts": [context]})])
             for cell in grid.cells_of(unit):
                 if cell.cell_id not in finished:
-                    answered.append(await answer_cell(grid, cell, haystack, context, gateway, gates))
+                    answered.append(await answer_cell(grid, cell, context, gateway, gates))
         await gateway.close()
         return answered
 
     answered = asyncio.run(work())
-    generation = run.next_generation()
     for done in answered:
         if not done.over_budget:
-            run.commit("cell", generation, done.rows, {done.cell.cell_id: done.retry})
+            run.commit("cell", [Finished(done.cell.cell_id, done.rows, done.retry)])
     log.close()
     return run, answered, ledger
 

@@ -33,9 +33,9 @@ def summhay(*arguments: str | Path, code: int = 0) -> dict[str, Any]:
     return document
 
 
-def start(spec: Path, store: Path) -> subprocess.Popen[bytes]:
+def start(spec: Path, store: Path | str, *more: str) -> subprocess.Popen[bytes]:
     """A run in the background."""
-    command = [str(SUMMHAY), "run", str(spec), "--store", str(store), "--json"]
+    command = [str(SUMMHAY), "run", str(spec), "--store", str(store), *more, "--json"]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -39,9 +40,19 @@ def test_asking_again_makes_no_call_and_the_same_rows(tmp_path: Path) -> None:
     grid = grid_of_fields()
     store = Store(str(tmp_path / "a" / "store"))
     # The same run in another store's folder would ask again; here only the response log is left.
-    for commit in list(store.files.names(f"runs/{grid.run_id}/commits")):
-        store.files.path(commit).unlink()
+    shutil.rmtree(tmp_path / "a" / "store" / "runs" / grid.run_id / "commits")
     run, _, ledger = answer_all(grid, store)
+    assert (ledger.counts["made"], ledger.counts["reused"]) == (0, N_QUERIES + N_INSIGHTS)
+    assert run.digests() == first["run"].digests()
+
+
+def test_a_store_of_an_earlier_format_keeps_what_was_paid_by_its_log(tmp_path: Path) -> None:
+    first = answered(tmp_path / "old")
+    (tmp_path / "old" / "store" / "format.json").write_text('{"format": 1}')
+    with pytest.raises(StoreError, match="format 1 was written by an earlier version; copy its log folder into a new folder"):
+        Store(str(tmp_path / "old" / "store"))
+    shutil.copytree(tmp_path / "old" / "store" / "log", tmp_path / "new" / "log")
+    run, _, ledger = answer_all(first["grid"], Store(str(tmp_path / "new")))
     assert (ledger.counts["made"], ledger.counts["reused"]) == (0, N_QUERIES + N_INSIGHTS)
     assert run.digests() == first["run"].digests()
 

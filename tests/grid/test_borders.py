@@ -11,7 +11,6 @@ import pytest
 from inprocess import answer_all, grid_of_fields, rows_of
 
 from summhay_ray.grid import import_released, score_run
-from summhay_ray.grid.run import _paying
 from summhay_ray.haystack import load_sample
 from summhay_ray.problems import Problem
 from summhay_ray.store import Store
@@ -94,7 +93,7 @@ def test_a_retriever_that_goes_wrong_is_a_reason_and_stops_nothing(
     from summhay_ray.grid.contexts import make_context, rank
 
     grid = grid_of_fields(retrievers=["bm25", f"border_plugins:Retriever/{argument}"])
-    haystack = grid.sources[0].haystack
+    haystack = grid.haystacks[grid.sources[0].haystack_id]
     found = [
         make_context(grid, haystack, unit, lambda _, query, name: rank(grid, haystack, query, name)) for unit in grid.units()
     ]
@@ -144,26 +143,12 @@ def test_thinking_is_no_bullet() -> None:
     assert bullets_of("<think>\nfirst\nsecond\n</think>\n- one [1]\n\n- two [2]\n") == ("- one [1]", "- two [2]")
 
 
-def test_one_run_at_a_time_pays_in_a_store(tmp_path: Path) -> None:
-    model = {"model": "openai/mine", "price": {"input_per_mtok": 1.0, "output_per_mtok": 1.0}}
-    paid, free = grid_of_fields(summarizers=[model]), grid_of_fields()
-    store = Store(str(tmp_path / "store"))
-    run = answer_all(free, store)[0]
-    with _paying(run, paid):
-        with pytest.raises(Problem, match="another run is paying"), _paying(run, paid):
-            pass
-        with _paying(run, free):
-            pass
-    with _paying(run, paid):
-        pass
-
-
 def test_an_import_is_one_commit(tmp_path: Path) -> None:
     for name in ("news", "conversation"):
         (tmp_path / f"{name}.json").write_text(json.dumps(load_sample(name)), encoding="utf-8")
     store = Store(str(tmp_path / "store"))
     result = import_released([str(tmp_path / "news.json"), str(tmp_path / "conversation.json")], store)
-    assert len(list(store.run(result.run).commits())) == 1
+    assert store.run(result.run).version() == 1
     assert store.run(result.run).table("haystacks").height == 2
 
 
@@ -178,10 +163,11 @@ def test_an_address_where_nobody_answers_is_said_at_once() -> None:
     ("cpus", "fields", "message"),
     [
         (2.0, {"workers": 7}, ""),
-        (2.0, {"workers": 8}, "9 workers need 2.25 CPUs and the cluster has 2.0; set workers: 7 or less"),
+        (2.0, {"workers": 8}, "9 workers need 2.25 CPUs and the cluster has 2; set workers: 7 or less"),
         # One kind of worker for the model that is called, another for the one that computes.
-        (2.0, {"workers": 4, "both": True}, "9 workers need 2.25 CPUs and the cluster has 2.0; set workers: 3 or less"),
+        (2.0, {"workers": 4, "both": True}, "9 workers need 2.25 CPUs and the cluster has 2; set workers: 3 or less"),
         (1.0, {"both": True}, ""),
+        (0.25, {"workers": 1}, "2 workers need 0.5 CPUs and the cluster has 0.25; start more nodes"),
     ],
 )
 def test_workers_that_have_no_room_are_refused(
@@ -190,16 +176,18 @@ def test_workers_that_have_no_room_are_refused(
     from summhay_ray.grid import pipeline
 
     monkeypatch.setattr(pipeline.ray, "cluster_resources", lambda: {"CPU": cpus})
+    monkeypatch.setattr(pipeline.ray, "nodes", lambda: [{"Alive": True}, {"Alive": False}])
     called = {"model": "openai/mine", "price": 0, "api_base": "http://127.0.0.1:1/v1"}
     models = ["offline/lead", *([called] if fields.pop("both", False) else [])]
     grid = grid_of_fields(summarizers=models, **fields)
-    work = pipeline.Work(None, grid, {unit: list(grid.cells_of(unit)) for unit in grid.units()})
+    left = {unit: list(grid.cells_of(unit)) for unit in grid.units()}
     if message:
         with pytest.raises(pipeline.PlacementError, match=message):
-            pipeline._place(work)
+            pipeline.place(grid, left)
     else:
-        lanes, contexts = pipeline._place(work)
-        assert (len(lanes), contexts) == (len(models), 1)
+        work = pipeline.place(grid, left)
+        assert (len(work.lanes), work.contexts) == (len(models), 1)
+        assert sum(work.seats.values()) == sum({lane.kind: lane.workers for lane in work.lanes.values()}.values())
 
 
 def test_a_plan_that_a_persons_own_code_spoils_is_a_warning() -> None:

@@ -53,6 +53,7 @@ NOT_SEMANTIC: list[dict[str, Any]] = [
     {"budget_usd": 3.0},
     {"limits": {"offline/lead": {"rpm": 5, "concurrency": 3}}},
     {"workers": 3},
+    {"endpoint_url": "http://127.0.0.1:9000"},
     {"orderings": ["top"]},  # without `full` nothing is ordered
     {"summarizers": [{"model": "offline/lead", "price": 0}]},
     {"summarizers": [{"model": "offline/lead", "timeout_s": 5.0}]},

@@ -14,7 +14,7 @@ from summhay_ray.llm import count_tokens
 from summhay_ray.llm.answers import Asked, answer_of, reply_of
 from summhay_ray.llm.models import ModelSettings, Price
 from summhay_ray.records import Judgment, RawAnswer, Score, Summary
-from summhay_ray.store import LogWriter, RunStore, Store
+from summhay_ray.store import Finished, LogWriter, RunStore, Store
 
 pytestmark = pytest.mark.soak
 
@@ -54,7 +54,7 @@ def test_a_plan_over_both_haystacks(summhay_data: Path, tmp_path: Path) -> None:
 
 def test_a_prompt_of_documents_that_were_counted(summhay_data: Path) -> None:
     grid = load_grid(parse_spec({"haystacks": [str(summhay_data / "topic_news1.json")], **SMALL}), Path.cwd())
-    documents = [f"Article {one.number}:\n{one.text}\n\n" for one in grid.sources[0].haystack.documents]
+    documents = [f"Article {one.number}:\n{one.text}\n\n" for one in grid.haystacks[grid.sources[0].haystack_id].documents]
     tokens = count_tokens("".join(documents))
     again = timed("count", lambda: count_tokens("".join(reversed(documents))), 20)
     print(f"{tokens} tokens")
@@ -98,8 +98,9 @@ def large(tmp_path: Path) -> RunStore:
     run = store.create_run("r0123456789ab", {"kind": "grid", "spec": spec, "haystacks": [], "cells": N_CELLS})
     for start in range(0, N_CELLS, A_COMMIT):
         cells = [f"{cell:032x}" for cell in range(start, min(start + A_COMMIT, N_CELLS))]
-        rows: dict[str, list[Any]] = {"summaries": [], "judgments": [], "scores": [], "raw_answers": []}
+        finished = []
         for cell in cells:
+            rows: dict[str, list[Any]] = {"summaries": [], "judgments": [], "scores": [], "raw_answers": []}
             rows["summaries"].append(
                 Summary(cell, "h", "s", "sys", "bm25", "given", "m", 0, "c", cell * 2, ("- a bullet [1][2]",) * 8)
             )
@@ -108,7 +109,8 @@ def large(tmp_path: Path) -> RunStore:
                 rows["judgments"].append(Judgment(cell, "j", f"i{place}", place, key, "FULL_COVERAGE", "3"))
                 rows["scores"].append(Score(cell, "j", f"i{place}", place, 1.0, 3, (1, 2), (1, 5, 7), 0.5, 1 / 3, 0.4, 0.4))
                 rows["raw_answers"].append(RawAnswer(key, "m", '{"coverage": "FULL_COVERAGE"}', "stop", 900, 0, 20, 100, 1))
-        run.commit("cell", 1, rows, dict.fromkeys(cells, False))
+            finished.append(Finished(cell, rows))
+        run.commit("cell", finished)
     writer = LogWriter(store.files, "w")
     for start in range(0, N_CELLS * N_INSIGHTS, 1000):
         writer.append(list(records(run.run_id, range(start, start + 1000))))

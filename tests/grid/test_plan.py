@@ -20,7 +20,7 @@ from summhay_ray.llm.prices import Price
 from summhay_ray.llm.reply import Usage
 from summhay_ray.outcome import Answer, Outcome
 from summhay_ray.records import RawAnswer
-from summhay_ray.store import LogWriter, Store
+from summhay_ray.store import Finished, LogWriter, Store
 from summhay_ray.summarize import bullets_of, make_summarizer
 
 pytestmark = pytest.mark.core
@@ -69,7 +69,7 @@ class Provider:
         asyncio.run(self._answer_all(judged))
 
     async def _answer_all(self, judged: bool) -> None:
-        haystack = self.grid.sources[0].haystack
+        haystack = self.grid.haystacks[self.grid.sources[0].haystack_id]
         for unit in self.grid.units():
             context, _, _ = make_context(self.grid, haystack, unit, lambda _, query, name: rank(self.grid, haystack, query, name))
             assert context is not None
@@ -155,7 +155,7 @@ def test_finished_cells_are_no_calls_whatever_the_log_has(tmp_path: Path) -> Non
     grid, store = grid_of(), Store(str(tmp_path / "store"))
     cells = [cell.cell_id for cell in grid.cells()]
     run = store.create_run(grid.run_id, {"kind": "grid"})
-    run.commit("cell", 1, {}, {cells[0]: False, cells[1]: True})
+    run.commit("cell", [Finished(cells[0], {}), Finished(cells[1], {}, retry=True)])
     plan = plan_grid(grid, store)
     # The provider filtered the first, say: that is no answer, and it is not asked again. The second may be.
     assert (plan.cells, plan.cells_finished, plan.stages[0].calls) == (N_QUERIES, 1, N_QUERIES - 1)

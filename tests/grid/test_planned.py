@@ -11,7 +11,7 @@ import pytest
 from summhay_ray.grid import load_grid, parse_spec, plan_grid, status
 from summhay_ray.grid.planned import keep_plan, keep_stop, latest_budget, read_plan, read_stops, standing_stop
 from summhay_ray.records import Failure, RawAnswer
-from summhay_ray.store import LogWriter, RunStore, Store, StoreError, response_log
+from summhay_ray.store import Finished, LogWriter, RunStore, Store, StoreError, response_log
 
 pytestmark = pytest.mark.core
 
@@ -41,7 +41,7 @@ def plan_of(run: RunStore, budget: float | None = None) -> Any:
 
 
 def commit(run: RunStore, cell: str, generation: int, **tables: list[Any]) -> None:
-    run.commit("cell", generation, tables, {cell: False})
+    run.commit("cell", [Finished(cell, tables)], generation)
 
 
 def write_log(run: RunStore, *records: dict[str, Any], name: str = "w") -> None:
@@ -76,6 +76,7 @@ def test_stops_are_kept_in_order_and_never_replaced(run: RunStore) -> None:
     commit(run, "c1", 2)
     # A start that committed nothing would have had the same generation as the one after it.
     keep_stop(run, 2, {**BUDGET, "budget_usd": 6.0})
+    run.committer(3).finish()
     keep_stop(run, 10, {**BUDGET, "budget_usd": 7.0})
     assert [(stop["generation"], stop["budget_usd"], stop["commits"]) for stop in read_stops(run)] == [
         (2, 5.0, 0),
@@ -92,6 +93,24 @@ def test_a_run_stands_at_its_last_stop_until_something_is_committed(run: RunStor
     assert (latest_budget(run), (standing_stop(run) or {})["left"]) == (5.0, BUDGET["left"])
     commit(run, "c1", 1)
     assert (latest_budget(run), standing_stop(run)) == (None, None), "it went on with a budget that nothing tells"
+
+
+def test_neither_merging_nor_taking_a_run_over_is_going_on(run: RunStore) -> None:
+    for cell in ("c1", "c2"):
+        commit(run, cell, 1)
+    keep_stop(run, 1, BUDGET)
+    keep_stop(run, 1, BUDGET)
+    run.committer(1).finish()
+    run.committer(2, "on a, pid 1")
+    assert run.version() == 4, "two commits, merged, taken over"
+    assert len(read_stops(run)) == 2 and (standing_stop(run) or {})["left"] == BUDGET["left"]
+
+
+def test_a_damaged_stop_is_said(run: RunStore) -> None:
+    keep_stop(run, 1, BUDGET)
+    (Path(run.store.uri) / f"runs/{run.run_id}/stops/00000001.json").write_bytes(b"[1")
+    with pytest.raises(StoreError, match=r"stops/00000001.json is damaged; delete it and those after it"):
+        read_stops(run)
 
 
 def test_status_of_a_run_that_its_budget_stopped(run: RunStore) -> None:
@@ -165,7 +184,7 @@ def test_cut_answers_and_damaged_records_are_counted(run: RunStore) -> None:
     failure = Failure("c1", "judge", "j", "i", "malformed", "cut_answer", "cut", "k1", 1, 0)
     commit(run, "c1", 1, raw_answers=raw, failures=[failure])
     write_log(run, answer("judge", "m"))
-    path = run.store.files.path("log/w.jsonl")
+    path = Path(run.store.uri) / "log/w.jsonl"
     path.write_bytes(path.read_bytes().replace(b'"judge"', b'"jugde"'))
     found = status(run)
     assert found.finish_reasons == {"content_filter": 1, "length": 2}

@@ -110,8 +110,8 @@ def test_a_still_run_reads_each_table_once_and_the_same(tmp_path: Path, monkeypa
     real = run.store.files.read
     monkeypatch.setattr(type(run.store.files), "read", lambda _, name: reads.append(name) or real(name))
     for _ in range(3):
-        for name in TABLES:
-            assert still.table(name).equals(expected[name])
+        found = still.tables(list(TABLES))
+        assert all(found[name].equals(still.table(name)) and found[name].equals(expected[name]) for name in TABLES)
     assert len(reads) == len(set(reads))
     assert still.finished("cell") == run.finished("cell")
     standing = standing_of(grid, still)
@@ -128,8 +128,8 @@ def commit_all(seconds: Sequence[float], every_s: float, slow_commit_s: float = 
 
     made: list[list[str]] = []
 
-    def commit(ready: Sequence[CellRows]) -> None:
-        time.sleep(slow_commit_s)
+    async def commit(ready: Sequence[CellRows]) -> None:
+        await asyncio.sleep(slow_commit_s)
         made.append([done.cell.cell_id for done in ready])
 
     async def run() -> None:
@@ -164,7 +164,7 @@ def test_what_is_ready_during_a_commit_goes_with_the_next() -> None:
 def test_a_commit_that_fails_is_an_error_of_every_cell_of_it() -> None:
     from summhay_ray.grid.worker import Commits
 
-    def full(_: Sequence[CellRows]) -> None:
+    async def full(_: Sequence[CellRows]) -> None:
         raise OSError(28, "no space left on device")
 
     async def run() -> list[Any]:

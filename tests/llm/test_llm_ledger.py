@@ -8,7 +8,8 @@ import pytest
 from ledger_desk import HERE, Desk, log_call
 
 from summhay_ray.llm import Claim, Limits
-from summhay_ray.llm.ledger import DEAD_AFTER_S, DRIVER_SILENT_S, REFRESH_S
+from summhay_ray.llm.ledger import DRIVER_SILENT_S, REFRESH_S
+from summhay_ray.llm.roster import DEAD_AFTER_S
 from summhay_ray.store import LocalFiles, LogWriter
 
 pytestmark = pytest.mark.core

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 from ledger_desk import Desk
 
-from summhay_ray.llm.ledger import DEAD_AFTER_S, Ledger
+from summhay_ray.llm.ledger import Ledger
+from summhay_ray.llm.roster import DEAD_AFTER_S
 from summhay_ray.store import LocalFiles, LogIndex, LogWriter
 
 pytestmark = pytest.mark.core

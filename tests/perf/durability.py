@@ -74,7 +74,7 @@ def fsync_timed() -> Iterator[list[float]]:
         real(descriptor)
         found.append(time.perf_counter() - began)
 
-    with mock.patch("summhay_ray.store.response_log.os.fsync", timed):
+    with mock.patch("summhay_ray.store.log_writer.os.fsync", timed):
         yield found
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import multiprocessing
 import os
+import shutil
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -100,6 +102,8 @@ def test_names_are_sorted_and_of_one_folder(tmp_path: Path) -> None:
     for name in ("b.json", "a.json", "c.parquet", "deeper/d.json"):
         files.create(f"here/{name}", b"")
     assert list(files.names("here", ".json")) == ["here/a.json", "here/b.json"]
+    assert list(files.names("here")) == ["here/a.json", "here/b.json", "here/c.parquet"]
+    assert list(files.folders("here")) == ["deeper"] and list(files.folders("")) == ["here"] and list(files.names("")) == []
     assert list(files.names("nowhere")) == []
 
 
@@ -110,11 +114,13 @@ def test_missing_files_are_missing(tmp_path: Path) -> None:
         files.read("a")
 
 
-@pytest.mark.parametrize("uri", ["s3://bucket/store", "gs://bucket", "http://host/store"])
+@pytest.mark.parametrize("uri", ["gs://bucket", "http://user:secret@host/store", "S3://bucket"])
 def test_other_places_are_refused_in_one_line(uri: str) -> None:
-    with pytest.raises(StoreError, match="only local folders") as refused:
+    with pytest.raises(
+        StoreError, match="not supported; give a folder such as ./summhay-store, or s3://BUCKET/PREFIX"
+    ) as refused:
         open_files(uri)
-    assert uri in str(refused.value) and "\n" not in str(refused.value)
+    assert uri.partition(":")[0] in str(refused.value) and "\n" not in str(refused.value) and "secret" not in str(refused.value)
 
 
 def test_a_file_is_no_store(tmp_path: Path) -> None:
@@ -126,10 +132,56 @@ def test_a_file_is_no_store(tmp_path: Path) -> None:
 
 def test_a_file_uri_and_a_home_folder_are_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
-    assert open_files(f"file://{tmp_path}/s").root == tmp_path / "s"
-    assert open_files("~/s").root == tmp_path / "s"
+    assert open_files(f"file://{tmp_path}/s").folder == tmp_path / "s"
+    assert open_files("~/s").folder == tmp_path / "s"
 
 
 def test_opening_a_store_creates_nothing(tmp_path: Path) -> None:
     store = Store(str(tmp_path / "store"))
     assert store.run_ids() == [] and not (tmp_path / "store").exists()
+
+
+def test_a_check_makes_the_folder_and_leaves_nothing_in_it(tmp_path: Path) -> None:
+    files = open_files(str(tmp_path / "new" / "store"))
+    files.check()
+    files.check()
+    assert os.listdir(tmp_path / "new" / "store") == []
+
+
+FAILURES = [
+    ("link", errno.EPERM, "cannot be written (Operation not permitted); give yourself the right to write there", 2),
+    ("link", errno.EOPNOTSUPP, "its file system has no hard links (Operation not supported), by which files are created once", 2),
+    ("fsync", errno.ENOSPC, "no room is left on its disk (No space left on device); make room, then run again", 1),
+    ("fsync", errno.EDQUOT, "no room is left on its disk", 1),
+    ("fsync", errno.EIO, "cannot be used (Input/output error); choose another folder", 2),
+]
+
+
+@pytest.mark.parametrize(("failing", "number", "said", "exit_code"), FAILURES)
+def test_a_check_says_what_is_in_the_way(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failing: str, number: int, said: str, exit_code: int
+) -> None:
+    def fail(*_: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(files_room.os, failing, fail)
+    with pytest.raises(StoreError) as problem:
+        open_files(str(tmp_path / "store")).check()
+    monkeypatch.undo()
+    assert str(problem.value).startswith(f"store '{tmp_path / 'store'}': {said}") and "\n" not in str(problem.value)
+    assert problem.value.exit_code == exit_code and os.listdir(tmp_path / "store") == []
+
+
+def test_a_file_system_on_which_a_second_link_replaces_the_first_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(files_room.os, "link", lambda source, target: shutil.copy(source, target))
+    with pytest.raises(StoreError, match="does not create files once; use another one"):
+        open_files(str(tmp_path / "store")).check()
+    assert os.listdir(tmp_path / "store") == []
+
+
+def test_a_folder_below_a_file_cannot_be_used(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(StoreError, match="cannot be used .*; choose another folder"):
+        open_files(str(tmp_path / "file" / "store")).check()

@@ -208,7 +208,7 @@ def test_after_a_full_disk_no_acknowledged_record_is_lost(tmp_path_factory: pyte
     index = LogIndex(LocalFiles(root))
     log.append([answer("before", 1)])
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(room.os, "write", Disk(room_left).write)
+        patch.setattr(os, "write", Disk(room_left).write)
         try:
             log.append([answer("torn-1", text="x" * 150), answer("torn-2", text="y" * 150)])
             acknowledged = {"torn-1", "torn-2"}

@@ -1,41 +1,21 @@
-"""Commits: what several writers finish, in whatever order and batches, is read as one table."""
+"""Runs in a store: what several writers finish, in whatever order and batches, is read as one table."""
 
 from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Iterable
+import shutil
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from run_rows import batches, commit, done, lost, new_run, watched_run
 
-from summhay_ray.records import Failure, Judgment, RawAnswer, Summary
-from summhay_ray.store import RunStore, Store, StoreError
+from summhay_ray.records import RawAnswer
+from summhay_ray.store import TABLES, Finished, Store, StoreError
 
 pytestmark = pytest.mark.core
-
-
-def new_run(root: Path, run_id: str = "run") -> RunStore:
-    return Store(str(root)).create_run(run_id, {"kind": "grid"})
-
-
-def commit_cells(run: RunStore, cells: Iterable[str], generation: int = 1, failed: Iterable[str] = (), word: str = "") -> None:
-    """One commit: a summary and a judgment for each cell; the failed have a failure that may be tried again."""
-    done, lost = [cell for cell in cells if cell not in set(failed)], list(failed)
-    rows = {
-        "summaries": [Summary(c, "h", "s", "sys", "bm25", "given", "m", 0, "x", f"key-{c}", (f"{word}{c}",)) for c in done],
-        "judgments": [Judgment(c, "j", "i", 0, f"jkey-{c}", "NO_COVERAGE", '"NA"') for c in done],
-        "raw_answers": [RawAnswer(f"key-{c}", "m", c, "stop", 1, 0, 1, 1, 1) for c in done],
-        "failures": [Failure(c, "summarize", "", "", "failed", "timeout", "m", f"key-{c}", 1, 1) for c in lost],
-    }
-    run.commit("cell", generation, rows, {**dict.fromkeys(done, False), **dict.fromkeys(lost, True)})
-
-
-def batches(cells: list[str], size: int) -> Iterable[list[str]]:
-    return (cells[start : start + size] for start in range(0, len(cells), size))
-
 
 CELLS = [f"c{number}" for number in range(7)]
 
@@ -46,93 +26,146 @@ def test_two_drivers_with_other_batches_give_the_tables_of_one(
     tmp_path_factory: pytest.TempPathFactory, size: int, other: int, order: list[str]
 ) -> None:
     alone, both = new_run(tmp_path_factory.mktemp("alone")), new_run(tmp_path_factory.mktemp("both"))
-    commit_cells(alone, CELLS)
+    commit(alone, [done(cell) for cell in CELLS])
     for one, two in itertools.zip_longest(batches(CELLS, size), batches(order, other)):
         for batch in (one, two):
             if batch:
-                commit_cells(both, batch)
+                commit(both, [done(cell) for cell in batch])
     assert both.digests() == alone.digests()
     assert both.finished("cell") == alone.finished("cell") == dict.fromkeys(CELLS, False)
 
 
-def test_a_retry_supersedes_the_failure_and_what_came_with_it(tmp_path: Path) -> None:
+def test_a_success_supersedes_the_failure_and_what_came_with_it(tmp_path: Path) -> None:
     run = new_run(tmp_path)
-    assert run.next_generation() == 1
-    commit_cells(run, ["a"], failed=["b", "c"])
-    assert run.finished("cell") == {"a": False, "b": True, "c": True} and run.next_generation() == 2
-    commit_cells(run, ["b"], generation=2, failed=["c"], word="again ")
-    assert run.finished("cell") == {"a": False, "b": False, "c": True}
+    assert (run.version(), run.finished("cell"), run.table("failures").height) == (0, {}, 0)
+    commit(run, [done("a"), lost("b"), lost("c")])
+    assert run.finished("cell") == {"a": False, "b": True, "c": True} and run.version() == 1
+    commit(run, [done("b", "again "), lost("c")])
+    assert run.finished("cell") == {"a": False, "b": False, "c": True} and run.version() == 2
     assert run.table("summaries")["bullets"].to_list() == [["a"], ["again b"]]
-    assert run.table("failures")["cell_id"].to_list() == ["c"] and run.next_generation() == 3
-    commit_cells(run, ["c"], generation=3)
+    assert run.table("failures")["cell_id"].to_list() == ["c"]
+    commit(run, [done("c")])
+    commit(run, [lost("c")])
     assert run.table("failures").height == 0 and run.table("summaries").height == 3
 
 
-def test_the_highest_generation_counts_whoever_writes_last(tmp_path: Path) -> None:
+def test_of_two_successes_the_last_counts_for_all_tables(tmp_path: Path) -> None:
     run = new_run(tmp_path)
-    commit_cells(run, ["a"], generation=12, word="new ")
-    commit_cells(run, ["a", "b"], generation=9, word="old ")
-    assert run.table("summaries")["bullets"].to_list() == [["new a"], ["old b"]]
+    commit(run, [done("a", "x "), done("b", "x "), done("a", "y ")])
+    assert run.table("summaries")["bullets"].to_list() == [["y a"], ["x b"]]
+    commit(run, [done("b", "z "), lost("a")])
+    assert run.table("summaries")["bullets"].to_list() == [["y a"], ["z b"]]
 
 
-def test_of_one_generation_the_first_name_counts_for_all_tables(tmp_path: Path) -> None:
-    first, second = new_run(tmp_path / "1"), new_run(tmp_path / "2")
-    for run, words in ((first, ("x ", "y ")), (second, ("y ", "x "))):
-        for word in words:
-            commit_cells(run, ["a", "b"], word=word)
-    assert first.digests() == second.digests()
-    words = {bullets[0].split()[0] for bullets in first.table("summaries")["bullets"].to_list()}
-    assert len(words) == 1
+def test_of_rows_with_one_key_the_first_units_counts_in_any_order(tmp_path: Path) -> None:
+    def unit(name: str) -> Finished:
+        return Finished(name, {"raw_answers": [RawAnswer("k", "m", f"by {name}", "stop", 1, 0, 1, 0, 1)]})
+
+    for place, order in enumerate(itertools.permutations("abc")):
+        run = new_run(tmp_path / str(place))
+        for name in order:
+            commit(run, [unit(name)])
+        assert run.table("raw_answers")["text"].to_list() == ["by a"]
+        run.committer(1).finish()
+        assert run.table("raw_answers")["text"].to_list() == ["by a"]
+        # What b brought is not lost with what hid it.
+        commit(run, [Finished("a", {})])
+        assert run.table("raw_answers")["text"].to_list() == ["by b"]
 
 
-def test_the_same_commit_twice_is_one(tmp_path: Path) -> None:
+def test_a_unit_of_one_stage_is_none_of_another(tmp_path: Path) -> None:
     run = new_run(tmp_path)
-    commit_cells(run, ["a"])
-    commit_cells(run, ["a"])
-    assert len(list(run.commits())) == 1 and run.table("summaries").height == 1
-    assert list(run.commits("context")) == [] and len(list(run.commits("cell"))) == 1
+    commit(run, [done("a")])
+    run.commit("context", [Finished("a", {}, retry=True)])
+    assert (run.finished("cell"), run.finished("context"), run.finished("no")) == ({"a": False}, {"a": True}, {})
+    assert run.table("summaries").height == 1
 
 
-def test_parts_without_a_commit_and_foreign_files_are_not_read(tmp_path: Path) -> None:
+def test_tables_of_some_cells(tmp_path: Path) -> None:
     run = new_run(tmp_path)
-    commit_cells(run, ["a"])
+    commit(run, [done("a"), lost("b"), done("c")])
+    run.commit("haystack", [Finished("h", dict(done("d").rows))])
+    assert run.table("summaries", ["c", "d", "no"])["cell_id"].to_list() == ["c", "d"], "whatever unit brought them"
+    assert run.table("raw_answers", ["c"])["key"].to_list() == ["key-c", "shared"]
+    assert run.table("summaries", []).height == 0
+    several = run.tables(list(TABLES))
+    assert all(several[name].equals(run.table(name)) for name in TABLES)
+    with pytest.raises(KeyError):
+        run.table("nonsense")
+
+
+def test_the_same_block_twice_is_one(tmp_path: Path) -> None:
+    run = new_run(tmp_path)
+    commit(run, [done("a")])
+    commit(run, [done("a")])
+    commit(run, [])
+    assert (run.version(), run.added(), run.table("summaries").height) == (1, 1, 1)
+    with pytest.raises(ValueError, match="one unit at least"):
+        run.write("cell", [])
+    with pytest.raises(ValueError, match="no such table: nonsense"):
+        run.write("cell", [Finished("a", {"nonsense": []})])
+
+
+def test_a_view_stays_as_it_was(tmp_path: Path) -> None:
+    run = new_run(tmp_path)
+    nothing = run.at()
+    commit(run, [done("a")])
+    still = run.at()
+    commit(run, [done("b")])
+    run.committer(1).finish()
+    assert (nothing.version(), nothing.finished("cell")) == (0, {})
+    assert (still.version(), still.table("summaries").height, run.table("summaries").height) == (1, 1, 2)
+    assert still.at().finished("cell") == {"a": False} and still.record == run.record
+
+
+def test_blocks_that_no_manifest_names_and_foreign_files_are_not_read(tmp_path: Path) -> None:
+    run, _ = watched_run(tmp_path)
+    commit(run, [done("a")])
     known = run.digests()
-    folder = tmp_path / "runs" / "run"
-    commit_cells(new_run(tmp_path / "elsewhere"), ["b"])
-    for part in (tmp_path / "elsewhere" / "runs" / "run" / "parts").iterdir():
-        (folder / "parts" / part.name).write_bytes(part.read_bytes())
-    (folder / "commits" / "notes.json").write_text("{}")
+    run.write("cell", [done("b")])
+    (tmp_path / "runs" / "run" / "commits" / "notes.json").write_text("{}")
     assert run.digests() == known
 
 
 @pytest.mark.parametrize("damage", ["flip", "cut", "delete"])
-def test_a_damaged_part_is_refused_and_says_how_to_mend_it(tmp_path: Path, damage: str) -> None:
+def test_a_damaged_block_is_refused_and_says_how_to_mend_it(tmp_path: Path, damage: str) -> None:
     run = new_run(tmp_path)
-    commit_cells(run, ["a", "b"])
+    commit(run, [done("a"), lost("b")])
     known = run.digests()
-    part = next((tmp_path / "runs/run/parts").glob("*.summaries.parquet"))
-    content = part.read_bytes()
+    block = next((tmp_path / "runs/run/blocks").iterdir())
+    content = block.read_bytes()
     for place in range(0, len(content), 97):
         flipped = bytes([*content[:place], content[place] ^ 1, *content[place + 1 :]])
-        part.write_bytes({"flip": flipped, "cut": content[:place], "delete": b""}[damage])
+        block.write_bytes({"flip": flipped, "cut": content[:place], "delete": b""}[damage])
         if damage == "delete":
-            part.unlink()
-        with pytest.raises(StoreError, match="absent or damaged; delete it and runs/run/commits/") as refused:
+            block.unlink()
+        with pytest.raises(
+            StoreError, match="is absent or damaged; delete it and the folder .*/runs/run/commits, and run"
+        ) as said:
             run.table("summaries")
-    commit = tmp_path / next(word for word in str(refused.value).replace(",", " ").split() if "/commits/" in word)
-    part.unlink(missing_ok=True)
-    commit.unlink()
-    commit_cells(run, ["a", "b"])
+        assert str(block) in str(said.value) and "\n" not in str(said.value)
+        with pytest.raises(StoreError, match="absent or damaged"):
+            run.digests()
+    if damage != "delete":
+        with pytest.raises(StoreError, match="absent or damaged"):
+            run.write("cell", [done("a"), lost("b")])
+        block.unlink()
+    shutil.rmtree(tmp_path / "runs/run/commits")
+    commit(run, [done("a"), lost("b")])
     assert run.digests() == known
 
 
-def test_a_damaged_commit_is_refused(tmp_path: Path) -> None:
+def test_a_damaged_manifest_is_refused(tmp_path: Path) -> None:
     run = new_run(tmp_path)
-    commit_cells(run, ["a"])
-    record = next((tmp_path / "runs/run/commits").iterdir())
-    record.write_bytes(record.read_bytes().replace(b'"a"', b'"b"'))
-    with pytest.raises(StoreError, match="is damaged; delete it and run again"):
+    commit(run, [done("a")])
+    known = run.digests()
+    commit(run, [done("b")])
+    record = tmp_path / "runs/run/commits/00000002.json"
+    record.write_bytes(record.read_bytes().replace(b'"cell"', b'"celk"'))
+    with pytest.raises(StoreError, match="commits/00000002.json is damaged; delete it and run or import again"):
         run.finished("cell")
+    record.unlink()
+    assert run.digests() == known
 
 
 def test_objects_are_kept_once_and_checked(tmp_path: Path) -> None:
@@ -173,7 +206,8 @@ def test_the_first_creator_of_a_run_writes_its_record(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (json.dumps({"format": 2}), "format 2 is newer than this version reads"),
+        (json.dumps({"format": 3}), r"format 3 is newer than this version reads \(2\); upgrade"),
+        (json.dumps({"format": 1}), "format 1 was written by an earlier version; copy its log folder into a new folder and run"),
         (json.dumps({"format": "x"}), "names no format"),
         ("{", "is damaged"),
         ("[]", "is damaged"),
@@ -184,6 +218,14 @@ def test_a_store_of_another_format_is_refused(tmp_path: Path, content: str, mess
     with pytest.raises(StoreError, match=message) as refused:
         Store(str(tmp_path))
     assert "\n" not in str(refused.value)
+
+
+def test_opening_a_store_writes_nothing_and_its_own_format_is_read(tmp_path: Path) -> None:
+    Store(str(tmp_path / "new"))
+    assert not (tmp_path / "new").exists()
+    Store(str(tmp_path / "new")).put_object("haystack", b"")
+    assert json.loads((tmp_path / "new" / "format.json").read_text()) == {"format": 2}
+    Store(str(tmp_path / "new"))
 
 
 def test_a_damaged_run_record_is_refused(tmp_path: Path) -> None:

@@ -1,0 +1,6 @@
+"""`python -m summhay_ray.cli`: the command line where no `summhay` is on the path, as in a job. Part of the cli room."""
+
+from summhay_ray.cli import main
+
+if __name__ == "__main__":
+    main()

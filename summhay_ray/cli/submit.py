@@ -1,0 +1,94 @@
+"""`summhay submit`: a run as a job of a Ray cluster, followed until its end. Part of the cli room."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from summhay_ray.grid import Job
+
+FAILED = 1
+
+
+class ReadAs(StrEnum):
+    """How judgments and citations are read."""
+
+    default = "default"
+    release = "release"
+
+
+def submit(
+    spec: Annotated[str, typer.Argument(help="The spec, a YAML file.", metavar="SPEC")],
+    address: Annotated[str, typer.Option(help="URL of the head's dashboard: http://HEAD:8265.")],
+    store: Annotated[
+        str | None, typer.Option(help="The store, as the nodes see it: s3://BUCKET/PREFIX or a shared folder.")
+    ] = None,
+    budget: Annotated[float | None, typer.Option(help="Dollars that the run never exceeds; else the spec's.", min=0)] = None,
+    overrides: Annotated[
+        list[str] | None, typer.Option("--set", help="Override a field of the spec: a.b=c, lists by index.")
+    ] = None,
+    compat: Annotated[ReadAs, typer.Option(help="release: as the release's scoring script reads them.")] = ReadAs.default,
+    wait: Annotated[bool, typer.Option(help="Show the job's log until its end; Ctrl-C leaves the job running.")] = True,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout; everything else on stderr.")] = False,
+) -> None:
+    """Run or resume a grid as a job on a Ray cluster; where the same job is running already, watch that one.
+
+    Sends the spec, its files and your own modules, and never a key: the nodes' environment or files hold those. Exit codes:
+    the run's own (0 done, 3 stopped at the budget, 4 failures listed), 1 where the job died or is left running.
+    """
+    from summhay_ray import api
+    from summhay_ray.cli.show import note
+
+    job = api.submit(spec, address, store, budget, overrides=overrides or (), compat=compat.value)
+    for line in job.notes:
+        note(f"note: {line}")
+    note(f"job {job.job} of run {job.run} " + ("runs already: this is its log" if job.attached else "is sent"))
+    if not wait:
+        note(f"look: {job.look()}; stop: {job.stop()}")
+        _show(job, None, None, as_json)
+        return
+    try:
+        end = job.follow(_writer(as_json))
+    except KeyboardInterrupt:
+        note(f"\njob {job.job} runs on; look: {job.look()}; stop: {job.stop()}; the same command watches it again")
+        raise typer.Exit(FAILED) from None
+    if end.message:
+        note(f"summhay: {end.message}")
+    _show(job, end.status, end.exit_code, as_json)
+    raise typer.Exit(end.exit_code)
+
+
+def _writer(as_json: bool) -> Callable[[str], None]:
+    """What shows pieces of the job's log: among the results, or beside the one document."""
+    from summhay_ray.cli.visible import visible
+
+    stream = sys.stderr if as_json else sys.stdout
+
+    def write(text: str) -> None:
+        stream.write(visible(text))
+        stream.flush()
+
+    return write
+
+
+def _show(job: Job, status: str | None, code: int | None, as_json: bool) -> None:
+    from summhay_ray.cli.show import document, facts
+
+    told = {
+        "run": job.run,
+        "job": job.job,
+        "address": job.address,
+        "store": job.store,
+        "attached": job.attached,
+        "status": status,
+        "exit_code": code,
+    }
+    if as_json:
+        document(told)
+    elif status is None:
+        facts([(name, told[name]) for name in ("run", "job", "store")])

@@ -1,0 +1,91 @@
+"""Runs out of a store as released files, one haystack at a time. Part of the grid room; no Ray."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import shutil
+import tempfile
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from summhay_ray.grid.sources import read_source
+from summhay_ray.haystack import RELEASED_JUDGE, ReleasedFile, export_run
+from summhay_ray.problems import Problem
+from summhay_ray.store import RunStore, to_records
+
+
+def export(run: RunStore, folder: Path, judge: str = "") -> list[Path]:
+    """The run as released JSON files, one a haystack: an import as it came, a grid's run with its own summaries.
+
+    `judge`: whose judgments; the first of the spec where empty. Raises Problem rather than overwrite a file; then, and where
+    one haystack cannot be written, nothing is.
+    """
+    record = run.record
+    entries = record["haystacks"]
+    names = _file_names(entries)
+    _check_judge(record, judge)
+    if folder.exists() and not folder.is_dir():
+        raise Problem(f"{folder} is a file; give a folder")
+    for name in names:
+        if (folder / name).exists():
+            raise Problem(f"{folder / name} exists; give an empty folder")
+    rows = None if record["kind"] == "import" else _Rows(run, judge or _judges(record)[0])
+    made = not folder.exists()
+    folder.mkdir(parents=True, exist_ok=True)
+    part = Path(tempfile.mkdtemp(prefix=".export-", dir=folder))
+    try:
+        for entry, name in zip(entries, names, strict=True):
+            source = read_source(run.store, entry)
+            content = rows.exported(source) if rows else source.raw
+            (part / name).write_text(json.dumps(content, ensure_ascii=True, indent=2), encoding="ascii")
+        return [(part / name).rename(folder / name) for name in names]
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+        if made:
+            with contextlib.suppress(OSError):
+                folder.rmdir()
+
+
+def _file_names(entries: Sequence[dict[str, str]]) -> list[str]:
+    shared = Counter(entry["name"] for entry in entries)
+    return [
+        f"{entry['name']}.json" if shared[entry["name"]] == 1 else f"{entry['name']}-{entry['haystack_id']}.json"
+        for entry in entries
+    ]
+
+
+def _judges(record: dict[str, Any]) -> list[str]:
+    if record["kind"] == "import":
+        return [RELEASED_JUDGE]
+    return [str(judge["name"] or judge["model"]) for judge in record["spec"]["judges"]]
+
+
+def _check_judge(record: dict[str, Any], judge: str) -> None:
+    judges = _judges(record)
+    if judge and judge not in judges:
+        raise Problem(f"judge {judge!r} did not judge this run; known: {', '.join(judges)}")
+
+
+class _Rows:
+    """What a run holds of each haystack."""
+
+    def __init__(self, run: RunStore, judge: str) -> None:
+        self._summaries, self._judgments, self._rankings = map(run.table, ("summaries", "judgments", "rankings"))
+        self._judge = judge
+
+    def exported(self, source: ReleasedFile) -> dict[str, Any]:
+        mine = pl.col("haystack_id") == source.haystack.haystack_id
+        summaries = self._summaries.filter(mine)
+        judgments = self._judgments.join(summaries.select("cell_id"), on="cell_id", how="semi", maintain_order="left")
+        rankings = to_records("rankings", self._rankings.filter(mine))
+        try:
+            written = to_records("summaries", summaries), to_records("judgments", judgments)
+            return export_run(source.raw, *written, rankings, self._judge)
+        except ValueError as error:
+            message = f"{source.haystack.name}: {error}; such a run cannot be written in the released format"
+            raise Problem(message) from error

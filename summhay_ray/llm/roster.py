@@ -1,0 +1,74 @@
+"""Who works for a ledger, who was last heard of when, and who is dead. Part of the llm room, for the room alone."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, KeysView
+
+DEAD_AFTER_S = 15.0
+"""A worker that has not been heard of for so long is dead: its keys are free, its reservations stay charged."""
+
+
+class Roster:
+    """The workers of one ledger. A worker tells which log writers are its own."""
+
+    def __init__(self) -> None:
+        self.dying: set[str] = set()
+        """Dead workers whose records may still lie on a disk of their own: their keys are kept until they are buried."""
+        self._heard: dict[str, float] = {}
+        self._writers: dict[str, set[str]] = {}
+        self._epochs: Counter[str] = Counter()
+        self._seats: dict[str, str] = {}
+        self._buried: set[str] = set()
+
+    @property
+    def workers(self) -> KeysView[str]:
+        """All that were heard of and are not buried."""
+        return self._heard.keys()
+
+    def hear(self, worker: str, now: float) -> None:
+        """The worker is alive."""
+        self._heard[worker] = now
+
+    def dismiss(self, worker: str) -> bool:
+        """The worker is dead, however lately it was heard; False where nobody knows it."""
+        if worker not in self._heard:
+            return False
+        self._heard[worker] = float("-inf")
+        return True
+
+    def sit(self, worker: str, seat: str, now: float) -> str:
+        """The worker takes a seat; gives who had it until now, empty where nobody else had."""
+        before = self._seats.get(seat, "")
+        self._seats[seat] = worker
+        self._heard[worker] = now
+        return "" if before == worker else before
+
+    def epoch(self, worker: str) -> int:
+        """How often the worker was buried."""
+        return self._epochs[worker]
+
+    def writes(self, worker: str, writers: Iterable[str]) -> set[str]:
+        """Log writers are the worker's own; gives those that are not buried."""
+        living = set(writers) - self._buried
+        if living:
+            self._writers.setdefault(worker, set()).update(living)
+        return living
+
+    def writers_of(self, worker: str) -> list[str]:
+        """The log writers of a worker."""
+        return sorted(self._writers.get(worker, ()))
+
+    def silent(self, now: float) -> set[str]:
+        """Those that must be dead by now and were not known to be."""
+        return {worker for worker, heard in self._heard.items() if now - heard > DEAD_AFTER_S} - self.dying
+
+    def bury(self, dead: set[str]) -> set[str]:
+        """The workers are gone; gives their log writers."""
+        writers = {writer for worker in dead for writer in self._writers.pop(worker, set())}
+        for worker in dead:
+            self._heard.pop(worker, None)
+            self._epochs[worker] += 1
+        self.dying -= dead
+        self._buried |= writers
+        return writers

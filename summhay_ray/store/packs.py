@@ -1,0 +1,235 @@
+"""The log of tenures that are over, in few large objects. Part of the store room.
+
+A pack is a data object (`log/packs/<sha256>.jsonl`: the answers' lines one behind the other, at most 64 MiB) and an index
+(`<sha256>.index`, zlib over JSON: the answers' keys and lengths, and what all records came to). The chain `log/packs/` names the
+packs that count and the tenures that need no reading any more. The segments stay: whoever has read them goes on without packs.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from summhay_ray.store.chain import Chain
+from summhay_ray.store.drivers import TenureRecord, has_ended, tenures
+from summhay_ray.store.errors import StoreError
+from summhay_ray.store.files import Files
+from summhay_ray.store.log_books import Books, Open, Tally
+from summhay_ray.store.log_lines import Location, Mark, entries_of, mark_of, segment_name, writer_name
+from summhay_ray.store.sweep import free_number, read_mark
+
+FOLDER = "log/packs"
+SIZE = 64 << 20
+SMALL = 1 << 20
+"""Packs up to about this size are written again with the next one, so that many small runs do not make many packs."""
+
+AT_ONCE = 16
+_MEND = f"delete the folder {FOLDER}: the segments that it was made of are still there"
+
+
+@dataclass(frozen=True, slots=True)
+class Packed:
+    """What all packs hold, and which tenures that covers: those up to `through`, and `others`."""
+
+    books: Books
+    through: int = 0
+    others: frozenset[int] = frozenset()
+
+
+@dataclass
+class _Pack:
+    """A pack in the making."""
+
+    content: bytearray = field(default_factory=bytearray)
+    keys: list[str] = field(default_factory=list)
+    lengths: list[int] = field(default_factory=list)
+    books: Books = field(default_factory=Books)
+    """All but the answers, which have no place yet."""
+
+    def add(self, key: str, line: bytes) -> None:
+        self.content += line
+        self.keys.append(key)
+        self.lengths.append(len(line))
+
+
+def read_packs(files: Files) -> Packed:
+    """What the packs of a store hold; nothing where there are none. Raises StoreError where one is damaged."""
+    newest = _chain(files).newest()
+    if newest is None:
+        return Packed(Books())
+    body = newest[1]
+    books = Books()
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        for pack, index in zip(body["packs"], pool.map(lambda one: _read_index(files, one), body["packs"]), strict=True):
+            later, offset = _books_of(index["books"]), 0
+            for key, length in zip(index["keys"], index["lengths"], strict=True):
+                later.answers.setdefault(key, Location(pack["data"], offset, length))
+                offset += length
+            books.merge(later)
+    return Packed(books, body["through"], frozenset(body["others"]))
+
+
+def pack(files: Files) -> int:
+    """Pack the log of all tenures that are over and whose writers have ended; how many they were. Only far away.
+
+    Where another packs at the same time one of them wins, and the other's trouble was in vain.
+    """
+    if files.folder is not None:
+        return 0
+    chain = _chain(files)
+    number, body = chain.newest() or (0, {"packs": [], "through": 0, "others": []})
+    done = set(body["others"])
+    ready: list[int] = []
+    writers: list[tuple[str, int]] = []
+    for record in tenures(files, body["through"]):
+        ended = None if record.number in done or not has_ended(files, record.number) else _ended_writers(files, record)
+        if ended is not None:
+            ready.append(record.number)
+            writers += ended
+    if not ready:
+        return 0
+    packs = _write(files, writers, body["packs"])
+    through, others = _told(body["through"], done | set(ready))
+    return len(ready) if chain.append(number + 1, {"packs": packs, "through": through, "others": others}) else 0
+
+
+def _told(through: int, done: set[int]) -> tuple[int, list[int]]:
+    while through + 1 in done:
+        through += 1
+    return through, sorted(number for number in done if number > through)
+
+
+def _ended_writers(files: Files, record: TenureRecord) -> list[tuple[str, int]] | None:
+    """(writer, how many segments) of a tenure, its seats closed; None where one of its writers has not ended."""
+    found: list[tuple[str, int]] = []
+    for seat in record.seat_names():
+        incarnation = 0
+        while True:
+            writer = writer_name(record.number, seat, incarnation)
+            # Whoever begins after the end of its tenure would write what no reader looks for.
+            if files.create(segment_name(writer, 0), Mark(0, end=True, closed=True).line()):
+                break
+            n = free_number(files, writer, 1)
+            last = read_mark(files, writer, n - 1)
+            if last is None or not last.end:
+                return None
+            if last.closed:
+                break
+            found.append((writer, n))
+            incarnation += 1
+    return found
+
+
+def _write(files: Files, writers: Sequence[tuple[str, int]], before: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """The packs that stand after these writers' log is packed, too."""
+    packs, now, seen = list(before), _Pack(), set()
+    books = Books()
+    for writer, content, mark in _segments(files, writers):
+        for location, record in entries_of(segment_name(writer, 0), content):
+            books.take(location, record)
+            if record is not None and record.get("kind") == "answer" and record.get("key") in books.answers:
+                line, key = content[location.offset : location.offset + location.length], record["key"]
+                if key not in seen:
+                    seen.add(key)
+                    if now.content and len(now.content) + len(line) > SIZE:
+                        packs.append(_keep(files, now))
+                        now = _Pack()
+                    now.add(key, line)
+        books.segment(writer, (), mark)
+    now.books = books
+    while len(packs) <= len(before) and packs and _absorbs(now, packs[-1]):
+        now = _absorb(files, packs.pop(), now)
+    return [*packs, _keep(files, now)]
+
+
+def _segments(files: Files, writers: Sequence[tuple[str, int]]) -> Iterator[tuple[str, bytes, Mark | None]]:
+    """(writer, records, mark) of all segments in their order, some of them read ahead."""
+    places = [(writer, number) for writer, n in writers for number in range(n)]
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        for start in range(0, len(places), 4 * AT_ONCE):
+            some = places[start : start + 4 * AT_ONCE]
+            for (writer, _), content in zip(some, pool.map(lambda one: files.read(segment_name(*one)), some), strict=True):
+                end, mark = mark_of(content)
+                yield writer, content[:end], mark
+
+
+def _absorbs(now: _Pack, before: Mapping[str, Any]) -> bool:
+    small = before["size"] <= 2 * max(len(now.content), SMALL)
+    return bool(small and before["size"] + len(now.content) <= SIZE)
+
+
+def _absorb(files: Files, before: Mapping[str, Any], now: _Pack) -> _Pack:
+    """Both as one: the earlier one's answers first."""
+    index, content = _read_index(files, before), _read(files, before["data"])
+    joined = _Pack(bytearray(content), list(index["keys"]), list(index["lengths"]), _books_of(index["books"]))
+    known, offset = set(joined.keys), 0
+    for key, length in zip(now.keys, now.lengths, strict=True):
+        if key not in known:
+            joined.add(key, bytes(now.content[offset : offset + length]))
+        offset += length
+    joined.books.merge(now.books)
+    return joined
+
+
+def _keep(files: Files, pack: _Pack) -> dict[str, Any]:
+    """Write the pack's objects, and give what the chain says of it."""
+    data = _create(files, bytes(pack.content), "jsonl")
+    index = {"keys": pack.keys, "lengths": pack.lengths, "books": _told_books(pack.books)}
+    body = zlib.compress(json.dumps(index, separators=(",", ":")).encode("ascii"), 6)
+    return {"data": data, "size": len(pack.content), "index": _create(files, body, "index")}
+
+
+def _create(files: Files, content: bytes, suffix: str) -> str:
+    name = f"{FOLDER}/{hashlib.sha256(content).hexdigest()}.{suffix}"
+    files.create(name, content)
+    return name
+
+
+def _read_index(files: Files, pack: Mapping[str, Any]) -> dict[str, Any]:
+    index: dict[str, Any] = json.loads(zlib.decompress(_read(files, pack["index"])))
+    return index
+
+
+def _read(files: Files, name: str) -> bytes:
+    try:
+        content = files.read(name)
+    except FileNotFoundError:
+        raise StoreError(f"{files.where(name)} is gone; put it back, or {_MEND}") from None
+    if hashlib.sha256(content).hexdigest() != name.rpartition("/")[2].partition(".")[0]:
+        raise StoreError(f"{files.where(name)} is damaged; put it back, or {_MEND}")
+    return content
+
+
+def _told_books(books: Books) -> dict[str, Any]:
+    return {
+        "damaged": books.damaged,
+        "tallies": [
+            [run, writer, *purpose, list(asdict(tally).values())]
+            for run, writers in books.tallies.items()
+            for writer, purposes in writers.items()
+            for purpose, tally in purposes.items()
+        ],
+        "open": {call: [one.writer, one.key, one.usd_micros] for call, one in books.open.items()},
+        "void": {writer: sorted(keys) for writer, keys in books.void.items()},
+        "ends": books.ends,
+    }
+
+
+def _books_of(told: Mapping[str, Any]) -> Books:
+    books = Books(damaged=told["damaged"])
+    for run, writer, stage, model, numbers in told["tallies"]:
+        books.tally(run, writer, (stage, model)).add(Tally(*numbers))
+    books.open.update({call: Open(*one) for call, one in told["open"].items()})
+    for writer, keys in told["void"].items():
+        books.void[writer].update(keys)
+    books.ends.extend((call, run, writer, stage, model) for call, run, writer, stage, model in told["ends"])
+    return books
+
+
+def _chain(files: Files) -> Chain:
+    return Chain(files, FOLDER, mend=_MEND)

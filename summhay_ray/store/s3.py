@@ -1,0 +1,187 @@
+"""A bucket as a store's files. Part of the store room; loads boto3: only `open_files` imports it, for an `s3://` URI.
+
+`create` is S3's conditional write (`If-None-Match: *`, "conditional writes" in the S3 user guide). Every object carries the
+token of the very write that made it, so that a write whose answer was lost is known for our own when it is tried again.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from summhay_ray.store.errors import StoreError, StoreUnavailable
+from summhay_ray.store.s3_client import ANSWER_S, BeyondEnd, Service, Taken, Until
+from summhay_ray.store.s3_errors import not_s3
+from summhay_ray.store.s3_place import Place, parse_place
+
+TOKEN = "summhay-write"
+PATIENCE_S = 60.0
+# A check is a person waiting: a service that is down is told of within seconds.
+CHECK_S, CHECK_ANSWER_S, CHECK_UNREACHED = 6.0, 4.0, 3
+CHECKED, CHECKED_CONTENT = ".summhay-check", b"summhay\n"
+
+
+class S3Files:
+    """A prefix of a bucket; see `Files`. Threads may share one; another process reopens it by `uri` or by pickling."""
+
+    def __init__(self, place: Place, patience_s: float = PATIENCE_S, answer_s: float = ANSWER_S) -> None:
+        self._patience_s, self._answer_s = patience_s, answer_s
+        self._named = place
+        self._service = Service(place, answer_s)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return S3Files, (self._service.place, self._patience_s, self._answer_s)
+
+    def __repr__(self) -> str:
+        return f"S3Files({self._named.uri!r})"
+
+    @property
+    def uri(self) -> str:
+        """See `Files`. Names the endpoint that boto3 found here, so that another machine finds the same service."""
+        return self._service.place.uri
+
+    @property
+    def folder(self) -> Path | None:
+        """See `Files`."""
+        return None
+
+    def where(self, name: str) -> str:
+        """See `Files`."""
+        at = f" (at {self._named.endpoint_url})" if self._named.endpoint_url is not None else ""
+        return f"s3://{self._named.bucket}/{self._named.key(name)}{at}"
+
+    def create(self, name: str, content: bytes) -> bool:
+        """See `Files`. True as well where an earlier try of this very call had written and its answer was lost.
+
+        Raises StoreError; after StoreUnavailable nothing is known: the content may be there, or appear a little later.
+        """
+        token, until, tried = uuid.uuid4().hex, Until(self._patience_s), 0
+        while True:
+            try:
+                self._write(name, content, until, token, IfNoneMatch="*")
+                return True
+            except Taken:
+                pass
+            try:
+                # Asked always: not only we may have sent the write twice, but any proxy on the way.
+                return _token_of(self._ask("head_object", name, until)) == token
+            except FileNotFoundError:
+                # Deleted by a person between the two requests: the name is free again.
+                tried += 1
+            if not until.pause(tried, reached=True):
+                raise StoreError(
+                    f"{self.where(name)} is taken and missing at once; delete it, with all its versions, and run again"
+                )
+
+    def put(self, name: str, content: bytes) -> None:
+        """See `Files`."""
+        self._write(name, content, Until(self._patience_s), uuid.uuid4().hex)
+
+    def read(self, name: str) -> bytes:
+        """See `Files`."""
+        return bytes(self._ask("get_object", name, Until(self._patience_s))["Body"])
+
+    def read_range(self, name: str, offset: int, length: int) -> bytes:
+        """See `Files`."""
+        until = Until(self._patience_s)
+        if length <= 0:
+            self._ask("head_object", name, until)
+            return b""
+        try:
+            answer = self._ask("get_object", name, until, Range=f"bytes={offset}-{offset + length - 1}")
+        except BeyondEnd:
+            return b""
+        content = bytes(answer["Body"])
+        # A service may ignore a range: then the whole came.
+        return content if "ContentRange" in answer else content[offset : offset + length]
+
+    def exists(self, name: str) -> bool:
+        """See `Files`."""
+        try:
+            self._ask("head_object", name, Until(self._patience_s))
+        except FileNotFoundError:
+            return False
+        return True
+
+    def names(self, folder: str, suffix: str = "") -> Iterator[str]:
+        """See `Files`. One request for 1,000 names."""
+        above = self._above(folder)
+        for page in self._service.pages(self._patience_s, above):
+            for entry in page.get("Contents", ()):
+                name = str(entry["Key"])[len(above) :]
+                if name and name.endswith(suffix) and not name.startswith("."):
+                    yield f"{folder}/{name}" if folder else name
+
+    def folders(self, folder: str) -> Iterator[str]:
+        """See `Files`."""
+        above = self._above(folder)
+        for page in self._service.pages(self._patience_s, above):
+            for entry in page.get("CommonPrefixes", ()):
+                name = str(entry["Prefix"])[len(above) : -1]
+                if name and not name.startswith("."):
+                    yield name
+
+    def check(self) -> None:
+        """See `Files`. At most 5 requests; leaves one small object, the first time."""
+        probe = S3Files(self._service.place, CHECK_S, CHECK_ANSWER_S)
+        try:
+            probe._probe(Until(CHECK_S, unreached=CHECK_UNREACHED))
+        except StoreUnavailable as problem:
+            # Before a run has begun, a service that cannot be reached is most often one that was named wrongly.
+            raise StoreError(str(problem)) from None
+        finally:
+            probe._service.close()
+
+    def _probe(self, until: Until) -> None:
+        store, at = f"store {self._named.bare}", self._named.endpoint_url or "AWS"
+        # Chains are read up to the first number that is missing: missing must be told from denied.
+        try:
+            self._ask("get_object", f"{CHECKED}-{uuid.uuid4().hex}", until)
+        except FileNotFoundError:
+            pass
+        else:
+            raise StoreError(f"{store}: {not_s3(at, 'it has an object that nobody wrote')}")
+        if self._claim(until) and self._claim(until):
+            raise StoreError(
+                f"{store}: {at} ignores conditional writes (If-None-Match), so that two runs could write over each other's work; "
+                "use a service that honours them"
+            )
+        held = self._ask("get_object", CHECKED, until)
+        if held["Body"] != CHECKED_CONTENT or _token_of(held) is None:
+            raise StoreError(f"{store}: {at} does not give back what was written (content and metadata); use another service")
+
+    def _claim(self, until: Until) -> bool:
+        try:
+            self._write(CHECKED, CHECKED_CONTENT, until, uuid.uuid4().hex, IfNoneMatch="*")
+        except Taken:
+            return False
+        return True
+
+    def _above(self, folder: str) -> str:
+        """What the keys right in `folder` begin with."""
+        return self._named.key(f"{folder}/" if folder else "")
+
+    def _write(self, name: str, content: bytes, until: Until, token: str, **condition: str) -> None:
+        digest = base64.b64encode(hashlib.md5(content, usedforsecurity=False).digest()).decode()
+        self._ask("put_object", name, until, Body=content, ContentMD5=digest, Metadata={TOKEN: token}, **condition)
+
+    def _ask(self, operation: str, name: str, until: Until, **options: Any) -> dict[str, Any]:
+        try:
+            return self._service.ask(operation, until, Key=self._named.key(name), **options)
+        except FileNotFoundError:
+            raise FileNotFoundError(self.where(name)) from None
+
+
+def open_s3(uri: str) -> S3Files:
+    """The files behind an `s3://` URI; reaches nothing yet. Raises StoreError for an unusable URI."""
+    return S3Files(parse_place(uri))
+
+
+def _token_of(answer: dict[str, Any]) -> str | None:
+    """Which write made the object."""
+    metadata: dict[str, str] = answer.get("Metadata", {})
+    return next((value for name, value in metadata.items() if name.lower() == TOKEN), None)

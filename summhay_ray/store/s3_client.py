@@ -1,0 +1,171 @@
+"""Requests to S3, tried again while that is worth it, then one clear error. Part of the store room; only `s3.py` calls it.
+
+The tries are ours, not botocore's: its quota of retries is shared by all threads and runs dry in a storm, and it does not try
+again when a connection breaks off within an answer's body.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+from urllib.parse import urlsplit
+
+import boto3
+import botocore.config
+import botocore.exceptions
+
+from summhay_ray.store.s3_errors import ERRORS, code_of, problem_of, worth_again
+from summhay_ray.store.s3_place import Place
+
+POOL = 32
+CONNECT_S = 5.0
+ANSWER_S = 30.0
+PAUSES_S = (0.05, 5.0)
+
+
+class Taken(Exception):
+    """The condition of a write does not hold."""
+
+
+class BeyondEnd(Exception):
+    """The range begins behind the object's end."""
+
+
+class Until:
+    """How long requests are tried: for `patience_s` from now on, with growing random pauses between.
+
+    unreached: how many tries of one request may find nobody at all (refused, unknown name).
+    """
+
+    def __init__(self, patience_s: float, unreached: int | None = None) -> None:
+        self._began, self._patience_s, self._unreached = time.monotonic(), patience_s, unreached
+
+    @property
+    def tried_s(self) -> float:
+        """Since it began."""
+        return time.monotonic() - self._began
+
+    def pause(self, tried: int, reached: bool) -> bool:
+        """Waits before the next try; False where no time or no try is left."""
+        if not reached and self._unreached is not None and tried >= self._unreached:
+            return False
+        pause_s = min(PAUSES_S[1], PAUSES_S[0] * 2**tried) * random.uniform(0.5, 1.0)
+        if self.tried_s + pause_s > self._patience_s:
+            return False
+        time.sleep(pause_s)
+        return True
+
+
+class Service:
+    """The S3 service of one place, with a client of its own in each process (a forked child must not share connections)."""
+
+    def __init__(self, place: Place, answer_s: float = ANSWER_S) -> None:
+        self._named, self._answer_s = place, answer_s
+        self._making = threading.Lock()
+        self._made: tuple[int, Place, Any] | None = None
+
+    @property
+    def place(self) -> Place:
+        """The place, with the endpoint that boto3 found in this process's settings, if it is not AWS's. Raises StoreError."""
+        return self._client()[0]
+
+    def ask(self, operation: str, until: Until, **options: Any) -> dict[str, Any]:
+        """One request of the bucket; a `Body` that comes is read to its end, as bytes.
+
+        Raises FileNotFoundError (no such key), Taken, BeyondEnd, StoreError; StoreUnavailable where it was tried in vain.
+        """
+        place, client = self._client()
+        tried = 0
+        while True:
+            try:
+                answer: dict[str, Any] = getattr(client, operation)(Bucket=place.bucket, **options)
+                if "Body" in answer:
+                    answer["Body"] = answer["Body"].read()
+                return answer
+            except ERRORS as error:
+                _raise_said(operation, error)
+                tried += 1
+                reached = not isinstance(error, botocore.exceptions.EndpointConnectionError)
+                if not worth_again(error) or not until.pause(tried, reached):
+                    raise problem_of(error, place, until.tried_s) from None
+
+    def pages(self, until_s: float, prefix: str) -> Iterator[dict[str, Any]]:
+        """The pages of a listing right below `prefix`; each is tried for `until_s`."""
+        more: dict[str, str] = {}
+        while True:
+            page = self.ask("list_objects_v2", Until(until_s), Prefix=prefix, Delimiter="/", **more)
+            yield page
+            if not page.get("IsTruncated"):
+                return
+            more = {"ContinuationToken": page["NextContinuationToken"]}
+
+    def close(self) -> None:
+        """Lets the connections go."""
+        if self._made is not None:
+            self._made[2].close()
+        self._made = None
+
+    def _client(self) -> tuple[Place, Any]:
+        with self._making:
+            if self._made is None or self._made[0] != os.getpid():
+                try:
+                    self._made = (os.getpid(), *self._make())
+                except (*ERRORS, ValueError) as error:
+                    raise problem_of(error, self._named) from None
+            return self._made[1:]
+
+    def _make(self) -> tuple[Place, Any]:
+        place = self._named
+        client = _connect(place, self._answer_s)
+        found = str(client.meta.endpoint_url).rstrip("/")
+        if place.endpoint_url is None and not _is_aws(found):
+            # Settled once: another machine, with other settings, must reopen this very place by its URI.
+            place = replace(place, endpoint_url=found)
+            client = _connect(place, self._answer_s)
+        return place, client
+
+
+def _connect(place: Place, answer_s: float) -> Any:
+    # A name of its own for a bucket's host needs DNS, which services beside AWS rarely have.
+    style = {"addressing_style": "path"} if place.endpoint_url is not None else {}
+    config = botocore.config.Config(
+        connect_timeout=min(CONNECT_S, answer_s),
+        read_timeout=answer_s,
+        retries={"total_max_attempts": 1, "mode": "standard"},
+        max_pool_connections=POOL,
+        s3=style,
+        # Services beside AWS choke on the newer checksums; every object that counts carries a checksum of its own.
+        request_checksum_calculation="when_required",
+        response_checksum_validation="when_required",
+    )
+    # boto3's default session is not made for threads.
+    client = boto3.session.Session().client("s3", endpoint_url=place.endpoint_url, region_name=place.region, config=config)
+    if place.endpoint_url is not None:
+        # A redirection that names no region (a web server's) makes botocore ask for the bucket's region, which is redirected, ...
+        client.meta.events.register("before-call.s3.HeadBucket", _no_region)
+    return client
+
+
+def _no_region(**_: Any) -> None:
+    raise botocore.exceptions.ClientError({"ResponseMetadata": {"HTTPHeaders": {}}}, "HeadBucket")
+
+
+def _is_aws(endpoint_url: str) -> bool:
+    host = urlsplit(endpoint_url).hostname or ""
+    return host.endswith((".amazonaws.com", ".amazonaws.com.cn"))
+
+
+def _raise_said(operation: str, error: Exception) -> None:
+    """Answers that are none of an error: raises what they mean."""
+    code = code_of(error)
+    if code == "NoSuchKey" or (operation == "head_object" and code in {"404", "NotFound"}):
+        raise FileNotFoundError from None
+    if code in {"PreconditionFailed", "412"}:
+        raise Taken from None
+    if code in {"InvalidRange", "416"}:
+        raise BeyondEnd from None

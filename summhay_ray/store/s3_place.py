@@ -1,0 +1,111 @@
+"""What an `s3://` URI says: bucket, prefix, endpoint, region. Part of the store room; reads no environment, reaches nothing."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from dataclasses import dataclass, replace
+from urllib.parse import parse_qsl, urlencode, urlsplit
+
+from summhay_ray.store.errors import StoreError
+
+SCHEME = "s3://"
+EXAMPLE = "s3://BUCKET/PREFIX, or s3://BUCKET/PREFIX?endpoint_url=https://HOST:PORT&region=REGION"
+BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
+REGION = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
+OPTIONS = ("endpoint_url", "region")
+# S3 allows keys of 1,024 bytes; the store's own names need less than half.
+LONGEST_PREFIX = 512
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A bucket and a prefix in it (no slash at its ends; empty: the whole bucket), and the service; None: as boto3 finds it."""
+
+    bucket: str
+    prefix: str = ""
+    endpoint_url: str | None = None
+    region: str | None = None
+
+    @property
+    def bare(self) -> str:
+        """Without the service: what the `aws` command takes."""
+        return f"{SCHEME}{self.bucket}/{self.prefix}".rstrip("/")
+
+    @property
+    def uri(self) -> str:
+        """The one spelling of this place that `parse_place` gives back."""
+        options = {name: value for name in OPTIONS if (value := getattr(self, name)) is not None}
+        return self.bare + ("?" + urlencode(options, safe=":/") if options else "")
+
+    def key(self, name: str) -> str:
+        """The key of the store's file `name`."""
+        return f"{self.prefix}/{name}" if self.prefix else name
+
+
+def parse_place(uri: str) -> Place:
+    """Raises StoreError, in one line that repeats no secret, where `uri` names no usable place."""
+    path, _, query = uri.removeprefix(SCHEME).partition("?")
+    bucket, _, prefix = path.partition("/")
+    if "@" in bucket or ":" in bucket:
+        raise StoreError(
+            f"store s3://...: before the first '/' stands a bucket's name alone; boto3 finds credentials. Give {EXAMPLE}"
+        )
+    if not BUCKET.fullmatch(bucket) or ".." in bucket:
+        raise StoreError(f"store s3://...: {_quoted(bucket)} is no bucket's name (3 to 63 of a-z, 0-9, '.', '-'); give {EXAMPLE}")
+    parts = [part for part in prefix.split("/") if part]
+    if any(part in {".", ".."} or not part.isprintable() for part in parts):
+        raise StoreError(f"store s3://{bucket}/...: the prefix must be plain names with '/' between; give {EXAMPLE}")
+    place = Place(bucket, "/".join(parts))
+    if len(place.prefix.encode()) > LONGEST_PREFIX:
+        raise StoreError(f"store s3://{bucket}/...: the prefix is too long; give one of at most {LONGEST_PREFIX} bytes")
+    options = _options(place, query)
+    if (region := options.get("region")) is not None and not REGION.fullmatch(region):
+        raise StoreError(f"store {place.bare}: {_quoted(region)} is no region's name; give one such as region=eu-central-1")
+    endpoint = options.get("endpoint_url")
+    return replace(place, region=region, endpoint_url=None if endpoint is None else _endpoint(endpoint, f"store {place.bare}"))
+
+
+def with_endpoint(uri: str, endpoint_url: str | None) -> str:
+    """`uri` as ONE string that opens the same place anywhere. What the URI itself says wins; a folder has no endpoint.
+
+    Raises StoreError for an unusable place or endpoint.
+    """
+    if not uri.startswith(SCHEME):
+        return uri
+    place = parse_place(uri)
+    if endpoint_url is None or place.endpoint_url is not None:
+        return place.uri
+    return replace(place, endpoint_url=_endpoint(endpoint_url, f"store {place.bare}")).uri
+
+
+def _options(place: Place, query: str) -> dict[str, str]:
+    pairs = parse_qsl(query, keep_blank_values=True)
+    for name, _ in pairs:
+        if name not in OPTIONS:
+            near = difflib.get_close_matches(name, OPTIONS, n=1)
+            meant = f"did you mean {near[0]!r}?" if near else f"there are {' and '.join(OPTIONS)}; credentials are found by boto3"
+            raise StoreError(f"store {place.bare}: no option of a store is named {_quoted(name)}; {meant}")
+    if len(pairs) > len({name for name, _ in pairs}):
+        raise StoreError(f"store {place.bare}: an option is given twice; give each of {' and '.join(OPTIONS)} once")
+    return dict(pairs)
+
+
+def _endpoint(endpoint_url: str, store: str) -> str:
+    """Checked, without a slash at its end."""
+    mend = "give one such as http://127.0.0.1:9000"
+    if "@" in endpoint_url:
+        raise StoreError(f"{store}: endpoint_url must not hold credentials, boto3 finds them; {mend}")
+    try:
+        parts = urlsplit(endpoint_url)
+        usable = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        usable = False
+    if not usable or not endpoint_url.isascii() or not endpoint_url.isprintable() or set(endpoint_url) & set(" ?#&\\"):
+        raise StoreError(f"{store}: endpoint_url {_quoted(endpoint_url)} is no URL of a service; {mend}")
+    return endpoint_url.rstrip("/")
+
+
+def _quoted(text: str) -> str:
+    """In quotes, one line, not longer than a line bears."""
+    return repr(text if len(text) <= 80 else text[:77] + "...")

@@ -1,0 +1,307 @@
+"""Who appends to the response log, far away: to a file here first, from there to the store. Part of the store room.
+
+A thread ships what waits as one segment, at 64 records or two seconds after the oldest. Law 2 through the loss of this machine:
+what calls that no segment tells of may cost is told by the one before (its allowance); an intent beyond it is shipped before
+`append` returns, and so before its call is sent.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from summhay_ray.store.errors import StoreError, StoreUnavailable
+from summhay_ray.store.files import Files, sync_folder
+from summhay_ray.store.log_lines import Location, Mark, decode, encode, mark_of, segment_name, writer_name
+from summhay_ray.store.spool_folder import Buried, Held, begin, write_all
+
+RECORDS = 64
+AGE_S = 2.0
+AHEAD = 32
+"""An allowance is so many times the worst call seen, for each purpose."""
+
+PAUSE_S = 1.0
+PATIENCE_S = 600.0
+"""An intent beyond the allowance waits so long for the store; then `append` raises what is wrong with it."""
+
+Purposes = Counter[tuple[str, str, str]]
+"""(run, stage, model) -> micro-dollars."""
+
+
+@dataclass
+class _Part:
+    """A segment to be, and the file that holds its records."""
+
+    number: int
+    path: Path
+    descriptor: int | None = None
+    size: int = 0
+    n: int = 0
+    since: float = 0.0
+    intents: Purposes = field(default_factory=Counter)
+    mark: Mark | None = None
+    """Set once, when its shipping begins: whoever tries again must write the same bytes."""
+
+    def shut(self) -> None:
+        if self.descriptor is not None:
+            os.close(self.descriptor)
+            self.descriptor = None
+
+
+class SpoolWriter:
+    """The log writer of a store far away; see `Writer`. `unshipped`, `flush` and `close` may be called from other threads."""
+
+    def __init__(self, files: Files, tenure: int, seat: str) -> None:
+        self._files = files
+        self._held = _take_seat(files, tenure, seat)
+        self.writer = self._held.writer
+        self._changed = threading.Condition()
+        self._part: _Part | None = None
+        self._waiting: list[_Part] = []
+        """Closed, in their order; the first is being shipped."""
+        self._next = 1
+        self._shipped = 0
+        self._worst: Purposes = Counter()
+        self._allowed: Purposes = Counter()
+        """What the store's newest segment allows."""
+        self._wanted = 0
+        """All segments below this number are wanted in the store at once."""
+        self._failures = 0
+        self._problem: StoreError | OSError | None = None
+        self._buried = False
+        self._closing = self._ended = self._done = False
+        self._thread = threading.Thread(target=self._run, name=f"ship {self.writer}", daemon=True)
+        self._thread.start()
+
+    def append(self, records: Sequence[Mapping[str, Any]]) -> list[Location]:
+        """See `Writer`. Waits for the store where the records are intents beyond what it allows."""
+        lines = [encode(record) for record in records]
+        with self._changed:
+            self._check()
+            if not lines:
+                return []
+            part = self._part or self._begin()
+            locations = self._write(part, lines)
+            intents = [record for record in records if record.get("kind") == "intent" and record.get("usd_micros")]
+            for record in intents:
+                purpose = (record["run"], record.get("stage", ""), record.get("model", ""))
+                part.intents[purpose] += record["usd_micros"]
+                self._worst[purpose] = max(self._worst[purpose], record["usd_micros"])
+            # An answer never waits: that it is on this disk is all that can be done for it.
+            if intents and self._over():
+                self._want(part.number + 1)
+                self._wait(lambda: not self._over(), time.monotonic() + PATIENCE_S)
+            elif part.n >= RECORDS or part.n == len(lines) or self._over(2):
+                self._changed.notify_all()
+        return locations
+
+    def flush(self) -> None:
+        """See `Writer`."""
+        with self._changed:
+            if self._done:
+                return
+            self._check()
+            target = self._next
+            self._want(target)
+            self._wait(lambda: self._shipped + 1 >= target)
+
+    def unshipped(self, location: Location) -> dict[str, Any] | None:
+        """See `Writer`."""
+        with self._changed:
+            found = [part for part in self._parts() if segment_name(self.writer, part.number) == location.name]
+        if not found or location.offset + location.length > found[0].size:
+            return None
+        try:
+            with found[0].path.open("rb") as stream:
+                stream.seek(location.offset)
+                return decode(stream.read(location.length))
+        except FileNotFoundError:
+            return None
+
+    def close(self) -> None:
+        """See `Writer`. Where it raises, what is left is a sweep's to ship."""
+        with self._changed:
+            if self._ended:
+                return
+            self._closing = True
+            self._changed.notify_all()
+            try:
+                self._wait(lambda: self._done)
+            finally:
+                self._ended = True
+                self._changed.notify_all()
+        self._thread.join()
+
+    def _check(self) -> None:
+        if self._buried:
+            raise Buried(f"log writer {self.writer} was ended by another; what it wrote since then counts for nobody")
+        if self._closing:
+            raise ValueError(f"log writer {self.writer} is closed")
+
+    def _parts(self) -> list[_Part]:
+        return [*self._waiting, *([self._part] if self._part else [])]
+
+    def _begin(self) -> _Part:
+        path = self._held.part(self._next)
+        # A file of this number can only be one that nothing of counts.
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o600)
+        sync_folder(path.parent)
+        self._part = _Part(self._next, path, descriptor)
+        self._next += 1
+        return self._part
+
+    def _write(self, part: _Part, lines: Sequence[bytes]) -> list[Location]:
+        assert part.descriptor is not None
+        whole = False
+        try:
+            write_all(part.descriptor, b"".join(lines))
+            os.fsync(part.descriptor)
+            whole = True
+        finally:
+            if not whole:
+                self._break_off(part)
+        name, locations = segment_name(self.writer, part.number), []
+        part.since = part.since or time.monotonic()
+        part.n += len(lines)
+        for line in lines:
+            locations.append(Location(name, part.size, len(line)))
+            part.size += len(line)
+        return locations
+
+    def _break_off(self, part: _Part) -> None:
+        """End the file before what is torn; the next append begins another."""
+        assert part.descriptor is not None
+        with contextlib.suppress(OSError):
+            os.ftruncate(part.descriptor, part.size)
+        part.shut()
+        self._part = None
+        if part.size:
+            self._waiting.append(part)
+            self._changed.notify_all()
+        else:
+            self._next = part.number
+
+    def _over(self, times: int = 1) -> bool:
+        """Whether the intents that the store lacks exceed what it allows (`times` 2: half of it).
+
+        Worst cases only grow, so what its next segment allows is never less: whatever passed here stays within that, too.
+        """
+        spent: Purposes = Counter()
+        for part in self._parts():
+            spent.update(part.intents)
+        return any(times * micros > self._allowed[purpose] for purpose, micros in spent.items())
+
+    def _want(self, number: int) -> None:
+        self._wanted = max(self._wanted, number)
+        self._changed.notify_all()
+
+    def _wait(self, done: Callable[[], bool], until: float | None = None) -> None:
+        """Wait for `done`; raises what a trip to the store failed with: at once, or (`until`) not before a time what may pass."""
+        failures = self._failures
+        while not done():
+            if self._buried:
+                self._check()
+            passing = self._problem is None or isinstance(self._problem, StoreUnavailable | OSError)
+            patient = passing and until is not None and time.monotonic() < until
+            if self._failures > failures and not patient and self._problem is not None:
+                raise self._problem
+            self._changed.wait(PAUSE_S)
+
+    def _run(self) -> None:
+        try:
+            while (part := self._due()) is not None:
+                try:
+                    self._ship(part)
+                except (StoreError, OSError) as problem:
+                    with self._changed:
+                        self._problem, self._buried = problem, isinstance(problem, Buried)
+                        self._failures += 1
+                        self._changed.notify_all()
+                        if self._buried:
+                            break
+                        self._changed.wait_for(lambda: self._ended, PAUSE_S)
+        finally:
+            self._give_back()
+
+    def _give_back(self) -> None:
+        with self._changed:
+            for part in self._parts():
+                part.shut()
+            if self._done:
+                self._held.remove()
+            else:
+                self._held.release()
+
+    def _due(self) -> _Part | None:
+        """The next part to ship, its mark set; None where there will be none."""
+        with self._changed:
+            while not self._ended:
+                part = self._part
+                age_s = time.monotonic() - part.since if part else 0.0
+                if part and (part.n >= RECORDS or age_s >= AGE_S or part.number < self._wanted or self._closing or self._over(2)):
+                    part.shut()
+                    self._part = None
+                    self._waiting.append(part)
+                if self._closing and not self._parts():
+                    self._waiting.append(_Part(self._next, self._held.part(self._next)))
+                    self._next += 1
+                if self._waiting:
+                    return self._marked(self._waiting[0])
+                self._changed.wait(None if part is None else AGE_S - age_s)
+            return None
+
+    def _marked(self, part: _Part) -> _Part:
+        if part.mark is None:
+            end = self._closing and len(self._parts()) == 1
+            worst = [] if end else sorted(self._worst.items())
+            part.mark = Mark(part.number, tuple((*purpose, AHEAD * micros) for purpose, micros in worst), end)
+        return part
+
+    def _ship(self, part: _Part) -> None:
+        assert part.mark is not None
+        records = b""
+        if part.size:
+            with part.path.open("rb") as stream:
+                records = stream.read(part.size)
+        name, content = segment_name(self.writer, part.number), records + part.mark.line()
+        if not self._files.create(name, content) and self._files.read(name) != content:
+            raise Buried(f"log writer {self.writer}: {name} is another's; this one was taken for dead")
+        with self._changed:
+            self._waiting.remove(part)
+            self._shipped, self._allowed = part.number, _purposes(part.mark)
+            if part.mark.end:
+                self._ended = self._done = True
+            self._changed.notify_all()
+        part.path.unlink(missing_ok=True)
+
+
+def _take_seat(files: Files, tenure: int, seat: str) -> Held:
+    """The first name of the seat that nobody has had, with its first segment in the store."""
+    for incarnation in itertools.count():
+        held = begin(files, writer_name(tenure, seat, incarnation))
+        try:
+            name = segment_name(held.writer, 0)
+            if files.create(name, Mark(0, owner=held.token).line()):
+                return held
+            mark = mark_of(files.read(name))[1]
+        except BaseException:
+            held.release()
+            raise
+        held.remove()
+        if mark is not None and mark.closed:
+            raise Buried(
+                f"seat {seat} of tenure {tenure} is closed: its driver was taken for dead; nothing more is written in it"
+            )
+    raise AssertionError
+
+
+def _purposes(mark: Mark) -> Purposes:
+    return Counter({(run, stage, model): micros for run, stage, model, micros in mark.allowance})

@@ -1,0 +1,224 @@
+"""The files of cluster/ against what their tools publish: Ray's packaged schema, KubeRay's documented fields, our own sources."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import re
+import shlex
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+import yaml
+
+pytestmark = pytest.mark.core
+
+ROOT = Path(__file__).resolve().parents[2]
+CLUSTER = ROOT / "cluster"
+
+KUBERAY: dict[str, dict[str, str]] = yaml.safe_load(Path(__file__).with_name("kuberay_v1.yaml").read_text(encoding="utf-8"))
+REQUIRED = {"RayClusterSpec": ["headGroupSpec"], "HeadGroupSpec": ["template"], "WorkerGroupSpec": ["groupName", "maxReplicas"]}
+
+
+def schema_of(kind: str) -> dict[str, Any]:
+    """JSON schema of a type's name in the table above."""
+    if kind.endswith("*"):
+        return {"type": "array", "items": schema_of(kind[:-1])}
+    if kind == "strings":
+        return {"type": "object", "additionalProperties": {"type": "string"}}
+    if kind not in KUBERAY:
+        return {"type": kind}
+    fields = {name: schema_of(found) for name, found in KUBERAY[kind].items()}
+    return {"type": "object", "properties": fields, "required": REQUIRED.get(kind, []), "additionalProperties": False}
+
+
+def aws() -> dict[str, Any]:
+    loaded: dict[str, Any] = yaml.safe_load((CLUSTER / "aws.yaml").read_text(encoding="utf-8"))
+    return loaded
+
+
+def rayjob() -> dict[str, Any]:
+    documents = list(yaml.safe_load_all((CLUSTER / "kuberay.yaml").read_text(encoding="utf-8")))
+    assert [one["kind"] for one in documents] == ["ConfigMap", "RayJob"]
+    found: dict[str, Any] = documents[1]
+    return found
+
+
+def test_aws_is_what_rays_autoscaler_takes() -> None:
+    import ray.autoscaler
+    from ray.autoscaler._private.util import prepare_config, validate_config
+
+    schema = json.loads((Path(ray.autoscaler.__file__).parent / "ray-schema.json").read_text(encoding="utf-8"))
+    config = aws()
+    jsonschema.validate(config, schema)
+    prepared = prepare_config(config)
+    validate_config(prepared)
+    types = prepared["available_node_types"]
+    assert prepared["head_node_type"] == "head" and types["head"]["max_workers"] == 0
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(config | {"max_worker": 1}, schema)
+
+
+def test_aws_heads_are_bought_and_workers_are_spot() -> None:
+    types = aws()["available_node_types"]
+    markets = {name: kind["node_config"].get("InstanceMarketOptions", {}).get("MarketType") for name, kind in types.items()}
+    assert markets == {"head": None, "spot_worker": "spot", "gpu_worker": "spot"}
+    assert types["gpu_worker"]["resources"]["GPU"] == 1
+    assert sum(kind.get("max_workers", 0) for kind in types.values()) == aws()["max_workers"] == 14 + 2
+    assert aws()["idle_timeout_minutes"] == 5
+
+
+@pytest.mark.parametrize("which", ["head_start_ray_commands", "worker_start_ray_commands"])
+def test_without_our_variables_the_commands_are_plain(which: str) -> None:
+    """What bash makes of them on AWS, where no SUMMHAY_ variable is set."""
+    said = []
+    for command in aws()[which]:
+        script = f'ulimit() {{ :; }}; ray() {{ echo ray "$@"; }}; {command}'
+        done = subprocess.run(
+            ["bash", "-c", script],
+            env={"HOME": "/home/ubuntu", "RAY_HEAD_IP": "10.0.0.1"},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        said.append(shlex.split(done.stdout))
+    assert said[0] == ["ray", "stop"]
+    started = set(said[1])
+    assert {"ray", "start", "--object-manager-port=8076", "--disable-usage-stats"} <= started
+    if which.startswith("head"):
+        assert {"--head", "--port=6379", "--autoscaling-config=/home/ubuntu/ray_bootstrap_config.yaml"} <= started
+    else:
+        assert "--address=10.0.0.1:6379" in started
+
+
+def test_rayjob_has_documented_fields_only() -> None:
+    job = rayjob()
+    assert (job["apiVersion"], job["kind"], set(job)) == ("ray.io/v1", "RayJob", {"apiVersion", "kind", "metadata", "spec"})
+    schema = schema_of("RayJobSpec")
+    jsonschema.validate(job["spec"], schema)
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(job["spec"] | {"backofLimit": 3}, schema)
+    assert job["spec"]["submissionMode"] in {"K8sJobMode", "HTTPMode", "InteractiveMode", "SidecarMode"}
+
+
+def pods() -> list[dict[str, Any]]:
+    cluster = rayjob()["spec"]["rayClusterSpec"]
+    return [group["template"]["spec"] for group in [cluster["headGroupSpec"], *cluster["workerGroupSpecs"]]]
+
+
+def test_pods_get_time_to_drain_and_mounts_that_exist() -> None:
+    drain = load(ROOT / "jobs" / "drain.py")
+    for pod in pods():
+        (container,) = pod["containers"]
+        assert pod["terminationGracePeriodSeconds"] >= 30 > drain.GRACE_S > 20
+        assert container["lifecycle"]["preStop"]["exec"]["command"] == ["python", "/home/summhay/jobs/drain.py"]
+        assert {mount["name"] for mount in container["volumeMounts"]} == {volume["name"] for volume in pod["volumes"]}
+        assert container["securityContext"]["runAsNonRoot"] is True
+        assert container["resources"]["requests"] == container["resources"]["limits"]
+    head, *workers = pods()
+    assert "tolerations" not in head
+    assert all(
+        worker["tolerations"][0]["value"] == worker["nodeSelector"]["karpenter.sh/capacity-type"] == "spot" for worker in workers
+    )
+
+
+def test_keys_come_as_files_or_from_secrets() -> None:
+    for pod in pods():
+        mounts = [mount["mountPath"] for mount in pod["containers"][0]["volumeMounts"]]
+        for variable in pod["containers"][0]["env"]:
+            if variable["name"].endswith("_FILE"):
+                assert any(variable["value"].startswith(f"{mount}/") for mount in mounts)
+            else:
+                assert set(variable["valueFrom"]) == {"secretKeyRef"}
+    assert not re.search(r"sk-|AKIA", "".join(file.read_text(encoding="utf-8") for file in CLUSTER.iterdir() if file.is_file()))
+
+
+def load(path: Path) -> Any:
+    spec = importlib.util.spec_from_file_location(f"loaded_{path.stem}", path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_what_kubernetes_runs_is_a_spec_and_a_command_of_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+    from summhay_ray.grid import parse_spec
+
+    documents = list(yaml.safe_load_all((CLUSTER / "kuberay.yaml").read_text(encoding="utf-8")))
+    spec = parse_spec(yaml.safe_load(documents[0]["data"]["spec.yaml"]))
+    assert spec.name == "quickstart"
+    python, script, path, *options = shlex.split(documents[1]["spec"]["entrypoint"])
+    assert (python, script, path) == ("python", "/home/summhay/jobs/run.py", "/etc/summhay/spec/spec.yaml")
+    run = load(ROOT / "jobs" / "run.py")
+    asked: list[list[str]] = []
+
+    def main(arguments: list[str]) -> None:
+        asked.append(arguments)
+        raise SystemExit(3)
+
+    monkeypatch.setattr(run, "main", main)
+    assert run.job([path, *options]) == 0
+    assert run.job([path]) == 3
+    assert asked[0] == ["run", path, "--store", "s3://BUCKET/PREFIX", "--budget", "20", "--address", "auto"]
+    assert asked[1] == ["run", path, "--address", "auto"]
+
+
+def test_runtime_environments_are_rays() -> None:
+    from ray.runtime_env import RuntimeEnv
+
+    written = yaml.safe_load((CLUSTER / "runtime_env.yaml").read_text(encoding="utf-8"))
+    in_pods = yaml.safe_load(rayjob()["spec"]["runtimeEnvYAML"])
+    assert RuntimeEnv(**written)["env_vars"] == RuntimeEnv(**in_pods)["env_vars"] == {"RAY_JOB_STOP_WAIT_TIME_S": "25"}
+
+
+def instructions() -> list[tuple[str, str]]:
+    text = re.sub(r"\\\n", " ", (CLUSTER / "Containerfile").read_text(encoding="utf-8"))
+    lines = [line.strip() for line in text.splitlines() if line.strip() and not line.startswith("#")]
+    return [(line.split(None, 1)[0], line.split(None, 1)[1]) for line in lines]
+
+
+def test_the_image_is_pinned_unprivileged_and_made_of_what_exists() -> None:
+    found = instructions()
+    assert {name for name, _ in found} <= {"FROM", "RUN", "WORKDIR", "COPY", "ENV", "USER"}
+    assert re.fullmatch(r"python:3\.1[1-4]\.\d+-slim-\w+", found[0][1])
+    assert found[-1] == ("USER", "1000")
+    for name, rest in found:
+        if name == "COPY":
+            assert all((ROOT / source).exists() for source in rest.split()[:-1]), rest
+        assert not re.search(r"KEY|TOKEN|SECRET|PASSWORD", rest)
+    copied = {source for name, rest in found if name == "COPY" for source in rest.split()[:-1]}
+    project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    assert set(re.findall(r'"(LICENSE)"|readme = "([^"]+)"', project)) and {"LICENSE", "README.md", "summhay_ray"} <= copied
+
+
+def test_one_ray_everywhere() -> None:
+    """Nodes of one cluster must run one Ray."""
+    texts = [(CLUSTER / name).read_text(encoding="utf-8") for name in ("aws.yaml", "Containerfile")]
+    pins = {pin for text in texts for pin in re.findall(r"ray\[data,default\]==([\d.]+)", text)}
+    assert pins == {rayjob()["spec"]["rayClusterSpec"]["rayVersion"]}
+    assert len(pins) == 1
+
+
+def test_drain_knows_our_workers() -> None:
+    from summhay_ray.grid import worker
+
+    drain = load(ROOT / "jobs" / "drain.py")
+    assert set(drain.WORKERS) == {f"ray::{name}".encode() for name in ("CellWorker", "ContextWorker")}
+    assert all(hasattr(worker, name.decode().removeprefix("ray::")) for name in drain.WORKERS)
+
+
+def test_drain_asks_waits_and_tells(tmp_path: Path) -> None:
+    drain = load(ROOT / "jobs" / "drain.py")
+    drain.WORKERS = (b"drain-test-worker",)
+    obeys = subprocess.Popen(["bash", "-c", "exec -a drain-test-worker sleep 60"])
+    try:
+        while not drain.workers():
+            pass
+        # A zombie has no command line: it counts as gone although nobody has asked how it ended.
+        assert drain.drain(grace_s=10) == 0
+        assert obeys.wait(5) == -15
+    finally:
+        obeys.kill()

@@ -1,0 +1,175 @@
+"""`summhay submit` on a cluster of real Ray nodes, started by the commands of cluster/aws.yaml."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+pytestmark = pytest.mark.ray
+
+ROOT = Path(__file__).resolve().parents[2]
+SUMMHAY = Path(sys.executable).with_name("summhay")
+CANARY = "sk-canary4711never0leaves"
+PATIENCE_S = 240.0
+GATE = """
+import time
+from pathlib import Path
+
+from gate_helper import HERE
+from summhay_ray.retrieve import make
+
+class Gate:
+    name = "gate"
+    whole = False
+
+    def __init__(self, argument="", seed=0):
+        self._inner = make("keywords", seed)
+
+    def rank(self, subtopic, haystack):
+        while not Path(HERE).exists():
+            time.sleep(0.1)
+        return self._inner.rank(subtopic, haystack)
+"""
+
+
+def load_local() -> Any:
+    spec = importlib.util.spec_from_file_location("cluster_local", ROOT / "cluster" / "local.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="module")
+def nodes() -> Iterator[Any]:
+    local = load_local()
+    with local.cluster(2) as started:
+        sessions = [process.pid for process in started._started]
+        yield started
+    assert [local._session(one) for one in sessions] == [[], []]
+
+
+class Person:
+    """Somebody with a spec, a module of their own beside it, and a key in the environment."""
+
+    def __init__(self, folder: Path, url: str) -> None:
+        self.folder, self.url, self.store = folder, url, folder / "store"
+        self.gate = folder / "gate-is-open"
+        (folder / "gate_module.py").write_text(GATE, encoding="utf-8")
+        (folder / "gate_helper.py").write_text(f"HERE = {str(self.gate)!r}\n", encoding="utf-8")
+        spec = {
+            "name": "gated",
+            "haystacks": ["sample/news"],
+            "retrievers": ["gate_module:Gate"],
+            "summarizers": ["offline/lead"],
+        }
+        (folder / "spec.yaml").write_text(yaml.safe_dump(spec), encoding="utf-8")
+        keys = {"OPENAI_API_KEY": CANARY, "AWS_SECRET_ACCESS_KEY": CANARY + "-aws", "RAY_AUTH_MODE": "disabled"}
+        self.environment = os.environ | keys | {"RAY_ADDRESS": "127.0.0.1:1"}
+
+    def submit(self, *options: str) -> subprocess.Popen[str]:
+        line = [str(SUMMHAY), "submit", "spec.yaml", "--address", self.url, "--store", "store", *options]
+        pipe = subprocess.PIPE
+        return subprocess.Popen(line, cwd=self.folder, env=self.environment, stdout=pipe, stderr=pipe, text=True)
+
+    def jobs(self) -> dict[str, Any]:
+        with urllib.request.urlopen(f"{self.url}/api/jobs/", timeout=30) as answer:
+            return {job["submission_id"]: job for job in json.loads(answer.read()) if job["submission_id"]}
+
+    def until(self, job: str, *wanted: str) -> None:
+        end = time.monotonic() + PATIENCE_S
+        while self.jobs().get(job, {}).get("status") not in wanted:
+            assert time.monotonic() < end
+            time.sleep(0.3)
+
+    def drivers(self) -> list[int]:
+        found = []
+        for entry in Path("/proc").iterdir():
+            with contextlib.suppress(OSError):
+                words = (entry / "cmdline").read_bytes().split(b"\0") if entry.name.isdigit() else []
+                if str(self.store).encode() in words and b"summhay_ray.cli" in words:
+                    found.append(int(entry.name))
+        return found
+
+
+def said_until(process: subprocess.Popen[str], text: str) -> str:
+    assert process.stderr is not None
+    said = ""
+    while text not in said:
+        line = process.stderr.readline()
+        assert line, said
+        said += line
+    return said
+
+
+def test_a_job_is_left_watched_killed_and_goes_on(nodes: Any, tmp_path: Path) -> None:
+    person = Person(tmp_path, nodes.url)
+    first = person.submit()
+    run = said_until(first, "is sent").split("of run ")[1].split()[0]
+    person.until(f"{run}-1", "RUNNING")
+
+    first.send_signal(signal.SIGINT)
+    _, said = first.communicate(timeout=30)
+    assert first.returncode == 1
+    assert f"job {run}-1 runs on; look: summhay status {run} --store {person.store}" in said
+    assert f"ray job stop {run}-1 --address {person.url}" in said
+    assert person.jobs()[f"{run}-1"]["status"] == "RUNNING"
+
+    second = person.submit("--json")
+    assert f"job {run}-1 of run {run} runs already" in said_until(second, "runs already")
+    end = time.monotonic() + PATIENCE_S
+    while not (drivers := person.drivers()):
+        assert time.monotonic() < end
+        time.sleep(0.2)
+    for pid in drivers:
+        os.kill(pid, signal.SIGKILL)
+    out, said = second.communicate(timeout=PATIENCE_S)
+    told = json.loads(out)
+    assert (second.returncode, told["status"], told["exit_code"], told["attached"]) == (1, "FAILED", 1, True)
+    assert f"job {run}-1 ended FAILED" in said and "submit again to go on" in said
+
+    person.gate.touch()
+    third = person.submit()
+    out, said = third.communicate(timeout=PATIENCE_S)
+    assert third.returncode == 0, out + said
+    assert f"job {run}-2 of run {run} is sent" in said
+    assert "status   done" in out
+    fourth = person.submit("--set", "workers=1")
+    out, said = fourth.communicate(timeout=PATIENCE_S)
+    assert fourth.returncode == 0, out + said
+    assert f"job {run}-3" in said and "0 made" in out
+
+    assert_no_canary(person)
+
+
+def assert_no_canary(person: Person) -> None:
+    """In nothing that the job server tells, nor in the packages that it holds."""
+    jobs = person.jobs()
+    assert len(jobs) == 3
+    told = json.dumps(jobs)
+    for job, details in jobs.items():
+        with urllib.request.urlopen(f"{person.url}/api/jobs/{job}/logs", timeout=30) as answer:
+            told += answer.read().decode()
+        for uri in [details["runtime_env"]["working_dir"], *details["runtime_env"]["py_modules"]]:
+            name = uri.removeprefix("gcs://").removesuffix(".zip")
+            folders = list(Path("/tmp").glob(f"sr-*/session_*/runtime_resources/*/{name}"))
+            assert folders
+            told += "".join(
+                file.read_text(errors="replace") for folder in folders for file in folder.rglob("*") if file.is_file()
+            )
+    assert "class Gate" in told and "def submit_grid" in told
+    assert CANARY not in told
+    assert all(set(details["runtime_env"]["env_vars"]) == {"RAY_JOB_STOP_WAIT_TIME_S"} for details in jobs.values())

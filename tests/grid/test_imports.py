@@ -1,0 +1,154 @@
+"""Imports of many files: checked before anything is written, one commit for all, the same with Ray as without."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+import pytest
+from big_haystacks import write_haystacks
+
+from summhay_ray.grid import import_files, import_released, score_run, status
+from summhay_ray.grid.imports import Batch, Workbench, check_batch
+from summhay_ray.grid.opening import HAYSTACKS_A_BLOCK
+from summhay_ray.grid.sources import Outline
+from summhay_ray.haystack import InvalidHaystack
+from summhay_ray.problems import Problem
+from summhay_ray.store import Block, Store
+
+SMALL = {"documents": 4, "words": 30, "subtopics": 2, "insights": 2}
+MANY = 2 * HAYSTACKS_A_BLOCK + 3
+
+
+def files(folder: Path, number: int = MANY) -> list[str]:
+    return [str(path) for path in write_haystacks(folder / "files", number, **SMALL)]
+
+
+def store_in(tmp_path: Path, name: str = "store") -> Store:
+    return Store(str(tmp_path / name))
+
+
+@pytest.mark.core
+def test_many_files_are_several_blocks_and_one_commit(tmp_path: Path) -> None:
+    store = store_in(tmp_path)
+    result = import_released(files(tmp_path), store)
+    run = store.run(result.run)
+    assert (result.haystacks, result.documents, result.queries) == (MANY, 4 * MANY, 2 * MANY)
+    assert (result.summaries, result.judgments, result.failures) == (0, 0, 0)
+    assert (run.version(), len(run.manifest().blocks)) == (1, 3)
+    assert run.table("documents").height == 4 * MANY
+    assert status(run).status == "imported" and len(score_run(run).haystacks) == MANY
+
+
+@pytest.mark.core
+def test_an_import_again_changes_nothing(tmp_path: Path) -> None:
+    store, paths = store_in(tmp_path), files(tmp_path, 3)
+    first = import_released(paths, store)
+    digests = store.run(first.run).digests()
+    assert import_released(paths, store) == first
+    assert (store.run(first.run).version(), store.run(first.run).digests()) == (1, digests)
+    assert import_released(list(reversed(paths)), store).run == first.run
+
+
+@pytest.mark.core
+def test_a_broken_file_among_many_is_refused_before_anything_is_written(tmp_path: Path) -> None:
+    paths = files(tmp_path)
+    Path(paths[-1]).write_text('{"topic": 1}', encoding="ascii")
+    with pytest.raises(InvalidHaystack, match=rf"{Path(paths[-1]).name}: topic: expected a string"):
+        import_released(paths, store_in(tmp_path))
+    Path(paths[-1]).unlink()
+    with pytest.raises(InvalidHaystack, match="cannot be read"):
+        import_released(paths, store_in(tmp_path))
+    assert not (tmp_path / "store").exists()
+
+
+@pytest.mark.core
+def test_the_same_content_twice_is_refused_and_both_files_are_named(tmp_path: Path) -> None:
+    paths = files(tmp_path, 3)
+    copy = tmp_path / "copy.json"
+    copy.write_bytes(Path(paths[1]).read_bytes())
+    with pytest.raises(InvalidHaystack, match=rf"copy.json: has the same content as .*{Path(paths[1]).name}; leave one out"):
+        import_released([*paths, str(copy)], store_in(tmp_path))
+    with pytest.raises(InvalidHaystack, match="has the same content"):
+        import_released([paths[0], paths[0]], store_in(tmp_path))
+    assert not (tmp_path / "store").exists()
+
+
+class Dies(Workbench):
+    """Is killed when the second block is to be kept."""
+
+    def keep(self, batches: Iterable[Batch]) -> Iterator[tuple[Block, Mapping[str, int]]]:
+        for place, found in enumerate(super().keep(batches)):
+            if place:
+                raise KeyboardInterrupt
+            yield found
+
+
+class Changes(Workbench):
+    """A file becomes another one between its check and its import."""
+
+    def check(self, batches: Iterable[Batch]) -> Iterator[Sequence[Outline]]:
+        for batch in batches:
+            yield check_batch(batch)
+            file = Path(batch.paths[0])
+            file.write_text(file.read_text(encoding="ascii").replace("?", "!"), encoding="ascii")
+
+
+@pytest.mark.core
+def test_an_import_that_was_killed_is_no_import_and_can_be_made_again(tmp_path: Path) -> None:
+    store, paths = store_in(tmp_path), files(tmp_path)
+    with pytest.raises(KeyboardInterrupt):
+        import_released(paths, store, Dies())
+    assert store.run_ids() == []
+    again, whole = import_released(paths, store), import_released(paths, store_in(tmp_path, "other"))
+    assert again == whole and store.run(again.run).digests() == store_in(tmp_path, "other").run(whole.run).digests()
+
+
+@pytest.mark.core
+def test_a_file_that_changed_after_its_check_is_refused(tmp_path: Path) -> None:
+    store, paths = store_in(tmp_path), files(tmp_path, 2)
+    with pytest.raises(Problem, match=f"{Path(paths[0]).name}: was changed since it was read"):
+        import_released(paths, store, Changes())
+    assert store.run_ids() == []
+
+
+@pytest.mark.core
+def test_few_files_are_read_without_ray(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+    monkeypatch.setattr("summhay_ray.grid.importing.import_many", lambda *arguments: asked.append(arguments))
+    monkeypatch.setattr("summhay_ray.grid.imports.FILES_ALONE", 3)
+    paths, store = files(tmp_path, 4), store_in(tmp_path)
+    assert import_files(paths[:3], store).haystacks == 3 and not asked
+    import_files(paths, store)
+    import_files(paths[:1], store, "auto")
+    assert asked == [(paths, store, "local"), (paths[:1], store, "auto")]
+
+
+@pytest.mark.ray
+def test_with_ray_the_store_gets_what_it_gets_without(tmp_path: Path) -> None:
+    from summhay_ray.grid.importing import OnRay
+    from summhay_ray.grid.pipeline import ray_session
+
+    paths = files(tmp_path)
+    here = import_released(paths, store_in(tmp_path, "here"))
+    with ray_session("local"):
+        there = import_released(paths, store_in(tmp_path, "there"), OnRay())
+        Path(paths[-1]).write_text("{}", encoding="ascii")
+        with pytest.raises(InvalidHaystack, match=rf"{Path(paths[-1]).name}: topic"):
+            import_released(paths, store_in(tmp_path, "broken"), OnRay())
+        with pytest.raises(Problem, match="was changed since it was read"):
+            import_released(paths[:3], store_in(tmp_path, "broken"), changes_on_ray())
+    assert here == there and not (tmp_path / "broken" / "runs").exists()
+    one, other = (store_in(tmp_path, name).run(here.run) for name in ("here", "there"))
+    assert one.manifest() == other.manifest() and one.record == other.record
+
+
+def changes_on_ray() -> Workbench:
+    """`Changes`, whose blocks are kept by Ray."""
+    from summhay_ray.grid.importing import OnRay
+
+    class Both(Changes):
+        def keep(self, batches: Iterable[Batch]) -> Iterator[tuple[Block, Mapping[str, int]]]:
+            return OnRay().keep(batches)
+
+    return Both()

@@ -1,0 +1,132 @@
+"""Scores are read haystack by haystack and cell by cell, and are what they would be from all rows at once."""
+
+from __future__ import annotations
+
+import random
+from collections import defaultdict
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from big_haystacks import write_haystacks
+from inprocess import SAMPLE
+from made_up import finished
+
+from summhay_ray.grid import Grid, import_released, load_grid, parse_spec, score_run
+from summhay_ray.grid import scoring as scoring_module
+from summhay_ray.grid.opening import open_run
+from summhay_ray.records import Failure, Judgment
+from summhay_ray.score import Compat, SystemScore, score_summary, system_scores, words_per_bullet
+from summhay_ray.store import Finished, RunStore, Store, to_records
+
+pytestmark = pytest.mark.core
+
+SMALL = {"documents": 6, "words": 30, "subtopics": 3, "insights": 3}
+SYSTEM = ("system", "retriever", "ordering", "model")
+VALUES = ("coverage", "citation_precision", "citation_recall", "citation_f1", "joint")
+
+
+def run_of(tmp_path: Path, seed: int) -> tuple[Grid, RunStore]:
+    """A run over three haystacks, some cells of it absent, some judgments unusable, unknown or twice."""
+    paths = write_haystacks(tmp_path, 3, **SMALL)
+    fields = {
+        **SAMPLE,
+        "retrievers": ["bm25", "full"],
+        "orderings": ["given", "top"],
+        "summarizers": ["offline/lead", "offline/support"],
+    }
+    grid = load_grid(parse_spec({**fields, "haystacks": [path.name for path in paths], "repeats": 2, "seed": 3}), tmp_path)
+    run, rng = open_run(grid, Store(str(tmp_path / "store"))), random.Random(seed)
+    for cell in grid.cells():
+        if rng.random() < 0.9:
+            insights = grid.haystacks[cell.unit.haystack_id].insights_of(cell.unit.subtopic_id)
+            run.commit("cell", [spoiled(finished(grid, cell, insights, rng), rng)])
+    return grid, run
+
+
+def spoiled(done: Finished, rng: random.Random) -> Finished:
+    summaries, judgments = done.rows["summaries"], [spoiled_one(one, rng) for one in done.rows["judgments"]]
+    if rng.random() < 0.1:
+        judgments.append(replace(judgments[0], position=len(judgments)))
+    if rng.random() < 0.1:
+        summaries = [replace(summaries[0], bullets=())]
+    return Finished(done.unit, {"summaries": summaries, "judgments": judgments})
+
+
+def spoiled_one(judgment: Judgment, rng: random.Random) -> Judgment:
+    change: dict[str, Any] = rng.choice([{}] * 8 + [{"coverage": "SOME"}, {"bullet_id": '"NA"'}, {"insight_id": "of nobody"}])
+    return replace(judgment, **change)
+
+
+def at_once(grid: Grid, run: RunStore, compat: Compat) -> tuple[list[SystemScore], dict[str, list[SystemScore]], list[Failure]]:
+    """All rows in plain frames of texts."""
+    judged = defaultdict(list)
+    for judgment in to_records("judgments", run.table("judgments")):
+        judged[judgment.cell_id].append(judgment)
+    insights, words, failures = [], [], []
+    for one in to_records("summaries", run.table("summaries")):
+        named = {name: getattr(one, name) for name in (*SYSTEM, "haystack_id", "subtopic_id")}
+        words.append({**named, "words_per_bullet": words_per_bullet(one.bullets)})
+        for row in score_summary(judged[one.cell_id], one.bullets, grid.haystacks[one.haystack_id].gold(), compat):
+            if isinstance(row, Failure):
+                failures.append(row)
+            else:
+                insights.append({**named, "judge": row.judge, **{name: getattr(row, name) for name in VALUES}})
+    expected = [
+        {"system": system, "retriever": retriever, "ordering": ordering, "model": grid.spec.summarizers[index].label}
+        | {"judge": judge.label, "haystack_id": haystack_id, "subtopic_id": one.subtopic_id}
+        | {"n_expected": grid.spec.repeats * len(grid.haystacks[haystack_id].insights_of(one.subtopic_id))}
+        for haystack_id in grid.haystacks
+        for one in grid.haystacks[haystack_id].subtopics
+        for (retriever, ordering, index), system in grid.systems.items()
+        for judge in grid.spec.judges
+    ]
+    frames = [pl.DataFrame(rows, infer_schema_length=None) for rows in (insights, expected, words)]
+
+    def scored(parts: list[pl.DataFrame]) -> list[SystemScore]:
+        return system_scores(parts[0], parts[1], parts[2], grid.spec.seed)
+
+    each = {}
+    for source in grid.sources:
+        mine = [frame.filter(pl.col("haystack_id") == source.haystack_id) for frame in frames]
+        each[source.name] = scored(mine)
+    return scored(frames), each, failures
+
+
+@pytest.mark.parametrize("compat", ["default", "release"])
+@pytest.mark.parametrize("at_a_time", [1, 7, 1000])
+def test_scores_in_parts_are_the_scores_of_all_rows(
+    tmp_path: Path, compat: Compat, at_a_time: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scoring_module, "SUMMARIES_AT_ONCE", at_a_time)
+    monkeypatch.setattr(scoring_module, "ROWS_AT_ONCE", 3 * at_a_time)
+    grid, run = run_of(tmp_path, seed=at_a_time)
+    pooled, each, failures = at_once(grid, run, compat)
+    found = score_run(run, compat)
+    assert len(failures) > 5 and any(score.n_scored < score.n_expected for score in pooled)
+    assert list(map(asdict, found.systems)) == list(map(asdict, pooled))
+    assert found.haystacks == each and list(found.haystacks) == list(each)
+    assert found.failures == failures
+
+
+def test_a_run_without_an_answer_expects_all_of_them(tmp_path: Path) -> None:
+    paths = write_haystacks(tmp_path, 2, **SMALL)
+    grid = load_grid(parse_spec({**SAMPLE, "haystacks": [path.name for path in paths]}), tmp_path)
+    found = score_run(open_run(grid, Store(str(tmp_path / "store"))))
+    # Two haystacks of three queries of three insights each.
+    assert [(one.n_expected, one.n_scored, one.coverage) for one in found.systems] == [(18, 0, None)]
+    assert [one.n_expected for systems in found.haystacks.values() for one in systems] == [9, 9]
+
+
+def test_haystacks_of_one_name_are_told_apart(tmp_path: Path) -> None:
+    paths = []
+    for place, path in enumerate(write_haystacks(tmp_path, 2, **SMALL)):
+        folder = tmp_path / str(place)
+        folder.mkdir()
+        paths.append(str(path.rename(folder / "same.json")))
+    store = Store(str(tmp_path / "store"))
+    run = store.run(import_released(paths, store).run)
+    ids = [entry["haystack_id"] for entry in run.record["haystacks"]]
+    assert list(score_run(run).haystacks) == [f"same ({haystack_id})" for haystack_id in ids]

@@ -1,0 +1,283 @@
+"""The fault matrix: real runs whose drivers, workers and nodes are killed, some at named steps of a commit, on disk and on S3.
+
+    python tests/perf/faults.py --store s3 --drivers 100 --workers 50 --nodes 10 --steps 2
+
+Prints one JSON line: what was killed, whether the tables equal an unkilled run's by hash, rows lost or doubled, calls that the
+provider served twice beside those in flight at the kills, and answers that are in the log twice.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+for folder in ("llm", "grid", "store"):
+    sys.path.insert(0, str(Path(__file__).parent.parent / folder))
+from fault_proxy import Fault, FaultProxy
+from runs import descendants, log_records, start, summhay, write_spec
+from s3_servers import environment, serving
+from simulated_provider import KEY, Simulated, simulated_provider
+
+PRICE = {"input_per_mtok": 2.5, "output_per_mtok": 10}
+SETTLED_S = 2.5
+"""So long after a driver's SIGKILL, nothing that was sent before it is still on its way."""
+
+STEPS = (
+    ("PUT", r"/blocks/"),
+    ("PUT", r"/commits/\d"),
+    ("PUT", r"/commits/latest"),
+    ("PUT", r"log/\d+-calling-\d+-\d+/\d"),
+    ("PUT", r"drivers/\d+\.json"),
+    ("GET", r"/commits/latest"),
+    ("PUT", r"log/packs/.*index"),
+    ("PUT", r"log/packs/\d+\.json"),
+)
+"""Steps of a commit, of the log's way to the store, and of packing: the driver dies before or after one."""
+
+LONGEST_CALL_S = 1.0
+UNSHIPPED = 64
+"""Records that a node may hold which the store does not."""
+
+
+def spec_of(base: str, judges: int) -> dict[str, Any]:
+    """About 220 calls a judge, and 40 summaries; every call is another one."""
+    known = {"api_base": base, "api_key_env": "FAULTS_KEY", "price": PRICE}
+    names = [f"openai/judge-{number:02}" for number in range(judges)]
+    return {
+        "haystacks": ["sample/news", "sample/conversation"],
+        "retrievers": ["random", "keywords", "bm25", "oracle", "full"],
+        "token_budget": 1500,
+        "summarizers": [{"model": "openai/writer", **known}],
+        "judges": [{"model": name, **known} for name in names],
+        "limits": {name: {"concurrency": 4} for name in ("openai/writer", *names)},
+        "budget_usd": 1000,
+        "workers": 2,
+    }
+
+
+@dataclass
+class Tolls:
+    """What was killed, and what was in flight then."""
+
+    drivers: int = 0
+    workers: int = 0
+    nodes: int = 0
+    steps: Counter[str] = field(default_factory=Counter)
+    in_flight: int = 0
+    late_s: list[float] = field(default_factory=list)
+
+
+@dataclass
+class Stage:
+    """One store, one provider, and what may die there."""
+
+    provider: Simulated
+    spec: Path
+    store: str
+    random: random.Random
+    proxy: FaultProxy | None = None
+    cluster: Any = None
+    tolls: Tolls = field(default_factory=Tolls)
+
+    def driver(self) -> subprocess.Popen[bytes]:
+        """A run in the background."""
+        return start(self.spec, self.store, *(["--address", self.cluster.address] if self.cluster else []))
+
+    def served(self) -> int:
+        """Calls that the provider was asked so far."""
+        return int(self.provider.stats()["served"])
+
+    def wait(self, process: subprocess.Popen[bytes], served: int) -> bool:
+        """Wait until the provider has served so many; False where the run ended before."""
+        while self.served() < served:
+            if process.poll() is not None:
+                return False
+            time.sleep(0.03)
+        return True
+
+    def kill_driver(self, process: subprocess.Popen[bytes]) -> None:
+        """SIGKILL, and what comes after it."""
+        self.tolls.in_flight += self.provider.stats()["in_flight"]
+        killed = time.time()
+        process.send_signal(signal.SIGKILL)
+        process.communicate()
+        self.tolls.drivers += 1
+        time.sleep(SETTLED_S)
+        self.tolls.late_s.append(max((call["time"] for call in self.provider.calls()), default=killed) - killed)
+
+    def kill_worker(self, process: subprocess.Popen[bytes]) -> None:
+        """SIGKILL to one of the workers that call."""
+        top = os.getpid() if self.cluster else process.pid
+        found = [pid for pid, title in descendants(top) if "CellWorker" in title]
+        if found:
+            self.tolls.in_flight += self.provider.stats()["in_flight"]
+            os.kill(self.random.choice(found), signal.SIGKILL)
+            self.tolls.workers += 1
+
+    def kill_node(self) -> None:
+        """SIGKILL to a raylet and all of its node; another, with another disk, takes its place."""
+        nodes = [node for node in self.cluster.worker_nodes if node is not self.cluster.head_node]
+        self.tolls.in_flight += self.provider.stats()["in_flight"]
+        self.cluster.remove_node(self.random.choice(nodes), allow_graceful=False)
+        self.tolls.nodes += 1
+        add_node(self.cluster)
+
+    def die_at(self, process: subprocess.Popen[bytes], step: tuple[str, str], after: bool) -> None:
+        """Kill the driver when the proxy sees the step; the run may end before it comes."""
+        assert self.proxy is not None
+        struck: list[float] = []
+
+        def strike() -> None:
+            struck.append(time.time())
+            os.kill(process.pid, signal.SIGKILL)
+
+        with self.proxy.during(Fault("after" if after else "before", times=1, method=step[0], key=step[1], act=strike)):
+            process.communicate()
+        if struck and process.returncode == -signal.SIGKILL:
+            self.tolls.in_flight += sum(call["time"] + LONGEST_CALL_S > struck[0] for call in self.provider.calls())
+            self.tolls.drivers += 1
+            self.tolls.steps[f"{'after' if after else 'before'} {step[0]} {step[1]}"] += 1
+            time.sleep(SETTLED_S)
+
+    def answers(self, url: str | None) -> Counter[str]:
+        """Key -> how many answers to it the log holds."""
+        if url is None:
+            return Counter(record["key"] for record in log_records(Path(self.store)) if record["kind"] == "answer")
+        return Counter(record["key"] for record in far_records(url, self.store) if record["kind"] == "answer")
+
+
+def far_records(url: str, store: str) -> Iterator[dict[str, Any]]:
+    """Every record of the log's segments on S3, packs left out."""
+    from s3_servers import client
+
+    from summhay_ray.store.log_lines import entries_of
+
+    bucket, prefix = store.removeprefix("s3://").split("?")[0].split("/", 1)
+    s3 = client(url)
+    for page in s3.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=f"{prefix}/log/0"):
+        for entry in page.get("Contents", ()):
+            content = s3.get_object(Bucket=bucket, Key=entry["Key"])["Body"].read()
+            yield from (record for _, record in entries_of("", content) if record is not None and "key" in record)
+
+
+def add_node(cluster: Any) -> None:
+    """A node of its own disk for the response log's spool, as far as our workers see."""
+    cluster.add_node(num_cpus=1, env_vars={"SUMMHAY_SPOOL": tempfile.mkdtemp(prefix="spool-")})
+
+
+@contextlib.contextmanager
+def cluster_of(nodes: int) -> Iterator[Any]:
+    """A head without CPUs to spare for cells, and nodes beside it."""
+    from ray.cluster_utils import Cluster
+
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
+    try:
+        for _ in range(nodes):
+            add_node(cluster)
+        cluster.wait_for_nodes()
+        yield cluster
+    finally:
+        cluster.shutdown()
+
+
+def play(stage: Stage, kills: argparse.Namespace, calls: int) -> None:
+    """Kill what is to be killed, spread over the run, until it is done or nothing is left to kill."""
+    left = {"driver": kills.drivers, "worker": kills.workers, "node": kills.nodes if stage.cluster else 0}
+    steps = [(step, after) for step in STEPS for after in (False, True)] * kills.steps if stage.proxy else []
+    total = max(1, sum(left.values()) + len(steps))
+    apart = max(2, calls // (total + 2))
+    for step, after in steps:
+        stage.die_at(stage.driver(), step, after)
+    process = stage.driver()
+    while sum(left.values()):
+        if not stage.wait(process, stage.served() + stage.random.randint(1, 2 * apart)):
+            break
+        kind = stage.random.choice([kind for kind, n in left.items() for _ in range(n)])
+        left[kind] -= 1
+        if kind == "driver":
+            stage.kill_driver(process)
+            process = stage.driver()
+        elif kind == "worker":
+            stage.kill_worker(process)
+        else:
+            stage.kill_node()
+        print(f"{kind}: {left} left, {stage.served()} served", file=sys.stderr, flush=True)
+    output, complaint = process.communicate()
+    if process.returncode:
+        raise RuntimeError(f"the last run ended with {process.returncode}: {complaint.decode()[-2000:]}")
+
+
+def report_of(stage: Stage, url: str | None, clean: dict[str, Any]) -> dict[str, Any]:
+    """What became of it, beside the tables of the run that nothing happened to."""
+    before = stage.served()
+    again = summhay("run", stage.spec, "--store", stage.store)
+    tables = summhay("status", again["run"], "--store", stage.store)["tables"]
+    answers, tolls = stage.answers(url), stage.tolls
+    return {
+        "killed": {"drivers": tolls.drivers, "workers": tolls.workers, "nodes": tolls.nodes, "steps": dict(tolls.steps)},
+        "equal": tables == clean,
+        "unequal": sorted(name for name in clean if tables.get(name) != clean[name]),
+        "cells": again["cells"],
+        "served": before,
+        "distinct": len(answers),
+        "served_twice": before - len(answers),
+        "in_flight_at_kills": tolls.in_flight,
+        "may_be_unshipped": UNSHIPPED * tolls.nodes,
+        "answers_logged_twice": sum(n - 1 for n in answers.values()),
+        "again_calls": again["calls"]["made"] + stage.served() - before,
+        "last_call_after_driver_kill_s": round(max(tolls.late_s, default=0.0), 2),
+        "billed_micros": stage.provider.stats()["micros"],
+        "spent_micros": round(again["usd"]["spent"] * 1e6),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--store", choices=("disk", "s3"), default="disk")
+    parser.add_argument("--drivers", type=int, default=20)
+    parser.add_argument("--workers", type=int, default=10)
+    parser.add_argument("--nodes", type=int, default=0, help="kill so many nodes of a cluster of three beside its head")
+    parser.add_argument("--steps", type=int, default=0, help="die so often at each named step (S3)")
+    parser.add_argument("--judges", type=int, default=8)
+    parser.add_argument("--latency", default="0.5")
+    parser.add_argument("--seed", type=int, default=1)
+    asked = parser.parse_args()
+    os.environ.update({**environment(), "FAULTS_KEY": KEY, "RAY_AUTH_MODE": "disabled", "RAY_USAGE_STATS_ENABLED": "0"})
+    began = time.monotonic()
+    with contextlib.ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        os.environ["SUMMHAY_SPOOL"] = str(folder / "spool")
+        provider = stack.enter_context(
+            simulated_provider("--latency", asked.latency, "--latency-spread", "0.5", "--cache-lifetime", "0")
+        )
+        spec = write_spec(folder, spec_of(provider.base, asked.judges))
+        done = summhay("run", spec, "--store", folder / "clean")
+        clean = summhay("status", done["run"], "--store", folder / "clean")["tables"]
+        provider.reset()
+        store, url, proxy = str(folder / "store"), None, None
+        if asked.store == "s3":
+            server = stack.enter_context(serving("moto"))
+            url, proxy = server.url, stack.enter_context(FaultProxy(server.url))
+            store = server.uri(server.bucket(), url=proxy.url)
+        cluster = stack.enter_context(cluster_of(3)) if asked.nodes else None
+        stage = Stage(provider, spec, store, random.Random(asked.seed), proxy, cluster)
+        play(stage, asked, done["calls"]["made"])
+        report = {"store": asked.store, **report_of(stage, url, clean), "seconds": round(time.monotonic() - began)}
+    print(json.dumps(report))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,109 @@
+"""Units with rows, and files that count, stop and run out, for the tests of commits."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from summhay_ray.records import Failure, Judgment, RawAnswer, Summary
+from summhay_ray.store import Finished, LocalFiles, RunStore, Store
+
+
+def new_run(root: Path, run_id: str = "run") -> RunStore:
+    return Store(str(root)).create_run(run_id, {"kind": "grid"})
+
+
+def done(cell: str, word: str = "") -> Finished:
+    """A cell with a summary, a judgment and an answer, and one answer that it shares with all others."""
+    rows: dict[str, list[Any]] = {
+        "summaries": [Summary(cell, "h", "s", "sys", "bm25", "given", "m", 0, "x", f"key-{cell}", (f"{word}{cell}",))],
+        "judgments": [Judgment(cell, "j", "i", 0, f"jkey-{cell}", "NO_COVERAGE", '"NA"')],
+        "raw_answers": [
+            RawAnswer("shared", "m", "shared", "stop", 1, 0, 1, 1, 1),
+            RawAnswer(f"key-{cell}", "m", cell, "stop", 1, 0, 1, 1, 1),
+        ],
+    }
+    return Finished(cell, rows)
+
+
+def lost(cell: str) -> Finished:
+    """A cell with a failure that may be tried again, and an answer that came before it."""
+    rows: dict[str, list[Any]] = {
+        "failures": [Failure(cell, "summarize", "", "", "failed", "timeout", "m", f"key-{cell}", 1, 1)],
+        "raw_answers": [RawAnswer("shared", "m", "shared", "stop", 1, 0, 1, 1, 1)],
+    }
+    return Finished(cell, rows, retry=True)
+
+
+def commit(run: RunStore, finished: Sequence[Finished]) -> None:
+    run.commit("cell", finished)
+
+
+def batches(items: Sequence[Any], size: int) -> Iterable[Sequence[Any]]:
+    return (items[start : start + size] for start in range(0, len(items), size))
+
+
+class Stopped(Exception):
+    """The process ended here."""
+
+
+class Watched(LocalFiles):
+    """Counts what is asked of a folder and the bytes written; lists nothing; ends before or after its n-th write."""
+
+    def __init__(self, root: Path) -> None:
+        super().__init__(root)
+        self.asked: Counter[str] = Counter()
+        self.written = 0
+        self.stop_at = -1
+        self.stop_after = False
+        self._lock = threading.Lock()
+
+    def names(self, folder: str, suffix: str = "") -> Any:
+        raise AssertionError(f"{folder} is listed")
+
+    folders = names
+
+    def _count(self, what: str) -> None:
+        with self._lock:
+            self.asked[what] += 1
+
+    def read(self, name: str) -> bytes:
+        self._count("read")
+        return super().read(name)
+
+    def read_range(self, name: str, offset: int, length: int) -> bytes:
+        self._count("read")
+        return super().read_range(name, offset, length)
+
+    def exists(self, name: str) -> bool:
+        self._count("exists")
+        return super().exists(name)
+
+    def create(self, name: str, content: bytes) -> bool:
+        self._end(False)
+        created = super().create(name, content)
+        self.written += len(content) if created else 0
+        self._end(True)
+        return created
+
+    def put(self, name: str, content: bytes) -> None:
+        self._end(False)
+        super().put(name, content)
+        self._end(True)
+
+    def _end(self, after: bool) -> None:
+        if after == self.stop_after:
+            self.stop_at -= 1
+            if self.stop_at == -1:
+                raise Stopped
+
+
+def watched_run(root: Path, run_id: str = "run") -> tuple[RunStore, Watched]:
+    """A run whose files are watched, created where it is not there."""
+    store = Store(str(root))
+    store.create_run(run_id, {"kind": "grid"})
+    store.files = files = Watched(root)
+    return RunStore(store, run_id), files

@@ -1,0 +1,148 @@
+"""Blocks: what is written is read, whole or by slice, and damage is seen wherever it is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from run_rows import Watched, commit, done, lost, new_run, watched_run
+
+from summhay_ray.records import Document
+from summhay_ray.store import TABLES, Finished, StoreError, blocks, rows, tables
+from summhay_ray.store.blocks import UNITS, read_block, winners, write_block
+
+pytestmark = pytest.mark.core
+
+FOLDER = "runs/run/blocks"
+
+
+def documents(haystack: str, count: int, words: int) -> Finished:
+    return Finished(haystack, {"documents": [documents_row(haystack, number, words) for number in range(count)]})
+
+
+def documents_row(haystack: str, number: int, words: int) -> Document:
+    text = " ".join(f"{haystack}{number * word:x}" for word in range(words))
+    return Document(haystack, f"{haystack}-{number}", number, text, ())
+
+
+def test_a_block_lists_its_slices_one_behind_the_other(tmp_path: Path) -> None:
+    files = Watched(tmp_path)
+    block = write_block(files, FOLDER, "cell", [done("a"), lost("b"), done("c")])
+    assert list(block.slices) == [UNITS, "raw_answers", "summaries", "judgments", "failures"]
+    assert (block.stage, block.units, block.level, block.name) == ("cell", 3, 0, f"{FOLDER}/{block.sha256}.block")
+    assert [one.rows for one in block.slices.values()] == [3, 5, 2, 2, 1]
+    places = [(one.offset, one.length) for one in block.slices.values()]
+    assert [offset for offset, _ in places] == [sum(length for _, length in places[:place]) for place in range(5)]
+    assert sum(length for _, length in places) == block.size == len(files.read(block.name))
+
+
+def test_each_row_knows_its_unit(tmp_path: Path) -> None:
+    files = Watched(tmp_path)
+    block = write_block(files, FOLDER, "cell", [done("a"), lost("b"), done("c")])
+    part = read_block(files, block, list(TABLES))
+    assert part.units == [(("cell", "a"), False), (("cell", "b"), True), (("cell", "c"), False)]
+    assert part.rows["summaries"]["_unit"].to_pylist() == [0, 2]
+    assert part.rows["raw_answers"]["_unit"].to_pylist() == [0, 0, 1, 2, 2]
+    own = blocks.only(part, {("cell", "c"): 5, ("cell", "b"): 4})
+    assert own["raw_answers"]["_unit"].to_pylist() == [4, 5, 5] and own["summaries"]["cell_id"].to_pylist() == ["c"]
+
+
+def test_equal_units_make_one_block(tmp_path: Path) -> None:
+    files = Watched(tmp_path)
+    first, second = (write_block(files, FOLDER, "cell", [done("a")]) for _ in range(2))
+    assert first == second and len(list((tmp_path / FOLDER).iterdir())) == 1
+    assert write_block(files, FOLDER, "cell", [done("a"), done("a"), lost("a")]) == first
+    assert write_block(files, FOLDER, "context", [done("a")]).name != first.name
+
+
+def test_winners_by_hand() -> None:
+    a, b = ("cell", "a"), ("cell", "b")
+    assert winners([[(a, True)], [(a, True), (b, False)], [(b, True)]]) == {a: (1, True), b: (1, False)}
+    assert winners([[(a, False)], [(a, False)], [(a, True)]]) == {a: (1, False)}
+    assert winners([]) == {}
+
+
+@pytest.mark.parametrize("small", [0, 1 << 30])
+def test_every_flipped_byte_of_what_is_read_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, small: int) -> None:
+    monkeypatch.setattr(blocks, "_SMALL", small)
+    files = Watched(tmp_path)
+    block = write_block(files, FOLDER, "cell", [done("a"), lost("b")])
+    path, wanted = tmp_path / block.name, block.slices["judgments"]
+    content = path.read_bytes()
+    for place in range(0, block.size, 29):
+        path.write_bytes(bytes([*content[:place], content[place] ^ 4, *content[place + 1 :]]))
+        units = block.slices[UNITS]
+        touched = units.offset <= place < units.offset + units.length or 0 <= place - wanted.offset < wanted.length
+        if small or touched:
+            with pytest.raises(StoreError, match="is absent or damaged; delete it and the folder"):
+                read_block(files, block, ["judgments"])
+        else:
+            assert read_block(files, block, ["judgments"]).rows["judgments"].num_rows == 1
+
+
+def test_who_wants_judgments_reads_no_documents(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(blocks, "_SMALL", 0)
+    run, files = watched_run(tmp_path)
+    run.commit("haystack", [documents("h", 50, 100)])
+    commit(run, [done("a")])
+    files.asked.clear()
+    assert run.table("judgments").height == 1
+    assert files.asked["read"] == 2 + 2, "hint and manifest; of one block its units and its judgments"
+    files.asked.clear()
+    assert run.tables(["judgments", "summaries", "raw_answers"])["summaries"].height == 1
+    assert files.asked["read"] == 2 + 1, "of several tables the whole block at once"
+    mixed = [Finished("h2", {**documents("h2", 50, 100).rows, **done("b").rows})]
+    run.commit("haystack", mixed)
+    files.asked.clear()
+    assert run.tables(["judgments", "summaries"])["summaries"].height == 2
+    assert files.asked["read"] == 2 + 1 + 3 + 1, "units of h; of h2, which is mostly documents, three slices; all of a"
+
+
+@pytest.mark.parametrize("together", [1, 700, 3000, 1 << 20])
+def test_a_table_in_pieces_has_the_digest_of_the_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, together: int) -> None:
+    run = new_run(tmp_path)
+    for place in range(6):
+        run.commit("haystack", [documents(f"h{place}", 3 + place, 20)])
+    run.commit("haystack", [documents("h1", 2, 10)])
+    commit(run, [done(f"c{place}") for place in range(20)])
+    expected = {name: {"rows": frame.height, "sha256": tables.digest(frame)} for name, frame in run.tables([*TABLES]).items()}
+    monkeypatch.setattr(rows, "TOGETHER", together)
+    assert run.digests() == expected and expected["documents"]["rows"] == sum([3, 2, 5, 6, 7, 8])
+
+
+def test_a_large_table_is_digested_without_being_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = new_run(tmp_path)
+    for place in range(40):
+        run.commit("haystack", [documents(f"h{place:02}", 30, 300)])
+    run.committer(1).finish()
+    whole = run.table("documents").to_arrow().nbytes
+    most = [0]
+    real = tables.to_frame
+
+    def to_frame(table: str, found: list[pa.Table]) -> object:
+        most[0] = max(most[0], sum(one.nbytes for one in found))
+        return real(table, found)
+
+    monkeypatch.setattr(rows, "TOGETHER", run.manifest().blocks[0].size // 8)
+    monkeypatch.setattr(tables, "to_frame", to_frame)
+    run.digests()
+    assert most[0] < whole / 4
+
+
+def test_blocks_whose_keys_follow_each_other_are_digested_one_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run, files = watched_run(tmp_path)
+    for place in (3, 0, 2, 1):
+        run.commit("haystack", [documents(f"h{2 * place + one}", 5, 20) for one in range(2)])
+    known = run.digests()
+    monkeypatch.setattr(blocks, "_SMALL", 0)
+    monkeypatch.setattr(rows, "TOGETHER", max(block.size for block in run.manifest().blocks) - 1)
+    files.asked.clear()
+    assert run.digests() == known
+    assert files.asked["read"] == 2 + 4 + 4 * 2, "the units of all, then of each block units and documents"
+    # One that lies across all others is read with them, and takes the place of what it finishes anew.
+    run.commit("haystack", [documents("h0", 2, 20), documents("h7", 2, 20)])
+    assert run.digests()["documents"] == {
+        "rows": 6 * 5 + 2 * 2,
+        "sha256": tables.digest(run.table("documents")),
+    }

@@ -1,0 +1,233 @@
+"""Committers: one driver has the run, nothing is added twice or lost, and a stop anywhere leaves the old or the new."""
+
+from __future__ import annotations
+
+import pickle
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from run_rows import Stopped, Watched, commit, done, lost, new_run, watched_run
+
+from summhay_ray.store import Block, RunStore, Store, StoreError, Superseded, commits, digest
+
+pytestmark = pytest.mark.core
+
+
+def at_once(count: int, work: Callable[[int], None]) -> None:
+    start, failed = threading.Barrier(count), []
+
+    def one(who: int) -> None:
+        start.wait()
+        try:
+            work(who)
+        except BaseException as error:
+            failed.append(error)
+            raise
+
+    threads = [threading.Thread(target=one, args=(who,)) for who in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failed
+
+
+def units_of(run: RunStore) -> int:
+    return sum(block.units for block in run.manifest().blocks)
+
+
+def test_blocks_travel_between_processes(tmp_path: Path) -> None:
+    run = new_run(tmp_path)
+    block = run.write("cell", [done("a")])
+    assert pickle.loads(pickle.dumps(block)) == block == Block.from_json(block.to_json())  # noqa: S301
+    run.committer(1).add([block])
+    assert run.manifest().blocks == (block,)
+
+
+def test_a_block_is_added_once_even_after_it_was_merged(tmp_path: Path) -> None:
+    run = new_run(tmp_path)
+    blocks = [run.write("cell", [done(f"c{place}")]) for place in range(8)]
+    committer = run.committer(1)
+    committer.add([*blocks[:3], blocks[0]])
+    committer.add(blocks[1:])
+    committer.add([])
+    assert (run.version(), run.added(), units_of(run)) == (3, 8, 8), "taken over, and two that added something"
+    assert committer.compact() == 8
+    committer.add(blocks)
+    assert (run.version(), run.added(), len(run.manifest().blocks)) == (4, 8, 1)
+
+
+def test_a_higher_driver_takes_over_and_the_lower_stops(tmp_path: Path) -> None:
+    run = new_run(tmp_path)
+    first = run.committer(1, "on a, pid 1")
+    first.add([run.write("cell", [done("a")])])
+    second = run.committer(2, "on b, pid 2")
+    message = r"run run: another driver \(on b, pid 2\) took the run over; this one stops, nothing is lost"
+    late = run.write("cell", [done("b")])
+    for attempt in (lambda: first.add([late]), lambda: run.committer(1, "on a, pid 1")):
+        with pytest.raises(Superseded, match=message) as refused:
+            attempt()
+        assert refused.value.exit_code == 1
+    second.add([late])
+    assert run.table("summaries").height == 2 and run.manifest().driver == 2
+
+
+def test_what_a_lower_driver_merges_late_changes_nothing(tmp_path: Path) -> None:
+    run = new_run(tmp_path)
+    first = run.committer(1)
+    first.add([run.write("cell", [done(f"c{place}")]) for place in range(8)])
+    known = run.digests()
+    run.committer(2)
+    for work in (first.compact, first.finish):
+        with pytest.raises(Superseded):
+            work()
+    assert len(run.manifest().blocks) == 8 and run.digests() == known
+
+
+def test_an_addition_beside_a_committer_leaves_the_run_its_own(tmp_path: Path) -> None:
+    run = new_run(tmp_path)
+    committer = run.committer(5, "on a, pid 1")
+    run.commit("haystack", [done("h")], driver=9)
+    committer.add([run.write("cell", [done("a")])])
+    commit(run, [done("b")])
+    assert (run.manifest().driver, run.manifest().told, units_of(run)) == (5, "on a, pid 1", 3)
+    fresh = new_run(tmp_path, "fresh")
+    fresh.commit("cell", [done("a")], driver=4)
+    with pytest.raises(Superseded):
+        fresh.committer(3)
+
+
+@pytest.mark.parametrize("driver", [None, 7])
+def test_of_32_that_commit_at_once_every_block_is_there_once(tmp_path: Path, driver: int | None) -> None:
+    new_run(tmp_path)
+
+    def work(who: int) -> None:
+        run = Store(str(tmp_path)).run("run")
+        committer = None if driver is None else run.committer(driver)
+        for place in range(2):
+            finished = [done(f"c{who}-{place}")]
+            if committer is None:
+                commit(run, finished)
+            else:
+                committer.add([run.write("cell", finished)])
+
+    at_once(32, work)
+    run = Store(str(tmp_path)).run("run")
+    assert (len(run.manifest().blocks), run.added(), units_of(run)) == (64, 64, 64)
+    assert len(run.finished("cell")) == run.table("summaries").height == 64
+    alone = new_run(tmp_path / "alone")
+    commit(alone, [done(f"c{who}-{place}") for who in range(32) for place in range(2)])
+    assert run.digests() == alone.digests()
+
+
+def test_of_many_drivers_the_highest_goes_on_and_what_counted_before_stays(tmp_path: Path) -> None:
+    new_run(tmp_path)
+    counted: dict[int, list[str]] = {}
+
+    def work(who: int) -> None:
+        run = Store(str(tmp_path)).run("run")
+        try:
+            committer = run.committer(who, f"on host, pid {who}")
+            for place in range(10):
+                committer.add([run.write("cell", [done(f"c{who}-{place}")])])
+                counted.setdefault(who, []).append(f"c{who}-{place}")
+        except Superseded:
+            pass
+
+    at_once(16, work)
+    run = Store(str(tmp_path)).run("run")
+    assert run.manifest().driver == 15 and len(counted[15]) == 10
+    assert sorted(run.finished("cell")) == sorted(cell for cells in counted.values() for cell in cells)
+
+
+def test_one_committer_in_many_threads_while_it_merges(tmp_path: Path) -> None:
+    run = new_run(tmp_path)
+    committer = run.committer(1)
+
+    def work(who: int) -> None:
+        for place in range(20):
+            if who < 2:
+                committer.compact()
+            else:
+                committer.add([run.write("cell", [done(f"c{who}-{place}")])])
+
+    at_once(8, work)
+    committer.compact()
+    assert run.added() == units_of(run) == 120 and len(run.manifest().blocks) < 24
+    committer.finish()
+    assert len(run.manifest().blocks) == 1 and run.table("summaries").height == 120
+
+
+def work_of(run: RunStore) -> None:
+    """A run's way: taken over, blocks added and merged, all merged; every step may be its last."""
+    committer = run.committer(1, "on a, pid 1")
+    for place in range(3):
+        committer.add([run.write("cell", [done(f"c{place}") if place else lost("c0")])])
+        committer.compact()
+    committer.add([run.write("cell", [done("c0")])])
+    committer.finish()
+
+
+def look(root: Path) -> dict[str, Any]:
+    run = Store(str(root)).run("run")
+    names = ["summaries", "failures", "raw_answers"]
+    return {"tables": {name: digest(frame) for name, frame in run.tables(names).items()}, "finished": run.finished("cell")}
+
+
+@pytest.mark.parametrize("after", [False, True])
+def test_a_stop_at_any_write_shows_the_old_or_the_new_and_going_on_ends_alike(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, after: bool
+) -> None:
+    monkeypatch.setattr(commits, "_FAN", 3)
+    whole, files = watched_run(tmp_path / "whole")
+    seen: list[dict[str, Any]] = [look(tmp_path / "whole")]
+    real = Watched.create
+
+    def create(self: Watched, name: str, content: bytes) -> bool:
+        created = real(self, name, content)
+        seen.append(look(tmp_path / "whole"))
+        return created
+
+    files.create = create.__get__(files)  # type: ignore[method-assign]
+    work_of(whole)
+    states = [state for place, state in enumerate(seen) if state not in seen[:place]]
+    for step in range(200):
+        run, files = watched_run(tmp_path / f"{step}")
+        files.stop_at, files.stop_after = step, after
+        try:
+            work_of(run)
+        except Stopped:
+            assert look(tmp_path / f"{step}") in states
+            again, _ = watched_run(tmp_path / f"{step}")
+            work_of(again)
+            assert look(tmp_path / f"{step}") == seen[-1]
+        else:
+            break
+    assert 12 < step < 199, "every write of the work was the last one once"
+
+
+def test_a_store_that_fails_for_a_while_loses_nothing(tmp_path: Path) -> None:
+    run, files = watched_run(tmp_path)
+    committer = run.committer(1)
+    block = run.write("cell", [done("a")])
+    files.stop_at, files.stop_after = 0, True
+    # The manifest is written, but nobody heard of it.
+    with pytest.raises(Stopped):
+        committer.add([block])
+    committer.add([block])
+    committer.add([run.write("cell", [done("b")])])
+    assert (run.added(), units_of(run)) == (2, 2)
+
+
+def test_a_missing_block_stops_merging_with_a_clear_line(tmp_path: Path) -> None:
+    run = new_run(tmp_path)
+    committer = run.committer(1)
+    blocks = [run.write("cell", [done(f"c{place}")]) for place in range(8)]
+    committer.add(blocks)
+    (tmp_path / blocks[3].name).unlink()
+    with pytest.raises(StoreError, match="is absent or damaged"):
+        committer.compact()
+    assert len(run.manifest().blocks) == 8

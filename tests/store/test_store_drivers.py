@@ -1,0 +1,259 @@
+"""Tenures: every start has a number of its own, one run pays at a time, the dead are told from the living."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from far_files import FarFiles
+
+from summhay_ray.store import Chain, StoreError, begin, read_tenure, tenures
+from summhay_ray.store import drivers as room
+
+pytestmark = pytest.mark.core
+
+SEATS = {"calling": 4, "computing": 2}
+HERE = room.this_process()
+ELSEWHERE = replace(HERE, host="other", machine="another machine", pid=4711)
+
+# Without the package's heavy imports: sixteen of them start in half a minute otherwise.
+DRIVER = """
+import os, sys, time, types
+from pathlib import Path
+package, folder, run, how = sys.argv[1:5]
+for name in ("summhay_ray", "summhay_ray.store"):
+    module = types.ModuleType(name)
+    module.__path__ = [os.path.join(package, *name.split("."))]
+    sys.modules[name] = module
+from summhay_ray.store.drivers import begin
+from summhay_ray.store.errors import StoreError
+from summhay_ray.store.files import LocalFiles
+try:
+    tenure = begin(LocalFiles(Path(folder)), run, True, {"calling": 1})
+except StoreError as error:
+    print("refused", error, flush=True)
+    sys.exit()
+print("began", tenure.number, flush=True)
+while how == "stay":
+    time.sleep(0.05)
+    if how == "stay" and tenure.superseded():
+        tenure.end("superseded")
+        print("superseded", flush=True)
+        sys.exit()
+time.sleep(30)
+"""
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(room, "LOOK_S", 0.02)
+    monkeypatch.setattr(room, "WATCH_S", 0.5)
+    monkeypatch.setattr(room, "BEAT_S", 0.1)
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> FarFiles:
+    return FarFiles(tmp_path)
+
+
+@pytest.fixture
+def started(files: FarFiles) -> Iterator[list[subprocess.Popen[str]]]:
+    processes: list[subprocess.Popen[str]] = []
+    yield processes
+    for process in processes:
+        process.kill()
+        process.wait()
+        assert process.stdout is not None
+        process.stdout.close()
+
+
+def start(files: FarFiles, run: str, how: str, started: list[subprocess.Popen[str]]) -> subprocess.Popen[str]:
+    command = [sys.executable, "-S", "-c", DRIVER, str(Path(__file__).resolve().parents[2]), str(files.root), run, how]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    started.append(process)
+    return process
+
+
+def said(process: subprocess.Popen[str]) -> str:
+    assert process.stdout is not None
+    return process.stdout.readline().strip()
+
+
+def test_a_tenure_by_hand(files: FarFiles) -> None:
+    tenure = begin(files, "r1", True, SEATS)
+    record = read_tenure(files, 1)
+    assert record is not None and record == tenure.record
+    assert (tenure.number, record.run, record.paying, record.pid, record.earlier) == (1, "r1", True, os.getpid(), ())
+    assert record.seat_names() == ["calling-0", "calling-1", "calling-2", "calling-3", "computing-0", "computing-1"]
+    assert tenure.told == f"on {HERE.host}, pid {os.getpid()}" and tenure.superseded() is None
+    tenure.end("done")
+    tenure.end("stopped")
+    assert json.loads(files.read("drivers/00000001.end.json")) == {"how": "done"}
+    assert begin(files, "r2", True, SEATS).number == 2
+    assert [one.number for one in tenures(files)] == [1, 2] and [one.number for one in tenures(files, 1)] == [2]
+    assert read_tenure(files, 3) is None
+
+
+def test_another_run_that_pays_is_refused(files: FarFiles) -> None:
+    first = begin(files, "r1", True, SEATS)
+    with pytest.raises(StoreError, match=rf"another run \(r1, on {HERE.host}, pid {os.getpid()}\) is paying .* run again"):
+        begin(files, "r2", True, SEATS)
+    assert json.loads(files.read("drivers/00000002.end.json")) == {"how": "refused"}
+    # What was refused is in nobody's way, and whoever pays nothing neither stands nor is stood in the way.
+    free = begin(files, "r3", False, SEATS)
+    assert free.number == 3 and first.superseded() is None
+    first.end("done")
+    assert begin(files, "r2", True, SEATS).number == 4
+
+
+def test_the_same_run_is_taken_over_when_the_first_has_stopped(files: FarFiles) -> None:
+    first = begin(files, "r", True, SEATS)
+    began = time.monotonic()
+
+    def drive() -> None:
+        while not first.superseded():
+            time.sleep(0.02)
+        time.sleep(0.3)
+        first.end("superseded")
+
+    thread = threading.Thread(target=drive)
+    thread.start()
+    second = begin(files, "r", True, SEATS)
+    thread.join()
+    assert second.number == 2 and 0.3 < time.monotonic() - began < 2.0
+
+
+def test_who_does_not_make_way_is_told(files: FarFiles) -> None:
+    begin(files, "r", True, SEATS)
+    with pytest.raises(StoreError, match=r"run r: its earlier driver \(on .*\) does not make way; end that process"):
+        begin(files, "r", True, SEATS, wait_s=0.2)
+
+
+def test_superseded_says_by_whom_and_passes_over_other_runs(files: FarFiles) -> None:
+    mine = begin(files, "r", False, SEATS)
+    begin(files, "other", False, SEATS)
+    assert mine.superseded() is None
+    reads = files.counts["read"]
+    assert mine.superseded() is None and files.counts["read"] - reads <= 2
+    body = {**Chain(files, "drivers").read(1), "number": 3, "host": "b", "pid": 7}  # type: ignore[dict-item]
+    assert Chain(files, "drivers").append(3, body)
+    assert mine.superseded() == "on b, pid 7" and mine.superseded() == "on b, pid 7"
+
+
+def test_a_driver_killed_on_this_machine_is_dead_at_once(
+    files: FarFiles, started: list[subprocess.Popen[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(room, "WATCH_S", 30.0)
+    process = start(files, "r1", "sleep", started)
+    assert said(process) == "began 1"
+    with pytest.raises(StoreError, match=f"pid {process.pid}"):
+        begin(files, "r2", True, SEATS)
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    began = time.monotonic()
+    tenure = begin(files, "r2", True, SEATS)
+    assert tenure.number == 3 and time.monotonic() - began < 5.0
+    assert json.loads(files.read("drivers/00000001.end.json"))["how"] == "dead"
+
+
+def test_a_pid_that_is_another_process_now_is_no_driver(files: FarFiles) -> None:
+    begin(files, "r1", True, SEATS, here=replace(HERE, started="1"))
+    assert begin(files, "r2", True, SEATS).number == 2
+
+
+def test_elsewhere_the_beat_tells(files: FarFiles) -> None:
+    far, over = begin(files, "r1", True, SEATS, here=ELSEWHERE), threading.Event()
+
+    def drive() -> None:
+        while not over.wait(0.05):
+            far.beat()
+
+    thread = threading.Thread(target=drive)
+    thread.start()
+    with pytest.raises(StoreError, match=r"another run \(r1, on other, pid 4711\)"):
+        begin(files, "r2", True, SEATS)
+    over.set()
+    thread.join()
+    began = time.monotonic()
+    assert begin(files, "r2", True, SEATS).number == 3
+    assert 0.5 <= time.monotonic() - began < 2.0
+    # It was only cut off: it learns that it was taken for dead.
+    assert far.superseded() == f"on {HERE.host}, pid {os.getpid()}"
+
+
+def test_a_beat_that_fails_is_nobodys_end(files: FarFiles) -> None:
+    tenure = begin(files, "r", True, SEATS)
+
+    def fail(operation: str, name: str) -> None:
+        raise OSError("away")
+
+    files.before = fail
+    tenure.beat()
+
+
+@pytest.mark.parametrize("same", [False, True])
+def test_sixteen_at_once_have_numbers_of_their_own_and_one_pays(files: FarFiles, same: bool) -> None:
+    paying: list[room.Tenure] = []
+    errors: list[str] = []
+
+    def drive(number: int) -> None:
+        try:
+            tenure = begin(FarFiles(files.root), "r" if same else f"r{number}", True, SEATS)
+        except StoreError as error:
+            errors.append(str(error))
+            return
+        while same and tenure.number < 16 and not tenure.superseded():
+            time.sleep(0.02)
+        if same and tenure.number < 16:
+            tenure.end("superseded")
+        else:
+            paying.append(tenure)
+
+    threads = [threading.Thread(target=drive, args=(number,)) for number in range(16)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [one.number for one in tenures(files)] == list(range(1, 17))
+    assert [one.number for one in paying] == [16 if same else 1]
+    assert all("took the run over" in error if same else "is paying" in error for error in errors)
+
+
+def test_sixteen_processes_at_once(files: FarFiles, started: list[subprocess.Popen[str]]) -> None:
+    for number in range(16):
+        start(files, f"r{number}", "sleep", started)
+    lines = [said(process) for process in started]
+    assert sorted(one.number for one in tenures(files)) == list(range(1, 17))
+    assert [line for line in lines if line.startswith("began")] == ["began 1"]
+
+
+def test_two_processes_on_one_run(files: FarFiles, started: list[subprocess.Popen[str]]) -> None:
+    first = start(files, "r", "stay", started)
+    assert said(first) == "began 1"
+    second = start(files, "r", "stay", started)
+    assert (said(first), said(second)) == ("superseded", "began 2")
+
+
+def test_old_tenures_are_not_looked_at(files: FarFiles) -> None:
+    for _ in range(30):
+        begin(files, "r", True, SEATS).end("done")
+    files.counts.clear()
+    assert begin(files, "r", True, SEATS).record.earlier == ()
+    assert files.counts.total() <= 12
+
+
+def test_a_damaged_record_is_one_line(files: FarFiles) -> None:
+    begin(files, "r", True, SEATS).end("done")
+    path = files.root / "drivers" / "00000001.json"
+    path.write_bytes(path.read_bytes().replace(b'"r"', b'"s"'))
+    with pytest.raises(StoreError, match="00000001.json is damaged; put it back"):
+        begin(files, "r", True, SEATS)

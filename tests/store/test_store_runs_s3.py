@@ -1,0 +1,85 @@
+"""Runs in a bucket of a real S3 server: the same tables as in a folder, whoever commits at once and whatever answers are lost."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import pytest
+from fault_proxy import Fault, FaultProxy
+from run_rows import batches, commit, done, lost, new_run
+from s3_servers import Bucket, s3_bucket, s3_server
+
+from summhay_ray.store import Store, Superseded
+
+pytestmark = pytest.mark.s3
+__all__ = ["s3_bucket", "s3_server"]
+
+CELLS = [f"c{number}" for number in range(20)]
+
+
+def expected(tmp_path: Path) -> dict[str, dict[str, object]]:
+    run = new_run(tmp_path)
+    commit(run, [done(cell) for cell in CELLS])
+    return run.digests()
+
+
+def test_a_run_in_a_bucket_has_the_tables_of_one_in_a_folder(tmp_path: Path, s3_bucket: Bucket) -> None:
+    with FaultProxy(s3_bucket.server.url) as proxy:
+        run = Store(s3_bucket.uri(url=proxy.url)).create_run("run", {"kind": "grid"})
+        committer = run.committer(1, "on a, pid 1")
+        for cell in CELLS:
+            committer.add([run.write("cell", [lost(cell)]), run.write("cell", [done(cell)])])
+            committer.compact()
+        assert run.digests() == expected(tmp_path)
+        committer.finish()
+        before = proxy.count("GET"), len(proxy.requests)
+        assert run.digests() == expected(tmp_path)
+        assert proxy.count("GET") - before[0] == 3, "the hint, the manifest, the block"
+        assert len(proxy.requests) - before[1] <= 5, "and that there is no later manifest"
+    assert Store(s3_bucket.uri()).run_ids() == ["run"]
+
+
+def test_lost_answers_and_slow_downs_double_nothing(tmp_path: Path, s3_bucket: Bucket) -> None:
+    with FaultProxy(s3_bucket.server.url) as proxy:
+        proxy.add(Fault("503", share=0.1))
+        proxy.add(Fault("lose", method="PUT", share=0.2))
+        run = Store(s3_bucket.uri(url=proxy.url)).create_run("run", {"kind": "grid"})
+        committer = run.committer(1, "on a, pid 1")
+        for cells in batches(CELLS, 2):
+            committer.add([run.write("cell", [done(cell) for cell in cells])])
+        committer.compact()
+    run = Store(s3_bucket.uri()).run("run")
+    assert (run.added(), sum(block.units for block in run.manifest().blocks)) == (10, 20)
+    assert run.digests() == expected(tmp_path)
+
+
+def test_of_32_that_commit_at_once_every_block_is_there_once(tmp_path: Path, s3_bucket: Bucket) -> None:
+    Store(s3_bucket.uri()).create_run("run", {"kind": "grid"})
+    start, failed = threading.Barrier(32), []
+
+    def work(who: int) -> None:
+        run = Store(s3_bucket.uri()).run("run")
+        start.wait()
+        try:
+            commit(run, [done(CELLS[who])] if who < 20 else [lost(CELLS[who - 20])])
+        except BaseException as error:
+            failed.append(error)
+            raise
+
+    threads = [threading.Thread(target=work, args=(who,)) for who in range(32)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    run = Store(s3_bucket.uri()).run("run")
+    assert not failed and (run.version(), run.added(), len(run.manifest().blocks)) == (32, 32, 32)
+    assert run.digests() == expected(tmp_path)
+
+
+def test_a_driver_elsewhere_that_was_superseded_stops(s3_bucket: Bucket) -> None:
+    run = Store(s3_bucket.uri()).create_run("run", {"kind": "grid"})
+    first = run.committer(1)
+    Store(s3_bucket.uri()).run("run").committer(2, "on b, pid 2")
+    with pytest.raises(Superseded, match="another driver \\(on b, pid 2\\) took the run over"):
+        first.add([run.write("cell", [done("a")])])
