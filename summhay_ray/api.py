@@ -19,6 +19,7 @@ from summhay_ray.grid import (
     PlanResult,
     Progress,
     RunResult,
+    RunSpec,
     ScoreResult,
     SpecError,
     StatusResult,
@@ -37,16 +38,22 @@ def store_uri(uri: str | None = None) -> str:
     return uri or os.environ.get("SUMMHAY_STORE") or DEFAULT_STORE
 
 
-def _store_of(loaded: Grid, store: str | None) -> str:
+def _store_of(spec: RunSpec, store: str | None) -> str:
     """The store for a spec: its `endpoint_url` says where an s3:// store is that does not say so itself."""
-    return with_endpoint(store_uri(store), loaded.spec.endpoint_url)
+    return with_endpoint(store_uri(store), spec.endpoint_url)
 
 
-def load(spec: Spec, overrides: Iterable[str] = ()) -> Grid:
-    """The spec with its haystacks and prompts read and every name checked. Raises SpecError, InvalidHaystack (ValueError)."""
+def load(spec: Spec, overrides: Iterable[str] = (), store: str | None = None) -> Grid:
+    """The spec with its haystacks and prompts read and every name checked. Raises SpecError, InvalidHaystack, StoreError.
+
+    `store` is opened only where the spec names haystacks that lie in it.
+    """
     if isinstance(spec, Mapping):
-        return grid.load_grid(grid.parse_spec(spec, overrides=overrides), Path.cwd())
-    return grid.load_grid(*grid.read_spec(str(spec), overrides))
+        parsed, folder = grid.parse_spec(spec, overrides=overrides), Path.cwd()
+    else:
+        parsed, folder = grid.read_spec(str(spec), overrides)
+    needed = any(map(grid.in_store, parsed.haystacks))
+    return grid.load_grid(parsed, folder, Store(_store_of(parsed, store)) if needed else None)
 
 
 def run(
@@ -63,8 +70,8 @@ def run(
     if options:
         raise TypeError(f"unknown options: {', '.join(options)}")
     _check_budget(budget)
-    loaded = load(spec, overrides)
-    return grid.run_grid(loaded, Store(_store_of(loaded, store)), budget, address, watch, compat)
+    loaded = load(spec, overrides, store)
+    return grid.run_grid(loaded, Store(_store_of(loaded.spec, store)), budget, address, watch, compat)
 
 
 def submit(spec: Spec, address: str, store: str | None = None, budget: float | None = None, **options: Any) -> Job:
@@ -77,9 +84,9 @@ def submit(spec: Spec, address: str, store: str | None = None, budget: float | N
     if options:
         raise TypeError(f"unknown options: {', '.join(options)}")
     _check_budget(budget)
-    loaded = load(spec, overrides)
+    loaded = load(spec, overrides, store)
     folder = Path.cwd() if isinstance(spec, Mapping) else Path(spec).parent
-    return grid.submit_grid(loaded, folder, JobOrder(_store_of(loaded, store), budget, compat), address)
+    return grid.submit_grid(loaded, folder, JobOrder(_store_of(loaded.spec, store), budget, compat), address)
 
 
 def _check_budget(budget: float | None) -> None:
@@ -89,8 +96,8 @@ def _check_budget(budget: float | None) -> None:
 
 def plan(spec: Spec, store: str | None = None, overrides: Iterable[str] = ()) -> PlanResult:
     """Calls, tokens and dollars per stage and model, before any call; what is already paid is `reused`."""
-    loaded = load(spec, overrides)
-    return grid.plan_grid(loaded, Store(_store_of(loaded, store)))
+    loaded = load(spec, overrides, store)
+    return grid.plan_grid(loaded, Store(_store_of(loaded.spec, store)))
 
 
 def import_released(
@@ -138,8 +145,8 @@ def doctor(spec: Spec | None = None, store: str | None = None) -> list[Check]:
     """Is this machine ready (for the spec)?"""
     if spec is None:
         return grid.examine(store_uri(store))
-    loaded = load(spec)
-    return grid.examine(_store_of(loaded, store), loaded)
+    loaded = load(spec, store=store)
+    return grid.examine(_store_of(loaded.spec, store), loaded)
 
 
 def table(run_id: str, name: str, store: str | None = None) -> Any:

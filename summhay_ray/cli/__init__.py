@@ -8,7 +8,8 @@ from collections.abc import Sequence
 
 import typer
 
-from summhay_ray.cli.app import DONE, FAILED, USAGE, app
+from summhay_ray.cli.app import app
+from summhay_ray.cli.options import DONE, FAILED, USAGE
 from summhay_ray.cli.visible import one_line
 from summhay_ray.problems import Problem
 

@@ -7,11 +7,24 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from summhay_ray.cli.options import (
+    BUDGET,
+    DONE,
+    FAILED,
+    PARTIAL,
+    BudgetOption,
+    CompatChoice,
+    CompatOption,
+    JsonOption,
+    RunArgument,
+    SetOption,
+    SpecArgument,
+    StoreOption,
+)
 from summhay_ray.cli.simulate import simulate
 from summhay_ray.cli.submit import submit
 
@@ -28,29 +41,12 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
-DONE, FAILED, USAGE, BUDGET, PARTIAL = 0, 1, 2, 3, 4
-
-
-class CompatChoice(StrEnum):
-    """How judgments and citations are read."""
-
-    default = "default"
-    release = "release"
-
-
-StoreOption = Annotated[str | None, typer.Option("--store", help="The store; else $SUMMHAY_STORE, else ./summhay-store.")]
-JsonOption = Annotated[bool, typer.Option("--json", help="One JSON document on stdout; everything else on stderr.")]
-SetOption = Annotated[list[str] | None, typer.Option("--set", help="Override a field of the spec: a.b=c, lists by index.")]
-CompatOption = Annotated[CompatChoice, typer.Option("--compat", help="release: as the release's scoring script reads them.")]
-SpecArgument = Annotated[str, typer.Argument(help="The spec, a YAML file.", metavar="SPEC")]
-RunArgument = Annotated[str, typer.Argument(help="A run's id, as run and import print it.", metavar="RUN")]
-
 
 @app.command()
 def run(
     spec: SpecArgument,
     store: StoreOption = None,
-    budget: Annotated[float | None, typer.Option(help="Dollars that the run never exceeds; else the spec's.", min=0)] = None,
+    budget: BudgetOption = None,
     address: Annotated[str, typer.Option(help="local, auto, or the address of a Ray cluster.")] = "local",
     overrides: SetOption = None,
     compat: CompatOption = CompatChoice.default,

@@ -4,41 +4,34 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from summhay_ray.cli.options import FAILED, BudgetOption, CompatChoice, CompatOption, JsonOption, SetOption, SpecArgument
+
 if TYPE_CHECKING:
     from summhay_ray.grid import Job
 
-FAILED = 1
-
-
-class ReadAs(StrEnum):
-    """How judgments and citations are read."""
-
-    default = "default"
-    release = "release"
+NodesStoreOption = Annotated[
+    str | None, typer.Option("--store", help="The store, as the nodes see it: s3://BUCKET/PREFIX or a shared folder.")
+]
 
 
 def submit(
-    spec: Annotated[str, typer.Argument(help="The spec, a YAML file.", metavar="SPEC")],
+    spec: SpecArgument,
     address: Annotated[str, typer.Option(help="URL of the head's dashboard: http://HEAD:8265.")],
-    store: Annotated[
-        str | None, typer.Option(help="The store, as the nodes see it: s3://BUCKET/PREFIX or a shared folder.")
-    ] = None,
-    budget: Annotated[float | None, typer.Option(help="Dollars that the run never exceeds; else the spec's.", min=0)] = None,
-    overrides: Annotated[
-        list[str] | None, typer.Option("--set", help="Override a field of the spec: a.b=c, lists by index.")
-    ] = None,
-    compat: Annotated[ReadAs, typer.Option(help="release: as the release's scoring script reads them.")] = ReadAs.default,
+    store: NodesStoreOption = None,
+    budget: BudgetOption = None,
+    overrides: SetOption = None,
+    compat: CompatOption = CompatChoice.default,
     wait: Annotated[bool, typer.Option(help="Show the job's log until its end; Ctrl-C leaves the job running.")] = True,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout; everything else on stderr.")] = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Run or resume a grid as a job on a Ray cluster; where the same job is running already, watch that one.
 
-    Sends the spec, its files and your own modules, and never a key: the nodes' environment or files hold those. Exit codes:
+    Sends the spec, its files and your own modules, and never a key: the nodes' environment or files hold those. Haystacks go by
+    way of an s3:// store that can be reached from here. Exit codes:
     the run's own (0 done, 3 stopped at the budget, 4 failures listed), 1 where the job died or is left running.
     """
     from summhay_ray import api

@@ -10,6 +10,7 @@ from summhay_ray.grid.plan import PlanResult, plan_grid
 from summhay_ray.grid.progress import ModelProgress, Progress
 from summhay_ray.grid.run import RunResult, run_grid
 from summhay_ray.grid.scoring import ScoreResult, score_run
+from summhay_ray.grid.sources import in_store
 from summhay_ray.grid.spec import RunSpec, SpecError, parse_spec, read_spec
 from summhay_ray.grid.submit import JobOrder, submit_grid
 
@@ -39,6 +40,7 @@ __all__ = [
     "failures",
     "import_files",
     "import_released",
+    "in_store",
     "load_grid",
     "parse_spec",
     "places",

@@ -11,6 +11,7 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -19,9 +20,11 @@ from summhay_ray import judge, retrieve, summarize
 from summhay_ray.grid.local import check_model, revision_of
 from summhay_ray.grid.sources import (
     OUTLINES,
+    STORE,
     Haystacks,
     LateOutlines,
     Outline,
+    in_store,
     outline_of,
     stored_haystacks,
     stored_outlines,
@@ -31,9 +34,11 @@ from summhay_ray.haystack import load_sample, read_released, system_key
 from summhay_ray.judge import OfflineJudge
 from summhay_ray.llm import Limits, ModelSettings, Unpriced
 from summhay_ray.plugins import UnknownName, code_identity
-from summhay_ray.store import Store
+from summhay_ray.store import Store, StoreError, StoreUnavailable
 
 SAMPLE = "sample/"
+READS_AT_ONCE = 8
+"""Sources that are read from the store at once."""
 _REACH = ("price", "context_window", "api_base", "api_key_env", "timeout_s", "transport")
 """What a model's entry says of how it is reached and paid: no part of any identity."""
 
@@ -220,16 +225,23 @@ def _hash(content: Any) -> str:
     return hashlib.sha256(_canonical(content).encode("ascii")).hexdigest()
 
 
-def load_grid(spec: RunSpec, folder: Path) -> Grid:
-    """Read what the spec names and check every name, before anything is paid. Raises SpecError, InvalidHaystack."""
-    sources = tuple(outline_of(read_released(_source(entry, folder), entry)) for entry in spec.haystacks)
+def load_grid(spec: RunSpec, folder: Path, store: Store | None = None) -> Grid:
+    """Read what the spec names and check every name, before anything is paid. Raises SpecError, InvalidHaystack, StoreError.
+
+    `folder`: where the spec's paths start. `store`: where its haystacks lie that are written `store/SHA256/NAME`.
+    """
+
+    def read(entry: str) -> bytes:
+        return _source(entry, folder, store)
+
+    sources = _outlines(spec.haystacks, read)
     entries: dict[str, str] = {}
     for index, (entry, source) in enumerate(zip(spec.haystacks, sources, strict=True)):
         first = entries.setdefault(source.haystack_id, entry)
         if first != entry:
             raise SpecError(f"spec: haystacks[{index}]: {entry!r} has the same content as {first!r}; leave one out")
     prompts = {model.prompt: _read_prompt(model.prompt, folder) for model in spec.models() if model.prompt}
-    haystacks = Haystacks(entries, lambda haystack_id: (_source(entries[haystack_id], folder), entries[haystack_id]))
+    haystacks = Haystacks(entries, lambda haystack_id: (read(entries[haystack_id]), entries[haystack_id]))
     grid = Grid(spec, sources, prompts, haystacks)
     _check_names(grid)
     _check_prompts(grid)
@@ -237,8 +249,20 @@ def load_grid(spec: RunSpec, folder: Path) -> Grid:
     return grid
 
 
-def _source(entry: str, folder: Path) -> bytes:
+def _outlines(entries: Sequence[str], read: Callable[[str], bytes]) -> tuple[Outline, ...]:
+    def outline(entry: str) -> Outline:
+        return outline_of(read_released(read(entry), entry))
+
+    if not any(map(in_store, entries)):
+        return tuple(map(outline, entries))
+    with ThreadPoolExecutor(max_workers=READS_AT_ONCE) as threads:
+        return tuple(threads.map(outline, entries))
+
+
+def _source(entry: str, folder: Path, store: Store | None) -> bytes:
     """The content of one of the spec's haystacks."""
+    if digest := in_store(entry):
+        return _stored(entry, digest, store)
     if not entry.startswith(SAMPLE):
         return _read(entry, folder, "haystacks")
     try:
@@ -247,12 +271,27 @@ def _source(entry: str, folder: Path) -> bytes:
         raise SpecError(f"spec: haystacks: {error}") from error
 
 
+def _stored(entry: str, digest: str, store: Store | None) -> bytes:
+    if store is None:
+        raise SpecError(f"spec: haystacks: {entry!r} lies in a store; give the store, or the haystack's file")
+    try:
+        return store.get_object("haystack", digest)
+    except StoreUnavailable:
+        raise
+    except StoreError as error:
+        if store.files.exists(f"objects/haystack/{digest}"):
+            raise
+        mend = "run or submit the spec once with its file, or give the store that holds it"
+        raise SpecError(f"spec: haystacks: {entry!r}: store {store.uri!r} holds no such source; {mend}") from error
+
+
 def _read(entry: str, folder: Path, field_name: str) -> bytes:
     # A spec's paths start from its folder; a person who stands elsewhere may also write them from there.
     for path in (folder / entry, Path(entry)):
         if path.is_file():
             return path.read_bytes()
-    raise SpecError(f"spec: {field_name}: no file {entry!r} in {str(folder)!r}; paths start from the spec's folder")
+    other = ", or store/ and the 64 hex digits of a source in the store" if entry.startswith(STORE) else ""
+    raise SpecError(f"spec: {field_name}: no file {entry!r} in {str(folder)!r}; paths start from the spec's folder{other}")
 
 
 def _read_prompt(entry: str, folder: Path) -> str:

@@ -17,6 +17,7 @@ from typing import Any
 import yaml
 
 from summhay_ray.grid.cells import SAMPLE, Grid
+from summhay_ray.grid.sources import in_store, store_entry
 from summhay_ray.grid.spec import RunSpec
 from summhay_ray.llm import told_secrets
 from summhay_ray.problems import Problem
@@ -53,11 +54,12 @@ class Package:
 def pack(grid: Grid, folder: Path, kept: Mapping[str, str] | None = None) -> Package:
     """The package of a grid whose spec's paths start from `folder`. Raises PackageError.
 
-    `kept`: entry of the spec's haystacks -> its entry in the package, for those that lie in the store and need no file here.
+    `kept`: entry of the spec's haystacks -> its entry in the package, for files that go by way of the store.
     """
     files: dict[str, Path] = {}
+    kept = kept or {}
     spec = grid.spec.model_dump(mode="json")
-    spec["haystacks"] = [(kept or {}).get(entry) or _packed(entry, folder, files) for entry in grid.spec.haystacks]
+    spec["haystacks"] = [kept.get(entry) or _packed(entry, folder, files) for entry in grid.spec.haystacks]
     for written in [*spec["summarizers"], *spec["judges"]]:
         if written["prompt"]:
             written["prompt"] = _packed(written["prompt"], folder, files)
@@ -67,15 +69,29 @@ def pack(grid: Grid, folder: Path, kept: Mapping[str, str] | None = None) -> Pac
             raise PackageError(f"{name}: a file of the spec and one of your modules have one name; rename one of them")
     package = Package(spec, files, tuple(notes))
     _check_size(package)
-    _check_secrets(package, grid)
+    _check_secrets(package, grid, {entry: _file(entry, folder) for entry in kept})
     return package
+
+
+def by_store(grid: Grid) -> dict[str, str]:
+    """Entry of the spec's haystacks -> its entry in the package, for each file, where the store gets the sources."""
+    entries = zip(grid.spec.haystacks, grid.sources, strict=True)
+    return {entry: store_entry(source) for entry, source in entries if not _needs_no_file(entry)}
+
+
+def _needs_no_file(entry: str) -> bool:
+    return entry.startswith(SAMPLE) or in_store(entry) is not None
+
+
+def _file(entry: str, folder: Path) -> Path:
+    return next(path for path in (folder / entry, Path(entry)) if path.is_file()).resolve()
 
 
 def _packed(entry: str, folder: Path, files: dict[str, Path]) -> str:
     """The entry's name in the package: its own where it can stay, else one of ours with the same last part."""
-    if entry.startswith(SAMPLE):
+    if _needs_no_file(entry):
         return entry
-    source = next(path for path in (folder / entry, Path(entry)) if path.is_file()).resolve()
+    source = _file(entry, folder)
     path = PurePosixPath(entry)
     stays = not path.is_absolute() and ".." not in path.parts and str(path) != SPEC
     names = [entry, *(f"files/{number}/{path.name}" for number in range(len(files) + 1))]
@@ -139,17 +155,18 @@ def _check_size(package: Package) -> None:
         largest = max(sizes, key=lambda name: sizes[name])
         raise PackageError(
             f"the job's {len(sizes)} files have {total / 2**20:.0f} MiB, of which {largest} has {sizes[largest] / 2**20:.0f}; "
-            f"a job takes {MOST_BYTES // 2**20}: leave haystacks out, or put the spec's files on the nodes and run there"
+            f"a job takes {MOST_BYTES // 2**20}: give an s3:// store that can be reached from here with its credentials, through "
+            "which any number of haystacks goes, or leave some out"
         )
 
 
-def _check_secrets(package: Package, grid: Grid) -> None:
-    """No key leaves this machine, not even one that stands in a person's own file."""
+def _check_secrets(package: Package, grid: Grid, kept: Mapping[str, Path]) -> None:
+    """No key leaves this machine, not even one that stands in a person's own file. `kept`: what goes by way of the store."""
     secrets = {secret.encode() for model in grid.spec.models() for secret in told_secrets(model.api_key_env)}
     if not secrets:
         return
     _refuse("the spec", yaml.safe_dump(dict(package.spec), allow_unicode=True).encode(), secrets)
-    for name, source in package.files.items():
+    for name, source in {**package.files, **kept}.items():
         _refuse(name, source.read_bytes(), secrets)
 
 

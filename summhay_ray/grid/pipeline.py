@@ -16,9 +16,9 @@ import signal
 import socket
 import tempfile
 from collections import Counter
-from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
 import ray
@@ -27,29 +27,20 @@ from ray.data import ActorPoolStrategy, DataContext
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from summhay_ray.grid.actors import SWEEPING_S, LedgerActor, start_sweeping
-from summhay_ray.grid.cells import Cell, Grid, Unit
-from summhay_ray.grid.lanes import Dispatcher, Kind, LaneSettings, Packet, Packing, Receipt, lane_settings
+from summhay_ray.grid.cells import Grid, Unit
+from summhay_ray.grid.lanes import Dispatcher, Kind, Packet, Packing, Receipt
 from summhay_ray.grid.notices import SETUP_HOOK
+from summhay_ray.grid.placing import CPUS_A_WORKER, PlacementError, Work, placed
 from summhay_ray.grid.worker import DRAIN_S, CellWorker, ContextWorker, WorkOrder
 from summhay_ray.llm import Budgets
 from summhay_ray.problems import Problem
 from summhay_ray.store import Superseded
 
 UNITS_A_BATCH = 16
-UNITS_A_CONTEXT_WORKER = 200
-"""With fewer units than that, a further worker takes longer to start than it saves."""
-
-CPUS_A_WORKER = 0.25
-MOST_WORKERS_A_NODE = 4
 CLOSING_S = 30.0
-PLACED_WITHIN_S = 120.0
 LOOK_EVERY_S = 0.25
 TASKS_AT_ONCE = 100_000
 """More than the lanes ever send to one worker: Ray must not make one lane wait for another."""
-
-
-class PlacementError(Problem):
-    """The cluster cannot hold the run's workers; the message says what they need and what there is."""
 
 
 class Stopped(Problem):
@@ -66,7 +57,7 @@ def ray_session(address: str, own_modules: bool = False) -> Iterator[None]:
     """
     _check_address(address)
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    # Ray's C++ side warns of actors with arguments in the object store; they live as long as the driver, as the run does.
+    # Ray's C++ side warns of Ray Data's own actors, and at its start it tells that it was asked not to.
     os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")
     environment: dict[str, Any] = {"worker_process_setup_hook": SETUP_HOOK}
     if own_modules:
@@ -76,13 +67,27 @@ def ray_session(address: str, own_modules: bool = False) -> Iterator[None]:
     folder = tempfile.mkdtemp(prefix="summhay-") if address == "local" else None
     if folder:
         options |= {"include_dashboard": False, "_temp_dir": folder, "object_store_memory": 512 * 2**20}
-    ray.init(address=address, **options)
+    with _silent():
+        ray.init(address=address, **options)
     try:
         yield
     finally:
         ray.shutdown()
         if folder:
             shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def _silent() -> Iterator[None]:
+    """Nothing reaches stderr from outside Python either; what goes wrong comes as an exception."""
+    kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(nowhere, 2)
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(nowhere)
 
 
 def _check_address(address: str) -> None:
@@ -95,23 +100,6 @@ def _check_address(address: str) -> None:
     except (OSError, OverflowError) as error:
         message = f"--address {address}: no Ray head answers there ({error}); give a running one's address, or local"
         raise PlacementError(message) from error
-
-
-@dataclass(frozen=True)
-class Work:
-    """What is left to do, and who does it."""
-
-    grid: Grid
-    left: Mapping[Unit, Sequence[Cell]]
-    """Unit -> its unfinished cells, in the order in which they are to be asked."""
-    lanes: Mapping[int, LaneSettings]
-    contexts: int
-    """Workers that make contexts."""
-
-    @property
-    def seats(self) -> dict[Kind, int]:
-        """Kind of worker -> how many."""
-        return {lane.kind: lane.workers for lane in self.lanes.values()}
 
 
 def sweep_nodes(store_uri: str) -> None:
@@ -127,7 +115,8 @@ def start_ledger(order: WorkOrder, grid: Grid, budgets: Budgets, told: str) -> A
     """The run's ledger, on the driver's node. `told`: where the driver is, for whom it takes the run from."""
     limits = {model: settings.limits for model, settings in grid.settings().items() if not settings.local}
     here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
-    actor = LedgerActor.options(scheduling_strategy=here)  # type: ignore[attr-defined]
+    # Workers find it by its name: a handle among a worker's arguments would lie in the object store, and could be lost.
+    actor = LedgerActor.options(name=order.ledger, scheduling_strategy=here)  # type: ignore[attr-defined]
     return actor.remote((order.store_uri, order.run_id), (order.tenure, told), budgets, limits)
 
 
@@ -137,7 +126,7 @@ def answer(work: Work, order: WorkOrder, ledger: Any, superseded: Callable[[], s
     `superseded` names who has taken the run over, if anybody has. Whatever ends it early (that, SIGTERM, Ctrl-C, an error), the
     calls in flight are waited for, and what they gave is in the store. Raises Superseded, Stopped, RayError, PlacementError.
     """
-    actors = {kind: [_start(order, ledger, kind, seat) for seat in range(n)] for kind, n in work.seats.items()}
+    actors = {kind: [_start(order, kind, seat) for seat in range(n)] for kind, n in work.seats.items()}
 
     async def send(kind: Kind, worker: int, text: str) -> Sequence[Receipt]:
         receipts: Sequence[Receipt] = await actors[kind][worker].answer.remote(text)
@@ -146,14 +135,15 @@ def answer(work: Work, order: WorkOrder, ledger: Any, superseded: Callable[[], s
     async def dispatch() -> Counter[str]:
         dispatcher = Dispatcher(work.lanes, send)
         packing = Packing(work.grid, work.left, work.lanes)
-        async with contextlib.aclosing(_packets(_contexts(work, order, ledger), packing)) as packets:
+        async with contextlib.aclosing(_packets(_contexts(work, order), packing)) as packets:
             await dispatcher.run(packets)
         return dispatcher.counts
 
     async def run() -> Counter[str]:
         everybody = [actor for workers in actors.values() for actor in workers]
         work_itself = asyncio.ensure_future(dispatch())
-        others = [asyncio.ensure_future(_placed(everybody, work)), asyncio.ensure_future(_told_to_end(superseded))]
+        beginning = placed([actor.ready.remote() for actor in everybody], work)
+        others = [asyncio.ensure_future(beginning), asyncio.ensure_future(_told_to_end(superseded))]
         try:
             waiting = {work_itself, *others}
             while not work_itself.done():
@@ -194,26 +184,6 @@ async def _told_to_end(superseded: Callable[[], str]) -> None:
             raise Superseded(f"another driver ({who}) took the run over; this one stops, nothing is lost")
 
 
-async def _placed(actors: Sequence[Any], work: Work) -> None:
-    """Return when all workers have begun. Raises PlacementError where others keep the room that they need."""
-    begun = [asyncio.ensure_future(_result(actor.ready.remote())) for actor in actors]
-    try:
-        while waiting := {one for one in begun if not one.done()}:
-            await asyncio.wait(waiting, timeout=PLACED_WITHIN_S)
-            free, cpus = ray.available_resources().get("CPU", 0.0), ray.cluster_resources().get("CPU", 0.0)
-            late, needed = sum(not one.done() for one in begun), CPUS_A_WORKER * (len(actors) + work.contexts)
-            # A slow machine takes long to start them: only where somebody else can hold what is missing, nobody comes.
-            if late and free < CPUS_A_WORKER <= cpus - needed:
-                raise PlacementError(
-                    f"{late} of {len(actors)} workers found no room within {PLACED_WITHIN_S:.0f} s: each needs {CPUS_A_WORKER} "
-                    f"CPUs, and other jobs hold them ({cpus:g} in all); wait, or set workers: {max(1, len(actors) - late)}"
-                )
-    finally:
-        for one in begun:
-            one.cancel()
-        await asyncio.gather(*begun, return_exceptions=True)
-
-
 async def _drain(ledger: Any, actors: Sequence[Any]) -> None:
     with contextlib.suppress(ray.exceptions.RayError):
         await ledger.stop.remote()
@@ -236,7 +206,7 @@ async def _result(reference: Any) -> Any:
     return await reference
 
 
-def _start(order: WorkOrder, ledger: Any, kind: Kind, seat: int) -> Any:
+def _start(order: WorkOrder, kind: Kind, seat: int) -> Any:
     actor = ray.remote(CellWorker).options(
         num_cpus=CPUS_A_WORKER,
         max_restarts=-1,
@@ -244,10 +214,10 @@ def _start(order: WorkOrder, ledger: Any, kind: Kind, seat: int) -> Any:
         max_concurrency=TASKS_AT_ONCE,
         scheduling_strategy="SPREAD",
     )
-    return actor.remote(order, ledger, kind, seat)
+    return actor.remote(order, kind, seat)
 
 
-def _contexts(work: Work, order: WorkOrder, ledger: Any) -> Iterator[Any]:
+def _contexts(work: Work, order: WorkOrder) -> Iterator[Any]:
     """Blocks of units with their contexts, in order."""
     context = DataContext.get_current()
     context.enable_progress_bars = False
@@ -259,7 +229,7 @@ def _contexts(work: Work, order: WorkOrder, ledger: Any) -> Iterator[Any]:
     batch = max(1, min(UNITS_A_BATCH, len(rows) // (work.contexts * 4)))
     data = ray.data.from_items(rows, override_num_blocks=-(-len(rows) // batch)).map_batches(
         ContextWorker,
-        fn_constructor_args=(order, ledger),
+        fn_constructor_args=(order,),
         compute=ActorPoolStrategy(size=work.contexts),
         num_cpus=CPUS_A_WORKER,
         batch_size=batch,
@@ -279,20 +249,3 @@ async def _packets(blocks: Iterator[Any], packing: Packing) -> AsyncGenerator[Se
             yield packets
     finally:
         thread.shutdown(wait=False, cancel_futures=True)
-
-
-def place(grid: Grid, left: Mapping[Unit, Sequence[Cell]]) -> Work:
-    """What is left, with the workers that the cluster has room for. Raises PlacementError where it has too little."""
-    cells = Counter(cell.summarizer for cells in left.values() for cell in cells)
-    cpus = ray.cluster_resources().get("CPU", 0.0)
-    nodes = sum(1 for node in ray.nodes() if node["Alive"])
-    workers = grid.spec.workers or max(1, min(int(cpus), MOST_WORKERS_A_NODE * nodes))
-    lanes = lane_settings(grid, cells, workers)
-    kinds = len({settings.kind for settings in lanes.values()})
-    room = int(cpus / CPUS_A_WORKER) - kinds * workers
-    if room < 1:
-        fit = (int(cpus / CPUS_A_WORKER) - 1) // kinds
-        needed = CPUS_A_WORKER * (kinds * workers + 1)
-        mend = f"set workers: {fit} or less" if fit > 0 else "start more nodes"
-        raise PlacementError(f"{kinds * workers + 1} workers need {needed} CPUs and the cluster has {cpus:g}; {mend}")
-    return Work(grid, left, lanes, max(1, min(workers, room, len(left) // UNITS_A_CONTEXT_WORKER)))

@@ -37,7 +37,7 @@ PLANNED_AFTER_S = 20.0
 """The longest that a run which is done waits for its own plan."""
 
 if TYPE_CHECKING:
-    from summhay_ray.grid.pipeline import Work
+    from summhay_ray.grid.placing import Work
     from summhay_ray.grid.worker import WorkOrder
 
 
@@ -181,12 +181,13 @@ class _Start:
         # Ray is imported where it is needed: a finished run is read back without it.
         import ray
 
-        from summhay_ray.grid.pipeline import place, ray_session
+        from summhay_ray.grid.pipeline import ray_session
+        from summhay_ray.grid.placing import place
 
         if address == "local" and (missing := missing_keys(self.grid)):
             raise Problem(f"{missing[0]}; nothing was asked")
         with ray_session(address, self.grid.names_modules):
-            work = place(self.grid, self.standing.left())
+            work = place(self.grid, self.standing.left(), address == "local")
             tenure = begin(
                 self.run.store.files, self.run.run_id, self._paying(), {str(kind): n for kind, n in work.seats.items()}
             )

@@ -10,6 +10,7 @@ import asyncio
 import functools
 import hashlib
 import json
+import re
 import threading
 import zlib
 from collections import OrderedDict
@@ -30,7 +31,11 @@ KEPT_BYTES = 64 * 2**20
 OUTLINES = "outlines"
 """Kind of the store's object that holds the outlines of a run, and the field of its record that names it."""
 
+STORE = "store/"
+"""How an entry of a spec's haystacks begins that lies in the store."""
+
 _PLACE = ("haystack_id", "position")
+_IN_STORE = re.compile(STORE + r"([0-9a-f]{64})(?:/[^/]+)?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +97,20 @@ def outline_of(source: ReleasedFile) -> Outline:
 def source_bytes(raw: Mapping[str, Any]) -> bytes:
     """A source as the store keeps it: its parsed JSON, every field and the order of fields kept."""
     return json.dumps(raw, ensure_ascii=True, separators=(",", ":"), allow_nan=False).encode("ascii")
+
+
+def in_store(entry: str) -> str | None:
+    """The digest of the object in the store that an entry of a spec's haystacks names; None where it names something else.
+
+    Such an entry is `store/SHA256`, or `store/SHA256/NAME`, whose haystack has the name that it would have from a file NAME.
+    """
+    found = _IN_STORE.fullmatch(entry)
+    return found and found[1]
+
+
+def store_entry(outline: Outline) -> str:
+    """The entry of a spec's haystacks that names a source as `put_object` keeps it: the haystack is the same in all."""
+    return f"{STORE}{outline.digest}/{outline.name}.json"
 
 
 class Haystacks(Mapping[str, Haystack]):

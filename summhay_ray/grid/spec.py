@@ -115,7 +115,9 @@ class RunSpec(Strict):
     """A run: haystacks x queries x retrievers x orderings x summarizers x repeats, each summary judged by every judge."""
 
     name: str = Field(default="run", min_length=1, description="for people; not part of the run's identity")
-    haystacks: list[str] = Field(min_length=1, description="released JSON files from the spec's folder, or sample/NAME")
+    haystacks: list[str] = Field(
+        min_length=1, description="released JSON files from the spec's folder, sample/NAME, or store/SHA256/NAME"
+    )
     retrievers: list[str] = Field(min_length=1, description="random, bm25, oracle, full, none, released/NAME, ...")
     orderings: list[str] = Field(default=["given"], min_length=1, description="of `full`: given, random, top, bottom, middle")
     token_budget: int = Field(default=15000, ge=1, description="cl100k tokens of documents that retrieval may show")

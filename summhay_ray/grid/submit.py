@@ -1,7 +1,8 @@
 """A run as a Ray job: sent to a cluster's job server, or found there where it is running already. Part of the grid room.
 
 All is checked here before anything is sent. The job is `summhay run` on the cluster, which resumes from the store: a job that
-died is submitted again, and goes on. Keys are not sent: the nodes' environment or files hold them.
+died is submitted again, and goes on. Keys are not sent: the nodes' environment or files hold them. Haystacks go by way of the
+store where that is a bucket that this machine can write: a job takes 100 MiB of files, a store any number of haystacks.
 """
 
 from __future__ import annotations
@@ -11,15 +12,16 @@ import re
 import shlex
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 from summhay_ray.grid.cells import Grid
 from summhay_ray.grid.jobs import Job, JobError, asking, job_client, one_line, reach
-from summhay_ray.grid.package import SPEC, Package, pack
-from summhay_ray.store import Store, StoreError
+from summhay_ray.grid.opening import keep_sources
+from summhay_ray.grid.package import SPEC, Package, by_store, pack
+from summhay_ray.store import NoCredentials, Store
 
 STOP_WAIT_S = 25
 """Ray kills a job 3 s after asking it to stop; a run takes up to 20 s to finish the calls in flight."""
@@ -52,11 +54,10 @@ def submit_grid(grid: Grid, folder: Path, order: JobOrder, address: str) -> Job:
     `folder`: where the spec's paths start.
     """
     url = job_url(address)
-    store, notes = store_for_job(order.store_uri, url)
-    order = JobOrder(store, order.budget_usd, order.compat)
-    package = pack(grid, folder)
-    notes += package.notes
-    notes += reach(url)
+    uri, bucket, notes = store_for_job(order.store_uri, url)
+    order = replace(order, store_uri=uri)
+    package = pack(grid, folder, by_store(grid) if bucket else None)
+    notes = [*notes, *package.notes, *reach(url)]
     client = job_client(url)
     metadata = _metadata(grid, order)
     for _ in range(_TRIES):
@@ -64,12 +65,14 @@ def submit_grid(grid: Grid, folder: Path, order: JobOrder, address: str) -> Job:
             jobs = client.list_jobs()
         for job in jobs:
             if job.submission_id and not job.status.is_terminal() and _same(job.metadata, metadata):
-                return Job(job.submission_id, grid.run_id, url, store, True, tuple(notes), client)
+                return Job(job.submission_id, grid.run_id, url, uri, True, tuple(notes), client)
+        if bucket is not None:
+            keep_sources(grid.haystacks, grid.sources, bucket)
         # Ray gives a name once only: of two who submit at one time the second finds it taken, and the first one's job.
         taken = {job.submission_id for job in jobs}
         number = next(n for n in range(1, len(taken) + 2) if f"{grid.run_id}-{n}" not in taken)
         if _send(client, f"{grid.run_id}-{number}", package, (order.entrypoint(), metadata)):
-            return Job(f"{grid.run_id}-{number}", grid.run_id, url, store, False, (*notes, *_rivals(jobs, metadata)), client)
+            return Job(f"{grid.run_id}-{number}", grid.run_id, url, uri, False, (*notes, *_rivals(jobs, metadata)), client)
     raise JobError(f"--address {url}: the job server gave the names of {_TRIES} jobs of this run to others; submit again")
 
 
@@ -86,28 +89,27 @@ def job_url(address: str) -> str:
     return url
 
 
-def store_for_job(uri: str, url: str) -> tuple[str, list[str]]:
-    """The store as the cluster's nodes open it, and what is to be said of it. Raises JobError, StoreError."""
+def store_for_job(uri: str, url: str) -> tuple[str, Store | None, list[str]]:
+    """The store as the cluster's nodes open it, itself where it is a bucket that can be written from here, and notes.
+
+    A bucket is asked from here, so that a wrong name is told before anything is sent. Raises JobError, StoreError.
+    """
     if "://" in uri and not uri.startswith("file://"):
-        return uri, _checked(uri)
+        try:
+            bucket = Store(uri)
+            bucket.files.check()
+        except NoCredentials:
+            told = "no credentials for the store here, so it was not checked, and the spec's haystacks go with the job"
+            return uri, None, [f"{told}; the nodes must find their own: none are sent"]
+        return bucket.files.uri, bucket, []
     here = urlsplit(url).hostname in _HERE
     path = Path(uri.removeprefix("file://")).expanduser()
     if not path.is_absolute() and not here:
         raise JobError(
             f"store {uri!r} is a folder of this machine; give one that the cluster's nodes see, from / on, or s3://BUCKET/PREFIX"
         )
-    return str(path.absolute()), [f"the job keeps its results in {path.absolute()}: every node must see that folder as its own"]
-
-
-def _checked(uri: str) -> list[str]:
-    """Whether the bucket can be used, asked from here: a wrong name is told before anything is sent."""
-    try:
-        Store(uri).files.check()
-    except StoreError as error:
-        if "no credentials" not in str(error):
-            raise
-        return ["no credentials for the store here, so it was not checked; the nodes must find their own: none are sent"]
-    return []
+    told = f"the job keeps its results in {path.absolute()}: every node must see that folder as its own"
+    return str(path.absolute()), None, [told]
 
 
 def _metadata(grid: Grid, order: JobOrder) -> dict[str, str]:

@@ -65,6 +65,11 @@ class WorkOrder:
     workers: int = 1
     """How many commit."""
 
+    @property
+    def ledger(self) -> str:
+        """The name of the ledger's actor: no other start has this number in this store, and no other store this URI."""
+        return f"ledger {self.run_id} {self.tenure} {self.store_uri}"
+
 
 class _Room:
     """What both kinds of worker hold: the run's store and grid."""
@@ -79,9 +84,9 @@ class _Room:
 class ContextWorker:
     """Ranks the documents for each query and makes the contexts; gives one row a unit: its context, or why there is none."""
 
-    def __init__(self, order: WorkOrder, ledger: Any) -> None:
+    def __init__(self, order: WorkOrder) -> None:
         self._room = _Room(order)
-        self._ledger = ledger
+        self._ledger = ray.get_actor(order.ledger)
         self._ranked = lru_cache(maxsize=64)(self._rank)
 
     def __call__(self, batch: Batch) -> Batch:
@@ -161,11 +166,11 @@ class Commits:
 class CellWorker:
     """Answers cells: as many at once as come. An async actor; `answer` returns when the order's cells are committed."""
 
-    def __init__(self, order: WorkOrder, ledger: Any, kind: Kind, seat: int) -> None:
+    def __init__(self, order: WorkOrder, kind: Kind, seat: int) -> None:
         self._room = _Room(order)
         files, grid = self._room.store.files, self._room.grid
         self._log = open_log(files, order.tenure, f"{kind}-{seat}")
-        self._ledger = RemoteLedger(ledger, self._log.writer)
+        self._ledger = RemoteLedger(ray.get_actor(order.ledger), self._log.writer)
         self._ledger.sit(f"{kind} {seat}")
         if kind == "computing":
             os.nice(COMPUTING_NICENESS)

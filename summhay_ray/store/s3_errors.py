@@ -11,7 +11,7 @@ from botocore import exceptions as boto
 from botocore.parsers import ResponseParserError
 from urllib3.exceptions import HTTPError as RawHttpError
 
-from summhay_ray.store.errors import StoreError, StoreUnavailable
+from summhay_ray.store.errors import NoCredentials, StoreError, StoreUnavailable
 from summhay_ray.store.s3_place import Place
 
 # What a call to a bucket can raise; anything else is our own mistake and passes.
@@ -27,6 +27,7 @@ AGAIN_STATUS = frozenset({408, 429})
 MISSING_CODES = frozenset({"NoSuchKey", "404", "NotFound"})
 RIGHTS = "s3:GetObject and s3:PutObject on its objects, s3:ListBucket on the bucket (without it a missing object looks denied)"
 CHECK_KEY = "check AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE"
+GIVE_KEY = "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY or AWS_PROFILE, or give this machine a role"
 REGION_CODES = (
     *("PermanentRedirect", "TemporaryRedirect", "AuthorizationHeaderMalformed"),
     *("IllegalLocationConstraintException", "InvalidRegion", "InvalidRegionName"),
@@ -61,6 +62,8 @@ def problem_of(error: Exception, place: Place, tried_s: float = 0.0) -> StoreErr
     at = place.endpoint_url or ("AWS" if place.region is None else f"AWS ({place.region})")
     if worth_again(error):
         return StoreUnavailable(f"store {place.bare}: {_silence(error, at)}, tried for {tried_s:.0f} s; {_mend_silence(place)}")
+    if isinstance(error, boto.NoCredentialsError | boto.NoAuthTokenError):
+        return NoCredentials(f"store {place.bare}: no credentials; {GIVE_KEY}")
     said = _refusal(error, place, at) if isinstance(error, boto.ClientError) else _own_side(error, at)
     return StoreError(f"store {place.bare}: {said}")
 
@@ -99,8 +102,6 @@ def _refusal(error: boto.ClientError, place: Place, at: str) -> str:
 
 def _own_side(error: Exception, at: str) -> str:
     """What failed before or after the service's say."""
-    if isinstance(error, boto.NoCredentialsError | boto.NoAuthTokenError):
-        return "no credentials; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY or AWS_PROFILE, or give this machine a role"
     if isinstance(error, boto.PartialCredentialsError):
         return f"half of the credentials is missing ({error.kwargs.get('cred_var', 'see boto3')}); {CHECK_KEY}"
     if isinstance(error, boto.ProfileNotFound):

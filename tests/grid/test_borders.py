@@ -153,7 +153,8 @@ def test_an_import_is_one_commit(tmp_path: Path) -> None:
 
 
 def test_an_address_where_nobody_answers_is_said_at_once() -> None:
-    from summhay_ray.grid.pipeline import PlacementError, ray_session
+    from summhay_ray.grid.pipeline import ray_session
+    from summhay_ray.grid.placing import PlacementError
 
     with pytest.raises(PlacementError, match="--address 127.0.0.1:1: no Ray head answers there"), ray_session("127.0.0.1:1"):
         pass
@@ -173,7 +174,7 @@ def test_an_address_where_nobody_answers_is_said_at_once() -> None:
 def test_workers_that_have_no_room_are_refused(
     monkeypatch: pytest.MonkeyPatch, cpus: float, fields: dict[str, Any], message: str
 ) -> None:
-    from summhay_ray.grid import pipeline
+    from summhay_ray.grid import placing as pipeline
 
     monkeypatch.setattr(pipeline.ray, "cluster_resources", lambda: {"CPU": cpus})
     monkeypatch.setattr(pipeline.ray, "nodes", lambda: [{"Alive": True}, {"Alive": False}])

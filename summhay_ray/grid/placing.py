@@ -1,0 +1,126 @@
+"""Where the workers of a run find room, and what is said where a cluster has too little. Part of the grid room."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import ray
+from ray.autoscaler.sdk import request_resources
+from ray.experimental.internal_kv import _internal_kv_get
+
+from summhay_ray.grid.cells import Cell, Grid, Unit
+from summhay_ray.grid.lanes import Kind, LaneSettings, lane_settings
+from summhay_ray.problems import Problem
+
+CPUS_A_WORKER = 0.25
+MOST_WORKERS_A_NODE = 4
+UNITS_A_CONTEXT_WORKER = 200
+"""With fewer units than that, a further worker takes longer to start than it saves."""
+
+PLACED_WITHIN_S = 120.0
+ANSWERS_WITHIN_S = 20.0
+"""A cluster that grows says within this time that it does."""
+
+GROWN_WITHIN_S = 900.0
+
+
+class PlacementError(Problem):
+    """The cluster cannot hold the run's workers; the message says what they need and what there is."""
+
+
+@dataclass(frozen=True)
+class Work:
+    """What is left to do, and who does it."""
+
+    grid: Grid
+    left: Mapping[Unit, Sequence[Cell]]
+    """Unit -> its unfinished cells, in the order in which they are to be asked."""
+    lanes: Mapping[int, LaneSettings]
+    contexts: int
+    """Workers that make contexts."""
+
+    @property
+    def seats(self) -> dict[Kind, int]:
+        """Kind of worker -> how many."""
+        return {lane.kind: lane.workers for lane in self.lanes.values()}
+
+
+def place(grid: Grid, left: Mapping[Unit, Sequence[Cell]], own_ray: bool = True) -> Work:
+    """What is left, with the workers that the cluster has room for, or grows for where it is not our `own_ray`.
+
+    Raises PlacementError where it has too little.
+    """
+    cells = Counter(cell.summarizer for cells in left.values() for cell in cells)
+    cpus, nodes = _cpus(), sum(1 for node in ray.nodes() if node["Alive"])
+    workers = grid.spec.workers or max(1, min(int(cpus), MOST_WORKERS_A_NODE * nodes))
+    lanes = lane_settings(grid, cells, workers)
+    kinds = len({settings.kind for settings in lanes.values()})
+    needed = CPUS_A_WORKER * (kinds * workers + 1)
+    if cpus < needed and not own_ray:
+        cpus = _grown(needed)
+    if cpus < needed:
+        fit = (int(cpus / CPUS_A_WORKER) - 1) // kinds
+        mend = f"set workers: {fit} or less" if fit > 0 else "start more nodes"
+        raise PlacementError(f"{kinds * workers + 1} workers need {needed} CPUs and the cluster has {cpus:g}; {mend}")
+    room = int(cpus / CPUS_A_WORKER) - kinds * workers
+    return Work(grid, left, lanes, max(1, min(workers, room, len(left) // UNITS_A_CONTEXT_WORKER)))
+
+
+async def placed(beginning: Sequence[Any], work: Work) -> None:
+    """Return when all workers have begun (`beginning`: a reference for each).
+
+    Raises PlacementError where others keep the room that they need.
+    """
+    begun = [asyncio.ensure_future(_result(one)) for one in beginning]
+    try:
+        while waiting := {one for one in begun if not one.done()}:
+            await asyncio.wait(waiting, timeout=PLACED_WITHIN_S)
+            free, cpus = ray.available_resources().get("CPU", 0.0), ray.cluster_resources().get("CPU", 0.0)
+            late, needed = sum(not one.done() for one in begun), CPUS_A_WORKER * (len(begun) + work.contexts)
+            # A slow machine takes long to start them: only where somebody else can hold what is missing, nobody comes.
+            if late and free < CPUS_A_WORKER <= cpus - needed:
+                raise PlacementError(
+                    f"{late} of {len(begun)} workers found no room within {PLACED_WITHIN_S:.0f} s: each needs {CPUS_A_WORKER} "
+                    f"CPUs, and other jobs hold them ({cpus:g} in all); wait, or set workers: {max(1, len(begun) - late)}"
+                )
+    finally:
+        for one in begun:
+            one.cancel()
+        await asyncio.gather(*begun, return_exceptions=True)
+
+
+def _cpus() -> float:
+    return float(ray.cluster_resources().get("CPU", 0.0))
+
+
+def _grown(needed: float) -> float:
+    """The cluster's CPUs after its autoscaler, if it has one, was asked for what is needed."""
+    request_resources(bundles=[{"CPU": CPUS_A_WORKER}] * round(needed / CPUS_A_WORKER))
+    try:
+        began = time.monotonic()
+        until = began + ANSWERS_WITHIN_S
+        while _cpus() < needed and time.monotonic() < min(until, began + GROWN_WITHIN_S):
+            if _is_growing():
+                until = time.monotonic() + ANSWERS_WITHIN_S
+            time.sleep(1.0)
+    finally:
+        # From here on the workers' own needs hold the nodes; this wish would outlive the run.
+        request_resources(bundles=[])
+    return _cpus()
+
+
+def _is_growing() -> bool:
+    """Whether the autoscaler says that nodes are on their way."""
+    told = _internal_kv_get(b"__autoscaling_status")
+    report = json.loads(told).get("autoscaler_report", {}) if told else {}
+    return bool(report.get("pending_nodes") or report.get("pending_launches"))
+
+
+async def _result(reference: Any) -> Any:
+    return await reference
