@@ -1,4 +1,6 @@
-"""The live display of a run: a table that is rewritten on a terminal, a line each ten seconds elsewhere. Part of the cli room."""
+"""The live display of a run: a table that is rewritten on a terminal; elsewhere lines, one at once, one each ten seconds, one at
+the end, and one where the run begins to stop or a model is given up. Part of the cli room.
+"""
 
 from __future__ import annotations
 
@@ -24,28 +26,39 @@ class ProgressDisplay:
         self._every_s = every_s
         self._live: Live | None = None
         self._next = 0.0
-        self._stopping = False
+        self._told: tuple[object, ...] = ()
+        self._last: Progress | None = None
 
     def __enter__(self) -> ProgressDisplay:
         if sys.stderr.isatty():
             self._live = Live(Text("starting"), console=Console(stderr=True), refresh_per_second=4, transient=True)
             self._live.start(refresh=True)
-        self._next = time.monotonic() + self._every_s
         return self
 
     def __exit__(self, *_: object) -> None:
         if self._live:
             self._live.stop()
+        elif self._last:
+            self._write(line(self._last, ended=True))
 
     def __call__(self, progress: Progress) -> None:
         """Show how far the run is."""
         if self._live:
             self._live.update(view(progress))
-        elif time.monotonic() >= self._next or progress.stopping > self._stopping:
-            sys.stderr.write(line(progress) + "\n")
-            sys.stderr.flush()
+        elif time.monotonic() >= self._next or _turns(progress) != self._told:
+            self._write(line(progress))
             self._next = time.monotonic() + self._every_s
-            self._stopping = progress.stopping
+            self._told = _turns(progress)
+        self._last = progress
+
+    def _write(self, text: str) -> None:
+        sys.stderr.write(text + "\n")
+        sys.stderr.flush()
+
+
+def _turns(progress: Progress) -> tuple[object, ...]:
+    """What is told as soon as it changes."""
+    return progress.stopping, *((model.model, model.stopped) for model in progress.models if model.stopped)
 
 
 def view(progress: Progress) -> Group:
@@ -63,10 +76,14 @@ def view(progress: Progress) -> Group:
     return Group(*parts, table)
 
 
-def line(progress: Progress) -> str:
-    """One line: cells, judgments, failures; dollars spent, reserved and left; calls a second, 429s, retries; time left."""
-    told = _reserve(progress) + _traffic(progress)
-    return "  ".join((_cells(progress), _spent(progress), *([", ".join(told)] if told else []), _times(progress)))
+def line(progress: Progress, ended: bool = False) -> str:
+    """One line: cells, judgments, failures; dollars spent, reserved and left; calls a second, 429s, retries; time left.
+
+    Models that were given up, or that wait because their provider asked for it, are named.
+    """
+    hindered = [f"{one_line(model.model)} {state}" for model in progress.models if (state := _state(model))]
+    told = _reserve(progress) + _traffic(progress) + hindered
+    return "  ".join((_cells(progress), _spent(progress), *([", ".join(told)] if told else []), _times(progress, ended)))
 
 
 def _cells(progress: Progress) -> str:
@@ -91,17 +108,18 @@ def _traffic(progress: Progress) -> list[str]:
     return [f"{progress.calls_a_second:.1f} calls/s", f"{progress.limited} times 429", f"{progress.retries} retries"]
 
 
-def _times(progress: Progress) -> str:
+def _times(progress: Progress, ended: bool = False) -> str:
+    if ended:
+        return f"{_time(progress.seconds)} gone, ended"
     if progress.stopping:
         return f"{_time(progress.seconds)} gone, stopping: {progress.in_flight} calls in flight are waited for"
+    if progress.seconds_left is None and not progress.calls and not progress.in_flight:
+        return f"{_time(progress.seconds)} gone, starting"
     left = "?" if progress.seconds_left is None else _time(progress.seconds_left)
     return f"{_time(progress.seconds)} gone, {left} left"
 
 
 def _row(model: ModelProgress) -> tuple[str, ...]:
-    state = f"stopped: {one_line(model.stopped)}" if model.stopped else ""
-    if model.paused_s > 0 and not state:
-        state = f"paused for {model.paused_s:.0f} s"
     return (
         one_line(model.model),
         f"{model.calls}",
@@ -112,8 +130,14 @@ def _row(model: ModelProgress) -> tuple[str, ...]:
         f"{model.in_flight}/{model.cap}",
         f"{model.limited}",
         f"{model.retries}",
-        state,
+        _state(model),
     )
+
+
+def _state(model: ModelProgress) -> str:
+    if model.stopped:
+        return f"stopped: {one_line(model.stopped)}"
+    return f"paused for {model.paused_s:.0f} s" if model.paused_s > 0 else ""
 
 
 def _of(used: float, limit: float | None) -> str:

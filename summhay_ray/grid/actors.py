@@ -100,10 +100,11 @@ class LedgerActor:
     async def _recover(self, writer: str) -> None:
         """The records of a dead writer that only its machine has; nothing more comes of one whose machine is gone."""
         swept: list[str] = []
+        node = self._nodes.get(writer)
         # A machine that has gone sweeps nothing.
         with contextlib.suppress(ray.exceptions.RayError, TimeoutError):
             async with asyncio.timeout(SWEEPING_S):
-                swept = await start_sweeping(self._nodes[writer], self._store_uri, [writer])
+                swept = await start_sweeping(node, self._store_uri, [writer]) if node else []
         if writer not in swept:
             await asyncio.to_thread(seal, self._files, writer)
 

@@ -40,7 +40,7 @@ CELLS_A_COMMIT = 64
 WORKERS_A_SECOND = 16
 """Commits a second over all workers, at most: with more of them each waits longer, and its blocks are larger."""
 
-BEAT_EVERY_S = 1.0
+BEAT_EVERY_S = 3.0
 DRAIN_S = 20.0
 """The longest that a worker which is told to end waits for the calls in flight."""
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from summhay_ray.llm.messages import Claim, Grant, Message, News, Settlement
+from summhay_ray.llm.roster import LISTEN_S
 from summhay_ray.llm.service import LedgerPort
 from summhay_ray.llm.slots import SlotGate
 
@@ -22,7 +23,8 @@ TRIP_EVERY_S = 0.02
 """Trips are so far apart at least: what comes together travels together."""
 
 STALE_AFTER_S = 1.5
-"""Without news for so long, the ledger and its driver may be gone: nothing that costs money is sent until there is news."""
+"""Without news for so long, the ledger and its driver may be gone: nothing that costs money is sent until there is news. Longer
+where many workers make news come more slowly."""
 
 LATE_S = 0.5
 """A call that may be sent at a certain time must not be sent later than that; its minute has moved on."""
@@ -67,6 +69,7 @@ class Courier:
         self._epoch = 0
         self._halted = False
         self._heard = float("-inf")
+        self._slower = 1.0
         self._fresh = asyncio.Event()
         self._mail = asyncio.Event()
         self._travelling = False
@@ -132,7 +135,7 @@ class Courier:
             return "lost"
         if model in self.stopped:
             return "stopped"
-        if paid and (self._halted or now - self._heard > STALE_AFTER_S):
+        if paid and (self._halted or now - self._heard > STALE_AFTER_S * self._slower):
             return "stale"
         if self._paused.get(model, 0.0) > now:
             return "late"
@@ -214,6 +217,7 @@ class Courier:
         now = asyncio.get_running_loop().time()
         self._heard = now
         self._halted = news.halted
+        self._slower = max(1.0, news.next_s / LISTEN_S)
         if news.epoch != self._epoch:
             self._epoch = news.epoch
             # The ledger has forgotten what it had lent: given back now, it would be taken off what it lends anew.

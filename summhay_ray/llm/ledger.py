@@ -96,6 +96,7 @@ class Ledger:
             },
             stopped={name: model.stopped for name, model in self._models.items() if model.stopped},
             epoch=self.roster.epoch(worker),
+            next_s=self.roster.listen_s,
             halted=self._halted(now),
         )
 

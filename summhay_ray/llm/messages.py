@@ -102,5 +102,7 @@ class News:
     stopped: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     epoch: int = 0
     """Counts how often the worker was taken for dead: what was granted in an earlier epoch is void."""
+    next_s: float = 0.5
+    """There is news again within this time: the more workers there are, the longer it takes."""
     halted: bool = False
     """The driver is silent: nothing that costs money is sent until it is heard again."""

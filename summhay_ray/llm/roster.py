@@ -9,6 +9,13 @@ DEAD_AFTER_S = 15.0
 """A worker that has not been heard of for so long is dead: its keys are free, its reservations stay charged."""
 
 
+LISTEN_S = 0.5
+"""The longest that a worker listens in vain: it learns that the ledger is alive."""
+
+LISTENS_A_SECOND = 400
+"""Of all workers, in vain: with more workers than half of that each listens longer."""
+
+
 class Roster:
     """The workers of one ledger. A worker tells which log writers are its own."""
 
@@ -25,6 +32,11 @@ class Roster:
     def workers(self) -> KeysView[str]:
         """All that were heard of and are not buried."""
         return self._heard.keys()
+
+    @property
+    def listen_s(self) -> float:
+        """How long a worker may listen in vain."""
+        return max(LISTEN_S, len(self._heard) / LISTENS_A_SECOND)
 
     def hear(self, worker: str, now: float) -> None:
         """The worker is alive."""

@@ -15,9 +15,6 @@ from summhay_ray.llm.ledger import Ledger
 from summhay_ray.llm.messages import Message, News
 from summhay_ray.store import Fetched, StoreError
 
-LISTEN_S = 0.5
-"""The longest that a worker listens in vain: it learns that the ledger is alive."""
-
 
 class LedgerPort(Protocol):
     """The ledger as a worker reaches it."""
@@ -27,7 +24,7 @@ class LedgerPort(Protocol):
         ...
 
     async def listen(self) -> News:
-        """Hear what there is to know as soon as there is something, at the latest after `LISTEN_S`."""
+        """Hear what there is to know as soon as there is something, at the latest after the roster's `listen_s`."""
         ...
 
 
@@ -61,7 +58,7 @@ class LedgerService:
         if worker not in self.ledger.touched:
             bell.clear()
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(bell.wait(), LISTEN_S)
+                await asyncio.wait_for(bell.wait(), self.ledger.roster.listen_s)
         now = time.monotonic()
         if worker not in self.ledger.touched:
             self.ledger.tend(now)
