@@ -104,6 +104,7 @@ class Nodes:
             "PATH": os.pathsep.join([str(Path(sys.executable).parent), environment.get("PATH", "")]),
             "RAY_USAGE_STATS_ENABLED": "0",
             "SUMMHAY_RAY_STOP": ":",
+            "SUMMHAY_NO_SPOT": "true",
             "SUMMHAY_RAY_PORT": str(self.port),
             "SUMMHAY_OBJECT_PORT": str(next(self._ports)),
             "SUMMHAY_RAY_OPTIONS": " ".join(options),

@@ -7,12 +7,13 @@ They cannot where their raylet goes first, so this runs before anything else is 
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import sys
 import time
-import urllib.error
 import urllib.request
+from http.client import HTTPException
 from pathlib import Path
 
 WORKERS = (b"ray::CellWorker", b"ray::ContextWorker")
@@ -40,7 +41,9 @@ def drain(grace_s: float = GRACE_S) -> int:
     end = time.monotonic() + grace_s
     while (left := workers()) and time.monotonic() < end:
         for pid in set(left) - told:
-            os.kill(pid, signal.SIGTERM)
+            # It may have gone meanwhile, and the others must hear of it all the same.
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGTERM)
             told.add(pid)
         time.sleep(0.2)
     return len(left)
@@ -48,23 +51,30 @@ def drain(grace_s: float = GRACE_S) -> int:
 
 def wait_for_notice(metadata: str = METADATA, every_s: float = ASK_EVERY_S) -> None:
     """Return as soon as AWS says that this spot instance will be taken away."""
+    # The address is this machine's own: no proxy of the environment knows it.
+    direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     while True:
         try:
             ask = urllib.request.Request(
                 f"{metadata}/api/token", method="PUT", headers={"X-aws-ec2-metadata-token-ttl-seconds": "60"}
             )
-            with urllib.request.urlopen(ask, timeout=2) as answer:
+            with direct.open(ask, timeout=2) as answer:
                 token = answer.read().decode("ascii")
             notice = urllib.request.Request(
                 f"{metadata}/meta-data/spot/instance-action", headers={"X-aws-ec2-metadata-token": token}
             )
-            with urllib.request.urlopen(notice, timeout=2):
+            with direct.open(notice, timeout=2):
                 return
-        except (OSError, urllib.error.HTTPError):
+        except (OSError, HTTPException, ValueError):
+            # 404 until there is a notice; whatever else comes may be better the next time.
             time.sleep(every_s)
 
 
 if __name__ == "__main__":
     if "--spot" in sys.argv[1:]:
         wait_for_notice()
+        # Ray starts other workers on this machine as long as it is there.
+        while True:
+            drain()
+            time.sleep(ASK_EVERY_S)
     sys.exit(1 if drain() else 0)

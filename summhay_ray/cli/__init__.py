@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import signal
 import sys
 from collections.abc import Sequence
 
@@ -22,6 +24,9 @@ _UsageProblem: type[Exception] = next(cls for cls in typer.BadParameter.__mro__ 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit with its code: 0 done, 1 failed, 2 usage or spec, 3 budget, 4 with failures."""
     _find_users_modules()
+    # Only the main thread may hear signals.
+    with contextlib.suppress(ValueError):
+        signal.signal(signal.SIGTERM, _terminated)
     try:
         code = _command(arguments)
         sys.stdout.flush()
@@ -38,6 +43,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except OSError as problem:
         code = _say(FAILED, str(problem))
     sys.exit(code)
+
+
+def _terminated(*_: object) -> None:
+    raise _Terminated("stopped by SIGTERM; the same command goes on where it was")
+
+
+class _Terminated(Problem):
+    exit_code = FAILED
 
 
 def _command(arguments: Sequence[str] | None) -> int:

@@ -11,7 +11,7 @@ import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from summhay_ray.llm import Batched, Budgets, Ledger, LedgerService, Limits, Message, News
-from summhay_ray.store import Block, LogIndex, Store, StoreError, seal, sweep
+from summhay_ray.store import Block, Buried, LogIndex, Store, StoreError, StoreUnavailable, seal, sweep
 
 SWEEP_PATIENCE_S = 5.0
 SWEEPING_S = 60.0
@@ -23,6 +23,11 @@ COMPACT_AGAIN_S = 1.0
 def sweep_machine(store_uri: str, awaited: Sequence[str] | None = None) -> list[str]:
     """Bring what dead log writers left on this machine's disk into the store; their names. Waits a little for the `awaited`."""
     return sweep(Store(store_uri).files, SWEEP_PATIENCE_S, awaited)
+
+
+def lives(node: str) -> bool:
+    """Whether Ray takes a node for alive."""
+    return any(one["Alive"] and one["NodeID"] == node for one in ray.nodes())
 
 
 def start_sweeping(node: str, store_uri: str, awaited: Sequence[str] | None = None) -> Any:
@@ -39,14 +44,20 @@ class LedgerActor:
     """
 
     def __init__(self, place: tuple[str, str], driver: tuple[int, str], budgets: Budgets, limits: Mapping[str, Limits]) -> None:
-        self._store_uri, run_id = place
-        store = Store(self._store_uri)
-        self._files = store.files
-        self._committer = store.run(run_id).committer(*driver)
-        self._service = LedgerService(Ledger(run_id, LogIndex(self._files), budgets, limits), self._recover)
+        self._store_uri, self._run_id = place
+        self._driver, self._budgets, self._limits = driver, budgets, limits
         self._commits: Batched[Block, None] = Batched(self._commit_all)
         self._nodes: dict[str, str] = {}
         self._compacting: asyncio.Task[None] | None = None
+
+    async def begin(self) -> None:
+        """Take the run over and read the log. Raises Superseded, StoreError."""
+        # Not in the constructor, of whose errors Ray tells only that there was one.
+        store = Store(self._store_uri)
+        self._files = store.files
+        self._committer = store.run(self._run_id).committer(*self._driver)
+        ledger = Ledger(self._run_id, LogIndex(self._files), self._budgets, self._limits)
+        self._service = LedgerService(ledger, self._recover)
 
     async def exchange(self, worker: str, message: Message) -> News:
         return await self._service.exchange(worker, message)
@@ -74,8 +85,13 @@ class LedgerActor:
         """Nothing that costs money is sent any more."""
         self._service.stop()
 
-    async def commit(self, block: Block) -> None:
-        """Return when the block counts. Raises Superseded where another driver has taken the run over."""
+    async def commit(self, block: Block, worker: str = "") -> None:
+        """Return when the block counts. Raises Superseded where another driver has taken the run over.
+
+        Raises Buried for a `worker` that was taken for dead: what its rows stand on may be in no log.
+        """
+        if self._service.ledger.roster.is_buried(worker):
+            raise Buried(f"worker {worker} was taken for dead; another does its cells")
         await self._commits(block)
 
     async def finish(self) -> None:
@@ -101,10 +117,13 @@ class LedgerActor:
         """The records of a dead writer that only its machine has; nothing more comes of one whose machine is gone."""
         swept: list[str] = []
         node = self._nodes.get(writer)
-        # A machine that has gone sweeps nothing.
-        with contextlib.suppress(ray.exceptions.RayError, TimeoutError):
+        try:
             async with asyncio.timeout(SWEEPING_S):
                 swept = await start_sweeping(node, self._store_uri, [writer]) if node else []
+        except (ray.exceptions.RayError, TimeoutError) as error:
+            # A machine that has gone sweeps nothing; of one that lives the answers must not be given up.
+            if lives(str(node)):
+                raise StoreUnavailable(f"the disk of node {node} cannot be swept now") from error
         if writer not in swept:
             await asyncio.to_thread(seal, self._files, writer)
 
@@ -128,7 +147,7 @@ class RemoteLedger:
 
     async def commit(self, block: Block) -> None:
         """Make a block count. Raises RayError (Superseded inside) where it does not."""
-        await self._actor.commit.remote(block)
+        await self._actor.commit.remote(block, self._worker)
 
     async def leave(self) -> None:
         """Say that the worker ends and has written all."""

@@ -26,7 +26,7 @@ import ray.data
 from ray.data import ActorPoolStrategy, DataContext
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from summhay_ray.grid.actors import SWEEPING_S, LedgerActor, start_sweeping
+from summhay_ray.grid.actors import SWEEPING_S, LedgerActor, lives, start_sweeping
 from summhay_ray.grid.cells import Grid, Unit
 from summhay_ray.grid.lanes import Dispatcher, Kind, Packet, Packing, Receipt
 from summhay_ray.grid.notices import SETUP_HOOK
@@ -34,11 +34,12 @@ from summhay_ray.grid.placing import CPUS_A_WORKER, PlacementError, Work, placed
 from summhay_ray.grid.worker import DRAIN_S, CellWorker, ContextWorker, WorkOrder
 from summhay_ray.llm import Budgets
 from summhay_ray.problems import Problem
-from summhay_ray.store import Superseded
+from summhay_ray.store import StoreUnavailable, Superseded
 
 UNITS_A_BATCH = 16
 CLOSING_S = 30.0
 LOOK_EVERY_S = 0.25
+BY_SIGTERM = "stopped by SIGTERM; the same command goes on where it was"
 TASKS_AT_ONCE = 100_000
 """More than the lanes ever send to one worker: Ray must not make one lane wait for another."""
 
@@ -65,16 +66,31 @@ def ray_session(address: str, own_modules: bool = False) -> Iterator[None]:
         environment["env_vars"] = {"PYTHONPATH": paths}
     options: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR", "runtime_env": environment}
     folder = tempfile.mkdtemp(prefix="summhay-") if address == "local" else None
+    before = signal.getsignal(signal.SIGTERM)
     if folder:
         options |= {"include_dashboard": False, "_temp_dir": folder, "object_store_memory": 512 * 2**20}
     with _silent():
         ray.init(address=address, **options)
+    hear_sigterm()
     try:
         yield
     finally:
         ray.shutdown()
+        with contextlib.suppress(ValueError):
+            signal.signal(signal.SIGTERM, before)
         if folder:
             shutil.rmtree(folder, ignore_errors=True)
+
+
+def hear_sigterm() -> None:
+    """SIGTERM is an exception from now on, as Ctrl-C is; Ray's and asyncio's own ends take it away again."""
+
+    def stop(*_: object) -> None:
+        raise Stopped(BY_SIGTERM)
+
+    # Only the main thread may hear signals; in a notebook's the person stops the cell.
+    with contextlib.suppress(ValueError):
+        signal.signal(signal.SIGTERM, stop)
 
 
 @contextlib.contextmanager
@@ -103,12 +119,15 @@ def _check_address(address: str) -> None:
 
 
 def sweep_nodes(store_uri: str) -> None:
-    """Bring to the store what dead writers left on the disks of the cluster's machines."""
-    sweeping = [start_sweeping(node["NodeID"], store_uri) for node in ray.nodes() if node["Alive"]]
-    for one in sweeping:
-        # A machine that has gone meanwhile has nothing left to bring.
-        with contextlib.suppress(ray.exceptions.RayError):
+    """Bring to the store what dead writers left on the disks of the cluster's machines. Raises StoreUnavailable."""
+    sweeping = {node["NodeID"]: start_sweeping(node["NodeID"], store_uri) for node in ray.nodes() if node["Alive"]}
+    for node, one in sweeping.items():
+        try:
             ray.get(one, timeout=SWEEPING_S)
+        except ray.exceptions.RayError as error:
+            # A machine that has gone meanwhile has nothing left to bring; of one that lives the answers must not be given up.
+            if lives(node):
+                raise StoreUnavailable(f"the disk of node {node} cannot be swept ({type(error).__name__}); run again") from error
 
 
 def start_ledger(order: WorkOrder, grid: Grid, budgets: Budgets, told: str) -> Any:
@@ -117,7 +136,9 @@ def start_ledger(order: WorkOrder, grid: Grid, budgets: Budgets, told: str) -> A
     here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
     # Workers find it by its name: a handle among a worker's arguments would lie in the object store, and could be lost.
     actor = LedgerActor.options(name=order.ledger, scheduling_strategy=here)  # type: ignore[attr-defined]
-    return actor.remote((order.store_uri, order.run_id), (order.tenure, told), budgets, limits)
+    ledger = actor.remote((order.store_uri, order.run_id), (order.tenure, told), budgets, limits)
+    ray.get(ledger.begin.remote())
+    return ledger
 
 
 def answer(work: Work, order: WorkOrder, ledger: Any, superseded: Callable[[], str]) -> Counter[str]:
@@ -126,6 +147,7 @@ def answer(work: Work, order: WorkOrder, ledger: Any, superseded: Callable[[], s
     `superseded` names who has taken the run over, if anybody has. Whatever ends it early (that, SIGTERM, Ctrl-C, an error), the
     calls in flight are waited for, and what they gave is in the store. Raises Superseded, Stopped, RayError, PlacementError.
     """
+    first = asyncio.Event()
     actors = {kind: [_start(order, kind, seat) for seat in range(n)] for kind, n in work.seats.items()}
 
     async def send(kind: Kind, worker: int, text: str) -> Sequence[Receipt]:
@@ -135,14 +157,14 @@ def answer(work: Work, order: WorkOrder, ledger: Any, superseded: Callable[[], s
     async def dispatch() -> Counter[str]:
         dispatcher = Dispatcher(work.lanes, send)
         packing = Packing(work.grid, work.left, work.lanes)
-        async with contextlib.aclosing(_packets(_contexts(work, order), packing)) as packets:
+        async with contextlib.aclosing(_packets(_contexts(work, order), packing, first)) as packets:
             await dispatcher.run(packets)
         return dispatcher.counts
 
     async def run() -> Counter[str]:
         everybody = [actor for workers in actors.values() for actor in workers]
         work_itself = asyncio.ensure_future(dispatch())
-        beginning = placed([actor.ready.remote() for actor in everybody], work)
+        beginning = placed([actor.ready.remote() for actor in everybody], work, first)
         others = [asyncio.ensure_future(beginning), asyncio.ensure_future(_told_to_end(superseded))]
         try:
             waiting = {work_itself, *others}
@@ -163,7 +185,10 @@ def answer(work: Work, order: WorkOrder, ledger: Any, superseded: Callable[[], s
     try:
         asyncio.get_running_loop()
     except RuntimeError:
-        return asyncio.run(run())
+        try:
+            return asyncio.run(run())
+        finally:
+            hear_sigterm()
     # A notebook has a loop of its own, which cannot be entered again.
     with ThreadPoolExecutor(max_workers=1) as thread:
         return thread.submit(asyncio.run, run()).result()
@@ -179,7 +204,7 @@ async def _told_to_end(superseded: Callable[[], str]) -> None:
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(stop.wait(), LOOK_EVERY_S)
         if stop.is_set():
-            raise Stopped("stopped by SIGTERM; the same command goes on where it was")
+            raise Stopped(BY_SIGTERM)
         if who := superseded():
             raise Superseded(f"another driver ({who}) took the run over; this one stops, nothing is lost")
 
@@ -237,11 +262,12 @@ def _contexts(work: Work, order: WorkOrder) -> Iterator[Any]:
     return iter(data.iter_batches(batch_size=None, prefetch_batches=1))
 
 
-async def _packets(blocks: Iterator[Any], packing: Packing) -> AsyncGenerator[Sequence[Packet], None]:
-    """The blocks as packets. Ray Data's iterator blocks, so it is asked in a thread of its own."""
+async def _packets(blocks: Iterator[Any], packing: Packing, first: asyncio.Event) -> AsyncGenerator[Sequence[Packet], None]:
+    """The blocks as packets; `first` is set when there is one. Ray Data's iterator blocks: it has a thread of its own."""
     thread, loop = ThreadPoolExecutor(max_workers=1), asyncio.get_running_loop()
     try:
         while (block := await loop.run_in_executor(thread, next, blocks, None)) is not None:
+            first.set()
             packets: list[Packet] = []
             for text in block["unit"]:
                 found = json.loads(text)

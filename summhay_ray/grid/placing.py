@@ -24,6 +24,8 @@ UNITS_A_CONTEXT_WORKER = 200
 """With fewer units than that, a further worker takes longer to start than it saves."""
 
 PLACED_WITHIN_S = 120.0
+SLOW_ROUNDS = 5
+"""A slow machine has begun by then: whoever has not finds no room, though it cannot be seen that others hold it."""
 ANSWERS_WITHIN_S = 20.0
 """A cluster that grows says within this time that it does."""
 
@@ -72,27 +74,40 @@ def place(grid: Grid, left: Mapping[Unit, Sequence[Cell]], own_ray: bool = True)
     return Work(grid, left, lanes, max(1, min(workers, room, len(left) // UNITS_A_CONTEXT_WORKER)))
 
 
-async def placed(beginning: Sequence[Any], work: Work) -> None:
-    """Return when all workers have begun (`beginning`: a reference for each).
+async def placed(beginning: Sequence[Any], work: Work, first: asyncio.Event | None = None) -> None:
+    """Return when all workers have begun (`beginning`: a reference for each), and the `first` contexts have come.
 
-    Raises PlacementError where others keep the room that they need.
+    Raises PlacementError where others keep the room that they need, and what hindered a worker from beginning.
     """
     begun = [asyncio.ensure_future(_result(one)) for one in beginning]
+    parts = [*begun, *([asyncio.ensure_future(first.wait())] if first is not None else [])]
+    rounds = 0
     try:
-        while waiting := {one for one in begun if not one.done()}:
-            await asyncio.wait(waiting, timeout=PLACED_WITHIN_S)
-            free, cpus = ray.available_resources().get("CPU", 0.0), ray.cluster_resources().get("CPU", 0.0)
-            late, needed = sum(not one.done() for one in begun), CPUS_A_WORKER * (len(begun) + work.contexts)
-            # A slow machine takes long to start them: only where somebody else can hold what is missing, nobody comes.
-            if late and free < CPUS_A_WORKER <= cpus - needed:
-                raise PlacementError(
-                    f"{late} of {len(begun)} workers found no room within {PLACED_WITHIN_S:.0f} s: each needs {CPUS_A_WORKER} "
-                    f"CPUs, and other jobs hold them ({cpus:g} in all); wait, or set workers: {max(1, len(begun) - late)}"
-                )
+        while waiting := {one for one in parts if not one.done()}:
+            done, _ = await asyncio.wait(waiting, timeout=PLACED_WITHIN_S, return_when=asyncio.FIRST_COMPLETED)
+            for one in done:
+                one.result()
+            late, rounds = sum(not one.done() for one in begun), rounds + (not done)
+            # The first contexts may take long for themselves.
+            if not done and (late or rounds > SLOW_ROUNDS):
+                _check_room(late, len(begun), work, rounds > SLOW_ROUNDS)
     finally:
-        for one in begun:
+        for one in parts:
             one.cancel()
-        await asyncio.gather(*begun, return_exceptions=True)
+        await asyncio.gather(*parts, return_exceptions=True)
+
+
+def _check_room(late: int, workers: int, work: Work, long: bool) -> None:
+    """Raises PlacementError where nothing is free and others hold something; `long`: where they may."""
+    free, cpus = ray.available_resources().get("CPU", 0.0), _cpus()
+    others = cpus - free - CPUS_A_WORKER * ((workers - late if long else workers) + work.contexts)
+    if free < CPUS_A_WORKER <= others:
+        what = f"{late} of {workers} workers" if late else "those that make contexts"
+        mend = f"wait, or set workers: {max(1, workers - max(late, 1))}"
+        raise PlacementError(
+            f"{what} found no room within {PLACED_WITHIN_S:.0f} s: each needs {CPUS_A_WORKER} CPUs, and other jobs hold them "
+            f"({cpus:g} in all); {mend}"
+        )
 
 
 def _cpus() -> float:

@@ -179,6 +179,8 @@ class _Start:
     def work(self, address: str, watch: Callable[[Progress], None] | None) -> dict[str, Any]:
         """Answer what is left; gives the ledger's last snapshot."""
         # Ray is imported where it is needed: a finished run is read back without it.
+        # A thread of Ray Data's that outlives our session must not begin another.
+        os.environ.setdefault("RAY_ENABLE_AUTO_CONNECT", "0")
         import ray
 
         from summhay_ray.grid.pipeline import ray_session
@@ -269,8 +271,10 @@ class _Start:
         standing = standing_of(self.grid, StillRun(self.run))
         tell = replace(self, standing=standing).teller(watch)
         tell(first)
+        left = standing.left()
         with Watch(beat, tell):
-            counts = answer(replace(work, left=standing.left()), order, ledger, lambda: keeping.superseded)
+            # An earlier driver may have finished the run meanwhile.
+            counts = {} if not left else answer(replace(work, left=left), order, ledger, lambda: keeping.superseded)
         snapshot = {**ask(), **counts}
         tell(snapshot)
         return snapshot

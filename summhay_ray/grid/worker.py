@@ -15,7 +15,7 @@ import threading
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -85,9 +85,17 @@ class ContextWorker:
     """Ranks the documents for each query and makes the contexts; gives one row a unit: its context, or why there is none."""
 
     def __init__(self, order: WorkOrder) -> None:
-        self._room = _Room(order)
-        self._ledger = ray.get_actor(order.ledger)
+        self._order = order
         self._ranked = lru_cache(maxsize=64)(self._rank)
+
+    # Not in the constructor, of whose errors Ray tells only that there was one.
+    @cached_property
+    def _room(self) -> _Room:
+        return _Room(self._order)
+
+    @cached_property
+    def _ledger(self) -> Any:
+        return ray.get_actor(self._order.ledger)
 
     def __call__(self, batch: Batch) -> Batch:
         finished: list[Finished] = []
@@ -167,6 +175,12 @@ class CellWorker:
     """Answers cells: as many at once as come. An async actor; `answer` returns when the order's cells are committed."""
 
     def __init__(self, order: WorkOrder, kind: Kind, seat: int) -> None:
+        self._order, self._kind, self._seat = order, kind, seat
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._draining = False
+
+    def _begin(self) -> None:
+        order, kind, seat = self._order, self._kind, self._seat
         self._room = _Room(order)
         files, grid = self._room.store.files, self._room.grid
         self._log = open_log(files, order.tenure, f"{kind}-{seat}")
@@ -176,11 +190,9 @@ class CellWorker:
             os.nice(COMPUTING_NICENESS)
         if kind == "computing" or any(grid.settings()[judge.model].local for judge in grid.spec.judges):
             register(make_local_models(grid.haystacks.file))
-        self._gateway = Gateway(grid.settings(), self._ledger, files, self._log, order.run_id)
+        self._gateway = Gateway(grid.settings(), self._ledger, files, self._log, order.run_id, lambda: os._exit(1))
         self._gates = make_gates(grid)
         self._commits = Commits(self._commit, max(COMMIT_EVERY_S, order.workers / WORKERS_A_SECOND))
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._draining = False
         threading.Thread(target=self._beat, daemon=True).start()
         on_notice(self._end)
 
@@ -191,11 +203,14 @@ class CellWorker:
             time.sleep(BEAT_EVERY_S)
 
     async def ready(self) -> None:
-        """Return once the worker has begun."""
+        """Return once the worker has begun; a constructor's errors would not say what is wrong. Raises StoreError, OSError."""
+        if self._loop is None:
+            self._begin()
+            self._loop = asyncio.get_running_loop()
 
     async def answer(self, text: str) -> list[Receipt]:
         """Answer an order's cells; those that the budget stopped are not committed."""
-        self._loop = asyncio.get_running_loop()
+        await self.ready()
         tasks = [self._cell(packet, cell) for packet in read_order(text) for cell in packet.cells]
         try:
             receipts = list(await asyncio.gather(*tasks))
@@ -209,11 +224,15 @@ class CellWorker:
 
     async def close(self) -> None:
         """Tell the ledger what is left to tell, and end the log."""
+        if self._loop is None:
+            return
         await self._gateway.close()
         await asyncio.to_thread(self._log.close)
 
     async def drain(self) -> None:
         """Take no further call, finish those in flight, and bring the log to the store."""
+        if self._loop is None:
+            return
         self._draining = True
         await self._gateway.drain(DRAIN_S)
         with contextlib.suppress(ray.exceptions.RayError, TimeoutError):
@@ -221,10 +240,12 @@ class CellWorker:
                 await self._ledger.leave()
 
     def _end(self) -> None:
-        if self._loop is not None:
-            with contextlib.suppress(TimeoutError):
+        try:
+            if self._loop is not None:
                 asyncio.run_coroutine_threadsafe(self.drain(), self._loop).result(DRAIN_S + 2 * LEAVE_S)
-        os._exit(0)
+        finally:
+            # Whatever hinders it (a store that is away, credentials that have expired): the machine goes, and a sweep may come.
+            os._exit(0)
 
     async def _cell(self, packet: Packet, cell: Cell) -> Receipt:
         with self._commits.under_way():

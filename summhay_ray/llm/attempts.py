@@ -38,6 +38,8 @@ class Call:
     settings: ModelSettings
     claim: Claim
     wanted: bool = True
+    sending: bool = False
+    """An attempt is under way."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,10 +129,12 @@ class Attempts:
                 hindrance = self._courier.hindrance(leave, call.claim.model, paid=paid)
                 if not hindrance:
                     self.in_flight += 1
+                    call.sending = True
                     try:
                         return await self._attempt(call, number)
                     finally:
                         self.in_flight -= 1
+                        call.sending = False
             if hindrance in ("stopped", "lost"):
                 return self._broken_off(call, leave, number - 1)
             if hindrance == "stale":

@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import dataclasses
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -50,11 +50,15 @@ Hindrance = Literal["", "early", "late", "stopped", "lost", "stale"]
 
 
 class Courier:
-    """One worker's, on one event loop. `limited` are the models that have limits: all that do not run in the worker."""
+    """One worker's, on one event loop. `limited` are the models that have limits: all that do not run in the worker.
 
-    def __init__(self, port: LedgerPort, limited: frozenset[str]) -> None:
+    `buried` is called when the ledger has taken this worker for dead: what it waits for will never come.
+    """
+
+    def __init__(self, port: LedgerPort, limited: frozenset[str], buried: Callable[[], None] | None = None) -> None:
         self._port = port
         self._limited = limited
+        self._buried = buried
         self._gates: dict[str, SlotGate] = {}
         self._tickets = 0
         self._waiting: dict[int, asyncio.Future[Leave]] = {}
@@ -224,6 +228,8 @@ class Courier:
             self._returned.clear()
             for gate in self._gates.values():
                 gate.reset()
+            if self._buried is not None:
+                self._buried()
         self.stopped.update(news.stopped)
         for model, seconds in news.paused.items():
             self._paused[model] = max(self._paused.get(model, 0.0), now + seconds)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import uuid
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -47,12 +47,20 @@ Ended = tuple[Outcome[RawAnswer], RawAnswer | None]
 class Gateway:
     """A worker's way to the models, on one event loop. `models` holds the settings of every model that may be asked."""
 
-    def __init__(self, models: Mapping[str, ModelSettings], port: LedgerPort, files: Files, log: Writer, run: str) -> None:
+    def __init__(
+        self,
+        models: Mapping[str, ModelSettings],
+        port: LedgerPort,
+        files: Files,
+        log: Writer,
+        run: str,
+        buried: Callable[[], None] | None = None,
+    ) -> None:
         self._models = models
         self._files = files
         self._log = log
         self._run = run
-        self._courier = Courier(port, frozenset(name for name, settings in models.items() if not settings.local))
+        self._courier = Courier(port, frozenset(name for name, settings in models.items() if not settings.local), buried)
         self._transports = Transports()
         self._attempts = Attempts(self._courier, self._transports)
         self._prefixes = PrefixGate()
@@ -60,6 +68,9 @@ class Gateway:
         # Far away an intent may have to wait for the store, and no answer must wait behind it.
         self._announce = self._append if files.folder is not None else Batched(self._append_all)
         self._writing = 0
+        self._ended = False
+        self._announced: dict[str, tuple[Call, Mapping[str, Any]]] = {}
+        """Intents in the log whose end it does not tell yet, by the id of their calls."""
         self._told: dict[str | None, list[str]] = {}
         self._learned: defaultdict[str, Learned] = defaultdict(Learned)
 
@@ -67,11 +78,19 @@ class Gateway:
         return await asyncio.to_thread(self._log.append, records)
 
     async def _keep(self, record: Mapping[str, Any]) -> Location:
+        if self._ended:
+            # Drained: what a late grant would write stands for a call that is never sent.
+            await asyncio.Future()
         self._writing += 1
         try:
             return await (self._announce if record["kind"] == "intent" else self._append)(record)
         finally:
             self._writing -= 1
+
+    async def _end(self, record: Mapping[str, Any]) -> Location:
+        location = await self._keep(record)
+        self._announced.pop(record["call"], None)
+        return location
 
     async def close(self) -> None:
         """Settle what is to be settled, and give connections back."""
@@ -88,6 +107,11 @@ class Gateway:
         while quiet < 2 and asyncio.get_running_loop().time() < end:
             await asyncio.sleep(DRAIN_LOOK_S)
             quiet = 0 if self._attempts.in_flight + self._writing else quiet + 1
+        # A call that no attempt is under way of costs nothing, whatever it waits for.
+        for call, known in [one for one in self._announced.values() if not one[0].sending]:
+            await self._end({"kind": "void", **known, "usd_micros": 0})
+            self._courier.settle(Settlement(call.claim.key, call.claim.model, 0, sent=False))
+        self._ended = True
         await self._courier.close()
         await asyncio.to_thread(self._log.close)
 
@@ -184,13 +208,14 @@ class Gateway:
         known = {"call": uuid.uuid4().hex, "run": self._run, "key": claim.key, "model": claim.model, "stage": claim.stage}
         if claim.worst_micros:
             await self._keep({"kind": "intent", **known, "usd_micros": claim.worst_micros})
+            self._announced[known["call"]] = call, known
         attempt = await self._attempts.of(call, leave)
         if attempt.decision is None and attempt.reply is not None:
             asked = Asked(claim.input_tokens, claim.output_tokens, claim.worst_micros)
             secrets = self._secrets(call.settings.api_key_env)
             answer = answer_of(attempt.reply, call.settings, asked, secrets, self._learned[claim.model])
             record = {"kind": "answer", **known, "attempts": attempt.number, **answer}
-            location = await self._keep(record)
+            location = await self._end(record)
             used = (record["input_tokens"], record["output_tokens"])
             self._courier.settle(Settlement(claim.key, claim.model, record["usd_micros"], location, *used))
             return *read_answer(record), False
@@ -202,8 +227,9 @@ class Gateway:
         claim, decision = call.claim, attempt.decision
         assert decision is not None
         charged = claim.worst_micros if decision.kind == "ambiguous" else 0
-        if claim.worst_micros:
-            await self._keep({"kind": "void", **known, "usd_micros": charged})
+        # A drain has said it already, and closed the log.
+        if known["call"] in self._announced:
+            await self._end({"kind": "void", **known, "usd_micros": charged})
         stop = (decision.error, attempt.message) if decision.kind == "model" else None
         self._courier.settle(Settlement(claim.key, claim.model, charged, stop=stop, sent=attempt.number > 0))
         if decision.error == "content_filter":

@@ -71,8 +71,7 @@ class Ledger:
             self._model(name).pacer.round_of_429s(now)
         for name, seconds in message.pauses:
             self._model(name).pacer.pause(now, seconds)
-        if message.unasked or message.pauses:
-            self.touched.update(self.roster.workers)
+        self.touched.update(self.roster.workers if message.unasked or message.pauses else ())
         for name, n in message.returned.items():
             slots = self._model(name).slots
             if slots is not None:
@@ -267,7 +266,8 @@ class Ledger:
         else:
             self._refresh()
         if done.location is not None:
-            self.index.answers.setdefault(done.key, done.location)
+            if mine or self.index.near:  # else it may never come
+                self.index.answers.setdefault(done.key, done.location)
             self.counts["made"] += 1
             model.limited_since = None
             model.pacer.answered()

@@ -56,6 +56,10 @@ class Roster:
         self._heard[worker] = now
         return "" if before == worker else before
 
+    def is_buried(self, worker: str) -> bool:
+        """Whether the worker, or the log writer of this name, was buried."""
+        return worker in self._buried or self._epochs[worker] > 0
+
     def epoch(self, worker: str) -> int:
         """How often the worker was buried."""
         return self._epochs[worker]

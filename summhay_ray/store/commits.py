@@ -13,19 +13,13 @@ from dataclasses import dataclass
 
 from summhay_ray.store.blocks import Block, merge
 from summhay_ray.store.chain import Chain
-from summhay_ray.store.errors import StoreError
+from summhay_ray.store.errors import Superseded
 from summhay_ray.store.files import Files
 
 BLOCK_BYTES = 32 << 20
 """Merged blocks are no larger. A reader holds what it wants of one block at a time, several times as large when unpacked."""
 _FAN = 8
 """So many adjacent blocks of one level are merged: a row is written again at most log8(blocks) times before the run ends."""
-
-
-class Superseded(StoreError):
-    """Another driver took the run over. What this one committed stands."""
-
-    exit_code = 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,11 +19,13 @@ from pathlib import Path
 from typing import Any
 
 from summhay_ray.store.chain import Chain
-from summhay_ray.store.errors import StoreError
+from summhay_ray.store.errors import StoreError, Superseded
 from summhay_ray.store.files import Files
 
 FOLDER = "drivers"
-TAKEOVER_S = 30.0
+TAKEOVER_S = 90.0
+"""An earlier driver of the run hears of it within seconds, and may wait for the calls in flight and pack up."""
+
 WATCH_S = 10.0
 """A driver on another machine whose beat does not change for so long is dead."""
 
@@ -147,6 +149,16 @@ def has_ended(files: Files, number: int) -> bool:
     return files.exists(_name(number, "end.json"))
 
 
+def is_closed(files: Files, number: int) -> bool:
+    """Whether nobody need look at the tenure any more: it is over, and far away also its writers have ended for good."""
+    return has_ended(files, number) if files.folder is not None else files.exists(_name(number, "closed"))
+
+
+def close(files: Files, number: int) -> None:
+    """Say that the writers of a tenure that is over have ended, and that its seats are closed."""
+    files.create(_name(number, "closed"), b"")
+
+
 def find_dead(files: Files, number: int, by: str = "another driver") -> None:
     """Say that a tenure is over whose driver cannot say so; where it did, its own word stands."""
     _close(files, number, {"how": "dead", "by": by})
@@ -164,7 +176,7 @@ def _register(files: Files, run_id: str, paying: bool, seats: Mapping[str, int],
         newest = chain.newest()
         number, before = (0, None) if newest is None else (newest[0], _record(newest[0], newest[1]))
         candidates = () if before is None else (*before.earlier, number)
-        earlier = tuple(one for one in candidates if not has_ended(files, one))
+        earlier = tuple(one for one in candidates if not is_closed(files, one))
         record = TenureRecord(
             number=number + 1,
             run=run_id,
@@ -201,12 +213,12 @@ def _make_way(files: Files, tenure: Tenure, here: Here, wait_s: float) -> None:
             return
         if time.monotonic() > until and all(watch.alive for watch in watches):
             slow = watches[0].record
-            raise StoreError(
+            raise Superseded(
                 f"run {mine.run}: its earlier driver ({slow.told()}) does not make way; end that process, then run again"
             )
         later = tenure.superseded()
         if later is not None:
-            raise StoreError(f"run {mine.run}: another driver ({later}) took the run over; this one stops, nothing is lost")
+            raise Superseded(f"run {mine.run}: another driver ({later}) took the run over; this one stops, nothing is lost")
         if time.monotonic() - beaten >= BEAT_S:
             tenure.beat()
             beaten = time.monotonic()

@@ -15,3 +15,9 @@ class StoreUnavailable(StoreError):
     """The place does not answer for as long as it is worth trying, or has no room; nothing is wrong with what was asked."""
 
     exit_code = 1
+
+
+class Superseded(StoreError):
+    """Another driver has the run. What this one committed stands."""
+
+    exit_code = 1

@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from summhay_ray.store.chain import Chain
-from summhay_ray.store.drivers import TenureRecord, has_ended, tenures
+from summhay_ray.store.drivers import TenureRecord, close, has_ended, tenures
 from summhay_ray.store.errors import StoreError
 from summhay_ray.store.files import Files
 from summhay_ray.store.log_books import Books, Open, Tally
@@ -93,6 +93,8 @@ def pack(files: Files) -> int:
             writers += ended
     if not ready:
         return 0
+    for tenure in ready:
+        close(files, tenure)
     packs = _write(files, writers, body["packs"])
     through, others = _told(body["through"], done | set(ready))
     return len(ready) if chain.append(number + 1, {"packs": packs, "through": through, "others": others}) else 0

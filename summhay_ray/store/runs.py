@@ -10,6 +10,7 @@ failure that may be tried again, then the last in the manifest's order: the same
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
@@ -34,7 +35,7 @@ class Store:
         self.uri = uri
         self.files: Files = open_files(uri)
         self._marked = False
-        if self.files.exists("format.json"):
+        with contextlib.suppress(FileNotFoundError):
             self._check(_object(self.files, "format.json").get("format"))
             self._marked = True
 

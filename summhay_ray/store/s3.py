@@ -32,6 +32,7 @@ class S3Files:
         self._patience_s, self._answer_s = patience_s, answer_s
         self._named = place
         self._service = Service(place, answer_s)
+        self._met = False
 
     def __reduce__(self) -> tuple[Any, ...]:
         return S3Files, (self._service.place, self._patience_s, self._answer_s)
@@ -54,12 +55,16 @@ class S3Files:
         at = f" (at {self._named.endpoint_url})" if self._named.endpoint_url is not None else ""
         return f"s3://{self._named.bucket}/{self._named.key(name)}{at}"
 
+    def _patience(self) -> float:
+        """A place that has never answered here may not be there at all: that is told of within seconds."""
+        return self._patience_s if self._met else min(self._patience_s, CHECK_S)
+
     def create(self, name: str, content: bytes) -> bool:
         """See `Files`. True as well where an earlier try of this very call had written and its answer was lost.
 
         Raises StoreError; after StoreUnavailable nothing is known: the content may be there, or appear a little later.
         """
-        token, until, tried = uuid.uuid4().hex, Until(self._patience_s), 0
+        token, until, tried = uuid.uuid4().hex, Until(self._patience()), 0
         while True:
             try:
                 self._write(name, content, until, token, IfNoneMatch="*")
@@ -79,15 +84,15 @@ class S3Files:
 
     def put(self, name: str, content: bytes) -> None:
         """See `Files`."""
-        self._write(name, content, Until(self._patience_s), uuid.uuid4().hex)
+        self._write(name, content, Until(self._patience()), uuid.uuid4().hex)
 
     def read(self, name: str) -> bytes:
         """See `Files`."""
-        return bytes(self._ask("get_object", name, Until(self._patience_s))["Body"])
+        return bytes(self._ask("get_object", name, Until(self._patience()))["Body"])
 
     def read_range(self, name: str, offset: int, length: int) -> bytes:
         """See `Files`."""
-        until = Until(self._patience_s)
+        until = Until(self._patience())
         if length <= 0:
             self._ask("head_object", name, until)
             return b""
@@ -102,7 +107,7 @@ class S3Files:
     def exists(self, name: str) -> bool:
         """See `Files`."""
         try:
-            self._ask("head_object", name, Until(self._patience_s))
+            self._ask("head_object", name, Until(self._patience()))
         except FileNotFoundError:
             return False
         return True
@@ -110,7 +115,7 @@ class S3Files:
     def names(self, folder: str, suffix: str = "") -> Iterator[str]:
         """See `Files`. One request for 1,000 names."""
         above = self._above(folder)
-        for page in self._service.pages(self._patience_s, above):
+        for page in self._service.pages(self._patience(), above):
             for entry in page.get("Contents", ()):
                 name = str(entry["Key"])[len(above) :]
                 if name and name.endswith(suffix) and not name.startswith("."):
@@ -119,7 +124,7 @@ class S3Files:
     def folders(self, folder: str) -> Iterator[str]:
         """See `Files`."""
         above = self._above(folder)
-        for page in self._service.pages(self._patience_s, above):
+        for page in self._service.pages(self._patience(), above):
             for entry in page.get("CommonPrefixes", ()):
                 name = str(entry["Prefix"])[len(above) : -1]
                 if name and not name.startswith("."):
@@ -171,9 +176,12 @@ class S3Files:
 
     def _ask(self, operation: str, name: str, until: Until, **options: Any) -> dict[str, Any]:
         try:
-            return self._service.ask(operation, until, Key=self._named.key(name), **options)
+            answer = self._service.ask(operation, until, Key=self._named.key(name), **options)
         except FileNotFoundError:
+            self._met = True
             raise FileNotFoundError(self.where(name)) from None
+        self._met = True
+        return answer
 
 
 def open_s3(uri: str) -> S3Files:

@@ -11,7 +11,6 @@ import random
 import threading
 import time
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -20,7 +19,7 @@ import botocore.config
 import botocore.exceptions
 
 from summhay_ray.store.s3_errors import ERRORS, code_of, problem_of, worth_again
-from summhay_ray.store.s3_place import Place
+from summhay_ray.store.s3_place import Place, parse_place, with_endpoint
 
 POOL = 32
 CONNECT_S = 5.0
@@ -125,7 +124,7 @@ class Service:
         found = str(client.meta.endpoint_url).rstrip("/")
         if place.endpoint_url is None and not _is_aws(found):
             # Settled once: another machine, with other settings, must reopen this very place by its URI.
-            place = replace(place, endpoint_url=found)
+            place = parse_place(with_endpoint(place.uri, found))
             client = _connect(place, self._answer_s)
         return place, client
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import os
+import re
 import shutil
 import uuid
 from collections.abc import Iterator, Mapping
@@ -62,7 +63,9 @@ def spool_of(files: Files, environ: Mapping[str, str] | None = None) -> Path:
     environ = os.environ if environ is None else environ
     state = environ.get(_STATE) or Path("~/.local/state").expanduser()
     root = Path(environ.get(SPOOL) or Path(state) / "summhay" / "spool")
-    return root / hashlib.sha256(files.uri.encode()).hexdigest()[:16]
+    # A region says how the place is reached, not which it is.
+    place = files.uri.split("?")[0] + "".join(re.findall(r"[?&]endpoint_url=[^&]*", files.uri))
+    return root / hashlib.sha256(place.encode()).hexdigest()[:16]
 
 
 def begin(files: Files, writer: str) -> Held:
@@ -119,5 +122,9 @@ def hold(writer: str, folder: Path) -> Held | None:
 def write_all(descriptor: int, content: bytes) -> None:
     """Write until all is written."""
     block = memoryview(content)
-    while block:
-        block = block[os.write(descriptor, block) :]
+    try:
+        while block:
+            block = block[os.write(descriptor, block) :]
+    except OSError as error:
+        # A full disk does not say which one it is.
+        raise OSError(error.errno, error.strerror, str(Path(f"/proc/self/fd/{descriptor}").resolve().parent)) from error

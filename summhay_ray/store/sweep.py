@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Collection
 from concurrent.futures import ThreadPoolExecutor
 
-from summhay_ray.store.drivers import find_dead, read_tenure
+from summhay_ray.store.drivers import close, find_dead, read_tenure
 from summhay_ray.store.errors import StoreError
 from summhay_ray.store.files import Files
 from summhay_ray.store.log_lines import Charge, Mark, entries_of, mark_of, segment_name, whole, writer_name
@@ -72,6 +72,7 @@ def seal_rest(files: Files, tenure: int) -> None:
     with ThreadPoolExecutor(AT_ONCE) as pool:
         list(pool.map(lambda seat: close_seat(files, tenure, seat), record.seat_names()))
     find_dead(files, tenure)
+    close(files, tenure)
 
 
 def close_seat(files: Files, tenure: int, seat: str) -> None:

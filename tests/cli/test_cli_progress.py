@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from summhay_ray.cli.app import _left
-from summhay_ray.cli.progress import line, view
+from summhay_ray.cli.progress import ProgressDisplay, line, view
 from summhay_ray.grid import ModelProgress, Progress
 
 pytestmark = pytest.mark.core
@@ -77,9 +77,56 @@ def test_what_hinders_a_model_is_said() -> None:
     assert shown(replace(AT, models=(stopped,)), 160).rstrip().endswith("stopped: quota_exhausted")
 
 
-def test_before_the_first_call_there_is_one_line() -> None:
-    early = replace(AT, reserved_usd=0.0, left_usd=None, budget_usd=None, calls=0, limited=0, retries=0, models=())
-    assert shown(early).count("\n") == 1
+def test_a_line_names_what_hinders_as_the_table_does() -> None:
+    paused, stopped = replace(MODEL, paused_s=12.4), replace(MODEL, model="openai/b", paused_s=1.0, stopped="quota_exhausted")
+    said = line(replace(AT, models=(MODEL, paused, stopped)))
+    assert "5 retries, openai/gpt-4o paused for 12 s, openai/b stopped: quota_exhausted  1:01 gone" in said
+    assert "openai" not in line(AT)
+
+
+EARLY = replace(AT, reserved_usd=0.0, left_usd=None, budget_usd=None, calls=0, limited=0, retries=0, models=(), seconds_left=None)
+
+
+def test_before_the_first_call_there_is_one_line_that_says_starting() -> None:
+    assert shown(EARLY).count("\n") == 1
+    assert shown(EARLY).rstrip().endswith("1:01 gone, starting") and line(EARLY).endswith("1:01 gone, starting")
+    for begun in (replace(EARLY, calls=1), replace(EARLY, in_flight=1)):
+        assert line(begun).endswith("1:01 gone, ? left")
+    assert line(replace(EARLY, seconds_left=5.0)).endswith("1:01 gone, 0:05 left")
+
+
+def lines_of(capsys: pytest.CaptureFixture[str], *seen: Progress, every_s: float = 1000.0) -> list[str]:
+    """What a display writes that is no terminal."""
+    with ProgressDisplay(every_s) as display:
+        for progress in seen:
+            display(progress)
+    said = capsys.readouterr()
+    assert said.out == ""
+    return said.err.splitlines()
+
+
+def test_elsewhere_a_line_comes_at_once_and_one_at_the_end(capsys: pytest.CaptureFixture[str]) -> None:
+    done = replace(AT, cells_done=40, seconds=99.0, seconds_left=0.0)
+    assert lines_of(capsys, EARLY, AT, AT, done) == [line(EARLY), line(done, ended=True)]
+    assert line(done, ended=True).endswith("  1:39 gone, ended")
+    assert lines_of(capsys, EARLY, AT, every_s=0.0) == [line(EARLY), line(AT), line(AT, ended=True)]
+    assert lines_of(capsys) == []
+
+
+def test_a_line_comes_as_soon_as_a_model_is_given_up_or_the_run_stops(capsys: pytest.CaptureFixture[str]) -> None:
+    lost = replace(AT, models=(replace(MODEL, stopped="quota_exhausted"),))
+    stopping = replace(lost, stopping=True, in_flight=3)
+    said = lines_of(capsys, AT, AT, lost, lost, stopping, stopping)
+    assert said == [line(AT), line(lost), line(stopping), line(stopping, ended=True)]
+    assert "openai/gpt-4o stopped: quota_exhausted" in said[1]
+    assert said[2].endswith("1:01 gone, stopping: 3 calls in flight are waited for")
+
+
+def test_the_last_line_comes_also_where_the_run_fails(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(OSError, match="full"), ProgressDisplay() as display:
+        display(AT)
+        raise OSError("full")
+    assert capsys.readouterr().err.splitlines() == [line(AT), line(AT, ended=True)]
 
 
 @pytest.mark.parametrize("width", [60, 80, 100, 200])

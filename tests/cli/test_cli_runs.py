@@ -97,6 +97,9 @@ def test_the_live_line_on_a_terminal(finished: Any) -> None:
 def test_no_terminal_no_control_characters(finished: Any) -> None:
     assert "\x1b" not in finished.stopped.err
     assert finished.stopped.err.count("\n") < 40
+    told = [text for text in finished.stopped.err.splitlines() if text.startswith(f"{finished.run}  cells ")]
+    assert "  cells 0/" in told[0]
+    assert told[-1].endswith(" gone, ended")
 
 
 def test_a_finished_run_is_read_back(cli: Cli, finished: Any) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import pty
+import select
 import sys
 import time
 from collections.abc import Iterator
@@ -72,7 +73,11 @@ def terminal(columns: int) -> Iterator[list[str]]:
             patch.setenv("TERM", "xterm")
             yield shown
         sys.stdout.flush()
-        shown.extend(os.read(ours, 1_000_000).decode().replace("\r\n", "\n").split("\n"))
+        # A terminal gives what it holds piece by piece.
+        said = b""
+        while select.select([ours], [], [], 0.2)[0]:
+            said += os.read(ours, 1_000_000)
+        shown.extend(said.decode().replace("\r\n", "\n").split("\n"))
     finally:
         sys.stdout.close()
         sys.stdout = real
@@ -124,7 +129,7 @@ def test_a_document_is_one_line_of_ascii_on_stdout(capsys: pytest.CaptureFixture
 
 def test_the_line_of_progress() -> None:
     assert line(AT) == "r1  cells 10/40  judgments 50/200  failures 2  $0.1235 of $1.5  1:01 gone, 1:02:05 left"
-    unknown = replace(AT, seconds_left=None, budget_usd=None, seconds=0.2)
+    unknown = replace(AT, seconds_left=None, budget_usd=None, seconds=0.2, in_flight=1)
     assert line(unknown).endswith("failures 2  $0.1235  0:00 gone, ? left")
     assert "of $0.001 " in line(replace(AT, budget_usd=0.001))
 
@@ -133,14 +138,15 @@ def test_without_a_terminal_a_line_each_ten_seconds(monkeypatch: pytest.MonkeyPa
     clock = [100.0]
     monkeypatch.setattr(progress_room.time, "monotonic", lambda: clock[0])
     with ProgressDisplay() as display:
-        for moment in (100.5, 109.9, 110.0, 110.5, 119.9, 120.0, 131.0):
+        for moment in (100.5, 110.4, 110.5, 119.9, 120.5, 131.0):
             clock[0] = moment
             display(replace(AT, seconds=moment - 100))
     said = capsys.readouterr()
     assert said.out == ""
-    assert [text.split("  ")[-1] for text in said.err.splitlines()] == [
-        f"{gone} gone, 1:02:05 left" for gone in ("0:10", "0:20", "0:31")
-    ]
+    first, *told, last = [text.split("  ")[-1] for text in said.err.splitlines()]
+    assert (first, last) == ("0:00 gone, 1:02:05 left", "0:31 gone, ended")
+    # Ten seconds after the line before.
+    assert told == [f"{gone} gone, 1:02:05 left" for gone in ("0:10", "0:20", "0:31")]
 
 
 def test_on_a_terminal_a_line_that_is_rewritten(monkeypatch: pytest.MonkeyPatch) -> None:

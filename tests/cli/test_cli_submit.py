@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from commands import command, write_spec
+from typer.main import get_command
 from typer.testing import CliRunner
 
 from summhay_ray.cli.app import app
@@ -94,3 +95,12 @@ def test_interrupted_or_not_waited_for_the_job_goes_on(monkeypatch: pytest.Monke
     assert left.exit_code == 1 and f"job r1-1 runs on; {look}" in left.stderr
     sent = ended(monkeypatch, None, "--no-wait")
     assert sent.exit_code == 0 and look in sent.stderr and "job    r1-1" in sent.stdout
+
+
+def test_what_run_and_submit_share_is_told_alike() -> None:
+    commands = get_command(app).commands  # type: ignore[attr-defined]
+    run, send = ({one.name: one for one in commands[name].params} for name in ("run", "submit"))
+    for name in ("spec", "budget", "overrides", "compat", "as_json"):
+        assert (run[name].opts, run[name].default) == (send[name].opts, send[name].default)
+        assert getattr(run[name], "help", name) == getattr(send[name], "help", name)
+    assert run["store"].opts == send["store"].opts and "as the nodes see it" in send["store"].help

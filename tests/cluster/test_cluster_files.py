@@ -72,26 +72,28 @@ def test_aws_heads_are_bought_and_workers_are_spot() -> None:
 
 
 @pytest.mark.parametrize("which", ["head_start_ray_commands", "worker_start_ray_commands"])
-def test_without_our_variables_the_commands_are_plain(which: str) -> None:
+def test_without_our_variables_the_commands_are_plain(which: str, tmp_path: Path) -> None:
     """What bash makes of them on AWS, where no SUMMHAY_ variable is set."""
     said = []
     for command in aws()[which]:
-        script = f'ulimit() {{ :; }}; ray() {{ echo ray "$@"; }}; {command}'
+        script = f'ulimit() {{ :; }}; nohup() {{ echo "$@"; }}; ray() {{ echo ray "$@"; }}; {command}'
         done = subprocess.run(
             ["bash", "-c", script],
-            env={"HOME": "/home/ubuntu", "RAY_HEAD_IP": "10.0.0.1"},
+            env={"HOME": str(tmp_path), "RAY_HEAD_IP": "10.0.0.1"},
             capture_output=True,
             text=True,
             check=True,
         )
         said.append(shlex.split(done.stdout))
     assert said[0] == ["ray", "stop"]
-    started = set(said[1])
+    started = set(said[-1])
     assert {"ray", "start", "--object-manager-port=8076", "--disable-usage-stats"} <= started
     if which.startswith("head"):
-        assert {"--head", "--port=6379", "--autoscaling-config=/home/ubuntu/ray_bootstrap_config.yaml"} <= started
+        assert {"--head", "--port=6379", f"--autoscaling-config={tmp_path}/ray_bootstrap_config.yaml"} <= started
     else:
         assert "--address=10.0.0.1:6379" in started
+        watching = tmp_path / "drain.log"
+        assert watching.read_text() == f"python {tmp_path}/summhay_ray/jobs/drain.py --spot\n"
 
 
 def test_rayjob_has_documented_fields_only() -> None:

@@ -9,58 +9,24 @@ import shlex
 import socket
 import threading
 from collections.abc import AsyncIterator, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
-from ray.job_submission import JobDetails, JobStatus
+from job_server import Server, details, server
+from ray.job_submission import JobDetails
 
 from summhay_ray.grid import JobError, JobLost, JobOrder, jobs, load_grid, parse_spec, submit, submit_grid
 
+__all__ = ["server"]
 pytestmark = pytest.mark.core
 
 URL = "http://127.0.0.1:8265"
 GRID = load_grid(
     parse_spec({"haystacks": ["sample/news"], "retrievers": ["keywords"], "summarizers": ["offline/lead"]}), Path(".")
 )
-
-
-def details(job: str, status: str = "RUNNING", **fields: Any) -> JobDetails:
-    return JobDetails(type="SUBMISSION", submission_id=job, status=JobStatus(status), entrypoint="true", **fields)
-
-
-@dataclass
-class Server:
-    """What answers in the place of Ray's client."""
-
-    jobs: list[JobDetails] = field(default_factory=list)
-    sent: list[dict[str, Any]] = field(default_factory=list)
-    first: Any = None
-    """What happens just before the first job is taken."""
-
-    def list_jobs(self) -> list[JobDetails]:
-        return list(self.jobs)
-
-    def submit_job(self, **order: Any) -> None:
-        if self.first:
-            happens, self.first = self.first, None
-            happens(order)
-        if any(job.submission_id == order["submission_id"] for job in self.jobs):
-            raise RuntimeError("already exists")
-        self.sent.append(order)
-        self.jobs.append(details(order["submission_id"], metadata=order["metadata"]))
-        folder = Path(order["runtime_env"]["working_dir"])
-        order["files"] = sorted(path.name for path in folder.iterdir())
-
-
-@pytest.fixture()
-def server(monkeypatch: pytest.MonkeyPatch) -> Server:
-    found = Server()
-    monkeypatch.setattr(submit, "reach", lambda url: [])
-    monkeypatch.setattr(submit, "job_client", lambda url: found)
-    return found
 
 
 def order(tmp_path: Path, **fields: Any) -> JobOrder:
@@ -74,7 +40,7 @@ def test_a_job_is_summhay_run_with_the_code_that_checked_it(server: Server, tmp_
     words = shlex.split(sent["entrypoint"])
     assert words[:5] == ["python", "-m", "summhay_ray.cli", "run", "summhay-spec.yaml"]
     assert words[5:] == [*("--address", "auto", "--store", str(tmp_path / "a store"), "--budget", "0.1", "--compat", "release")]
-    assert sent["files"] == ["summhay-spec.yaml"]
+    assert list(server.files) == ["summhay-spec.yaml"]
     assert [Path(module).name for module in sent["runtime_env"]["py_modules"]] == ["summhay_ray"]
     assert sent["runtime_env"]["env_vars"] == {"RAY_JOB_STOP_WAIT_TIME_S": "25"}
     assert not Path(sent["runtime_env"]["working_dir"]).exists()
@@ -135,8 +101,8 @@ def test_addresses_are_written_as_people_do() -> None:
 
 def test_a_relative_store_is_this_machines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    uri, notes = submit.store_for_job("./store", URL)
-    assert uri == str(tmp_path / "store") and "every node must see that folder" in notes[0]
+    uri, bucket, notes = submit.store_for_job("./store", URL)
+    assert (uri, bucket) == (str(tmp_path / "store"), None) and "every node must see that folder" in notes[0]
     assert submit.store_for_job("/shared/store", "http://head:8265")[0] == "/shared/store"
     with pytest.raises(JobError, match=r"^store './store' is a folder of this machine; give one"):
         submit.store_for_job("./store", "http://head:8265")

@@ -139,6 +139,10 @@ def test_a_key_in_a_file_is_known_too(folder: Path, tmp_path: Path, monkeypatch:
     (tmp_path / "key").write_text(KEY + "\n", encoding="ascii")
     monkeypatch.setenv("MY_API_KEY_FILE", str(tmp_path / "key"))
     (folder / "p.txt").write_text(PROMPT + KEY, encoding="utf-8")
+    with pytest.raises(package.PackageError, match=r"^news\.json holds"):
+        (folder / "news.json").write_text(json.dumps(load_sample("news") | {"note": KEY}), encoding="utf-8")
+        # By way of the store it would leave, too.
+        package.pack(load(folder, haystacks=["news.json"]), folder, {"news.json": "store/" + "0" * 64})
     with pytest.raises(package.PackageError, match=r"^p\.txt holds"):
         package.pack(load(folder, summarizers=[{"model": "offline/lead", "prompt": "p.txt"}]), folder)
 

@@ -54,7 +54,9 @@ def test_contracts_fit_on_a_page() -> None:
 
 
 def test_tests_weigh_as_much_as_the_source() -> None:
-    ratio = sum(map(lines, TESTS)) / sum(map(lines, SOURCES))
+    # What measures, serves and kills for the tests is no test.
+    testing = [file for file in TESTS if file.name.startswith(("test_", "conftest"))]
+    ratio = sum(map(lines, testing)) / sum(map(lines, SOURCES))
     assert 0.8 <= ratio <= 1.2
 
 

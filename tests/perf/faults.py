@@ -202,7 +202,8 @@ def play(stage: Stage, kills: argparse.Namespace, calls: int) -> None:
     for step, after in steps:
         stage.die_at(stage.driver(), step, after)
     process = stage.driver()
-    while sum(left.values()):
+    until = time.monotonic() + 60 * kills.minutes
+    while sum(left.values()) and time.monotonic() < until:
         if not stage.wait(process, stage.served() + stage.random.randint(1, 2 * apart)):
             break
         kind = stage.random.choice([kind for kind, n in left.items() for _ in range(n)])
@@ -252,6 +253,7 @@ def main() -> None:
     parser.add_argument("--nodes", type=int, default=0, help="kill so many nodes of a cluster of three beside its head")
     parser.add_argument("--steps", type=int, default=0, help="die so often at each named step (S3)")
     parser.add_argument("--judges", type=int, default=8)
+    parser.add_argument("--minutes", type=float, default=1e6, help="no more kills after so many; what was killed is told")
     parser.add_argument("--latency", default="0.5")
     parser.add_argument("--seed", type=int, default=1)
     asked = parser.parse_args()

@@ -36,7 +36,6 @@ def most(work: Callable[[], Any]) -> int:
         tracemalloc.stop()
 
 
-@pytest.mark.core
 def test_more_haystacks_take_no_more_room_than_their_outlines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # Counts of tokens are kept up to a bound of their own, which so small a grid would not reach.
     monkeypatch.setattr("summhay_ray.llm.tokens._KEPT_LETTERS", 100_000)

@@ -21,7 +21,7 @@ def plain(level: int, size: int, name: str, stage: str = "cell") -> Block:
     return Block(name, name, size, level, stage, 1, {})
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(tries=st.lists(TRIES, min_size=1, max_size=40), size=st.integers(1, 5), fan=st.integers(2, 4), data=st.data())
 def test_neither_batches_nor_merging_change_a_table(
     tmp_path_factory: pytest.TempPathFactory, tries: list[tuple[str, bool]], size: int, fan: int, data: st.DataObject

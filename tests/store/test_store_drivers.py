@@ -245,7 +245,9 @@ def test_two_processes_on_one_run(files: FarFiles, started: list[subprocess.Pope
 
 def test_old_tenures_are_not_looked_at(files: FarFiles) -> None:
     for _ in range(30):
-        begin(files, "r", True, SEATS).end("done")
+        tenure = begin(files, "r", True, SEATS)
+        tenure.end("done")
+        room.close(files, tenure.number)
     files.counts.clear()
     assert begin(files, "r", True, SEATS).record.earlier == ()
     assert files.counts.total() <= 12

@@ -18,7 +18,7 @@ from summhay_ray.store.spool_folder import spool_of
 
 pytestmark = pytest.mark.core
 
-N_KILLS = 20
+N_KILLS = 6
 
 # A writer without the package's heavy imports: so many processes start in a second each otherwise.
 WRITER = """

@@ -161,7 +161,7 @@ def step(here: World, what: tuple[object, ...]) -> None:
             here.open.clear()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(steps=st.lists(STEPS, max_size=25))
 def test_nothing_is_lost_and_nothing_is_spent_unseen(steps: list[tuple[object, ...]]) -> None:
     with world() as here:
@@ -185,7 +185,7 @@ def test_nothing_is_lost_and_nothing_is_spent_unseen(steps: list[tuple[object, .
             assert record is not None and record["usd_micros"] == here.answered[key]
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(steps=st.lists(STEPS.filter(lambda what: what[0] not in ("kill and seal", "down")), max_size=20))
 def test_after_sweeps_the_money_is_exact(steps: list[tuple[object, ...]]) -> None:
     with world() as here:

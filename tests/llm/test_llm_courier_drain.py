@@ -1,0 +1,83 @@
+"""A worker that is to end: nothing more is sent, what was granted is given back, and whoever claims waits for ever."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from test_llm_courier import GO, Port, claim, play, until
+
+from summhay_ray.llm import News, Settlement
+from summhay_ray.llm.courier import Courier
+
+pytestmark = pytest.mark.core
+
+
+def test_what_is_granted_and_not_sent_is_lost_from_then_on() -> None:
+    async def scene(port: Port, clerk: Courier) -> None:
+        leave = await clerk.claim(claim("a"))
+        assert clerk.hindrance(leave, "m", paid=True) == ""
+        clerk.drain()
+        assert clerk.hindrance(leave, "m", paid=True) == "lost" == clerk.hindrance(leave, "m", paid=False)
+
+    play(scene)
+
+
+def test_whoever_claims_waits_and_the_ledger_hears_nothing_of_it() -> None:
+    async def scene(port: Port, clerk: Courier) -> None:
+        await clerk.claim(claim("a"))
+        clerk.drain()
+        late = [asyncio.ensure_future(clerk.claim(claim("b"))) for _ in range(3)]
+        await asyncio.sleep(0.1)
+        assert not any(one.done() for one in late) and [one.key for one in port.said("claims")] == ["a"]
+        for one in late:
+            one.cancel()
+        await asyncio.gather(*late, return_exceptions=True)
+
+    play(scene)
+
+
+def test_who_waits_for_news_goes_on_and_finds_that_it_is_over() -> None:
+    async def scene(port: Port, clerk: Courier) -> None:
+        leave = await clerk.claim(claim("a"))
+        await port.news.put(News(halted=True))
+        await until(lambda: clerk.hindrance(leave, "m", paid=True) == "stale")
+        waiting = asyncio.ensure_future(clerk.news())
+        await asyncio.sleep(0.01)
+        assert not waiting.done()
+        clerk.drain()
+        await asyncio.wait_for(waiting, 1)
+        await asyncio.wait_for(clerk.news(), 1)
+        assert clerk.hindrance(leave, "m", paid=True) == "lost"
+
+    play(scene)
+
+
+def test_who_waits_for_a_slot_gets_it_and_may_not_send() -> None:
+    async def scene(port: Port, clerk: Courier) -> None:
+        leave = await clerk.claim(claim("a"))
+        found: list[str] = []
+
+        async def call() -> None:
+            async with clerk.slot("m"):
+                found.append(clerk.hindrance(leave, "m", paid=True))
+                await asyncio.sleep(0.01)
+
+        calls = [asyncio.ensure_future(call()) for _ in range(3)]
+        await until(lambda: len(found) == 1)
+        clerk.drain()
+        await asyncio.gather(*calls)
+        assert found == ["", "lost", "lost"]
+
+    play(scene, lambda message: News(grants=tuple((one.ticket, GO) for one in message.claims), slots={"m": 1}))
+
+
+def test_what_is_to_be_settled_is_told_before_the_end() -> None:
+    async def scene(port: Port, clerk: Courier) -> None:
+        await clerk.claim(claim("a"))
+        clerk.drain()
+        clerk.settle(Settlement("a", "m", 0, sent=False))
+        await clerk.close()
+        assert [(one.key, one.sent) for one in port.said("settlements")] == [("a", False)]
+
+    play(scene)
