@@ -165,7 +165,7 @@ def _status_facts(result: StatusResult) -> list[tuple[str, str]]:
         ("status", result.status),
         ("cells", f"{cells['done']} done, {cells['failed']} with failures, of {cells['total']}"),
         ("failures", _counts(result.failures) or "none"),
-        ("dollars", f"{result.usd['spent']:.6f}" + ("" if budget is None else f" of {budget:g}")),
+        ("dollars", f"{result.usd['spent']:.6f}" + ("" if budget is None else f" of {budget:g}") + _untold(result.untold_usd)),
     ]
     if result.stop is not None:
         left = dict(result.stop.get("left") or {})
@@ -182,6 +182,10 @@ def _status_facts(result: StatusResult) -> list[tuple[str, str]]:
         *pairs,
         *((f"table {name}", f"{table['rows']} rows, sha256 {table['sha256'][:12]}") for name, table in result.tables.items()),
     ]
+
+
+def _untold(dollars: float) -> str:
+    return f", and at most {dollars:.6f} of which the store has not heard yet" if dollars else ""
 
 
 def _counts(numbers: Mapping[str, int]) -> str:

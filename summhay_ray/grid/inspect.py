@@ -53,6 +53,8 @@ class StatusResult:
     """Records of the store's log that cannot be read; what they paid for is asked again."""
     tables: Mapping[str, Mapping[str, Any]]
     """Table -> rows and hash of its sorted rows."""
+    untold_usd: float = 0.0
+    """What workers that are at it, or were killed, may have spent beyond that: the store hears of it every two seconds."""
     stop: Mapping[str, Any] | None = None
     """Where the run stands still: what its budget left to do."""
 
@@ -85,7 +87,8 @@ def status(run: RunStore) -> StatusResult:
         status=stop.get("status", state) if stop else state,
         cells=cells,
         failures=dict(sorted(failures.items())),
-        usd={"spent": index.spent(run.run_id) / MICROS, "budget": budget},
+        usd={"spent": (index.spent(run.run_id) - index.untold(run.run_id)) / MICROS, "budget": budget},
+        untold_usd=index.untold(run.run_id) / MICROS,
         usage=list(usage_of_run(run, index)),
         finish_reasons={reason: number for reason, number in sorted(ends.items()) if reason != "stop"},
         damaged=index.damaged,

@@ -108,6 +108,10 @@ class LogIndex:
         """Micro-dollars of the run: real prices, the worst price of calls whose end no record tells, what may be on its way."""
         return sum(tally.usd_micros for tally in self.tallies(run).values())
 
+    def untold(self, run: str) -> int:
+        """Of these, what writers that have not ended may have spent since their last segment: far away alone."""
+        return sum(micros for charges in self._books.allowed.values() for one, *_, micros in charges if one == run)
+
     def spent_by(self, run: str) -> dict[str, dict[Purpose, int]]:
         """The same for each writer and purpose."""
         written = self._books.tallies.get(run, {})
