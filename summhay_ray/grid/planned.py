@@ -27,9 +27,11 @@ def read_plan(run: RunStore) -> dict[str, Any] | None:
     """The plan as `PlanResult.to_json` gave it, None where the run keeps none. Raises StoreError where it is damaged."""
     files, name = run.store.files, _plan_name(run)
     try:
-        content = json.loads(files.read(name))
+        read = files.read(name)
     except FileNotFoundError:
         return None
+    try:
+        content = json.loads(read)
     except ValueError:
         content = None
     if not isinstance(content, dict):

@@ -271,9 +271,13 @@ def _record(number: int, body: Mapping[str, Any]) -> TenureRecord:
 
 def _end(files: Files, number: int) -> Mapping[str, Any] | None:
     try:
-        end = json.loads(files.read(_name(number, "end.json")))
-    except (FileNotFoundError, ValueError):
+        content = files.read(_name(number, "end.json"))
+    except FileNotFoundError:
         return None
+    try:
+        end = json.loads(content)
+    except ValueError:
+        end = None
     return end if isinstance(end, dict) else {}
 
 

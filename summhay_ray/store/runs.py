@@ -10,7 +10,6 @@ failure that may be tried again, then the last in the manifest's order: the same
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
@@ -21,7 +20,7 @@ import polars as pl
 from summhay_ray.store import tables
 from summhay_ray.store.blocks import Block, Finished, write_block
 from summhay_ray.store.commits import Committer, Manifest, Manifests, add_blocks
-from summhay_ray.store.errors import StoreError
+from summhay_ray.store.errors import StoreError, StoreUnavailable
 from summhay_ray.store.files import Files, open_files
 from summhay_ray.store.rows import digests_of, finished_of, frames_of
 
@@ -35,9 +34,14 @@ class Store:
         self.uri = uri
         self.files: Files = open_files(uri)
         self._marked = False
-        with contextlib.suppress(FileNotFoundError):
+        try:
             self._check(_object(self.files, "format.json").get("format"))
             self._marked = True
+        except FileNotFoundError:
+            return
+        except StoreUnavailable as error:
+            # Who never answered is no service that has gone for a while: the place is wrong, as far as anybody can tell.
+            raise StoreError(str(error)) from None
 
     def _check(self, found: Any) -> None:
         if not isinstance(found, int):
@@ -160,8 +164,9 @@ class RunStore:
 
 
 def _object(files: Files, name: str) -> dict[str, Any]:
+    read = files.read(name)
     try:
-        content = json.loads(files.read(name))
+        content = json.loads(read)
     except ValueError:
         content = None
     if not isinstance(content, dict):
