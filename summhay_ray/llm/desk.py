@@ -10,6 +10,9 @@ from summhay_ray.llm.messages import Claim
 from summhay_ray.llm.meter import Meter
 from summhay_ray.llm.pacing import Pacer, Permit, Slots
 
+FEW, SHARED_ANEW_S = 64, 2e-5
+"""Sharing slots looks at every worker: with more than a few it waits so many seconds for each of the others."""
+
 MOST_AHEAD = 256
 """Calls granted beyond a worker's slots: they are there when slots come free, many at a time, before the next trip."""
 
@@ -45,12 +48,20 @@ class Desk:
     limited_since: float | None = None
     """When the first 429 came since the last answer."""
     meter: Meter = field(default_factory=Meter)
+    _shared_at: float = float("-inf")
 
     def numbers(self, now: float) -> dict[str, float]:
         """How busy it is: calls in flight, how many there may be, how long it pauses, and the meter's readings."""
         cap = 0 if self.slots is None else int(self.slots.cap)
         paused_s = max(0.0, self.pacer.paused_until - now)
         return {"in_flight": sum(self.granted.values()), "cap": cap, "paused_s": paused_s, **self.meter.read(now)}
+
+    def share_at(self, now: float, workers: int) -> float:
+        """When the slots are to be shared again: `now`, where there are few workers or it is some time ago."""
+        due = self._shared_at + SHARED_ANEW_S * max(0, workers - FEW)
+        if due <= now:
+            self._shared_at = due = now
+        return due
 
     def wanted(self) -> dict[str, int]:
         """Worker -> its open calls."""

@@ -113,9 +113,8 @@ class Ledger:
             self.tend(now)
 
     def stop(self) -> None:
-        """Nothing that costs money is sent any more."""
-        self._stopping = True
-        self.touched.update(self.roster.workers)
+        """Send nothing more that costs money."""
+        self._stopping, self.touched = True, self.touched | self.roster.workers
 
     def reread(self, fetched: Fetched) -> None:
         """Take in what was read of a log that lies far away."""
@@ -164,7 +163,7 @@ class Ledger:
         self.next_at = None
         for name, model in self._models.items():
             # Even where nobody queues: a call that is granted may lack a slot, and who held it may be done.
-            self._share_slots(name, model)
+            self._share_slots(name, model, now)
             if model.again or model.queues:
                 self._pump_model(model, now)
 
@@ -317,9 +316,11 @@ class Ledger:
             minutes = round((now - model.limited_since) / 60)
             self._stop(model, ("quota_exhausted", f"nothing but 429 for {minutes} minutes; run again when the quota is there"))
 
-    def _share_slots(self, name: str, model: Desk) -> None:
-        slots = model.slots
-        if slots is None:
+    def _share_slots(self, name: str, model: Desk, now: float) -> None:
+        due = model.share_at(now, len(self.roster.workers))
+        if due > now:
+            self._wake_at(due)
+        if due > now or (slots := model.slots) is None:
             return
         wanted = model.wanted()
         for worker in sorted(wanted, key=lambda worker: (slots.held.get(worker, 0), not model.granted[worker])):
@@ -395,6 +396,5 @@ class Ledger:
     def _model(self, name: str) -> Desk:
         if name not in self._models:
             limits = self._limits.get(name)
-            slots = None if limits is None else Slots(limits.concurrency)
-            self._models[name] = Desk(Pacer(limits or Limits()), slots)
+            self._models[name] = Desk(Pacer(limits or Limits()), Slots(limits.concurrency) if limits else None)
         return self._models[name]

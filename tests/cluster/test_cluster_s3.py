@@ -117,6 +117,7 @@ def test_the_quickstart_is_sent_done_sent_again_and_read_from_outside(cluster: C
     assert SECRET not in everything and "AWS_" not in everything
 
 
+@pytest.mark.soak
 def test_ray_job_submit_by_hand(cluster: Cluster) -> None:
     """As cluster/README.md has it. Ray quotes the command for the shell that it goes through: the `&` stays."""
     store = cluster.bucket.uri("by-hand") + "&region=us-east-1"

@@ -38,7 +38,7 @@ def wrongs(report: dict[str, Any]) -> list[str]:
     return [rule for rule, holds in rules.items() if not holds]
 
 
-@pytest.mark.ray
+@pytest.mark.soak
 @pytest.mark.timeout(950)
 def test_a_driver_and_two_workers_on_disk() -> None:
     report = play("--store", "disk", "--drivers", "1", "--workers", "2", "--judges", "2", timeout_s=900)

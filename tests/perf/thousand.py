@@ -83,7 +83,7 @@ def measure(workers: int, in_flight: int, seconds: float) -> dict[str, Any]:
         ledger = LedgerActor.remote((folder, "r"), (1, "here"), Budgets(10**12), limits)
         shares = [workers // HOSTS + (host < workers % HOSTS) for host in range(HOSTS)]
         hosts = [Clients.remote(ledger, sum(shares[:host]), share, in_flight) for host, share in enumerate(shares) if share]
-        ray.get(ledger.snapshot.remote())
+        ray.get(ledger.begin.remote())
         began = time.monotonic()
         results = [host.work.remote(seconds) for host in hosts]
         while True:
