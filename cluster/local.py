@@ -28,7 +28,8 @@ from typing import Any
 import yaml
 
 CPUS_A_NODE = 2
-START_S = 90.0
+START_S = 45.0
+TRIES = 3
 STOP_S = 15.0
 # Ray gives 10002-19999 to workers, and the system what lies above 32767 to anybody.
 PORTS = range(20000, 32000)
@@ -188,21 +189,33 @@ def _kill(pids: list[int]) -> None:
 @contextlib.contextmanager
 def cluster(nodes: int = 1, scale: bool = False) -> Iterator[Nodes]:
     """A running cluster; ends with the block."""
-    # Sockets lie in it, and their paths must be short.
-    folder = Path(tempfile.mkdtemp(prefix="sr-", dir="/tmp"))
-    started = Nodes(folder)
-    try:
-        started.head(nodes - 1 if scale else 0)
-        started.wait(1)
-        for _ in range(0 if scale else nodes - 1):
-            started.worker()
-        started.wait(1 if scale else nodes)
-        yield started
-    finally:
-        started.stop()
-        shutil.rmtree(folder, ignore_errors=True)
-        for beside in folder.parent.glob(f"{folder.name}.*"):
-            beside.unlink(missing_ok=True)
+    for left in reversed(range(TRIES)):
+        # Sockets lie in it, and their paths must be short.
+        folder = Path(tempfile.mkdtemp(prefix="sr-", dir="/tmp"))
+        started = Nodes(folder)
+        try:
+            try:
+                _begin(started, nodes, scale)
+            except SystemExit:
+                # Somebody may have taken a port between our looking and Ray's using it.
+                if left:
+                    continue
+                raise
+            yield started
+            return
+        finally:
+            started.stop()
+            shutil.rmtree(folder, ignore_errors=True)
+            for beside in folder.parent.glob(f"{folder.name}.*"):
+                beside.unlink(missing_ok=True)
+
+
+def _begin(started: Nodes, nodes: int, scale: bool) -> None:
+    started.head(nodes - 1 if scale else 0)
+    started.wait(1)
+    for _ in range(0 if scale else nodes - 1):
+        started.worker()
+    started.wait(1 if scale else nodes)
 
 
 def _interrupted(*_: object) -> None:

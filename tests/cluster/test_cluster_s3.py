@@ -19,7 +19,7 @@ from s3_servers import SECRET, Bucket, S3Server, environment, running, set_crede
 
 from summhay_ray.haystack import load_sample
 
-pytestmark = [pytest.mark.ray, pytest.mark.s3, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.soak, pytest.mark.ray, pytest.mark.s3, pytest.mark.timeout(600)]
 
 ROOT = Path(__file__).resolve().parents[2]
 QUICKSTART = ROOT / "jobs" / "quickstart.yaml"
@@ -117,7 +117,6 @@ def test_the_quickstart_is_sent_done_sent_again_and_read_from_outside(cluster: C
     assert SECRET not in everything and "AWS_" not in everything
 
 
-@pytest.mark.soak
 def test_ray_job_submit_by_hand(cluster: Cluster) -> None:
     """As cluster/README.md has it. Ray quotes the command for the shell that it goes through: the `&` stays."""
     store = cluster.bucket.uri("by-hand") + "&region=us-east-1"

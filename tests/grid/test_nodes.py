@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from runs import summhay, write_spec
 
-pytestmark = [pytest.mark.ray, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.ray, pytest.mark.timeout(500)]
 
 LOCAL_CLUSTER = Path(__file__).resolve().parents[2] / "cluster" / "local.py"
 
@@ -35,7 +35,7 @@ def test_two_nodes_give_the_tables_of_one(tmp_path: Path) -> None:
         result = summhay("run", spec, "--store", tmp_path / "two", "--address", line.split()[-1])
     finally:
         cluster.send_signal(signal.SIGINT)
-        cluster.communicate(timeout=60)
+        cluster.communicate(timeout=120)
     alone = summhay("run", spec, "--store", tmp_path / "one", "--set", "workers=1")
     assert result["systems"] == alone["systems"]
     tables = [summhay("status", result["run"], "--store", tmp_path / name)["tables"] for name in ("two", "one")]

@@ -77,9 +77,7 @@ def test_peaks_are_of_the_sum_and_of_each_kind() -> None:
 
 @pytest.mark.core
 def test_what_a_process_and_its_children_hold_is_seen() -> None:
-    child = subprocess.Popen(
-        [sys.executable, "-c", "held = b'x' * (64 << 20); import time; time.sleep(60)", "CellWorker"]
-    )
+    child = subprocess.Popen([sys.executable, "-c", "held = b'x' * (64 << 20); import time; time.sleep(60)", "CellWorker"])
     try:
         end = time.monotonic() + 30
         while own_bytes(child.pid) < 64 * MIB and time.monotonic() < end:
