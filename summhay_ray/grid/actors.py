@@ -15,7 +15,7 @@ from summhay_ray.store import Block, Buried, LogIndex, Store, StoreError, StoreU
 
 SWEEP_PATIENCE_S = 5.0
 SWEEPING_S = 60.0
-"""A machine that has not swept its disk by then is taken for gone."""
+"""A machine that has not swept its disk by then is asked again while it lives; one that is gone is not waited for."""
 
 COMPACT_AGAIN_S = 1.0
 

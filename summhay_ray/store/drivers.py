@@ -1,8 +1,8 @@
 """Who drives a store's runs: every start of a run has a number, its tenure. Part of the store room.
 
 `drivers/00000001.json`, `00000002.json`, ... are one chain; `<number>.beat` is written every two seconds while the driver lives,
-`<number>.end.json` once, when it ends, by itself or by whoever found it dead. Each record names the earlier tenures that nobody
-had seen end when it began, so that nobody has to look at all of them.
+`<number>.end.json` once, when it ends, by itself or by whoever found it dead, and far away `<number>.closed` when its writers
+have ended for good. Each record names the earlier tenures that were not closed when it began: nobody has to look at all.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class TenureRecord:
     seats: dict[str, int]
     """Kind of worker -> how many there are: their log writers are named after them."""
     earlier: tuple[int, ...]
-    """Tenures before it that nobody had seen end."""
+    """Tenures before it that somebody may still have to look at: see `is_closed`."""
 
     def seat_names(self) -> list[str]:
         """`calling-0`, `calling-1`, ..."""

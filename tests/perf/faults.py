@@ -27,11 +27,11 @@ from typing import Any
 for folder in ("llm", "grid", "store"):
     sys.path.insert(0, str(Path(__file__).parent.parent / folder))
 from fault_proxy import Fault, FaultProxy
+from kills import spec_of
 from runs import descendants, log_records, start, summhay, write_spec
 from s3_servers import environment, serving
 from simulated_provider import KEY, Simulated, simulated_provider
 
-PRICE = {"input_per_mtok": 2.5, "output_per_mtok": 10}
 SETTLED_S = 2.5
 """So long after a driver's SIGKILL, nothing that was sent before it is still on its way."""
 
@@ -50,22 +50,6 @@ STEPS = (
 LONGEST_CALL_S = 1.0
 UNSHIPPED = 64
 """Records that a node may hold which the store does not."""
-
-
-def spec_of(base: str, judges: int) -> dict[str, Any]:
-    """About 220 calls a judge, and 40 summaries; every call is another one."""
-    known = {"api_base": base, "api_key_env": "FAULTS_KEY", "price": PRICE}
-    names = [f"openai/judge-{number:02}" for number in range(judges)]
-    return {
-        "haystacks": ["sample/news", "sample/conversation"],
-        "retrievers": ["random", "keywords", "bm25", "oracle", "full"],
-        "token_budget": 1500,
-        "summarizers": [{"model": "openai/writer", **known}],
-        "judges": [{"model": name, **known} for name in names],
-        "limits": {name: {"concurrency": 4} for name in ("openai/writer", *names)},
-        "budget_usd": 1000,
-        "workers": 2,
-    }
 
 
 @dataclass
@@ -265,7 +249,7 @@ def main() -> None:
         provider = stack.enter_context(
             simulated_provider("--latency", asked.latency, "--latency-spread", "0.5", "--cache-lifetime", "0")
         )
-        spec = write_spec(folder, spec_of(provider.base, asked.judges))
+        spec = write_spec(folder, {**spec_of(provider.base, asked.judges, "FAULTS_KEY"), "workers": 2})
         done = summhay("run", spec, "--store", folder / "clean")
         clean = summhay("status", done["run"], "--store", folder / "clean")["tables"]
         provider.reset()

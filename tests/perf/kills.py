@@ -31,9 +31,9 @@ SETTLED_S = 4.0
 """So long after a kill, nothing that was sent before it is still on its way."""
 
 
-def spec_of(base: str, judges: int) -> dict[str, Any]:
+def spec_of(base: str, judges: int, key_env: str = "KILLS_KEY") -> dict[str, Any]:
     """About 220 calls a judge, and 64 summaries; every call is another one."""
-    known = {"api_base": base, "api_key_env": "KILLS_KEY", "price": PRICE}
+    known = {"api_base": base, "api_key_env": key_env, "price": PRICE}
     names = [f"openai/judge-{number:02}" for number in range(judges)]
     return {
         "haystacks": ["sample/news", "sample/conversation"],
