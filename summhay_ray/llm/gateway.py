@@ -70,7 +70,8 @@ class Gateway:
         self._writing = 0
         self._ended = False
         self._announced: dict[str, tuple[Call, Mapping[str, Any]]] = {}
-        """Intents in the log whose end it does not tell yet, by the id of their calls."""
+        """Calls whose intents are in the log, by their ids, until their attempts are over. From then on a call may have been paid,
+        whether or not its end finds room in the log."""
         self._told: dict[str | None, list[str]] = {}
         self._learned: defaultdict[str, Learned] = defaultdict(Learned)
 
@@ -86,11 +87,6 @@ class Gateway:
             return await (self._announce if record["kind"] == "intent" else self._append)(record)
         finally:
             self._writing -= 1
-
-    async def _end(self, record: Mapping[str, Any]) -> Location:
-        location = await self._keep(record)
-        self._announced.pop(record["call"], None)
-        return location
 
     async def close(self) -> None:
         """Settle what is to be settled, and give connections back."""
@@ -109,7 +105,9 @@ class Gateway:
             quiet = 0 if self._attempts.in_flight + self._writing else quiet + 1
         # A call that no attempt is under way of costs nothing, whatever it waits for.
         for call, known in [one for one in self._announced.values() if not one[0].sending]:
-            await self._end({"kind": "void", **known, "usd_micros": 0})
+            if self._announced.pop(known["call"], None) is None:
+                continue
+            await self._keep({"kind": "void", **known, "usd_micros": 0})
             self._courier.settle(Settlement(call.claim.key, call.claim.model, 0, sent=False))
         self._ended = True
         await self._courier.close()
@@ -209,27 +207,30 @@ class Gateway:
         if claim.worst_micros:
             await self._keep({"kind": "intent", **known, "usd_micros": claim.worst_micros})
             self._announced[known["call"]] = call, known
-        attempt = await self._attempts.of(call, leave)
+        try:
+            attempt = await self._attempts.of(call, leave)
+        finally:
+            announced = self._announced.pop(known["call"], None) is not None
         if attempt.decision is None and attempt.reply is not None:
             asked = Asked(claim.input_tokens, claim.output_tokens, claim.worst_micros)
             secrets = self._secrets(call.settings.api_key_env)
             answer = answer_of(attempt.reply, call.settings, asked, secrets, self._learned[claim.model])
             record = {"kind": "answer", **known, "attempts": attempt.number, **answer}
-            location = await self._end(record)
+            location = await self._keep(record)
             used = (record["input_tokens"], record["output_tokens"])
             self._courier.settle(Settlement(claim.key, claim.model, record["usd_micros"], location, *used))
             return *read_answer(record), False
-        return await self._failed(call, attempt, known)
+        return await self._failed(call, attempt, known, announced)
 
     async def _failed(
-        self, call: Call, attempt: Attempt, known: Mapping[str, Any]
+        self, call: Call, attempt: Attempt, known: Mapping[str, Any], announced: bool
     ) -> tuple[Outcome[RawAnswer], RawAnswer | None, bool]:
         claim, decision = call.claim, attempt.decision
         assert decision is not None
         charged = claim.worst_micros if decision.kind == "ambiguous" else 0
-        # A drain has said it already, and closed the log.
-        if known["call"] in self._announced:
-            await self._end({"kind": "void", **known, "usd_micros": charged})
+        # Else a drain has said it already, and closed the log; or there is nothing to say, since the call is free.
+        if announced:
+            await self._keep({"kind": "void", **known, "usd_micros": charged})
         stop = (decision.error, attempt.message) if decision.kind == "model" else None
         self._courier.settle(Settlement(claim.key, claim.model, charged, stop=stop, sent=attempt.number > 0))
         if decision.error == "content_filter":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -180,3 +181,28 @@ def test_a_call_that_outlasts_the_patience_stays_charged(make_far: Make, provide
     (intent,) = room.records()
     assert intent["kind"] == "intent" and room.index().spent("run") == intent["usd_micros"]
     room.run(asyncio.sleep(1.0))
+
+
+def test_a_paid_call_whose_answer_found_no_room_stays_charged_when_its_worker_ends(
+    make_far: Make, provider: FakeProvider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    room = make_far()
+    append = room.log.append
+
+    def full(records: Any) -> Any:
+        if any(record["kind"] == "answer" for record in records):
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return append(records)
+
+    monkeypatch.setattr(room.log, "append", full)
+
+    async def scene() -> None:
+        with pytest.raises(OSError, match="No space left"):
+            await room.gateway.complete(request())
+        # What is shipped leaves room for the records of the worker's end.
+        await room.gateway.drain(5.0)
+
+    room.run(scene())
+    (intent,) = room.records()
+    assert intent["kind"] == "intent" and len(provider.requests) == 1
+    assert room.index().spent("run") == intent["usd_micros"] >= REAL
