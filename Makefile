@@ -16,8 +16,8 @@ demo: $(VENV)/.installed
 	$(BIN)/summhay run jobs/quickstart.yaml --store $(STORE)
 
 test: $(VENV)/.installed
-	$(BIN)/python -m pytest -m core -n auto tests
-	$(BIN)/python -m pytest -m "not core and not soak" tests
+	$(BIN)/python -m pytest -m "not soak and (core or s3 and not ray)" -n auto tests
+	$(BIN)/python -m pytest -m "not soak and not core and (ray or not s3)" tests
 
 check: $(VENV)/.installed
 	$(BIN)/ruff check summhay_ray tests cluster jobs

@@ -99,9 +99,9 @@ class Nodes:
     def _start(self, which: str, options: list[str], variables: dict[str, str]) -> None:
         options += ["--block", "--num-cpus", str(CPUS_A_NODE), "--dashboard-agent-listen-port", str(next(self._ports))]
         environment = {name: value for name, value in os.environ.items() if name not in ("RAY_ADDRESS", "RAY_API_SERVER_ADDRESS")}
-        # Ray guards a cluster with a token where it finds one in ~/.ray; this one listens on this machine alone.
-        environment.setdefault("RAY_AUTH_MODE", "disabled")
         environment |= {
+            # Ray guards a cluster with a token where it finds one in ~/.ray; this one listens on this machine alone.
+            "RAY_AUTH_MODE": "disabled",
             "PATH": os.pathsep.join([str(Path(sys.executable).parent), environment.get("PATH", "")]),
             "RAY_USAGE_STATS_ENABLED": "0",
             "SUMMHAY_RAY_STOP": ":",

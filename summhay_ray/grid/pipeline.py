@@ -57,6 +57,11 @@ def ray_session(address: str, own_modules: bool = False) -> Iterator[None]:
     `own_modules`: the spec names a module:Class, which the workers look for where the person stands.
     """
     _check_address(address)
+    with _own_variables():
+        yield from _session(address, own_modules)
+
+
+def _session(address: str, own_modules: bool) -> Iterator[None]:
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     # Ray's C++ side warns of Ray Data's own actors, and at its start it tells that it was asked not to.
     os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")
@@ -80,6 +85,21 @@ def ray_session(address: str, own_modules: bool = False) -> Iterator[None]:
             signal.signal(signal.SIGTERM, before)
         if folder:
             shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def _own_variables() -> Iterator[None]:
+    """What the block and Ray put into this process's environment ends with it: a caller's next cluster is a cluster of its own.
+
+    Ray leaves the mode of its tokens there, for one, which no other cluster then understands.
+    """
+    before = dict(os.environ)
+    try:
+        yield
+    finally:
+        for name in [name for name in os.environ if name.startswith(("RAY_", "PYTHONBREAKPOINT")) and name not in before]:
+            del os.environ[name]
+        os.environ.update({name: value for name, value in before.items() if name.startswith("RAY_")})
 
 
 def hear_sigterm() -> None:

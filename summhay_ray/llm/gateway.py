@@ -70,8 +70,8 @@ class Gateway:
         self._writing = 0
         self._ended = False
         self._announced: dict[str, tuple[Call, Mapping[str, Any]]] = {}
-        """Calls whose intents are in the log, by their ids, until their attempts are over. From then on a call may have been paid,
-        whether or not its end finds room in the log."""
+        """Calls whose intents are in the log, by their ids, until their attempts are over. From then on one may have been paid,
+        whether its end finds room in the log or not."""
         self._told: dict[str | None, list[str]] = {}
         self._learned: defaultdict[str, Learned] = defaultdict(Learned)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -131,6 +132,7 @@ def test_with_ray_the_store_gets_what_it_gets_without(tmp_path: Path) -> None:
 
     paths = files(tmp_path)
     here = import_released(paths, store_in(tmp_path, "here"))
+    variables = {name: value for name, value in os.environ.items() if name.startswith("RAY_")}
     with ray_session("local"):
         there = import_released(paths, store_in(tmp_path, "there"), OnRay())
         Path(paths[-1]).write_text("{}", encoding="ascii")
@@ -138,6 +140,8 @@ def test_with_ray_the_store_gets_what_it_gets_without(tmp_path: Path) -> None:
             import_released(paths, store_in(tmp_path, "broken"), OnRay())
         with pytest.raises(Problem, match="was changed since it was read"):
             import_released(paths[:3], store_in(tmp_path, "broken"), changes_on_ray())
+    # Ray leaves there how it guarded this cluster, which no other one understands.
+    assert {name: value for name, value in os.environ.items() if name.startswith("RAY_")} == variables
     assert here == there and not (tmp_path / "broken" / "runs").exists()
     one, other = (store_in(tmp_path, name).run(here.run) for name in ("here", "there"))
     assert one.manifest() == other.manifest() and one.record == other.record

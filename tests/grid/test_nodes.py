@@ -31,7 +31,7 @@ def test_two_nodes_give_the_tables_of_one(tmp_path: Path) -> None:
     try:
         assert cluster.stdout is not None
         line = cluster.stdout.readline()
-        assert line.startswith("2 nodes; summhay run SPEC --address "), line
+        assert line.startswith("2 nodes; summhay run SPEC --address "), line or cluster.communicate(timeout=120)[1]
         result = summhay("run", spec, "--store", tmp_path / "two", "--address", line.split()[-1])
     finally:
         cluster.send_signal(signal.SIGINT)

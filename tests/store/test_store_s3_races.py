@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import multiprocessing
 import threading
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from multiprocessing.synchronize import Barrier
 from pathlib import Path
@@ -99,12 +98,14 @@ def test_a_lost_answer_is_known_for_our_own(s3_bucket: Bucket) -> None:
 
 
 def test_a_rival_with_equal_content_is_a_rival(s3_bucket: Bucket) -> None:
+    rival, won = open_files(s3_bucket.uri()), []
     with FaultProxy(s3_bucket.server.url) as proxy:
         files = open_files(s3_bucket.uri(url=proxy.url))
-        proxy.add(Fault("drop", method="PUT", times=2))
-        rival = open_files(s3_bucket.uri())
-        beaten = _during_the_retries(proxy, lambda: rival.create("a", b"same"), lambda: files.create("a", b"same"))
-        assert beaten is False and rival.read("a") == b"same"
+        proxy.add(Fault("drop", method="PUT", times=1))
+        proxy.add(Fault("before", method="PUT", times=1, act=lambda: won.append(rival.create("a", b"same"))))
+        assert files.create("a", b"same") is False
+        assert proxy.count("PUT") == 2
+    assert won == [True] and rival.read("a") == b"same"
 
 
 def test_a_rival_without_our_token_is_a_rival(s3_bucket: Bucket) -> None:
@@ -129,13 +130,3 @@ def test_a_name_that_is_taken_and_missing_for_ever_is_told_of(s3_bucket: Bucket)
         with pytest.raises(StoreError, match="store/a .* is taken and missing at once; delete it"):
             S3Files(parse_place(s3_bucket.uri(url=proxy.url)), patience_s=1.0).create("a", b"2")
         assert proxy.count() < 20
-
-
-def _during_the_retries(proxy: FaultProxy, rival: Callable[[], bool], ours: Callable[[], bool]) -> bool:
-    """What `ours` gives when `rival` wins after the first try of ours was dropped."""
-    with ThreadPoolExecutor(1) as pool:
-        running = pool.submit(ours)
-        while not proxy.count("PUT"):
-            pass
-        assert rival() is True
-        return running.result(timeout=60)
