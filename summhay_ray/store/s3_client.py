@@ -18,7 +18,6 @@ import boto3
 import botocore.config
 import botocore.exceptions
 
-from summhay_ray.store.errors import StoreError
 from summhay_ray.store.s3_errors import ERRORS, code_of, problem_of, worth_again
 from summhay_ray.store.s3_place import Place, parse_place, with_endpoint
 
@@ -115,8 +114,6 @@ class Service:
             if self._made is None or self._made[0] != os.getpid():
                 try:
                     self._made = (os.getpid(), *self._make())
-                except StoreError:
-                    raise
                 except (*ERRORS, ValueError) as error:
                     raise problem_of(error, self._named) from None
             return self._made[1:]
