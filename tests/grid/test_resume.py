@@ -64,7 +64,7 @@ def test_three_kills_of_the_driver_change_nothing(news1: dict[str, Any], tmp_pat
     store, killed = tmp_path / "store", 0
     for _ in range(3):
         process = start(news1["spec"], store)
-        if wait_for_records(process, store, len(log_records(store)) + draw.randint(1, 110)):
+        if wait_for_records(process, store, len(log_records(store)) + draw.randint(1, 60)):
             killed += 1
         kill(process, store)
     assert killed == 3
