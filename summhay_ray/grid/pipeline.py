@@ -44,6 +44,12 @@ TASKS_AT_ONCE = 100_000
 """More than the lanes ever send to one worker: Ray must not make one lane wait for another."""
 
 
+class RayMissing(Problem):
+    """Ray did not come up, or cannot be joined."""
+
+    exit_code = 1
+
+
 class Stopped(Problem):
     """Somebody ended the run; what was answered is kept."""
 
@@ -74,8 +80,16 @@ def _session(address: str, own_modules: bool) -> Iterator[None]:
     before = signal.getsignal(signal.SIGTERM)
     if folder:
         options |= {"include_dashboard": False, "_temp_dir": folder, "object_store_memory": 512 * 2**20}
-    with _silent():
-        ray.init(address=address, **options)
+    try:
+        with _silent():
+            ray.init(address=address, **options)
+    except Problem:
+        raise
+    # Ray raises a bare Exception where its processes do not come up in time.
+    except Exception as error:
+        if folder:
+            shutil.rmtree(folder, ignore_errors=True)
+        raise RayMissing(f"Ray does not start: {' '.join(str(error).split())[:300]}; nothing was asked, run again") from error
     hear_sigterm()
     try:
         yield

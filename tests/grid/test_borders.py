@@ -160,6 +160,20 @@ def test_an_address_where_nobody_answers_is_said_at_once() -> None:
         pass
 
 
+def test_a_ray_that_does_not_come_up_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    import ray
+
+    from summhay_ray.grid.pipeline import RayMissing, ray_session
+
+    def late(**_: object) -> None:
+        raise OSError("The current node timed out during startup.\nIt may be busy.")
+
+    monkeypatch.setattr(ray, "init", late)
+    message = "^Ray does not start: The current node timed out during startup. It may be busy.; "
+    with pytest.raises(RayMissing, match=message), ray_session("local"):
+        pass
+
+
 @pytest.mark.parametrize(
     ("cpus", "fields", "message"),
     [
