@@ -64,7 +64,7 @@ class S3Files:
 
         Raises StoreError; after StoreUnavailable nothing is known: the content may be there, or appear a little later.
         """
-        token, until, tried = uuid.uuid4().hex, Until(self._patience()), 0
+        token, until, tried = uuid.uuid4().hex, Until(self._patience), 0
         while True:
             try:
                 self._write(name, content, until, token, IfNoneMatch="*")
@@ -84,15 +84,15 @@ class S3Files:
 
     def put(self, name: str, content: bytes) -> None:
         """See `Files`."""
-        self._write(name, content, Until(self._patience()), uuid.uuid4().hex)
+        self._write(name, content, Until(self._patience), uuid.uuid4().hex)
 
     def read(self, name: str) -> bytes:
         """See `Files`."""
-        return bytes(self._ask("get_object", name, Until(self._patience()))["Body"])
+        return bytes(self._ask("get_object", name, Until(self._patience))["Body"])
 
     def read_range(self, name: str, offset: int, length: int) -> bytes:
         """See `Files`."""
-        until = Until(self._patience())
+        until = Until(self._patience)
         if length <= 0:
             self._ask("head_object", name, until)
             return b""
@@ -107,7 +107,7 @@ class S3Files:
     def exists(self, name: str) -> bool:
         """See `Files`."""
         try:
-            self._ask("head_object", name, Until(self._patience()))
+            self._ask("head_object", name, Until(self._patience))
         except FileNotFoundError:
             return False
         return True
@@ -115,7 +115,7 @@ class S3Files:
     def names(self, folder: str, suffix: str = "") -> Iterator[str]:
         """See `Files`. One request for 1,000 names."""
         above = self._above(folder)
-        for page in self._service.pages(self._patience(), above):
+        for page in self._service.pages(self._patience, above):
             for entry in page.get("Contents", ()):
                 name = str(entry["Key"])[len(above) :]
                 if name and name.endswith(suffix) and not name.startswith("."):
@@ -124,7 +124,7 @@ class S3Files:
     def folders(self, folder: str) -> Iterator[str]:
         """See `Files`."""
         above = self._above(folder)
-        for page in self._service.pages(self._patience(), above):
+        for page in self._service.pages(self._patience, above):
             for entry in page.get("CommonPrefixes", ()):
                 name = str(entry["Prefix"])[len(above) : -1]
                 if name and not name.startswith("."):
@@ -134,7 +134,7 @@ class S3Files:
         """See `Files`. At most 5 requests; leaves one small object, the first time."""
         probe = S3Files(self._service.place, CHECK_S, CHECK_ANSWER_S)
         try:
-            probe._probe(Until(CHECK_S, unreached=CHECK_UNREACHED))
+            probe._probe(Until(lambda: CHECK_S, unreached=CHECK_UNREACHED))
         except StoreUnavailable as problem:
             # Before a run has begun, a service that cannot be reached is most often one that was named wrongly.
             raise StoreError(str(problem)) from None
@@ -180,6 +180,9 @@ class S3Files:
         except FileNotFoundError:
             self._met = True
             raise FileNotFoundError(self.where(name)) from None
+        except (Taken, BeyondEnd):
+            self._met = True
+            raise
         self._met = True
         return answer
 

@@ -10,7 +10,7 @@ import os
 import random
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -36,12 +36,13 @@ class BeyondEnd(Exception):
 
 
 class Until:
-    """How long requests are tried: for `patience_s` from now on, with growing random pauses between.
+    """How long requests are tried: for `patience_s()` from now on, with growing random pauses between.
 
+    patience_s: asked before each pause, for it may grow while a request is tried: others have been answered meanwhile.
     unreached: how many tries of one request may find nobody at all (refused, unknown name).
     """
 
-    def __init__(self, patience_s: float, unreached: int | None = None) -> None:
+    def __init__(self, patience_s: Callable[[], float], unreached: int | None = None) -> None:
         self._began, self._patience_s, self._unreached = time.monotonic(), patience_s, unreached
 
     @property
@@ -54,7 +55,7 @@ class Until:
         if not reached and self._unreached is not None and tried >= self._unreached:
             return False
         pause_s = min(PAUSES_S[1], PAUSES_S[0] * 2**tried) * random.uniform(0.5, 1.0)
-        if self.tried_s + pause_s > self._patience_s:
+        if self.tried_s + pause_s > self._patience_s():
             return False
         time.sleep(pause_s)
         return True
@@ -93,11 +94,11 @@ class Service:
                 if not worth_again(error) or not until.pause(tried, reached):
                     raise problem_of(error, place, until.tried_s) from None
 
-    def pages(self, until_s: float, prefix: str) -> Iterator[dict[str, Any]]:
-        """The pages of a listing right below `prefix`; each is tried for `until_s`."""
+    def pages(self, patience_s: Callable[[], float], prefix: str) -> Iterator[dict[str, Any]]:
+        """The pages of a listing right below `prefix`; each is tried for `patience_s()`."""
         more: dict[str, str] = {}
         while True:
-            page = self.ask("list_objects_v2", Until(until_s), Prefix=prefix, Delimiter="/", **more)
+            page = self.ask("list_objects_v2", Until(patience_s), Prefix=prefix, Delimiter="/", **more)
             yield page
             if not page.get("IsTruncated"):
                 return

@@ -30,9 +30,32 @@ def test_of_requests_that_fail_in_30_of_100_none_is_lost(s3_bucket: Bucket, kind
         with ThreadPoolExecutor(32) as pool:
             assert all(pool.map(one, range(100)))
         assert list(files.names("n")) == [f"n/{number:03d}" for number in range(100)]
-        files.check()
         # 300 requests succeed, each after 0.3 / 0.7 failures on average: about 129.
         assert 70 < fault.struck < 250
+
+
+@pytest.mark.parametrize("kind", ["503", "500", "drop", "lose"])
+def test_a_check_tries_again(s3_bucket: Bucket, kind: Kind) -> None:
+    with FaultProxy(s3_bucket.server.url) as proxy:
+        fault = proxy.add(Fault(kind, times=3))
+        open_files(s3_bucket.uri(url=proxy.url)).check()
+        assert fault.struck == 3
+
+
+def test_a_first_request_waits_as_long_as_any_once_another_was_answered(
+    s3_bucket: Bucket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("summhay_ray.store.s3.CHECK_S", 1.0)
+    with FaultProxy(s3_bucket.server.url) as proxy, ThreadPoolExecutor(1) as pool:
+        files, fault = open_files(s3_bucket.uri(url=proxy.url)), proxy.add(Fault("500", times=5, key="unlucky"))
+        assert files.uri, "the client is made, so that what follows takes no time"
+        unlucky = pool.submit(files.create, "unlucky", b"1")
+        while not fault.struck:
+            time.sleep(0.01)
+        assert files.create("lucky", b"1") is True
+        # Five pauses take at least 1.55 s: longer than a place is waited for that has never answered.
+        assert unlucky.result() is True
+        assert fault.struck == 5
 
 
 def test_a_slow_answer_is_waited_for(s3_bucket: Bucket) -> None:
