@@ -8,10 +8,40 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from summhay_ray.api import doctor, explain, export, failures, import_released, plan, run, score, status, submit, table
+    from summhay_ray.api import (
+        compare,
+        doctor,
+        explain,
+        export,
+        failures,
+        import_released,
+        judge_bench,
+        plan,
+        rejudge,
+        run,
+        score,
+        status,
+        submit,
+        table,
+    )
 
 __version__ = "0.1.0"
-__all__ = ["doctor", "explain", "export", "failures", "import_released", "plan", "run", "score", "status", "submit", "table"]
+__all__ = [
+    "compare",
+    "doctor",
+    "explain",
+    "export",
+    "failures",
+    "import_released",
+    "judge_bench",
+    "plan",
+    "rejudge",
+    "run",
+    "score",
+    "status",
+    "submit",
+    "table",
+]
 
 
 def __getattr__(name: str) -> Any:

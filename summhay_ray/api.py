@@ -10,7 +10,10 @@ from typing import Any
 
 from summhay_ray import grid
 from summhay_ray.grid import (
+    BenchOptions,
+    BenchResult,
     Check,
+    CompareResult,
     Grid,
     ImportResult,
     Job,
@@ -18,11 +21,13 @@ from summhay_ray.grid import (
     Place,
     PlanResult,
     Progress,
+    RejudgeResult,
     RunResult,
     RunSpec,
     ScoreResult,
     SpecError,
     StatusResult,
+    Wish,
 )
 from summhay_ray.records import Failure
 from summhay_ray.score import Compat
@@ -116,9 +121,10 @@ def export(run_id: str, out: str | Path, store: str | None = None, judge: str = 
     return grid.export(Store(store_uri(store)).run(run_id), Path(out), judge)
 
 
-def score(run_id: str, store: str | None = None, compat: Compat = "default") -> ScoreResult:
-    """Score stored judgments, without a call."""
-    return grid.score_run(Store(store_uri(store)).run(run_id), compat)
+def score(run_id: str, store: str | None = None, compat: Compat = "default", bias: str | Path | None = None) -> ScoreResult:
+    """Score stored judgments, those of `rejudge` among them, without a call. `bias`: a file of `judge_bench(...).biases()`."""
+    biases = grid.read_biases(Path(bias)) if bias is not None else ()
+    return grid.score_run(Store(store_uri(store)).run(run_id), compat, biases=biases, rejudged=True)
 
 
 def status(run_id: str, store: str | None = None) -> StatusResult:
@@ -152,3 +158,44 @@ def doctor(spec: Spec | None = None, store: str | None = None) -> list[Check]:
 def table(run_id: str, name: str, store: str | None = None) -> Any:
     """A table of a run as a polars frame, sorted by its primary key; names: schemas/*.json."""
     return Store(store_uri(store)).run(run_id).table(name)
+
+
+def judge_bench(
+    file: str | Path, judges: Sequence[str] = (), store: str | None = None, budget: float | None = None, **options: Any
+) -> BenchResult:
+    """Judges held against people's annotations; without judges, the file's stored predictions and the free one.
+
+    Options: `spec`, the path of a spec whose judges say how models are reached; `held_out`, whether the free judge is fitted on
+    the file's other topics. Nothing is written where nothing is asked.
+    """
+    _check_budget(budget)
+    return grid.bench_judges(Path(file), judges, Store(store_uri(store)), BenchOptions(budget, **options))
+
+
+def rejudge(
+    run_id: str,
+    judges: str | Sequence[str] = (),
+    store: str | None = None,
+    budget: float | None = None,
+    watch: Callable[[Progress], None] | None = None,
+    **options: Any,
+) -> RejudgeResult:
+    """New judgments over the stored summaries of a run, beside the old ones; the same call goes on where it was.
+
+    `judges`: names such as `offline` or `blend(openai/gpt-4o,offline)`. Options: spec (path of a YAML file with judges and
+    their settings), overrides, address. Raises SpecError, StoreError, with nothing asked.
+    """
+    address: str = options.pop("address", "local")
+    wish = Wish((judges,) if isinstance(judges, str) else tuple(judges), options.pop("spec", None), options.pop("overrides", ()))
+    if options:
+        raise TypeError(f"unknown options: {', '.join(options)}")
+    _check_budget(budget)
+    return grid.rejudge_run(Store(store_uri(store)).run(run_id), wish, budget, address, watch)
+
+
+def compare(run_id: str, judges: Sequence[str] = (), store: str | None = None, rows: int = 20) -> CompareResult:
+    """Two judges on one run: how far they agree, where they differ most (so many rows), and what moves among the systems.
+
+    `judges`: two of the run's judges, its own or those of `rejudge`; where the run has just two, none need be named.
+    """
+    return grid.compare_judges(Store(store_uri(store)).run(run_id), judges, rows)

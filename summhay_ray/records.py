@@ -162,6 +162,8 @@ class Judgment:
     key: Annotated[str, "the raw answer that the verdict comes from, empty for an imported judgment"]
     coverage: Annotated[str, "NO_COVERAGE, PARTIAL_COVERAGE or FULL_COVERAGE, or the judge's own word where it is none of them"]
     bullet_id: Annotated[str, 'the bullet that covers the insight as the judge named it, as JSON: 3, "3", "NA", [1, 2]']
+    value: Annotated[float | None, "expected coverage (0..1) where the judge gives one beside its label, else null"] = None
+    uncertainty: Annotated[float | None, "standard deviation of that expectation, null where the judge gives none"] = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from summhay_ray.cli.compare import compare
+from summhay_ray.cli.judge_bench import judge_bench
 from summhay_ray.cli.options import (
     BUDGET,
     DONE,
@@ -25,6 +27,7 @@ from summhay_ray.cli.options import (
     SpecArgument,
     StoreOption,
 )
+from summhay_ray.cli.rejudge import rejudge
 from summhay_ray.cli.simulate import simulate
 from summhay_ray.cli.submit import submit
 
@@ -278,13 +281,17 @@ def export(
 
 @app.command()
 def score(
-    run: RunArgument, store: StoreOption = None, compat: CompatOption = CompatChoice.default, as_json: JsonOption = False
+    run: RunArgument,
+    store: StoreOption = None,
+    compat: CompatOption = CompatChoice.default,
+    bias: Annotated[str | None, typer.Option(help="Judges' biases as judge-bench --out wrote them, before ours.")] = None,
+    as_json: JsonOption = False,
 ) -> None:
     """Score the stored judgments of a run again, without a call."""
     from summhay_ray import api
     from summhay_ray.cli.show import document, note
 
-    result = api.score(run, store, compat.value)
+    result = api.score(run, store, compat.value, bias)
     if result.failures:
         note(f"{len(result.failures)} judgments cannot be used and are not scored; summhay failures {run} lists them")
     if as_json:
@@ -313,5 +320,8 @@ def doctor(
     raise typer.Exit(DONE if all(check.ok for check in checks) else FAILED)
 
 
+app.command()(compare)
+app.command()(rejudge)
+app.command("judge-bench")(judge_bench)
 app.command()(simulate)
 app.command()(submit)

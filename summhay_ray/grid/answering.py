@@ -6,7 +6,7 @@ A summary is judged as soon as it is written. Whatever becomes of a question is 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -62,12 +62,17 @@ class CellRows:
             self.retry |= outcome.retryable
 
 
+AskedBy = Mapping[str, Collection[str]]
+"""Cascade's label -> the insights that it asks about."""
+
+
 class _Asking:
     """What one cell asks: `of` gives the `ask` of a stage. Keeps every raw answer that comes, usable or not."""
 
-    def __init__(self, gateway: Gateway, gates: Gates) -> None:
+    def __init__(self, gateway: Gateway, gates: Gates, about: AskedBy | None = None) -> None:
         self._gateway = gateway
         self.gates = gates
+        self.about: AskedBy = about or {}
         self.raw: dict[str, RawAnswer] = {}
 
     def of(self, stage: str) -> Ask:
@@ -111,14 +116,21 @@ def _lookup(cell: Cell, asked: str, summarizer: str) -> str:
     return lookup(cell.unit.haystack_id, cell.unit.subtopic_id, system)
 
 
-def judge_settings(grid: Grid, cell: Cell, spec: JudgeSpec) -> JudgeSettings:
-    """How a judge is asked about the cell's summary."""
+def judge_settings(grid: Grid, cell: Cell, spec: JudgeSpec, asked: Collection[str] | None = None) -> JudgeSettings:
+    """How a judge is asked about the cell's summary. `asked`: the insights that a cascade asks about, where they are chosen."""
+    summarizers = grid.spec.summarizers
     return JudgeSettings(
         model=spec.model,
         prompt=grid.prompt_of(spec),
         sampling=sampling_of(spec),
-        lookup=_lookup(cell, spec.model, grid.spec.summarizers[cell.summarizer].model),
+        lookup=_lookup(cell, spec.model, summarizers[cell.summarizer].model) if summarizers else _stored_lookup(cell, spec.model),
+        asked=None if asked is None else frozenset(asked),
     )
+
+
+def _stored_lookup(cell: Cell, asked: str) -> str:
+    """`_lookup` for a summary that is stored: its system is the release's key."""
+    return lookup(cell.unit.haystack_id, cell.unit.subtopic_id, cell.system) if asked.startswith("replay/") else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,12 +151,27 @@ async def answer_cell(grid: Grid, cell: Cell, context: Context, gateway: Gateway
     if isinstance(outcome, Answer):
         summary = _summary(cell, spec.label, context, outcome.value)
         done.add("summaries", summary)
-        judged = [_judge(grid, done, summary, truth, judge, asking) for judge in grid.spec.judges]
-        await asyncio.gather(*judged)
+        await _judge_all(grid, done, summary, truth, asking)
     else:
         done.fail("context" if outcome.error == "context_window" else "summarize", outcome)
     done.add("raw_answers", *(asking.raw[key] for key in sorted(asking.raw)))
     return done
+
+
+async def judge_cell(
+    grid: Grid, cell: Cell, stored: tuple[Summary, AskedBy], gateway: Gateway, gates: Gates | None = None
+) -> CellRows:
+    """The rows of a stored summary that is judged (again): judgments, scores, raw answers, failures. Raises as `answer_cell`."""
+    done, (summary, asked) = CellRows(cell), stored
+    asking = _Asking(gateway, gates or Gates(), asked)
+    truth = _truth(await grid.haystacks.fetch(cell.unit.haystack_id), cell)
+    await _judge_all(grid, done, summary, truth, asking)
+    done.add("raw_answers", *(asking.raw[key] for key in sorted(asking.raw)))
+    return done
+
+
+async def _judge_all(grid: Grid, done: CellRows, summary: Summary, truth: _Truth, asking: _Asking) -> None:
+    await asyncio.gather(*(_judge(grid, done, summary, truth, judge, asking) for judge in grid.spec.judges))
 
 
 async def _summarized(grid: Grid, cell: Cell, context: Context, ask: Ask) -> tuple[Outcome[RawAnswer], _Truth]:
@@ -153,8 +180,12 @@ async def _summarized(grid: Grid, cell: Cell, context: Context, ask: Ask) -> tup
     outcome = _read(
         await _guarded("strategy_error", make_summarizer(strategy).summarize(task_of(grid, cell, haystack, context), ask))
     )
+    return outcome, _truth(haystack, cell)
+
+
+def _truth(haystack: Haystack, cell: Cell) -> _Truth:
     insights, gold = haystack.insights_of(cell.unit.subtopic_id), haystack.gold()
-    return outcome, _Truth(insights, {insight.insight_id: gold[insight.insight_id] for insight in insights})
+    return _Truth(insights, {insight.insight_id: gold[insight.insight_id] for insight in insights})
 
 
 async def _guarded(error_class: str, work: Awaitable[Any]) -> Any:
@@ -210,7 +241,7 @@ def _summary(cell: Cell, label: str, context: Context, raw: RawAnswer) -> Summar
 
 async def _judge(grid: Grid, done: CellRows, summary: Summary, truth: _Truth, spec: JudgeSpec, asking: _Asking) -> None:
     insights = truth.insights
-    settings = judge_settings(grid, done.cell, spec)
+    settings = judge_settings(grid, done.cell, spec, asking.about.get(spec.label))
     async with asking.gates.judging(spec.label):
         asked = make_judge(spec.strategy).judge(insights, summary.bullets, settings, asking.of("judge"))
         judged = await _guarded("judge_error", asked)
@@ -234,6 +265,8 @@ def _judgment(summary: Summary, judge: str, insight: Insight, position: int, out
         key=outcome.key,
         coverage=str(outcome.value.coverage),
         bullet_id=str(outcome.value.bullet_id),
+        value=outcome.value.value,
+        uncertainty=outcome.value.uncertainty,
     )
 
 

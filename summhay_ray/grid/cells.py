@@ -29,7 +29,7 @@ from summhay_ray.grid.sources import (
     stored_haystacks,
     stored_outlines,
 )
-from summhay_ray.grid.spec import JudgeSpec, ModelSpec, RunSpec, SpecError, parse_spec, semantic_model
+from summhay_ray.grid.spec import JudgeSpec, ModelSpec, RunSpec, SpecError, SummarizerSpec, parse_spec, semantic_model
 from summhay_ray.haystack import load_sample, read_released, system_key
 from summhay_ray.judge import OfflineJudge
 from summhay_ray.llm import Limits, ModelSettings, Unpriced
@@ -39,7 +39,7 @@ from summhay_ray.store import Store, StoreError, StoreUnavailable
 SAMPLE = "sample/"
 READS_AT_ONCE = 8
 """Sources that are read from the store at once."""
-_REACH = ("price", "context_window", "api_base", "api_key_env", "timeout_s", "transport")
+REACH = ("price", "context_window", "api_base", "api_key_env", "timeout_s", "transport")
 """What a model's entry says of how it is reached and paid: no part of any identity."""
 
 
@@ -86,21 +86,28 @@ class Grid:
             "orderings": sorted({_named(ordering) for name in spec.retrievers for ordering in self.orderings_of(name)}),
             "token_budget": spec.token_budget,
             "repeats": spec.repeats,
-            "summarizers": sorted((self._semantic(model) for model in spec.summarizers), key=_hash),
-            "judges": sorted((self._semantic(model) for model in spec.judges), key=_hash),
+            "summarizers": sorted((self._semantic(model) for model in spec.summarizers), key=semantic_hash),
+            "judges": sorted((self._semantic(model) for model in spec.judges), key=semantic_hash),
             "seed": spec.seed,
         }
-        return "r" + _hash(content)[:12]
+        return "r" + semantic_hash(content)[:12]
 
     def from_store(self, store: Store) -> Grid:
         """The same grid, its haystacks from the store, where `open_run` put them: a spec's files may change meanwhile."""
         entries = ((source.haystack_id, source.digest, source.name) for source in self.sources)
         return replace(self, haystacks=stored_haystacks(store, entries))
 
-    def _semantic(self, model: ModelSpec) -> dict[str, Any]:
-        prompt_identity = judge.prompt_identity if isinstance(model, JudgeSpec) else summarize.prompt_identity
-        semantic = semantic_model(model, prompt_identity(self.prompt_of(model)))
-        return {**semantic, **revision_of(model.model), "code": code_identity(semantic["strategy"])}
+    def _semantic(self, model: SummarizerSpec | JudgeSpec) -> dict[str, Any]:
+        prompt = self.prompt_of(model)
+        if isinstance(model, JudgeSpec):
+            identity, code = judge.prompt_identity(prompt, model.strategy), judge.parse_strategy(model.strategy).base
+        else:
+            identity, code = summarize.prompt_identity(prompt), model.strategy
+        return {**semantic_model(model, identity), **revision_of(model.model), "code": code_identity(code)}
+
+    def identity_of(self, judging: JudgeSpec) -> str:
+        """sha256 (hex) of what makes a judge the one that it is: equal for judges that say the same of every summary."""
+        return semantic_hash(self._semantic(judging))
 
     def prompt_of(self, model: ModelSpec) -> str:
         """The text of the model's prompt file, empty where it uses ours."""
@@ -141,7 +148,7 @@ class Grid:
     def cells_of(self, unit: Unit) -> Iterator[Cell]:
         """The cells of a unit: every summarizer, every repeat."""
         for index, before, after in self._fixed_parts:
-            # The canonical JSON of the cell's content, as `_hash` would write it; most of it is the same for all cells.
+            # The canonical JSON of the cell's content, as `semantic_hash` would write it; most of it is the same for all cells.
             start = f'{{"haystack_id":{_text(unit.haystack_id)},"ordering":{self._name_text(unit.ordering)},"repeat":'
             middle = f',"retriever":{self._name_text(unit.retriever)}{before}{_text(unit.subtopic_id)}{after}'
             system = self.systems[unit.retriever, unit.ordering, index]
@@ -181,17 +188,21 @@ class Grid:
         """Model -> how to reach it and what it costs. Raises SpecError for a model without a price."""
         found: dict[str, ModelSettings] = {}
         for model in self.spec.models():
-            limits = self.spec.limits.get(model.model)
-            try:
-                settings = ModelSettings.written(
-                    model.model, model.model_dump(include=set(_REACH)), Limits(**limits.model_dump()) if limits else Limits()
-                )
-            except Unpriced as error:
-                raise SpecError(f"spec: {error}") from error
+            settings = self._written(model.model, model.model_dump(include=set(REACH)))
             if found.setdefault(model.model, settings) != settings:
-                alike = f"{', '.join(_REACH[:-1])} and {_REACH[-1]}"
+                alike = f"{', '.join(REACH[:-1])} and {REACH[-1]}"
                 raise SpecError(f"spec: {model.model!r} stands twice, not alike; give both entries the same {alike}")
+        for partner in self.spec.partners():
+            if partner not in found:
+                found[partner] = self._written(partner, {})
         return found
+
+    def _written(self, model: str, reach: Mapping[str, Any]) -> ModelSettings:
+        limits = self.spec.limits.get(model)
+        try:
+            return ModelSettings.written(model, reach, Limits(**limits.model_dump()) if limits else Limits())
+        except Unpriced as error:
+            raise SpecError(f"spec: {error}") from error
 
 
 def _named(name: str) -> str:
@@ -221,7 +232,8 @@ def _text(text: str) -> str:
     return json.dumps(text, ensure_ascii=True)
 
 
-def _hash(content: Any) -> str:
+def semantic_hash(content: Any) -> str:
+    """sha256 (hex) of the canonical JSON of what JSON can hold: 1.0 and 1 are one value, the order of fields is none."""
     return hashlib.sha256(_canonical(content).encode("ascii")).hexdigest()
 
 
@@ -240,12 +252,10 @@ def load_grid(spec: RunSpec, folder: Path, store: Store | None = None) -> Grid:
         first = entries.setdefault(source.haystack_id, entry)
         if first != entry:
             raise SpecError(f"spec: haystacks[{index}]: {entry!r} has the same content as {first!r}; leave one out")
-    prompts = {model.prompt: _read_prompt(model.prompt, folder) for model in spec.models() if model.prompt}
+    prompts = read_prompts(spec, folder)
     haystacks = Haystacks(entries, lambda haystack_id: (read(entries[haystack_id]), entries[haystack_id]))
     grid = Grid(spec, sources, prompts, haystacks)
-    _check_names(grid)
-    _check_prompts(grid)
-    grid.settings()
+    check_grid(grid)
     return grid
 
 
@@ -294,11 +304,23 @@ def _read(entry: str, folder: Path, field_name: str) -> bytes:
     raise SpecError(f"spec: {field_name}: no file {entry!r} in {str(folder)!r}; paths start from the spec's folder{other}")
 
 
+def read_prompts(spec: RunSpec, folder: Path) -> dict[str, str]:
+    """The spec's prompt files, by their paths as it writes them. Raises SpecError."""
+    return {model.prompt: _read_prompt(model.prompt, folder) for model in spec.models() if model.prompt}
+
+
 def _read_prompt(entry: str, folder: Path) -> str:
     try:
         return _read(entry, folder, "prompt").decode("utf-8")
     except UnicodeDecodeError:
         raise SpecError(f"spec: prompt: {entry!r} is not UTF-8 text") from None
+
+
+def check_grid(grid: Grid) -> None:
+    """Raises SpecError where a name, a prompt or a price that the spec needs is none."""
+    _check_names(grid)
+    _check_prompts(grid)
+    grid.settings()
 
 
 def _check_names(grid: Grid) -> None:
@@ -312,9 +334,9 @@ def _check_names(grid: Grid) -> None:
             summarize.make_summarizer(summarizer.strategy)
         for judging in spec.judges:
             judge.make_judge(judging.strategy)
-        for model in spec.models():
-            check_model(model.model)
-    except UnknownName as error:
+        for name in [*(model.model for model in spec.models()), *spec.partners()]:
+            check_model(name)
+    except (UnknownName, judge.BadName) as error:
         raise SpecError(f"spec: {error}") from error
     for name in spec.retrievers:
         if name.startswith("released/"):
@@ -338,17 +360,15 @@ def _check_released(name: str, sources: Iterable[Outline]) -> None:
 
 
 def _check_prompts(grid: Grid) -> None:
-    for models, check in ((grid.spec.summarizers, summarize.check_prompt), (grid.spec.judges, judge.check_prompt)):
-        for model in models:
-            if model.prompt:
-                try:
-                    check(grid.prompts[model.prompt])
-                except ValueError as error:
-                    raise SpecError(f"spec: prompt {model.prompt!r}: {error}") from error
-    for model in grid.spec.judges:
+    for model in filter(lambda model: model.prompt, grid.spec.models()):
+        text = grid.prompt_of(model)
+        try:
+            summarize.check_prompt(text) if isinstance(model, SummarizerSpec) else judge.check_prompt(text, model.strategy)
+        except ValueError as error:
+            raise SpecError(f"spec: prompt {model.prompt!r}: {error}") from error
         # Any other model makes sense of any wording; this one reads the headings.
-        lines = [line.strip() for line in grid.prompt_of(model).splitlines()]
-        absent = [heading for heading in ("Reference Insight:", "Bullet Points:") if lines and heading not in lines]
+        headings = ("Reference Insights:" if "per_summary" in model.strategy else "Reference Insight:", "Bullet Points:")
+        absent = [heading for heading in headings if heading not in map(str.strip, text.splitlines())]
         if model.model == OfflineJudge.name and absent:
             raise SpecError(f"spec: prompt {model.prompt!r}: offline/judge reads the section under a line {absent[0]!r}; add it")
 

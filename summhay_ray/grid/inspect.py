@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -16,12 +16,14 @@ import polars as pl
 from summhay_ray.grid.answering import judge_settings, task_of
 from summhay_ray.grid.cells import Cell, Grid, Unit, grid_of
 from summhay_ray.grid.planned import latest_budget, standing_stop, usage_of_run
+from summhay_ray.grid.rejudging import KIND as REJUDGE
+from summhay_ray.grid.rejudging import source_of, stored_grid
 from summhay_ray.grid.run import cell_counts
 from summhay_ray.grid.sources import read_source
 from summhay_ray.haystack import ReleasedFile
 from summhay_ray.judge import make_judge
 from summhay_ray.llm import Request
-from summhay_ray.outcome import Failed, Outcome
+from summhay_ray.outcome import Answer, Failed, Outcome
 from summhay_ray.records import Context, Failure, Judgment, RawAnswer, Summary
 from summhay_ray.score import Compat, score_summary
 from summhay_ray.store import LogIndex, RunStore, StoreError, to_records
@@ -73,7 +75,9 @@ def status(run: RunStore) -> StatusResult:
         n_cells = run.table("summaries").height
         cells, state, budget = {"total": n_cells, "done": n_cells, "failed": 0}, "imported", None
     else:
-        cells = cell_counts(run, record["cells"])
+        # A run that is judged may get more summaries.
+        total = source_of(run).table("summaries").height if record["kind"] == REJUDGE else record["cells"]
+        cells = cell_counts(run, total)
         budget = latest_budget(run)
         open_cells = cells["total"] - cells["done"] - cells["failed"]
         state = "unfinished" if open_cells else "partial" if cells["failed"] else "done"
@@ -83,7 +87,7 @@ def status(run: RunStore) -> StatusResult:
     return StatusResult(
         run=run.run_id,
         kind=record["kind"],
-        name=record["spec"]["name"] if record["kind"] == "grid" else ", ".join(entry["name"] for entry in record["haystacks"]),
+        name=_name(record),
         status=stop.get("status", state) if stop else state,
         cells=cells,
         failures=dict(sorted(failures.items())),
@@ -95,6 +99,12 @@ def status(run: RunStore) -> StatusResult:
         tables=run.digests(),
         stop=stop,
     )
+
+
+def _name(record: Mapping[str, Any]) -> str:
+    if record["kind"] == "grid":
+        return str(record["spec"]["name"])
+    return str(record.get("name") or ", ".join(entry["name"] for entry in record["haystacks"]))
 
 
 def failures(run: RunStore) -> list[Failure]:
@@ -124,7 +134,7 @@ def places(run: RunStore, cell_ids: Iterable[str]) -> dict[str, Place]:
             if cell.cell_id in wanted:
                 found[cell.cell_id] = Place(cell.system, names[cell.unit.haystack_id], cell.unit.subtopic_id)
         return found
-    for row in to_records("summaries", run.table("summaries").filter(pl.col("cell_id").is_in(sorted(wanted)))):
+    for row in to_records("summaries", source_of(run).table("summaries", sorted(wanted))):
         found[row.cell_id] = Place(row.system, names[row.haystack_id], row.subtopic_id)
     return found
 
@@ -136,7 +146,8 @@ def explain(run: RunStore, key: str, compat: Compat = "default") -> dict[str, An
     """
     cell_id, judgment_key = _find(run, key)
     record = run.record
-    found = to_records("summaries", run.table("summaries", [cell_id]))
+    holder = source_of(run)
+    found = to_records("summaries", holder.table("summaries", [cell_id]))
     failed = [asdict(row) for row in to_records("failures", run.table("failures", [cell_id]))]
     if not found:
         place = asdict(places(run, [cell_id])[cell_id])
@@ -144,8 +155,12 @@ def explain(run: RunStore, key: str, compat: Compat = "default") -> dict[str, An
     summary: Summary = found[0]
     entry = next(one for one in record["haystacks"] if one["haystack_id"] == summary.haystack_id)
     source = read_source(run.store, entry)
-    prompts = _prompts(run, record, summary, source) if record["kind"] == "grid" else {}
-    answers = {raw.key: asdict(raw) for raw in to_records("raw_answers", run.table("raw_answers", [cell_id]))}
+    raw: list[RawAnswer] = to_records("raw_answers", run.table("raw_answers", [cell_id]))
+    prompts = _prompts(run, record, summary, source, raw) if record["kind"] != "import" else {}
+    answers = {
+        one.key: asdict(one)
+        for one in (raw if run is holder else [*raw, *to_records("raw_answers", holder.table("raw_answers", [cell_id]))])
+    }
     subtopic = next(one for one in source.haystack.subtopics if one.subtopic_id == summary.subtopic_id)
     judgments: list[Judgment] = to_records("judgments", run.table("judgments", [cell_id]))
     return {
@@ -156,7 +171,7 @@ def explain(run: RunStore, key: str, compat: Compat = "default") -> dict[str, An
         "subtopic_id": subtopic.subtopic_id,
         "query": subtopic.query,
         "bullets": list(summary.bullets),
-        "context": _context(run, summary),
+        "context": _context(holder, summary),
         "raw_answer": answers.get(summary.key),
         "prompt": prompts.get(summary.key),
         "judgments": [
@@ -216,30 +231,38 @@ def _judged(
         }
 
 
-def _prompts(run: RunStore, record: Mapping[str, Any], summary: Summary, source: ReleasedFile) -> dict[str, str]:
+def _prompts(
+    run: RunStore, record: Mapping[str, Any], summary: Summary, source: ReleasedFile, raw: Sequence[RawAnswer]
+) -> dict[str, str]:
     """Key -> prompt of every request of the cell, made again from content: the key proves that it is the same text.
 
-    Where another version asked with other prompts, their keys are absent.
+    Where another version asked with other prompts, their keys are absent. What was answered is answered again, since a judge
+    may ask what an earlier answer makes it ask.
     """
-    grid: Grid = grid_of(run.store, record)
+    grid = stored_grid(run.store, record)
     # Made from the row and not looked up: a run of an older version has cell ids of its own.
-    index = [summarizer.label for summarizer in grid.spec.summarizers].index(summary.model)
+    labels = [summarizer.label for summarizer in grid.spec.summarizers]
+    index = labels.index(summary.model) if labels else 0
     unit = Unit(summary.haystack_id, summary.subtopic_id, summary.retriever, summary.ordering)
     cell = Cell(summary.cell_id, unit, index, summary.repeat, summary.system)
     contexts: list[Context] = to_records("contexts", run.table("contexts").filter(pl.col("context_id") == summary.context_id))
     kept: dict[str, str] = {}
+    known = {one.key: one for one in raw}
 
     async def keep(request: Request) -> Outcome[RawAnswer]:
         kept[request.key] = request.prompt
+        if (one := known.get(request.key)) is not None:
+            return Answer(one, key=one.key, attempts=one.attempts, usd_micros=one.usd_micros)
         return Failed("not_asked", "explaining makes no call")
 
-    asyncio.run(_ask_again(grid, cell, summary, source, contexts[0], keep))
+    asyncio.run(_ask_again(grid, cell, summary, source, contexts, keep))
     return kept
 
 
-async def _ask_again(grid: Grid, cell: Cell, summary: Summary, source: ReleasedFile, context: Context, keep: Any) -> None:
-    strategy = grid.spec.summarizers[cell.summarizer].strategy
-    await make_summarizer(strategy).summarize(task_of(grid, cell, source.haystack, context), keep)
+async def _ask_again(grid: Grid, cell: Cell, summary: Summary, source: ReleasedFile, context: list[Context], keep: Any) -> None:
+    if grid.spec.summarizers:
+        strategy = grid.spec.summarizers[cell.summarizer].strategy
+        await make_summarizer(strategy).summarize(task_of(grid, cell, source.haystack, context[0]), keep)
     insights = source.haystack.insights_of(summary.subtopic_id)
     for spec in grid.spec.judges:
         await make_judge(spec.strategy).judge(insights, summary.bullets, judge_settings(grid, cell, spec), keep)

@@ -27,6 +27,9 @@ CALLING_AT_ONCE = 2000
 """At least; and twice what a model of the lane may be asked at once, so that there is always a next one to ask."""
 
 COMPUTING_AT_ONCE = (4, 32)
+JUDGED_AT_ONCE = 128
+"""Of the summaries that a model in the worker judges: each takes it milliseconds."""
+
 CELLS_AN_ORDER = 16
 """An order travels as one task, and is done when its last cell is: more would wait for the slowest."""
 
@@ -44,19 +47,24 @@ class Packet:
     lane: int
     """Index of the summarizer in the spec."""
     cells: tuple[Cell, ...]
-    context: Mapping[str, Any] | None
+    context: Mapping[str, Any] | None = None
     """The fields of a Context; None where there is none."""
     problem: Sequence[str] | None = None
     """Why there is no context: class of the error, and the message."""
     group: str = ""
     """Packets of one group share a long prefix."""
+    summary: Mapping[str, Any] | None = None
+    """The fields of a Summary, of the packet's one cell, that is judged as it is."""
+    asked: Mapping[str, Sequence[str]] | None = None
+    """Cascade's label -> ids of the insights that it asks about, where they are chosen over all summaries."""
 
     def to_json(self) -> dict[str, Any]:
         """The packet as it travels."""
         unit = self.cells[0].unit
         cells = [(cell.cell_id, cell.repeat, cell.system) for cell in self.cells]
         where = [unit.haystack_id, unit.subtopic_id, unit.retriever, unit.ordering]
-        return {"lane": self.lane, "unit": where, "cells": cells, "context": self.context, "problem": self.problem}
+        named = ("lane", "context", "problem", "summary", "asked")
+        return {"unit": where, "cells": cells, **{name: getattr(self, name) for name in named}}
 
 
 def order_text(packets: Sequence[Packet]) -> str:
@@ -69,7 +77,9 @@ def read_order(text: str) -> Iterator[Packet]:
     for content in json.loads(text):
         unit = Unit(*content["unit"])
         cells = tuple(Cell(cell_id, unit, content["lane"], repeat, system) for cell_id, repeat, system in content["cells"])
-        yield Packet(content["lane"], cells, content["context"], content["problem"])
+        yield Packet(
+            content["lane"], cells, content["context"], content["problem"], summary=content["summary"], asked=content["asked"]
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,16 +107,17 @@ class LaneSettings:
 def lane_settings(grid: Grid, cells: Mapping[int, int], workers: int) -> dict[int, LaneSettings]:
     """Summarizer -> its lane, for the summarizers that have cells left (`cells`: how many). `workers`: of each kind."""
     models = grid.settings()
-    judges = [models[judge.model] for judge in grid.spec.judges]
+    judges = [models[name] for name in (*(judge.model for judge in grid.spec.judges), *grid.spec.partners())]
     found = {}
     for lane, n_cells in sorted(cells.items()):
-        summarizer = models[grid.spec.summarizers[lane].model]
-        local, share = summarizer.local, -(-n_cells // (workers * 4))
-        called = [model.limits.concurrency for model in (summarizer, *judges) if not model.local]
+        # Where the summaries are there, their judges compute or call.
+        first = [models[one.model] for one in grid.spec.summarizers[lane : lane + 1]]
+        local, share = all(model.local for model in first or judges), -(-n_cells // (workers * 4))
+        called = [model.limits.concurrency for model in (*first, *judges) if not model.local]
         # Only what computes from its first to its last word is done sooner, and spread better, a few cells at a time.
         least, most = COMPUTING_AT_ONCE
-        at_once = max(CALLING_AT_ONCE, 2 * max(called)) if called else max(least, min(most, share))
-        an_order = 1 if local else max(1, min(CELLS_AN_ORDER, share))
+        at_once = max(CALLING_AT_ONCE, 2 * max(called)) if called else max(least, min(most if first else JUDGED_AT_ONCE, share))
+        an_order = 1 if local and first else max(1, min(CELLS_AN_ORDER, share))
         found[lane] = LaneSettings("computing" if local else "calling", workers, at_once, an_order)
     return found
 

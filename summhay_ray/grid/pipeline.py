@@ -1,42 +1,36 @@
-"""The run on Ray: units -> contexts as Ray Data, streaming, and from there cell by cell to async actors (see `lanes.py`).
+"""The run on Ray: what is to be asked comes streaming (`streams.py`), and goes cell by cell to async actors (`lanes.py`).
 
-Part of the grid room. Ray Data hands out whole batches and puts answers back in order, so that one slow call would hold up the
-others of its actor: it makes the contexts, which is computing, and calls go another way.
+Part of the grid room.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
-import logging
 import os
 import shutil
 import signal
 import socket
 import tempfile
 from collections import Counter
-from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict
 from typing import Any
 
 import ray
-import ray.data
-from ray.data import ActorPoolStrategy, DataContext
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from summhay_ray.grid.actors import SWEEPING_S, LedgerActor, lives, start_sweeping
-from summhay_ray.grid.cells import Grid, Unit
-from summhay_ray.grid.lanes import Dispatcher, Kind, Packet, Packing, Receipt
+from summhay_ray.grid.cells import Grid
+from summhay_ray.grid.lanes import Dispatcher, Kind, Receipt
 from summhay_ray.grid.notices import SETUP_HOOK
 from summhay_ray.grid.placing import CPUS_A_WORKER, PlacementError, Work, placed
-from summhay_ray.grid.worker import DRAIN_S, CellWorker, ContextWorker, WorkOrder
+from summhay_ray.grid.streams import packets_of
+from summhay_ray.grid.worker import DRAIN_S, CellWorker, WorkOrder
 from summhay_ray.llm import Budgets
 from summhay_ray.problems import Problem
 from summhay_ray.store import StoreUnavailable, Superseded
 
-UNITS_A_BATCH = 16
 CLOSING_S = 30.0
 LOOK_EVERY_S = 0.25
 BY_SIGTERM = "stopped by SIGTERM; the same command goes on where it was"
@@ -190,8 +184,7 @@ def answer(work: Work, order: WorkOrder, ledger: Any, superseded: Callable[[], s
 
     async def dispatch() -> Counter[str]:
         dispatcher = Dispatcher(work.lanes, send)
-        packing = Packing(work.grid, work.left, work.lanes)
-        async with contextlib.aclosing(_packets(_contexts(work, order), packing, first)) as packets:
+        async with contextlib.aclosing(packets_of(work, order, first)) as packets:
             await dispatcher.run(packets)
         return dispatcher.counts
 
@@ -274,38 +267,3 @@ def _start(order: WorkOrder, kind: Kind, seat: int) -> Any:
         scheduling_strategy="SPREAD",
     )
     return actor.remote(order, kind, seat)
-
-
-def _contexts(work: Work, order: WorkOrder) -> Iterator[Any]:
-    """Blocks of units with their contexts, in order."""
-    context = DataContext.get_current()
-    context.enable_progress_bars = False
-    context.verbose_stats_logs = False
-    context.print_on_execution_start = False
-    context.execution_options.preserve_order = True
-    logging.getLogger("ray.data").setLevel(logging.ERROR)
-    rows = [{"unit": json.dumps(asdict(unit))} for unit in work.left]
-    batch = max(1, min(UNITS_A_BATCH, len(rows) // (work.contexts * 4)))
-    data = ray.data.from_items(rows, override_num_blocks=-(-len(rows) // batch)).map_batches(
-        ContextWorker,
-        fn_constructor_args=(order,),
-        compute=ActorPoolStrategy(size=work.contexts),
-        num_cpus=CPUS_A_WORKER,
-        batch_size=batch,
-    )
-    return iter(data.iter_batches(batch_size=None, prefetch_batches=1))
-
-
-async def _packets(blocks: Iterator[Any], packing: Packing, first: asyncio.Event) -> AsyncGenerator[Sequence[Packet], None]:
-    """The blocks as packets; `first` is set when there is one. Ray Data's iterator blocks: it has a thread of its own."""
-    thread, loop = ThreadPoolExecutor(max_workers=1), asyncio.get_running_loop()
-    try:
-        while (block := await loop.run_in_executor(thread, next, blocks, None)) is not None:
-            first.set()
-            packets: list[Packet] = []
-            for text in block["unit"]:
-                found = json.loads(text)
-                packets.extend(packing.pack(Unit(**found["unit"]), found["context"], found["problem"]))
-            yield packets
-    finally:
-        thread.shutdown(wait=False, cancel_futures=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
@@ -16,7 +17,7 @@ from typing import Any
 from summhay_ray.grid.answering import judge_settings, task_of
 from summhay_ray.grid.cells import Cell, Grid, Unit
 from summhay_ray.grid.contexts import make_context, rank
-from summhay_ray.judge import make_judge
+from summhay_ray.judge import make_judge, planned
 from summhay_ray.llm import ModelSettings, Request, read_answer
 from summhay_ray.outcome import Answer, Failed, Outcome
 from summhay_ray.records import Haystack, RawAnswer
@@ -72,6 +73,14 @@ class StagePlan:
             setattr(self, name, getattr(self, name) + getattr(expected, name))
         self.min_micros += min(least.min_micros, expected.min_micros)
         self.max_micros += max(most.max_micros, expected.max_micros)
+
+    def add_share(self, other: StagePlan, share: float) -> None:
+        """Count the calls of `other`, of which a `share` is expected to be made; at the least none, at the most all."""
+        self.reused += other.reused
+        for name in ("calls", "input_tokens", "output_tokens", "usd_micros"):
+            setattr(self, name, getattr(self, name) + round(getattr(other, name) * share))
+        self.min_micros += other.min_micros if share == 1 else 0
+        self.max_micros += other.max_micros
 
     @property
     def usd(self) -> float:
@@ -140,12 +149,15 @@ class PlanResult:
 class _LogAsk:
     """`ask` that makes no call: counts it for the stage, and answers from the log where it can."""
 
-    def __init__(self, planner: _Planner, stage: str, expected: int, done: bool) -> None:
+    def __init__(self, planner: Planner, stage: str, expected: int, done: bool, share: float = 1.0) -> None:
         self._planner, self._stage, self._expected, self._done = planner, stage, expected, done
+        self._share = share
         self.too_long = False
+        self.longest_verdict: int | None = None
+        """Tokens of one verdict at most, where an answer may hold several."""
 
     async def __call__(self, request: Request) -> Outcome[RawAnswer]:
-        planner, stage = self._planner, self._planner.stage(self._stage, request.model)
+        planner, stage = self._planner, self._planner.stage(self._stage, request.model, self._share)
         known = planner.known(request)
         if known is not None:
             stage.reused += 1
@@ -154,15 +166,17 @@ class _LogAsk:
         if not fits:
             self.too_long = True
         elif not self._done:
-            stage.add(planner.settings[request.model], tokens, self._expected, longest)
+            answers = max(1, longest // self.longest_verdict) if self.longest_verdict else 1
+            stage.add(planner.settings[request.model], tokens, self._expected * answers, longest)
         return Failed("planned", "no call is made while planning")
 
 
 class _Estimate:
     """`ask` about a summary that nobody knows yet: counts the calls by model."""
 
-    def __init__(self, planner: _Planner) -> None:
+    def __init__(self, planner: Planner, longest_verdict: int) -> None:
         self._planner = planner
+        self._longest_verdict = longest_verdict
         self.models: dict[str, StagePlan] = {}
 
     async def __call__(self, request: Request) -> Outcome[RawAnswer]:
@@ -171,17 +185,19 @@ class _Estimate:
         # A prompt beyond the window is not sent: the dearest call is the one that just fits.
         tokens = tokens if fits or settings.context_window is None else max(settings.context_window - longest, 0)
         stage = self.models.setdefault(request.model, StagePlan("judge", request.model))
-        stage.add(settings, tokens, TOKENS_A_VERDICT, longest)
+        stage.add(settings, tokens, TOKENS_A_VERDICT * max(1, longest // self._longest_verdict), longest)
         return Failed("planned", "no call is made while planning")
 
 
-class _Planner:
+class Planner:
+    """Asks what a grid would ask, and counts."""
+
     def __init__(self, grid: Grid, store: Store) -> None:
         self.grid = grid
         self.settings = grid.settings()
         self.index = LogIndex(store.files)
         self.index.refresh()
-        self.stages: dict[tuple[str, str], StagePlan] = {}
+        self._stages: dict[tuple[str, str, float], StagePlan] = {}
         self._ranked = lru_cache(maxsize=256)(lambda key, *rest: rank(grid, grid.haystacks[key], *rest))
         self._asked: set[int] = set()
         """Hashes, of 64 bits each: a million calls are known apart, and take no more room than that."""
@@ -190,8 +206,18 @@ class _Planner:
         self._at = ""
         self.too_long = self.no_context = 0
 
-    def stage(self, stage: str, model: str) -> StagePlan:
-        return self.stages.setdefault((stage, model), StagePlan(stage, model))
+    def stage(self, stage: str, model: str, share: float = 1.0) -> StagePlan:
+        """What is counted for a stage and a model. `share`: of these calls so many are expected to be made."""
+        return self._stages.setdefault((stage, model, share), StagePlan(stage, model))
+
+    def stages(self) -> list[StagePlan]:
+        """All stages and models, summaries first, with the minutes that the limits make them take."""
+        found: dict[tuple[str, str], StagePlan] = {}
+        for (stage, model, share), one in self._stages.items():
+            found.setdefault((stage, model), StagePlan(stage, model)).add_share(one, share)
+        for one in found.values():
+            one.minutes = self.settings[one.model].limits.minutes(one.calls, one.input_tokens, one.output_tokens)
+        return [found[key] for key in sorted(found, key=lambda key: (key[0] != "summarize", key[1]))]
 
     def known(self, request: Request) -> Outcome[RawAnswer] | None:
         """The log's answer, or that another cell asks the same; None for a call to make."""
@@ -228,15 +254,27 @@ class _Planner:
             if ask.too_long:
                 self.too_long += 1
             elif isinstance(outcome, Answer):
-                await self._judge(cell, haystack, outcome.value, cell.cell_id in done)
+                await self.judge(cell, haystack, bullets_of(outcome.value.text), cell.cell_id in done)
             elif isinstance(outcome, Failed) and outcome.error == "planned" and cell.cell_id not in done:
                 await self._judge_unknown(cell, haystack, n_insights)
 
-    async def _judge(self, cell: Cell, haystack: Haystack, raw: RawAnswer, done: bool) -> None:
-        insights, bullets = haystack.insights_of(cell.unit.subtopic_id), bullets_of(raw.text)
+    async def judge(
+        self,
+        cell: Cell,
+        haystack: Haystack,
+        bullets: Sequence[str],
+        done: bool,
+        asked: Mapping[str, Collection[str]] | None = None,
+    ) -> None:
+        """Count what the cell's judges ask about a summary that is known. `asked`: cascade's label -> whom it asks about."""
+        insights = haystack.insights_of(cell.unit.subtopic_id)
         for spec in self.grid.spec.judges:
-            ask = _LogAsk(self, "judge", TOKENS_A_VERDICT, done)
-            await make_judge(spec.strategy).judge(insights, bullets, judge_settings(self.grid, cell, spec), ask)
+            strategy, share = planned(spec.strategy)
+            chosen = (asked or {}).get(spec.label)
+            wanted = [one for one in insights if chosen is None or one.insight_id in chosen]
+            ask = _LogAsk(self, "judge", TOKENS_A_VERDICT, done, share if chosen is None else 1.0)
+            ask.longest_verdict = spec.max_tokens
+            await make_judge(strategy).judge(wanted, bullets, judge_settings(self.grid, cell, spec), ask)
 
     async def _judge_unknown(self, cell: Cell, haystack: Haystack, n_insights: int) -> None:
         longest = self.grid.spec.summarizers[cell.summarizer].max_tokens
@@ -244,20 +282,21 @@ class _Planner:
         insights = haystack.insights_of(cell.unit.subtopic_id)
         for index, spec in enumerate(self.grid.spec.judges):
             # Where the summary is not known, neither is anything else of the cell that its judges are shown.
+            strategy, share = planned(spec.strategy)
             place = (cell.unit.subtopic_id, index, len(summaries[2]))
             if place not in self._estimates:
-                estimates = tuple(_Estimate(self) for _ in summaries)
+                estimates = tuple(_Estimate(self, spec.max_tokens) for _ in summaries)
                 for bullets, estimate in zip(summaries, estimates, strict=True):
-                    await make_judge(spec.strategy).judge(insights, bullets, judge_settings(self.grid, cell, spec), estimate)
+                    await make_judge(strategy).judge(insights, bullets, judge_settings(self.grid, cell, spec), estimate)
                 self._estimates[place] = estimates
             least, expected, most = (estimate.models for estimate in self._estimates[place])
             for model, stage in expected.items():
-                self.stage("judge", model).add_between(least.get(model, stage), stage, most.get(model, stage))
+                self.stage("judge", model, share).add_between(least.get(model, stage), stage, most.get(model, stage))
 
 
 def plan_grid(grid: Grid, store: Store, budget_usd: float | None = None) -> PlanResult:
     """Calls, tokens, dollars and minutes per stage and model of what is left to do. `budget_usd` replaces the spec's."""
-    planner = _Planner(grid, store)
+    planner = Planner(grid, store)
     finished: dict[str, bool] = {}
     if grid.run_id in store.run_ids():
         finished = store.run(grid.run_id).finished("cell")
@@ -273,25 +312,27 @@ def plan_grid(grid: Grid, store: Store, budget_usd: float | None = None) -> Plan
             await planner.unit(unit, cells, done)
 
     asyncio.run(all_units())
-    stages = [planner.stages[key] for key in sorted(planner.stages, key=lambda key: (key[0] != "summarize", key[1]))]
-    for stage in stages:
-        limits = planner.settings[stage.model].limits
-        stage.minutes = limits.minutes(stage.calls, stage.input_tokens, stage.output_tokens)
-    budget = grid.spec.budget_usd if budget_usd is None else budget_usd
+    return plan_result(planner, (total, left), grid.spec.budget_usd if budget_usd is None else budget_usd)
+
+
+def plan_result(planner: Planner, cells: tuple[int, int], budget_usd: float | None) -> PlanResult:
+    """What a planner has counted. `cells`: all, and those that are left."""
+    total, left = cells
+    stages, run_id = planner.stages(), planner.grid.run_id
     return PlanResult(
-        run=grid.run_id,
+        run=run_id,
         cells=total,
         cells_finished=total - left,
         too_long=planner.too_long,
         no_context=planner.no_context,
         stages=stages,
-        spent_usd=planner.index.spent(grid.run_id) / MICROS,
-        budget_usd=budget,
-        warnings=tuple(_exceeded(grid, planner, stages, budget)),
+        spent_usd=planner.index.spent(run_id) / MICROS,
+        budget_usd=budget_usd,
+        warnings=tuple(_exceeded(planner.grid, planner, stages, budget_usd)),
     )
 
 
-def _exceeded(grid: Grid, planner: _Planner, stages: list[StagePlan], budget: float | None) -> list[str]:
+def _exceeded(grid: Grid, planner: Planner, stages: list[StagePlan], budget: float | None) -> list[str]:
     """A line for each budget that what is spent and expected exceeds."""
     expected: Counter[tuple[str, str]] = Counter()
     for (stage, model), tally in planner.index.tallies(grid.run_id).items():

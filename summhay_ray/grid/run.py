@@ -102,14 +102,9 @@ def run_grid(
     # From here on the store's copies are read: a file that is edited or goes away meanwhile changes nothing.
     grid = grid.from_store(store)
     still = StillRun(run)
-    standing = standing_of(grid, still)
-    start = _Start(run, grid, standing, budget_usd if budget_usd is not None else grid.spec.budget_usd, began)
-    snapshot: dict[str, Any] = {"reused": answers_used(still)}
-    if standing.left():
-        worked = start.work(address, watch)
-        snapshot = {**worked, "reused": worked.get("reused", 0) + snapshot["reused"]}
-        still = StillRun(run)
-    return start.result(still, snapshot, compat)
+    budget_usd = budget_usd if budget_usd is not None else grid.spec.budget_usd
+    start = Start(run, grid, standing_of(grid, still), budget_usd, began)
+    return start.result(*start.finished(still, address, watch), compat)
 
 
 def budgets_of(grid: Grid, budget_usd: float | None) -> Budgets:
@@ -167,7 +162,7 @@ class _Planning:
 
 
 @dataclass(frozen=True)
-class _Start:
+class Start:
     """One start of a run: from its plan to its result."""
 
     run: RunStore
@@ -175,6 +170,16 @@ class _Start:
     standing: Standing
     budget_usd: float | None
     began: float
+
+    def finished(
+        self, still: StillRun, address: str, watch: Callable[[Progress], None] | None
+    ) -> tuple[StillRun, dict[str, Any]]:
+        """The run after what is left of it was answered, and the ledger's last snapshot. `still`: the run before."""
+        reused = answers_used(still)
+        if not self.standing.left():
+            return still, {"reused": reused}
+        worked = self.work(address, watch)
+        return StillRun(self.run), {**worked, "reused": worked.get("reused", 0) + reused}
 
     def work(self, address: str, watch: Callable[[Progress], None] | None) -> dict[str, Any]:
         """Answer what is left; gives the ledger's last snapshot."""
@@ -237,7 +242,7 @@ class _Start:
             workers=sum(work.seats.values()),
         )
         # Begun before the ledger, which reads the same log before it answers anybody: no call of this start is in the plan.
-        planning = None if read_plan(self.run) else _Planning(self._plan, lambda plan: keep_plan(self.run, plan))
+        planning = None if read_plan(self.run) else _Planning(self.plan, lambda plan: keep_plan(self.run, plan))
         ledger = start_ledger(order, self.grid, budgets_of(self.grid, self.budget_usd), keeping.tenure.told)
         snapshot = self._answer(work, order, ledger, keeping, watch)
         ray.get(ledger.finish.remote())
@@ -246,7 +251,8 @@ class _Start:
         warnings = [planned] if isinstance(planned, str) and planned else []
         return {**snapshot, "warnings": warnings, **self._stopped(order.tenure, snapshot)}
 
-    def _plan(self) -> PlanResult:
+    def plan(self) -> PlanResult:
+        """What is left to ask."""
         return plan_grid(self.grid, self.run.store, self.budget_usd)
 
     def _answer(
@@ -287,7 +293,7 @@ class _Start:
         cells = sum(finished.get(cell, True) for cell in self.standing.judgments())
         if not cells:
             return {}
-        plan = _Planning(self._plan).result()
+        plan = _Planning(self.plan).result()
         if isinstance(plan, str):
             left: dict[str, Any] = {"cells": cells, "calls": None, "usd": None}
         else:
@@ -354,8 +360,7 @@ def cell_counts(run: RunStore, total: int) -> dict[str, int]:
 
 
 def answers_used(run: RunStore) -> int:
-    """How many answers the run's rows stand on: one a summary, judgment or failure that came from a model."""
-    keys = [run.table(table).filter(pl.col("key") != "")["key"].len() for table in ("summaries", "judgments")]
-    failures = run.table("failures").filter((pl.col("key") != "") & (pl.col("kind") != "failed"))
-    seen = set(run.table("judgments")["key"].to_list())
-    return sum(keys) + sum(key not in seen for key in failures["key"].to_list())
+    """How many answers the run's rows stand on, cell by cell: one may judge several insights."""
+    used = [run.table(table).select("cell_id", "key") for table in ("summaries", "judgments")]
+    used.append(run.table("failures").filter(pl.col("kind") != "failed").select("cell_id", "key"))
+    return pl.concat(used).filter(pl.col("key") != "").n_unique()

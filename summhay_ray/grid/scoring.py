@@ -4,20 +4,27 @@ from __future__ import annotations
 
 import functools
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 import polars as pl
 
 from summhay_ray.grid.cells import grid_of
+from summhay_ray.grid.rejudged import all_judgments, check_judged, judges_of, rejudge_ids
 from summhay_ray.grid.sources import Outline, stored_outlines
 from summhay_ray.haystack import RELEASED_JUDGE
+from summhay_ray.judge import bench, default_strategy
+from summhay_ray.problems import Problem
 from summhay_ray.records import Failure, Judgment, Score, Summary
 from summhay_ray.score import (
     Compat,
+    JudgeBias,
     PositionSensitivity,
     SystemScore,
+    bias_of,
+    corrected,
     position_sensitivity,
     score_summary,
     system_scores,
@@ -71,26 +78,81 @@ class _Frames:
     failures: list[Failure]
 
 
-def score_run(run: RunStore, compat: Compat = "default", samples: int = 1000) -> ScoreResult:
-    """Score what the run holds now; what it does not hold yet is expected and not scored."""
+def score_run(
+    run: RunStore,
+    compat: Compat = "default",
+    samples: int = 1000,
+    biases: Sequence[JudgeBias] = (),
+    rejudged: bool = False,
+) -> ScoreResult:
+    """Score what the run holds now; what it does not hold yet is expected and not scored.
+
+    `biases`: one's own measurements of judges against people, which stand before those that we ship. `rejudged`: also the
+    judgments that came later, of `rejudge`. Raises StoreError for a run that has no summaries of its own.
+    """
+    check_judged(run)
     record = run.record
+    rejudges = rejudge_ids(run) if rejudged else []
+    known = _known_biases([record, *(run.store.run(one).record for one in rejudges)], biases)
+
+    def scores(insights: pl.DataFrame, expected: pl.DataFrame, words: pl.DataFrame) -> list[SystemScore]:
+        return [corrected(one, known(one.judge)) for one in system_scores(insights, expected, words, seed, samples)]
+
     sources = stored_outlines(run.store, record)
-    frames = _frames(run, record, sources, compat)
+    judgments = all_judgments(run) if rejudges else run.table("judgments")
+    further = [one.judge for one in judges_of(run)] if rejudges else []
+    frames = _frames(run, sources, (judgments, further), compat)
     seed = record["spec"]["seed"] if record["kind"] == "grid" else 0
-    pooled = system_scores(frames.insights, frames.expected, frames.words, seed, samples)
+    pooled = scores(frames.insights, frames.expected, frames.words)
     shared = Counter(source.name for source in sources)
     by_haystack = {}
     for source in sources:
         mine = pl.col("haystack_id") == source.haystack_id
         insights, expected, words = (frame.filter(mine) for frame in (frames.insights, frames.expected, frames.words))
         label = source.name if shared[source.name] == 1 else f"{source.name} ({source.haystack_id})"
-        by_haystack[label] = system_scores(insights, expected, words, seed, samples) if len(sources) > 1 else pooled
+        by_haystack[label] = scores(insights, expected, words) if len(sources) > 1 else pooled
     return ScoreResult(run.run_id, compat, pooled, by_haystack, position_sensitivity(pooled), frames.failures)
 
 
-def _frames(run: RunStore, record: Mapping[str, Any], sources: Sequence[Outline], compat: Compat) -> _Frames:
-    summaries, judgments = run.table("summaries"), run.table("judgments")
-    systems = _expected_systems(run, record, summaries)
+def read_biases(path: Path) -> tuple[JudgeBias, ...]:
+    """The biases that `judge-bench --out` wrote. Raises Problem, in one line, for a file of another form or none."""
+    try:
+        return bench.read_biases(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise Problem(f"{path}: cannot be read ({error.strerror}); give a file that judge-bench --out wrote") from error
+    except ValueError as error:
+        raise Problem(f"{path.name}: {error}") from error
+
+
+def _known_biases(records: Sequence[Mapping[str, Any]], own: Sequence[JudgeBias]) -> Callable[[str], JudgeBias | None]:
+    """Judge as tables call it -> its bias; None where it was asked in a way that nobody has measured."""
+    entries = [entry for record in reversed(records) for entry in record.get("spec", {}).get("judges", ())]
+    asked = {entry["name"] or entry["model"]: _asked(entry) for entry in entries}
+
+    def known(judge: str) -> JudgeBias | None:
+        name = asked.get(judge, judge)
+        return bias_of(judge, own) or bias_of(name, own) or bias_of(name, bench.shipped_biases())
+
+    return known
+
+
+def _asked(entry: Mapping[str, Any]) -> str:
+    """The name that the bias of a spec's judge is looked up by; a prompt of one's own makes it another judge."""
+    name = asked_name(entry["model"], entry["strategy"])
+    return f"{name} prompt {entry['prompt']}" if entry["prompt"] else name
+
+
+def asked_name(model: str, strategy: str) -> str:
+    """A judge by what it is: the model, and how it is asked where that is not what it is asked by default."""
+    return model if strategy == default_strategy(model) else f"{model} {strategy}"
+
+
+def _frames(run: RunStore, sources: Sequence[Outline], judged_by: tuple[pl.DataFrame, Sequence[str]], compat: Compat) -> _Frames:
+    """All that is scored, expected and said. `judged_by`: the judgments, and the judges beside the run's own."""
+    judgments, further = judged_by
+    summaries = run.table("summaries")
+    named, own = _expected_systems(run, run.record, summaries)
+    systems = named, list(dict.fromkeys([*own, *further]))
     kinds = _kinds(sources, systems, summaries, judgments)
     gold = {source.haystack_id: functools.cache(source.gold) for source in sources}
     scored, spoken = _Columns(kinds, (*_TEXT, *_VALUES)), _Columns(kinds, (*_WORDS, "words_per_bullet"))

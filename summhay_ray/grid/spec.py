@@ -13,10 +13,11 @@ import re
 import typing
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
+from summhay_ray import judge
 from summhay_ray.grid.model_check import endpoint_flaw, flaw, reach_flaw, tier_flaw
 from summhay_ray.grid.yaml_text import YamlError, load
 from summhay_ray.problems import Problem
@@ -47,6 +48,31 @@ def _price(value: Any) -> Any:
 
 def _model(value: Any) -> Any:
     return {"model": value} if isinstance(value, str) else value
+
+
+def _judge(value: Any) -> Any:
+    """A judge's entry; an expression such as `blend(MODEL,offline)` becomes its model and strategy. Raises ValueError."""
+    entry = _model(value)
+    if not isinstance(entry, Mapping) or not isinstance(text := entry.get("model"), str):
+        return entry
+    if not is_expression(text):
+        # A person's own prompt asks about one insight, unless the entry says more.
+        return entry if entry.get("prompt") else {"strategy": judge.default_strategy(text), **entry}
+    if "strategy" in entry:
+        raise ValueError(f"{text} says already how the model is asked; leave `strategy` out")
+    try:
+        named = judge.parse_name(text)
+        model, strategy = judge.strategy_of(named)
+    except Problem as error:
+        raise ValueError(str(error)) from error
+    # One judge is one judge, however it is written.
+    name = {} if strategy == judge.default_strategy(model) else {"name": named.text}
+    return {**name, **entry, "model": model, "strategy": strategy}
+
+
+def is_expression(name: str) -> bool:
+    """Whether a judge's name says more than the model that is asked."""
+    return name == "offline" or "(" in name
 
 
 class ModelSpec(Strict):
@@ -88,7 +114,9 @@ class SummarizerSpec(ModelSpec):
 class JudgeSpec(ModelSpec):
     """A judge: a model and a strategy."""
 
-    strategy: str = Field(default="per_insight", description="how the model is asked; or module:Class")
+    strategy: str = Field(
+        default="per_insight", description="how the model is asked; or module:Class; offline/judge by default per_summary"
+    )
     max_tokens: int = Field(default=200, ge=1, description="longest answer, in tokens")
 
 
@@ -123,8 +151,10 @@ class RunSpec(Strict):
     token_budget: int = Field(default=15000, ge=1, description="cl100k tokens of documents that retrieval may show")
     repeats: int = Field(default=1, ge=1, description="samples for each cell")
     summarizers: list[Annotated[SummarizerSpec, BeforeValidator(_model)]] = Field(min_length=1, description="who summarizes")
-    judges: list[Annotated[JudgeSpec, BeforeValidator(_model)]] = Field(
-        default=[JudgeSpec(model="offline/judge")], min_length=1, description="who judges every summary"
+    judges: list[Annotated[JudgeSpec, BeforeValidator(_judge)]] = Field(
+        default=[JudgeSpec(model="offline/judge", strategy=judge.default_strategy("offline/judge"))],
+        min_length=1,
+        description="who judges every summary",
     )
     budget_usd: float | None = Field(default=None, ge=0, description="the run never spends more; null: no bound")
     stage_budgets_usd: StageBudgets = Field(default=StageBudgets(), description="stage -> it never spends more in this run")
@@ -138,13 +168,28 @@ class RunSpec(Strict):
         """Every model of the spec, summarizers first."""
         return [*self.summarizers, *self.judges]
 
+    def partners(self) -> list[str]:
+        """The further models that judges ask by their strategies, each once."""
+        return list(dict.fromkeys(partner for one in self.judges for partner in judge.partners(one.strategy)))
+
     def stage_budgets(self) -> dict[str, float]:
         """Stage -> its budget in dollars, for the stages that have one."""
         return {name: dollars for name, dollars in self.stage_budgets_usd.model_dump().items() if dollars is not None}
 
 
+class RejudgeSpec(RunSpec):
+    """Judges for the summaries that a run holds already: what makes summaries is the run's."""
+
+    haystacks: list[str] = Field(default=[], max_length=0)
+    retrievers: list[str] = Field(default=[], max_length=0)
+    summarizers: list[Annotated[SummarizerSpec, BeforeValidator(_model)]] = Field(default=[], max_length=0)
+
+
 _PYDANTICS = re.compile(r"dictionary(?: or instance of \w+)?")
 _SEMANTIC_MODEL = {"model", "name", "max_tokens", "temperature", "seed", "extra", "strategy"}
+
+
+Spec = TypeVar("Spec", bound=RunSpec)
 
 
 def semantic_model(model: ModelSpec, prompt: str) -> dict[str, Any]:
@@ -154,6 +199,12 @@ def semantic_model(model: ModelSpec, prompt: str) -> dict[str, Any]:
 
 def read_spec(path: str, overrides: Iterable[str] = ()) -> tuple[RunSpec, Path]:
     """The spec at `path` with `a.b=c` overrides, and the folder that its paths start from. Raises SpecError."""
+    fields, folder = read_fields(path)
+    return parse_spec(fields, path, overrides), folder
+
+
+def read_fields(path: str) -> tuple[dict[str, Any], Path]:
+    """The fields of the YAML file at `path`, unchecked, and its folder. Raises SpecError."""
     file = Path(path)
     try:
         loaded = load(file.read_text(encoding="utf-8"))
@@ -165,16 +216,25 @@ def read_spec(path: str, overrides: Iterable[str] = ()) -> tuple[RunSpec, Path]:
         raise SpecError(f"{path}:{error}") from error
     if not isinstance(loaded, dict):
         raise SpecError(f"{path}: expected a mapping of fields such as haystacks: [...], found {type(loaded).__name__}")
-    return parse_spec(loaded, path, overrides), file.parent
+    return loaded, file.parent
 
 
 def parse_spec(fields: Mapping[str, Any], where: str = "spec", overrides: Iterable[str] = ()) -> RunSpec:
     """The spec from a mapping, as the Python API takes it, with `a.b=c` overrides. Raises SpecError."""
+    return _parsed(RunSpec, fields, where, overrides)
+
+
+def parse_rejudge(fields: Mapping[str, Any], where: str = "rejudge", overrides: Iterable[str] = ()) -> RejudgeSpec:
+    """The judges and their settings from a mapping of fields of a run's spec. Raises SpecError."""
+    return _parsed(RejudgeSpec, fields, where, overrides)
+
+
+def _parsed(kind: type[Spec], fields: Mapping[str, Any], where: str, overrides: Iterable[str]) -> Spec:
     changed = copy.deepcopy(dict(fields))
     for override in overrides:
         _override(changed, override)
     try:
-        spec = RunSpec.model_validate(changed)
+        spec = kind.model_validate(changed)
     except ValidationError as error:
         raise SpecError(f"{where}: {_explain(error)}") from error
     _check_names(spec, where)
@@ -199,7 +259,10 @@ def _check_names(spec: RunSpec, where: str) -> None:
             raise SpecError(f"{where}: {model.label}: {wrong}")
     if wrong := endpoint_flaw(spec.endpoint_url):
         raise SpecError(f"{where}: {wrong}")
-    known = [model.model for model in spec.models()]
+    try:
+        known = [*(model.model for model in spec.models()), *spec.partners()]
+    except Problem as error:
+        raise SpecError(f"{where}: judges: {error}") from error
     for field, named in (("limits", spec.limits), ("model_budgets_usd", spec.model_budgets_usd)):
         for name in named:
             if name not in known:
@@ -265,6 +328,8 @@ def _explain(error: ValidationError) -> str:
         known = sorted(_fields_at(parents))
         return f"{path}: unknown field{_near(str(last), known)}"
     found = "" if first["type"] == "missing" else f", found {_shown(first['input'])}"
+    if first["type"] == "value_error":
+        return f"{path}: {first['ctx']['error']}"
     said = _PYDANTICS.sub("mapping", first["msg"])
     return f"{path}: {said[:1].lower()}{said[1:]}{found}"
 

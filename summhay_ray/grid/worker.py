@@ -24,15 +24,16 @@ from numpy.typing import NDArray
 
 from summhay_ray import retrieve
 from summhay_ray.grid.actors import RemoteLedger
-from summhay_ray.grid.answering import CellRows, answer_cell
-from summhay_ray.grid.cells import Cell, Grid, Unit, grid_of
+from summhay_ray.grid.answering import CellRows, answer_cell, judge_cell
+from summhay_ray.grid.cells import Cell, Grid, Unit
 from summhay_ray.grid.contexts import Problem, make_context, rank
 from summhay_ray.grid.lanes import Kind, Packet, Receipt, make_gates, read_order
 from summhay_ray.grid.local import make_local_models
 from summhay_ray.grid.notices import on_notice
+from summhay_ray.grid.rejudging import stored_grid
 from summhay_ray.llm import Gateway, register
 from summhay_ray.outcome import Failed
-from summhay_ray.records import Context, Ranking
+from summhay_ray.records import Context, Ranking, Summary
 from summhay_ray.store import Buried, Finished, RunStore, Store, open_log
 
 COMMIT_EVERY_S = 2.0
@@ -78,7 +79,7 @@ class _Room:
         self.order = order
         self.store = Store(order.store_uri)
         self.run: RunStore = self.store.run(order.run_id)
-        self.grid: Grid = grid_of(self.store, {**self.run.record, "spec": order.spec, "prompts": order.prompts})
+        self.grid: Grid = stored_grid(self.store, {**self.run.record, "spec": order.spec, "prompts": order.prompts})
 
 
 class ContextWorker:
@@ -188,7 +189,7 @@ class CellWorker:
         self._ledger.sit(f"{kind} {seat}")
         if kind == "computing":
             os.nice(COMPUTING_NICENESS)
-        if kind == "computing" or any(grid.settings()[judge.model].local for judge in grid.spec.judges):
+        if kind == "computing" or any(settings.local for settings in grid.settings().values()):
             register(make_local_models(grid.haystacks.file))
         self._gateway = Gateway(grid.settings(), self._ledger, files, self._log, order.run_id, lambda: os._exit(1))
         self._gates = make_gates(grid)
@@ -255,6 +256,9 @@ class CellWorker:
         return Receipt(cell.cell_id, done.over_budget, len(done.rows.get("judgments", ())), len(done.rows.get("failures", ())))
 
     async def _rows(self, packet: Packet, cell: Cell) -> CellRows:
+        if packet.summary is not None:
+            summary = Summary(**{**packet.summary, "bullets": tuple(packet.summary["bullets"])})
+            return await judge_cell(self._room.grid, cell, (summary, packet.asked or {}), self._gateway, self._gates)
         if packet.context is None:
             failed = CellRows(cell)
             error, message = packet.problem or ("no_context", "the unit has no context")

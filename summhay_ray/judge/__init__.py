@@ -7,36 +7,76 @@ import sys
 from typing import cast
 
 from summhay_ray import plugins
-from summhay_ray.judge.answer import parse_verdict, read_verdict, usable_bullet
+from summhay_ray.judge.answer import read_verdict, usable_bullet, usable_verdict
 from summhay_ray.judge.base import Judge, JudgeSettings, Verdict
-from summhay_ray.judge.offline import OfflineJudge
-from summhay_ray.judge.prompt import check_prompt, prompt_identity
+from summhay_ray.judge.blend import Blend
+from summhay_ray.judge.cascade import Cascade
+from summhay_ray.judge.combine import blend, label_of, least_certain
+from summhay_ray.judge.embed import OfflineJudgeEmbed
+from summhay_ray.judge.names import DEFAULT_SHARE, BadName, Named, parse_name
+from summhay_ray.judge.offline import OfflineJudge, Rated, rate, uncertainty_at
+from summhay_ray.judge.strategies import (
+    check_prompt,
+    default_strategy,
+    parse_strategy,
+    partners,
+    planned,
+    prompt_identity,
+    strategy_of,
+)
 
 __all__ = [
+    "DEFAULT_SHARE",
+    "BadName",
     "Judge",
     "JudgeSettings",
+    "Named",
     "OfflineJudge",
+    "OfflineJudgeEmbed",
+    "Rated",
     "Verdict",
+    "blend",
     "check_prompt",
+    "default_strategy",
+    "label_of",
+    "least_certain",
     "make_judge",
-    "parse_verdict",
+    "parse_name",
+    "parse_strategy",
+    "partners",
+    "planned",
     "prompt_identity",
+    "rate",
     "read_verdict",
+    "strategy_of",
+    "uncertainty_at",
     "usable_bullet",
+    "usable_verdict",
 ]
 
 
 def make_judge(strategy: str = "per_insight") -> Judge:
-    """The judge of a strategy's name, or of `module:Class`. Raises UnknownName where there is none."""
-    if ":" in strategy:
-        found = plugins.load(strategy)
+    """The judge of a strategy, or of `module:Class`, in a blend or cascade where it says so.
+
+    Raises UnknownName where there is none, and BadName for a strategy that has no meaning.
+    """
+    parsed = parse_strategy(strategy)
+    judge = _base(parsed.base)
+    if parsed.blend:
+        judge = Blend(judge)
+    return judge if parsed.share is None else Cascade(judge, parsed.share)
+
+
+def _base(name: str) -> Judge:
+    if ":" in name:
+        found = plugins.load(name)
         if not callable(getattr(found, "judge", None)):
-            raise plugins.UnknownName(f"{strategy!r} has no method `judge`; expected module:Class of a judge (judge/base.py)")
+            raise plugins.UnknownName(f"{name!r} has no method `judge`; expected module:Class of a judge (judge/base.py)")
     else:
         # The room also holds a local model, which has a name but does not judge: it answers.
         named = plugins.discover(sys.modules[__name__])
         judges = {name: member for name, member in named.items() if callable(getattr(member, "judge", None))}
-        if strategy not in judges:
-            raise plugins.unknown("judge strategy", strategy, judges)
-        found = judges[strategy]
+        if name not in judges:
+            raise plugins.unknown("judge strategy", name, judges)
+        found = judges[name]
     return cast(Judge, found())

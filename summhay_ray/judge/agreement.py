@@ -1,23 +1,34 @@
 """Part of the judge room, for the room alone: how well a judge agrees with people (paper, sections 4.2 and 4.3, Table 1).
 
-The annotation file is the release's: a list of summaries with `topic`, `summary` (bullets), `reference_insights` and
-`annotation`. Its `candidate_id` is a string that counts bullets **from 0**, or is "no_selection"; the judges' predictions
-beside it count `bullet_id` from 1: where GPT-4o and people both say covered and name a bullet, 625 of 706 pairs agree when one
-is added, and 17 when not. Six covered insights have no bullet: they count for coverage, not for linking.
+The annotation file is the release's: a list of summaries with `topic`, `summary` (bullets), `reference_insights`, `annotation`
+and, under keys that begin with `predictions`, what LLM judges said. Its `candidate_id` is a string that counts bullets **from
+0**, or is "no_selection"; the judges' predictions beside it count `bullet_id` from 1: where GPT-4o and people both say covered
+and name a bullet, 625 of 706 pairs agree when one is added, and 17 when not. Six covered insights have no bullet: they count for
+coverage, not for linking. Rows name their topic by `topic_id` or by `topic_fn`: neither is needed.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import statistics
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from summhay_ray.records import COVERAGE_VALUE
+from summhay_ray.judge.base import Verdict
+from summhay_ray.problems import Problem
+from summhay_ray.records import COVERAGE_VALUE, Insight
 
 ANNOTATION_VALUE = {"not_covered": 0.0, "partially_covered": 0.5, "fully_covered": 1.0, **COVERAGE_VALUE}
+PREDICTIONS = "predictions"
+_NO_BULLET = ("no_selection", "NA", "", None)
+
+
+class BadAnnotations(Problem):
+    """An annotation file of another form; the message is one line: which file, which summary, what is expected."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,14 +44,46 @@ class Annotated:
     """The bullet that covers the insight, from 1; None where it is not covered or none was named."""
 
 
-def load_annotations(path: Path) -> list[Annotated]:
-    """People's judgments of an annotation file. Raises ValueError, in one line, for a file of another form."""
+@dataclass(frozen=True, slots=True)
+class AnnotatedSummary:
+    """One summary as people judged it. `coverage` and `bullet` face `insights`: the annotated ones, in the reference's order."""
+
+    topic: str
+    system: str
+    """The release's key of the system, `summkey`."""
+    bullets: tuple[str, ...]
+    insights: tuple[Insight, ...]
+    coverage: tuple[float, ...]
+    bullet: tuple[int | None, ...]
+    stored: Mapping[str, tuple[Verdict | None, ...]] = field(repr=False, default_factory=dict)
+    """Key of predictions -> its verdicts, which face `insights`; None where it has none, or one of an unknown coverage."""
+
+
+def load_summaries(path: Path) -> list[AnnotatedSummary]:
+    """An annotation file, summary by summary. Raises BadAnnotations for another form, OSError where it cannot be read."""
     try:
-        summaries = json.loads(path.read_text(encoding="utf-8"))
-        return [pair for summary in summaries for pair in _annotated(summary)]
-    except (ValueError, KeyError, TypeError) as error:
-        message = f"{path.name} is not an annotation file ({type(error).__name__}: {error})"
-        raise ValueError(f"{message}; expected a list of summaries with reference_insights and annotation") from error
+        rows = json.loads(path.read_bytes())
+    except (ValueError, RecursionError) as error:
+        raise _bad(path, f"it is no JSON ({error})") from error
+    if not isinstance(rows, list) or not rows:
+        raise _bad(path, f"it holds {_shown(rows)}")
+    found = []
+    for number, row in enumerate(rows, 1):
+        try:
+            found.append(_summary(row))
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            told = f"{error.args[0]!r} is missing" if isinstance(error, KeyError) else str(error)
+            raise _bad(path, f"summary {number} of {len(rows)}: {told}") from error
+    return found
+
+
+def load_annotations(path: Path) -> list[Annotated]:
+    """People's judgments of an annotation file. Raises as `load_summaries` does."""
+    return [
+        Annotated(summary.topic, insight.text, summary.bullets, coverage, bullet)
+        for summary in load_summaries(path)
+        for insight, coverage, bullet in zip(summary.insights, summary.coverage, summary.bullet, strict=True)
+    ]
 
 
 def load_released(path: Path) -> list[Annotated]:
@@ -72,13 +115,81 @@ def linking_accuracy(ours: Sequence[int | None], theirs: Sequence[int | None]) -
     return (sum(our == their for our, their in both) / len(both) if both else 0.0), len(both)
 
 
-def _annotated(summary: dict[str, Any]) -> list[Annotated]:
-    texts = {insight["insight_id"]: insight["insight"] for insight in summary["reference_insights"]}
-    bullets = tuple(summary["summary"])
-    pairs = []
-    for judged in summary["annotation"]:
-        coverage = ANNOTATION_VALUE[judged["coverage"]]
-        candidate = judged["candidate_id"]
-        bullet = int(candidate) + 1 if coverage and candidate != "no_selection" else None
-        pairs.append(Annotated(summary["topic"], texts[judged["insight_id"]], bullets, coverage, bullet))
-    return pairs
+def linked_bullet(verdict: Verdict) -> int | None:
+    """The one bullet that a verdict links a covered insight to, from 1. A list of several, or "NA", links to none (Table 1)."""
+    if verdict.coverage == "NO_COVERAGE":
+        return None
+    try:
+        bullet = json.loads(verdict.bullet_id)
+    except ValueError:
+        return None
+    if isinstance(bullet, str) and bullet.isascii() and bullet.isdecimal() and len(bullet) < 10:
+        bullet = int(bullet)
+    return bullet if isinstance(bullet, int) and not isinstance(bullet, bool) else None
+
+
+def _bad(path: Path, told: str) -> BadAnnotations:
+    form = "expected a list of summaries with summary, reference_insights and annotation, as the release has them"
+    return BadAnnotations(f"{path.name} is not an annotation file: {' '.join(told.split())}; {form}")
+
+
+def _summary(row: Mapping[str, Any]) -> AnnotatedSummary:
+    bullets = tuple(str(bullet) for bullet in _listed(row, "summary"))
+    texts = {insight["insight_id"]: str(insight["insight"]) for insight in _listed(row, "reference_insights")}
+    annotation = _listed(row, "annotation")
+    people = {judged["insight_id"]: _person(judged, len(bullets)) for judged in annotation}
+    if not people:
+        raise ValueError("it has no annotation")
+    if twice := [name for name, count in Counter(judged["insight_id"] for judged in annotation).items() if count > 1]:
+        raise ValueError(f"insight {_shown(twice[0])} is annotated twice")
+    if unknown := [name for name in people if name not in texts]:
+        raise ValueError(f"insight {_shown(unknown[0])} is annotated and no reference insight")
+    names = [name for name in texts if name in people]
+    topic, subtopic = str(row.get("topic", "")), str(row.get("subtopic_id", ""))
+    return AnnotatedSummary(
+        topic=topic,
+        system=str(row.get("summkey", "")),
+        bullets=bullets,
+        insights=tuple(Insight("", subtopic, str(name), place, "", texts[name]) for place, name in enumerate(names)),
+        coverage=tuple(people[name][0] for name in names),
+        bullet=tuple(people[name][1] for name in names),
+        stored={key: _stored(row[key], names) for key in row if key.startswith(PREDICTIONS) and isinstance(row[key], list)},
+    )
+
+
+def _listed(row: Mapping[str, Any], name: str) -> list[Any]:
+    if not isinstance(row[name], list):
+        raise ValueError(f"{name} is {_shown(row[name])} and no list")
+    return list(row[name])
+
+
+def _person(judged: Mapping[str, Any], n_bullets: int) -> tuple[float, int | None]:
+    """Coverage, and the bullet from 1, as a person said."""
+    if judged["coverage"] not in ANNOTATION_VALUE:
+        known = ", ".join(name for name in ANNOTATION_VALUE if name not in COVERAGE_VALUE)
+        raise ValueError(f"a person's coverage is {_shown(judged['coverage'])}; expected {known}")
+    coverage, candidate = ANNOTATION_VALUE[judged["coverage"]], judged["candidate_id"]
+    if not coverage or candidate in _NO_BULLET:
+        return coverage, None
+    # Whatever names no one bullet counts for coverage, not for linking, as where no bullet is selected.
+    told = str(candidate).strip()
+    place = int(told) if told.isascii() and told.isdecimal() and len(told) < 10 else n_bullets
+    return coverage, place + 1 if place < n_bullets else None
+
+
+def _stored(verdicts: Sequence[Any], names: Sequence[Any]) -> tuple[Verdict | None, ...]:
+    """None where there is no prediction that can be read: it is that judge's failure, and no other judge's."""
+    said = {str(one.get("insight_id")): one for one in reversed(verdicts) if isinstance(one, Mapping)}
+    return tuple(_verdict(said.get(str(name))) for name in names)
+
+
+def _verdict(one: Mapping[str, Any] | None) -> Verdict | None:
+    if one is None or not isinstance(one.get("coverage"), str) or one["coverage"] not in COVERAGE_VALUE:
+        return None
+    value = one.get("value")
+    given = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    return Verdict(one["coverage"], json.dumps(one.get("bullet_id")), float(value) if given and value is not None else None)
+
+
+def _shown(value: Any) -> str:
+    return json.dumps(value, default=str)[:60]

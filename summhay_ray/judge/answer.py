@@ -3,17 +3,20 @@
 An answer is repaired without another call where its meaning is beyond doubt: code fences, prose around one JSON object, single
 quotes, trailing commas, a missing closing brace, a coverage word in another spelling. Everything else is Malformed, with
 `error` one of empty_answer, cut_answer, no_json, broken_json, two_verdicts, unknown_coverage, unusable_bullet.
-Format after Laban et al., "Summary of a Haystack", appendix A.2.
+Format after Laban et al., "Summary of a Haystack", appendix A.2; `together.py` reads answers about several insights.
 """
 
 from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from summhay_ray.judge.base import Verdict
 from summhay_ray.outcome import Malformed
+from summhay_ray.records import COVERAGE_VALUE
 
 _COVERAGE = {
     "full": "FULL_COVERAGE",
@@ -31,29 +34,43 @@ _COVERAGE = {
 _SEPARATOR = re.compile(r"[\s_\-]+")
 _OBJECT_START = re.compile(r'\{\s*"')
 _FLAT_OBJECT = re.compile(r"\{[^{}]*\}")
+_UNCLOSED = re.compile(r"\{[^{}]*")
 _QUOTE = r"""["'\u2018\u2019\u201c\u201d]"""
 _COVERAGE_KEY = re.compile(rf"(?:{_QUOTE}coverage{_QUOTE}|(?<=[{{,])\s*coverage)\s*:", re.IGNORECASE)
 _BULLET_KEY = re.compile(rf"\bbullet[\s_-]?id{_QUOTE}?\s*:", re.IGNORECASE)
 _NEXT_KEY = re.compile(rf",\s*{_QUOTE}?[^\W\d]\w*{_QUOTE}?\s*:")
 _NUMBER = re.compile(r"[0-9]+")
 _LONGEST_REPAIR = 20_000
+_MOST_REPAIRS = 100
+_THINKING = "<think>"
+_MOST_APART = 0.5
+"""A value that is further from its label's worth is not meant as one."""
+
+_ENDS = " ,}`\t\r\n"
+_QUOTES = "\"'\u2018\u2019\u201c\u201d"
+_WORDS = re.compile(r"(?:NO|PARTIAL|FULL)_COVERAGE")
+_COVERED = re.compile(r"\b(?:fully|partially) covered\b|\b(?:full|partial) coverage\b", re.IGNORECASE)
+_NOT = re.compile(r"(?:\bnot?|\bnever|\bneither|\bnor|n.t|\bwithout)(?:\W+\w+){0,3}\W*$", re.IGNORECASE)
 _BULLET_WORD = re.compile(r"(?:bullet\s*(?:point\s*)?)?#?\s*([0-9]{1,9})\.?", re.IGNORECASE)
-_CUT = Malformed("cut_answer", "the answer stops at the token limit before its JSON is whole; give the judge a larger max_tokens")
+CUT = Malformed("cut_answer", "the answer stops at the token limit before its JSON is whole; give the judge a larger max_tokens")
+BROKEN = Malformed("broken_json", "the answer's JSON is broken so that its meaning is open")
+NO_JSON = Malformed("no_json", 'the answer has no JSON object with a "coverage"')
 
 Pairs = list[tuple[str, Any]]
 
 
-class _Object:
+class Object:
     """A JSON object with its keys as they came, repeated ones included."""
 
     def __init__(self, pairs: Pairs) -> None:
         self.pairs = pairs
 
     def values(self, key: str) -> list[Any]:
+        """All values of a key, which is told apart by its letters alone: `bulletid`, for Bullet ID and bullet_id as well."""
         return [value for name, value in self.pairs if _SEPARATOR.sub("", name.lower()) == key]
 
 
-_DECODER = json.JSONDecoder(object_pairs_hook=_Object, strict=False)
+_DECODER = json.JSONDecoder(object_pairs_hook=Object, strict=False)
 
 
 def read_verdict(text: str, finish_reason: str = "stop") -> Verdict | Malformed:
@@ -63,44 +80,61 @@ def read_verdict(text: str, finish_reason: str = "stop") -> Verdict | Malformed:
     scoring to decide. An answer that the token limit cut (`finish_reason` "length") is Malformed, whatever
     it holds: the judge had not finished, and might have changed its mind.
     """
-    answer = text.rpartition("</think>")[2].strip()
-    if finish_reason == "length":
-        return _CUT
-    if not answer:
-        return Malformed("empty_answer", "the answer is empty")
-    found, rest = _whole_objects(answer)
-    repaired = [_repaired(span) for span in _broken_objects(rest)]
+    answer = final_text(text, finish_reason)
+    if isinstance(answer, Malformed):
+        return answer
+    found, spans = verdict_objects(answer)
+    repaired = [repaired_object(span) for span in spans]
     if None in repaired:
-        return Malformed("broken_json", "the answer's JSON is broken so that its meaning is open")
-    verdicts = {_verdict(value) for value in (*found, *repaired) if value is not None}
+        return BROKEN
+    verdicts = {verdict_of(value) for value in (*found, *repaired) if value is not None}
     if not verdicts:
-        return Malformed("no_json", 'the answer has no JSON object with a "coverage"')
+        return NO_JSON
     if len(verdicts) > 1:
         return Malformed("two_verdicts", "the answer has several JSON objects with a coverage, and they differ")
-    return verdicts.pop()
+    verdict = verdicts.pop()
+    if isinstance(verdict, Verdict) and takes_back(answer.rpartition("}")[2], verdict.coverage):
+        return Malformed("two_verdicts", f"the answer says {verdict.coverage}, and another coverage behind it")
+    return verdict
 
 
-def parse_verdict(text: str, n_bullets: int, finish_reason: str = "stop") -> Verdict | Malformed:
-    """As `read_verdict`, and the bullet held against a summary of `n_bullets` bullets.
+def takes_back(rest: str, coverage: str) -> bool:
+    """Whether what a judge writes behind its verdict says another coverage; a denial ("not fully covered") is none.
+
+    What stands before the verdict is how the judge came to it.
+    """
+    if any(word != coverage for word in _WORDS.findall(rest)):
+        return True
+    said = [match for match in _COVERED.finditer(rest) if not _NOT.search(rest[: match.start()])]
+    return coverage == "NO_COVERAGE" and bool(said)
+
+
+def usable_verdict(verdict: Verdict, n_bullets: int) -> Verdict | Malformed:
+    """The verdict held against a summary of `n_bullets` bullets, as whoever mixes verdicts must before.
 
     A covered insight comes with the number of its bullet (1..n_bullets) and is Malformed ("unusable_bullet") without one;
-    NO_COVERAGE stands whatever bullet comes with it, and comes back with "NA".
+    NO_COVERAGE stands whatever bullet comes with it, and comes back with "NA". A person's own judge may also say what is no
+    coverage ("unknown_coverage") or no fraction ("unusable_value").
     """
-    verdict = read_verdict(text, finish_reason)
-    if isinstance(verdict, Malformed):
-        return verdict
+    if verdict.coverage not in COVERAGE_VALUE:
+        return _unknown(json.dumps(verdict.coverage, default=str))
+    if not 0 <= verdict.expected <= 1:
+        return Malformed("unusable_value", f"the judge's value is {verdict.expected}; expected 0 to 1")
     if verdict.coverage == "NO_COVERAGE":
-        return Verdict("NO_COVERAGE", '"NA"')
+        return replace(verdict, bullet_id='"NA"')
     bullet = usable_bullet(verdict.bullet_id, n_bullets)
     if bullet is None:
         message = f"{verdict.coverage} names bullet {verdict.bullet_id:.60}, but the summary has bullets 1..{n_bullets}"
         return Malformed("unusable_bullet", message)
-    return Verdict(verdict.coverage, str(bullet))
+    return replace(verdict, bullet_id=str(bullet))
 
 
 def usable_bullet(bullet_id: str, n_bullets: int) -> int | None:
     """The bullet (1..n_bullets) that a verdict's `bullet_id` (JSON) names, or None: 3, 3.0, "3", "bullet 3" and [3] name 3."""
-    value = json.loads(bullet_id)
+    try:
+        value = json.loads(bullet_id)
+    except ValueError:
+        return None
     if isinstance(value, list) and len(value) == 1:
         value = value[0]
     if isinstance(value, str):
@@ -113,7 +147,22 @@ def usable_bullet(bullet_id: str, n_bullets: int) -> int | None:
     return value
 
 
-def _verdict(value: _Object) -> Verdict | Malformed:
+def final_text(text: str, finish_reason: str) -> str | Malformed:
+    """The answer without its thinking; Malformed where it is empty, or the token limit cut it."""
+    if finish_reason == "length":
+        return CUT
+    answer = text.rpartition("</think>")[2].strip()
+    if _THINKING in answer:
+        # What a draft says is no verdict.
+        return Malformed("unfinished_thinking", "the answer ends within its thinking; give the judge a larger max_tokens")
+    return answer or Malformed("empty_answer", "the answer is empty")
+
+
+def verdict_of(value: Object) -> Verdict | Malformed:
+    """The verdict that a JSON object with a coverage says.
+
+    A value or an uncertainty that is no fraction is not there, nor is a value that contradicts the coverage.
+    """
     coverages = {_plain(word) for word in value.values("coverage")}
     bullets = {_plain(bullet) for bullet in value.values("bulletid")}
     if len(coverages) > 1 or len(bullets) > 1:
@@ -121,8 +170,26 @@ def _verdict(value: _Object) -> Verdict | Malformed:
     word = coverages.pop()
     coverage = _COVERAGE.get(_SEPARATOR.sub("", json.loads(word).lower())) if word.startswith('"') else None
     if coverage is None:
-        return Malformed("unknown_coverage", f"coverage is {word:.60}; expected NO_COVERAGE, PARTIAL_COVERAGE or FULL_COVERAGE")
-    return Verdict(coverage, bullets.pop() if bullets else "null")
+        return _unknown(word)
+    said = {text.strip() for _, text in value.pairs if isinstance(text, str)}
+    if said & (COVERAGE_VALUE.keys() - {coverage}):
+        return Malformed("two_verdicts", "the answer's JSON object says two coverages")
+    bullet = bullets.pop() if bullets else "null"
+    expected = _fraction(value.values("value"))
+    if expected is not None and abs(expected - COVERAGE_VALUE[coverage]) > _MOST_APART:
+        expected = None
+    return Verdict(coverage, bullet, expected, _fraction(value.values("uncertainty")))
+
+
+def _unknown(word: str) -> Malformed:
+    return Malformed("unknown_coverage", f"coverage is {word:.60}; expected NO_COVERAGE, PARTIAL_COVERAGE or FULL_COVERAGE")
+
+
+def _fraction(values: Sequence[Any]) -> float | None:
+    """The number (0..1) that an optional field says, None where it says none, or several."""
+    if len(values) != 1 or isinstance(values[0], bool) or not isinstance(values[0], int | float):
+        return None
+    return float(values[0]) if 0 <= values[0] <= 1 else None
 
 
 def _plain(value: Any) -> str:
@@ -133,9 +200,15 @@ def _plain(value: Any) -> str:
         return json.dumps(str(value))
 
 
-def _whole_objects(text: str) -> tuple[list[_Object], str]:
+def verdict_objects(answer: str) -> tuple[list[Object], list[str]]:
+    """The valid JSON objects of an answer that have a coverage, and what looks like another in broken JSON."""
+    found, rest = _whole_objects(answer)
+    return found, _broken_objects(rest)
+
+
+def _whole_objects(text: str) -> tuple[list[Object], str]:
     """The strictly valid JSON objects of `text` that have a coverage, nested ones included, and the text without them."""
-    found: list[_Object] = []
+    found: list[Object] = []
     rest: list[str] = []
     kept = 0
     start = _OBJECT_START.search(text)
@@ -157,18 +230,18 @@ def _whole_objects(text: str) -> tuple[list[_Object], str]:
 
 
 def _broken_objects(text: str) -> list[str]:
-    """What looks like a verdict in broken JSON: braces with a coverage key in them, the last ones open or not.
+    """What looks like a verdict in broken JSON: braces with a coverage key in them, closed or not.
 
     The repair library makes something of any text, so that it is shown nothing else.
     """
     spans = [match[0] for match in _FLAT_OBJECT.finditer(text)]
-    last = text.rfind("{")
-    if "}" not in text[last:] and last >= 0:
-        spans.append(text[last:].rstrip("`\n\r\t "))
-    return [span for span in spans if _COVERAGE_KEY.search(span)]
+    spans += [match[0].rstrip("`\n\r\t ") for match in _UNCLOSED.finditer(_FLAT_OBJECT.sub("null", text))]
+    found = dict.fromkeys(span for span in spans if _COVERAGE_KEY.search(span))
+    # So many are no answer, and would take long to repair one by one; all of them at once cannot be repaired.
+    return list(found) if len(found) <= _MOST_REPAIRS else [text]
 
 
-def _repaired(span: str) -> _Object | None:
+def repaired_object(span: str) -> Object | None:
     """The object that repair makes of `span`, or None where it says a thing twice or repair left out a bullet's number."""
     from json_repair import repair_json
 
@@ -181,7 +254,21 @@ def _repaired(span: str) -> _Object | None:
         return None
     if not isinstance(pairs, dict):
         return None
-    value = _Object(list(pairs.items()))
+    value = Object(list(pairs.items()))
     bullet = _NEXT_KEY.split(_BULLET_KEY.split(span)[1])[0] if keys else ""
     read = "".join(_plain(found) for found in value.values("bulletid"))
-    return value if value.values("coverage") and _NUMBER.findall(bullet) == _NUMBER.findall(read) else None
+    same = _says_whole(span, value.values("coverage")) and _NUMBER.findall(bullet) == _NUMBER.findall(read)
+    return value if same else None
+
+
+def _says_whole(span: str, coverages: Sequence[Any]) -> bool:
+    """Whether the coverage that repair read is all that stands there: neither cut within its quotes nor part of a sentence."""
+    if len(coverages) != 1 or not isinstance(coverages[0], str):
+        return bool(coverages)
+    written = _BULLET_KEY.split(_NEXT_KEY.split(_COVERAGE_KEY.split(span)[1])[0])[0].strip(_ENDS)
+    closed = written[:1] not in _QUOTES or len(written) > 1 and written[-1] in _QUOTES
+    return closed and _letters(written) == _letters(coverages[0])
+
+
+def _letters(text: str) -> str:
+    return "".join(filter(str.isalpha, text)).lower()

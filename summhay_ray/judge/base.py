@@ -12,15 +12,25 @@ from typing import Any, ClassVar, Protocol
 
 from summhay_ray.llm import Ask
 from summhay_ray.outcome import Outcome
-from summhay_ray.records import Insight
+from summhay_ray.records import COVERAGE_VALUE, Insight
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What a judge says of one insight: `coverage` as in records.Coverage, `bullet_id` as JSON text (3, "NA", ...)."""
+    """What a judge says of one insight: `coverage` as in records.Coverage, `bullet_id` as JSON text (3, "NA", ...).
+
+    `value` is the expected coverage (0..1) and `uncertainty` its standard deviation, where the judge gives them.
+    """
 
     coverage: str
     bullet_id: str
+    value: float | None = None
+    uncertainty: float | None = None
+
+    @property
+    def expected(self) -> float:
+        """The judge's value, or its label's worth (0, 0.5, 1) where it gives a label alone."""
+        return COVERAGE_VALUE[self.coverage] if self.value is None else self.value
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +42,8 @@ class JudgeSettings:
     sampling: Mapping[str, Any] = field(default_factory=dict)
     lookup: str = ""
     """For `replay/...` alone: the released summary whose judgments are looked up."""
+    asked: frozenset[str] | None = None
+    """For a cascade alone: ids of the insights that its judge is asked about; None where their uncertainty decides."""
 
 
 class Judge(Protocol):

@@ -1,62 +1,148 @@
 """Part of the judge room: `offline/judge`, a judge that needs no key. Other rooms take it from `summhay_ray.judge`.
 
-It reads the prompt that any model would read, and answers as one: FULL_COVERAGE or PARTIAL_COVERAGE where the best bullet has
-enough of the insight's wording (`recall.py`), by two thresholds that `fit.py` fitted on people's judgments. It knows no meaning:
-a denial or a paraphrase without common words fools it. `offline_judge.json` says what it was fitted on and how well it does.
+It reads the prompt that any model would read, and answers as one. What it sees of insight and bullets is in `features.py`, how
+that becomes chances of coverage in `calibrate.py`; `fit.py` fits the few numbers to people's judgments (`offline_judge.json`,
+which says how well that did on topics left out). It knows no meaning: a denial in the insight's own words fools it.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
-from typing import ClassVar
+from typing import Any, ClassVar
 
+from summhay_ray.judge.calibrate import Coefficients
+from summhay_ray.judge.features import ALONE, MEANING, TOGETHER, Embedder, Features, features
 from summhay_ray.judge.prompt import read
-from summhay_ray.judge.recall import best_bullet
 from summhay_ray.llm import Request
 from summhay_ray.records import Coverage
 
+SHIPPED = "offline_judge.json"
+SHIPPED_EMBED = "offline_judge_embed.json"
+_DIGITS = 4
+
 
 @dataclass(frozen=True, slots=True)
-class Thresholds:
-    """The least recall (0..1) of the best bullet that makes coverage partial, and full."""
+class Rated:
+    """What the free judge says of one insight."""
 
-    partial: float
-    full: float
+    coverage: Coverage
+    bullet: int | None
+    """The bullet that covers it, from 0; None where the label is NO_COVERAGE."""
+    value: float
+    """Expected coverage, 0..1."""
+    uncertainty: float
+    """Its standard deviation, 0..0.5."""
 
-    def coverage(self, recall: float) -> Coverage:
-        """What the recall of an insight in its best bullet says of its coverage."""
-        if recall >= self.full:
-            return "FULL_COVERAGE"
-        return "PARTIAL_COVERAGE" if recall >= self.partial else "NO_COVERAGE"
+
+@dataclass(frozen=True, slots=True)
+class Parameters:
+    """The fitted numbers: of insights asked about alone, and of the insights of a summary asked about together."""
+
+    alone: Coefficients
+    together: Coefficients
+    uncertainties: tuple[float, ...] = ()
+    """Of the insights that people judged, from the greatest to the least, at even steps of their share."""
+
+
+def rate(insights: Sequence[str], bullets: Sequence[str], together: bool = True, embed: Embedder | None = None) -> list[Rated]:
+    """One rating an insight of one summary, with the shipped numbers; with `together` false each without regard to the others.
+
+    `embed` adds what sentence vectors see (`embed.py`): other numbers, and other ratings.
+    """
+    parameters = shipped_parameters(SHIPPED_EMBED if embed else SHIPPED)
+    if not together:
+        return [rated for insight in insights for rated in rate_by(parameters, [insight], bullets, embed)]
+    return rate_by(parameters, insights, bullets, embed)
+
+
+def rate_by(
+    parameters: Parameters, insights: Sequence[str], bullets: Sequence[str], embed: Embedder | None = None
+) -> list[Rated]:
+    """The ratings of insights asked about together, with these `parameters`."""
+    coefficients = parameters.together if len(insights) > 1 else parameters.alone
+    return [rating(coefficients, found, bool(bullets)) for found in features(insights, bullets, embed)]
+
+
+def rating(coefficients: Coefficients, found: Features | None, bullets: bool = True) -> Rated:
+    """The rating of an insight's features. Without `bullets` it is surely not covered; of one without a word nothing is known."""
+    if found is None:
+        return Rated("NO_COVERAGE", None, 0.0, MOST_UNCERTAIN if bullets else 0.0)
+    chances = coefficients.chances(found.values)
+    # Rounded, so that the last digits of a platform's logarithms and vectors cannot show.
+    value, uncertainty = round(chances.value, _DIGITS), round(chances.uncertainty, _DIGITS)
+    coverage = coefficients.coverage(value)
+    return Rated(coverage, None if coverage == "NO_COVERAGE" else found.bullet, value, uncertainty)
+
+
+def uncertainty_at(share: float) -> float:
+    """The uncertainty at or above which about this share (0..1) of the insights lies that people judged, asked together.
+
+    For share 0 it is 1, which none reaches. Raises ValueError for a share that is none.
+    """
+    if not 0 <= share <= 1:
+        raise ValueError(f"the share is {share}; expected 0 to 1")
+    if share == 0:
+        return 1.0
+    steps = shipped_parameters().uncertainties
+    place = share * (len(steps) - 1)
+    below = min(int(place), len(steps) - 2)
+    return steps[below] + (place - below) * (steps[below + 1] - steps[below])
+
+
+MOST_UNCERTAIN = 0.5
+"""The greatest standard deviation of a coverage between 0 and 1."""
 
 
 class OfflineJudge:
     """The local model `offline/judge` (llm.LocalModel)."""
 
     name: ClassVar[str] = "offline/judge"
-    revision: ClassVar[str] = "1"
-
-    def __init__(self, thresholds: Thresholds | None = None) -> None:
-        self._thresholds = thresholds or shipped_thresholds()
+    revision: ClassVar[str] = "2"
 
     def answer(self, request: Request) -> str:
-        """`{"coverage": ..., "bullet_id": ...}` for the insight and bullets of the request's prompt.
+        """The verdict as JSON, with `value` and `uncertainty`, for the insight and bullets of the request's prompt.
 
-        Raises LookupError where the prompt lacks a line `Reference Insight:` or `Bullet Points:`, or bullets as JSON.
+        A prompt of several insights (`Reference Insights:`) gets `{"judgments": [...]}`, one with its `insight_id` for each.
+        Raises LookupError where the prompt lacks its insights or bullets.
         """
         question = read(request.prompt)
-        best = best_bullet(question.insight, question.bullets)
-        coverage = self._thresholds.coverage(best.recall) if best else "NO_COVERAGE"
-        bullet_id = "NA" if best is None or coverage == "NO_COVERAGE" else question.bullet_ids[best.index]
-        return json.dumps({"coverage": coverage, "bullet_id": bullet_id})
+        rated = self._rate(question.insights, question.bullets, question.together)
+        verdicts = [_verdict(one, question.bullet_ids) for one in rated]
+        if not question.together:
+            return json.dumps(verdicts[0])
+        numbered = zip(question.insight_ids, verdicts, strict=True)
+        return json.dumps({"judgments": [{"insight_id": number, **verdict} for number, verdict in numbered]})
+
+    def _rate(self, insights: Sequence[str], bullets: Sequence[str], together: bool) -> list[Rated]:
+        return rate(insights, bullets, together)
 
 
 @cache
-def shipped_thresholds() -> Thresholds:
-    """The thresholds of `offline_judge.json`, read once."""
-    text = resources.files("summhay_ray.judge").joinpath("offline_judge.json").read_text(encoding="utf-8")
-    fitted = json.loads(text)
-    return Thresholds(partial=fitted["partial"], full=fitted["full"])
+def shipped_parameters(name: str = SHIPPED) -> Parameters:
+    """The fitted numbers that ship, read once."""
+    text = resources.files("summhay_ray.judge").joinpath(name).read_text(encoding="utf-8")
+    return parameters_of(json.loads(text))
+
+
+def parameters_of(fitted: Mapping[str, Any]) -> Parameters:
+    """The numbers of a fitted file's content. Raises KeyError where one is missing."""
+    more = (MEANING,) if MEANING in fitted["together"]["weights"] else ()
+    return Parameters(
+        alone=_coefficients(fitted["alone"], (*ALONE, *more)),
+        together=_coefficients(fitted["together"], (*TOGETHER, *more)),
+        uncertainties=tuple(fitted["uncertainties"]),
+    )
+
+
+def _coefficients(entry: Mapping[str, Any], names: Sequence[str]) -> Coefficients:
+    numbers = {name: float(entry[name]) for name in ("some", "full", "partial_from", "full_from")}
+    return Coefficients(weights=tuple(float(entry["weights"][name]) for name in names), **numbers)
+
+
+def _verdict(rated: Rated, bullet_ids: Sequence[int]) -> dict[str, Any]:
+    bullet = "NA" if rated.bullet is None else bullet_ids[rated.bullet]
+    return {"coverage": rated.coverage, "bullet_id": bullet, "value": rated.value, "uncertainty": rated.uncertainty}

@@ -10,7 +10,7 @@ from typing import ClassVar
 
 from summhay_ray.judge.answer import read_verdict, usable_bullet
 from summhay_ray.judge.base import JudgeSettings, Verdict
-from summhay_ray.judge.prompt import render, template, template_hash
+from summhay_ray.judge.prompt import ALONE, Form, render, template, template_hash
 from summhay_ray.llm import Ask, Request
 from summhay_ray.outcome import Answer, Malformed, Outcome
 from summhay_ray.records import Insight, RawAnswer
@@ -20,12 +20,13 @@ class PerInsight:
     """One call an insight, all calls of a summary at once; the prompt's prefix (instructions, bullets) is shared by them."""
 
     name: ClassVar[str] = "per_insight"
+    form: ClassVar[Form] = ALONE
 
     async def judge(
         self, insights: Sequence[Insight], bullets: Sequence[str], settings: JudgeSettings, ask: Ask
     ) -> list[Outcome[Verdict]]:
         """One outcome an insight, in the order of `insights`. Raises ValueError where the user's prompt lacks a placeholder."""
-        text = template(settings.prompt)
+        text = template(settings.prompt, self.form)
         prompt_hash = template_hash(text)
         requests = [
             Request(
@@ -42,6 +43,13 @@ class PerInsight:
         return [outcome_of(raw, repair=not settings.lookup) for raw in answers]
 
 
+class FewShot(PerInsight):
+    """As `per_insight`, after nine examples: three covered in full, three in part, three not (paper, section 4.3)."""
+
+    name: ClassVar[str] = "few_shot"
+    form: ClassVar[Form] = Form(nine=True)
+
+
 def outcome_of(raw: Outcome[RawAnswer], repair: bool = True) -> Outcome[Verdict]:
     """The verdict in a raw answer, or why there is none; key, attempts and price are the raw answer's.
 
@@ -52,7 +60,10 @@ def outcome_of(raw: Outcome[RawAnswer], repair: bool = True) -> Outcome[Verdict]
     verdict = read_verdict(raw.value.text, raw.value.finish_reason)
     if isinstance(verdict, Malformed):
         return replace(verdict, key=raw.key, attempts=raw.attempts, usd_micros=raw.usd_micros)
-    named = usable_bullet(verdict.bullet_id, sys.maxsize) if repair else None
-    if named is not None:
-        verdict = Verdict(verdict.coverage, str(named))
-    return Answer(verdict, key=raw.key, attempts=raw.attempts, usd_micros=raw.usd_micros)
+    return Answer(repaired(verdict) if repair else verdict, key=raw.key, attempts=raw.attempts, usd_micros=raw.usd_micros)
+
+
+def repaired(verdict: Verdict) -> Verdict:
+    """The verdict with its bullet id as a number where it names one."""
+    named = usable_bullet(verdict.bullet_id, sys.maxsize)
+    return verdict if named is None else replace(verdict, bullet_id=str(named))

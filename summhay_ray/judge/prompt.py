@@ -1,7 +1,7 @@
-"""Part of the judge room, for the room alone: the judge's prompt, written from and read back to insight and bullets.
+"""Part of the judge room, for the room alone: the judge's prompts, written from and read back to insights and bullets.
 
-Content after Laban et al., "Summary of a Haystack", appendix A.2; the words are our own. Unlike there, our prompt has the
-bullets before the insight: all insights of one summary then share one long prefix, which providers discount.
+Content after Laban et al., "Summary of a Haystack", section 4.3 and appendix A.2; the words are our own. Unlike there, our
+prompts have the bullets before the insight: all calls about one summary then share one long prefix, which providers discount.
 """
 
 from __future__ import annotations
@@ -11,51 +11,73 @@ import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import cache
 from importlib import resources
 from typing import Any
 
-PLACEHOLDERS = ("[[INSIGHT]]", "[[BULLETS]]")
 EXAMPLES = "[[FEW_SHOT_EXAMPLES]]"
-_PLACEHOLDER = re.compile(r"\[\[(INSIGHT|BULLETS)\]\]")
-_INSIGHT_HEADING = re.compile(r"^Reference Insight:[ \t]*\r?$", re.MULTILINE)
+_PLACEHOLDER = re.compile(r"\[\[(INSIGHT|INSIGHTS|BULLETS)\]\]")
+_INSIGHT_HEADING = re.compile(r"^Reference Insight(s?):[ \t]*\r?$", re.MULTILINE)
 _BULLETS_HEADING = re.compile(r"^Bullet Points:[ \t]*\r?$", re.MULTILINE)
 _BLANK_LINE = re.compile(r"\n[ \t\r]*\n")
 _BREAKS_A_LINE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
 _DECODER = json.JSONDecoder(strict=False)
+_NUMBER_WORDS = {1: "One", 2: "Two", 3: "Three"}
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """What a prompt asks for: the insights of a summary `together` or one a call, after one worked example or `nine` shots."""
+
+    together: bool = False
+    nine: bool = False
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """The placeholders that a user's prompt must have."""
+        insight = "[[INSIGHTS]]" if self.together else "[[INSIGHT]]"
+        return (insight, "[[BULLETS]]", EXAMPLES) if self.nine else (insight, "[[BULLETS]]")
+
+
+ALONE = Form()
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What a judge's prompt asks: an insight, and the bullets with the ids that the prompt gives them."""
+    """What a judge's prompt asks: insights and bullets, each with the ids that the prompt gives them.
 
-    insight: str
+    `together`: the prompt asks about all insights in one answer; else there is one insight, and its id is 1.
+    """
+
+    insights: tuple[str, ...]
+    insight_ids: tuple[int, ...]
+    together: bool
     bullet_ids: tuple[int, ...]
     bullets: tuple[str, ...]
 
-
-def check_prompt(text: str) -> None:
-    """Raises ValueError, in one line, where a judge's prompt file lacks a placeholder that it needs."""
-    missing = [placeholder for placeholder in PLACEHOLDERS if placeholder not in text]
-    if missing:
-        raise ValueError(f"the judge's prompt lacks {' and '.join(missing)}; write each where its text is to stand")
+    @property
+    def insight(self) -> str:
+        """The first insight: the only one where they are not asked together."""
+        return self.insights[0]
 
 
-def template(prompt: str = "") -> str:
-    """The text to fill: the user's `prompt`, or our own where it is empty, with the worked example in its place.
+def template(prompt: str = "", form: Form = ALONE) -> str:
+    """The text to fill: the user's `prompt`, or our own of the form where it is empty, with worked examples in their place.
 
-    Raises ValueError as `check_prompt` does.
+    Raises ValueError, in one line, where the user's prompt lacks a placeholder that the form needs.
     """
-    text = prompt or _shipped("per_insight.txt")
-    check_prompt(text)
-    return text.replace(EXAMPLES, _shipped("examples.txt").strip())
-
-
-@lru_cache(maxsize=64)
-def prompt_identity(prompt: str = "") -> str:
-    """sha256 (hex) of what is asked with the user's `prompt`, or with our own where it is empty: part of a run's identity."""
-    return template_hash(template(prompt))
+    text = prompt or _shipped("per_summary.txt" if form.together else "per_insight.txt")
+    missing = [placeholder for placeholder in form.needs if placeholder not in text]
+    if missing:
+        other = "[[INSIGHT]]" if form.together else "[[INSIGHTS]]"
+        hint = (
+            f" ({other} belongs to a judge that asks {'per_insight' if form.together else 'per_summary'})"
+            if other in text
+            else ""
+        )
+        raise ValueError(f"the judge's prompt lacks {' and '.join(missing)}; write each where its text is to stand{hint}")
+    return text.replace(EXAMPLES, _worked_examples(form))
 
 
 def template_hash(text: str) -> str:
@@ -65,13 +87,22 @@ def template_hash(text: str) -> str:
 
 def render(text: str, insight: str, bullets: Sequence[str]) -> str:
     """The template `text` with insight and bullets (numbered from 1) in it; what is inserted is not searched again."""
-    inserted = {"INSIGHT": insight_line(insight), "BULLETS": bullets_json(bullets)}
-    return _PLACEHOLDER.sub(lambda match: inserted[match[1]], text)
+    return _filled(text, {"INSIGHT": insight_line(insight), "BULLETS": bullets_json(bullets)})
+
+
+def render_together(text: str, insights: Sequence[str], bullets: Sequence[str]) -> str:
+    """As `render`, with all insights, numbered from 1."""
+    return _filled(text, {"INSIGHTS": insights_json(insights), "BULLETS": bullets_json(bullets)})
 
 
 def bullets_json(bullets: Sequence[str]) -> str:
     """`{"bullets": [{"bullet_id": 1, "text": "..."}]}` in one line, so that no bullet can stand as a line of the prompt."""
     return _json({"bullets": [{"bullet_id": number, "text": text} for number, text in enumerate(bullets, 1)]})
+
+
+def insights_json(insights: Sequence[str]) -> str:
+    """`{"insights": [{"insight_id": 1, "text": "..."}]}` in one line."""
+    return _json({"insights": [{"insight_id": number, "text": text} for number, text in enumerate(insights, 1)]})
 
 
 def insight_line(insight: str) -> str:
@@ -94,22 +125,34 @@ def insight_line(insight: str) -> str:
 def read(prompt: str) -> Question:
     """The question at the end of a judge's prompt: the last section of each heading, in either order.
 
-    Works for our prompt and for others with the same two headings, each alone on a line, and the bullets as JSON. An insight
-    that stands before the bullets ends at their heading, one that stands after them at the next blank line.
+    Works for our prompts and for others with the same headings, each alone on a line: `Bullet Points:` with the bullets as
+    JSON, and `Reference Insight:` with one insight or `Reference Insights:` with several as JSON. An insight that stands before
+    the bullets ends at their heading, one that stands after them at the next blank line.
     Raises LookupError, saying which section is missing.
     """
     insight_heads = list(_INSIGHT_HEADING.finditer(prompt))
     if not insight_heads:
-        raise LookupError("the prompt has no line 'Reference Insight:'; offline/judge reads the insight after it")
+        raise LookupError("the prompt has no line 'Reference Insight:' or 'Reference Insights:'; offline/judge reads on from it")
     bullets_heads = list(_BULLETS_HEADING.finditer(prompt))
     if not bullets_heads:
         raise LookupError("the prompt has no line 'Bullet Points:'; offline/judge reads the bullets after it")
     for bullets_head in reversed(bullets_heads):
-        found = _bullets_at(prompt, bullets_head.end())
-        if found is not None:
-            insight = _insight_at(prompt, insight_heads[-1].end(), bullets_head.start())
-            return Question(insight, tuple(number for number, _ in found), tuple(text for _, text in found))
+        bullets = _numbered_at(prompt, bullets_head.end(), "bullet")
+        if bullets is not None:
+            together = bool(insight_heads[-1][1])
+            insights = _insights_at(prompt, insight_heads[-1].end(), bullets_head.start(), together)
+            return Question(_texts(insights), _ids(insights), together, _ids(bullets), _texts(bullets))
     raise LookupError('no {"bullets": [{"bullet_id": 1, "text": "..."}]} follows the line \'Bullet Points:\' of the prompt')
+
+
+def _insights_at(prompt: str, start: int, bullets_start: int, together: bool) -> list[tuple[int, str]]:
+    if not together:
+        return [(1, _insight_at(prompt, start, bullets_start))]
+    if found := _numbered_at(prompt, start, "insight"):
+        return found
+    raise LookupError(
+        'no {"insights": [{"insight_id": 1, "text": "..."}]} follows the line \'Reference Insights:\' of the prompt'
+    )
 
 
 def _insight_at(prompt: str, start: int, bullets_start: int) -> str:
@@ -121,16 +164,51 @@ def _insight_at(prompt: str, start: int, bullets_start: int) -> str:
     return section if decoded is None else decoded
 
 
-def _bullets_at(prompt: str, start: int) -> list[tuple[int, str]] | None:
-    """The numbered bullets of the first JSON object after `start`, or None where it is not one of bullets."""
+def _numbered_at(prompt: str, start: int, noun: str) -> list[tuple[int, str]] | None:
+    """The numbered texts of the first JSON object after `start`, or None where it is not one of the noun's."""
     brace = prompt.find("{", start)
     if brace < 0:
         return None
     try:
         value, _ = _DECODER.raw_decode(prompt, brace)
-        return [(int(bullet["bullet_id"]), str(bullet["text"])) for bullet in value["bullets"]]
+        return [(int(one[f"{noun}_id"]), str(one["text"])) for one in value[f"{noun}s"]]
     except (ValueError, KeyError, TypeError, RecursionError):
         return None
+
+
+def _ids(numbered: Sequence[tuple[int, str]]) -> tuple[int, ...]:
+    return tuple(number for number, _ in numbered)
+
+
+def _texts(numbered: Sequence[tuple[int, str]]) -> tuple[str, ...]:
+    return tuple(text for _, text in numbered)
+
+
+def _filled(text: str, inserted: dict[str, str]) -> str:
+    return _PLACEHOLDER.sub(lambda match: inserted.get(match[1], match[0]), text)
+
+
+@cache
+def _worked_examples(form: Form) -> str:
+    """One summary with three judged insights (full, partial, none), or three of them: the nine shots of section 4.3."""
+    examples = json.loads(_shipped("examples.json"))
+    if not form.nine:
+        return _worked_example("A worked example.", examples[0], form.together)
+    numbered = (_worked_example(f"Worked example {number}.", one, form.together) for number, one in enumerate(examples, 1))
+    return "\n\n".join(numbered)
+
+
+def _worked_example(title: str, example: dict[str, Any], together: bool) -> str:
+    judged = [(text, {"coverage": coverage, "bullet_id": bullet}) for text, coverage, bullet in example["insights"]]
+    count = _NUMBER_WORDS[len(judged)]
+    if together:
+        answer = {"judgments": [{"insight_id": number, **verdict} for number, (_, verdict) in enumerate(judged, 1)]}
+        texts = [text for text, _ in judged]
+        shown = f"{count} insights:\n{insights_json(texts)}\n\nThe right answer:\n{_json(answer)}"
+    else:
+        lines = "\n".join(f'Insight: "{text}"\n{_json(verdict)}' for text, verdict in judged)
+        shown = f"{count} insights, each with its right answer:\n{lines}"
+    return f"{title} The summary:\n{bullets_json(example['bullets'])}\n\n{shown}\n\n{example['why']}"
 
 
 def _json_string(text: str) -> str | None:

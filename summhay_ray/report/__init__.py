@@ -1,7 +1,23 @@
 """Tables of results. For cli; imports score and what lies below."""
 
+from summhay_ray.report.bench import BENCH_LEGEND, bench_tables
+from summhay_ray.report.compare import compare_tables, rejudge_table
 from summhay_ray.report.layout import Fitted, fitted
 from summhay_ray.report.money import minutes, plan_table, usage_table
 from summhay_ray.report.tables import LEGEND, Grid2D, position_table, score_tables
 
-__all__ = ["LEGEND", "Fitted", "Grid2D", "fitted", "minutes", "plan_table", "position_table", "score_tables", "usage_table"]
+__all__ = [
+    "BENCH_LEGEND",
+    "LEGEND",
+    "Fitted",
+    "Grid2D",
+    "bench_tables",
+    "compare_tables",
+    "fitted",
+    "minutes",
+    "plan_table",
+    "position_table",
+    "rejudge_table",
+    "score_tables",
+    "usage_table",
+]

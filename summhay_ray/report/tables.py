@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from summhay_ray.score import PositionSensitivity, SystemScore
@@ -32,6 +32,7 @@ class Grid2D:
 def score_tables(systems: Sequence[SystemScore]) -> list[Grid2D]:
     """Coverage, citation and joint by summarizer and retriever (paper, Table 2), one table each; several judges: one set each.
 
+    A fourth one has coverage corrected for the judge's bias against people, where that is known.
     `*` marks a figure with fewer insights scored than expected, `-` one that nothing was scored for. `n` is insights
     scored of those expected, over the row.
     """
@@ -52,7 +53,27 @@ def _of_judge(systems: Sequence[SystemScore], judge: str) -> list[Grid2D]:
             scored, expected = sum(one.n_scored for one in mine), sum(one.n_expected for one in mine)
             rows.append((model, *figures, _words(mine), f"{scored}/{expected}"))
         tables.append(Grid2D(f"{name} (%), judged by {judge}", ("Summarizer", *columns, "W/bullet", "n"), tuple(rows)))
+    if any(system.coverage_corrected is not None for system in systems):
+        tables.append(_corrected(found, (models, columns), judge))
     return tables
+
+
+def _corrected(found: Mapping[tuple[str, str], SystemScore], heads: tuple[Sequence[str], Sequence[str]], judge: str) -> Grid2D:
+    """Coverage less the judge's measured bias, with half of its interval, which carries the bias's own uncertainty."""
+    models, columns = heads
+    rows = tuple((model, *(_with_half(found.get((model, column))) for column in columns)) for model in models)
+    title = f"Coverage (%), corrected for the judge's bias against people, judged by {judge}"
+    return Grid2D(title, ("Summarizer", *columns), rows)
+
+
+def _with_half(system: SystemScore | None) -> str:
+    if system is None:
+        return ""
+    figure = _figure(system, "coverage_corrected")
+    if "coverage_corrected" not in system.ci:
+        return figure
+    low, high = system.ci["coverage_corrected"]
+    return f"{figure} ±{50 * (high - low):.1f}"
 
 
 def position_table(rows: Sequence[PositionSensitivity]) -> Grid2D | None:

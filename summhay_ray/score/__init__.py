@@ -1,5 +1,7 @@
 """The score room: PURE functions from judgments to scores (no I/O, no LLM, no Ray). Any room above it may import it."""
 
+from summhay_ray.score.agreement_between import Agreement, RankAgreement, Verdicts, agreement_between, rank_agreement, ranks
+from summhay_ray.score.bias import JudgeBias, bias_of, corrected
 from summhay_ray.score.citations import Compat, extract_citations
 from summhay_ray.score.insight import (
     SummaryScore,
@@ -13,13 +15,22 @@ from summhay_ray.score.position import PositionSensitivity, position_sensitivity
 from summhay_ray.score.systems import SystemScore, system_scores
 
 __all__ = [
+    "Agreement",
     "Compat",
+    "JudgeBias",
     "PositionSensitivity",
+    "RankAgreement",
     "SummaryScore",
     "SystemScore",
+    "Verdicts",
+    "agreement_between",
+    "bias_of",
     "citation_scores",
+    "corrected",
     "extract_citations",
     "position_sensitivity",
+    "rank_agreement",
+    "ranks",
     "score_judgment",
     "score_summary",
     "summary_score",

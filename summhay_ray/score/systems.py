@@ -36,6 +36,7 @@ class SystemScore:
 
     `n_scored` of `n_expected` insights were scored; `n_covered` of those are covered. `ci` maps a figure's name to its 95 %
     interval; a figure is absent from it where resampling has nothing to vary (no haystack with two scored subtopics).
+    The corrected figures are None where the judge's bias against people is unknown (`score.bias`).
     """
 
     system: str
@@ -53,6 +54,8 @@ class SystemScore:
     n_covered: int
     words_per_bullet: float | None
     ci: dict[str, tuple[float, float]] = field(default_factory=dict)
+    coverage_corrected: float | None = None
+    joint_corrected: float | None = None
 
 
 def system_scores(

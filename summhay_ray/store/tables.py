@@ -107,12 +107,12 @@ def to_frame(table: str, found: Sequence[pa.Table]) -> pl.DataFrame:
 def declared(table: str, found: pa.Table, *more: str) -> pa.Table:
     """The columns of the declared schema, then those named in `more`, whoever wrote them.
 
-    What an earlier version wrote lacks the counts that came later: nothing was counted, so they are 0.
+    What an earlier version wrote lacks what came later: of counts, nothing was counted, so they are 0; the rest is null.
     """
     schema = schema_of(table)
     for field in schema:
-        if field.name not in found.column_names and field.type == pa.int64():
-            found = found.append_column(field, pa.array([0] * found.num_rows, field.type))
+        if field.name not in found.column_names and (field.nullable or field.type == pa.int64()):
+            found = found.append_column(field, pa.array([None if field.nullable else 0] * found.num_rows, field.type))
     for name in more:
         schema = schema.append(pa.field(name, found.schema.field(name).type))
     return found.select(schema.names).cast(schema)

@@ -12,7 +12,8 @@ from commands import SUMMHAY, Said, command
 
 pytestmark = pytest.mark.core
 
-COMMANDS = ["run", "plan", "status", "failures", "explain", "import", "export", "score", "doctor", "simulate", "submit"]
+FIRST = ["run", "plan", "status", "failures", "explain", "import", "export", "score", "doctor"]
+COMMANDS = [*FIRST, "compare", "rejudge", "judge-bench", "simulate", "submit"]
 HEAVY = {"ray", "litellm", "torch", "polars", "nltk", "tiktoken", "numpy", "pyarrow", "rank_bm25", "aiohttp"}
 EVERY_HELP = """
 import json, sys

@@ -67,7 +67,8 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Simulated]:
 def test_it_judges_and_summarizes_as_the_offline_models(served: Simulated) -> None:
     verdict = served.chat(JUDGMENT).text
     assert verdict == OfflineJudge().answer(Request(model="m", prompt=JUDGMENT))
-    assert json.loads(verdict) == {"coverage": "FULL_COVERAGE", "bullet_id": 1}
+    found = json.loads(verdict)
+    assert (found["coverage"], found["bullet_id"]) == ("FULL_COVERAGE", 1) and found["value"] > 0.75
     summary = served.chat(SUMMARY).text
     assert summary == local_models()["offline/support"]().answer(Request(model="m", prompt=SUMMARY))
     assert "toll" in summary and "[1][2]" in summary.replace("[1, 2]", "[1][2]")

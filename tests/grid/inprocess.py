@@ -22,7 +22,8 @@ SAMPLE = {
     "retrievers": ["bm25"],
     "token_budget": 1500,
     "summarizers": ["offline/lead"],
-    "judges": ["offline/judge"],
+    # One call an insight, as of most judges.
+    "judges": [{"model": "offline/judge", "strategy": "per_insight"}],
 }
 
 

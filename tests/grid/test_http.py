@@ -78,7 +78,8 @@ def test_a_paid_run_costs_what_the_provider_bills_and_hides_its_key(provider: An
     assert len(provider.requests) == N_SUMMARIES + N_JUDGMENTS
     assert again["systems"] == result["systems"]
     assert CANARY.encode() not in everything_written(store)
-    free = {"haystacks": ["sample/news"], "retrievers": ["bm25"], "token_budget": 1500, "summarizers": ["offline/lead"]}
+    free = {"haystacks": ["sample/news"], "retrievers": ["bm25"], "token_budget": 1500}
+    free |= {"summarizers": ["offline/lead"], "judges": [{"model": "offline/judge", "strategy": "per_insight"}]}
     offline = summhay("run", write_spec(tmp_path, free), "--store", tmp_path / "free")["systems"][0]
     figures = ("coverage", "citation", "joint", "n_scored", "n_covered", "words_per_bullet")
     assert {name: result["systems"][0][name] for name in figures} == {name: offline[name] for name in figures}

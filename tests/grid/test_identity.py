@@ -20,7 +20,7 @@ pytestmark = pytest.mark.core
 
 JOBS = Path(__file__).resolve().parents[2] / "jobs"
 KNOWN: dict[str, tuple[str, int, str]] = {
-    "quickstart": ("r511aecc9cd4d", 112, "31202342fe8da8479da4f2e4fbaf8204ece441d32948edc737fe1d4b13c62472"),
+    "quickstart": ("r6bb4ebb1d78d", 112, "31202342fe8da8479da4f2e4fbaf8204ece441d32948edc737fe1d4b13c62472"),
     "rehearsal": ("re8c6b5d1a630", 32, "04af24c057bd5270d66ff3f801a14cac369c01c98942fccde83235a039aac95a"),
     "replay": ("rd0627e954ea1", 243, "f1ca227c92214025063059d4a188093e3071e12b7202c58f19725cb425a7630b"),
     "paper_grid": ("ra305af528850", 144, "496aff66ff14c15131925cc824ce9e2e7949e52ab3dd96bb48c27030e2756125"),

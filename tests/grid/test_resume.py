@@ -25,7 +25,7 @@ def news1(summhay_data: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[
         "retrievers": ["random", "keywords", "bm25", "oracle", "full"],
         "orderings": ["top", "bottom"],
         "summarizers": ["offline/support"],
-        "judges": ["offline/judge"],
+        "judges": [{"model": "offline/judge", "strategy": "per_insight"}],
         "seed": 7,
     }
     spec = write_spec(folder, fields)

@@ -79,7 +79,7 @@ def test_a_price_of_zero_is_written_as_zero() -> None:
         ({"endpoint_url": "ftp://127.0.0.1"}, "spec: endpoint_url: expected http:// or https:// and a host"),
         ({"endpoint_url": "https://"}, "spec: endpoint_url: expected http:// or https:// and a host"),
         ({"endpoint_url": "https://me:secret@host"}, "spec: endpoint_url: expected http:// or https:// and a host"),
-        ({"judges": ["offline"]}, "spec: model 'offline': expected offline/NAME or replay/NAME"),
+        ({"judges": ["offline/"]}, "spec: model 'offline/': expected offline/NAME or replay/NAME"),
         ({"stage_budgets_usd": {"judg": 1}}, "spec: stage_budgets_usd.judg: unknown field; did you mean judge?"),
         ({"stage_budgets_usd": {"judge": -1}}, "spec: stage_budgets_usd.judge: input should be greater than or equal to 0"),
         (

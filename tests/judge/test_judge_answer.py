@@ -8,12 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from summhay_ray.judge import Verdict, parse_verdict, read_verdict, usable_bullet
+from summhay_ray.judge import Verdict, read_verdict, usable_bullet, usable_verdict
 from summhay_ray.outcome import Malformed
 
 pytestmark = pytest.mark.core
 
 FULL_3 = Verdict("FULL_COVERAGE", "3")
+
+
+def checked(text: str, n_bullets: int) -> Verdict | Malformed:
+    verdict = read_verdict(text)
+    return verdict if isinstance(verdict, Malformed) else usable_verdict(verdict, n_bullets)
 
 
 def error_of(outcome: Verdict | Malformed) -> str:
@@ -105,12 +110,30 @@ def test_a_coverage_that_is_no_word_is_unknown(value: str) -> None:
         ('{"coverage": "FULL_COVERAGE", "bullet_id": 3}{"coverage": "FULL_COVERAGE", "bullet_id": 4}', "two_verdicts"),
         ('{"coverage": "FULL_COVERAGE", "bullet_id": 3} or {\'coverage\': \'NO_COVERAGE\'}', "two_verdicts"),
         ('{"coverage": "FULL_COVERAGE", "bullet_id": 3} {"coverage": "?", "bullet_id": 3}', "two_verdicts"),
-        ('{"coverage": "FULL_COV', "unknown_coverage"),
+        ('{"coverage": "FULL_COV', "broken_json"),
+        ('{"coverage": "NO', "broken_json"),
+        ('{"coverage": No, it is fully covered, "bullet_id": 2}', "broken_json"),
+        ('{"coverage": "NO_COVERAGE" // could be FULL_COVERAGE\n, "bullet_id": 2}', "broken_json"),
+        ('<think> maybe {"coverage": "NO_COVERAGE", "bullet_id": "NA"} hmm, wait', "unfinished_thinking"),
+        ('{"coverage": "NO_COVERAGE", "bullet_id": "NA"} Final answer: FULL_COVERAGE, bullet 3', "two_verdicts"),
+        ('I would say {"coverage": "NO_COVERAGE", "bullet_id": "NA"}, but bullet 3 has it fully covered.', "two_verdicts"),
+        ('{"coverage": "no", "bullet_id": 2, "verdict": "FULL_COVERAGE"}', "two_verdicts"),
+        ('{"coverage": "FULL_COVERAGE", "bullet_id": 3 {"coverage": "NO_COVERAGE", "bullet_id": "NA"', "two_verdicts"),
+        (
+            '{"coverage": "FULL_COVERAGE"\n{"coverage": "PARTIAL_COVERAGE"\n{"coverage": "FULL_COVERAGE", "bullet_id": 3}',
+            "two_verdicts",
+        ),
+        ('{"couverture": "totale", "puce": 3}', "no_json"),
+        ("El punto 3 cubre toda la idea.", "no_json"),
+        ('{"coverage": "TOTALE", "bullet_id": 3}', "unknown_coverage"),
+        ('{"coverage": NaN, "bullet_id": 3}', "unknown_coverage"),
+        ('{"judgments": []}', "no_json"),
+        ("[3]", "no_json"),
     ],
 )
 def test_unusable_answers(text: str, error: str) -> None:
     assert error_of(read_verdict(text)) == error
-    assert error_of(parse_verdict(text, 5)) == error
+    assert error_of(checked(text, 5)) == error
 
 
 @pytest.mark.parametrize(
@@ -150,7 +173,7 @@ def test_a_missing_bullet_id_is_null() -> None:
 )
 def test_spellings_of_bullet_3(given_id: str) -> None:
     assert usable_bullet(given_id, 5) == 3
-    assert parse_verdict(f'{{"coverage": "FULL_COVERAGE", "bullet_id": {given_id}}}', 5) == FULL_3
+    assert checked(f'{{"coverage": "FULL_COVERAGE", "bullet_id": {given_id}}}', 5) == FULL_3
 
 
 @pytest.mark.parametrize(
@@ -158,22 +181,89 @@ def test_spellings_of_bullet_3(given_id: str) -> None:
 )
 def test_a_covered_insight_without_a_usable_bullet_is_malformed(given_id: str) -> None:
     text = f'{{"coverage": "PARTIAL_COVERAGE", "bullet_id": {given_id}}}'
-    assert error_of(parse_verdict(text, 5)) == "unusable_bullet"
+    assert error_of(checked(text, 5)) == "unusable_bullet"
     assert isinstance(read_verdict(text), Verdict)
 
 
 @pytest.mark.parametrize("given_id", ["3", '"NA"', "99", "null"])
 def test_no_coverage_stands_whatever_the_bullet(given_id: str) -> None:
-    assert parse_verdict(f'{{"coverage": "NO_COVERAGE", "bullet_id": {given_id}}}', 5) == Verdict("NO_COVERAGE", '"NA"')
+    assert checked(f'{{"coverage": "NO_COVERAGE", "bullet_id": {given_id}}}', 5) == Verdict("NO_COVERAGE", '"NA"')
+
+
+@pytest.mark.parametrize(
+    ("verdict", "error"),
+    [
+        (Verdict("COVERED", "1"), "unknown_coverage"),
+        (Verdict("", "1"), "unknown_coverage"),
+        (Verdict("FULL_COVERAGE", "1", 1.2), "unusable_value"),
+        (Verdict("FULL_COVERAGE", "1", float("nan")), "unusable_value"),
+        (Verdict("FULL_COVERAGE", "bullet 1"), "unusable_bullet"),
+    ],
+)
+def test_what_a_persons_own_judge_may_say_is_checked_too(verdict: Verdict, error: str) -> None:
+    assert error_of(usable_verdict(verdict, 3)) == error
 
 
 @pytest.mark.parametrize(
     "text",
-    ['{"a":' * 20_000, "{" * 100_000, '{"coverage": ' * 8_000, "{coverage: " + "[" * 20_000, '{"coverage": ' + "9" * 5_000 + "}"],
-    ids=["nested", "braces", "nested coverage", "brackets", "long number"],
+    [
+        '{"a":' * 20_000,
+        "".join(f'{{"coverage": "NO", "bullet_id": {n} ' for n in range(3_000)),
+        "{" * 100_000,
+        '{"coverage": ' * 8_000,
+        "{coverage: " + "[" * 20_000,
+        '{"coverage": ' + "9" * 5_000 + "}",
+    ],
+    ids=["nested", "unclosed", "braces", "nested coverage", "brackets", "long number"],
 )
 def test_hostile_answers_are_malformed_and_quick(text: str) -> None:
     assert isinstance(read_verdict(text), Malformed)
+
+
+@pytest.mark.parametrize(
+    ("fields", "value", "uncertainty"),
+    [
+        ('"value": 0.62, "uncertainty": 0.21', 0.62, 0.21),
+        ('"value": 0, "uncertainty": 1', 0.0, 1.0),
+        ('"value": 1.01, "uncertainty": -0.1', None, None),
+        ('"value": NaN, "uncertainty": Infinity', None, None),
+        ('"value": "0.5", "uncertainty": true', None, None),
+        ('"value": null, "uncertainty": [0.2]', None, None),
+        ('"value": 0.2, "value": 0.9', None, None),
+        ('"value": 1e999', None, None),
+    ],
+)
+def test_a_value_that_is_no_fraction_is_not_there(fields: str, value: float | None, uncertainty: float | None) -> None:
+    text = f'{{"coverage": "PARTIAL_COVERAGE", "bullet_id": 3, {fields}}}'
+    assert read_verdict(text) == Verdict("PARTIAL_COVERAGE", "3", value, uncertainty)
+    assert checked(text, 5) == Verdict("PARTIAL_COVERAGE", "3", value, uncertainty)
+
+
+words = st.sampled_from(
+    [
+        '"coverage"',
+        '"bullet_id"',
+        '"value"',
+        "FULL_COVERAGE",
+        '"FULL_COVERAGE"',
+        '"PARTIAL"',
+        "{",
+        "}",
+        "[",
+        "]",
+        ":",
+        ",",
+        "3",
+        '"',
+        "\n",
+    ]
+)
+
+
+@given(st.lists(words, max_size=25).map("".join), st.sampled_from(["stop", "length", "content_filter", ""]))
+def test_no_coverage_is_never_read_where_it_does_not_stand(text: str, finish_reason: str) -> None:
+    verdict = read_verdict(text, finish_reason)
+    assert isinstance(verdict, Malformed) or verdict.coverage != "NO_COVERAGE"
 
 
 @given(st.text())
@@ -187,3 +277,15 @@ def test_a_prefix_of_an_answer_says_what_the_answer_says_or_nothing(coverage: st
     assert error_of(read_verdict(text[:cut], "length")) == "cut_answer"
     if cut >= len(text):
         assert read_verdict(text[:cut]) == Verdict(coverage, str(bullet))
+
+
+def test_prose_that_agrees_with_the_verdict_is_passed_over() -> None:
+    before = 'At first sight FULL_COVERAGE, but the figure is missing: {"coverage": "PARTIAL_COVERAGE", "bullet_id": 2}'
+    assert read_verdict(before) == Verdict("PARTIAL_COVERAGE", "2")
+    behind = '{"coverage": "NO_COVERAGE", "bullet_id": "NA"} It is not even partially covered by any bullet.'
+    assert read_verdict(behind) == Verdict("NO_COVERAGE", '"NA"')
+
+
+def test_a_value_that_contradicts_its_label_is_none() -> None:
+    assert read_verdict('{"coverage": "FULL_COVERAGE", "bullet_id": 2, "value": 0.1}') == Verdict("FULL_COVERAGE", "2")
+    assert read_verdict('{"coverage": "FULL_COVERAGE", "bullet_id": 2, "value": 0.8}') == Verdict("FULL_COVERAGE", "2", 0.8)

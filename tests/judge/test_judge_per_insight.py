@@ -127,11 +127,30 @@ def test_all_calls_of_a_summary_are_in_flight_together() -> None:
 def test_the_offline_judge_answers_the_same_prompt() -> None:
     judge = OfflineJudge()
     outcomes, asked = judged(lambda request: answer(request, judge.answer(request)), JudgeSettings("offline/judge"))
-    assert [outcome.value for outcome in outcomes if isinstance(outcome, Answer)] == [
-        Verdict("FULL_COVERAGE", "2"),
-        Verdict("NO_COVERAGE", '"NA"'),
-    ]
-    assert json.loads(judge.answer(asked[0])) == {"coverage": "FULL_COVERAGE", "bullet_id": 2}
+    verdicts = [outcome.value for outcome in outcomes if isinstance(outcome, Answer)]
+    assert [(verdict.coverage, verdict.bullet_id) for verdict in verdicts] == [("FULL_COVERAGE", "2"), ("NO_COVERAGE", '"NA"')]
+    told = json.loads(judge.answer(asked[0]))
+    assert (verdicts[0].value, verdicts[0].uncertainty) == (told["value"], told["uncertainty"])
+
+
+def test_few_shot_asks_the_same_after_nine_examples() -> None:
+    def asked_by(strategy: str) -> list[Request]:
+        asked: list[Request] = []
+
+        async def ask(request: Request) -> Outcome[RawAnswer]:
+            asked.append(request)
+            return answer(request, '{"coverage": "FULL_COVERAGE", "bullet_id": [2], "value": 0.9}')
+
+        outcomes = asyncio.run(make_judge(strategy).judge(INSIGHTS, BULLETS, JudgeSettings("m"), ask))
+        assert [outcome.value for outcome in outcomes if isinstance(outcome, Answer)] == [Verdict("FULL_COVERAGE", "2", 0.9)] * 2
+        return asked
+
+    one, nine = asked_by("per_insight"), asked_by("few_shot")
+    for short, long in zip(one, nine, strict=True):
+        assert short.prompt_hash != long.prompt_hash
+        assert short.prompt[short.prompt.index("Now judge") :] == long.prompt[long.prompt.index("Now judge") :]
+    with pytest.raises(ValueError, match=r"lacks \[\[FEW_SHOT_EXAMPLES\]\]"):
+        asyncio.run(make_judge("few_shot").judge(INSIGHTS, BULLETS, JudgeSettings("m", "[[INSIGHT]] [[BULLETS]]"), None))  # type: ignore[arg-type]
 
 
 def test_judges_are_found_by_name() -> None:

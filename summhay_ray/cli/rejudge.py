@@ -1,0 +1,96 @@
+"""`summhay rejudge`: new judgments over the stored summaries of a run, beside the old ones. Part of the cli room."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from summhay_ray.cli.options import BUDGET, DONE, PARTIAL, BudgetOption, JsonOption, RunArgument, SetOption, StoreOption
+
+if TYPE_CHECKING:
+    from summhay_ray.grid import Choice, RejudgeResult
+
+JudgeOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--judge",
+        help="A judge: a model, offline, per_summary(MODEL), few_shot(MODEL), blend(MODEL,offline), cascade(offline,MODEL,0.1), "
+        "or the name of one of the spec's (else the run's) own. Several: repeat it.",
+        metavar="NAME",
+    ),
+]
+
+
+def rejudge(
+    run: RunArgument,
+    judges: JudgeOption = None,
+    store: StoreOption = None,
+    budget: BudgetOption = None,
+    address: Annotated[str, typer.Option(help="local, auto, or the address of a Ray cluster.")] = "local",
+    workers: Annotated[int | None, typer.Option(help="Worker actors; else one for each CPU, at most 4.", min=1)] = None,
+    spec: Annotated[str | None, typer.Option(help="A spec (YAML): its judges, and how models are reached and paid.")] = None,
+    overrides: SetOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Judge the stored summaries of a run again: new judgments beside the old ones, which stay as they are.
+
+    The same command goes on where it was. Without --judge all judges of the spec judge. cascade(offline,MODEL) without a share
+    gets the greatest share that --budget pays for. Exit codes: 0 done, 3 stopped at the budget, 4 failures listed.
+    """
+    from summhay_ray import api
+    from summhay_ray.cli.progress import ProgressDisplay
+    from summhay_ray.cli.show import document, note
+
+    changed = [*(overrides or ()), *([f"workers={workers}"] if workers is not None else [])]
+    # Ray tells of dead workers on stdout, which is for results alone.
+    with ProgressDisplay() as display, contextlib.redirect_stdout(sys.stderr):
+        result = api.rejudge(run, judges or (), store, budget, display, address=address, spec=spec, overrides=changed)
+    for warning in result.warnings:
+        note(f"warning: {warning}")
+    if as_json:
+        document(result.to_json())
+    else:
+        _show(result, api.store_uri(store))
+    raise typer.Exit({"done": DONE, "budget": BUDGET, "partial": PARTIAL}[result.status])
+
+
+def _told(choice: Choice) -> str:
+    """What a cascade asks about, and what it gives up."""
+    paid = (
+        f", at most ${choice.usd_max:.6f} and about ${choice.usd_expected:.6f}: what the budget pays for"
+        if choice.by_budget
+        else ""
+    )
+    given_up = "" if choice.uncertainty_left is None else f"; the others keep a mean uncertainty of {choice.uncertainty_left:.3f}"
+    of = "" if choice.uncertainty_asked is None else f" (mean uncertainty {choice.uncertainty_asked:.3f})"
+    return f"{choice.judge} asks about {choice.n_asked:,} of {choice.n:,} insights{of}{paid}{given_up}"
+
+
+def _show(result: RejudgeResult, store: str) -> None:
+    from summhay_ray.cli.show import facts, say, tables
+    from summhay_ray.report import rejudge_table
+
+    tables([rejudge_table(result)])
+    for choice in result.choices:
+        say(_told(choice))
+    budget = "" if result.usd["budget"] is None else f" of {result.usd['budget']}"
+    cells, calls = result.cells, result.calls
+    pairs = [
+        ("rejudge", f"{result.run} of {result.of}"),
+        ("status", result.status),
+        ("summaries", f"{cells['done']} done, {cells['failed']} with failures, of {cells['total']}"),
+        ("calls", f"{calls['made']} made, {calls['reused']} reused, {calls['failed']} failed"),
+        ("dollars", f"{result.usd['spent']:.6f}{budget}"),
+        ("seconds", result.seconds),
+        ("store", store),
+    ]
+    pairs += [(f"stopped {model}", why) for model, why in result.stopped_models.items()]
+    if left := result.left:
+        dollars = "" if left["usd"] is None else f", {left['calls']:,} calls, at most ${left['usd']['max']:,.6f}"
+        pairs.append(("left", f"{left['cells']:,} summaries{dollars}; go on with the same command and a larger --budget"))
+    if cells["failed"]:
+        pairs.append(("look at", f"summhay failures {result.run} --store {store}"))
+    facts(pairs)

@@ -1,0 +1,167 @@
+"""Which judges `judge-bench` measures, and how their models are reached. Part of the grid room, for `grid.bench`; asks nothing.
+
+A name is the label of one of the spec's judges, or what `judge.parse_name` reads; a model in a name is asked as the spec's judge
+of that label or model says, else with a spec's defaults.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from summhay_ray import judge
+from summhay_ray.grid.answering import sampling_of
+from summhay_ray.grid.doctor import _key
+from summhay_ray.grid.local import check_model
+from summhay_ray.grid.spec import JudgeSpec, RunSpec, SpecError, parse_rejudge, read_fields
+from summhay_ray.judge import JudgeSettings, Named
+from summhay_ray.llm import Limits, ModelSettings, Unpriced, is_local
+from summhay_ray.plugins import unknown
+
+_ELSEWHERE = ("haystacks", "retrievers", "orderings", "summarizers", "token_budget", "repeats")
+_REACH = ("price", "context_window", "api_base", "api_key_env", "timeout_s", "transport")
+
+
+@dataclass(frozen=True, slots=True)
+class BenchJudge:
+    """A judge to measure: `name` as the person wrote it, and its parts."""
+
+    name: str
+    named: Named
+    entry: JudgeSpec | None = None
+    """The spec's judge of that label, where there is one: it says how its model is asked."""
+
+
+@dataclass(frozen=True)
+class BenchSpec:
+    """All judges to measure, with everything that asking them needs."""
+
+    judges: tuple[BenchJudge, ...]
+    spec: RunSpec
+    prompts: Mapping[str, str]
+    """Path as the spec writes it -> text."""
+
+    def asked(self, one: BenchJudge, leaf: Named) -> tuple[str, JudgeSettings]:
+        """(strategy, settings) of a part that is asked."""
+        model, strategy = judge.strategy_of(leaf)
+        entry = one.entry or self._entry(model)
+        if one.entry is not None and leaf.kind == "model":
+            strategy = judge.parse_strategy(one.entry.strategy).base
+        prompt = self.prompts[entry.prompt] if entry.prompt else ""
+        return strategy, JudgeSettings(model=entry.model, prompt=prompt, sampling=sampling_of(entry))
+
+    def _entry(self, model: str) -> JudgeSpec:
+        entries = self.spec.judges
+        found = (one for field in ("label", "model") for one in entries if getattr(one, field) == model)
+        return next(found, None) or JudgeSpec(model=model)
+
+    def settings(self) -> dict[str, ModelSettings]:
+        """Model -> how to reach it and what it costs, for every model that may be asked. Raises SpecError without a price."""
+        found: dict[str, ModelSettings] = {}
+        asked = [self.asked(one, leaf)[1].model for one in self.judges for leaf in leaves(one.named) if is_asked(leaf)]
+        code = any(leaf.kind == "code" for one in self.judges for leaf in leaves(one.named))
+        for model in dict.fromkeys([*asked, *([entry.model for entry in self.spec.judges] if code else [])]):
+            limits = self.spec.limits.get(model)
+            reach = self._entry(model).model_dump(include=set(_REACH))
+            try:
+                found[model] = ModelSettings.written(model, reach, Limits(**limits.model_dump()) if limits else Limits())
+            except Unpriced as error:
+                raise SpecError(f"judge-bench: {error}; a spec's entry is given with --spec FILE") from error
+        return found
+
+    def content(self) -> list[dict[str, Any]]:
+        """What makes these judges these judges, for the identity of the bench."""
+        found = []
+        for one in self.judges:
+            parts = [self.asked(one, leaf) for leaf in leaves(one.named) if is_asked(leaf)]
+            found.append({"judge": one.named.text, "asked": [[how, s.model, s.prompt, s.sampling] for how, s in parts]})
+        return found
+
+
+def leaves(named: Named) -> Iterator[Named]:
+    """The judges that a name is made of: no blend and no cascade among them."""
+    if named.kind in ("blend", "cascade"):
+        for part in named.parts:
+            yield from leaves(part)
+    else:
+        yield named
+
+
+def is_asked(leaf: Named) -> bool:
+    """Whether a part may make calls."""
+    return leaf.kind not in ("stored", "offline") and not is_free(leaf)
+
+
+def is_free(leaf: Named) -> bool:
+    """Whether a part is the free judge, which needs no gateway."""
+    return leaf.kind == "offline" or (leaf.kind == "per_summary" and leaf.parts[0].kind == "offline")
+
+
+def rates_together(one: BenchJudge) -> bool:
+    """Whether the free judge, where it stands alone, sees all insights of a summary at once."""
+    return one.entry is None or one.named.kind != "offline" or judge.parse_strategy(one.entry.strategy).base != "per_insight"
+
+
+def read_judges(names: Sequence[str], path: str | None, keys: Sequence[str]) -> BenchSpec:
+    """The judges of these names; with none, the stored predictions of these keys and the free judge.
+
+    Raises SpecError, BadName, UnknownName, in one line, before anything is asked.
+    """
+    fields, folder = read_fields(path) if path else ({}, Path())
+    known = {name: value for name, value in fields.items() if name not in _ELSEWHERE}
+    spec = parse_rejudge({"judges": ["offline/judge"], **known}, path or "judge-bench")
+    prompts = {one.prompt: _text(folder, one.prompt) for one in spec.judges if one.prompt}
+    entries = {one.label: one for one in (spec.judges if path else ())}
+    wanted = list(dict.fromkeys(name.strip() for name in names)) or [*(f"stored/{key}" for key in keys), "offline/judge"]
+    found = BenchSpec(tuple(_judge(name, entries) for name in wanted), spec, prompts)
+    for one in found.judges:
+        for leaf in leaves(one.named):
+            _check(found, one, leaf, keys)
+    for model, settings in found.settings().items():
+        if not settings.local and (settings.api_key_env or not settings.api_base):
+            key = _key(model, settings.api_key_env)
+            if not key.ok:
+                raise SpecError(f"{model}: {key.message}; nothing was asked")
+    return found
+
+
+def _judge(name: str, entries: Mapping[str, JudgeSpec]) -> BenchJudge:
+    entry = entries.get(name)
+    if entry is None:
+        return BenchJudge(name, judge.parse_name(name))
+    strategy = judge.parse_strategy(entry.strategy)
+    if entry.model == judge.OfflineJudge.name and strategy.base in ("per_insight", "per_summary"):
+        # Its words are all that it reads: whatever the prompt, the answer is the same.
+        return BenchJudge(name, judge.parse_name(entry.model), entry)
+    kind = "code" if ":" in strategy.base else "model"
+    named = Named(strategy.base if kind == "code" else entry.model, "code" if kind == "code" else "model")
+    free = judge.parse_name("offline")
+    if strategy.blend:
+        named = Named(f"{name}: blend", "blend", (named, free))
+    if strategy.share is not None:
+        named = Named(f"{name}: cascade", "cascade", (free, named), strategy.share)
+    return BenchJudge(name, named, entry)
+
+
+def _check(spec: BenchSpec, one: BenchJudge, leaf: Named, keys: Sequence[str]) -> None:
+    if leaf.kind == "stored":
+        key = leaf.text.removeprefix("stored/")
+        if key not in keys:
+            raise unknown("stored prediction", key, keys) if keys else SpecError(f"{leaf.text}: the file stores no predictions")
+    if is_asked(leaf):
+        strategy, settings = spec.asked(one, leaf)
+        judge.make_judge(strategy)
+        check_model(settings.model)
+        if is_local(settings.model) and settings.model.startswith("replay/"):
+            raise SpecError(f"judge {one.name!r}: replay/ answers for released haystacks alone; write stored/KEY here")
+        if settings.prompt:
+            judge.check_prompt(settings.prompt)
+
+
+def _text(folder: Path, entry: str) -> str:
+    try:
+        return (folder / entry).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise SpecError(f"spec: prompt {entry!r} cannot be read ({error}); paths start from the spec's folder") from error

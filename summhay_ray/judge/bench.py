@@ -1,0 +1,300 @@
+"""Part of the judge room: `judge-bench`, from people's annotations and a judge's verdicts to figures. For `grid.bench`; pure.
+
+Table 1 of the paper (correlation, linking accuracy, dollars) and Table 6 (bias by summarizer, length against score and delta),
+with the release's definitions: on its 144 summaries they give the stored GPT-4o predictions 0.730 and 88.5 %, where Table 1, on
+all 200, has 0.716 and 88.9 %. Intervals: 95 %, of 1,000 resamples of whole summaries, since the insights of a summary are
+judged together.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import statistics
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from typing import TYPE_CHECKING, Any
+
+from summhay_ray.judge.agreement import AnnotatedSummary, correlation, linked_bullet, linking_accuracy, load_summaries
+from summhay_ray.judge.base import Verdict
+from summhay_ray.judge.bench_usd import stored_micros
+from summhay_ray.judge.offline import Rated, rate
+from summhay_ray.records import COVERAGE_VALUE
+from summhay_ray.score import JudgeBias, words_per_bullet
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+__all__ = [
+    "STORED_NAMES",
+    "Agreement",
+    "AnnotatedSummary",
+    "Rated",
+    "Verdicts",
+    "agreement",
+    "biases_json",
+    "held_out_ratings",
+    "load_summaries",
+    "measured_bias",
+    "rate",
+    "read_biases",
+    "shipped_biases",
+    "stored_keys",
+    "stored_micros",
+    "stored_verdicts",
+]
+
+SAMPLES = 1000
+LEVEL = (0.025, 0.975)
+STORED_PREFIX = "stored/"
+
+STORED_NAMES: Mapping[str, tuple[str, ...]] = {
+    "predictions_prompted_gpt-4o": ("released", "replay/*", "gpt-4o", "*/gpt-4o", "gpt-4o-2024-*", "*/gpt-4o-2024-*"),
+    "predictions_prompted_claude3-opus": ("*claude-3-opus-20240229",),
+    "predictions_prompted_gemini-1.5-pro": ("*gemini-1.5-pro", "*gemini-1.5-pro-preview-0514"),
+}
+"""Key of stored predictions -> the judges that these are predictions of: GPT-4o made the released judgments, too."""
+
+Verdicts = Sequence[Sequence[Verdict | None]]
+"""A judge's verdicts on each annotated summary, facing its insights; None where there is none."""
+
+Interval = tuple[float, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Agreement:
+    """How a judge agrees with people. None: nothing to measure it on. Of `n_expected` insights `n_scored` have a verdict.
+
+    `correlation` is of the expected coverage (a judge's value, else its label's worth), `correlation_labels` of the labels
+    alone; `bias` maps a summarizer to the mean, over its summaries, of coverage by labels less people's, and `bias_mean` is the
+    plain mean over summarizers; lengths are words a bullet (appendix A.3).
+    """
+
+    correlation: float | None
+    correlation_ci: Interval | None
+    correlation_labels: float | None
+    linking_accuracy: float | None
+    linking_ci: Interval | None
+    linking_n: int
+    bias: dict[str, float]
+    bias_mean: float | None
+    length_score_corr: float | None
+    length_delta_corr: float | None
+    n_scored: int
+    n_expected: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Scored:
+    """One summary: of the insights with a verdict the judge's expectations, labels' worth and bullets, and people's."""
+
+    summary: AnnotatedSummary
+    ours: list[float]
+    labels: list[float]
+    theirs: list[float]
+    our_links: list[int | None]
+    their_links: list[int | None]
+
+    @property
+    def delta(self) -> float:
+        """Coverage score less people's (appendix A.3)."""
+        return statistics.fmean(self.labels) - statistics.fmean(self.theirs)
+
+
+def agreement(summaries: Sequence[AnnotatedSummary], verdicts: Verdicts, summarizers: Sequence[str], seed: int = 0) -> Agreement:
+    """The figures of one judge; `summarizers` names who wrote each summary. The same input gives the same, to the last bit."""
+    scored = [_scored(summary, row) for summary, row in zip(summaries, verdicts, strict=True)]
+    kept = [(one, name) for one, name in zip(scored, summarizers, strict=True) if one.theirs]
+    ours, labels, theirs = ([value for one, _ in kept for value in getattr(one, field)] for field in ("ours", "labels", "theirs"))
+    our_links = [bullet for one, _ in kept for bullet in one.our_links]
+    linking, linking_n = linking_accuracy(our_links, [bullet for one, _ in kept for bullet in one.their_links])
+    correlated, linked = _resampled([one for one, _ in kept], seed)
+    bias = _by_summarizer(kept)
+    return Agreement(
+        correlation=_correlation(ours, theirs),
+        correlation_ci=None if _correlation(ours, theirs) is None else correlated,
+        correlation_labels=_correlation(labels, theirs),
+        linking_accuracy=linking if linking_n else None,
+        linking_ci=linked,
+        linking_n=linking_n,
+        bias=bias,
+        bias_mean=statistics.fmean(bias.values()) if bias else None,
+        length_score_corr=_with_length(kept, lambda one: statistics.fmean(one.labels)),
+        length_delta_corr=_with_length(kept, lambda one: one.delta),
+        n_scored=len(ours),
+        n_expected=sum(len(summary.insights) for summary in summaries),
+    )
+
+
+def _correlation(ours: Sequence[float], theirs: Sequence[float]) -> float | None:
+    """None where either side says the same of all: then there is no correlation."""
+    return correlation(ours, theirs) if len(set(ours)) > 1 and len(set(theirs)) > 1 else None
+
+
+def measured_bias(
+    judge: str, summaries: Sequence[AnnotatedSummary], verdicts: Verdicts, summarizers: Sequence[str], seed: int = 0
+) -> JudgeBias | None:
+    """The judge's bias over insights, for correcting scores; None where it has no verdict.
+
+    The squared standard error is the one of resampled summaries plus the variance between topics beyond what that one explains:
+    the next topic is another. With two topics the second is a rough guess, with one it is not known and counts as none.
+    """
+    scored = [_scored(summary, row) for summary, row in zip(summaries, verdicts, strict=True)]
+    kept = [(one, name) for one, name in zip(scored, summarizers, strict=True) if one.theirs]
+    if not kept:
+        return None
+    topics: dict[str, list[_Scored]] = defaultdict(list)
+    for one, _ in kept:
+        topics[one.summary.topic].append(one)
+    found = {topic: _mean_bias(members, seed) for topic, members in topics.items()}
+    mean, se = _mean_bias([one for one, _ in kept], seed)
+    between = 0.0
+    if len(found) > 1:
+        within = statistics.fmean(one_se**2 for _, one_se in found.values())
+        between = max(statistics.variance([one_mean for one_mean, _ in found.values()]) - within, 0.0)
+    return JudgeBias(
+        judge=judge,
+        mean=mean,
+        se=math.sqrt(se**2 + between),
+        n_insights=sum(len(one.theirs) for one, _ in kept),
+        n_summaries=len(kept),
+        summarizers=_by_summarizer(kept),
+        topics=tuple(one_mean for one_mean, _ in found.values()),
+    )
+
+
+def stored_keys(summaries: Sequence[AnnotatedSummary]) -> list[str]:
+    """The keys of stored predictions, in the order of their first appearance."""
+    return list(dict.fromkeys(key for summary in summaries for key in summary.stored))
+
+
+def stored_verdicts(summaries: Sequence[AnnotatedSummary], key: str) -> Verdicts:
+    """The stored predictions of a key, facing the insights."""
+    return [summary.stored.get(key) or (None,) * len(summary.insights) for summary in summaries]
+
+
+def held_out_ratings(summaries: Sequence[AnnotatedSummary], together: bool = True) -> list[list[Rated]]:
+    """The free judge's ratings with numbers fitted on all other topics of the file: for a file that ours were fitted on.
+
+    Raises ValueError for a file of one topic.
+    """
+    # Fitting is a command's work: nothing else should load what it needs.
+    from summhay_ray.judge.fit import held_out, measure
+
+    return held_out(measure(summaries), together)
+
+
+@cache
+def shipped_biases() -> tuple[JudgeBias, ...]:
+    """The biases of `measured_bias.json`, read once.
+
+    `summhay judge-bench judge_annotations.json --held-out --judge ... --out` writes it; `offline/judge per_insight` is the label
+    of a spec's judge {model: offline/judge, strategy: per_insight}.
+    """
+    text = resources.files("summhay_ray.judge").joinpath("measured_bias.json").read_text(encoding="utf-8")
+    return read_biases(text)
+
+
+def read_biases(text: str) -> tuple[JudgeBias, ...]:
+    """The biases of a file that `biases_json` wrote. Raises ValueError, in one line, for another form."""
+    try:
+        entries = json.loads(text)["judges"]
+        lists = ("names", "topics")
+        return tuple(JudgeBias(**{**entry, **{name: tuple(entry.get(name, ())) for name in lists}}) for entry in entries)
+    except (ValueError, KeyError, TypeError) as error:
+        raise ValueError(f"no file of measured biases ({error}); give one that judge-bench --out wrote") from error
+
+
+def biases_json(biases: Sequence[JudgeBias], about: str) -> str:
+    """The text of a file of measured biases, figures to five places."""
+    entries = []
+    for bias in biases:
+        entry: dict[str, Any] = {name: getattr(bias, name) for name in JudgeBias.__dataclass_fields__}
+        entry |= {name: round(entry[name], 5) for name in ("mean", "se")}
+        entry["summarizers"] = {name: round(value, 5) for name, value in bias.summarizers.items()}
+        entry["topics"] = [round(value, 5) for value in bias.topics]
+        entries.append(entry)
+    return json.dumps({"about": about, "judges": entries}, indent=1) + "\n"
+
+
+def _scored(summary: AnnotatedSummary, row: Sequence[Verdict | None]) -> _Scored:
+    faced = [
+        (verdict, coverage, bullet)
+        for verdict, coverage, bullet in zip(row, summary.coverage, summary.bullet, strict=True)
+        if verdict is not None
+    ]
+    return _Scored(
+        summary,
+        ours=[verdict.expected for verdict, _, _ in faced],
+        labels=[COVERAGE_VALUE[verdict.coverage] for verdict, _, _ in faced],
+        theirs=[coverage for _, coverage, _ in faced],
+        our_links=[linked_bullet(verdict) for verdict, _, _ in faced],
+        their_links=[bullet for _, _, bullet in faced],
+    )
+
+
+def _by_summarizer(kept: Sequence[tuple[_Scored, str]]) -> dict[str, float]:
+    deltas: dict[str, list[float]] = defaultdict(list)
+    for one, name in kept:
+        deltas[name].append(one.delta)
+    return {name: statistics.fmean(found) for name, found in sorted(deltas.items())}
+
+
+def _with_length(kept: Sequence[tuple[_Scored, str]], figure: Callable[[_Scored], float]) -> float | None:
+    lengths = [words_per_bullet(one.summary.bullets) for one, _ in kept]
+    pairs = [(length, figure(one)) for length, (one, _) in zip(lengths, kept, strict=True) if length is not None]
+    return _correlation([length for length, _ in pairs], [value for _, value in pairs])
+
+
+def _draws(n: int, seed: int) -> NDArray[np.float64]:
+    """How often each of n summaries is drawn in each resample: (SAMPLES, n)."""
+    import numpy as np
+
+    return np.random.default_rng(seed).multinomial(n, np.full(n, 1 / n), size=SAMPLES).astype(float)
+
+
+def _resampled(scored: Sequence[_Scored], seed: int) -> tuple[Interval | None, Interval | None]:
+    """Intervals of correlation and of linking accuracy; None where resampling has nothing to vary."""
+    import numpy as np
+
+    if len(scored) < 2:
+        return None, None
+    sums = _draws(len(scored), seed) @ np.array([_sums(one) for one in scored])
+    n, x, y, xx, yy, xy, both, same = sums.T
+    with np.errstate(divide="ignore", invalid="ignore"):
+        variances = (n * xx - x * x) * (n * yy - y * y)
+        correlations = np.where(variances > 1e-9, (n * xy - x * y) / np.sqrt(np.abs(variances)), 0.0)
+        shares = same / both
+    return _interval(correlations), _interval(shares[both > 0])
+
+
+def _sums(one: _Scored) -> list[float]:
+    linked = [our == their for our, their in zip(one.our_links, one.their_links, strict=True) if our and their]
+    products = [our * their for our, their in zip(one.ours, one.theirs, strict=True)]
+    squares = [sum(value * value for value in values) for values in (one.ours, one.theirs)]
+    return [len(one.ours), sum(one.ours), sum(one.theirs), *squares, sum(products), len(linked), sum(linked)]
+
+
+def _mean_bias(scored: Sequence[_Scored], seed: int) -> tuple[float, float]:
+    """The mean over insights of label less people's coverage, and its standard error over resampled summaries (0 for one)."""
+    import numpy as np
+
+    totals = np.array([[sum(one.labels) - sum(one.theirs), len(one.labels)] for one in scored])
+    mean = float(totals[:, 0].sum() / totals[:, 1].sum())
+    if len(scored) < 2:
+        return mean, 0.0
+    sums = _draws(len(scored), seed) @ totals
+    return mean, float(np.std(sums[:, 0] / sums[:, 1], ddof=1))
+
+
+def _interval(values: NDArray[np.float64]) -> Interval | None:
+    import numpy as np
+
+    if not len(values):
+        return None
+    low, high = np.quantile(values, LEVEL)
+    return float(low), float(high)

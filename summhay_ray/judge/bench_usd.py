@@ -1,0 +1,54 @@
+"""Part of the judge room: what stored predictions would cost, for the dollars of Table 1. For `grid.bench`; pure.
+
+Nobody kept what the release's calls cost, so that it is estimated: tokens of our own per-insight prompt and of the answer,
+counted as cl100k, at the price that the model had in the paper's months (llm/paper_models.json). The paper's prompts are other
+words.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+from summhay_ray.judge.agreement import AnnotatedSummary
+from summhay_ray.judge.base import Verdict
+from summhay_ray.judge.prompt import Form, render, template
+from summhay_ray.llm import Limits, ModelSettings, count_tokens
+
+PAPER_MODELS = {
+    "claude3-haiku": "claude-3-haiku-20240307",
+    "claude3-opus": "claude-3-opus-20240229",
+    "claude3-sonnet": "claude-3-sonnet-20240229",
+    "gemini-1.5-flash": "gemini-1.5-flash-preview-0514",
+    "gemini-1.5-pro": "gemini-1.5-pro-preview-0514",
+    "gpt-4o": "gpt-4o-2024-05-13",
+    "gpt3.5": "gpt-3.5-turbo-0125",
+    "gpt4-turbo": "gpt-4-turbo-2024-04-09",
+}
+"""A model as stored predictions name it -> as its provider did."""
+
+PROMPTED, FEW_SHOT = "predictions_prompted_", "predictions_9fs_"
+
+
+def stored_micros(
+    key: str, summaries: Sequence[AnnotatedSummary], verdicts: Sequence[Sequence[Verdict | None]], wanted: Sequence[Sequence[int]]
+) -> int | None:
+    """Micro-dollars of the wanted insights' stored predictions, one call each; None for a key whose model is not known here."""
+    prefix = next((prefix for prefix in (PROMPTED, FEW_SHOT) if key.startswith(prefix)), "")
+    model = PAPER_MODELS.get(key.removeprefix(prefix)) if prefix else None
+    if model is None:
+        return None
+    settings = ModelSettings.written(model, {}, Limits())
+    text = template(form=Form(nine=prefix == FEW_SHOT))
+    total = 0
+    for summary, row, places in zip(summaries, verdicts, wanted, strict=True):
+        for place in places:
+            prompt = render(text, summary.insights[place].text, summary.bullets)
+            total += settings.expected_micros(count_tokens(prompt), _answer_tokens(row[place]))
+    return total
+
+
+def _answer_tokens(verdict: Verdict | None) -> int:
+    if verdict is None:
+        return 0
+    return count_tokens(json.dumps({"coverage": verdict.coverage, "bullet_id": json.loads(verdict.bullet_id)}))

@@ -1,0 +1,125 @@
+"""Part of the judge room, for `fit.py` alone: how ratings of topics left out agree with people, as lines for a person to read."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from summhay_ray.judge import bench
+from summhay_ray.judge.agreement import AnnotatedSummary
+from summhay_ray.judge.base import Verdict
+from summhay_ray.judge.combine import blend, least_certain
+from summhay_ray.judge.offline import Rated
+from summhay_ray.records import COVERAGE_VALUE
+
+SHARE = 0.1
+"""Of the insights, in a cascade: those that the stored judge is asked about."""
+_TENTHS = 10
+
+Ratings = Sequence[Sequence[Rated]]
+
+
+def report(summaries: Sequence[AnnotatedSummary], ratings: Mapping[str, Ratings]) -> tuple[str, dict[str, float]]:
+    """The lines, and the figures of the first ratings (asked together) and the second (alone) for the fitted file."""
+    first, second = (verdicts(rows) for rows in ratings.values())
+    judges: dict[str, bench.Verdicts] = dict(zip(ratings, (first, second), strict=True))
+    for key in bench.stored_keys(summaries):
+        stored = bench.stored_verdicts(summaries, key)
+        judges[f"stored/{key}"] = stored
+        judges[f"blend(stored/{key},offline)"] = blended(stored, first)
+        judges[f"cascade(offline,stored/{key},{SHARE})"] = cascaded(first, stored, SHARE)
+    width = max(map(len, judges))
+    lines = [
+        f"{'each topic judged by a fit to the others':<{width}}  correlation [95 %]    by topic      linking [95 %]        n"
+    ]
+    lines += [f"{name:<{width}}  {_line(summaries, rows)}" for name, rows in judges.items()]
+    lines += _distribution(summaries, first) + _calibration(summaries, first)
+    return "\n".join(lines) + "\n", _figures(summaries, first, second)
+
+
+def verdicts(ratings: Ratings) -> list[list[Verdict]]:
+    """Ratings as any judge's verdicts."""
+    return [[_verdict(one) for one in row] for row in ratings]
+
+
+def blended(judge: bench.Verdicts, free: bench.Verdicts) -> bench.Verdicts:
+    """The mean of a judge and the free one, where both have a verdict."""
+    return [
+        [blend(one, other) if one and other else None for one, other in zip(ones, others, strict=True)]
+        for ones, others in zip(judge, free, strict=True)
+    ]
+
+
+def cascaded(free: bench.Verdicts, judge: bench.Verdicts, share: float) -> bench.Verdicts:
+    """The free judge's verdicts, and the other's on the share that the free one is least certain of."""
+    places = [(row, column) for row, found in enumerate(free) for column in range(len(found))]
+    doubts = [one.uncertainty or 0.0 for row in free for one in row if one]
+    asked = {places[index] for index in least_certain(doubts, share)}
+    return [
+        [judge[row][column] if (row, column) in asked else one for column, one in enumerate(found)]
+        for row, found in enumerate(free)
+    ]
+
+
+def _verdict(rated: Rated) -> Verdict:
+    bullet = '"NA"' if rated.bullet is None else json.dumps(rated.bullet + 1)
+    return Verdict(rated.coverage, bullet, rated.value, rated.uncertainty)
+
+
+def _agreement(summaries: Sequence[AnnotatedSummary], rows: bench.Verdicts) -> bench.Agreement:
+    return bench.agreement(summaries, rows, [""] * len(summaries))
+
+
+def _line(summaries: Sequence[AnnotatedSummary], rows: bench.Verdicts) -> str:
+    found = _agreement(summaries, rows)
+    topics = []
+    for topic in dict.fromkeys(summary.topic for summary in summaries):
+        chosen = [(summary, row) for summary, row in zip(summaries, rows, strict=True) if summary.topic == topic]
+        one = _agreement([summary for summary, _ in chosen], [row for _, row in chosen])
+        topics.append(_number(one.correlation))
+    linking = f"{_number(found.linking_accuracy)} {_interval(found.linking_ci)} {found.linking_n:>4}"
+    correlation = f"{_number(found.correlation)} {_interval(found.correlation_ci)}"
+    return f"{correlation}  {' '.join(topics)}  {linking}  labels {_number(found.correlation_labels)}"
+
+
+def _distribution(summaries: Sequence[AnnotatedSummary], rows: Sequence[Sequence[Verdict]]) -> list[str]:
+    ours = Counter(one.coverage for row in rows for one in row)
+    theirs = Counter(coverage for summary in summaries for coverage in summary.coverage)
+    counts = ", ".join(f"{label} {ours[label]} (people {theirs[worth]})" for label, worth in COVERAGE_VALUE.items())
+    return [f"labels of offline: {counts}"]
+
+
+def _calibration(summaries: Sequence[AnnotatedSummary], rows: Sequence[Sequence[Verdict]]) -> list[str]:
+    pairs = sorted(
+        (one.expected, person)
+        for summary, row in zip(summaries, rows, strict=True)
+        for one, person in zip(row, summary.coverage, strict=True)
+    )
+    tenths = [pairs[step * len(pairs) // _TENTHS : (step + 1) * len(pairs) // _TENTHS] for step in range(_TENTHS)]
+    told = [tuple(sum(column) / len(tenth) for column in zip(*tenth, strict=True)) for tenth in tenths if tenth]
+    values, people = zip(*told, strict=True)
+    return [
+        "mean by tenths of its value: offline " + " ".join(f"{value:.2f}" for value in values),
+        "                              people " + " ".join(f"{value:.2f}" for value in people),
+    ]
+
+
+def _figures(summaries: Sequence[AnnotatedSummary], together: bench.Verdicts, alone: bench.Verdicts) -> dict[str, float]:
+    first, second = _agreement(summaries, together), _agreement(summaries, alone)
+    found = {
+        "correlation": first.correlation,
+        "correlation_of_labels": first.correlation_labels,
+        "linking_accuracy": first.linking_accuracy,
+        "correlation_alone": second.correlation,
+        "linking_accuracy_alone": second.linking_accuracy,
+    }
+    return {name: round(value or 0.0, 3) for name, value in found.items()}
+
+
+def _number(value: float | None) -> str:
+    return "    -" if value is None else f"{value:5.3f}"
+
+
+def _interval(found: tuple[float, float] | None) -> str:
+    return "[-]" if found is None else f"[{found[0]:.3f}, {found[1]:.3f}]"

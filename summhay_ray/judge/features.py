@@ -1,0 +1,148 @@
+"""Part of the judge room, for the room alone: what `offline/judge` sees of an insight in a summary, as a few numbers.
+
+All of them count shared words (`features_words.py`) by rarity: ln((n + 1) / f) for a word that stands in f of the n texts at
+hand, the bullets and the insights. So the theme's words, which every text repeats, count for little, and no corpus has to be
+shipped. The measures, each chosen for what it adds on the topic that was not fitted (`fit.py` prints it):
+
+- recall: of the insight's words, those in its best bullet, 0..1; a word that no bullet has weighs less than one that is said.
+- whole: the same of the whole summary, for an insight that is told in several bullets.
+- pairs: ln(1 + pairs of words that stand near each other, in either order, in both insight and bullet).
+- lead: how much better the insight fits its bullet than the best of the other insights does, -1..1; or, of an insight asked about
+  alone, margin: how much better its bullet fits than the second best, 0..1. Either says whether the bullet is the insight's own.
+- meaning, where an embedder is given: the cosine of insight and best bullet as sentence vectors, -1..1.
+
+The best bullet is the one that fits best, the first of equals: by the cosine of the weighed words, so that of two bullets with
+the same words of the insight the one that says less besides is taken.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from summhay_ray.judge.features_words import COMMON_WEIGHT, is_common, roots, without_citations
+
+MEANING = "meaning"
+ALONE = ("recall", "whole", "pairs", "margin")
+TOGETHER = ("recall", "whole", "pairs", "lead")
+UNSAID = 0.6
+"""What a word that no bullet has weighs of its rarity: it may be the insight's way of saying what is said in other words."""
+_NEAR = 3
+_LONGEST_KEPT = 5000
+
+Pair = tuple[str, str]
+Embedder = Callable[[Sequence[str]], Sequence[Sequence[float]]]
+"""Texts in, vectors of length 1 out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Features:
+    """What is seen of one insight."""
+
+    bullet: int
+    """The best bullet, from 0."""
+    values: tuple[float, ...]
+    """The measures by name: `TOGETHER`, or `ALONE` where the insight is the only one, then `MEANING` with an embedder."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Text:
+    words: tuple[str, ...]
+    """Distinct roots, in the order of the text."""
+    kinds: frozenset[str]
+    pairs: frozenset[Pair]
+
+
+def features(insights: Sequence[str], bullets: Sequence[str], embed: Embedder | None = None) -> list[Features | None]:
+    """The features of insights that are judged together; None for each where there is no bullet, or no word in the insight."""
+    told = [_read(bullet) for bullet in bullets]
+    asked = [_read(insight) for insight in insights]
+    if not told:
+        return [None] * len(asked)
+    weights = _weights(asked, told)
+    said = frozenset().union(*(text.kinds for text in told))
+    norms = [_norm(text, weights) for text in told]
+    shown = [_Shown(text, weights, said) for text in asked]
+    fits = [[one.fit(text, norm) for text, norm in zip(told, norms, strict=True)] for one in shown]
+    found = [_features(place, one, told, fits) if one.total else None for place, one in enumerate(shown)]
+    return found if embed is None else _with_meaning(found, insights, bullets, embed)
+
+
+class _Shown:
+    """An insight, its words weighed against one summary."""
+
+    def __init__(self, text: _Text, weights: dict[str, float], said: frozenset[str]) -> None:
+        self.text = text
+        self._weights = weights
+        self._wanted = {word: weights[word] * (1.0 if word in said else UNSAID) for word in text.words}
+        self._norm = _norm(text, weights)
+        self.total = math.fsum(self._wanted.values())
+        self.whole = self._share(said)
+
+    def recall(self, text: _Text) -> float:
+        return self._share(text.kinds)
+
+    def fit(self, text: _Text, norm: float) -> float:
+        """The cosine, 0..1, with a bullet of this `norm`."""
+        norms = self._norm * norm
+        return math.fsum(self._weights[word] ** 2 for word in self.text.words if word in text.kinds) / norms if norms else 0.0
+
+    def _share(self, kinds: frozenset[str]) -> float:
+        return math.fsum(weight for word, weight in self._wanted.items() if word in kinds) / self.total if self.total else 0.0
+
+
+def _features(place: int, one: _Shown, told: Sequence[_Text], fits: Sequence[Sequence[float]]) -> Features:
+    own = fits[place]
+    bullet = max(range(len(own)), key=own.__getitem__)
+    pairs = math.log1p(len(one.text.pairs & told[bullet].pairs))
+    others = [fit[bullet] for other, fit in enumerate(fits) if other != place]
+    rival = max(others) if others else max((fit for other, fit in enumerate(own) if other != bullet), default=0.0)
+    return Features(bullet, (one.recall(told[bullet]), one.whole, pairs, own[bullet] - rival))
+
+
+def _with_meaning(
+    found: Sequence[Features | None], insights: Sequence[str], bullets: Sequence[str], embed: Embedder
+) -> list[Features | None]:
+    vectors = embed([without_citations(text) for text in (*insights, *bullets)])
+    asked, told = vectors[: len(insights)], vectors[len(insights) :]
+    return [
+        one and Features(one.bullet, (*one.values, math.fsum(a * b for a, b in zip(vector, told[one.bullet], strict=True))))
+        for one, vector in zip(found, asked, strict=True)
+    ]
+
+
+def _weights(asked: Sequence[_Text], told: Sequence[_Text]) -> dict[str, float]:
+    # An insight alone says nothing of which words are rare among insights.
+    counted = (*asked, *told) if len(asked) > 1 else told
+    frequency = Counter(word for text in counted for word in text.words)
+    return {
+        word: math.log((len(counted) + 1) / max(frequency[word], 1)) * (COMMON_WEIGHT if is_common(word) else 1.0)
+        for text in (*asked, *told)
+        for word in text.words
+    }
+
+
+def _norm(text: _Text, weights: dict[str, float]) -> float:
+    return math.sqrt(math.fsum(weights[word] ** 2 for word in text.words))
+
+
+def _read(text: str) -> _Text:
+    # Insights come one by one with the same bullets; what is huge is not kept.
+    return _read_again(text) if len(text) <= _LONGEST_KEPT else _read_once(text)
+
+
+def _read_once(text: str) -> _Text:
+    words = roots(text)
+    pairs = {
+        (first, second) if first < second else (second, first)
+        for place, first in enumerate(words)
+        for second in words[place + 1 : place + 1 + _NEAR]
+    }
+    kinds = tuple(dict.fromkeys(words))
+    return _Text(kinds, frozenset(kinds), frozenset(pairs))
+
+
+_read_again = lru_cache(maxsize=1024)(_read_once)

@@ -1,0 +1,90 @@
+"""Part of the judge room, for the room alone: the words of a text, as `features.py` compares them.
+
+A word is a root: lower case, without an English ending, and without what follows its fifth letter, so that prescribe and
+prescription are one word. A figure is a word with all its digits. A script that sets no blanks between words (Chinese, Japanese,
+Thai, ...) is cut into characters. English function words, and citations such as [8, 11], are no words.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+COMMON_WEIGHT = 0.5
+"""What a common word counts of what a rare one does (`is_common`)."""
+
+_UNSPACED = (
+    "\u0e00-\u0eff\u0f00-\u0fff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
+    "\U00020000-\U0003ffff"
+)
+_WORD = re.compile(rf"\d+(?:[.,]\d+)*|[{_UNSPACED}]|[^\W\d_{_UNSPACED}]+")
+_NUMBER = r"\s{0,3}(?:[A-Za-z]{1,12}\s{0,3})?\d{1,5}\s{0,3}"
+_CITATION = re.compile(rf"[\[【]{_NUMBER}(?:[,;–-]{_NUMBER})*[\]】]")
+_VOWEL = re.compile("[aeiouy]")
+_ROOT = 5
+_FUNCTION_WORDS = """
+    a about after against all also although am an and another any are as at be because been before being between both but by
+    can could d did do does doing down during each either even every few for from had has have having he her him his how
+    however i if in into is it its just ll m many may me might more most much must my neither no nor not of on only onto or
+    other our out over own per re s same several shall she should since so some still such t than that the their them then
+    there these they this those though through to too toward towards under up upon us ve very via was we were what when where
+    which while who whom whose why will with within without would yet you your
+"""
+_STOP_WORDS = frozenset(_FUNCTION_WORDS.split())
+# What anyone says when telling what another said, or why it matters: such words differ between two tellings of one thing.
+_COMMON_WORDS = """
+    ability able accord account achieve acknowledge act address advise affect aim allow approach around ask aspect base become
+    begin believe better bring call cause certain claim come common concern consider continue crucial current deal describe
+    despite detail different discuss drive due effect emphasize enable end ensure especially essential event example expect
+    explain face fact factor feature feel find first focus follow form future general get give go good great happen help high
+    highlight idea identify impact important include increase indicate inform instance involve issue keep key know large lead
+    level like likely look main major make manner matter mean measure mention method move need new note notable number offer
+    outline overall part particular past people person place plan play point possible potential present problem process produce
+    provide put quite range reason recent recommend reduce reflect relate remain remark report require result reveal review role
+    say second see seek seem serve set share show significant similar situation specific speak start state step stress suggest
+    support take talk tell tend term thing think time today together topic try type underline understand use usual various vital
+    want way well word work year
+"""
+
+
+def roots(text: str) -> list[str]:
+    """The roots and figures of a text, in their order."""
+    return [_root(word) for word in _words(text)]
+
+
+def without_citations(text: str) -> str:
+    """The text without what cites documents by number: [8], [Articles 8, 11], 【8-11】."""
+    return _CITATION.sub(" ", text)
+
+
+def is_common(root: str) -> bool:
+    """Whether a root is of a word that telling something takes, whatever is told: it shows little of what was meant."""
+    return root in _COMMON_ROOTS
+
+
+def _words(text: str) -> list[str]:
+    words: list[str] = _WORD.findall(unicodedata.normalize("NFC", without_citations(text).lower()))
+    return [word for word in words if word not in _STOP_WORDS]
+
+
+def _root(word: str) -> str:
+    return word.replace(",", "") if word[0].isdigit() else _stem(word)[:_ROOT]
+
+
+def _stem(word: str) -> str:
+    """The word without a plural's, a past tense's or a participle's ending, and without the final e that these hide."""
+    if len(word) <= 3:
+        return word
+    if word.endswith("ies"):
+        return word[:-3] + "y"
+    for ending in ("ing", "ed", "es", "s"):
+        root = word[: -len(ending)]
+        if word.endswith(ending) and len(root) >= 3 and not word.endswith("ss") and _VOWEL.search(root):
+            word = root
+            break
+    if word.endswith("e") and len(word) > 3:
+        word = word[:-1]
+    return word[:-1] if len(word) > 3 and word[-1] == word[-2] else word
+
+
+_COMMON_ROOTS = frozenset(roots(_COMMON_WORDS))

@@ -1,0 +1,163 @@
+"""Part of the judge room: the names of judges, as a command or a spec writes them. Other rooms take it from `summhay_ray.judge`.
+
+A name says who judges and how: `openai/gpt-4o` · `offline` (= `offline/judge`) · `stored/KEY` (an annotations file's own
+predictions) · `module:Class` (a person's own judge) · `per_summary(NAME)` · `few_shot(NAME)` · `blend(JUDGE,offline)` ·
+`cascade(offline,JUDGE,SHARE)`. A run asks by model and strategy (`strategies.py`): `strategy_of` says which a name stands for.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from summhay_ray import plugins
+from summhay_ray.problems import Problem
+
+Kind = Literal["model", "offline", "stored", "code", "per_summary", "few_shot", "blend", "cascade"]
+
+OFFLINE = "offline/judge"
+DEFAULT_SHARE = 0.1
+"""The share of the insights that a cascade asks about where its name says none."""
+
+FORMS = {
+    "per_summary": "per_summary(openai/gpt-4o)",
+    "few_shot": "few_shot(openai/gpt-4o)",
+    "blend": "blend(openai/gpt-4o,offline)",
+    "cascade": "cascade(offline,openai/gpt-4o,0.1)",
+}
+_CALL = re.compile(r"([^\s(),]+)\s*\((.*)\)", re.DOTALL)
+_WORD = re.compile(r"[^\s(),]+")
+_CODE = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*:[^\W\d]\w*(?:\.[^\W\d]\w*)*")
+_SHARE = re.compile(r"(?:share\s*=\s*)?([0-9]*\.?[0-9]+)")
+_LONGEST = 1000
+_ROOTS = ("offline", "stored")
+
+
+class BadName(Problem):
+    """A judge's name that has no meaning; the message says what is wrong and shows the right form."""
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """A judge's name, taken apart: `text` is its one spelling; `share` is a cascade's, None where the name has none."""
+
+    text: str
+    kind: Kind
+    parts: tuple[Named, ...] = ()
+    share: float | None = None
+
+
+def parse_name(text: str) -> Named:
+    """The judge that `text` names. Raises UnknownName or BadName (both ValueError), in one line with the nearest right form."""
+    shown = text.strip()
+    if len(shown) > _LONGEST:
+        raise BadName(f"a judge's name of {len(shown)} characters begins with {shown[:40]!r}; expected at most {_LONGEST}")
+    call = _CALL.fullmatch(shown)
+    if call is None:
+        return _plain(shown)
+    if call[1] not in FORMS:
+        raise plugins.unknown("form of judge", call[1], FORMS)
+    arguments = _arguments(call[2], shown)
+    if call[1] == "cascade":
+        return _cascade(arguments, shown)
+    if call[1] == "blend":
+        return _blend(arguments, shown)
+    return _asked_as("per_summary" if call[1] == "per_summary" else "few_shot", arguments, shown)
+
+
+def share_text(share: float) -> str:
+    """A cascade's share as names and strategies write it: 0.1 and 0.10 are one share."""
+    return f"{share:.12g}"
+
+
+def read_share(text: str, where: str) -> float:
+    """The share that `text` ("0.1", "share=0.1") says. Raises BadName, naming `where` it stands, outside of (0, 1]."""
+    found = _SHARE.fullmatch(text.strip())
+    if found is None or not 0 < float(found[1]) <= 1:
+        raise BadName(f"{where}: the share is {text.strip()!r}; expected a number above 0 and at most 1, such as 0.1")
+    return float(found[1])
+
+
+def _plain(text: str) -> Named:
+    if not text:
+        raise BadName(f"a judge's name is empty; expected a model, offline, or a form such as {FORMS['blend']}")
+    if text in FORMS:
+        raise BadName(f"judge {text!r} needs whom it asks in brackets: {FORMS[text]}")
+    if not _WORD.fullmatch(text):
+        raise BadName(f"judge {text!r} is neither a model nor a form with closed brackets such as {FORMS['blend']}")
+    if text in ("offline", OFFLINE):
+        return Named(OFFLINE, "offline")
+    root, _, rest = text.partition("/")
+    near = difflib.get_close_matches(root, _ROOTS, n=1, cutoff=0.8)
+    if near and (root not in _ROOTS or not rest):
+        raise plugins.UnknownName(f"no judge is named {text!r}; did you mean {_spelt(near[0], rest)!r}?")
+    if root == "stored":
+        return Named(text, "stored")
+    return Named(text, "code" if _CODE.fullmatch(text) else "model")
+
+
+def _spelt(root: str, rest: str) -> str:
+    if root == "stored":
+        return f"stored/{rest or 'KEY'}"
+    return f"offline/{rest}" if rest else "offline"
+
+
+def _arguments(text: str, shown: str) -> list[str]:
+    """The arguments of a form: the text between its brackets, cut at the commas that stand in no inner brackets."""
+    parts, depth = [""], 0
+    for letter in text:
+        depth += (letter == "(") - (letter == ")")
+        if depth < 0:
+            break
+        if letter == "," and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += letter
+    if depth != 0:
+        raise BadName(f"judge {shown!r}: its brackets do not close where they should; expected a form such as {FORMS['blend']}")
+    return [part.strip() for part in parts]
+
+
+def _asked_as(kind: Literal["per_summary", "few_shot"], arguments: Sequence[str], shown: str) -> Named:
+    if len(arguments) != 1:
+        raise BadName(f"judge {shown!r}: {kind} takes one judge: {FORMS[kind]}")
+    inner = parse_name(arguments[0])
+    if kind == "per_summary" and inner.kind == "few_shot":
+        return parse_name(f"few_shot(per_summary({inner.parts[0].text}))")
+    if kind == "few_shot" and inner.kind == "offline":
+        raise BadName(f"judge {shown!r}: offline reads no examples; write offline")
+    if inner.kind != "model" and (inner.kind, kind) not in (("per_summary", "few_shot"), ("offline", "per_summary")):
+        raise BadName(f"judge {shown!r}: {kind} says how a model is asked; expected a model in it: {FORMS[kind]}")
+    return Named(f"{kind}({_short(inner)})", kind, (inner,))
+
+
+def _blend(arguments: Sequence[str], shown: str) -> Named:
+    if len(arguments) != 2:
+        raise BadName(f"judge {shown!r}: blend takes two judges, the free one last: {FORMS['blend']}")
+    first, second = map(parse_name, arguments)
+    if first.kind == "offline" and second.kind != "offline":
+        raise BadName(f"judge {shown!r}: blend takes the free judge last; write blend({second.text},offline)")
+    if first.kind in ("offline", "blend", "cascade") or second.kind in ("blend", "cascade"):
+        raise BadName(f"judge {shown!r}: blend mixes a judge with another: {FORMS['blend']}; a cascade may ask a blend")
+    return Named(f"blend({_short(first)},{_short(second)})", "blend", (first, second))
+
+
+def _cascade(arguments: Sequence[str], shown: str) -> Named:
+    if len(arguments) not in (2, 3):
+        raise BadName(f"judge {shown!r}: cascade takes the free judge, the judge to ask and a share: {FORMS['cascade']}")
+    first, second = map(parse_name, arguments[:2])
+    share = read_share(arguments[2], f"judge {shown!r}") if len(arguments) == 3 else None
+    tail = "" if share is None else f",{share_text(share)}"
+    if first.kind != "offline":
+        mend = f"cascade(offline,{_short(second if second.kind != 'offline' else first)}{tail})"
+        raise BadName(f"judge {shown!r}: a cascade begins with the free judge, which says how uncertain it is; write {mend}")
+    if second.kind in ("offline", "cascade"):
+        raise BadName(f"judge {shown!r}: a cascade asks a judge that is neither free nor a cascade: {FORMS['cascade']}")
+    return Named(f"cascade({_short(first)},{_short(second)}{tail})", "cascade", (first, second), share)
+
+
+def _short(named: Named) -> str:
+    return "offline" if named.kind == "offline" else named.text

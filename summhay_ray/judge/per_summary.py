@@ -1,0 +1,107 @@
+"""Part of the judge room: the judge `per_summary`, which asks a model about all insights of a summary in one call."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, ClassVar
+
+from summhay_ray.judge.base import JudgeSettings, Verdict
+from summhay_ray.judge.per_insight import FewShot, PerInsight, repaired
+from summhay_ray.judge.prompt import Form, render_together, template, template_hash
+from summhay_ray.judge.together import read_verdicts
+from summhay_ray.llm import Ask, Request
+from summhay_ray.outcome import Answer, Malformed, NoAnswer, Outcome
+from summhay_ray.records import Insight, RawAnswer
+
+_LONGEST_ANSWER = ("max_tokens", "max_completion_tokens")
+
+
+class PerSummary:
+    """One call a summary. An insight that its answer does not judge beyond doubt is asked about again alone, once.
+
+    A spec's `max_tokens` is for one judgment, as with every other strategy: a call about n insights may answer with n times as
+    many. The price of that call is spread over its n outcomes, to the micro-dollar, so that their sum is what was paid; an
+    insight that was asked about again bears the second call's price as well, and has the second answer's key.
+    A refused or failed call is every insight's refusal or failure, and asks nothing again: the second question would be the same.
+    """
+
+    name: ClassVar[str] = "per_summary"
+    form: ClassVar[Form] = Form(together=True)
+    alone: ClassVar[type[PerInsight]] = PerInsight
+
+    async def judge(
+        self, insights: Sequence[Insight], bullets: Sequence[str], settings: JudgeSettings, ask: Ask
+    ) -> list[Outcome[Verdict]]:
+        """One outcome an insight, in the order of `insights`. Raises ValueError where the user's prompt lacks a placeholder."""
+        if settings.lookup:
+            # The release holds one judgment an insight: that is how they are looked up.
+            return await self.alone().judge(insights, bullets, replace(settings, prompt=""), ask)
+        if not insights:
+            return []
+        shared = await ask(self._request(insights, bullets, settings))
+        prices = spread(shared.usd_micros, len(insights))
+        if not isinstance(shared, Answer):
+            return [replace(shared, usd_micros=price) for price in prices]
+        read = _outcomes(shared, len(insights))
+        unread = [index for index, outcome in enumerate(read) if isinstance(outcome, Malformed)]
+        again = await asyncio.gather(*(self._again(insights[index], bullets, settings, ask) for index in unread))
+        by_index = dict(zip(unread, again, strict=True))
+        return [
+            priced(by_index.get(index, outcome), price) for index, (outcome, price) in enumerate(zip(read, prices, strict=True))
+        ]
+
+    async def _again(self, insight: Insight, bullets: Sequence[str], settings: JudgeSettings, ask: Ask) -> Outcome[Verdict]:
+        """The insight asked about alone: by our prompt for one insight, or by the user's own prompt with this insight in it."""
+        if not settings.prompt:
+            return (await self.alone().judge([insight], bullets, settings, ask))[0]
+        raw = await ask(self._request([insight], bullets, settings))
+        if not isinstance(raw, Answer):
+            return raw
+        return priced(_outcomes(raw, 1)[0], raw.usd_micros)
+
+    def _request(self, insights: Sequence[Insight], bullets: Sequence[str], settings: JudgeSettings) -> Request:
+        text = template(settings.prompt, self.form)
+        return Request(
+            model=settings.model,
+            prompt=render_together(text, [insight.text for insight in insights], bullets),
+            sampling=_for_judgments(settings.sampling, len(insights)),
+            prompt_hash=template_hash(text),
+        )
+
+
+class FewShotPerSummary(PerSummary):
+    """As `per_summary`, after three worked examples of three insights each: nine shots."""
+
+    name: ClassVar[str] = "few_shot+per_summary"
+    form: ClassVar[Form] = Form(together=True, nine=True)
+    alone: ClassVar[type[PerInsight]] = FewShot
+
+
+def spread(usd_micros: int, n: int) -> list[int]:
+    """A price over n outcomes as evenly as integers allow: the sum is the price."""
+    part, rest = divmod(usd_micros, n)
+    return [part + (index < rest) for index in range(n)]
+
+
+def priced(outcome: Outcome[Verdict], usd_micros: int) -> Outcome[Verdict]:
+    """The outcome with a further price on it."""
+    if isinstance(outcome, Answer):
+        return replace(outcome, usd_micros=outcome.usd_micros + usd_micros)
+    failure: NoAnswer = outcome
+    return replace(failure, usd_micros=failure.usd_micros + usd_micros)
+
+
+def _outcomes(raw: Answer[RawAnswer], n_insights: int) -> list[Outcome[Verdict]]:
+    """What the answer says of each insight, with its key and attempts, and without its price."""
+    return [
+        replace(read, key=raw.key, attempts=raw.attempts)
+        if isinstance(read, Malformed)
+        else Answer(repaired(read), key=raw.key, attempts=raw.attempts)
+        for read in read_verdicts(raw.value.text, n_insights, raw.value.finish_reason)
+    ]
+
+
+def _for_judgments(sampling: Mapping[str, Any], n: int) -> dict[str, Any]:
+    return {name: value * n if name in _LONGEST_ANSWER and isinstance(value, int) else value for name, value in sampling.items()}

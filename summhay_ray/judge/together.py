@@ -1,0 +1,96 @@
+"""Part of the judge room, for the room alone: from one answer about several insights to a verdict for each, or why there is none.
+
+The answer is `{"judgments": [{"insight_id": 1, "coverage": ..., "bullet_id": ...}, ...]}`; what `answer.py` repairs in one
+verdict is repaired here too. An insight that the answer does not judge beyond doubt is Malformed, with `error` one of those of
+`answer.py` or missing_insight, unclear_insight. No insight gets a verdict that may be another's.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Any
+
+from summhay_ray.judge.answer import (
+    BROKEN,
+    NO_JSON,
+    Object,
+    final_text,
+    repaired_object,
+    verdict_objects,
+    verdict_of,
+)
+from summhay_ray.judge.base import Verdict
+from summhay_ray.outcome import Malformed
+
+_QUOTE = r"""["'\u2018\u2019\u201c\u201d]"""
+_INSIGHT_KEY = re.compile(rf"insight[\s_-]?id{_QUOTE}?\s*:\s*{_QUOTE}?\s*([0-9]{{1,9}})\b", re.IGNORECASE)
+_DIGITS = re.compile(r"(?:insight\s*)?#?\s*([0-9]{1,9})\.?", re.IGNORECASE)
+_MISSING = Malformed("missing_insight", "the answer says nothing of the insight")
+_UNCLEAR = Malformed("unclear_insight", "the answer's insight_ids are not those asked, so that it is open which verdict is whose")
+
+Read = Verdict | Malformed
+
+
+def read_verdicts(text: str, n_insights: int, finish_reason: str = "stop") -> list[Read]:
+    """What the answer says of the insights 1..n_insights, in their order.
+
+    The whole answer is Malformed where the token limit cut it: what stands before the cut may be another's draft. So it is where
+    a verdict names no insight, and where one names an insight that was not asked while one that was asked is missing: a model
+    that counts from 0 would give every verdict to the wrong insight. Else an unknown insight is passed over.
+    """
+    answer = final_text(text, finish_reason)
+    if isinstance(answer, Malformed):
+        return [answer] * n_insights
+    found, spans = verdict_objects(answer)
+    if not found and not spans:
+        return [NO_JSON] * n_insights
+    said: dict[int | None, set[Read]] = {}
+    for number, read in (*_whole(found, n_insights), *_repaired(spans)):
+        said.setdefault(number, set()).add(read)
+    asked = set(range(1, n_insights + 1))
+    if None in said:
+        return [BROKEN if said[None] == {BROKEN} else _UNCLEAR] * n_insights
+    if said.keys() - asked and asked - said.keys():
+        return [_UNCLEAR] * n_insights
+    return [_one(said.get(number, set())) for number in sorted(asked)]
+
+
+def _whole(found: Iterable[Object], n_insights: int) -> Iterable[tuple[int | None, Read]]:
+    for value in found:
+        ids = value.values("insightid")
+        number = 1 if n_insights == 1 and not ids else _number(ids)
+        yield number, verdict_of(value)
+
+
+def _repaired(spans: Iterable[str]) -> Iterable[tuple[int | None, Read]]:
+    for span in spans:
+        # Repair makes something of any text: its number must be the one that stands there.
+        written = {int(number) for number in _INSIGHT_KEY.findall(span)}
+        number = written.pop() if len(written) == 1 else None
+        value = repaired_object(span)
+        same = value is not None and number is not None and _number(value.values("insightid")) == number
+        yield number, verdict_of(value) if value is not None and same else BROKEN
+
+
+def _one(read: set[Read]) -> Read:
+    if not read:
+        return _MISSING
+    if len(read) > 1:
+        return Malformed("two_verdicts", "the answer judges the insight more than once, and differently")
+    return next(iter(read))
+
+
+def _number(ids: list[Any]) -> int | None:
+    """The insight that the values of `insight_id` name: 3, 3.0, "3" and "insight 3" name 3."""
+    numbers = {_as_number(value) for value in ids}
+    return numbers.pop() if len(numbers) == 1 else None
+
+
+def _as_number(value: Any) -> int | None:
+    if isinstance(value, str):
+        match = _DIGITS.fullmatch(value.strip())
+        return int(match[1]) if match else None
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    return value if isinstance(value, int) and not isinstance(value, bool) else None

@@ -1,0 +1,74 @@
+"""Tables of `judge-bench`: the paper's Table 1 and Table 6. Part of the report room; prints nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from summhay_ray.grid import BenchRow
+from summhay_ray.report.tables import Grid2D
+
+_AGREEMENT = ("Judge", "Correlation", "95 %", "of labels", "Linking %", "95 %", "Linked", "$/200", "n")
+BENCH_LEGEND = (
+    "$/200: dollars for 200 such summaries, ~ estimated from tokens and the papers' prices; n: insights judged of those expected"
+)
+
+
+def bench_tables(rows: Sequence[BenchRow]) -> list[Grid2D]:
+    """Agreement with people and dollars (Table 1), and bias by summarizer and by length (Table 6), one row a judge.
+
+    Bias is coverage less people's, in points (hundredths); `-` stands where there is nothing to measure.
+    """
+    return [Grid2D("Agreement with people", _AGREEMENT, tuple(map(_agreement, rows))), _bias(rows)]
+
+
+def _agreement(row: BenchRow) -> tuple[str, ...]:
+    found = row.figures
+    return (
+        row.judge,
+        _figure(found.correlation),
+        _range(found.correlation_ci),
+        _figure(found.correlation_labels),
+        _percent(found.linking_accuracy),
+        "-" if found.linking_ci is None else "..".join(map(_percent, found.linking_ci)),
+        str(found.linking_n),
+        _dollars(row, row.usd_per_200),
+        f"{found.n_scored}/{found.n_expected}",
+    )
+
+
+def _bias(rows: Sequence[BenchRow]) -> Grid2D:
+    names = sorted({name for row in rows for name in row.figures.bias})
+    cells = tuple(
+        (
+            row.judge,
+            *(_points(row.figures.bias.get(name)) for name in names),
+            _points(row.figures.bias_mean),
+            _figure(row.figures.length_score_corr),
+            _figure(row.figures.length_delta_corr),
+        )
+        for row in rows
+    )
+    columns = ("Judge", *names, "Mean", "Length~score", "Length~delta")
+    return Grid2D("Bias: coverage above people's (points), by summarizer and by words a bullet", columns, cells)
+
+
+def _figure(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3f}"
+
+
+def _range(interval: tuple[float, float] | None) -> str:
+    return "-" if interval is None else "..".join(map(_figure, interval))
+
+
+def _percent(value: float | None) -> str:
+    return "-" if value is None else f"{100 * value:.1f}"
+
+
+def _points(value: float | None) -> str:
+    return "-" if value is None else f"{100 * value:+.1f}"
+
+
+def _dollars(row: BenchRow, value: float | None) -> str:
+    if value is None:
+        return "?"
+    return f"~{value:.2f}" if row.usd_source == "estimated" else f"{value:.4f}" if value else "0"

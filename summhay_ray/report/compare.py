@@ -1,0 +1,95 @@
+"""Tables of two judges on one run. Part of the report room; prints nothing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from summhay_ray.report.tables import Grid2D
+
+if TYPE_CHECKING:
+    from summhay_ray.grid import CompareResult, Difference, RejudgeResult, SystemMove
+
+_SHORT = {"FULL_COVERAGE": "full", "PARTIAL_COVERAGE": "partial", "NO_COVERAGE": "none"}
+_TEXT_SHOWN = 90
+
+
+def compare_tables(result: CompareResult) -> list[Grid2D]:
+    """Agreement, confusion of labels, the systems' ranks by both judges, and where the judges differ most."""
+    first, second = result.judges
+    agreement = result.agreement
+    counts = (
+        ("insights scored by both", f"{agreement.n} (of {result.n_scored[0]} and {result.n_scored[1]})"),
+        ("correlation", _figure(agreement.correlation, 3)),
+        ("same label", _percent(agreement.same_label)),
+        ("same bullet, where both name one", f"{_percent(agreement.same_bullet)} (n {agreement.n_linked})"),
+        *(
+            (f"ranking by {name}: Spearman, Kendall", f"{_figure(one.spearman, 3)}, {_figure(one.kendall, 3)} (n {one.n})")
+            for name, one in result.ranking.items()
+        ),
+    )
+    confused = tuple(
+        (_SHORT[label], *(str(agreement.confusion[label][other]) for other in agreement.confusion[label]))
+        for label in agreement.confusion
+    )
+    heads = (f"{first} \\ {second}", *(_SHORT[label] for label in agreement.confusion))
+    return [
+        Grid2D(f"{first} and {second} on {result.run}", ("", "value"), counts),
+        Grid2D("Labels, insights", heads, confused),
+        _systems(result),
+        _differences(result),
+    ]
+
+
+def rejudge_table(result: RejudgeResult) -> Grid2D:
+    """What each judge of a rejudge has said."""
+    rows = tuple(
+        (one.judge, _percent(one.coverage), _percent(one.joint), str(one.n_failed), f"{one.n_judged}/{one.n_expected}")
+        for one in result.judges
+    )
+    heads = ("Judge", "Coverage", "Joint", "Failures", "n")
+    return Grid2D(f"Means (%) over all summaries of {result.of}", heads, rows)
+
+
+def _systems(result: CompareResult) -> Grid2D:
+    heads = ("System", "n", "Joint", "", "Rank", "", "Coverage", "", "Rank", "")
+    first, second = result.judges
+    title = f"Systems, each figure by {first}, then by {second} (%)"
+    return Grid2D(title, heads, tuple(map(_move, result.systems)))
+
+
+def _move(one: SystemMove) -> tuple[str, ...]:
+    figures = (
+        *map(_percent, one.joint),
+        *map(_rank, one.joint_ranks),
+        *map(_percent, one.coverage),
+        *map(_rank, one.coverage_ranks),
+    )
+    return (one.system, str(one.n), *figures)
+
+
+def _differences(result: CompareResult) -> Grid2D:
+    first, second = result.judges
+    heads = ("Cell", "Insight", first, second, "Text")
+    rows = tuple((one.cell_id, one.insight_id, _said(one, 0), _said(one, 1), _cut(one.insight)) for one in result.differences)
+    return Grid2D(f"Where they differ most ({len(rows)} shown)", heads, rows, heads=len(heads))
+
+
+def _said(one: Difference, which: int) -> str:
+    bullet = one.bullets[which]
+    return f"{_SHORT[one.labels[which]]} {one.values[which]:.2f}" + (f", bullet {bullet}" if bullet else "")
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _TEXT_SHOWN else text[: _TEXT_SHOWN - 1] + "…"
+
+
+def _percent(value: float | None) -> str:
+    return "-" if value is None else f"{100 * value:.1f}"
+
+
+def _rank(value: float) -> str:
+    return f"{value:g}"
+
+
+def _figure(value: float | None, digits: int) -> str:
+    return "-" if value is None else f"{value:.{digits}f}"

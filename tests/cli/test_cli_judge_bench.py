@@ -1,0 +1,119 @@
+"""`summhay judge-bench` and `summhay score --bias` as a person runs them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from annotated import summary, write
+from commands import Said, released, write_json
+
+pytestmark = pytest.mark.core
+
+Cli = Callable[..., Said]
+GPT = "predictions_prompted_gpt-4o"
+PEOPLE = [(1.0, 1), (0.5, 2), (0.0, None)]
+KEYS = {"judge", "correlation", "correlation_ci", "linking_accuracy", "linking_n", "usd", "usd_per_200", "bias", "bias_mean"}
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    kind = [(1.0, 1), (1.0, 2), (0.5, 1)]
+    return write(tmp_path / "annotations.json", [summary(PEOPLE, {GPT: kind}), summary(PEOPLE[::-1], {GPT: kind[::-1]})])
+
+
+def test_the_document_is_the_contract(cli: Cli, file: Path, tmp_path: Path) -> None:
+    names = [f"stored/{GPT}", "offline", f"blend(stored/{GPT},offline)", f"cascade(offline,stored/{GPT},0.1)"]
+    judges = [argument for name in names for argument in ("--judge", name)]
+    said = cli("judge-bench", file, *judges, "--store", tmp_path / "store", "--json")
+    assert said.code == 0
+    document = said.document
+    assert (document["n_summaries"], document["n_insights"]) == (2, 6)
+    assert [row["judge"] for row in document["judges"]] == names
+    assert all(row.keys() >= KEYS | {"length_score_corr", "length_delta_corr"} for row in document["judges"])
+    # GPT-4o says 0.5 more of two of three insights: a third of a point a summary.
+    assert document["judges"][0]["bias"] == {"gpt-4o": pytest.approx(1 / 3)}
+    assert not (tmp_path / "store").exists()
+
+
+def test_names_may_follow_one_another(cli: Cli, file: Path) -> None:
+    together = cli("judge-bench", file, "--judge", "offline", f"stored/{GPT}", "--json").document
+    apart = cli("judge-bench", file, "--judge", "offline", "--judge", f"stored/{GPT}", "--json").document
+    assert together == apart
+
+
+def test_a_person_sees_two_tables(cli: Cli, file: Path) -> None:
+    said = cli("judge-bench", file)
+    assert said.code == 0
+    assert "Agreement with people" in said.out and "Bias: coverage above people's (points)" in said.out
+    assert f"stored/{GPT}" in said.out and "offline/judge" in said.out and "+33.3" in said.out
+    assert "6 insights in 2 summaries; 0 calls made" in said.out
+
+
+def test_missing_judgments_are_told_and_exit_4(cli: Cli, tmp_path: Path) -> None:
+    path = write(tmp_path / "annotations.json", [summary(PEOPLE, {GPT: PEOPLE}), summary(PEOPLE)])
+    said = cli("judge-bench", path, "--judge", f"stored/{GPT}", "--json")
+    assert said.code == 4
+    assert said.err == f"stored/{GPT}: judgments are missing: 3 missing_prediction\n"
+    [row] = said.document["judges"]
+    assert (row["n_scored"], row["n_expected"], row["failures"]) == (3, 6, {"missing_prediction": 3})
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["--judge", "stored/predictions_prompted_gpt4o"], f"did you mean '{GPT}'?"),
+        (["--judge", "blend(offline)"], "blend takes two judges"),
+        (["--judge", "cascade(offline,stored/x,2)"], "the share is"),
+        (["--judge", ""], "a judge's name is empty"),
+        (["--spec", "none.yaml"], "no such file"),
+        (["--budget", "-1"], "--budget"),
+        (["--held-out"], "has one topic alone"),
+    ],
+)
+def test_what_cannot_be_measured_is_refused_in_one_line(cli: Cli, file: Path, arguments: list[str], told: str) -> None:
+    assert told in cli("judge-bench", file, *arguments).refusal
+
+
+def test_a_file_that_is_none_is_refused_in_one_line(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "text.json").write_text("not json\x1b[2J", encoding="utf-8")
+    assert "is not an annotation file" in cli("judge-bench", tmp_path / "text.json").refusal
+    assert "cannot be read" in cli("judge-bench", tmp_path / "missing.json").refusal
+    assert "cannot be read" in cli("judge-bench", tmp_path).refusal
+
+
+@pytest.fixture
+def imported(cli: Cli, tmp_path: Path) -> Callable[..., Said]:
+    """`imported(*options)`: `summhay score` of a released file that GPT-4o judged."""
+    store = tmp_path / "store"
+    run = cli("import", write_json(tmp_path / "topic.json", released()), "--store", store, "--json").document["run"]
+    return lambda *options: cli("score", run, "--store", store, *options)
+
+
+def test_scores_stand_corrected_beside_the_raw_ones(imported: Callable[..., Said]) -> None:
+    gpt = next(one for one in imported("--json").document["systems"] if one["system"] == "gpt-4o")
+    # Full, partial and no coverage of three insights.
+    assert gpt["coverage"] == pytest.approx((1 + 0.5 + 0) / 3)
+    assert 0.3 < gpt["coverage_corrected"] < 0.5
+    assert gpt["joint_corrected"] == pytest.approx(gpt["joint"] * gpt["coverage_corrected"] / gpt["coverage"])
+    # 0.5 less 0.096, as the release's own predictions of GPT-4o were measured.
+    assert "corrected" in imported().out and "40.4" in imported().out
+
+
+def test_ones_own_measurement_comes_before_ours(imported: Callable[..., Said], cli: Cli, file: Path, tmp_path: Path) -> None:
+    out = tmp_path / "bias.json"
+    assert cli("judge-bench", file, "--judge", f"stored/{GPT}", "--out", out).code == 0
+    content = json.loads(out.read_text(encoding="utf-8"))
+    [entry] = content["judges"]
+    assert entry["mean"] == pytest.approx(1 / 3, abs=1e-5) and "released" in entry["names"]
+    raw = imported("--json").document["systems"]
+    own = imported("--json", "--bias", out).document["systems"]
+    gpt = next(one for one in own if one["system"] == "gpt-4o")
+    assert gpt["coverage_corrected"] == pytest.approx(0.5 - entry["mean"])
+    plain = ("coverage", "citation", "joint", "n_scored")
+    assert [[one[name] for name in plain] for one in own] == [[one[name] for name in plain] for one in raw]
+    assert "cannot be read" in imported("--bias", tmp_path / "missing.json").refusal
+    out.write_text("{}", encoding="utf-8")
+    assert "give one that judge-bench --out wrote" in imported("--bias", out).refusal

@@ -1,0 +1,93 @@
+"""Which measured bias corrects which judge of a run, and that judgments which came later are scored beside the first ones."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from inprocess import answer_all, grid_of_fields
+
+from summhay_ray.grid import score_run
+from summhay_ray.grid.rejudged import join_rejudges
+from summhay_ray.grid.rejudging import Wish, load_rejudging, rejudging_record
+from summhay_ray.judge import bench
+from summhay_ray.records import Judgment
+from summhay_ray.score import JudgeBias
+from summhay_ray.store import Finished, RunStore, Store, StoreError, to_records
+
+pytestmark = pytest.mark.core
+
+OWN = JudgeBias("offline/judge", mean=0.0625, se=0.01, n_insights=100, n_summaries=10)
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> RunStore:
+    """A run with the free judge asked as by default, and about each insight alone, and with a prompt of its own."""
+    folder = tmp_path_factory.mktemp("scored")
+    prompt = "Mine.\n\nBullet Points:\n[[BULLETS]]\n\nReference Insight:\n[[INSIGHT]]\n\nJSON:\n"
+    (folder / "mine.txt").write_text(prompt, encoding="utf-8")
+    free = {"model": "offline/judge"}
+    judges = [
+        {**free, "strategy": "per_summary"},
+        {**free, "strategy": "per_insight", "name": "alone"},
+        {**free, "strategy": "per_insight", "name": "mine", "prompt": "mine.txt"},
+    ]
+    return answer_all(grid_of_fields(folder, judges=judges), Store(str(folder / "store")))[0]
+
+
+def taken_off(run: RunStore, *biases: JudgeBias) -> dict[str, float | None]:
+    """Judge -> what its coverage was corrected by."""
+    found = {}
+    for one in score_run(run, biases=biases).systems:
+        assert one.coverage is not None and 0.0625 < one.coverage < 1
+        found[one.judge] = None if one.coverage_corrected is None else round(one.coverage - one.coverage_corrected, 9)
+    return found
+
+
+def test_a_judge_is_corrected_by_the_bias_of_the_way_it_is_asked(run: RunStore) -> None:
+    shipped = {bias.judge: round(bias.mean, 9) for bias in bench.shipped_biases()}
+    # Nobody has measured a prompt of one's own.
+    expected = {"offline/judge": shipped["offline/judge"], "alone": shipped["offline/judge per_insight"], "mine": None}
+    assert taken_off(run) == expected
+
+
+def test_ones_own_measurement_comes_first_and_goes_by_label_or_by_judge(run: RunStore) -> None:
+    shipped = {bias.judge: round(bias.mean, 9) for bias in bench.shipped_biases()}
+    assert taken_off(run, OWN) == {"offline/judge": 0.0625, "alone": shipped["offline/judge per_insight"], "mine": None}
+    assert taken_off(run, replace(OWN, judge="mine"))["mine"] == 0.0625
+    assert taken_off(run, replace(OWN, judge="offline/judge per_insight"))["alone"] == 0.0625
+
+
+def test_raw_figures_are_the_same_whatever_corrects_them(run: RunStore) -> None:
+    def raw(*biases: JudgeBias) -> list[object]:
+        return [(one.coverage, one.joint, one.citation, one.ci["coverage"]) for one in score_run(run, biases=biases).systems]
+
+    assert raw() == raw(OWN, replace(OWN, judge="mine"))
+
+
+def test_judgments_that_came_later_are_scored_beside_the_first(run: RunStore) -> None:
+    rejudging = load_rejudging(run, Wish(("openai/gpt-4o",)))
+    later = run.store.create_run(rejudging.run_id, rejudging_record(rejudging))
+    join_rejudges(run, later.run_id)
+    first = [one for one in to_records("judgments", run.table("judgments")) if one.judge == "alone"]
+    cell = first[0].cell_id
+    mine: list[Judgment] = [
+        replace(one, judge="openai/gpt-4o", coverage="FULL_COVERAGE", bullet_id="1") for one in first if one.cell_id == cell
+    ]
+    later.commit("cell", [Finished(cell, {"judgments": mine}, False)])
+    own = {one.judge for one in score_run(run).systems}
+    assert own == {"offline/judge", "alone", "mine"}
+    found = {one.judge: one for one in score_run(run, rejudged=True).systems}
+    assert found.keys() == own | {"openai/gpt-4o"}
+    gpt = found["openai/gpt-4o"]
+    assert (gpt.coverage, gpt.n_scored, gpt.n_expected) == (1.0, len(mine), found["alone"].n_expected)
+    # GPT-4o, asked as the release asked it.
+    shipped = {bias.judge: bias.mean for bias in bench.shipped_biases()}
+    assert gpt.coverage_corrected == pytest.approx(1 - shipped["stored/predictions_prompted_gpt-4o"])
+    with pytest.raises(StoreError, match="holds judgments of the summaries of"):
+        score_run(later)
+
+
+def test_a_stored_spec_is_all_that_names_need(run: RunStore, tmp_path: Path) -> None:
+    assert score_run(Store(run.store.uri).run(run.run_id)).systems == score_run(run).systems

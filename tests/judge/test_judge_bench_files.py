@@ -1,0 +1,111 @@
+"""Annotation files of other forms: each refused in one line that says where, and what the release leaves open is read."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from annotated import summary, write
+from hypothesis import given
+from hypothesis import strategies as st
+
+from summhay_ray.judge import bench
+from summhay_ray.judge.agreement import BadAnnotations, load_annotations, load_summaries
+
+pytestmark = pytest.mark.core
+
+GOOD = summary([(1.0, 1), (0.0, None)])
+
+
+def changed(**changes: Any) -> list[dict[str, Any]]:
+    return [GOOD, {**GOOD, **changes}]
+
+
+def annotation(**changes: Any) -> list[dict[str, Any]]:
+    return [{**GOOD["annotation"][0], **changes}, GOOD["annotation"][1]]
+
+
+@pytest.mark.parametrize(
+    ("rows", "told"),
+    [
+        ({"summaries": []}, "it holds {"),
+        ([], "it holds []"),
+        (changed(annotation=[]), "summary 2 of 2: it has no annotation"),
+        (changed(annotation=annotation(coverage="maybe")), 'a person\'s coverage is "maybe"; expected not_covered'),
+        (changed(annotation=annotation(insight_id="other")), 'insight "other" is annotated and no reference insight'),
+        (changed(annotation=[GOOD["annotation"][0]] * 2), 'insight "i0" is annotated twice'),
+        (changed(summary="one text"), 'summary is "one text" and no list'),
+        ([{name: value for name, value in GOOD.items() if name != "annotation"}], "'annotation' is missing"),
+        ([None], "summary 1 of 1"),
+    ],
+)
+def test_a_file_of_another_form_is_refused_in_one_line(rows: Any, told: str, tmp_path: Path) -> None:
+    with pytest.raises(BadAnnotations) as refusal:
+        bench.load_summaries(write(tmp_path / "mine.json", rows))
+    said = str(refusal.value)
+    assert said.startswith("mine.json is not an annotation file: ")
+    assert told in said and "\n" not in said
+
+
+@given(st.binary(max_size=60))
+def test_any_bytes_are_refused_in_one_way(tmp_path_factory: pytest.TempPathFactory, content: bytes) -> None:
+    path = tmp_path_factory.getbasetemp() / "any.json"
+    path.write_bytes(content)
+    with pytest.raises(BadAnnotations):
+        bench.load_summaries(path)
+
+
+def test_what_names_the_topic_may_differ_from_row_to_row(tmp_path: Path) -> None:
+    rows = [{**GOOD, "topic_fn": "data/topic_x.json"}, GOOD, {name: GOOD[name] for name in GOOD if not name.startswith("topic")}]
+    del rows[0]["topic_id"]
+    found = bench.load_summaries(write(tmp_path / "mine.json", rows))
+    assert [one.topic for one in found] == ["ferries", "ferries", ""]
+
+
+def test_insights_face_judgments_whatever_their_order(tmp_path: Path) -> None:
+    row = summary([(1.0, 1), (0.5, 2), (0.0, None)], {"predictions_j": [(1.0, 1), (0.5, 2), (0.0, None)]})
+    row["annotation"].reverse()
+    row["predictions_j"].reverse()
+    [found] = bench.load_summaries(write(tmp_path / "mine.json", [row]))
+    assert [insight.insight_id for insight in found.insights] == ["i0", "i1", "i2"]
+    assert (found.coverage, found.bullet) == ((1.0, 0.5, 0.0), (1, 2, None))
+    assert [one and one.expected for one in found.stored["predictions_j"]] == [1.0, 0.5, 0.0]
+
+
+def test_an_insight_that_nobody_annotated_is_left_out(tmp_path: Path) -> None:
+    row = summary([(1.0, 1), (0.5, 2)])
+    row["annotation"].pop(0)
+    path = write(tmp_path / "mine.json", [row])
+    [found] = bench.load_summaries(path)
+    assert [insight.insight_id for insight in found.insights] == ["i1"]
+    assert [(pair.insight, pair.coverage, pair.bullet) for pair in load_annotations(path)] == [(found.insights[0].text, 0.5, 2)]
+
+
+def test_people_who_select_no_bullet_count_for_coverage_alone(tmp_path: Path) -> None:
+    row = summary([(1.0, None), (0.0, 2)])
+    [found] = bench.load_summaries(write(tmp_path / "mine.json", [row]))
+    assert (found.coverage, found.bullet) == ((1.0, 0.0), (None, None))
+
+
+def test_a_stored_prediction_may_have_an_expectation(tmp_path: Path) -> None:
+    row = summary([(1.0, 1), (0.0, None)], {"predictions_j": [(1.0, 1), (0.0, None)]})
+    row["predictions_j"][0]["value"] = 0.8
+    row["predictions_j"][1]["value"] = "high"
+    [found] = bench.load_summaries(write(tmp_path / "mine.json", [row]))
+    assert [one and one.expected for one in found.stored["predictions_j"]] == [0.8, 0.0]
+
+
+@pytest.mark.parametrize("candidate", ["2", "-1", "first", "0,1", [0], 1.5])
+def test_a_candidate_that_names_no_bullet_counts_for_coverage_alone(candidate: Any, tmp_path: Path) -> None:
+    path = tmp_path / "odd.json"
+    path.write_text(json.dumps(changed(annotation=annotation(candidate_id=candidate))), encoding="utf-8")
+    good, odd = load_summaries(path)
+    assert odd.coverage == good.coverage and odd.bullet[0] is None
+
+
+def test_a_prediction_that_cannot_be_read_is_missing_and_no_other(tmp_path: Path) -> None:
+    path = tmp_path / "odd.json"
+    path.write_text(json.dumps(changed(predictions_mine=[3, {"insight_id": ["i0"], "coverage": ["FULL_COVERAGE"]}])))
+    assert set(load_summaries(path)[1].stored["predictions_mine"]) == {None}

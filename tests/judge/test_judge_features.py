@@ -1,0 +1,160 @@
+"""What `offline/judge` sees: words, and measures by visible arithmetic."""
+
+from __future__ import annotations
+
+import time
+from math import log, sqrt
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from summhay_ray.judge.features import ALONE, TOGETHER, UNSAID, features
+from summhay_ray.judge.features_words import COMMON_WEIGHT, is_common, roots, without_citations
+
+pytestmark = pytest.mark.core
+
+TEXTS = st.lists(st.text(max_size=60), max_size=4)
+
+
+def seen(insights: list[str], bullets: list[str], place: int = 0) -> dict[str, float]:
+    found = features(insights, bullets)[place]
+    assert found is not None
+    return dict(zip(TOGETHER if len(insights) > 1 else ALONE, found.values, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("The ferries were cancelled.", ["ferry", "cance"]),
+        ("Cancelling a ferry, cancels it", ["cance", "ferry", "cance"]),
+        ("prescribe prescription prescribed", ["presc", "presc", "presc"]),
+        ("stopping stopped stops", ["stop", "stop", "stop"]),
+        ("1,025 hp, 3.5% and 10-minute 1234567", ["1025", "hp", "3.5", "10", "minut", "1234567"]),
+        ("glasses thing red bring string", ["glas", "thing", "red", "bring", "strin"]),
+        ("Ålesund's ÉTÉ", ["ålesu", "été"]),
+        ("e\u0301te\u0301 caf\u00e9", ["été", "café"]),
+        ("渡船は運休", ["渡", "船", "は", "運", "休"]),
+        ("Паром отменён", ["паром", "отмен"]),
+        ("It is what they were, or not", []),
+        ("", []),
+    ],
+)
+def test_words_are_roots_and_characters_of_unspaced_scripts(text: str, words: list[str]) -> None:
+    assert roots(text) == words
+
+
+@pytest.mark.parametrize("citation", ["[8]", "[8][11]", "[8, 11]", "[8-11; 12]", "[Article 8]", "[Articles 8, Doc 9]", "【8】"])
+def test_citations_are_no_words(citation: str) -> None:
+    assert roots(f"walks {citation}") == ["walk"]
+    assert without_citations(f"walks {citation}").strip() == "walks"
+
+
+def test_brackets_that_cite_nothing_stay() -> None:
+    assert roots("[walks] [in 2020 the price] rose") == ["walk", "2020", "pric", "ros"]
+
+
+def test_common_words_are_those_of_telling() -> None:
+    assert [is_common(root) for root in roots("explained emphasizing ferry")] == [True, True, False]
+
+
+def test_recall_is_weighted_by_rarity_over_bullets_and_insights() -> None:
+    insights, bullets = ["ferry price euro", "ferry storm"], ["ferry winter ice", "ferry price", "pier"]
+    # 5 texts. ferry stands in 4 of them, price in 2, euro in 1, and no bullet has it.
+    ferry, price, euro = log(6 / 4), log(6 / 2), UNSAID * log(6 / 1)
+    total = ferry + price + euro
+    # The best bullet is "ferry price", and together the bullets say no more of it.
+    found = seen(insights, bullets)
+    assert found["recall"] == pytest.approx((ferry + price) / total)
+    assert found["whole"] == pytest.approx((ferry + price) / total)
+
+
+def test_the_whole_summary_may_say_more_than_its_best_bullet() -> None:
+    # Alone, only the bullets count texts: each word stands in one of two.
+    found = seen(["ice price pier"], ["ice price", "pier"])
+    assert (found["recall"], found["whole"]) == (pytest.approx(2 / 3), pytest.approx(1))
+
+
+def test_a_common_word_weighs_half() -> None:
+    assert is_common("expla")
+    found = seen(["explains ice"], ["ice"])
+    assert found["recall"] == pytest.approx(1 / (1 + UNSAID * COMMON_WEIGHT))
+
+
+def test_a_repeated_word_counts_once() -> None:
+    assert seen(["ice ice price"], ["ice"])["recall"] == pytest.approx(1 / (1 + UNSAID))
+
+
+@pytest.mark.parametrize(
+    ("bullet", "pairs"),
+    [("ice price", 1), ("price ice", 1), ("ice x y price", 1), ("ice x y z price", 0), ("pier price ice", 3), ("ice", 0)],
+)
+def test_pairs_stand_within_three_words_in_either_order(bullet: str, pairs: int) -> None:
+    assert seen(["ice price pier"], [bullet])["pairs"] == pytest.approx(log(1 + pairs))
+
+
+def test_the_margin_is_over_the_second_best_bullet() -> None:
+    # 2 bullets: ice stands in one, price in both; cosines of squared weights.
+    ice, price = log(3 / 1), log(3 / 2)
+    first, second = 1.0, price**2 / (sqrt(ice**2 + price**2) * price)
+    assert seen(["ice price"], ["price", "ice price"])["margin"] == pytest.approx(first - second)
+    assert seen(["ice price"], ["ice price"])["margin"] == pytest.approx(1.0)
+
+
+def test_the_lead_is_over_the_best_other_insight_at_that_bullet() -> None:
+    insights = ["ice price", "ice price", "pier"]
+    assert seen(insights, ["ice price", "pier"])["lead"] == pytest.approx(0.0)
+    assert seen(insights, ["ice price", "pier"], 2)["lead"] == pytest.approx(1.0)
+    # The bullet is the first insight's own: the second has one word of its two.
+    assert seen(["ice price", "ice pier"], ["ice price"])["lead"] > 0 > seen(["ice price", "ice pier"], ["ice price"], 1)["lead"]
+
+
+def test_the_best_bullet_says_least_besides_and_is_the_first_of_equals() -> None:
+    found = features(["ice price"], ["pier", "ice price harbour storm", "ice price", "price ice"])[0]
+    assert found is not None and found.bullet == 2
+
+
+@pytest.mark.parametrize(("insight", "bullets"), [("", ["x"]), ("It is what they were", ["ice"]), ("ice", []), ("!?", [""])])
+def test_nothing_to_see_is_no_features(insight: str, bullets: list[str]) -> None:
+    assert features([insight], bullets) == [None]
+
+
+def test_empty_bullets_are_no_match() -> None:
+    assert seen(["ice"], ["", "  "]) == {"recall": 0.0, "whole": 0.0, "pairs": 0.0, "margin": 0.0}
+
+
+def test_vectors_add_the_cosine_with_the_best_bullet() -> None:
+    asked: list[str] = []
+
+    def embed(texts: object) -> list[tuple[float, float]]:
+        asked.extend(str(text) for text in texts)  # type: ignore[attr-defined]
+        return [(1.0, 0.0), (0.0, 1.0), (0.6, 0.8)]
+
+    found = features(["ice"], ["pier [8]", "ice"], embed)[0]
+    assert found is not None and found.values[-1] == pytest.approx(1.0 * 0.6 + 0.0 * 0.8)
+    assert [text.strip() for text in asked] == ["ice", "pier", "ice"]
+
+
+@given(TEXTS, TEXTS)
+def test_measures_stay_in_their_bounds(insights: list[str], bullets: list[str]) -> None:
+    found = features(insights, bullets)
+    assert len(found) == len(insights)
+    for one in found:
+        if one is not None:
+            recall, whole, pairs, lead = one.values
+            assert 0 <= recall <= whole + 1e-9 and whole <= 1 + 1e-9
+            assert pairs >= 0 and abs(lead) <= 1 + 1e-9 and 0 <= one.bullet < len(bullets)
+
+
+@given(st.permutations(["ice on the pier", "prices of ferries rose by 3 %", "a storm closed the harbour", "渡船は運休"]))
+def test_the_order_of_bullets_changes_no_measure(bullets: list[str]) -> None:
+    insights = ["ferry prices rose", "the harbour closed in a storm"]
+    values = [one.values for one in features(insights, bullets) if one]
+    assert values == [one.values for one in features(insights, sorted(bullets)) if one]
+
+
+def test_a_huge_bullet_is_read_in_seconds() -> None:
+    huge = "ice price " * 100_000 + "[" * 50_000 + "x" * 200_000
+    start = time.process_time()
+    assert seen(["ice price pier"], [huge, "pier"])["recall"] > 0
+    assert time.process_time() - start < 10

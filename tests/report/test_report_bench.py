@@ -1,0 +1,71 @@
+"""Tables of `judge-bench` (the paper's Tables 1 and 6), and coverage corrected for a judge's bias."""
+
+from __future__ import annotations
+
+import pytest
+from test_report_tables import system
+
+from summhay_ray.grid import BenchRow
+from summhay_ray.judge import bench
+from summhay_ray.report import bench_tables, score_tables
+
+pytestmark = pytest.mark.core
+
+
+def row(**changes: object) -> BenchRow:
+    figures = bench.Agreement(
+        correlation=0.7302,
+        correlation_ci=(0.6962, 0.7641),
+        correlation_labels=0.7299,
+        linking_accuracy=0.8853,
+        linking_ci=(0.8561, 0.9118),
+        linking_n=706,
+        bias={"gpt-4o": 0.126, "gpt3.5": -0.017},
+        bias_mean=0.0545,
+        length_score_corr=-0.122,
+        length_delta_corr=0.02,
+        n_scored=1094,
+        n_expected=1094,
+    )
+    fields = {"judge": "stored/x", "figures": figures, "usd": 5.0, "usd_per_200": 6.9, "usd_source": "estimated", "failures": {}}
+    return BenchRow(**{**fields, **changes})  # type: ignore[arg-type]
+
+
+NOTHING = bench.Agreement(None, None, None, None, None, 0, {}, None, None, None, 0, 1094)
+
+
+def test_table_1_has_a_row_a_judge() -> None:
+    agreement, _ = bench_tables([row()])
+    assert dict(zip(agreement.columns, agreement.rows[0], strict=True))["$/200"] == "~6.90"
+    assert agreement.rows[0] == ("stored/x", "0.730", "0.696..0.764", "0.730", "88.5", "85.6..91.2", "706", "~6.90", "1094/1094")
+
+
+def test_table_6_has_points_by_summarizer() -> None:
+    _, bias = bench_tables([row(), row(judge="mine", figures=NOTHING)])
+    assert bias.columns == ("Judge", "gpt-4o", "gpt3.5", "Mean", "Length~score", "Length~delta")
+    assert bias.rows == (("stored/x", "+12.6", "-1.7", "+5.5", "-0.122", "0.020"), ("mine", "-", "-", "-", "-", "-"))
+
+
+@pytest.mark.parametrize(
+    ("usd", "source", "shown"), [(None, None, "?"), (0.0, "free", "0"), (0.01234, "spent", "0.0123"), (6.9, "estimated", "~6.90")]
+)
+def test_dollars_say_how_they_are_known(usd: float | None, source: str | None, shown: str) -> None:
+    agreement, _ = bench_tables([row(usd_per_200=usd, usd_source=source)])
+    assert agreement.rows[0][-2] == shown
+
+
+def test_coverage_is_also_shown_corrected_where_the_judges_bias_is_known() -> None:
+    known = {"coverage_corrected": 0.41, "ci": {"coverage": (0.4, 0.6), "coverage_corrected": (0.30, 0.50)}}
+    systems = [system("random", **known), system("oracle", coverage_corrected=0.45), system("full")]
+    *raw, corrected = score_tables(systems)
+    assert [table.title.split(" (")[0] for table in raw] == ["Coverage", "Citation", "Joint"]
+    assert corrected.title == "Coverage (%), corrected for the judge's bias against people, judged by j"
+    assert corrected.columns == ("Summarizer", "random", "oracle", "full")
+    assert corrected.rows == (("gpt-4o", "41.0 ±10.0", "45.0", "-"),)
+
+
+def test_the_raw_tables_are_the_same_with_and_without_a_correction() -> None:
+    assert score_tables([system("random", coverage_corrected=0.41)])[:3] == score_tables([system("random")])
+    assert len(score_tables([system("random")])) == 3
+    partly = score_tables([system("random", coverage_corrected=0.41, n_scored=9)])[3]
+    assert partly.rows[0][1] == "41.0*" and partly.starred
