@@ -178,7 +178,7 @@ async def _summarized(grid: Grid, cell: Cell, context: Context, ask: Ask) -> tup
     haystack = await grid.haystacks.fetch(cell.unit.haystack_id)
     strategy = grid.spec.summarizers[cell.summarizer].strategy
     outcome = _read(
-        await _guarded("strategy_error", make_summarizer(strategy).summarize(task_of(grid, cell, haystack, context), ask))
+        await guarded("strategy_error", make_summarizer(strategy).summarize(task_of(grid, cell, haystack, context), ask))
     )
     return outcome, _truth(haystack, cell)
 
@@ -188,7 +188,7 @@ def _truth(haystack: Haystack, cell: Cell) -> _Truth:
     return _Truth(insights, {insight.insight_id: gold[insight.insight_id] for insight in insights})
 
 
-async def _guarded(error_class: str, work: Awaitable[Any]) -> Any:
+async def guarded(error_class: str, work: Awaitable[Any]) -> Any:
     """What a strategy gives, or a Failed where it raises: it may be a person's own, and it must not stop the other rows."""
     try:
         return await work
@@ -199,7 +199,7 @@ async def _guarded(error_class: str, work: Awaitable[Any]) -> Any:
         return Failed(error_class, f"{type(error).__name__}: {error}", retryable=True)
 
 
-def _one_each(judged: Any, n_insights: int) -> list[Outcome[Verdict]]:
+def one_each(judged: Any, n_insights: int) -> list[Outcome[Verdict]]:
     """A judge's outcomes, one an insight; where it gives another number, nobody knows which is whose, and none counts."""
     if isinstance(judged, Failed):
         return [judged] * n_insights
@@ -244,8 +244,8 @@ async def _judge(grid: Grid, done: CellRows, summary: Summary, truth: _Truth, sp
     settings = judge_settings(grid, done.cell, spec, asking.about.get(spec.label))
     async with asking.gates.judging(spec.label):
         asked = make_judge(spec.strategy).judge(insights, summary.bullets, settings, asking.of("judge"))
-        judged = await _guarded("judge_error", asked)
-    outcomes = _one_each(judged, len(insights))
+        judged = await guarded("judge_error", asked)
+    outcomes = one_each(judged, len(insights))
     judgments = []
     for position, (insight, outcome) in enumerate(zip(insights, outcomes, strict=True)):
         if isinstance(outcome, Answer):

@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from summhay_ray.grid.answering import _guarded, _one_each
+from summhay_ray.grid.answering import guarded, one_each
 from summhay_ray.grid.bench_office import Office
 from summhay_ray.grid.bench_spec import BenchJudge, BenchSpec, is_free, leaves, rates_together, read_judges
 from summhay_ray.grid.scoring import asked_name
@@ -254,7 +254,7 @@ class _Bench:
             async def asked() -> Any:
                 return await make_judge(strategy).judge(insights, summary.bullets, settings, ask)
 
-            outcomes = _one_each(await _guarded("judge_error", asked()), len(insights))
+            outcomes = one_each(await guarded("judge_error", asked()), len(insights))
             usable = (_usable(outcome, len(summary.bullets)) for outcome in outcomes)
             return dict(zip(places, usable, strict=True))
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from summhay_ray import judge
 from summhay_ray.grid.answering import sampling_of
-from summhay_ray.grid.doctor import _key
+from summhay_ray.grid.doctor import key_check
 from summhay_ray.grid.local import check_model
 from summhay_ray.grid.spec import JudgeSpec, RunSpec, SpecError, parse_rejudge, read_fields
 from summhay_ray.judge import JudgeSettings, Named
@@ -121,7 +121,7 @@ def read_judges(names: Sequence[str], path: str | None, keys: Sequence[str]) -> 
             _check(found, one, leaf, keys)
     for model, settings in found.settings().items():
         if not settings.local and (settings.api_key_env or not settings.api_base):
-            key = _key(model, settings.api_key_env)
+            key = key_check(model, settings.api_key_env)
             if not key.ok:
                 raise SpecError(f"{model}: {key.message}; nothing was asked")
     return found

@@ -42,21 +42,22 @@ def examine(store_uri: str, grid: Grid | None = None) -> list[Check]:
         rates = f"{price.input_per_mtok:g} / {price.output_per_mtok:g} dollars a million tokens in / out"
         checks.append(Check(f"price {model}", True, "local, free" if settings.local else rates))
         if not is_local(model):
-            checks.append(_key(model, settings.api_key_env))
+            checks.append(key_check(model, settings.api_key_env))
     return checks
 
 
 def missing_keys(grid: Grid) -> list[str]:
     """One line for each model whose key this machine's environment lacks; a model with an endpoint of its own may need none."""
     checks = [
-        _key(model, settings.api_key_env)
+        key_check(model, settings.api_key_env)
         for model, settings in sorted(grid.settings().items())
         if not settings.local and (settings.api_key_env or not settings.api_base)
     ]
     return [f"{check.name.removeprefix('key ')}: {check.message}" for check in checks if not check.ok]
 
 
-def _key(model: str, named: str | None) -> Check:
+def key_check(model: str, named: str | None) -> Check:
+    """Whether the environment holds the model's key: in the variable that the spec names, else in its provider's own."""
     provider = model.split("/", 1)[0]
     variable = named or PROVIDER_KEYS.get(provider)
     if variable is None:

@@ -7,12 +7,13 @@ import json
 import shutil
 import tempfile
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 
+from summhay_ray.grid.rejudged import all_judgments, check_judged, judges_of
 from summhay_ray.grid.sources import read_source
 from summhay_ray.haystack import RELEASED_JUDGE, ReleasedFile, export_run
 from summhay_ray.problems import Problem
@@ -22,19 +23,25 @@ from summhay_ray.store import RunStore, to_records
 def export(run: RunStore, folder: Path, judge: str = "") -> list[Path]:
     """The run as released JSON files, one a haystack: an import as it came, a grid's run with its own summaries.
 
-    `judge`: whose judgments; the first of the spec where empty. Raises Problem rather than overwrite a file; then, and where
-    one haystack cannot be written, nothing is.
+    `judge`: whose judgments, of the run's judges or a rejudge's; the first of them where empty. An import holds its own
+    summaries and retriever scores whoever judged. Raises Problem rather than overwrite a file; then, and where one haystack
+    cannot be written, nothing is. Raises StoreError for a rejudge's own id.
     """
+    check_judged(run)
     record = run.record
     entries = record["haystacks"]
     names = _file_names(entries)
-    _check_judge(record, judge)
+    judges = [one.judge for one in judges_of(run)]
+    if judge and judge not in judges:
+        raise Problem(f"judge {judge!r} did not judge this run; known: {', '.join(judges)}")
+    imported = record["kind"] == "import"
     if folder.exists() and not folder.is_dir():
         raise Problem(f"{folder} is a file; give a folder")
     for name in names:
         if (folder / name).exists():
             raise Problem(f"{folder / name} exists; give an empty folder")
-    rows = None if record["kind"] == "import" else _Rows(run, judge or _judges(record)[0])
+    as_it_came = imported and judge in ("", RELEASED_JUDGE)
+    rows = None if as_it_came else _Rows(run, judge or judges[0], imported)
     made = not folder.exists()
     folder.mkdir(parents=True, exist_ok=True)
     part = Path(tempfile.mkdtemp(prefix=".export-", dir=folder))
@@ -59,24 +66,13 @@ def _file_names(entries: Sequence[dict[str, str]]) -> list[str]:
     ]
 
 
-def _judges(record: dict[str, Any]) -> list[str]:
-    if record["kind"] == "import":
-        return [RELEASED_JUDGE]
-    return [str(judge["name"] or judge["model"]) for judge in record["spec"]["judges"]]
-
-
-def _check_judge(record: dict[str, Any], judge: str) -> None:
-    judges = _judges(record)
-    if judge and judge not in judges:
-        raise Problem(f"judge {judge!r} did not judge this run; known: {', '.join(judges)}")
-
-
 class _Rows:
     """What a run holds of each haystack."""
 
-    def __init__(self, run: RunStore, judge: str) -> None:
-        self._summaries, self._judgments, self._rankings = map(run.table, ("summaries", "judgments", "rankings"))
-        self._judge = judge
+    def __init__(self, run: RunStore, judge: str, imported: bool) -> None:
+        self._summaries, self._rankings = map(run.table, ("summaries", "rankings"))
+        self._judgments = all_judgments(run).filter(pl.col("judge") == judge)
+        self._judge, self._imported = judge, imported
 
     def exported(self, source: ReleasedFile) -> dict[str, Any]:
         mine = pl.col("haystack_id") == source.haystack.haystack_id
@@ -85,7 +81,14 @@ class _Rows:
         rankings = to_records("rankings", self._rankings.filter(mine))
         try:
             written = to_records("summaries", summaries), to_records("judgments", judgments)
-            return export_run(source.raw, *written, rankings, self._judge)
+            exported = export_run(source.raw, *written, rankings, self._judge)
         except ValueError as error:
             message = f"{source.haystack.name}: {error}; such a run cannot be written in the released format"
             raise Problem(message) from error
+        return _judged_again(source.raw, exported) if self._imported else exported
+
+
+def _judged_again(raw: Mapping[str, Any], exported: Mapping[str, Any]) -> dict[str, Any]:
+    """The file as it came, with the judgments of `exported`."""
+    pairs = zip(raw["subtopics"], exported["subtopics"], strict=True)
+    return {**raw, "subtopics": [{**ours, "eval_summaries": theirs["eval_summaries"]} for ours, theirs in pairs]}

@@ -120,6 +120,4 @@ _MEND = "delete it and those after it, and rejudge again: no call is made"
 
 
 def _chain(run: RunStore) -> Chain:
-    return Chain(
-        run.store.files, f"runs/{run.run_id}/rejudges", "delete it and those after it, and rejudge again: no call is made"
-    )
+    return Chain(run.store.files, f"runs/{run.run_id}/rejudges", _MEND)

@@ -142,11 +142,11 @@ def test_plan_before_and_after(cli: Cli, finished: Any, tmp_path: Path) -> None:
         holds(stage, STAGE)
     summarize, judge = fresh["stages"]
     assert summarize["calls"] + summarize["reused"] == N_CELLS
-    assert judge["calls"] + judge["reused"] == N_CELLS, "the free judge is asked once a summary"
+    assert judge["calls"] + judge["reused"] == N_JUDGMENTS
     assert not (tmp_path / "store").exists()
     after = cli("plan", finished.spec, "--store", finished.store, "--json").document
     assert {stage["calls"] for stage in after["stages"]} == {0}
-    assert {stage["stage"]: stage["reused"] for stage in after["stages"]} == {"summarize": N_CELLS, "judge": N_CELLS}
+    assert {stage["stage"]: stage["reused"] for stage in after["stages"]} == {"summarize": N_CELLS, "judge": N_JUDGMENTS}
     assert after["usd"] == {"min": 0.0, "expected": 0.0, "max": 0.0}
     spent = finished.done.document["usd"]["spent"]
     assert fresh["usd"]["min"] <= spent <= fresh["usd"]["max"]

@@ -10,7 +10,7 @@ import sys
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import yaml
 
@@ -33,10 +33,10 @@ def summhay(*arguments: str | Path, code: int = 0) -> dict[str, Any]:
     return document
 
 
-def start(spec: Path, store: Path | str, *more: str) -> subprocess.Popen[bytes]:
-    """A run in the background."""
+def start(spec: Path, store: Path | str, *more: str, into: IO[bytes] | None = None) -> subprocess.Popen[bytes]:
+    """A run in the background. `into`: the file that takes what it says, where nobody reads its pipes before it ends."""
     command = [str(SUMMHAY), "run", str(spec), "--store", str(store), *more, "--json"]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    return subprocess.Popen(command, stdout=into or subprocess.PIPE, stderr=into or subprocess.PIPE)
 
 
 def log_records(store: Path) -> list[dict[str, Any]]:

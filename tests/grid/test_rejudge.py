@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,8 @@ import polars as pl
 import pytest
 from rejudged_runs import N_INSIGHTS, N_QUERIES, PRICE, judge_all, rejudging, source_run
 
-from summhay_ray.grid import SpecError, Wish, explain, failures, places, plan_rejudge, status
+from summhay_ray.grid import SpecError, Wish, explain, failures, import_released, places, plan_rejudge, status
+from summhay_ray.grid.exporting import export
 from summhay_ray.grid.lanes import Packet, lane_settings, order_text, read_order
 from summhay_ray.grid.rejudged import all_failures, all_judgments, all_scores, join_rejudges, judges_of, rejudge_ids
 from summhay_ray.grid.rejudging import free_of, load_rejudging, read_slice, slice_text, source_of, stored_grid
@@ -96,6 +98,39 @@ def test_new_judgments_stand_beside_the_old_ones(run: RunStore, judged: RunStore
     assert all_scores(run).height == 2 * N_INSIGHTS
     assert all_failures(run).equals(run.table("failures"))
     assert run.digests() == before
+
+
+def test_an_export_holds_the_judgments_of_whom_it_is_asked_for(run: RunStore, judged: RunStore, tmp_path: Path) -> None:
+    again = f"offline/judge ({judged.run_id})"
+    [path] = export(run, tmp_path / "out", again)
+    exported = {
+        (subtopic["subtopic_id"], one["insight_id"]): (one["coverage"], one["bullet_id"])
+        for subtopic in json.loads(path.read_bytes())["subtopics"]
+        for one in subtopic["eval_summaries"]["summary_subtopic_bm25_offline/lead"]
+    }
+    said = all_judgments(run).filter(pl.col("judge") == again).join(run.table("summaries"), on="cell_id")
+    assert len(exported) == N_INSIGHTS
+    for subtopic, insight, coverage, bullet in said.select("subtopic_id", "insight_id", "coverage", "bullet_id").iter_rows():
+        assert exported[subtopic, insight] == (coverage, json.loads(bullet))
+    with pytest.raises(Problem, match=r"judge 'nobody' did not judge this run; known: offline/judge, offline/judge \(j"):
+        export(run, tmp_path / "other", "nobody")
+    with pytest.raises(StoreError, match=f"holds judgments of the summaries of {run.run_id}; give that run"):
+        export(judged, tmp_path / "other")
+
+
+def test_an_import_that_was_judged_again_keeps_all_else(run: RunStore, tmp_path: Path) -> None:
+    [path] = export(run, tmp_path / "out")
+    store = Store(str(tmp_path / "imported"))
+    imported = store.run(import_released([str(path)], store).run)
+    judge_all(rejudging(imported, "offline"))
+    [again] = export(imported, tmp_path / "again", "offline/judge")
+    before, after = (json.loads(one.read_bytes()) for one in (path, again))
+    [as_it_came] = export(imported, tmp_path / "same")
+    assert json.loads(as_it_came.read_bytes()) == before != after
+    for content in (before, after):
+        for subtopic in content["subtopics"]:
+            assert set(subtopic.pop("eval_summaries")) == {"summary_subtopic_bm25_offline/lead"}
+    assert before == after
 
 
 def test_a_judgment_counts_once_and_is_no_failure_where_another_rejudge_has_it(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 for folder in ("llm", "grid", "store"):
     sys.path.insert(0, str(Path(__file__).parent.parent / folder))
@@ -75,10 +75,13 @@ class Stage:
     proxy: FaultProxy | None = None
     cluster: Any = None
     tolls: Tolls = field(default_factory=Tolls)
+    said: IO[bytes] = field(default_factory=tempfile.TemporaryFile)
+    """What the last driver said: more than a pipe holds."""
 
     def driver(self) -> subprocess.Popen[bytes]:
         """A run in the background."""
-        return start(self.spec, self.store, *(["--address", self.cluster.address] if self.cluster else []))
+        self.said = tempfile.TemporaryFile()  # noqa: SIM115 (read when the driver has ended)
+        return start(self.spec, self.store, *(["--address", self.cluster.address] if self.cluster else []), into=self.said)
 
     def served(self) -> int:
         """Calls that the provider was asked so far."""
@@ -97,7 +100,7 @@ class Stage:
         self.tolls.in_flight += self.provider.stats()["in_flight"]
         killed = time.time()
         process.send_signal(signal.SIGKILL)
-        process.communicate()
+        process.wait()
         self.tolls.drivers += 1
         time.sleep(SETTLED_S)
         self.tolls.late_s.append(max((call["time"] for call in self.provider.calls()), default=killed) - killed)
@@ -129,7 +132,7 @@ class Stage:
             os.kill(process.pid, signal.SIGKILL)
 
         with self.proxy.during(Fault("after" if after else "before", times=1, method=step[0], key=step[1], act=strike)):
-            process.communicate()
+            process.wait()
         if struck and process.returncode == -signal.SIGKILL:
             self.tolls.in_flight += sum(call["time"] + LONGEST_CALL_S > struck[0] for call in self.provider.calls())
             self.tolls.drivers += 1
@@ -200,9 +203,9 @@ def play(stage: Stage, kills: argparse.Namespace, calls: int) -> None:
         else:
             stage.kill_node()
         print(f"{kind}: {left} left, {stage.served()} served", file=sys.stderr, flush=True)
-    output, complaint = process.communicate()
-    if process.returncode:
-        raise RuntimeError(f"the last run ended with {process.returncode}: {complaint.decode()[-2000:]}")
+    if process.wait():
+        stage.said.seek(0)
+        raise RuntimeError(f"the last run ended with {process.returncode}: {stage.said.read().decode()[-2000:]}")
 
 
 def report_of(stage: Stage, url: str | None, clean: dict[str, Any]) -> dict[str, Any]:
