@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STORE ?= ./summhay-store
 
-.PHONY: demo test check schemas soak clean
+.PHONY: demo test test-alone test-beside check schemas soak clean
 
 $(VENV)/.installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -15,9 +15,15 @@ $(VENV)/.installed: pyproject.toml
 demo: $(VENV)/.installed
 	$(BIN)/summhay run jobs/quickstart.yaml --store $(STORE)
 
+# Tests that start Ray, and those that measure, run one after the other; they mostly wait, and the others run beside them.
 test: $(VENV)/.installed
-	$(BIN)/python -m pytest -m "not soak and (core or s3 and not ray)" -n auto tests
+	$(MAKE) -j2 test-alone test-beside
+
+test-alone:
 	$(BIN)/python -m pytest -m "not soak and not core and (ray or not s3)" tests
+
+test-beside:
+	$(BIN)/python -m pytest -m "not soak and (core or s3 and not ray)" -n auto tests
 
 check: $(VENV)/.installed
 	$(BIN)/ruff check summhay_ray tests cluster jobs

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,11 @@ settings.register_profile("any machine", deadline=None)
 settings.load_profile("any machine")
 
 SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
+
+
+def pytest_xdist_auto_num_workers() -> int:
+    """One processor is left to the tests that run beside those of `-n auto`, and start Ray."""
+    return max(1, (os.cpu_count() or 2) - 1)
 
 
 @pytest.fixture(scope="session")

@@ -53,7 +53,7 @@ LEVEL = (0.025, 0.975)
 STORED_PREFIX = "stored/"
 
 STORED_NAMES: Mapping[str, tuple[str, ...]] = {
-    "predictions_prompted_gpt-4o": ("released", "replay/*", "gpt-4o", "*/gpt-4o", "gpt-4o-2024-*", "*/gpt-4o-2024-*"),
+    "predictions_prompted_gpt-4o": ("released", "replay/*", "gpt-4o", "*/gpt-4o", "gpt-4o-2024-05-13", "*/gpt-4o-2024-05-13"),
     "predictions_prompted_claude3-opus": ("*claude-3-opus-20240229",),
     "predictions_prompted_gemini-1.5-pro": ("*gemini-1.5-pro", "*gemini-1.5-pro-preview-0514"),
 }

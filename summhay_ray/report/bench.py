@@ -9,7 +9,8 @@ from summhay_ray.report.tables import Grid2D
 
 _AGREEMENT = ("Judge", "Correlation", "95 %", "of labels", "Linking %", "95 %", "Linked", "$/200", "n")
 BENCH_LEGEND = (
-    "$/200: dollars for 200 such summaries, ~ estimated from tokens and the papers' prices; n: insights judged of those expected"
+    "$/200: dollars for 200 such summaries, ~ estimated: tokens of our own prompts at the prices of the paper's months, so that the "
+    "paper's bills differ; n: insights judged of those expected"
 )
 
 

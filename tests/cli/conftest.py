@@ -19,6 +19,7 @@ SPEC = {
     # Priced, so that a budget can stop it: a prompt of some 1,900 tokens is 0.0019 dollars.
     "summarizers": [{"model": "offline/lead", "price": {"input_per_mtok": 1.0, "output_per_mtok": 2.0}}],
     "judges": [{"model": "offline/judge", "strategy": "per_insight"}],
+    "workers": 1,
     "seed": 7,
 }
 TINY_BUDGET = 0.02

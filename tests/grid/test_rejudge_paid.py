@@ -32,7 +32,7 @@ def provider(monkeypatch: pytest.MonkeyPatch) -> Iterator[Simulated]:
 def spec_of(folder: Path, provider: Simulated) -> Path:
     path = folder / "judges.yaml"
     entry = f"{{model: openai/judge, api_base: '{provider.base}', api_key_env: {KEY_ENV}, price: {PRICE}}}"
-    path.write_text(f"judges: [{entry}]\nlimits: {{openai/judge: {{concurrency: {IN_FLIGHT}}}}}\nworkers: 2\n", encoding="utf-8")
+    path.write_text(f"judges: [{entry}]\nlimits: {{openai/judge: {{concurrency: {IN_FLIGHT}}}}}\nworkers: 1\n", encoding="utf-8")
     return path
 
 

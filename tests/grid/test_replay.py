@@ -30,6 +30,7 @@ def test_replay_gives_the_released_scores_again(summhay_data: Path, tmp_path: Pa
         "orderings": ["given", "top", "bottom", "middle"],
         "summarizers": [f"replay/{model}" for model in MODELS],
         "judges": ["replay/gpt-4o"],
+        "workers": 1,
     }
     # GPT-3.5 was not shown whole haystacks: those cells are failures (exit code 4), never zeros.
     result = summhay("run", write_spec(tmp_path, fields), "--store", tmp_path / "store", code=4)
