@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from summhay_ray import grid
+from summhay_ray import grid, plugins
 from summhay_ray.grid import (
     BenchOptions,
     BenchResult,
@@ -31,7 +31,7 @@ from summhay_ray.grid import (
 )
 from summhay_ray.records import Failure
 from summhay_ray.score import Compat
-from summhay_ray.store import Store, with_endpoint
+from summhay_ray.store import TABLES, Store, with_endpoint
 
 DEFAULT_STORE = "./summhay-store"
 Spec = str | Path | Mapping[str, Any]
@@ -156,7 +156,9 @@ def doctor(spec: Spec | None = None, store: str | None = None) -> list[Check]:
 
 
 def table(run_id: str, name: str, store: str | None = None) -> Any:
-    """A table of a run as a polars frame, sorted by its primary key; names: schemas/*.json."""
+    """A table of a run as a polars frame, sorted by its primary key; names: schemas/*.json. Raises Problem for another name."""
+    if name not in TABLES:
+        raise plugins.unknown("table", name, TABLES)
     return Store(store_uri(store)).run(run_id).table(name)
 
 

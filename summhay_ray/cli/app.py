@@ -108,13 +108,15 @@ def _show_run(result: RunResult, spec: str, store: str) -> None:
 
 def _show_scores(scores: ScoreResult) -> None:
     from summhay_ray.cli.show import say, tables
-    from summhay_ray.report import LEGEND, position_table, score_tables
+    from summhay_ray.report import LEGEND, bias_lines, position_table, score_tables
 
     sensitivity = position_table(scores.position)
     grids = [*score_tables(scores.systems), *([sensitivity] if sensitivity else [])]
     tables(grids)
     if any(grid.starred for grid in grids):
         say(LEGEND)
+    for line in bias_lines(scores.biases, scores.run):
+        say(line)
 
 
 @app.command()

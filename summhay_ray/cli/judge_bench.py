@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
+import re
 from pathlib import Path
 from typing import Annotated
 
@@ -9,6 +12,17 @@ import typer
 
 from summhay_ray.cli.options import BUDGET, DONE, PARTIAL, JsonOption, StoreOption
 from summhay_ray.problems import Problem
+
+FITTED = frozenset(
+    {
+        "5837ed0b3dc0cf917df56e2e9e7d2a621373fca0000bb098fb454032bc1ce8b3",
+        "e0bada72fa32c63642b7d24a9b159e80fb0be78d0fac5d077f8d9002f1333937",
+    }
+)
+"""sha256 of the topics that the shipped numbers of the free judge (`judge/offline_judge.json`) are fitted on."""
+
+_FREE_TOO = re.compile(r" (blend|cascade)\b")
+"""Of a spec's judge that is called by its model and strategy, such as `openai/gpt-4o blend`."""
 
 
 def judge_bench(
@@ -40,19 +54,57 @@ def judge_bench(
     from summhay_ray.cli.show import document, note, say, tables
     from summhay_ray.report import BENCH_LEGEND, bench_tables
 
-    if out and not Path(out).absolute().parent.is_dir():
-        raise Problem(f"--out {out}: its folder is not there; make it first")
-    result = api.judge_bench(file, [*(judge or ()), *(more or ())], store, budget, spec=spec, held_out=held_out)
     if out:
-        Path(out).write_text(result.biases(), encoding="utf-8")
+        _check_out(Path(out), Path(file))
+    result = api.judge_bench(file, [*(judge or ()), *(more or ())], store, budget, spec=spec, held_out=held_out)
+    if not held_out and _in_sample(Path(file), [row.judge for row in result.judges]):
+        note("offline was fitted on the topics of this very file: its figures and bias here are too good; give --held-out")
     for row in result.judges:
         if row.failures:
-            told = ", ".join(f"{count} {error}" for error, count in row.failures.items())
-            note(f"{row.judge}: judgments are missing: {told}")
+            note(f"{row.judge}: judgments are missing: {row.missing}")
+    if left := result.left:
+        told = f"{left['judgments']:,} judgments, {left['calls']:,} calls, at most ${left['usd']['max']:,.6f}"
+        note(f"stopped at the budget; left: {told}; go on with the same command and a larger --budget")
     if as_json:
         document(result.to_json())
     else:
         tables(bench_tables(result.judges))
-        say(BENCH_LEGEND)
+        for line in BENCH_LEGEND:
+            say(line)
         say(f"{result.n_insights} insights in {result.n_summaries} summaries; {result.calls['made']} calls made")
+    if out:
+        _write(Path(out), result.biases())
     raise typer.Exit({"done": DONE, "budget": BUDGET, "partial": PARTIAL}[result.status])
+
+
+def _check_out(out: Path, file: Path) -> None:
+    """Raises Problem, before anything is asked, where the biases cannot be written there."""
+    try:
+        there = out.exists()
+    except OSError as error:
+        raise Problem(f"--out {out}: {error.strerror}; name another file") from error
+    if out.is_dir():
+        raise Problem(f"--out {out}: that is a folder; name a file in it")
+    if not out.absolute().parent.is_dir():
+        raise Problem(f"--out {out}: its folder is not there; make it first")
+    if there and file.exists() and out.samefile(file):
+        raise Problem(f"--out {out}: those are the annotations themselves; name another file")
+    if not os.access(out if there else out.absolute().parent, os.W_OK):
+        raise Problem(f"--out {out}: it may not be written; name another file")
+
+
+def _write(out: Path, text: str) -> None:
+    try:
+        out.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise Problem(f"--out {out}: cannot be written ({error.strerror}); nothing is asked again for another one") from error
+
+
+def _in_sample(file: Path, judges: list[str]) -> bool:
+    """Whether the free judge, alone or in a blend or a cascade, was measured on nothing but what it was fitted on."""
+    from summhay_ray.judge import bench
+
+    if not any("offline" in judge or _FREE_TOO.search(judge) for judge in judges):
+        return False
+    topics = {summary.topic for summary in bench.load_summaries(file)}
+    return {hashlib.sha256(topic.encode("utf-8")).hexdigest() for topic in topics} <= FITTED

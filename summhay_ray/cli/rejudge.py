@@ -71,9 +71,12 @@ def _told(choice: Choice) -> str:
 
 def _show(result: RejudgeResult, store: str) -> None:
     from summhay_ray.cli.show import facts, say, tables
-    from summhay_ray.report import rejudge_table
+    from summhay_ray.report import LEGEND, rejudge_table
 
-    tables([rejudge_table(result)])
+    means = rejudge_table(result)
+    tables([means])
+    if means.starred:
+        say(LEGEND)
     for choice in result.choices:
         say(_told(choice))
     budget = "" if result.usd["budget"] is None else f" of {result.usd['budget']}"

@@ -207,7 +207,19 @@ def one_each(judged: Any, n_insights: int) -> list[Outcome[Verdict]]:
     if not isinstance(judged, list) or len(judged) != n_insights or not all(isinstance(one, kinds) for one in judged):
         found = f"{len(judged)} outcomes" if isinstance(judged, list) else type(judged).__name__
         return [Failed("judge_error", f"the judge gave {found} for {n_insights} insights", retryable=True)] * n_insights
-    return judged
+    return [_checked(one) for one in judged]
+
+
+def _checked(outcome: Any) -> Outcome[Verdict]:
+    """The outcome of a judgment, where it is one: a person's own judge may answer with anything."""
+    if not isinstance(outcome, Answer):
+        return cast(Outcome[Verdict], outcome)
+    if not isinstance(verdict := outcome.value, Verdict):
+        return Failed("judge_error", f"the judge gave an Answer of {type(verdict).__name__} and no Verdict", retryable=True)
+    if verdict.value is not None and not 0 <= verdict.value <= 1:
+        told = f"the judge's value is {verdict.value}; expected 0 to 1"
+        return Malformed("unusable_value", told, outcome.key, outcome.attempts, outcome.usd_micros)
+    return outcome
 
 
 def _read(outcome: Any) -> Outcome[RawAnswer]:
@@ -242,9 +254,12 @@ def _summary(cell: Cell, label: str, context: Context, raw: RawAnswer) -> Summar
 async def _judge(grid: Grid, done: CellRows, summary: Summary, truth: _Truth, spec: JudgeSpec, asking: _Asking) -> None:
     insights = truth.insights
     settings = judge_settings(grid, done.cell, spec, asking.about.get(spec.label))
+
+    async def asked() -> Any:
+        return await make_judge(spec.strategy).judge(insights, summary.bullets, settings, asking.of("judge"))
+
     async with asking.gates.judging(spec.label):
-        asked = make_judge(spec.strategy).judge(insights, summary.bullets, settings, asking.of("judge"))
-        judged = await guarded("judge_error", asked)
+        judged = await guarded("judge_error", asked())
     outcomes = one_each(judged, len(insights))
     judgments = []
     for position, (insight, outcome) in enumerate(zip(insights, outcomes, strict=True)):

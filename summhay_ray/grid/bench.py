@@ -12,7 +12,7 @@ import hashlib
 import json
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -20,6 +20,7 @@ from typing import Any, Literal
 from summhay_ray.grid.answering import guarded, one_each
 from summhay_ray.grid.bench_office import Office
 from summhay_ray.grid.bench_spec import BenchJudge, BenchSpec, is_free, leaves, rates_together, read_judges
+from summhay_ray.grid.plan import TOKENS_A_VERDICT, StagePlan
 from summhay_ray.grid.scoring import asked_name
 from summhay_ray.grid.spec import SpecError
 from summhay_ray.haystack import parse_system
@@ -36,7 +37,7 @@ from summhay_ray.judge import (
     usable_verdict,
 )
 from summhay_ray.llm import Request
-from summhay_ray.outcome import Answer, Malformed, Outcome
+from summhay_ray.outcome import Answer, Failed, Malformed, Outcome
 from summhay_ray.records import RawAnswer
 from summhay_ray.score import JudgeBias
 from summhay_ray.store import Store
@@ -76,12 +77,21 @@ class BenchRow:
     usd_per_200: float | None
     usd_source: Source | None
     failures: dict[str, int]
+    """Class of a failure -> how many judgments it cost."""
+    messages: dict[str, str] = field(default_factory=dict)
+    """Class of a failure -> what the first of them said."""
     bias: JudgeBias | None = field(repr=False, default=None)
+
+    @property
+    def missing(self) -> str:
+        """Which judgments are missing, in words: with what a person's own judge raised first."""
+        said = {"judge_error": f" ({self.messages.get('judge_error')})"}
+        return ", ".join(f"{count} {error}{said.get(error, '')}" for error, count in self.failures.items())
 
     def to_json(self) -> dict[str, Any]:
         """The judge's entry in the JSON document."""
         costs = {name: getattr(self, name) for name in ("usd", "usd_per_200", "usd_source")}
-        return {"judge": self.judge, **asdict(self.figures), **costs, "failures": self.failures}
+        return {"judge": self.judge, **asdict(self.figures), **costs, "failures": self.failures, "messages": self.messages}
 
 
 @dataclass(frozen=True)
@@ -97,6 +107,9 @@ class BenchResult:
     """Dollars that the bench has cost so far."""
     held_out: bool = False
     """Whether the free judge was fitted without the topic that it judged."""
+    left: Mapping[str, Any] | None = None
+    """Where the budget stopped it, what is left: judgments, and as far as their prompts are known calls, and their dollars at
+    least, expected and at most."""
 
     @property
     def status(self) -> str:
@@ -113,6 +126,7 @@ class BenchResult:
             "status": self.status,
             "held_out": self.held_out,
             **money,
+            "left": self.left,
             "judges": [row.to_json() for row in self.judges],
         }
 
@@ -160,6 +174,8 @@ class _Bench:
     def __init__(self, summaries: Sequence[bench.AnnotatedSummary], known: BenchSpec, office: Office, held_out: bool) -> None:
         self._summaries, self._known, self._office, self._held_out = summaries, known, office, held_out
         self._all: Wanted = [range(len(summary.insights)) for summary in summaries]
+        self._unpaid: dict[str, tuple[Request, int]] = {}
+        """Key -> what the budget did not pay for, and how many verdicts were asked for."""
         self._summarizers = [parse_system(summary.system).model or "unknown" for summary in summaries]
 
     async def result(self, file: str) -> BenchResult:
@@ -173,12 +189,24 @@ class _Bench:
             judges=rows,
             calls={name: numbers.get(name, 0) for name in ("made", "reused", "failed")},
             usd_spent=numbers.get("spent_micros", 0) / MICROS,
+            left=self._left(sum(row.failures.get("budget", 0) for row in rows)),
         )
+
+    def _left(self, n_judgments: int) -> dict[str, Any] | None:
+        if not n_judgments:
+            return None
+        settings, total = self._known.settings(), StagePlan("judge", "")
+        for request, n_verdicts in self._unpaid.values():
+            reach, longest = settings[request.model], int(request.sampling.get("max_tokens", 0))
+            total.add(reach, reach.prompt_tokens(request.prompt, request.sampling), TOKENS_A_VERDICT * n_verdicts, longest)
+        usd = {"min": total.usd_min, "expected": total.usd, "max": total.usd_max}
+        return {"judgments": n_judgments, "calls": total.calls, "usd": usd}
 
     def _row(self, one: BenchJudge, judged: Judged, file: str) -> BenchRow:
         found = [[outcomes[place] for place in wanted] for outcomes, wanted in zip(judged.outcomes, self._all, strict=True)]
         verdicts = [[one.value if isinstance(one, Answer) else None for one in row] for row in found]
-        failures = Counter(one.error for row in found for one in row if not isinstance(one, Answer))
+        missing = [one for row in found for one in row if not isinstance(one, Answer)]
+        failures = Counter(one.error for one in missing)
         usd = None if judged.micros is None else judged.micros / MICROS
         bias = bench.measured_bias(one.name, self._summaries, verdicts, self._summarizers)
         return BenchRow(
@@ -188,6 +216,7 @@ class _Bench:
             usd_per_200=None if usd is None else usd / len(self._summaries) * 200,
             usd_source=None if usd is None else judged.source,
             failures=dict(sorted(failures.items())),
+            messages={one.error: " ".join(one.message.split()) for one in reversed(missing)},
             bias=bias and replace(bias, names=_names(one), source=self._source(one, file)),
         )
 
@@ -217,7 +246,11 @@ class _Bench:
         chosen = {pairs[at] for at in least_certain(doubts, DEFAULT_SHARE if named.share is None else named.share)}
         asked = [[place for place in places if (index, place) in chosen] for index, places in enumerate(wanted)]
         other = await self._judged(one, named.parts[1], asked)
-        return Judged([{**row, **more} for row, more in zip(free.outcomes, other.outcomes, strict=True)], *free.cost_with(other))
+        mixed = [
+            {**row, **{place: _usable(outcome, len(summary.bullets)) for place, outcome in more.items()}}
+            for summary, row, more in zip(self._summaries, free.outcomes, other.outcomes, strict=True)
+        ]
+        return Judged(mixed, *free.cost_with(other))
 
     def _stored(self, key: str, wanted: Wanted) -> Judged:
         verdicts = bench.stored_verdicts(self._summaries, key)
@@ -246,6 +279,10 @@ class _Bench:
             outcome, answer = await self._office.ask(request)
             if answer is not None:
                 raw[answer.key] = answer.usd_micros
+                self._unpaid.pop(answer.key, None)
+            elif isinstance(outcome, Failed) and outcome.error == "budget":
+                one_verdict = int(settings.sampling.get("max_tokens", 0)) or 1
+                self._unpaid[request.key] = request, max(1, int(request.sampling.get("max_tokens", 0)) // one_verdict)
             return outcome
 
         async def judge(summary: bench.AnnotatedSummary, places: Sequence[int]) -> dict[int, Outcome[Verdict]]:

@@ -1,7 +1,7 @@
 """Which judges `judge-bench` measures, and how their models are reached. Part of the grid room, for `grid.bench`; asks nothing.
 
-A name is the label of one of the spec's judges, or what `judge.parse_name` reads; a model in a name is asked as the spec's judge
-of that label or model says, else with a spec's defaults.
+A name is one of the spec's judges by its label or by `entry_name`, or what `judge.parse_name` reads; a model in a name is asked
+as the spec's judge of that label or model says, else with a spec's defaults.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from summhay_ray import judge
 from summhay_ray.grid.answering import sampling_of
 from summhay_ray.grid.doctor import key_check
 from summhay_ray.grid.local import check_model
-from summhay_ray.grid.spec import JudgeSpec, RunSpec, SpecError, parse_rejudge, read_fields
+from summhay_ray.grid.scoring import asked_name
+from summhay_ray.grid.spec import JudgeSpec, RunSpec, SpecError, parse_rejudge, read_fields, try_judge
 from summhay_ray.judge import JudgeSettings, Named
 from summhay_ray.llm import Limits, ModelSettings, Unpriced, is_local
 from summhay_ray.plugins import unknown
@@ -26,7 +27,7 @@ _REACH = ("price", "context_window", "api_base", "api_key_env", "timeout_s", "tr
 
 @dataclass(frozen=True, slots=True)
 class BenchJudge:
-    """A judge to measure: `name` as the person wrote it, and its parts."""
+    """A judge to measure: `name` as the person wrote it, a spec's judge as `entry_name` has it; and its parts."""
 
     name: str
     named: Named
@@ -113,9 +114,11 @@ def read_judges(names: Sequence[str], path: str | None, keys: Sequence[str]) -> 
     known = {name: value for name, value in fields.items() if name not in _ELSEWHERE}
     spec = parse_rejudge({"judges": ["offline/judge"], **known}, path or "judge-bench")
     prompts = {one.prompt: _text(folder, one.prompt) for one in spec.judges if one.prompt}
-    entries = {one.label: one for one in (spec.judges if path else ())}
+    listed = spec.judges if path else []
+    entries = {**{entry_name(one): one for one in listed}, **{one.label: one for one in listed}}
     wanted = list(dict.fromkeys(name.strip() for name in names)) or [*(f"stored/{key}" for key in keys), "offline/judge"]
-    found = BenchSpec(tuple(_judge(name, entries) for name in wanted), spec, prompts)
+    judges = {one.name: one for one in (_judge(name, entries) for name in wanted)}
+    found = BenchSpec(tuple(judges.values()), spec, prompts)
     for one in found.judges:
         for leaf in leaves(one.named):
             _check(found, one, leaf, keys)
@@ -127,10 +130,17 @@ def read_judges(names: Sequence[str], path: str | None, keys: Sequence[str]) -> 
     return found
 
 
+def entry_name(entry: JudgeSpec) -> str:
+    """A spec's judge by its own name, else by its model and how that is asked: another way to ask it has another bias."""
+    prompt = f" prompt {entry.prompt}" if entry.prompt else ""
+    return asked_name(entry.model, entry.strategy) + prompt if entry.label == entry.model else entry.label
+
+
 def _judge(name: str, entries: Mapping[str, JudgeSpec]) -> BenchJudge:
     entry = entries.get(name)
     if entry is None:
         return BenchJudge(name, judge.parse_name(name))
+    name = entry_name(entry)
     strategy = judge.parse_strategy(entry.strategy)
     if entry.model == judge.OfflineJudge.name and strategy.base in ("per_insight", "per_summary"):
         # Its words are all that it reads: whatever the prompt, the answer is the same.
@@ -152,7 +162,7 @@ def _check(spec: BenchSpec, one: BenchJudge, leaf: Named, keys: Sequence[str]) -
             raise unknown("stored prediction", key, keys) if keys else SpecError(f"{leaf.text}: the file stores no predictions")
     if is_asked(leaf):
         strategy, settings = spec.asked(one, leaf)
-        judge.make_judge(strategy)
+        try_judge(strategy)
         check_model(settings.model)
         if is_local(settings.model) and settings.model.startswith("replay/"):
             raise SpecError(f"judge {one.name!r}: replay/ answers for released haystacks alone; write stored/KEY here")

@@ -29,7 +29,7 @@ from summhay_ray.grid.sources import (
     stored_haystacks,
     stored_outlines,
 )
-from summhay_ray.grid.spec import JudgeSpec, ModelSpec, RunSpec, SpecError, SummarizerSpec, parse_spec, semantic_model
+from summhay_ray.grid.spec import JudgeSpec, ModelSpec, RunSpec, SpecError, SummarizerSpec, parse_spec, semantic_model, try_judge
 from summhay_ray.haystack import load_sample, read_released, system_key
 from summhay_ray.judge import OfflineJudge
 from summhay_ray.llm import Limits, ModelSettings, Unpriced
@@ -333,7 +333,7 @@ def _check_names(grid: Grid) -> None:
         for summarizer in spec.summarizers:
             summarize.make_summarizer(summarizer.strategy)
         for judging in spec.judges:
-            judge.make_judge(judging.strategy)
+            try_judge(judging.strategy)
         for name in [*(model.model for model in spec.models()), *spec.partners()]:
             check_model(name)
     except (UnknownName, judge.BadName) as error:
@@ -381,6 +381,7 @@ def grid_record(grid: Grid, outlines: str) -> dict[str, Any]:
         "spec": grid.spec.model_dump(mode="json"),
         "prompts": dict(grid.prompts),
         "haystacks": haystack_entries(grid.sources),
+        "judges": [[one.label, grid.identity_of(one)] for one in grid.spec.judges],
         OUTLINES: outlines,
         "cells": grid.n_cells,
     }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.metadata
 import importlib.util
 import os
+import re
 from dataclasses import dataclass
 
 from summhay_ray.grid.cells import Grid
@@ -20,6 +21,13 @@ PROVIDER_KEYS = {
 }
 OTHER_NAMES = {"anthropic": ("ANTHROPIC_AUTH_TOKEN",), "gemini": ("GOOGLE_API_KEY",), "cohere": ("CO_API_KEY",)}
 """Variables that litellm reads in the place of the first one."""
+
+_BARE_NAMES = {
+    "openai": re.compile(r"(?:ft:)?(?:gpt-|chatgpt-|o[134](?:-|$))"),
+    "anthropic": re.compile(r"claude-"),
+    "cohere": re.compile(r"command(?:-|$)"),
+}
+"""Provider -> the models that litellm takes for its own without being told."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +66,7 @@ def missing_keys(grid: Grid) -> list[str]:
 
 def key_check(model: str, named: str | None) -> Check:
     """Whether the environment holds the model's key: in the variable that the spec names, else in its provider's own."""
-    provider = model.split("/", 1)[0]
+    provider = _provider(model)
     variable = named or PROVIDER_KEYS.get(provider)
     if variable is None:
         return Check(f"key {model}", True, "the spec names none; the provider's own variables are used")
@@ -71,6 +79,11 @@ def key_check(model: str, named: str | None) -> Check:
     where = "is set" if os.environ.get(variable) else "comes from a file"
     missing = f"{variable} is not set; export it, or the path of a file that holds it as {variable}_FILE, where the workers run"
     return Check(f"key {model}", found, f"{variable} {where}" if found else missing)
+
+
+def _provider(model: str) -> str:
+    root, slash, _ = model.partition("/")
+    return root if slash else next((name for name, bare in _BARE_NAMES.items() if bare.match(model)), root)
 
 
 def _store(uri: str) -> Check:

@@ -15,6 +15,7 @@ from typing import Any
 import polars as pl
 
 from summhay_ray.grid.asked import Choice, Uncertain, affordable, by_budget, cascades_of, is_open, with_share
+from summhay_ray.grid.doctor import missing_keys
 from summhay_ray.grid.plan import Planner, PlanResult, plan_result
 from summhay_ray.grid.progress import MICROS, Progress
 from summhay_ray.grid.rejudged import join_rejudges
@@ -23,6 +24,7 @@ from summhay_ray.grid.run import Start, cell_counts
 from summhay_ray.grid.spec import SpecError
 from summhay_ray.grid.standing import StillRun, standing_of
 from summhay_ray.judge import parse_name, parse_strategy
+from summhay_ray.problems import Problem
 from summhay_ray.store import LogIndex, RunStore
 
 
@@ -95,12 +97,13 @@ def _chosen(source: RunStore, wish: Wish, budget_usd: float | None, how: tuple[s
     """What is to be judged, and the insights that its cascades ask about: the free judge judges all first, at no cost."""
     grid = load_rejudging(source, wish)
     budget_usd = grid.spec.budget_usd if budget_usd is None else budget_usd
-    if not cascades_of(grid):
-        return grid, []
     open_names = [name for name in wish.judges if is_open(name)] if budget_usd is not None else []
     models = grid.settings()
     if open_names and sum(not models[one.model].local for one in grid.spec.judges) > 1:
         raise SpecError(f"with --budget, {open_names[0]} is to be the only judge that is paid; give it a share, or judge apart")
+    _check_keys(grid, how[0])
+    if not cascades_of(grid):
+        return grid, []
     free = _free(grid, *how)
     bought: dict[str, tuple[float, float]] = {}
     for name in open_names:
@@ -113,6 +116,13 @@ def _chosen(source: RunStore, wish: Wish, budget_usd: float | None, how: tuple[s
     choices = [free.choice(spec.label, parse_strategy(spec.strategy).share or 0.0) for spec in cascades_of(grid)]
     choices = [by_budget(one, bought[one.judge]) if one.judge in bought else one for one in choices]
     return replace(grid, asked={one.judge: free.asked(one.share) for one in choices}), choices
+
+
+def _check_keys(grid: Rejudging, address: str) -> None:
+    """Raises Problem, with nothing written, where a key is missing here. What has begun may be finished, and need none."""
+    begun = grid.source.store.files.exists(f"runs/{grid.run_id}/run.json")
+    if address == "local" and not begun and (missing := missing_keys(grid)):
+        raise Problem(f"{missing[0]}; nothing was asked")
 
 
 def _free(grid: Rejudging, address: str, watch: Callable[[Progress], None] | None) -> Uncertain:

@@ -47,7 +47,10 @@ def rejudge_ids(run: RunStore) -> list[str]:
 
 
 def judges_of(run: RunStore) -> list[JudgedBy]:
-    """Every judge of the run's summaries, its own first. Judges with one label that are not the same have other names."""
+    """Every judge of the run's summaries, its own first. Judges with one label that are not the same have other names.
+
+    A rejudge that holds no judgment is not among them: what became of it, its own id tells.
+    """
     found: dict[tuple[str, str], list[str]] = {}
     for run_id, label, identity in _named(run):
         found.setdefault((label, identity), []).append(run_id)
@@ -101,10 +104,16 @@ def _named(run: RunStore) -> Iterator[tuple[str, str, str]]:
         yield from _of_record(run, record)
     for rejudge_id in rejudge_ids(run):
         one = run.store.run(rejudge_id)
-        yield from _of_record(one, one.record)
+        if any(block.slices["judgments"].rows for block in one.manifest().blocks if "judgments" in block.slices):
+            yield from _of_record(one, one.record)
 
 
 def _of_record(run: RunStore, record: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
+    # As it was when it judged: a person's own judge may be another by now, or be away.
+    if "judges" in record:
+        yield from ((run.run_id, label, identity) for label, identity in record["judges"])
+        return
+    # Written by an earlier version.
     grid = stored_grid(run.store, record)
     for judging in grid.spec.judges:
         yield run.run_id, judging.label, grid.identity_of(judging)

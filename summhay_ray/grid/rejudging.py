@@ -205,7 +205,9 @@ def rejudging_record(grid: Rejudging) -> dict[str, Any]:
     record = grid.source.record
     kept = {name: record[name] for name in ("haystacks", OUTLINES) if name in record}
     spec = grid.spec.model_dump(mode="json")
-    return {"kind": KIND, "of": grid.source.run_id, "name": _title(grid), "spec": spec, "prompts": dict(grid.prompts), **kept}
+    judges = [[one.label, grid.identity_of(one)] for one in grid.spec.judges]
+    named = {"kind": KIND, "of": grid.source.run_id, "name": _title(grid)}
+    return {**named, "spec": spec, "prompts": dict(grid.prompts), "judges": judges, **kept}
 
 
 def _title(grid: Rejudging) -> str:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import functools
+import json
+import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +17,8 @@ from summhay_ray.grid.cells import grid_of
 from summhay_ray.grid.rejudged import all_judgments, check_judged, judges_of, rejudge_ids
 from summhay_ray.grid.sources import Outline, stored_outlines
 from summhay_ray.haystack import RELEASED_JUDGE
-from summhay_ray.judge import bench, default_strategy
+from summhay_ray.judge import bench, default_strategy, parse_name, parse_strategy, strategy_of
+from summhay_ray.llm import Unpriced, find_price
 from summhay_ray.problems import Problem
 from summhay_ray.records import Failure, Judgment, Score, Summary
 from summhay_ray.score import (
@@ -52,6 +55,8 @@ class ScoreResult:
     position: list[PositionSensitivity]
     failures: list[Failure]
     """Judgments that scoring could not use."""
+    biases: Mapping[str, JudgeBias | None] = field(default_factory=dict)
+    """Judge -> the bias that its scores are corrected by; None where none is known."""
 
     def to_json(self) -> dict[str, Any]:
         """The JSON document of `summhay score`."""
@@ -67,7 +72,8 @@ class ScoreResult:
     @property
     def table(self) -> pl.DataFrame:
         """One row a system."""
-        return pl.DataFrame([{**asdict(system), "ci": None} for system in self.systems], infer_schema_length=None).drop("ci")
+        rows = [{**asdict(system), "ci": None, "bias": None} for system in self.systems]
+        return pl.DataFrame(rows, infer_schema_length=None).drop("ci", "bias")
 
 
 @dataclass(frozen=True)
@@ -93,7 +99,7 @@ def score_run(
     check_judged(run)
     record = run.record
     rejudges = rejudge_ids(run) if rejudged else []
-    known = _known_biases([record, *(run.store.run(one).record for one in rejudges)], biases)
+    known = _known_biases(run, bool(rejudges), biases)
 
     def scores(insights: pl.DataFrame, expected: pl.DataFrame, words: pl.DataFrame) -> list[SystemScore]:
         return [corrected(one, known(one.judge)) for one in system_scores(insights, expected, words, seed, samples)]
@@ -111,29 +117,108 @@ def score_run(
         insights, expected, words = (frame.filter(mine) for frame in (frames.insights, frames.expected, frames.words))
         label = source.name if shared[source.name] == 1 else f"{source.name} ({source.haystack_id})"
         by_haystack[label] = scores(insights, expected, words) if len(sources) > 1 else pooled
-    return ScoreResult(run.run_id, compat, pooled, by_haystack, position_sensitivity(pooled), frames.failures)
+    found = {judge: known(judge) for judge in sorted({one.judge for one in pooled})}
+    return ScoreResult(run.run_id, compat, pooled, by_haystack, position_sensitivity(pooled), frames.failures, found)
 
 
 def read_biases(path: Path) -> tuple[JudgeBias, ...]:
     """The biases that `judge-bench --out` wrote. Raises Problem, in one line, for a file of another form or none."""
     try:
-        return bench.read_biases(path.read_text(encoding="utf-8"))
+        text = path.read_text(encoding="utf-8")
+        if what := _no_biases(text):
+            raise Problem(f"{path.name} holds no measured biases: {what}; give one that judge-bench --out wrote")
+        return bench.read_biases(text)
     except OSError as error:
         raise Problem(f"{path}: cannot be read ({error.strerror}); give a file that judge-bench --out wrote") from error
     except ValueError as error:
         raise Problem(f"{path.name}: {error}") from error
 
 
-def _known_biases(records: Sequence[Mapping[str, Any]], own: Sequence[JudgeBias]) -> Callable[[str], JudgeBias | None]:
+def _no_biases(text: str) -> str:
+    """What is wrong with a file of biases, empty where its form is right."""
+    try:
+        content = json.loads(text)
+    except (ValueError, RecursionError):
+        return "it is no JSON"
+    judges = content.get("judges") if isinstance(content, dict) else None
+    if not isinstance(judges, list) or not all(isinstance(one, dict) for one in judges):
+        return "it has no list of judges"
+    if any("correlation" in one for one in judges):
+        return "it is what judge-bench --json says"
+    for place, one in enumerate(judges):
+        if not isinstance(one.get("judge"), str):
+            return f"judges[{place}] has no name"
+        if lacking := [name for name in ("mean", "se", "n_insights", "n_summaries") if not _is_number(one.get(name))]:
+            return f"judges[{place}], {one['judge']}, has no number as {lacking[0]}"
+        if unlike := sorted(set(one) - set(JudgeBias.__dataclass_fields__)):
+            return f"judges[{place}], {one['judge']}, has an unknown field {unlike[0]!r}"
+    return ""
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _known_biases(run: RunStore, rejudged: bool, own: Sequence[JudgeBias]) -> Callable[[str], JudgeBias | None]:
     """Judge as tables call it -> its bias; None where it was asked in a way that nobody has measured."""
-    entries = [entry for record in reversed(records) for entry in record.get("spec", {}).get("judges", ())]
-    asked = {entry["name"] or entry["model"]: _asked(entry) for entry in entries}
+    ways = _asked_entries(run, rejudged)
+    named = [replace(bias, names=(*bias.names, *_stands_for(bias.judge))) for bias in own]
 
     def known(judge: str) -> JudgeBias | None:
-        name = asked.get(judge, judge)
-        return bias_of(judge, own) or bias_of(name, own) or bias_of(name, bench.shipped_biases())
+        entry = ways.get(judge)
+        name = _asked(entry) if entry else judge
+        found = bias_of(name, named)
+        if found is None and entry and entry["name"]:
+            # A spec's judge with a name of its own is measured under that name, whatever it is.
+            found = next((one for one in own if one.judge == entry["name"] and not one.names and _is_private(one.judge)), None)
+        return found or bias_of(name, bench.shipped_biases())
 
     return known
+
+
+def _asked_entries(run: RunStore, rejudged: bool) -> dict[str, Mapping[str, Any]]:
+    """Judge as tables call it -> its entry in the spec that it judged by; the judge of an imported run has none."""
+    if not rejudged:
+        return {_label(entry): entry for entry in _entries(run)}
+    found: dict[str, Mapping[str, Any]] = {}
+    for one in judges_of(run):
+        entries = _entries(run if one.runs[0] == run.run_id else run.store.run(one.runs[0]))
+        labelled = {_label(entry): entry for entry in entries}
+        if one.label in labelled:
+            found[one.judge] = labelled[one.label]
+    return found
+
+
+def _entries(run: RunStore) -> Sequence[Mapping[str, Any]]:
+    entries: Sequence[Mapping[str, Any]] = run.record.get("spec", {}).get("judges", ())
+    return entries
+
+
+def _label(entry: Mapping[str, Any]) -> str:
+    return str(entry["name"] or entry["model"])
+
+
+def _stands_for(text: str) -> tuple[str, ...]:
+    """How the judge is asked that a form such as `blend(MODEL,offline)` names; nothing for any other name."""
+    try:
+        named = parse_name(text)
+        return () if named.kind in ("model", "stored") else (asked_name(*strategy_of(named)),)
+    except Problem:
+        return ()
+
+
+def _is_private(label: str) -> bool:
+    """Whether a name says nothing of who is asked: neither a form nor, at its beginning, a model that anybody knows."""
+    model = label.split(" ")[0]
+    try:
+        if parse_name(model).kind != "model":
+            return False
+        find_price(model, None)
+    except Unpriced:
+        return True
+    except Problem:
+        return False
+    return False
 
 
 def _asked(entry: Mapping[str, Any]) -> str:
@@ -144,6 +229,7 @@ def _asked(entry: Mapping[str, Any]) -> str:
 
 def asked_name(model: str, strategy: str) -> str:
     """A judge by what it is: the model, and how it is asked where that is not what it is asked by default."""
+    strategy = parse_strategy(strategy).text
     return model if strategy == default_strategy(model) else f"{model} {strategy}"
 
 

@@ -51,11 +51,11 @@ def _model(value: Any) -> Any:
 
 
 def _judge(value: Any) -> Any:
-    """A judge's entry; an expression such as `blend(MODEL,offline)` becomes its model and strategy. Raises ValueError."""
+    """A judge's entry; `blend(MODEL,offline)` or `module:Class` becomes its model and strategy. Raises ValueError."""
     entry = _model(value)
     if not isinstance(entry, Mapping) or not isinstance(text := entry.get("model"), str):
         return entry
-    if not is_expression(text):
+    if not is_expression(text) and not _is_code(text, entry):
         # A person's own prompt asks about one insight, unless the entry says more.
         return entry if entry.get("prompt") else {"strategy": judge.default_strategy(text), **entry}
     if "strategy" in entry:
@@ -73,6 +73,23 @@ def _judge(value: Any) -> Any:
 def is_expression(name: str) -> bool:
     """Whether a judge's name says more than the model that is asked."""
     return name == "offline" or "(" in name
+
+
+def _is_code(name: str, entry: Mapping[str, Any]) -> bool:
+    """Whether the name is a person's own judge; a model at an endpoint of its own may be called alike (`mistral:latest`)."""
+    return ":" in name and "/" not in name and not entry.get("api_base") and judge.parse_name(name).kind == "code"
+
+
+def try_judge(strategy: str) -> None:
+    """Raises UnknownName, BadName or SpecError, in one line, where a strategy's judge is none or cannot be made."""
+    try:
+        judge.make_judge(strategy)
+    except Problem:
+        raise
+    # What a person's own class may raise when it is made.
+    except (ArithmeticError, AttributeError, LookupError, NameError, OSError, RuntimeError, TypeError, ValueError) as error:
+        told = f"{type(error).__name__}: {' '.join(str(error).split())}"
+        raise SpecError(f"judge {strategy!r} cannot be made ({told}); its class is called without arguments") from error
 
 
 class ModelSpec(Strict):

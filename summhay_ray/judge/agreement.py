@@ -4,26 +4,26 @@ The annotation file is the release's: a list of summaries with `topic`, `summary
 and, under keys that begin with `predictions`, what LLM judges said. Its `candidate_id` is a string that counts bullets **from
 0**, or is "no_selection"; the judges' predictions beside it count `bullet_id` from 1: where GPT-4o and people both say covered
 and name a bullet, 625 of 706 pairs agree when one is added, and 17 when not. Six covered insights have no bullet: they count for
-coverage, not for linking. Rows name their topic by `topic_id` or by `topic_fn`: neither is needed.
+coverage, not for linking. A row without `topic` goes by its `topic_id`, or else by its `topic_fn`: none is needed.
 """
 
 from __future__ import annotations
 
 import json
-import math
 import statistics
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from summhay_ray.judge.answer import expected_of
 from summhay_ray.judge.base import Verdict
 from summhay_ray.problems import Problem
 from summhay_ray.records import COVERAGE_VALUE, Insight
 
 ANNOTATION_VALUE = {"not_covered": 0.0, "partially_covered": 0.5, "fully_covered": 1.0, **COVERAGE_VALUE}
 PREDICTIONS = "predictions"
+_TWICE = {"annotation": "is annotated twice", "reference_insights": "stands twice in reference_insights"}
 _NO_BULLET = ("no_selection", "NA", "", None)
 
 
@@ -133,22 +133,24 @@ def _bad(path: Path, told: str) -> BadAnnotations:
     return BadAnnotations(f"{path.name} is not an annotation file: {' '.join(told.split())}; {form}")
 
 
-def _summary(row: Mapping[str, Any]) -> AnnotatedSummary:
-    bullets = tuple(str(bullet) for bullet in _listed(row, "summary"))
-    texts = {insight["insight_id"]: str(insight["insight"]) for insight in _listed(row, "reference_insights")}
-    annotation = _listed(row, "annotation")
-    people = {judged["insight_id"]: _person(judged, len(bullets)) for judged in annotation}
+def _summary(row: Any) -> AnnotatedSummary:
+    if not isinstance(row, Mapping):
+        raise ValueError(f"it is {_shown(row)} and no object")
+    bullets = tuple(_listed(row, "summary"))
+    if odd := [bullet for bullet in bullets if not isinstance(bullet, str)]:
+        raise ValueError(f"a bullet of summary is {_shown(odd[0])} and no text")
+    texts = {name: _text(one, "insight") for name, one in _by_insight(row, "reference_insights").items()}
+    people = {name: _person(judged, len(bullets)) for name, judged in _by_insight(row, "annotation").items()}
     if not people:
         raise ValueError("it has no annotation")
-    if twice := [name for name, count in Counter(judged["insight_id"] for judged in annotation).items() if count > 1]:
-        raise ValueError(f"insight {_shown(twice[0])} is annotated twice")
     if unknown := [name for name in people if name not in texts]:
         raise ValueError(f"insight {_shown(unknown[0])} is annotated and no reference insight")
     names = [name for name in texts if name in people]
-    topic, subtopic = str(row.get("topic", "")), str(row.get("subtopic_id", ""))
+    topic = _named(row, "topic") or _named(row, "topic_id") or _named(row, "topic_fn")
+    subtopic = _named(row, "subtopic_id")
     return AnnotatedSummary(
         topic=topic,
-        system=str(row.get("summkey", "")),
+        system=_named(row, "summkey"),
         bullets=bullets,
         insights=tuple(Insight("", subtopic, str(name), place, "", texts[name]) for place, name in enumerate(names)),
         coverage=tuple(people[name][0] for name in names),
@@ -163,9 +165,38 @@ def _listed(row: Mapping[str, Any], name: str) -> list[Any]:
     return list(row[name])
 
 
+def _by_insight(row: Mapping[str, Any], name: str) -> dict[str | int, Mapping[str, Any]]:
+    """The objects of a list by their insight_id."""
+    found: dict[str | int, Mapping[str, Any]] = {}
+    for one in _listed(row, name):
+        if not isinstance(one, Mapping):
+            raise ValueError(f"{name} holds {_shown(one)} and no object")
+        insight = one["insight_id"]
+        if not isinstance(insight, str | int):
+            raise ValueError(f"an insight_id of {name} is {_shown(insight)} and no text or number")
+        if insight in found:
+            raise ValueError(f"insight {_shown(insight)} {_TWICE[name]}")
+        found[insight] = one
+    return found
+
+
+def _text(one: Mapping[str, Any], name: str) -> str:
+    if not isinstance(one[name], str):
+        raise ValueError(f"{name} of {_shown(one['insight_id'])} is {_shown(one[name])} and no text")
+    return str(one[name])
+
+
+def _named(row: Mapping[str, Any], name: str) -> str:
+    """A name that a row may lack: empty then."""
+    value = row.get(name)
+    if value is not None and not isinstance(value, str | int):
+        raise ValueError(f"{name} is {_shown(value)} and no text or number")
+    return "" if value is None else str(value)
+
+
 def _person(judged: Mapping[str, Any], n_bullets: int) -> tuple[float, int | None]:
     """Coverage, and the bullet from 1, as a person said."""
-    if judged["coverage"] not in ANNOTATION_VALUE:
+    if not isinstance(judged["coverage"], str) or judged["coverage"] not in ANNOTATION_VALUE:
         known = ", ".join(name for name in ANNOTATION_VALUE if name not in COVERAGE_VALUE)
         raise ValueError(f"a person's coverage is {_shown(judged['coverage'])}; expected {known}")
     coverage, candidate = ANNOTATION_VALUE[judged["coverage"]], judged["candidate_id"]
@@ -178,17 +209,20 @@ def _person(judged: Mapping[str, Any], n_bullets: int) -> tuple[float, int | Non
 
 
 def _stored(verdicts: Sequence[Any], names: Sequence[Any]) -> tuple[Verdict | None, ...]:
-    """None where there is no prediction that can be read: it is that judge's failure, and no other judge's."""
-    said = {str(one.get("insight_id")): one for one in reversed(verdicts) if isinstance(one, Mapping)}
-    return tuple(_verdict(said.get(str(name))) for name in names)
+    """None where there is no prediction that can be read, or several that differ: it is that judge's failure, and no other's."""
+    said: dict[str, set[Verdict | None]] = {}
+    for one in verdicts:
+        if isinstance(one, Mapping):
+            said.setdefault(str(one.get("insight_id")), set()).add(_verdict(one))
+    found = (said.get(str(name), set()) for name in names)
+    return tuple(next(iter(one)) if len(one) == 1 else None for one in found)
 
 
-def _verdict(one: Mapping[str, Any] | None) -> Verdict | None:
-    if one is None or not isinstance(one.get("coverage"), str) or one["coverage"] not in COVERAGE_VALUE:
+def _verdict(one: Mapping[str, Any]) -> Verdict | None:
+    """A value that is no fraction, or contradicts the coverage, is not there, as in a judge's answer."""
+    if not isinstance(one.get("coverage"), str) or one["coverage"] not in COVERAGE_VALUE:
         return None
-    value = one.get("value")
-    given = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-    return Verdict(one["coverage"], json.dumps(one.get("bullet_id")), float(value) if given and value is not None else None)
+    return Verdict(one["coverage"], json.dumps(one.get("bullet_id")), expected_of([one.get("value")], one["coverage"]))
 
 
 def _shown(value: Any) -> str:

@@ -2,7 +2,8 @@
 
 An answer is repaired without another call where its meaning is beyond doubt: code fences, prose around one JSON object, single
 quotes, trailing commas, a missing closing brace, a coverage word in another spelling. Everything else is Malformed, with
-`error` one of empty_answer, cut_answer, no_json, broken_json, two_verdicts, unknown_coverage, unusable_bullet.
+`error` one of empty_answer, cut_answer, unfinished_thinking, no_json, broken_json, two_verdicts, unknown_coverage,
+unusable_bullet. NO_COVERAGE is what a failure must never look like: it needs an answer in which nothing speaks against it.
 Format after Laban et al., "Summary of a Haystack", appendix A.2; `together.py` reads answers about several insights.
 """
 
@@ -42,15 +43,48 @@ _NEXT_KEY = re.compile(rf",\s*{_QUOTE}?[^\W\d]\w*{_QUOTE}?\s*:")
 _NUMBER = re.compile(r"[0-9]+")
 _LONGEST_REPAIR = 20_000
 _MOST_REPAIRS = 100
-_THINKING = "<think>"
+_DRAFT = r"(?:think(?:ing)?|thoughts?|reason(?:ing)?|reflection|scratchpad|analysis|draft)"
+_DRAFT_START = re.compile(rf"<{_DRAFT}>", re.IGNORECASE)
+_DRAFT_END = re.compile(rf"</{_DRAFT}>", re.IGNORECASE)
 _MOST_APART = 0.5
 """A value that is further from its label's worth is not meant as one."""
 
 _ENDS = " ,}`\t\r\n"
 _QUOTES = "\"'\u2018\u2019\u201c\u201d"
 _WORDS = re.compile(r"(?:NO|PARTIAL|FULL)_COVERAGE")
-_COVERED = re.compile(r"\b(?:fully|partially) covered\b|\b(?:full|partial) coverage\b", re.IGNORECASE)
-_NOT = re.compile(r"(?:\bnot?|\bnever|\bneither|\bnor|n.t|\bwithout)(?:\W+\w+){0,3}\W*$", re.IGNORECASE)
+_COVERED = re.compile(
+    r"\b(?:fully|partially|partly|completely) covered\b|\b(?:full|partial) coverage\b"
+    r"|\bcovered\b[^.!?\n]{0,20}\bbullet|\bbullet\b[^.!?\n]{0,20}\bcovers\b",
+    re.IGNORECASE,
+)
+_COVERS = re.compile(r"\bcover(?:s|ed|ing)?\b", re.IGNORECASE)
+_NOT = re.compile(
+    r"(?:\bnot?|\bnone|\bnothing|\bnever|\bneither|\bnor|n.t|\bwithout)(?:[^\w,:.;!?\n]+\w+){0,4}[^\w,:.;!?\n]*$", re.IGNORECASE
+)
+_NOT_WITHIN = 80
+_DENIES = re.compile(r"\b(?:not?|none|nothing|never|neither|nor|without)\b|n['\u2019]t\b", re.IGNORECASE)
+_COURTEOUS = re.compile(r"\b(?:hope|let me know|thanks?|feel free|explanation|reason(?:ing)?|note)\b", re.IGNORECASE)
+_CORRECTS = re.compile(
+    r"\b(?:actually|wait|(?:in)?correct\w*|wrong\w*|right|true|false\w*|mistake\w*|mistaken|errors?|instead|update\w*|revis\w+"
+    r"|reconsider\w*|reflection|(?:un)?sure|(?:un)?certain|bullet\s*(?:point\s*)?#?[0-9]+)\b",
+    re.IGNORECASE,
+)
+_REFUSES = re.compile(
+    r"\b(?:can\s?not|can['\u2019]?t|could(?: not|n['\u2019]t)|will not|won['\u2019]?t|(?:un|not )able to|refuse to|decline to)"
+    r"\s+(?:\w+\s+)?"
+    r"(?:answer|help|assist|comply|judge|assess|evaluate|decide|determine|provide|do|rate|continue|comment|say|tell|complete)\b"
+    r"|\bsorry\b|\bapologi[sz]e\b",
+    re.IGNORECASE,
+)
+_EXAMPLE = re.compile(
+    r"(?:\b(?:example|sample|placeholder|template|format (?:would|could))\b|\be\.g\.)[^.!?\n]{0,30}$", re.IGNORECASE
+)
+_TAG = re.compile(r"</?[^<>\s]*>")
+_SENTENCE_END = re.compile(r"[.!?:;\n]")
+_FAILURE_KEYS = {"refusal", "refused", "error", "declined"}
+_NO_BULLET = {"", "na", "nan", "no", "none", "null", "nil", "false", "nobullet", "noselection", "notapplicable"}
+_ANY_NUMBER = re.compile(r"(?<![-\d])0*[1-9]")
+_ESCAPE = re.compile(r"\\(?:u[0-9a-fA-F]{4}|.)")
 _BULLET_WORD = re.compile(r"(?:bullet\s*(?:point\s*)?)?#?\s*([0-9]{1,9})\.?", re.IGNORECASE)
 CUT = Malformed("cut_answer", "the answer stops at the token limit before its JSON is whole; give the judge a larger max_tokens")
 BROKEN = Malformed("broken_json", "the answer's JSON is broken so that its meaning is open")
@@ -93,35 +127,63 @@ def read_verdict(text: str, finish_reason: str = "stop") -> Verdict | Malformed:
     if len(verdicts) > 1:
         return Malformed("two_verdicts", "the answer has several JSON objects with a coverage, and they differ")
     verdict = verdicts.pop()
-    if isinstance(verdict, Verdict) and takes_back(answer.rpartition("}")[2], verdict.coverage):
+    return unless_taken_back(verdict, answer)
+
+
+def unless_taken_back(verdict: Verdict | Malformed, answer: str) -> Verdict | Malformed:
+    """The verdict, Malformed where the words around the answer's JSON speak against it.
+
+    Behind a verdict no other coverage may stand; a denial ("not fully covered") is none. What stands before is how the judge came
+    to it. Around NO_COVERAGE there may be no refusal, nor may it be an example; behind it only denials and courtesies pass, in
+    English: what else is said there is as likely a correction, in whatever language.
+    """
+    if isinstance(verdict, Malformed):
+        return verdict
+    tail = answer.rpartition("}")[2]
+    if any(word != verdict.coverage for word in _WORDS.findall(tail)):
         return Malformed("two_verdicts", f"the answer says {verdict.coverage}, and another coverage behind it")
+    if verdict.coverage != "NO_COVERAGE":
+        return verdict
+    before = answer.partition("{")[0]
+    behind = _TAG.sub(" ", tail.partition("{")[0]) if "}" in answer else ""
+    doubted = _REFUSES.search(before) or _EXAMPLE.search(before) or _affirms(_COVERED, tail)
+    if doubted or not all(map(_agrees, _SENTENCE_END.split(behind))):
+        return Malformed("two_verdicts", "the answer says NO_COVERAGE, and beside it what may speak against it")
     return verdict
 
 
-def takes_back(rest: str, coverage: str) -> bool:
-    """Whether what a judge writes behind its verdict says another coverage; a denial ("not fully covered") is none.
-
-    What stands before the verdict is how the judge came to it.
-    """
-    if any(word != coverage for word in _WORDS.findall(rest)):
+def _agrees(sentence: str) -> bool:
+    """Whether a sentence behind NO_COVERAGE leaves no doubt of it."""
+    if not any(map(str.isalpha, sentence)):
         return True
-    said = [match for match in _COVERED.finditer(rest) if not _NOT.search(rest[: match.start()])]
-    return coverage == "NO_COVERAGE" and bool(said)
+    if _speaks_against(sentence) or _CORRECTS.search(sentence) or _affirms(_COVERS, sentence):
+        return False
+    return bool(_DENIES.search(sentence) or _COURTEOUS.search(sentence))
+
+
+def _speaks_against(text: str) -> bool:
+    """Whether a text beside NO_COVERAGE says another coverage, or that the judge does not judge."""
+    other = any(word != "NO_COVERAGE" for word in _WORDS.findall(text))
+    return other or bool(_REFUSES.search(text)) or _affirms(_COVERED, text)
+
+
+def _affirms(pattern: re.Pattern[str], text: str) -> bool:
+    return any(not _NOT.search(text, max(0, match.start() - _NOT_WITHIN), match.start()) for match in pattern.finditer(text))
 
 
 def usable_verdict(verdict: Verdict, n_bullets: int) -> Verdict | Malformed:
     """The verdict held against a summary of `n_bullets` bullets, as whoever mixes verdicts must before.
 
-    A covered insight comes with the number of its bullet (1..n_bullets) and is Malformed ("unusable_bullet") without one;
-    NO_COVERAGE stands whatever bullet comes with it, and comes back with "NA". A person's own judge may also say what is no
-    coverage ("unknown_coverage") or no fraction ("unusable_value").
+    A covered insight comes with the number of its bullet (1..n_bullets) and is Malformed ("unusable_bullet") without one, as is
+    NO_COVERAGE that names a bullet; without one it comes back with "NA". A person's own judge may also say what is no coverage
+    ("unknown_coverage") or no fraction ("unusable_value").
     """
     if verdict.coverage not in COVERAGE_VALUE:
         return _unknown(json.dumps(verdict.coverage, default=str))
     if not 0 <= verdict.expected <= 1:
         return Malformed("unusable_value", f"the judge's value is {verdict.expected}; expected 0 to 1")
     if verdict.coverage == "NO_COVERAGE":
-        return replace(verdict, bullet_id='"NA"')
+        return replace(verdict, bullet_id='"NA"') if _names_none(verdict.bullet_id) else _covered_after_all(verdict.bullet_id)
     bullet = usable_bullet(verdict.bullet_id, n_bullets)
     if bullet is None:
         message = f"{verdict.coverage} names bullet {verdict.bullet_id:.60}, but the summary has bullets 1..{n_bullets}"
@@ -151,8 +213,8 @@ def final_text(text: str, finish_reason: str) -> str | Malformed:
     """The answer without its thinking; Malformed where it is empty, or the token limit cut it."""
     if finish_reason == "length":
         return CUT
-    answer = text.rpartition("</think>")[2].strip()
-    if _THINKING in answer:
+    answer = _DRAFT_END.split(text)[-1].strip()
+    if _DRAFT_START.search(answer):
         # What a draft says is no verdict.
         return Malformed("unfinished_thinking", "the answer ends within its thinking; give the judge a larger max_tokens")
     return answer or Malformed("empty_answer", "the answer is empty")
@@ -161,7 +223,8 @@ def final_text(text: str, finish_reason: str) -> str | Malformed:
 def verdict_of(value: Object) -> Verdict | Malformed:
     """The verdict that a JSON object with a coverage says.
 
-    A value or an uncertainty that is no fraction is not there, nor is a value that contradicts the coverage.
+    A value or an uncertainty that is no fraction is not there, nor is a value that contradicts the coverage. NO_COVERAGE stands
+    without a bullet's number alone, and where no text or refusal in the object speaks against it.
     """
     coverages = {_plain(word) for word in value.values("coverage")}
     bullets = {_plain(bullet) for bullet in value.values("bulletid")}
@@ -175,10 +238,27 @@ def verdict_of(value: Object) -> Verdict | Malformed:
     if said & (COVERAGE_VALUE.keys() - {coverage}):
         return Malformed("two_verdicts", "the answer's JSON object says two coverages")
     bullet = bullets.pop() if bullets else "null"
-    expected = _fraction(value.values("value"))
-    if expected is not None and abs(expected - COVERAGE_VALUE[coverage]) > _MOST_APART:
-        expected = None
-    return Verdict(coverage, bullet, expected, _fraction(value.values("uncertainty")))
+    if coverage == "NO_COVERAGE":
+        if not _names_none(bullet):
+            return _covered_after_all(bullet)
+        if any(value.values(key) not in ([], [None], [False], [""]) for key in _FAILURE_KEYS) or any(map(_speaks_against, said)):
+            return Malformed("two_verdicts", "the answer's JSON object says NO_COVERAGE, and what speaks against it")
+    return Verdict(coverage, bullet, expected_of(value.values("value"), coverage), _fraction(value.values("uncertainty")))
+
+
+def expected_of(values: Sequence[Any], coverage: str) -> float | None:
+    """The expected coverage that an optional field says, None where it is no fraction (0..1) or contradicts the coverage."""
+    expected = _fraction(values)
+    return None if expected is None or abs(expected - COVERAGE_VALUE[coverage]) > _MOST_APART else expected
+
+
+def _names_none(bullet_id: str) -> bool:
+    """Whether a bullet id (JSON) says that there is no bullet: "NA", null, 0, []."""
+    return _letters(bullet_id) in _NO_BULLET and not _ANY_NUMBER.search(bullet_id)
+
+
+def _covered_after_all(bullet_id: str) -> Malformed:
+    return Malformed("unusable_bullet", f'NO_COVERAGE names bullet {bullet_id:.60}; expected "NA"')
 
 
 def _unknown(word: str) -> Malformed:
@@ -222,11 +302,25 @@ def _whole_objects(text: str) -> tuple[list[Object], str]:
             break
         else:
             if value.values("coverage"):
-                found.append(value)
+                found += _judging(value)
                 rest.append(text[kept : start.start()])
                 kept = after = end
         start = _OBJECT_START.search(text, after)
     return found, "".join((*rest, text[kept:]))
+
+
+def _judging(value: Object) -> list[Object]:
+    """The object and those nested in it that have a coverage."""
+    found: list[Object] = []
+    left: list[Any] = [value]
+    while left:
+        one = left.pop()
+        if isinstance(one, Object):
+            found += [one] if one.values("coverage") else []
+            left += [inner for _, inner in one.pairs]
+        elif isinstance(one, list):
+            left += one
+    return found
 
 
 def _broken_objects(text: str) -> list[str]:
@@ -242,7 +336,7 @@ def _broken_objects(text: str) -> list[str]:
 
 
 def repaired_object(span: str) -> Object | None:
-    """The object that repair makes of `span`, or None where it says a thing twice or repair left out a bullet's number."""
+    """The object that repair makes of `span`, or None where it says a thing twice or repair left out a word or a number of it."""
     from json_repair import repair_json
 
     keys = _BULLET_KEY.findall(span)
@@ -258,7 +352,7 @@ def repaired_object(span: str) -> Object | None:
     bullet = _NEXT_KEY.split(_BULLET_KEY.split(span)[1])[0] if keys else ""
     read = "".join(_plain(found) for found in value.values("bulletid"))
     same = _says_whole(span, value.values("coverage")) and _NUMBER.findall(bullet) == _NUMBER.findall(read)
-    return value if same else None
+    return value if same and _signs(_ESCAPE.sub("", span)) == _signs(_said(pairs)) else None
 
 
 def _says_whole(span: str, coverages: Sequence[Any]) -> bool:
@@ -268,6 +362,20 @@ def _says_whole(span: str, coverages: Sequence[Any]) -> bool:
     written = _BULLET_KEY.split(_NEXT_KEY.split(_COVERAGE_KEY.split(span)[1])[0])[0].strip(_ENDS)
     closed = written[:1] not in _QUOTES or len(written) > 1 and written[-1] in _QUOTES
     return closed and _letters(written) == _letters(coverages[0])
+
+
+def _said(value: Any) -> str:
+    """All keys and values of what repair made, in their order."""
+    if isinstance(value, dict):
+        return " ".join(f"{key} {_said(inner)}" for key, inner in value.items())
+    if isinstance(value, list):
+        return " ".join(map(_said, value))
+    return value if isinstance(value, str) else _plain(value)
+
+
+def _signs(text: str) -> str:
+    """ASCII letters and digits, in small letters; Python's None is JSON's null."""
+    return "".join(sign for sign in text.lower() if sign.isascii() and sign.isalnum()).replace("none", "null")
 
 
 def _letters(text: str) -> str:

@@ -10,27 +10,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol
 
+from summhay_ray.judge.verdict import Verdict
 from summhay_ray.llm import Ask
 from summhay_ray.outcome import Outcome
-from summhay_ray.records import COVERAGE_VALUE, Insight
+from summhay_ray.records import Insight
 
-
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """What a judge says of one insight: `coverage` as in records.Coverage, `bullet_id` as JSON text (3, "NA", ...).
-
-    `value` is the expected coverage (0..1) and `uncertainty` its standard deviation, where the judge gives them.
-    """
-
-    coverage: str
-    bullet_id: str
-    value: float | None = None
-    uncertainty: float | None = None
-
-    @property
-    def expected(self) -> float:
-        """The judge's value, or its label's worth (0, 0.5, 1) where it gives a label alone."""
-        return COVERAGE_VALUE[self.coverage] if self.value is None else self.value
+__all__ = ["Judge", "JudgeSettings", "Verdict"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 Table 1 of the paper (correlation, linking accuracy, dollars) and Table 6 (bias by summarizer, length against score and delta),
 with the release's definitions: on its 144 summaries they give the stored GPT-4o predictions 0.730 and 88.5 %, where Table 1, on
 all 200, has 0.716 and 88.9 %. Intervals: 95 %, of 1,000 resamples of whole summaries, since the insights of a summary are
-judged together.
+judged together; a resample without a figure is left out.
 """
 
 from __future__ import annotations
@@ -50,6 +50,8 @@ __all__ = [
 
 SAMPLES = 1000
 LEVEL = (0.025, 0.975)
+_LEAST_VARIANCE = 1e-9
+"""Below: a resample in which either side says the same of all has no correlation."""
 STORED_PREFIX = "stored/"
 
 STORED_NAMES: Mapping[str, tuple[str, ...]] = {
@@ -258,7 +260,7 @@ def _draws(n: int, seed: int) -> NDArray[np.float64]:
 
 
 def _resampled(scored: Sequence[_Scored], seed: int) -> tuple[Interval | None, Interval | None]:
-    """Intervals of correlation and of linking accuracy; None where resampling has nothing to vary."""
+    """Intervals of correlation and of linking accuracy over the resamples that have one; None where fewer than two have."""
     import numpy as np
 
     if len(scored) < 2:
@@ -267,9 +269,9 @@ def _resampled(scored: Sequence[_Scored], seed: int) -> tuple[Interval | None, I
     n, x, y, xx, yy, xy, both, same = sums.T
     with np.errstate(divide="ignore", invalid="ignore"):
         variances = (n * xx - x * x) * (n * yy - y * y)
-        correlations = np.where(variances > 1e-9, (n * xy - x * y) / np.sqrt(np.abs(variances)), 0.0)
+        correlations = (n * xy - x * y) / np.sqrt(variances)
         shares = same / both
-    return _interval(correlations), _interval(shares[both > 0])
+    return _interval(correlations[variances > _LEAST_VARIANCE]), _interval(shares[both > 0])
 
 
 def _sums(one: _Scored) -> list[float]:
@@ -294,7 +296,7 @@ def _mean_bias(scored: Sequence[_Scored], seed: int) -> tuple[float, float]:
 def _interval(values: NDArray[np.float64]) -> Interval | None:
     import numpy as np
 
-    if not len(values):
+    if len(values) < 2:
         return None
     low, high = np.quantile(values, LEVEL)
     return float(low), float(high)

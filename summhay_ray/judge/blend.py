@@ -21,7 +21,8 @@ class Blend:
     """Asks `judge` and the free judge, and takes the weighted mean of both verdicts (`combine.blend`).
 
     The outcome of an insight has the key and attempts of `judge`'s answer. A failure of either is the insight's failure, and a
-    verdict of `judge` that contradicts itself (covered by a bullet that does not exist) is Malformed: nothing fills in for it.
+    verdict of `judge` that contradicts itself (covered by a bullet that does not exist, or not covered by one that is named) is
+    Malformed: nothing fills in for it.
     """
 
     name: ClassVar[str] = "blend"

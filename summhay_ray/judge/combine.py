@@ -37,7 +37,7 @@ def blend(judge: Verdict, offline: Verdict, weight: float = JUDGE_WEIGHT) -> Ver
     value = weight * judge.expected + (1 - weight) * offline.expected
     told = [(part, one.uncertainty) for part, one in ((weight, judge), (1 - weight, offline)) if one.uncertainty is not None]
     total = math.fsum(part for part, _ in told)
-    uncertainty = math.fsum(part * one for part, one in told) / total if total > 0 else None
+    uncertainty = math.fsum(part / total * one for part, one in told) if total > 0 else None
     coverage, bullet = label_of(value), _bullet(judge, offline)
     if coverage == "NO_COVERAGE" or bullet is None:
         coverage, bullet = "NO_COVERAGE", '"NA"'

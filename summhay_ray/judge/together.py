@@ -17,6 +17,7 @@ from summhay_ray.judge.answer import (
     Object,
     final_text,
     repaired_object,
+    unless_taken_back,
     verdict_objects,
     verdict_of,
 )
@@ -37,7 +38,8 @@ def read_verdicts(text: str, n_insights: int, finish_reason: str = "stop") -> li
 
     The whole answer is Malformed where the token limit cut it: what stands before the cut may be another's draft. So it is where
     a verdict names no insight, and where one names an insight that was not asked while one that was asked is missing: a model
-    that counts from 0 would give every verdict to the wrong insight. Else an unknown insight is passed over.
+    that counts from 0 would give every verdict to the wrong insight. Else an unknown insight is passed over. Words around the
+    JSON that speak against a coverage make all verdicts of that coverage Malformed: it is open which insight they are about.
     """
     answer = final_text(text, finish_reason)
     if isinstance(answer, Malformed):
@@ -53,7 +55,7 @@ def read_verdicts(text: str, n_insights: int, finish_reason: str = "stop") -> li
         return [BROKEN if said[None] == {BROKEN} else _UNCLEAR] * n_insights
     if said.keys() - asked and asked - said.keys():
         return [_UNCLEAR] * n_insights
-    return [_one(said.get(number, set())) for number in sorted(asked)]
+    return [unless_taken_back(_one(said.get(number, set())), answer) for number in sorted(asked)]
 
 
 def _whole(found: Iterable[Object], n_insights: int) -> Iterable[tuple[int | None, Read]]:

@@ -4,7 +4,7 @@ from summhay_ray.report.bench import BENCH_LEGEND, bench_tables
 from summhay_ray.report.compare import compare_tables, rejudge_table
 from summhay_ray.report.layout import Fitted, fitted
 from summhay_ray.report.money import minutes, plan_table, usage_table
-from summhay_ray.report.tables import LEGEND, Grid2D, position_table, score_tables
+from summhay_ray.report.tables import LEGEND, Grid2D, bias_lines, position_table, score_tables
 
 __all__ = [
     "BENCH_LEGEND",
@@ -12,6 +12,7 @@ __all__ = [
     "Fitted",
     "Grid2D",
     "bench_tables",
+    "bias_lines",
     "compare_tables",
     "fitted",
     "minutes",

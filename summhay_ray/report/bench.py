@@ -2,35 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from summhay_ray.grid import BenchRow
 from summhay_ray.report.tables import Grid2D
 
-_AGREEMENT = ("Judge", "Correlation", "95 %", "of labels", "Linking %", "95 %", "Linked", "$/200", "n")
+_AGREEMENT = ("Judge", "Correlation (95 %)", "of labels", "Linking % (95 %)", "Linked", "$/200", "n")
 BENCH_LEGEND = (
-    "$/200: dollars for 200 such summaries, ~ estimated: tokens of our own prompts at the prices of the paper's months, so that the "
-    "paper's bills differ; n: insights judged of those expected"
+    "$/200: dollars for 200 such summaries, ~ estimated: tokens of our own prompts at the prices of the paper's months, so that "
+    "the paper's bills differ, ? nobody knows; n: insights judged of those expected, * fewer than expected; - nothing to measure",
+    "Mean: over summarizers, as in Table 6; score takes off the mean over insights, which --out writes",
 )
 
 
 def bench_tables(rows: Sequence[BenchRow]) -> list[Grid2D]:
     """Agreement with people and dollars (Table 1), and bias by summarizer and by length (Table 6), one row a judge.
 
-    Bias is coverage less people's, in points (hundredths); `-` stands where there is nothing to measure.
+    Bias is coverage less people's, in points (hundredths); `-` stands where there is nothing to measure, `*` beside a figure
+    of fewer insights than expected.
     """
     return [Grid2D("Agreement with people", _AGREEMENT, tuple(map(_agreement, rows))), _bias(rows)]
 
 
 def _agreement(row: BenchRow) -> tuple[str, ...]:
-    found = row.figures
+    found, star = row.figures, _star(row)
     return (
         row.judge,
-        _figure(found.correlation),
-        _range(found.correlation_ci),
-        _figure(found.correlation_labels),
-        _percent(found.linking_accuracy),
-        "-" if found.linking_ci is None else "..".join(map(_percent, found.linking_ci)),
+        _ranged(_figure(found.correlation) + star, found.correlation_ci, _figure),
+        _figure(found.correlation_labels) + star,
+        _ranged(_percent(found.linking_accuracy) + star, found.linking_ci, _percent),
         str(found.linking_n),
         _dollars(row, row.usd_per_200),
         f"{found.n_scored}/{found.n_expected}",
@@ -42,10 +42,10 @@ def _bias(rows: Sequence[BenchRow]) -> Grid2D:
     cells = tuple(
         (
             row.judge,
-            *(_points(row.figures.bias.get(name)) for name in names),
-            _points(row.figures.bias_mean),
-            _figure(row.figures.length_score_corr),
-            _figure(row.figures.length_delta_corr),
+            *(_points(row.figures.bias.get(name)) + _star(row) for name in names),
+            _points(row.figures.bias_mean) + _star(row),
+            _figure(row.figures.length_score_corr) + _star(row),
+            _figure(row.figures.length_delta_corr) + _star(row),
         )
         for row in rows
     )
@@ -57,8 +57,13 @@ def _figure(value: float | None) -> str:
     return "-" if value is None else f"{value:.3f}"
 
 
-def _range(interval: tuple[float, float] | None) -> str:
-    return "-" if interval is None else "..".join(map(_figure, interval))
+def _ranged(figure: str, interval: tuple[float, float] | None, shown: Callable[[float], str]) -> str:
+    """A figure and its interval in one cell: they say little apart."""
+    return figure if interval is None else f"{figure} ({'..'.join(map(shown, interval))})"
+
+
+def _star(row: BenchRow) -> str:
+    return "*" if row.figures.n_scored < row.figures.n_expected else ""
 
 
 def _percent(value: float | None) -> str:

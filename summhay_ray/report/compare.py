@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from summhay_ray.report.tables import Grid2D
 
 if TYPE_CHECKING:
-    from summhay_ray.grid import CompareResult, Difference, RejudgeResult, SystemMove
+    from summhay_ray.grid import CompareResult, Difference, JudgeCounts, RejudgeResult, SystemMove
 
 _SHORT = {"FULL_COVERAGE": "full", "PARTIAL_COVERAGE": "partial", "NO_COVERAGE": "none"}
 _TEXT_SHOWN = 90
@@ -20,8 +20,8 @@ def compare_tables(result: CompareResult) -> list[Grid2D]:
     counts = (
         ("insights scored by both", f"{agreement.n} (of {result.n_scored[0]} and {result.n_scored[1]})"),
         ("correlation", _figure(agreement.correlation, 3)),
-        ("same label", _percent(agreement.same_label)),
-        ("same bullet, where both name one", f"{_percent(agreement.same_bullet)} (n {agreement.n_linked})"),
+        ("same label (%)", _percent(agreement.same_label)),
+        ("same bullet, where both name one (%)", f"{_percent(agreement.same_bullet)} (n {agreement.n_linked})"),
         *(
             (f"ranking by {name}: Spearman, Kendall", f"{_figure(one.spearman, 3)}, {_figure(one.kendall, 3)} (n {one.n})")
             for name, one in result.ranking.items()
@@ -33,7 +33,7 @@ def compare_tables(result: CompareResult) -> list[Grid2D]:
     )
     heads = (f"{first} \\ {second}", *(_SHORT[label] for label in agreement.confusion))
     return [
-        Grid2D(f"{first} and {second} on {result.run}", ("", "value"), counts),
+        Grid2D(f"{first} and {second} on {result.run}", ("Figure", "Value"), counts),
         Grid2D("Labels, insights", heads, confused),
         _systems(result),
         _differences(result),
@@ -42,29 +42,27 @@ def compare_tables(result: CompareResult) -> list[Grid2D]:
 
 def rejudge_table(result: RejudgeResult) -> Grid2D:
     """What each judge of a rejudge has said."""
-    rows = tuple(
-        (one.judge, _percent(one.coverage), _percent(one.joint), str(one.n_failed), f"{one.n_judged}/{one.n_expected}")
-        for one in result.judges
-    )
+    rows = tuple((one.judge, *_means(one), str(one.n_failed), f"{one.n_judged}/{one.n_expected}") for one in result.judges)
     heads = ("Judge", "Coverage", "Joint", "Failures", "n")
-    return Grid2D(f"Means (%) over all summaries of {result.of}", heads, rows)
+    whole = all(one.n_judged == one.n_expected for one in result.judges)
+    return Grid2D(f"Means (%) over {'all summaries' if whole else 'what is judged'} of {result.of}", heads, rows)
+
+
+def _means(one: JudgeCounts) -> tuple[str, ...]:
+    star = "*" if one.n_judged < one.n_expected else ""
+    return tuple(_percent(mean) + star for mean in (one.coverage, one.joint))
 
 
 def _systems(result: CompareResult) -> Grid2D:
-    heads = ("System", "n", "Joint", "", "Rank", "", "Coverage", "", "Rank", "")
+    heads = ("System", "n", "Joint A", "Joint B", "Coverage A", "Coverage B")
     first, second = result.judges
-    title = f"Systems, each figure by {first}, then by {second} (%)"
+    title = f"Systems by A, {first}, and by B, {second}: figure (%) and its rank"
     return Grid2D(title, heads, tuple(map(_move, result.systems)))
 
 
 def _move(one: SystemMove) -> tuple[str, ...]:
-    figures = (
-        *map(_percent, one.joint),
-        *map(_rank, one.joint_ranks),
-        *map(_percent, one.coverage),
-        *map(_rank, one.coverage_ranks),
-    )
-    return (one.system, str(one.n), *figures)
+    pairs = [*zip(one.joint, one.joint_ranks, strict=True), *zip(one.coverage, one.coverage_ranks, strict=True)]
+    return (one.system, str(one.n), *(f"{_percent(figure)} ({rank:g})" for figure, rank in pairs))
 
 
 def _differences(result: CompareResult) -> Grid2D:
@@ -85,10 +83,6 @@ def _cut(text: str) -> str:
 
 def _percent(value: float | None) -> str:
     return "-" if value is None else f"{100 * value:.1f}"
-
-
-def _rank(value: float) -> str:
-    return f"{value:g}"
 
 
 def _figure(value: float | None, digits: int) -> str:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from summhay_ray.score import PositionSensitivity, SystemScore
+from summhay_ray.score import JudgeBias, PositionSensitivity, SystemScore
 
 METRICS = (("coverage", "Coverage"), ("citation", "Citation"), ("joint", "Joint"))
+CORRECTED = (("coverage_corrected", "Coverage"), ("joint_corrected", "Joint"))
 LEGEND = "* fewer insights scored than expected, see n; - nothing to score"
 _FIRST = ("none", "random")
 _LAST = ("oracle", "released/oracle", "full")
@@ -26,13 +27,13 @@ class Grid2D:
     @property
     def starred(self) -> bool:
         """Whether some figure stands on fewer insights than expected."""
-        return any(cell.endswith("*") for row in self.rows for cell in row[self.heads :])
+        return any("*" in cell for row in self.rows for cell in row[self.heads :])
 
 
 def score_tables(systems: Sequence[SystemScore]) -> list[Grid2D]:
     """Coverage, citation and joint by summarizer and retriever (paper, Table 2), one table each; several judges: one set each.
 
-    A fourth one has coverage corrected for the judge's bias against people, where that is known.
+    Two more have coverage and joint corrected for the judge's bias against people, where that is known (`bias_lines`).
     `*` marks a figure with fewer insights scored than expected, `-` one that nothing was scored for. `n` is insights
     scored of those expected, over the row.
     """
@@ -54,26 +55,51 @@ def _of_judge(systems: Sequence[SystemScore], judge: str) -> list[Grid2D]:
             rows.append((model, *figures, _words(mine), f"{scored}/{expected}"))
         tables.append(Grid2D(f"{name} (%), judged by {judge}", ("Summarizer", *columns, "W/bullet", "n"), tuple(rows)))
     if any(system.coverage_corrected is not None for system in systems):
-        tables.append(_corrected(found, (models, columns), judge))
+        tables += [_corrected(found, (models, columns), judge, metric) for metric in CORRECTED]
     return tables
 
 
-def _corrected(found: Mapping[tuple[str, str], SystemScore], heads: tuple[Sequence[str], Sequence[str]], judge: str) -> Grid2D:
-    """Coverage less the judge's measured bias, with half of its interval, which carries the bias's own uncertainty."""
+def _corrected(
+    found: Mapping[tuple[str, str], SystemScore],
+    heads: tuple[Sequence[str], Sequence[str]],
+    judge: str,
+    metric: tuple[str, str],
+) -> Grid2D:
+    """A figure less the judge's measured bias, with half of its interval, which carries the bias's own uncertainty."""
     models, columns = heads
-    rows = tuple((model, *(_with_half(found.get((model, column))) for column in columns)) for model in models)
-    title = f"Coverage (%), corrected for the judge's bias against people, judged by {judge}"
+    field, name = metric
+    rows = tuple((model, *(_with_half(found.get((model, column)), field) for column in columns)) for model in models)
+    title = f"{name} (%), corrected for bias, judged by {judge}"
     return Grid2D(title, ("Summarizer", *columns), rows)
 
 
-def _with_half(system: SystemScore | None) -> str:
+def _with_half(system: SystemScore | None, field: str) -> str:
     if system is None:
         return ""
-    figure = _figure(system, "coverage_corrected")
-    if "coverage_corrected" not in system.ci:
+    figure = _figure(system, field)
+    if field not in system.ci:
         return figure
-    low, high = system.ci["coverage_corrected"]
+    low, high = system.ci[field]
     return f"{figure} ±{50 * (high - low):.1f}"
+
+
+def bias_lines(biases: Mapping[str, JudgeBias | None], run: str) -> list[str]:
+    """What was taken off each judge's figures, a line each; and, in a last one, of whom nobody knows the bias."""
+    lines = [_taken_off(judge, bias) for judge, bias in biases.items() if bias is not None]
+    if unknown := [judge for judge, bias in biases.items() if bias is None]:
+        lines.append(
+            f"{', '.join(unknown)}: no bias against people is known, so nothing is corrected; to measure it: summhay judge-bench "
+            f"ANNOTATIONS.json --judge NAME --out FILE, then summhay score {run} --bias FILE"
+        )
+    return lines
+
+
+def _taken_off(judge: str, bias: JudgeBias) -> str:
+    """In points (hundredths) of coverage: the mean over insights, and its 95 % interval."""
+    name = "" if bias.judge == judge else f" as {bias.judge}"
+    of = f" on {bias.source}" if bias.source else ""
+    taken = f"{100 * bias.mean:.1f} ±{196 * bias.se:.1f} points"
+    return f"{judge}: corrected coverage has {taken} of bias taken off (mean over insights, 95 %), measured{name}{of}"
 
 
 def position_table(rows: Sequence[PositionSensitivity]) -> Grid2D | None:

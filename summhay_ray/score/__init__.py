@@ -12,7 +12,7 @@ from summhay_ray.score.insight import (
     words_per_bullet,
 )
 from summhay_ray.score.position import PositionSensitivity, position_sensitivity
-from summhay_ray.score.systems import SystemScore, system_scores
+from summhay_ray.score.systems import SystemScore, TakenOff, system_scores
 
 __all__ = [
     "Agreement",
@@ -22,6 +22,7 @@ __all__ = [
     "RankAgreement",
     "SummaryScore",
     "SystemScore",
+    "TakenOff",
     "Verdicts",
     "agreement_between",
     "bias_of",

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 
-from summhay_ray.score.systems import SystemScore
+from summhay_ray.score.systems import SystemScore, TakenOff
 
 _Z = 1.959963984540054
 """Standard errors from the middle to the end of a 95 % interval."""
@@ -29,7 +29,7 @@ class JudgeBias:
     n_insights: int
     n_summaries: int
     names: tuple[str, ...] = ()
-    """Further names that the judge goes by in tables; `*` stands for anything."""
+    """Further names that the judge goes by, as `bias_of` takes them; `*` stands for anything."""
     summarizers: Mapping[str, float] = field(default_factory=dict)
     """Summarizer -> the mean over its summaries (Table 6)."""
     topics: tuple[float, ...] = ()
@@ -38,15 +38,23 @@ class JudgeBias:
     """What it was measured on."""
 
 
-def bias_of(judge: str, biases: Iterable[JudgeBias]) -> JudgeBias | None:
-    """The bias of the judge that a table calls `judge`: the first of its own name, else the first that goes by it too."""
+def bias_of(asked: str, biases: Iterable[JudgeBias]) -> JudgeBias | None:
+    """The bias of a judge by how it is asked: the first of its own name, else the first that goes by it too.
+
+    `asked` is the model, with a blank and the strategy where that is another than the model's usual one. A pattern stands for
+    models asked in the usual way: `*/gpt-4o` is no `openai/gpt-4o blend`, whatever a `*` might cover.
+    """
     known = list(biases)
-    exact = (bias for bias in known if bias.judge == judge)
-    return next(exact, None) or next((bias for bias in known if any(fnmatchcase(judge, name) for name in bias.names)), None)
+    found = next((bias for bias in known if bias.judge == asked), None)
+    return found or next((bias for bias in known if any(_goes_by(asked, name) for name in bias.names)), None)
+
+
+def _goes_by(asked: str, name: str) -> bool:
+    return asked == name or (" " not in asked and fnmatchcase(asked, name))
 
 
 def corrected(score: SystemScore, bias: JudgeBias | None) -> SystemScore:
-    """The score with `coverage_corrected`, `joint_corrected` and their intervals; as it is where no bias is known.
+    """The score with `coverage_corrected`, `joint_corrected`, their intervals and the bias; as it is where none is known.
 
     Coverage: coverage - bias, kept within 0..1. People annotated coverage alone, so that citation scores stay, and joint, which
     is coverage times citation insight by insight, is scaled as coverage is: joint * corrected / raw.
@@ -66,7 +74,8 @@ def corrected(score: SystemScore, bias: JudgeBias | None) -> SystemScore:
     if "joint" in score.ci and joint is not None and score.joint is not None:
         moved = _Z * bias.se * score.joint / score.coverage if score.coverage else 0.0
         intervals["joint_corrected"] = _interval(joint, (score.joint, share, score.ci["joint"]), moved)
-    return replace(score, coverage_corrected=coverage, joint_corrected=joint, ci=intervals)
+    taken = TakenOff(bias.judge, bias.mean, bias.se, bias.source)
+    return replace(score, coverage_corrected=coverage, joint_corrected=joint, ci=intervals, bias=taken)
 
 
 def _interval(middle: float, raw: tuple[float, float, tuple[float, float]], other: float) -> tuple[float, float]:

@@ -31,6 +31,16 @@ _FIGURES = {  # figure -> columns of its numerator and its denominator among the
 
 
 @dataclass(frozen=True, slots=True)
+class TakenOff:
+    """The bias that a score is corrected by, in fractions: whose it is, its mean, its standard error, what it was measured on."""
+
+    judge: str
+    mean: float
+    se: float
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
 class SystemScore:
     """The scores of one system by one judge: fractions, None where nothing was scored or, for citations, covered.
 
@@ -56,6 +66,7 @@ class SystemScore:
     ci: dict[str, tuple[float, float]] = field(default_factory=dict)
     coverage_corrected: float | None = None
     joint_corrected: float | None = None
+    bias: TakenOff | None = None
 
 
 def system_scores(

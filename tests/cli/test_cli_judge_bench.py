@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from annotated import summary, write
 from commands import Said, released, write_json
+
+from summhay_ray import api
+from summhay_ray.cli.judge_bench import FITTED
 
 pytestmark = pytest.mark.core
 
@@ -61,6 +67,20 @@ def test_missing_judgments_are_told_and_exit_4(cli: Cli, tmp_path: Path) -> None
     assert (row["n_scored"], row["n_expected"], row["failures"]) == (3, 6, {"missing_prediction": 3})
 
 
+def test_a_stop_at_the_budget_says_what_is_left_and_its_dollars(cli: Cli, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = api.judge_bench(file, [f"stored/{GPT}"])
+    left = {"judgments": 1200, "calls": 150, "usd": {"min": 0.1, "expected": 0.2, "max": 1.25}}
+    rows = [replace(found.judges[0], failures={"budget": 1200})]
+    monkeypatch.setattr(api, "judge_bench", lambda *_, **__: replace(found, judges=rows, left=left))
+    said = cli("judge-bench", file, "--judge", "openai/gpt-4o")
+    assert said.code == 3
+    told = "1,200 judgments, 150 calls, at most $1.250000; go on with the same command and a larger --budget"
+    assert said.err.splitlines() == [
+        f"stored/{GPT}: judgments are missing: 1200 budget",
+        f"stopped at the budget; left: {told}",
+    ]
+
+
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
@@ -84,6 +104,56 @@ def test_a_file_that_is_none_is_refused_in_one_line(cli: Cli, tmp_path: Path) ->
     assert "cannot be read" in cli("judge-bench", tmp_path).refusal
 
 
+def test_where_biases_are_to_be_written_is_looked_at_before_anything_is_asked(
+    cli: Cli, file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("summhay_ray.api.judge_bench", lambda *_, **__: pytest.fail("asked"))
+    assert "is a folder; name a file in it" in cli("judge-bench", file, "--out", tmp_path).refusal
+    assert "its folder is not there" in cli("judge-bench", file, "--out", tmp_path / "none" / "bias.json").refusal
+    assert "those are the annotations themselves" in cli("judge-bench", file, "--out", file).refusal
+
+
+def test_figures_are_shown_before_biases_are_written(
+    cli: Cli, file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out, written = tmp_path / "bias.json", Path.write_text
+
+    def full(path: Path, *arguments: Any, **options: Any) -> int:
+        if path == out:
+            raise OSError(28, "No space left on device")
+        return written(path, *arguments, **options)
+
+    monkeypatch.setattr(Path, "write_text", full)
+    said = cli("judge-bench", file, "--out", out)
+    assert said.code == 2 and "Agreement with people" in said.out
+    assert (
+        said.err == f"summhay: --out {out}: cannot be written (No space left on device); nothing is asked again for another one\n"
+    )
+
+
+def test_a_file_that_the_free_judge_was_fitted_on_is_told(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    topics = {hashlib.sha256(topic.encode()).hexdigest() for topic in ("ferries", "trams")}
+    monkeypatch.setattr("summhay_ray.cli.judge_bench.FITTED", topics)
+    rows = [summary(PEOPLE * 7, {GPT: PEOPLE * 7}, topic=topic) for topic in ("ferries", "trams") for _ in range(2)]
+    path = write(tmp_path / "fitted.json", rows)
+    told = "offline was fitted on the topics of this very file: its figures and bias here are too good; give --held-out\n"
+    spec = tmp_path / "judges.yaml"
+    spec.write_text("judges: [{model: offline/judge, strategy: blend+per_summary}]", encoding="utf-8")
+    asked = ["--spec", str(spec), "--judge", "offline/judge"]
+    for judges in ([], ["--judge", "offline"], asked, ["--judge", f"blend(stored/{GPT},offline)"]):
+        assert cli("judge-bench", path, *judges, "--json").err == told
+    assert cli("judge-bench", path, "--judge", f"stored/{GPT}").err == ""
+    assert (
+        cli("judge-bench", write(tmp_path / "more.json", [*rows, summary(PEOPLE, topic="trains")]), "--judge", "offline").err
+        == ""
+    )
+    assert told not in cli("judge-bench", path, "--judge", "offline", "--held-out").err
+
+
+def test_the_topics_that_ours_was_fitted_on_are_two() -> None:
+    assert len(FITTED) == 2 and all(len(one) == 64 for one in FITTED)
+
+
 @pytest.fixture
 def imported(cli: Cli, tmp_path: Path) -> Callable[..., Said]:
     """`imported(*options)`: `summhay score` of a released file that GPT-4o judged."""
@@ -99,7 +169,17 @@ def test_scores_stand_corrected_beside_the_raw_ones(imported: Callable[..., Said
     assert 0.3 < gpt["coverage_corrected"] < 0.5
     assert gpt["joint_corrected"] == pytest.approx(gpt["joint"] * gpt["coverage_corrected"] / gpt["coverage"])
     # 0.5 less 0.096, as the release's own predictions of GPT-4o were measured.
-    assert "corrected" in imported().out and "40.4" in imported().out
+    shown = imported().out
+    assert "Coverage (%), corrected" in shown and "Joint (%), corrected" in shown and "40.4" in shown
+    [line] = [line for line in shown.splitlines() if line.startswith("released: ")]
+    assert "9.6 ±5.2 points of bias taken off" in line
+    assert "measured as stored/predictions_prompted_gpt-4o on 144 annotated summaries" in line
+    assert gpt["bias"] == {
+        "judge": f"stored/{GPT}",
+        "mean": pytest.approx(0.096, abs=1e-3),
+        "se": pytest.approx(0.026, abs=1e-3),
+        "source": "144 annotated summaries of judge_annotations.json",
+    }
 
 
 def test_ones_own_measurement_comes_before_ours(imported: Callable[..., Said], cli: Cli, file: Path, tmp_path: Path) -> None:
@@ -115,5 +195,29 @@ def test_ones_own_measurement_comes_before_ours(imported: Callable[..., Said], c
     plain = ("coverage", "citation", "joint", "n_scored")
     assert [[one[name] for name in plain] for one in own] == [[one[name] for name in plain] for one in raw]
     assert "cannot be read" in imported("--bias", tmp_path / "missing.json").refusal
-    out.write_text("{}", encoding="utf-8")
-    assert "give one that judge-bench --out wrote" in imported("--bias", out).refusal
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("text", "it is no JSON"),
+        ("{}", "it has no list of judges"),
+        ("[]", "it has no list of judges"),
+        ('{"judges": [{"judge": "a", "correlation": 0.7}]}', "it is what judge-bench --json says"),
+        ('{"judges": [{"mean": 0.1}]}', "judges[0] has no name"),
+        ('{"judges": [{"judge": "a", "mean": "0.1"}]}', "judges[0], a, has no number as mean"),
+        ('{"judges": [{"judge": "a", "mean": 0.1, "se": 0.1, "n_insights": 3}]}', "judges[0], a, has no number as n_summaries"),
+        (
+            '{"judges": [{"judge": "a", "mean": 0.1, "se": 0.1, "n_insights": 3, "n_summaries": 1, "sd": 2}]}',
+            "judges[0], a, has an unknown field 'sd'",
+        ),
+    ],
+)
+def test_a_file_that_holds_no_biases_is_refused_in_words(
+    imported: Callable[..., Said], tmp_path: Path, text: str, told: str
+) -> None:
+    path = tmp_path / "bias.json"
+    path.write_text(text, encoding="utf-8")
+    assert imported("--bias", path).refusal == (
+        f"bias.json holds no measured biases: {told}; give one that judge-bench --out wrote"
+    )

@@ -169,10 +169,11 @@ def test_a_name_that_means_nothing_is_refused_in_one_line(name: str, told: str, 
     assert told in str(refusal.value) and "\n" not in str(refusal.value)
 
 
-def test_a_model_without_its_key_is_refused_before_any_call(room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("name", ["openai/gpt-4o", "gpt-4o"])
+def test_a_model_without_its_key_is_refused_before_any_call(name: str, room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     with pytest.raises(SpecError, match="OPENAI_API_KEY is not set.*nothing was asked"):
-        room.bench("openai/gpt-4o")
+        room.bench(name)
 
 
 def test_a_model_is_asked_once_and_found_in_the_log_after(serving: Callable[..., Room]) -> None:
@@ -239,9 +240,21 @@ def test_the_budget_stops_it_and_a_larger_one_goes_on(serving: Callable[..., Roo
     stopped = room.bench("openai/simulated", budget=0.006, spec=spec)
     assert stopped.status == "budget" and 0 < stopped.judges[0].failures["budget"] < 6
     assert 0 < stopped.usd_spent <= 0.006
+    left = stopped.to_json()["left"]
+    assert left["judgments"] == left["calls"] == stopped.judges[0].failures["budget"]
     done = room.bench("openai/simulated", budget=1, spec=spec)
-    assert done.status == "done"
-    assert done.calls["made"] == 6 - stopped.calls["made"]
+    assert (done.status, done.left) == ("done", None)
+    assert done.calls["made"] == 6 - stopped.calls["made"] == left["calls"]
+    assert left["usd"]["min"] <= done.usd_spent - stopped.usd_spent <= left["usd"]["max"]
+    assert left["usd"]["min"] < left["usd"]["expected"] < left["usd"]["max"]
+
+
+def test_what_is_left_counts_calls_once_whichever_judge_lacks_them(serving: Callable[..., Room]) -> None:
+    room = serving()
+    spec = room.spec({"model": "openai/simulated"})
+    result = room.bench("per_summary(openai/simulated)", "blend(per_summary(openai/simulated),offline)", budget=0, spec=spec)
+    assert (result.status, result.calls["made"]) == ("budget", 0)
+    assert result.left is not None and (result.left["judgments"], result.left["calls"]) == (12, 2)
 
 
 def test_what_a_model_says_amiss_is_a_failure_and_no_coverage_never(serving: Callable[..., Room]) -> None:

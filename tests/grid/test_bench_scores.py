@@ -9,7 +9,7 @@ import pytest
 from inprocess import answer_all, grid_of_fields
 
 from summhay_ray.grid import score_run
-from summhay_ray.grid.rejudged import join_rejudges
+from summhay_ray.grid.rejudged import join_rejudges, judges_of
 from summhay_ray.grid.rejudging import Wish, load_rejudging, rejudging_record
 from summhay_ray.judge import bench
 from summhay_ray.records import Judgment
@@ -52,10 +52,32 @@ def test_a_judge_is_corrected_by_the_bias_of_the_way_it_is_asked(run: RunStore) 
     assert taken_off(run) == expected
 
 
+def test_a_label_that_names_another_judge_takes_nothing_of_that_judges_bias(tmp_path: Path) -> None:
+    free = {"model": "offline/judge", "strategy": "per_insight"}
+    labels = ("openai/gpt-4o", "released", "offline", "gpt-4o")
+    judges = [*({**free, "name": label} for label in labels), {"model": "offline/judge", "name": "plain"}]
+    run = answer_all(grid_of_fields(tmp_path, judges=judges), Store(str(tmp_path / "store")))[0]
+    own = [
+        JudgeBias("stored/gpt", 0.125, 0.01, 100, 10, names=("released", "*gpt-4o")),
+        JudgeBias("openai/gpt-4o", 0.1875, 0.01, 100, 10),
+        JudgeBias("gpt-4o", 0.1875, 0.01, 100, 10),
+        JudgeBias("offline", 0.03125, 0.01, 100, 10, names=("offline/judge",)),
+    ]
+    alone = next(round(bias.mean, 9) for bias in bench.shipped_biases() if bias.judge == "offline/judge per_insight")
+    assert taken_off(run, *own) == {**dict.fromkeys(labels, alone), "plain": 0.03125}
+    found = score_run(run, biases=own).biases
+    assert {judge: bias and bias.judge for judge, bias in found.items()} == {
+        **dict.fromkeys(labels, "offline/judge per_insight"),
+        "plain": "offline",
+    }
+
+
 def test_ones_own_measurement_comes_first_and_goes_by_label_or_by_judge(run: RunStore) -> None:
     shipped = {bias.judge: round(bias.mean, 9) for bias in bench.shipped_biases()}
     assert taken_off(run, OWN) == {"offline/judge": 0.0625, "alone": shipped["offline/judge per_insight"], "mine": None}
+    # A prompt of one's own has no other name; a bias that says how its judge was asked goes by that alone.
     assert taken_off(run, replace(OWN, judge="mine"))["mine"] == 0.0625
+    assert taken_off(run, replace(OWN, judge="mine", names=("openai/gpt-4o few_shot",)))["mine"] is None
     assert taken_off(run, replace(OWN, judge="offline/judge per_insight"))["alone"] == 0.0625
 
 
@@ -87,6 +109,46 @@ def test_judgments_that_came_later_are_scored_beside_the_first(run: RunStore) ->
     assert gpt.coverage_corrected == pytest.approx(1 - shipped["stored/predictions_prompted_gpt-4o"])
     with pytest.raises(StoreError, match="holds judgments of the summaries of"):
         score_run(later)
+
+
+def also_judged(run: RunStore, folder: Path, model: str, strategy: str) -> str:
+    """A rejudge by one more judge, without a name of its own, that has judged one insight; gives what tables call it."""
+    path = folder / "judges.yaml"
+    path.write_text(f"judges: [{{model: {model}, strategy: {strategy}}}]", encoding="utf-8")
+    rejudging = load_rejudging(run, Wish(spec=str(path)))
+    later = run.store.create_run(rejudging.run_id, rejudging_record(rejudging))
+    join_rejudges(run, later.run_id)
+    first = next(one for one in to_records("judgments", run.table("judgments")) if one.judge == "alone")
+    later.commit("cell", [Finished(first.cell_id, {"judgments": [replace(first, judge=model)]}, False)])
+    return next(one.judge for one in judges_of(run) if later.run_id in one.runs)
+
+
+def test_judges_of_one_label_that_are_asked_otherwise_are_corrected_apart(run: RunStore, tmp_path: Path) -> None:
+    name = also_judged(run, tmp_path, "offline/judge", "per_insight")
+    found = score_run(run, rejudged=True).biases
+    assert name != "offline/judge"
+    assert [found[judge] and found[judge].judge for judge in ("offline/judge", name)] == [
+        "offline/judge",
+        "offline/judge per_insight",
+    ]
+
+
+def test_a_blend_is_not_corrected_by_the_bias_of_the_model_that_it_asks(run: RunStore, tmp_path: Path) -> None:
+    name = also_judged(run, tmp_path, "openai/gpt-4o", "blend+per_summary")
+    gpt = JudgeBias("stored/predictions_prompted_gpt-4o", 0.1, 0.01, 100, 10, names=("released", "*/gpt-4o"))
+    assert score_run(run, biases=[gpt], rejudged=True).biases[name] is None
+    for judge in ("blend(per_summary(openai/gpt-4o),offline)", "openai/gpt-4o blend+per_summary"):
+        found = score_run(run, biases=[gpt, replace(gpt, judge=judge, names=())], rejudged=True).biases[name]
+        assert found is not None and found.judge == judge
+
+
+def test_the_document_names_the_bias_of_each_system(run: RunStore) -> None:
+    found = score_run(run)
+    told = {one["judge"]: one["bias"] for one in found.to_json()["systems"]}
+    bias = next(one for one in bench.shipped_biases() if one.judge == "offline/judge per_insight")
+    assert told["alone"] == {name: getattr(bias, name) for name in ("judge", "mean", "se", "source")}
+    assert told["mine"] is None
+    assert "bias" not in found.table.columns
 
 
 def test_a_stored_spec_is_all_that_names_need(run: RunStore, tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from big_haystacks import write_haystacks
 from inprocess import SAMPLE
 from made_up import commit_all
 
+from summhay_ray import api
 from summhay_ray.grid import import_released, load_grid, parse_spec
 from summhay_ray.grid.exporting import export
 from summhay_ray.grid.opening import open_run
@@ -72,3 +73,8 @@ def test_a_file_that_is_there_stays(tmp_path: Path) -> None:
     with pytest.raises(Problem, match=f"{paths[1].name} exists; give an empty folder"):
         export(run, tmp_path / "out")
     assert [path.read_text() for path in (tmp_path / "out").iterdir()] == ["mine"]
+
+
+def test_a_table_that_does_not_exist_is_refused_by_name(tmp_path: Path) -> None:
+    with pytest.raises(Problem, match="no table is named 'cells'; known: contexts, documents"):
+        api.table("r", "cells", str(tmp_path))

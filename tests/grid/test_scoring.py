@@ -98,7 +98,7 @@ def at_once(grid: Grid, run: RunStore, compat: Compat) -> tuple[list[SystemScore
 def raw(score: SystemScore) -> dict[str, Any]:
     """The score without what is corrected for the judge's bias."""
     ci = {name: interval for name, interval in score.ci.items() if not name.endswith("_corrected")}
-    return asdict(replace(score, coverage_corrected=None, joint_corrected=None, ci=ci))
+    return asdict(replace(score, coverage_corrected=None, joint_corrected=None, ci=ci, bias=None))
 
 
 @pytest.mark.parametrize("at_a_time", [1, 7, 1000])

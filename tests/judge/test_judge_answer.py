@@ -75,7 +75,8 @@ def test_one_meaning_in_many_forms(text: str) -> None:
     ],
 )
 def test_coverage_words(word: str, coverage: str) -> None:
-    assert read_verdict(json.dumps({"coverage": word, "bullet_id": 1})) == Verdict(coverage, "1")
+    bullet = "NA" if coverage == "NO_COVERAGE" else 1
+    assert read_verdict(json.dumps({"coverage": word, "bullet_id": bullet})) == Verdict(coverage, json.dumps(bullet))
 
 
 @pytest.mark.parametrize("word", ["", "covered", "VOLLSTÄNDIG", "not fully covered", "FULL_COVERAGE|NO_COVERAGE", "FULL_COV"])
@@ -185,9 +186,17 @@ def test_a_covered_insight_without_a_usable_bullet_is_malformed(given_id: str) -
     assert isinstance(read_verdict(text), Verdict)
 
 
-@pytest.mark.parametrize("given_id", ["3", '"NA"', "99", "null"])
-def test_no_coverage_stands_whatever_the_bullet(given_id: str) -> None:
+@pytest.mark.parametrize("given_id", ['"NA"', '"N/A"', '"none"', '"No bullet"', '"-"', '""', "null", "0", "-1", "[]", "{}"])
+def test_no_coverage_stands_where_no_bullet_is_named(given_id: str) -> None:
     assert checked(f'{{"coverage": "NO_COVERAGE", "bullet_id": {given_id}}}', 5) == Verdict("NO_COVERAGE", '"NA"')
+
+
+@pytest.mark.parametrize(
+    "given_id", ["3", "99", '"3"', "3.0", '"bullet 3"', "[1, 2]", "[[3]]", '"3 and 4"', "true", '"the second"']
+)
+def test_no_coverage_by_a_bullet_is_malformed(given_id: str) -> None:
+    assert error_of(read_verdict(f'{{"coverage": "NO_COVERAGE", "bullet_id": {given_id}}}')) == "unusable_bullet"
+    assert error_of(usable_verdict(Verdict("NO_COVERAGE", given_id), 5)) == "unusable_bullet"
 
 
 @pytest.mark.parametrize(
@@ -213,8 +222,11 @@ def test_what_a_persons_own_judge_may_say_is_checked_too(verdict: Verdict, error
         '{"coverage": ' * 8_000,
         "{coverage: " + "[" * 20_000,
         '{"coverage": ' + "9" * 5_000 + "}",
+        '{"coverage": "NO", "why": "' + "not fully covered " * 3_000 + 'but. Fully covered"}',
+        '{"coverage": "NO"}' + " not" * 50_000 + " covers" * 20_000,
+        '{"coverage": "NO", "a": ' + "[" * 900 + '{"coverage": "FULL"}' + "]" * 900 + "}",
     ],
-    ids=["nested", "unclosed", "braces", "nested coverage", "brackets", "long number"],
+    ids=["nested", "unclosed", "braces", "nested coverage", "brackets", "long number", "reason", "prose", "deep"],
 )
 def test_hostile_answers_are_malformed_and_quick(text: str) -> None:
     assert isinstance(read_verdict(text), Malformed)
@@ -273,10 +285,11 @@ def test_prose_without_a_brace_is_never_a_verdict(text: str) -> None:
 
 @given(st.sampled_from(["NO_COVERAGE", "PARTIAL_COVERAGE", "FULL_COVERAGE"]), st.integers(1, 40), st.integers(0, 60))
 def test_a_prefix_of_an_answer_says_what_the_answer_says_or_nothing(coverage: str, bullet: int, cut: int) -> None:
-    text = json.dumps({"coverage": coverage, "bullet_id": bullet})
+    named = "NA" if coverage == "NO_COVERAGE" else bullet
+    text = json.dumps({"coverage": coverage, "bullet_id": named})
     assert error_of(read_verdict(text[:cut], "length")) == "cut_answer"
     if cut >= len(text):
-        assert read_verdict(text[:cut]) == Verdict(coverage, str(bullet))
+        assert read_verdict(text[:cut]) == Verdict(coverage, json.dumps(named))
 
 
 def test_prose_that_agrees_with_the_verdict_is_passed_over() -> None:
@@ -289,3 +302,56 @@ def test_prose_that_agrees_with_the_verdict_is_passed_over() -> None:
 def test_a_value_that_contradicts_its_label_is_none() -> None:
     assert read_verdict('{"coverage": "FULL_COVERAGE", "bullet_id": 2, "value": 0.1}') == Verdict("FULL_COVERAGE", "2")
     assert read_verdict('{"coverage": "FULL_COVERAGE", "bullet_id": 2, "value": 0.8}') == Verdict("FULL_COVERAGE", "2", 0.8)
+
+
+NO = '{"coverage": "NO_COVERAGE", "bullet_id": "NA"}'
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ('{"analysis": [{"coverage": "FULL_COVERAGE", "bullet_id": 2}], "coverage": "NO_COVERAGE"}', "two_verdicts"),
+        ('{"coverage": "NO_COVERAGE", "else": {"deep": [{"coverage": "FULL_COVERAGE", "bullet_id": 2}]}}', "two_verdicts"),
+        ('{"coverage": "NO_COVERAGE", "bullet_id": "NA", "why": "PARTIAL_COVERAGE by one bullet"}', "two_verdicts"),
+        ('{"coverage": "NO_COVERAGE", "bullet_id": "NA", "why": "It is fully covered."}', "two_verdicts"),
+        ('{"coverage": "NO_COVERAGE", "bullet_id": "NA", "why": "I cannot judge this."}', "two_verdicts"),
+        ('{"coverage": "NO_COVERAGE", "bullet_id": "NA", "refusal": "I cannot"}', "two_verdicts"),
+        ('{"error": "content_filter", "coverage": "NO_COVERAGE"}', "two_verdicts"),
+        ('{"coverage": "NO_COVERAGE",\n"bullet_id": "NA",\n// actually FULL_COVERAGE\n}', "broken_json"),
+        ('{"coverage": "NO_COVERAGE", "bullet_id": "NA"\nActually it is the second bullet', "broken_json"),
+        (f"I cannot answer. The format would be {NO}.", "two_verdicts"),
+        (f"Example: {NO}", "two_verdicts"),
+        (f"{NO} I am unable to judge this any further.", "two_verdicts"),
+        (f"<thinking>{NO}", "unfinished_thinking"),
+        (f"<Scratchpad>{NO}", "unfinished_thinking"),
+        (f"<reasoning>{NO}</reasoning> I am not able to decide.", "no_json"),
+        (f"<thinking>{NO}</thinking>", "empty_answer"),
+        (f"{NO} is wrong; bullet 2 covers the insight completely.", "two_verdicts"),
+        (f"{NO}\nCorrection: covered by bullet 2.", "two_verdicts"),
+        (f"{NO} That is not right.", "two_verdicts"),
+        (f"{NO} No, the second bullet does cover it.", "two_verdicts"),
+        (f"{NO} The second bullet has it.", "two_verdicts"),
+        (f"{NO} Das ist falsch: Punkt 2 deckt es vollständig ab.", "two_verdicts"),
+        (f"{NO} 第二点涵盖了这一点。", "two_verdicts"),
+    ],
+)
+def test_no_coverage_that_something_speaks_against_is_malformed(text: str, error: str) -> None:
+    assert error_of(read_verdict(text)) == error
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"Here is my answer in the requested format:\n{NO}",
+        f"I cannot find it in any bullet: {NO}",
+        f"<answer>{NO}</answer>",
+        f"{NO}\n```<|im_end|>",
+        f"{NO}\n\nExplanation: none of the bullets mentions it. The summary doesn't cover it either.",
+        f"{NO} I hope that this helps!",
+        NO.replace("}", ', "why": "Bullet 3 is about ice, not about tickets."}'),
+        "{'coverage': 'NO_COVERAGE', 'bullet_id': 'NA', 'why': 'it doesn\\'t say \"x\"', 'sure': True}",
+        f"<thinking>FULL_COVERAGE?</thinking>{NO}",
+    ],
+)
+def test_no_coverage_that_nothing_speaks_against_stands(text: str) -> None:
+    assert read_verdict(text) == Verdict("NO_COVERAGE", '"NA"')

@@ -104,6 +104,21 @@ def test_intervals_are_of_whole_summaries_and_come_out_the_same_again(tmp_path: 
     assert (alone.correlation, alone.correlation_ci, alone.linking_ci) == (pytest.approx(1), None, None)
 
 
+def test_a_resample_without_a_correlation_is_left_out(tmp_path: Path) -> None:
+    # People and judge vary only where the first summary is drawn: the others alone have no correlation.
+    rows = [
+        summary([(1.0, 1), (0.0, None)], {KEY: [(1.0, 1), (0.0, None)]}),
+        *[summary([(0.0, None)] * 2, {KEY: [(0.0, None)] * 2}) for _ in range(2)],
+    ]
+    summaries = loaded(tmp_path, *rows)
+    found = bench.agreement(summaries, bench.stored_verdicts(summaries, KEY), ["a"] * 3)
+    assert found.correlation == pytest.approx(1)
+    assert found.correlation_ci == (pytest.approx(1), pytest.approx(1))
+    assert found.linking_ci == (1, 1)
+    never = loaded(tmp_path, *[summary([(0.5, 1)], {KEY: [(1.0, 1)]}) for _ in range(3)])
+    assert bench.agreement(never, bench.stored_verdicts(never, KEY), ["a"] * 3).correlation_ci is None
+
+
 def test_the_error_of_a_bias_knows_that_topics_differ(tmp_path: Path) -> None:
     def rows(topics: tuple[str, str]) -> list[dict[str, object]]:
         return [

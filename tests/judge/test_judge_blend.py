@@ -111,6 +111,12 @@ def test_a_blend_does_not_hide_that_its_judge_contradicts_itself(bullet_id: str)
         assert (outcome.error, outcome.usd_micros) == ("unusable_bullet", 7) and outcome.key in {one.key for one in asked}
 
 
+@pytest.mark.parametrize("strategy", ["blend", "per_insight"])
+def test_no_coverage_by_a_bullet_is_no_verdict(strategy: str) -> None:
+    outcomes, _ = judged(strategy, lambda request: answer(request, NO.replace('"NA"', "2")))
+    assert [(type(one), one.error) for one in outcomes if not isinstance(one, Answer)] == [(Malformed, "unusable_bullet")] * 3
+
+
 def test_a_free_judge_that_fails_is_a_failure_that_keeps_what_was_paid() -> None:
     outcomes, _ = judged("blend", lambda request: answer(request, FULL_2), free=lambda request: Failed("lost", "no answer"))
     assert [(type(outcome), outcome.usd_micros) for outcome in outcomes] == [(Failed, 7)] * 3

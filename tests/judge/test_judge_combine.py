@@ -58,6 +58,7 @@ def test_uncertainty_is_carried_on() -> None:
     assert blend(sure, PARTIAL_2).uncertainty == pytest.approx(0.1)
     assert blend(FULL_2, PARTIAL_2).uncertainty is None
     assert blend(FULL_2, free(0.5), weight=1.0).uncertainty is None
+    assert blend(sure, PARTIAL_2, weight=5e-324).uncertainty == pytest.approx(0.1)
 
 
 @pytest.mark.parametrize("bullet_id", ['"NA"', "null", "[1, 2]", "0"])

@@ -60,6 +60,11 @@ def test_one_meaning_in_many_forms(text: str) -> None:
         (f"[{ONE}, {TWO.replace('PARTIAL_COVERAGE', 'COVERED')}, {THREE}]", ["F", "unknown_coverage", "N"]),
         (f"[{ONE}, {TWO.replace('PARTIAL_COVERAGE', 'CUBIERTO')}, {THREE}]", ["F", "unknown_coverage", "N"]),
         (f"[{ONE}, {TWO.replace('1}', '1 or 2}')}, {THREE}]", ["F", "broken_json", "N"]),
+        (f"[{ONE}, {TWO}, {THREE.replace('NA', '2')}]", ["F", "P", "unusable_bullet"]),
+        (f"{ALL} Actually insight 3 is FULL_COVERAGE.", ["F", "two_verdicts", "two_verdicts"]),
+        (f"{ALL} Correction: insight 3 is in the second bullet.", ["F", "P", "two_verdicts"]),
+        (f"I cannot judge all of them. {ALL}", ["F", "P", "two_verdicts"]),
+        (f'[{ONE}, {TWO}, {THREE[:-1]}, "more": [{THREE.replace("NO", "FULL")}]}}]', ["F", "P", "two_verdicts"]),
         (f"[{ONE}, {TWO.replace('1}', '1, bullet_id: 2}')}, {THREE}]", ["F", "broken_json", "N"]),
     ],
 )

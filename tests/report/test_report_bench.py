@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from test_report_tables import system
 
 from summhay_ray.grid import BenchRow
 from summhay_ray.judge import bench
-from summhay_ray.report import bench_tables, score_tables
+from summhay_ray.report import BENCH_LEGEND, bench_tables, bias_lines, score_tables
+from summhay_ray.score import JudgeBias
 
 pytestmark = pytest.mark.core
 
@@ -37,13 +40,31 @@ NOTHING = bench.Agreement(None, None, None, None, None, 0, {}, None, None, None,
 def test_table_1_has_a_row_a_judge() -> None:
     agreement, _ = bench_tables([row()])
     assert dict(zip(agreement.columns, agreement.rows[0], strict=True))["$/200"] == "~6.90"
-    assert agreement.rows[0] == ("stored/x", "0.730", "0.696..0.764", "0.730", "88.5", "85.6..91.2", "706", "~6.90", "1094/1094")
+    figures = ("0.730 (0.696..0.764)", "0.730", "88.5 (85.6..91.2)", "706", "~6.90", "1094/1094")
+    assert agreement.rows[0] == ("stored/x", *figures)
+    assert len(set(agreement.columns)) == len(agreement.columns)
+
+
+def test_figures_of_fewer_insights_than_expected_are_marked() -> None:
+    few = replace(row().figures, n_scored=1000)
+    agreement, bias = bench_tables([row(figures=few), row(judge="all")])
+    figures = ("0.730* (0.696..0.764)", "0.730*", "88.5* (85.6..91.2)", "706", "~6.90", "1000/1094")
+    assert agreement.rows[0] == ("stored/x", *figures)
+    assert bias.rows[0] == ("stored/x", "+12.6*", "-1.7*", "+5.5*", "-0.122*", "0.020*")
+    assert agreement.starred and not any("*" in cell for cell in (*agreement.rows[1], *bias.rows[1]))
+    assert any("* fewer than expected" in line for line in BENCH_LEGEND)
+
+
+def test_the_legend_says_what_score_takes_off_and_what_a_question_mark_is() -> None:
+    legend = "\n".join(BENCH_LEGEND)
+    assert "? nobody knows" in legend
+    assert "Mean: over summarizers, as in Table 6; score takes off the mean over insights" in legend
 
 
 def test_table_6_has_points_by_summarizer() -> None:
     _, bias = bench_tables([row(), row(judge="mine", figures=NOTHING)])
     assert bias.columns == ("Judge", "gpt-4o", "gpt3.5", "Mean", "Length~score", "Length~delta")
-    assert bias.rows == (("stored/x", "+12.6", "-1.7", "+5.5", "-0.122", "0.020"), ("mine", "-", "-", "-", "-", "-"))
+    assert bias.rows == (("stored/x", "+12.6", "-1.7", "+5.5", "-0.122", "0.020"), ("mine", "-*", "-*", "-*", "-*", "-*"))
 
 
 @pytest.mark.parametrize(
@@ -55,13 +76,28 @@ def test_dollars_say_how_they_are_known(usd: float | None, source: str | None, s
 
 
 def test_coverage_is_also_shown_corrected_where_the_judges_bias_is_known() -> None:
-    known = {"coverage_corrected": 0.41, "ci": {"coverage": (0.4, 0.6), "coverage_corrected": (0.30, 0.50)}}
+    intervals = {"coverage": (0.4, 0.6), "coverage_corrected": (0.30, 0.50), "joint_corrected": (0.08, 0.12)}
+    known = {"coverage_corrected": 0.41, "joint_corrected": 0.1, "ci": intervals}
     systems = [system("random", **known), system("oracle", coverage_corrected=0.45), system("full")]
-    *raw, corrected = score_tables(systems)
+    *raw, corrected, joint = score_tables(systems)
     assert [table.title.split(" (")[0] for table in raw] == ["Coverage", "Citation", "Joint"]
-    assert corrected.title == "Coverage (%), corrected for the judge's bias against people, judged by j"
+    assert corrected.title == "Coverage (%), corrected for bias, judged by j"
+    assert joint.title == "Joint (%), corrected for bias, judged by j"
     assert corrected.columns == ("Summarizer", "random", "oracle", "full")
     assert corrected.rows == (("gpt-4o", "41.0 ±10.0", "45.0", "-"),)
+    assert joint.rows == (("gpt-4o", "10.0 ±2.0", "-", "-"),)
+
+
+def test_people_are_told_what_was_taken_off_or_how_to_measure_it() -> None:
+    bias = JudgeBias("stored/gpt", 0.09598, 0.02633, 1094, 144, source="144 summaries of a.json")
+    taken = "corrected coverage has 9.6 ±5.2 points of bias taken off (mean over insights, 95 %), measured"
+    assert bias_lines({"released": bias, "stored/gpt": bias, "a": None, "b": None}, "r1") == [
+        f"released: {taken} as stored/gpt on 144 summaries of a.json",
+        f"stored/gpt: {taken} on 144 summaries of a.json",
+        "a, b: no bias against people is known, so nothing is corrected; to measure it: summhay judge-bench ANNOTATIONS.json "
+        "--judge NAME --out FILE, then summhay score r1 --bias FILE",
+    ]
+    assert bias_lines({}, "r1") == []
 
 
 def test_the_raw_tables_are_the_same_with_and_without_a_correction() -> None:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from summhay_ray.score import JudgeBias, SystemScore, bias_of, corrected
+from summhay_ray.score import JudgeBias, SystemScore, TakenOff, bias_of, corrected
 
 pytestmark = pytest.mark.core
 
@@ -59,7 +59,7 @@ def test_variances_add_up_on_either_side() -> None:
 def test_everything_raw_stays_to_the_last_bit() -> None:
     raw = score()
     found = corrected(raw, BIAS)
-    assert replace(found, coverage_corrected=None, joint_corrected=None, ci=raw.ci) == raw
+    assert replace(found, coverage_corrected=None, joint_corrected=None, ci=raw.ci, bias=None) == raw
     assert {name: found.ci[name] for name in raw.ci} == raw.ci
     assert "citation_corrected" not in found.ci
 
@@ -99,6 +99,19 @@ def test_an_interval_holds_its_figure_and_is_no_narrower_than_either_part(
     assert found.joint_corrected <= found.coverage_corrected + 1e-12
     half = max(Z * se, raw[1] - coverage)
     assert high >= min(found.coverage_corrected + half, 1.0) - 1e-12
+
+
+def test_a_corrected_score_says_what_was_taken_off() -> None:
+    assert corrected(score(), replace(BIAS, source="144 summaries")).bias == TakenOff("j", 0.1, 0.02, "144 summaries")
+    assert corrected(score(), None).bias is None
+
+
+def test_a_pattern_stands_for_a_model_that_is_asked_in_the_usual_way() -> None:
+    wide = replace(BIAS, judge="stored/gpt", names=("replay/*", "*/gpt-4o", "openai/gpt-4o few_shot"))
+    assert bias_of("replay/gpt-4o", [wide]) is wide
+    assert bias_of("replay/gpt-4o per_summary", [wide]) is None
+    assert bias_of("openai/gpt-4o prompt mine/gpt-4o", [wide]) is None
+    assert bias_of("openai/gpt-4o few_shot", [wide]) is wide
 
 
 def test_a_bias_is_found_by_its_own_name_before_any_other() -> None:

@@ -1,0 +1,49 @@
+"""Part of the judge room: what a judge says of one insight. Imports records; other rooms take it from `summhay_ray.judge`."""
+
+from __future__ import annotations
+
+import json
+import numbers
+from dataclasses import dataclass
+
+from summhay_ray.records import COVERAGE_VALUE
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What a judge says of one insight: `coverage` as in records.Coverage, `bullet_id` as JSON text (3, "NA", ...).
+
+    `value` is the expected coverage (0..1) and `uncertainty` its standard deviation, where the judge gives them. A bullet that
+    comes as a number or None becomes its JSON text. Raises TypeError, in one line, for what is no word, JSON or number.
+    """
+
+    coverage: str
+    bullet_id: str
+    value: float | None = None
+    uncertainty: float | None = None
+
+    def __post_init__(self) -> None:
+        # No type checker may have seen a person's own judge.
+        if not isinstance(self.coverage, str):
+            raise TypeError(f"Verdict: coverage is {self.coverage!r:.60}; expected a word such as FULL_COVERAGE")
+        if not isinstance(self.bullet_id, str):
+            object.__setattr__(self, "bullet_id", _json_text(self.bullet_id))
+        for name in ("value", "uncertainty"):
+            number = getattr(self, name)
+            if number is not None and (isinstance(number, bool) or not isinstance(number, numbers.Real)):
+                raise TypeError(f"Verdict: {name} is {number!r:.60}; expected a number or None")
+            object.__setattr__(self, name, None if number is None else float(number))
+
+    @property
+    def expected(self) -> float:
+        """The judge's value, or its label's worth (0, 0.5, 1) where it gives a label alone."""
+        return COVERAGE_VALUE[self.coverage] if self.value is None else self.value
+
+
+def _json_text(bullet: object) -> str:
+    try:
+        if isinstance(bullet, numbers.Integral) and not isinstance(bullet, bool):
+            return str(int(bullet))
+        return json.dumps(bullet)
+    except (TypeError, ValueError):
+        raise TypeError(f"Verdict: bullet_id is {bullet!r:.60}; expected a number or JSON text") from None
