@@ -15,7 +15,7 @@ $(VENV)/.installed: pyproject.toml
 demo: $(VENV)/.installed
 	$(BIN)/summhay run jobs/quickstart.yaml --store $(STORE)
 
-# Tests that start Ray, and those that measure, run one after the other; they mostly wait, and the others run beside them.
+# Tests that start Ray, and those that measure, run one after the other; the others take what time they leave.
 test: $(VENV)/.installed
 	$(MAKE) -j2 test-alone test-beside
 
@@ -23,7 +23,7 @@ test-alone:
 	$(BIN)/python -m pytest -m "not soak and not core and (ray or not s3)" tests
 
 test-beside:
-	$(BIN)/python -m pytest -m "not soak and (core or s3 and not ray)" -n auto tests
+	nice $(BIN)/python -m pytest -m "not soak and (core or s3 and not ray)" -n auto tests
 
 check: $(VENV)/.installed
 	$(BIN)/ruff check summhay_ray tests cluster jobs

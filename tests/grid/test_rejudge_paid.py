@@ -25,7 +25,7 @@ ALL_CALLS = 2 * N_INSIGHTS
 @pytest.fixture
 def provider(monkeypatch: pytest.MonkeyPatch) -> Iterator[Simulated]:
     monkeypatch.setenv(KEY_ENV, KEY)
-    with simulated_provider("--cache-lifetime", "0", "--latency", "0.4") as found:
+    with simulated_provider("--cache-lifetime", "0", "--latency", "0.2") as found:
         yield found
 
 
