@@ -340,4 +340,6 @@ def _blended(first: Outcome[Verdict], second: Outcome[Verdict], n_bullets: int) 
 
 
 def _uncertainty(outcome: Outcome[Verdict]) -> float:
-    return (outcome.value.uncertainty or 0.0) if isinstance(outcome, Answer) else 0.0
+    """Of the free judge, which says one of every insight; NaN, which `least_certain` refuses, where it does not."""
+    told = outcome.value.uncertainty if isinstance(outcome, Answer) else None
+    return math.nan if told is None else told

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
@@ -20,7 +21,7 @@ _TENTHS = 10
 Ratings = Sequence[Sequence[Rated]]
 
 
-def report(summaries: Sequence[AnnotatedSummary], ratings: Mapping[str, Ratings]) -> tuple[str, dict[str, float]]:
+def report(summaries: Sequence[AnnotatedSummary], ratings: Mapping[str, Ratings]) -> tuple[str, dict[str, float | None]]:
     """The lines, and the figures of the first ratings (asked together) and the second (alone) for the fitted file."""
     first, second = (verdicts(rows) for rows in ratings.values())
     judges: dict[str, bench.Verdicts] = dict(zip(ratings, (first, second), strict=True))
@@ -53,8 +54,9 @@ def blended(judge: bench.Verdicts, free: bench.Verdicts) -> bench.Verdicts:
 
 def cascaded(free: bench.Verdicts, judge: bench.Verdicts, share: float) -> bench.Verdicts:
     """The free judge's verdicts, and the other's on the share that the free one is least certain of."""
-    places = [(row, column) for row, found in enumerate(free) for column in range(len(found))]
-    doubts = [one.uncertainty or 0.0 for row in free for one in row if one]
+    told = {(row, column): one.uncertainty for row, found in enumerate(free) for column, one in enumerate(found) if one}
+    places = list(told)
+    doubts = [math.nan if doubt is None else doubt for doubt in told.values()]
     asked = {places[index] for index in least_certain(doubts, share)}
     return [
         [judge[row][column] if (row, column) in asked else one for column, one in enumerate(found)]
@@ -105,7 +107,7 @@ def _calibration(summaries: Sequence[AnnotatedSummary], rows: Sequence[Sequence[
     ]
 
 
-def _figures(summaries: Sequence[AnnotatedSummary], together: bench.Verdicts, alone: bench.Verdicts) -> dict[str, float]:
+def _figures(summaries: Sequence[AnnotatedSummary], together: bench.Verdicts, alone: bench.Verdicts) -> dict[str, float | None]:
     first, second = _agreement(summaries, together), _agreement(summaries, alone)
     found = {
         "correlation": first.correlation,
@@ -114,7 +116,7 @@ def _figures(summaries: Sequence[AnnotatedSummary], together: bench.Verdicts, al
         "correlation_alone": second.correlation,
         "linking_accuracy_alone": second.linking_accuracy,
     }
-    return {name: round(value or 0.0, 3) for name, value in found.items()}
+    return {name: None if value is None else round(value, 3) for name, value in found.items()}
 
 
 def _number(value: float | None) -> str:

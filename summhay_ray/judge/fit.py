@@ -83,7 +83,7 @@ def rated(parameters: Parameters, measured: Measured, together: bool = True) -> 
     return [rating(parameters.alone, found) for found in measured.alone]
 
 
-def fitted_json(parameters: Parameters, measured: Sequence[Measured], figures: dict[str, float]) -> str:
+def fitted_json(parameters: Parameters, measured: Sequence[Measured], figures: dict[str, float | None]) -> str:
     """The text of `offline_judge.json`."""
     topics, insights = len({one.summary.topic for one in measured}), sum(len(one.alone) for one in measured)
     content: dict[str, Any] = {
