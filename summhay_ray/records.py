@@ -198,3 +198,25 @@ class Failure:
     key: Annotated[str, "the raw answer or request concerned, empty where none was made"]
     attempts: Annotated[int, "HTTP attempts made"]
     usd_micros: Annotated[int, "what it cost in millionths of a dollar"]
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One check that was made while a haystack was synthesized, with its evidence (appendices A.1.1 to A.1.3)."""
+
+    cell_id: Annotated[str, "the haystack's cell of the synthesis"]
+    position: Annotated[int, "place among the checks of the haystack, from 0"]
+    kind: Annotated[
+        str,
+        "subtopic_distinct, insight_specific, insight_distinct, insight_subtopic, query_leak, chapter_insight, "
+        "document_insight or document_copy",
+    ]
+    round: Annotated[int, "0: the first time; each further one checks a correction"]
+    subject: Annotated[str, "what is checked: id of a subtopic, an insight or a document"]
+    object: Annotated[str, "what it is held against: id of a subtopic, an insight or a document, empty where nothing"]
+    expected: Annotated[str, "what the plan says: yes, no, or an id"]
+    found: Annotated[str, "what the check found: yes, no, or an id"]
+    by: Annotated[str, "offline, or the model that was asked"]
+    score: Annotated[float, "how sure the offline check was that it is so, 0 to 1"]
+    evidence: Annotated[str, "what decides: a quotation, or the model's words; empty where the check found nothing"]
+    key: Annotated[str, "the raw answer that it comes from, empty for an offline check"]

@@ -30,6 +30,7 @@ TABLES: Mapping[str, tuple[type[Any], tuple[str, ...]]] = {
     "summaries": (records.Summary, ("cell_id",)),
     "judgments": (records.Judgment, ("cell_id", "judge", "position")),
     "scores": (records.Score, ("cell_id", "judge", "position")),
+    "checks": (records.Check, ("cell_id", "position")),
     "failures": (records.Failure, ("cell_id", "stage", "judge", "insight_id", "error", "message")),
 }
 """Table name -> the record of a row and the fields that identify a row."""

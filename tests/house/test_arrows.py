@@ -16,7 +16,7 @@ LEVELS = [
     {"score", "store"},
     {"llm"},
     {"haystack", "retrieve", "summarize", "judge"},
-    {"benchmarks"},
+    {"benchmarks", "synth"},
     {"grid"},
     {"report"},
     {"api"},
