@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from summhay_ray.api import (
+        audit,
+        audited,
         compare,
         doctor,
         explain,
@@ -22,11 +24,14 @@ if TYPE_CHECKING:
         score,
         status,
         submit,
+        synth,
         table,
     )
 
 __version__ = "0.1.0"
 __all__ = [
+    "audit",
+    "audited",
     "compare",
     "doctor",
     "explain",
@@ -40,6 +45,7 @@ __all__ = [
     "score",
     "status",
     "submit",
+    "synth",
     "table",
 ]
 

@@ -24,9 +24,11 @@ from summhay_ray.grid import (
     RejudgeResult,
     RunResult,
     RunSpec,
+    Sample,
     ScoreResult,
     SpecError,
     StatusResult,
+    SynthResult,
     Wish,
 )
 from summhay_ray.records import Failure
@@ -51,14 +53,24 @@ def _store_of(spec: RunSpec, store: str | None) -> str:
 def load(spec: Spec, overrides: Iterable[str] = (), store: str | None = None) -> Grid:
     """The spec with its haystacks and prompts read and every name checked. Raises SpecError, InvalidHaystack, StoreError.
 
-    `store` is opened only where the spec names haystacks that lie in it.
+    `store` is opened only where the spec names haystacks that lie in it, itself or by the synth spec that made them.
     """
+    if is_synth(spec):
+        raise SpecError(f"{'spec' if isinstance(spec, Mapping) else spec}: names topics, so it is for: summhay synth")
     if isinstance(spec, Mapping):
         parsed, folder = grid.parse_spec(spec, overrides=overrides), Path.cwd()
     else:
         parsed, folder = grid.read_spec(str(spec), overrides)
-    needed = any(map(grid.in_store, parsed.haystacks))
-    return grid.load_grid(parsed, folder, Store(_store_of(parsed, store)) if needed else None)
+    needed = any(grid.in_store(entry) or grid.names_synth(entry) for entry in parsed.haystacks)
+    opened = Store(_store_of(parsed, store)) if needed else None
+    if opened and any(map(grid.names_synth, parsed.haystacks)):
+        parsed = grid.with_synthesized(parsed, folder, opened)
+    return grid.load_grid(parsed, folder, opened)
+
+
+def is_synth(spec: Spec) -> bool:
+    """Whether a spec is one of a synthesis: it names topics, and no haystacks. Raises SpecError where it cannot be read."""
+    return grid.is_synth(spec) if isinstance(spec, Mapping) else grid.is_synth_file(str(spec))
 
 
 def run(
@@ -100,7 +112,10 @@ def _check_budget(budget: float | None) -> None:
 
 
 def plan(spec: Spec, store: str | None = None, overrides: Iterable[str] = ()) -> PlanResult:
-    """Calls, tokens and dollars per stage and model, before any call; what is already paid is `reused`."""
+    """Calls, tokens and dollars per stage and model, before any call; what is already paid is `reused`. Also of a synth spec."""
+    if is_synth(spec):
+        synthesis = grid.load_synth(spec, tuple(overrides))
+        return grid.plan_synth(synthesis, Store(_store_of(synthesis.spec, store)))
     loaded = load(spec, overrides, store)
     return grid.plan_grid(loaded, Store(_store_of(loaded.spec, store)))
 
@@ -151,7 +166,7 @@ def doctor(spec: Spec | None = None, store: str | None = None) -> list[Check]:
     """Is this machine ready (for the spec)?"""
     if spec is None:
         return grid.examine(store_uri(store))
-    loaded = load(spec, store=store)
+    loaded = grid.load_synth(spec) if is_synth(spec) else load(spec, store=store)
     return grid.examine(_store_of(loaded.spec, store), loaded)
 
 
@@ -193,6 +208,40 @@ def rejudge(
         raise TypeError(f"unknown options: {', '.join(options)}")
     _check_budget(budget)
     return grid.rejudge_run(Store(store_uri(store)).run(run_id), wish, budget, address, watch)
+
+
+def synth(
+    spec: Spec,
+    store: str | None = None,
+    budget: float | None = None,
+    address: str = "local",
+    watch: Callable[[Progress], None] | None = None,
+    **options: Any,
+) -> SynthResult:
+    """Make the haystacks of a synth spec, verified; the same call goes on where it was. Options: overrides, out (a folder).
+
+    Each haystack's `entry` names it in a run's spec, for the same store. Raises SpecError, StoreError, with nothing asked.
+    """
+    overrides, out = tuple(options.pop("overrides", ())), options.pop("out", None)
+    if options:
+        raise TypeError(f"unknown options: {', '.join(options)}")
+    _check_budget(budget)
+    loaded = grid.load_synth(spec, overrides)
+    opened = Store(_store_of(loaded.spec, store))
+    return grid.run_synth(loaded, opened, budget, address, watch, None if out is None else Path(out))
+
+
+def audit(run_id: str, sheet: str | Path, store: str | None = None, **sample: int) -> dict[str, Any]:
+    """Write a sheet for a person to label: a sample of the truth about a run's haystacks. It is never written over another.
+
+    `sample`: insights (of which subtopic?), documents (what do they say?), haystacks (from so many at most), seed.
+    """
+    return grid.write_sheet(Store(store_uri(store)).run(run_id), Path(sheet), Sample(**sample))
+
+
+def audited(run_id: str, sheet: str | Path, store: str | None = None) -> dict[str, Any]:
+    """What a person's labels say of a run's haystacks: the paper's Tables 4 and 5, as lists of rows."""
+    return grid.read_sheet(Store(store_uri(store)).run(run_id), Path(sheet))
 
 
 def compare(run_id: str, judges: Sequence[str] = (), store: str | None = None, rows: int = 20) -> CompareResult:

@@ -30,6 +30,7 @@ from summhay_ray.cli.options import (
 from summhay_ray.cli.rejudge import rejudge
 from summhay_ray.cli.simulate import simulate
 from summhay_ray.cli.submit import submit
+from summhay_ray.cli.synth import audit, synth
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -124,7 +125,7 @@ def plan(spec: SpecArgument, store: StoreOption = None, overrides: SetOption = N
     """Say what a run would ask and cost, before any call, and what is already paid."""
     from summhay_ray import api
     from summhay_ray.cli.show import document, facts, note, tables
-    from summhay_ray.report import minutes, plan_table
+    from summhay_ray.report import bounds_table, minutes, plan_table
 
     result = api.plan(spec, store, overrides or ())
     for warning in result.warnings:
@@ -132,13 +133,17 @@ def plan(spec: SpecArgument, store: StoreOption = None, overrides: SetOption = N
     if as_json:
         document(result.to_json())
         return
-    tables([plan_table([stage.to_json() for stage in result.stages])])
+    synthesis, stages = api.is_synth(spec), [stage.to_json() for stage in result.stages]
+    tables([bounds_table(stages) if synthesis else plan_table(stages)])
     usd = result.usd
-    pairs = [
-        ("run", result.run),
-        ("cells", f"{result.cells}, {result.cells_finished} finished"),
+    too_long = [
         ("too long for the model's window", result.too_long),
         ("without the scores that retrieval needs", result.no_context),
+    ]
+    pairs = [
+        ("run", result.run),
+        ("topics" if synthesis else "cells", f"{result.cells}, {result.cells_finished} finished"),
+        *([] if synthesis else too_long),
         ("dollars", f"{usd['min']:.4f} at least, {usd['expected']:.4f} expected, {usd['max']:.4f} at most"),
         ("dollars spent so far", f"{result.spent_usd:.4f}"),
         ("budget", "none" if result.budget_usd is None else f"{result.budget_usd:g}"),
@@ -327,3 +332,5 @@ app.command()(rejudge)
 app.command("judge-bench")(judge_bench)
 app.command()(simulate)
 app.command()(submit)
+app.command()(synth)
+app.command()(audit)

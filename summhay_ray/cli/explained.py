@@ -13,7 +13,10 @@ PROMPT_SHOWN = 1500
 
 
 def show(found: Mapping[str, Any]) -> None:
-    """Print what `explain` found, from the summary to each score."""
+    """Print what `explain` found, from the summary to each score; of a synthesis, from the topic to each check."""
+    if "checks" in found:
+        _synthesis(found)
+        return
     facts([(name, found[name]) for name in ("run", "cell_id", "system", "haystack", "subtopic_id", "query") if found.get(name)])
     for failure in found["failures"]:
         facts([("failure", f"{failure['stage']} {failure['kind']} {failure['error']}: {failure['message']}")])
@@ -26,6 +29,32 @@ def show(found: Mapping[str, Any]) -> None:
     _part("bullets", "\n".join(f"{place}. {bullet}" for place, bullet in enumerate(found["bullets"], start=1)))
     for row in found["judgments"]:
         _judgment(row)
+
+
+def _synthesis(found: Mapping[str, Any]) -> None:
+    topic, haystack = found["topic"], found["haystack"] or {}
+    facts(
+        [
+            ("run", found["run"]),
+            ("cell_id", found["cell_id"]),
+            ("topic", topic["topic"]),
+            ("haystack", haystack.get("entry", "none")),
+            ("answers", found["answers"]),
+        ]
+    )
+    for failure in found["failures"]:
+        facts([("failure", f"{failure['stage']} {failure['kind']} {failure['error']}: {failure['message']}")])
+    facts(
+        [
+            (f"{one['n']} x {one['kind']}", f"by {one['by']}: expected {one['expected']}, found {one['found']}")
+            for one in found["checks_by_kind"]
+        ]
+    )
+    if found["raw_answer"]:
+        _answer(found)
+    for check in found["checks"]:
+        _part(f"check {check['kind']}, round {check['round']}: {check['subject']} {check['object']}".rstrip(), check["evidence"])
+        facts([(name, check[name]) for name in ("subject_text", "object_text", "expected", "found") if name in check])
 
 
 def _judgment(row: Mapping[str, Any]) -> None:

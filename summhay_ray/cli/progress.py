@@ -87,10 +87,10 @@ def line(progress: Progress, ended: bool = False) -> str:
 
 
 def _cells(progress: Progress) -> str:
-    return (
-        f"{one_line(progress.run)}  cells {progress.cells_done}/{progress.cells_total}  "
-        f"judgments {progress.judgments}/{progress.judgments_total}  failures {progress.failures}"
-    )
+    # A synthesis judges nothing.
+    judged = f"judgments {progress.judgments}/{progress.judgments_total}  " if progress.judgments_total else ""
+    cells = f"cells {progress.cells_done}/{progress.cells_total}"
+    return f"{one_line(progress.run)}  {cells}  {judged}failures {progress.failures}"
 
 
 def _spent(progress: Progress) -> str:

@@ -50,6 +50,12 @@ SETTINGS: Mapping[str, tuple[Any, str]] = {
     "quota": (None, "Dollars: a key whose bill reaches it is refused for good."),
     "seed": (0, "Of every fault, latency and skew, with the prompt and its attempt."),
 }
+# name -> help; drawn, as all faults are, with the prompt and --seed.
+FAULTS: Mapping[str, str] = {
+    "forget": "Fraction of a synthesis's documents, chapters and edits that lack an insight.",
+    "extra": "Fraction of them that state an insight more.",
+    "malformed": "Fraction of a synthesis's other answers that are not what was asked for.",
+}
 _WHOLE = ("concurrency", "context_window", "seed")
 _Parameters = list[inspect.Parameter]
 
@@ -65,12 +71,13 @@ def _parameters() -> _Parameters:
         _parameter("port", int, 8000, "Where to listen; 0 takes a free port and says which."),
         _parameter("host", str, "127.0.0.1", "The address to listen on: this machine alone, unless told otherwise."),
         _parameter(
-            "answers", AnswersChoice, AnswersChoice.offline, "offline: as offline/support and offline/judge; short: fixed."
+            "answers", AnswersChoice, AnswersChoice.offline, "offline: as offline/support, /judge and /writer; short: fixed."
         ),
     ]
     for name, (default, about) in SETTINGS.items():
         plain = int if name in _WHOLE else float
         found.append(_parameter(name, plain | None if default is None else plain, default, about))
+    found += [_parameter(name, float, 0.0, about) for name, about in FAULTS.items()]
     several, path = list[str] | None, str | None
     return [
         *found,
@@ -85,7 +92,7 @@ def _parameters() -> _Parameters:
 def simulate(**given: Any) -> None:
     """Serve an OpenAI-compatible provider that bills what it serves: to rehearse a paid run, and to test with.
 
-    It answers as offline/support and offline/judge would. Its books: GET /simulated/stats, GET /simulated/calls,
+    It answers as offline/support, offline/judge and offline/writer would. Its books: GET /simulated/stats, GET /simulated/calls,
     POST /simulated/reset. SIGTERM or Ctrl-C ends it.
     """
     from summhay_ray.grid import simulate as simulation
@@ -98,6 +105,7 @@ def simulate(**given: Any) -> None:
         keys=given.pop("keys"),
         record=given.pop("record"),
         short=given.pop("answers") == AnswersChoice.short,
+        faults=simulation.make_faults(**{name: given.pop(name) for name in FAULTS}, seed=given["seed"]),
     )
     settings = simulation.make_settings({**given, "unknown_models": unknown}, limits)
     price = {

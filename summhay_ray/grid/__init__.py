@@ -19,6 +19,12 @@ from summhay_ray.grid.scoring import ScoreResult, read_biases, score_run
 from summhay_ray.grid.sources import in_store
 from summhay_ray.grid.spec import RunSpec, SpecError, parse_spec, read_spec
 from summhay_ray.grid.submit import JobOrder, submit_grid
+from summhay_ray.grid.synth import FailedTopic, MadeHaystack, SynthResult, run_synth
+from summhay_ray.grid.synth_audit import Sample, read_sheet, write_sheet
+from summhay_ray.grid.synth_entries import is_synth_file, names_synth, with_synthesized
+from summhay_ray.grid.synth_plan import plan_synth
+from summhay_ray.grid.synth_spec import SynthSpec, is_synth
+from summhay_ray.grid.synthesizing import Synthesizing, load_synth
 
 __all__ = [
     "BenchOptions",
@@ -29,6 +35,7 @@ __all__ = [
     "Choice",
     "CompareResult",
     "Difference",
+    "FailedTopic",
     "Grid",
     "ImportResult",
     "Job",
@@ -38,6 +45,7 @@ __all__ = [
     "JobOrder",
     "JudgeCounts",
     "JudgedBy",
+    "MadeHaystack",
     "ModelProgress",
     "Place",
     "PlanResult",
@@ -45,9 +53,13 @@ __all__ = [
     "RejudgeResult",
     "RunResult",
     "RunSpec",
+    "Sample",
     "ScoreResult",
     "SpecError",
     "StatusResult",
+    "SynthResult",
+    "SynthSpec",
+    "Synthesizing",
     "SystemMove",
     "Unit",
     "Wish",
@@ -63,17 +75,26 @@ __all__ = [
     "import_files",
     "import_released",
     "in_store",
+    "is_synth",
+    "is_synth_file",
     "judges_of",
     "load_grid",
+    "load_synth",
+    "names_synth",
     "parse_spec",
     "places",
     "plan_grid",
     "plan_rejudge",
+    "plan_synth",
     "read_biases",
+    "read_sheet",
     "read_spec",
     "rejudge_run",
     "run_grid",
+    "run_synth",
     "score_run",
     "status",
     "submit_grid",
+    "with_synthesized",
+    "write_sheet",
 ]

@@ -22,6 +22,7 @@ from summhay_ray.outcome import KIND, Answer, Failed, Malformed, NoAnswer, Outco
 from summhay_ray.problems import Problem
 from summhay_ray.records import Context, Failure, Haystack, Insight, Judgment, RawAnswer, Summary
 from summhay_ray.score import score_summary
+from summhay_ray.store import Finished
 from summhay_ray.summarize import Task, bullets_of, make_summarizer, refuses, shown
 
 
@@ -35,6 +36,8 @@ class CellRows:
     """A later run may try again what failed."""
     over_budget: bool = False
     """Stopped at the budget: the cell is unfinished, and nothing of it is committed."""
+    haystack: Finished | None = None
+    """The haystack that the cell has made: a unit of its own, committed before the cell."""
 
     def add(self, table: str, *records: Any) -> None:
         """Append rows to a table."""

@@ -360,7 +360,8 @@ def _check_released(name: str, sources: Iterable[Outline]) -> None:
 
 
 def _check_prompts(grid: Grid) -> None:
-    for model in filter(lambda model: model.prompt, grid.spec.models()):
+    models: Sequence[SummarizerSpec | JudgeSpec] = (*grid.spec.summarizers, *grid.spec.judges)
+    for model in filter(lambda model: model.prompt, models):
         text = grid.prompt_of(model)
         try:
             summarize.check_prompt(text) if isinstance(model, SummarizerSpec) else judge.check_prompt(text, model.strategy)

@@ -15,34 +15,38 @@ import polars as pl
 
 from summhay_ray.grid.rejudged import all_judgments, check_judged, judges_of
 from summhay_ray.grid.sources import read_source
+from summhay_ray.grid.synthesizing import KIND as SYNTH
+from summhay_ray.grid.synthesizing import sources_of
 from summhay_ray.haystack import RELEASED_JUDGE, ReleasedFile, export_run
 from summhay_ray.problems import Problem
 from summhay_ray.store import RunStore, to_records
 
 
 def export(run: RunStore, folder: Path, judge: str = "") -> list[Path]:
-    """The run as released JSON files, one a haystack: an import as it came, a grid's run with its own summaries.
+    """The run as released JSON files, one a haystack: an import and a synthesis as they came, a grid's run with its summaries.
 
     `judge`: whose judgments, of the run's judges or a rejudge's; the first of them where empty. An import holds its own
     summaries and retriever scores whoever judged. Raises Problem rather than overwrite a file; then, and where one haystack
     cannot be written, nothing is. Raises StoreError for a rejudge's own id.
     """
-    check_judged(run)
     record = run.record
-    entries = record["haystacks"]
+    made = record["kind"] == SYNTH
+    if not made:
+        check_judged(run)
+    entries = sources_of(run)
     names = _file_names(entries)
-    judges = [one.judge for one in judges_of(run)]
+    judges = [] if made else [one.judge for one in judges_of(run)]
     if judge and judge not in judges:
-        raise Problem(f"judge {judge!r} did not judge this run; known: {', '.join(judges)}")
+        raise Problem(f"judge {judge!r} did not judge this run; known: {', '.join(judges) or 'none'}")
     imported = record["kind"] == "import"
     if folder.exists() and not folder.is_dir():
         raise Problem(f"{folder} is a file; give a folder")
     for name in names:
         if (folder / name).exists():
             raise Problem(f"{folder / name} exists; give an empty folder")
-    as_it_came = imported and judge in ("", RELEASED_JUDGE)
+    as_it_came = made or (imported and judge in ("", RELEASED_JUDGE))
     rows = None if as_it_came else _Rows(run, judge or judges[0], imported)
-    made = not folder.exists()
+    is_new = not folder.exists()
     folder.mkdir(parents=True, exist_ok=True)
     part = Path(tempfile.mkdtemp(prefix=".export-", dir=folder))
     try:
@@ -53,7 +57,7 @@ def export(run: RunStore, folder: Path, judge: str = "") -> list[Path]:
         return [(part / name).rename(folder / name) for name in names]
     finally:
         shutil.rmtree(part, ignore_errors=True)
-        if made:
+        if is_new:
             with contextlib.suppress(OSError):
                 folder.rmdir()
 

@@ -20,6 +20,10 @@ from summhay_ray.grid.rejudging import KIND as REJUDGE
 from summhay_ray.grid.rejudging import source_of, stored_grid
 from summhay_ray.grid.run import cell_counts
 from summhay_ray.grid.sources import read_source
+from summhay_ray.grid.synth_explained import check_key, explain_synth
+from summhay_ray.grid.synth_topics import stored_topics
+from summhay_ray.grid.synthesizing import KIND as SYNTH
+from summhay_ray.grid.synthesizing import SYSTEM
 from summhay_ray.haystack import ReleasedFile
 from summhay_ray.judge import make_judge
 from summhay_ray.llm import Request
@@ -30,7 +34,6 @@ from summhay_ray.store import LogIndex, RunStore, StoreError, to_records
 from summhay_ray.summarize import make_summarizer
 
 MICROS = 1_000_000
-SHORTEST_KEY = 6
 
 
 @dataclass(frozen=True)
@@ -128,6 +131,8 @@ def places(run: RunStore, cell_ids: Iterable[str]) -> dict[str, Place]:
     found = dict.fromkeys(sorted(wanted), Place())
     if not wanted:
         return found
+    if record["kind"] == SYNTH:
+        return {cell: Place(SYSTEM, topic.name) for cell, topic in stored_topics(run.store, record) if cell in wanted}
     names = {entry["haystack_id"]: entry["name"] for entry in record["haystacks"]}
     if record["kind"] == "grid":
         for cell in grid_of(run.store, record).cells():
@@ -144,8 +149,10 @@ def explain(run: RunStore, key: str, compat: Compat = "default") -> dict[str, An
 
     Raises StoreError where nothing, or more than one thing, has that key.
     """
-    cell_id, judgment_key = _find(run, key)
     record = run.record
+    if record["kind"] == SYNTH:
+        return explain_synth(run, key)
+    cell_id, judgment_key = _find(run, key)
     holder = source_of(run)
     found = to_records("summaries", holder.table("summaries", [cell_id]))
     failed = [asdict(row) for row in to_records("failures", run.table("failures", [cell_id]))]
@@ -185,8 +192,7 @@ def explain(run: RunStore, key: str, compat: Compat = "default") -> dict[str, An
 
 def _find(run: RunStore, key: str) -> tuple[str, str]:
     """(cell_id, key of the one judgment asked for, or empty)."""
-    if len(key) < SHORTEST_KEY:
-        raise StoreError(f"key {key!r} is too short; give at least {SHORTEST_KEY} characters of a cell_id or of an answer's key")
+    check_key(key)
     hits: set[tuple[str, str]] = set()
     for table in ("summaries", "failures", "judgments"):
         frame = run.table(table)

@@ -19,6 +19,7 @@ from typing import Any, Literal
 
 from summhay_ray import retrieve
 from summhay_ray.grid.cells import Cell, Grid, Unit
+from summhay_ray.grid.synthesizing import Synthesizing
 
 Kind = Literal["calling", "computing"]
 """Of a worker: models that run in the worker compute, and would hold up the calls of others in its event loop."""
@@ -29,6 +30,13 @@ CALLING_AT_ONCE = 2000
 COMPUTING_AT_ONCE = (4, 32)
 JUDGED_AT_ONCE = 128
 """Of the summaries that a model in the worker judges: each takes it milliseconds."""
+
+TOPICS_AT_ONCE = (2, 16)
+"""Of a synthesis, in each worker: where all is computed there, and at most where models are called."""
+ASKED_A_TOPIC = 8
+"""Calls that a topic has in flight, about, over its stages: alone its documents are written at once."""
+WORDS_AT_ONCE = 8_000_000
+"""Of the documents that are in the making in a worker, with their checks some 50 bytes a word."""
 
 CELLS_AN_ORDER = 16
 """An order travels as one task, and is done when its last cell is: more would wait for the slowest."""
@@ -57,13 +65,15 @@ class Packet:
     """The fields of a Summary, of the packet's one cell, that is judged as it is."""
     asked: Mapping[str, Sequence[str]] | None = None
     """Cascade's label -> ids of the insights that it asks about, where they are chosen over all summaries."""
+    topic: Mapping[str, Any] | None = None
+    """The fields of a Topic, of the packet's one cell, that a haystack is made of."""
 
     def to_json(self) -> dict[str, Any]:
         """The packet as it travels."""
         unit = self.cells[0].unit
         cells = [(cell.cell_id, cell.repeat, cell.system) for cell in self.cells]
         where = [unit.haystack_id, unit.subtopic_id, unit.retriever, unit.ordering]
-        named = ("lane", "context", "problem", "summary", "asked")
+        named = ("lane", "context", "problem", "summary", "asked", "topic")
         return {"unit": where, "cells": cells, **{name: getattr(self, name) for name in named}}
 
 
@@ -77,9 +87,8 @@ def read_order(text: str) -> Iterator[Packet]:
     for content in json.loads(text):
         unit = Unit(*content["unit"])
         cells = tuple(Cell(cell_id, unit, content["lane"], repeat, system) for cell_id, repeat, system in content["cells"])
-        yield Packet(
-            content["lane"], cells, content["context"], content["problem"], summary=content["summary"], asked=content["asked"]
-        )
+        more = {name: content[name] for name in ("summary", "asked", "topic")}
+        yield Packet(content["lane"], cells, content["context"], content["problem"], **more)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +115,8 @@ class LaneSettings:
 
 def lane_settings(grid: Grid, cells: Mapping[int, int], workers: int) -> dict[int, LaneSettings]:
     """Summarizer -> its lane, for the summarizers that have cells left (`cells`: how many). `workers`: of each kind."""
+    if isinstance(grid, Synthesizing):
+        return _topic_lane(grid, sum(cells.values()), workers)
     models = grid.settings()
     judges = [models[name] for name in (*(judge.model for judge in grid.spec.judges), *grid.spec.partners())]
     found = {}
@@ -120,6 +131,16 @@ def lane_settings(grid: Grid, cells: Mapping[int, int], workers: int) -> dict[in
         an_order = 1 if local and first else max(1, min(CELLS_AN_ORDER, share))
         found[lane] = LaneSettings("computing" if local else "calling", workers, at_once, an_order)
     return found
+
+
+def _topic_lane(grid: Synthesizing, n_topics: int, workers: int) -> dict[int, LaneSettings]:
+    """The one lane of a synthesis: a worker holds few topics at once, since each is a whole haystack in the making."""
+    called = [model.limits.concurrency for model in grid.settings().values() if not model.local]
+    least, most = TOPICS_AT_ONCE
+    wanted = max(least, min(most, 2 * max(called) // ASKED_A_TOPIC)) if called else least
+    fits = WORDS_AT_ONCE // max(1, grid.shape.documents * grid.shape.words)
+    settings = LaneSettings("calling" if called else "computing", workers, max(1, min(wanted, fits)), 1)
+    return {0: settings} if n_topics else {}
 
 
 class Packing:

@@ -12,12 +12,14 @@ from summhay_ray.judge import OfflineJudge, OfflineJudgeEmbed
 from summhay_ray.llm import LocalModel, is_local
 from summhay_ray.plugins import UnknownName, unknown
 from summhay_ray.summarize import local_models
+from summhay_ray.synth import OfflineWriter
 
 
 @functools.cache
 def _classes() -> dict[str, type[LocalModel]]:
     """The models that need nothing but their request."""
-    return {**local_models(), OfflineJudge.name: OfflineJudge, OfflineJudgeEmbed.name: OfflineJudgeEmbed}
+    others: tuple[type[LocalModel], ...] = (OfflineJudge, OfflineJudgeEmbed, OfflineWriter)
+    return {**local_models(), **{model.name: model for model in others}}
 
 
 def local_names() -> list[str]:

@@ -102,7 +102,7 @@ def _packed(entry: str, folder: Path, files: dict[str, Path]) -> str:
 
 def own_names(spec: RunSpec) -> list[str]:
     """The module:Class that the spec names."""
-    strategies = [model.strategy for model in spec.models()]
+    strategies = [*(model.strategy for model in spec.summarizers), *(model.strategy for model in spec.judges)]
     return [name for name in [*spec.retrievers, *spec.orderings, *strategies] if ":" in name]
 
 

@@ -328,14 +328,14 @@ def plan_result(planner: Planner, cells: tuple[int, int], budget_usd: float | No
         stages=stages,
         spent_usd=planner.index.spent(run_id) / MICROS,
         budget_usd=budget_usd,
-        warnings=tuple(_exceeded(planner.grid, planner, stages, budget_usd)),
+        warnings=tuple(exceeded(planner.grid, planner.index, stages, budget_usd)),
     )
 
 
-def _exceeded(grid: Grid, planner: Planner, stages: list[StagePlan], budget: float | None) -> list[str]:
+def exceeded(grid: Grid, index: LogIndex, stages: Sequence[StagePlan], budget: float | None) -> list[str]:
     """A line for each budget that what is spent and expected exceeds."""
     expected: Counter[tuple[str, str]] = Counter()
-    for (stage, model), tally in planner.index.tallies(grid.run_id).items():
+    for (stage, model), tally in index.tallies(grid.run_id).items():
         expected.update({("", ""): tally.usd_micros, ("stage", stage): tally.usd_micros, ("model", model): tally.usd_micros})
     for one in stages:
         expected.update({("", ""): one.usd_micros, ("stage", one.stage): one.usd_micros, ("model", one.model): one.usd_micros})

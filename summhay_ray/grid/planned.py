@@ -15,7 +15,7 @@ from summhay_ray.store import Chain, LogIndex, Purpose, RunStore, StoreError, Ta
 
 MICROS = 1_000_000
 _NOTHING_ELSE = "nothing else depends on it"
-_STAGES = ("context", "summarize", "judge")
+_STAGES = ("context", "summarize", "judge", "outline", "write", "check")
 
 
 def keep_plan(run: RunStore, plan: PlanResult) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 import polars as pl
 
 from summhay_ray.grid.rejudging import stored_grid
+from summhay_ray.grid.synthesizing import KIND as SYNTH
 from summhay_ray.haystack import RELEASED_JUDGE
 from summhay_ray.store import TABLES, Chain, RunStore, StoreError, from_rows
 
@@ -121,8 +122,11 @@ def _of_record(run: RunStore, record: Mapping[str, Any]) -> Iterator[tuple[str, 
 
 def check_judged(run: RunStore) -> None:
     """Raises StoreError for a run that has no summaries of its own."""
-    if (of := run.record.get("of")) is not None:
+    record = run.record
+    if (of := record.get("of")) is not None:
         raise StoreError(f"{run.run_id} holds judgments of the summaries of {of}; give that run")
+    if record["kind"] == SYNTH:
+        raise StoreError(f"{run.run_id} holds haystacks and no summaries; give a run on them (haystacks: [its synth spec])")
 
 
 _MEND = "delete it and those after it, and rejudge again: no call is made"

@@ -16,6 +16,8 @@ from summhay_ray import judge
 from summhay_ray.grid.cells import REACH, Cell, Grid, Unit, check_grid, grid_of, read_prompts, semantic_hash
 from summhay_ray.grid.sources import OUTLINES, LateOutlines, stored_haystacks, stored_outlines
 from summhay_ray.grid.spec import RejudgeSpec, RunSpec, SpecError, parse_rejudge, read_fields
+from summhay_ray.grid.synthesizing import KIND as SYNTH
+from summhay_ray.grid.synthesizing import stored_synthesizing
 from summhay_ray.records import Summary
 from summhay_ray.store import Block, Manifest, RunStore, Store, to_records
 
@@ -142,6 +144,8 @@ def load_rejudging(run: RunStore, wish: Wish) -> Rejudging:
     record = run.record
     if record["kind"] == KIND:
         raise SpecError(f"{run.run_id} holds judgments of the summaries of {record['of']}; give that run")
+    if record["kind"] == SYNTH:
+        raise SpecError(f"{run.run_id} holds haystacks and no summaries; give a run on them")
     fields, folder = read_fields(wish.spec) if wish.spec else (dict(record.get("spec", {})), None)
     own = _OWN if wish.spec else ()
     # A field that no spec has is refused below, with the nearest that one has.
@@ -221,7 +225,9 @@ def source_of(run: RunStore) -> RunStore:
 
 
 def stored_grid(store: Store, record: Mapping[str, Any]) -> Grid:
-    """The grid of a stored run or of a rejudge; nothing of its sources is read before it is asked for."""
+    """The grid of a stored run of any kind; nothing of its sources is read before it is asked for."""
+    if record["kind"] == SYNTH:
+        return stored_synthesizing(store, record)
     if record["kind"] != KIND:
         return grid_of(store, record)
     return _rejudging(store.run(record["of"]), parse_rejudge(record["spec"], "stored spec"), record["prompts"], record)

@@ -175,11 +175,15 @@ class Start:
         self, still: StillRun, address: str, watch: Callable[[Progress], None] | None
     ) -> tuple[StillRun, dict[str, Any]]:
         """The run after what is left of it was answered, and the ledger's last snapshot. `still`: the run before."""
-        reused = answers_used(still)
+        reused = self.used(still)
         if not self.standing.left():
             return still, {"reused": reused}
         worked = self.work(address, watch)
         return StillRun(self.run), {**worked, "reused": worked.get("reused", 0) + reused}
+
+    def used(self, still: StillRun) -> int:
+        """How many answers the run's rows stand on."""
+        return answers_used(still)
 
     def work(self, address: str, watch: Callable[[Progress], None] | None) -> dict[str, Any]:
         """Answer what is left; gives the ledger's last snapshot."""

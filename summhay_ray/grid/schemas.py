@@ -1,4 +1,4 @@
-"""`schemas/`: one JSON document a table and one for the spec, generated from the code. Part of the grid room.
+"""`schemas/`: one JSON document a table and one for each kind of spec, generated from the code. Part of the grid room.
 
 `python -m summhay_ray.grid.schemas FOLDER` writes them; a test fails where the folder and the code differ.
 """
@@ -11,12 +11,14 @@ from pathlib import Path
 from typing import Any
 
 from summhay_ray.grid.spec import RunSpec
+from summhay_ray.grid.synth_spec import SynthSpec
 from summhay_ray.store import TABLES, describe
 
 
 def documents() -> dict[str, Any]:
     """File name -> its JSON document."""
-    return {**{f"{table}.json": describe(table) for table in TABLES}, "spec.json": RunSpec.model_json_schema()}
+    specs = {"spec.json": RunSpec.model_json_schema(), "synth_spec.json": SynthSpec.model_json_schema()}
+    return {**{f"{table}.json": describe(table) for table in TABLES}, **specs}
 
 
 def rendered() -> dict[str, str]:

@@ -11,9 +11,9 @@ import difflib
 import json
 import re
 import typing
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
@@ -46,13 +46,13 @@ def _price(value: Any) -> Any:
     return {"input_per_mtok": 0, "output_per_mtok": 0} if value == 0 and not isinstance(value, bool) else value
 
 
-def _model(value: Any) -> Any:
+def model_entry(value: Any) -> Any:
     return {"model": value} if isinstance(value, str) else value
 
 
 def _judge(value: Any) -> Any:
     """A judge's entry; `blend(MODEL,offline)` or `module:Class` becomes its model and strategy. Raises ValueError."""
-    entry = _model(value)
+    entry = model_entry(value)
     if not isinstance(entry, Mapping) or not isinstance(text := entry.get("model"), str):
         return entry
     if not is_expression(text) and not _is_code(text, entry):
@@ -159,6 +159,8 @@ Dollars = Annotated[float, Field(ge=0)]
 class RunSpec(Strict):
     """A run: haystacks x queries x retrievers x orderings x summarizers x repeats, each summary judged by every judge."""
 
+    ASKED: ClassVar[str] = "summarizer or judge"
+
     name: str = Field(default="run", min_length=1, description="for people; not part of the run's identity")
     haystacks: list[str] = Field(
         min_length=1, description="released JSON files from the spec's folder, sample/NAME, or store/SHA256/NAME"
@@ -167,7 +169,7 @@ class RunSpec(Strict):
     orderings: list[str] = Field(default=["given"], min_length=1, description="of `full`: given, random, top, bottom, middle")
     token_budget: int = Field(default=15000, ge=1, description="cl100k tokens of documents that retrieval may show")
     repeats: int = Field(default=1, ge=1, description="samples for each cell")
-    summarizers: list[Annotated[SummarizerSpec, BeforeValidator(_model)]] = Field(min_length=1, description="who summarizes")
+    summarizers: list[Annotated[SummarizerSpec, BeforeValidator(model_entry)]] = Field(min_length=1, description="who summarizes")
     judges: list[Annotated[JudgeSpec, BeforeValidator(_judge)]] = Field(
         default=[JudgeSpec(model="offline/judge", strategy=judge.default_strategy("offline/judge"))],
         min_length=1,
@@ -181,7 +183,7 @@ class RunSpec(Strict):
     endpoint_url: str | None = Field(default=None, description="URL of an S3 service other than AWS's, of an s3:// store")
     seed: int = Field(default=0, description="of random retrieval, random and middle orderings, and intervals")
 
-    def models(self) -> list[SummarizerSpec | JudgeSpec]:
+    def models(self) -> Sequence[ModelSpec]:
         """Every model of the spec, summarizers first."""
         return [*self.summarizers, *self.judges]
 
@@ -199,7 +201,7 @@ class RejudgeSpec(RunSpec):
 
     haystacks: list[str] = Field(default=[], max_length=0)
     retrievers: list[str] = Field(default=[], max_length=0)
-    summarizers: list[Annotated[SummarizerSpec, BeforeValidator(_model)]] = Field(default=[], max_length=0)
+    summarizers: list[Annotated[SummarizerSpec, BeforeValidator(model_entry)]] = Field(default=[], max_length=0)
 
 
 _PYDANTICS = re.compile(r"dictionary(?: or instance of \w+)?")
@@ -207,6 +209,7 @@ _SEMANTIC_MODEL = {"model", "name", "max_tokens", "temperature", "seed", "extra"
 
 
 Spec = TypeVar("Spec", bound=RunSpec)
+Part = TypeVar("Part", bound=Strict)
 
 
 def semantic_model(model: ModelSpec, prompt: str) -> dict[str, Any]:
@@ -247,15 +250,20 @@ def parse_rejudge(fields: Mapping[str, Any], where: str = "rejudge", overrides: 
 
 
 def _parsed(kind: type[Spec], fields: Mapping[str, Any], where: str, overrides: Iterable[str]) -> Spec:
+    spec = validated(kind, fields, where, overrides)
+    _check_names(spec, where)
+    return spec
+
+
+def validated(kind: type[Part], fields: Mapping[str, Any], where: str, overrides: Iterable[str] = ()) -> Part:
+    """The fields as a `kind`, with `a.b=c` overrides. Raises SpecError: one line that names the field."""
     changed = copy.deepcopy(dict(fields))
     for override in overrides:
         _override(changed, override)
     try:
-        spec = kind.model_validate(changed)
+        return kind.model_validate(changed)
     except ValidationError as error:
-        raise SpecError(f"{where}: {_explain(error)}") from error
-    _check_names(spec, where)
-    return spec
+        raise SpecError(f"{where}: {_explain(error, kind)}") from error
 
 
 def _check_names(spec: RunSpec, where: str) -> None:
@@ -269,6 +277,11 @@ def _check_names(spec: RunSpec, where: str) -> None:
         for index, label in enumerate(labels):
             if label in labels[:index]:
                 raise SpecError(f"{where}: {field}[{index}]: {label!r} stands twice; give one of them another name: NAME")
+    check_models(spec, where)
+
+
+def check_models(spec: RunSpec, where: str) -> None:
+    """Raises SpecError where a model cannot be reached or asked as it is written, or where limits name one that is not asked."""
     for model in spec.models():
         if wrong := flaw(model.extra, model.api_base, model.api_key_env) or reach_flaw(model.transport, model.api_base):
             raise SpecError(f"{where}: {model.label}: {wrong}")
@@ -283,7 +296,7 @@ def _check_names(spec: RunSpec, where: str) -> None:
     for field, named in (("limits", spec.limits), ("model_budgets_usd", spec.model_budgets_usd)):
         for name in named:
             if name not in known:
-                raise SpecError(f"{where}: {field}: no summarizer or judge uses {name!r}{_near(name, known)}")
+                raise SpecError(f"{where}: {field}: no {spec.ASKED} uses {name!r}{_near(name, known)}")
     for name in known:
         if name in ("offline", "replay", "offline/", "replay/"):
             raise SpecError(f"{where}: model {name!r}: expected offline/NAME or replay/NAME")
@@ -336,13 +349,13 @@ def _index(target: list[Any], part: str, override: str) -> int:
     return int(part)
 
 
-def _explain(error: ValidationError) -> str:
+def _explain(error: ValidationError, kind: type[Strict]) -> str:
     # A misspelt field is also a missing one: naming the misspelling helps more.
     first = min(error.errors(), key=lambda found: found["type"] != "extra_forbidden")
     path = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in first["loc"]).lstrip(".")
     if first["type"] == "extra_forbidden":
         *parents, last = first["loc"]
-        known = sorted(_fields_at(parents))
+        known = sorted(_fields_at(kind, parents))
         return f"{path}: unknown field{_near(str(last), known)}"
     found = "" if first["type"] == "missing" else f", found {_shown(first['input'])}"
     if first["type"] == "value_error":
@@ -358,8 +371,8 @@ def _shown(value: Any) -> str:
         return f"a {type(value).__name__} that cannot be shown"
 
 
-def _fields_at(path: Iterable[Any]) -> list[str]:
-    model: Any = RunSpec
+def _fields_at(kind: type[Strict], path: Iterable[Any]) -> list[str]:
+    model: Any = kind
     for part in path:
         if isinstance(part, str) and isinstance(model, type) and issubclass(model, BaseModel) and part in model.model_fields:
             model = _inner(model.model_fields[part].annotation)

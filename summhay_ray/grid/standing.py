@@ -56,6 +56,8 @@ class Standing:
             for subtopic, n_insights in zip(source.subtopics, source.n_insights, strict=True)
         }
         judges = len(self.grid.spec.judges)
+        if not judges:
+            return {cell.cell_id: 0 for cells in self.units.values() for cell in cells}
         return {
             cell.cell_id: insights[unit.haystack_id, unit.subtopic_id] * judges
             for unit, cells in self.units.items()

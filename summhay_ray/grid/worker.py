@@ -31,6 +31,9 @@ from summhay_ray.grid.lanes import Kind, Packet, Receipt, make_gates, read_order
 from summhay_ray.grid.local import make_local_models
 from summhay_ray.grid.notices import on_notice
 from summhay_ray.grid.rejudging import stored_grid
+from summhay_ray.grid.synth_cell import synthesize_cell
+from summhay_ray.grid.synth_topics import topic_from
+from summhay_ray.grid.synthesizing import Synthesizing
 from summhay_ray.llm import Gateway, register
 from summhay_ray.outcome import Failed
 from summhay_ray.records import Context, Ranking, Summary
@@ -256,6 +259,9 @@ class CellWorker:
         return Receipt(cell.cell_id, done.over_budget, len(done.rows.get("judgments", ())), len(done.rows.get("failures", ())))
 
     async def _rows(self, packet: Packet, cell: Cell) -> CellRows:
+        if packet.topic is not None:
+            assert isinstance(self._room.grid, Synthesizing)
+            return await synthesize_cell(self._room.grid, cell, topic_from(packet.topic), self._gateway, self._room.store)
         if packet.summary is not None:
             summary = Summary(**{**packet.summary, "bullets": tuple(packet.summary["bullets"])})
             return await judge_cell(self._room.grid, cell, (summary, packet.asked or {}), self._gateway, self._gates)
@@ -268,6 +274,9 @@ class CellWorker:
         return await answer_cell(self._room.grid, cell, context, self._gateway, self._gates)
 
     async def _commit(self, ready: Sequence[CellRows]) -> None:
+        if haystacks := [done.haystack for done in ready if done.haystack is not None]:
+            # First: a topic that counts as done has its haystack.
+            await self._ledger.commit(await asyncio.to_thread(self._room.run.write, "haystack", haystacks))
         finished = [Finished(done.cell.cell_id, done.rows, done.retry) for done in ready]
         await self._ledger.commit(await asyncio.to_thread(self._room.run.write, "cell", finished))
         failures = [row for done in ready for row in done.rows.get("failures", ())]

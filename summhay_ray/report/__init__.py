@@ -4,6 +4,7 @@ from summhay_ray.report.bench import BENCH_LEGEND, bench_tables
 from summhay_ray.report.compare import compare_tables, rejudge_table
 from summhay_ray.report.layout import Fitted, fitted
 from summhay_ray.report.money import minutes, plan_table, usage_table
+from summhay_ray.report.synth import audit_tables, bounds_table, failed_table, made_table
 from summhay_ray.report.tables import LEGEND, Grid2D, bias_lines, position_table, score_tables
 
 __all__ = [
@@ -11,10 +12,14 @@ __all__ = [
     "LEGEND",
     "Fitted",
     "Grid2D",
+    "audit_tables",
     "bench_tables",
     "bias_lines",
+    "bounds_table",
     "compare_tables",
+    "failed_table",
     "fitted",
+    "made_table",
     "minutes",
     "plan_table",
     "position_table",

@@ -1,5 +1,11 @@
 """The synth room: haystacks are made here, from a topic to verified documents. For the rooms above it."""
 
+from summhay_ray.synth.asking import GROUP_OF, Group, Job, ModelAsker
+from summhay_ray.synth.audit import audit_sample, audit_tables, read_audit, write_audit
+from summhay_ray.synth.base import Asker
+from summhay_ray.synth.bounds import Bounds, Tally, bounds
+from summhay_ray.synth.domains import BadDomain, Domain, domain_names, load_domain, parse_domain
+from summhay_ray.synth.faulty import Faults, faulty
 from summhay_ray.synth.kinds import (
     Difficulty,
     Outline,
@@ -8,18 +14,46 @@ from summhay_ray.synth.kinds import (
     PlannedSubtopic,
     Shape,
     Synthesized,
+    Task,
     Topic,
     Unverified,
 )
+from summhay_ray.synth.placement import check_placement
+from summhay_ray.synth.synthesis import synthesize
+from summhay_ray.synth.writer import OfflineWriter, task_of
 
 __all__ = [
+    "GROUP_OF",
+    "Asker",
+    "BadDomain",
+    "Bounds",
     "Difficulty",
+    "Domain",
+    "Faults",
+    "Group",
+    "Job",
+    "ModelAsker",
+    "OfflineWriter",
     "Outline",
     "PlannedDocument",
     "PlannedInsight",
     "PlannedSubtopic",
     "Shape",
     "Synthesized",
+    "Tally",
+    "Task",
     "Topic",
     "Unverified",
+    "audit_sample",
+    "audit_tables",
+    "bounds",
+    "check_placement",
+    "domain_names",
+    "faulty",
+    "load_domain",
+    "parse_domain",
+    "read_audit",
+    "synthesize",
+    "task_of",
+    "write_audit",
 ]

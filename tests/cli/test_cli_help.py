@@ -13,7 +13,7 @@ from commands import SUMMHAY, Said, command
 pytestmark = pytest.mark.core
 
 FIRST = ["run", "plan", "status", "failures", "explain", "import", "export", "score", "doctor"]
-COMMANDS = [*FIRST, "compare", "rejudge", "judge-bench", "simulate", "submit"]
+COMMANDS = [*FIRST, "compare", "rejudge", "judge-bench", "simulate", "submit", "synth", "audit"]
 HEAVY = {"ray", "litellm", "torch", "polars", "nltk", "tiktoken", "numpy", "pyarrow", "rank_bm25", "aiohttp"}
 EVERY_HELP = """
 import json, sys

@@ -1,0 +1,124 @@
+"""`summhay synth`: haystacks out of topics; `summhay audit`: people's labels beside their truth. Part of the cli room."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from summhay_ray.cli.options import (
+    BUDGET,
+    DONE,
+    PARTIAL,
+    BudgetOption,
+    JsonOption,
+    RunArgument,
+    SetOption,
+    StoreOption,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from summhay_ray.grid import SynthResult
+
+SynthArgument = Annotated[
+    str, typer.Argument(help="The synth spec, a YAML file: topics, size, difficulty, models.", metavar="SPEC")
+]
+
+
+def synth(
+    spec: SynthArgument,
+    store: StoreOption = None,
+    budget: BudgetOption = None,
+    address: Annotated[str, typer.Option(help="local, auto, or the address of a Ray cluster.")] = "local",
+    out: Annotated[str | None, typer.Option("--out", help="A folder that gets the haystacks as released JSON files.")] = None,
+    overrides: SetOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Make haystacks out of topics: subtopics, insights, queries, documents, each verified; or go on where it was.
+
+    `summhay plan SPEC` says first what it asks and costs. A run's spec takes the haystacks as `haystacks: [SPEC]`.
+    Exit codes: 0 done, 3 stopped at the budget, 4 finished, with topics that failed.
+    """
+    from summhay_ray import api
+    from summhay_ray.cli.progress import ProgressDisplay
+    from summhay_ray.cli.show import document, note
+
+    # Ray tells of dead workers on stdout, which is for results alone.
+    with ProgressDisplay() as display, contextlib.redirect_stdout(sys.stderr):
+        result = api.synth(spec, store, budget, address, display, overrides=overrides or (), out=out)
+    for warning in result.warnings:
+        note(f"warning: {warning}")
+    if as_json:
+        document(result.to_json())
+    else:
+        _show(result, spec, api.store_uri(store))
+    raise typer.Exit({"done": DONE, "budget": BUDGET, "partial": PARTIAL}[result.status])
+
+
+def _show(result: SynthResult, spec: str, store: str) -> None:
+    from summhay_ray.cli.show import facts, tables
+    from summhay_ray.report import failed_table, made_table
+
+    made = [made_table(result.haystacks)] if result.haystacks else []
+    tables([*made, *([failed_table(result.failed)] if result.failed else [])])
+    budget = "" if result.usd["budget"] is None else f" of {result.usd['budget']}"
+    cells, calls = result.cells, result.calls
+    pairs = [
+        ("run", result.run),
+        ("status", result.status),
+        ("topics", f"{cells['done']} done, {cells['failed']} failed, of {cells['total']}"),
+        ("calls", f"{calls['made']} made, {calls['reused']} reused, {calls['failed']} failed"),
+        ("dollars", f"{result.usd['spent']:.6f}{budget}"),
+        ("seconds", result.seconds),
+        ("store", store),
+        *(("written", path) for path in result.files),
+    ]
+    pairs += [(f"stopped {model}", why) for model, why in result.stopped_models.items()]
+    if result.left:
+        pairs.append(("left", _left(result.left, spec, store)))
+    if result.failed:
+        pairs.append(("look at", f"summhay failures {result.run} --store {store}"))
+    facts(pairs)
+
+
+def _left(left: Mapping[str, Any], spec: str, store: str) -> str:
+    dollars = "" if left["usd"] is None else f", about {left['calls']:,} calls, at most ${left['usd']['max']:,.6f}"
+    return f"{left['cells']:,} topics{dollars}; go on with: summhay synth {spec} --store {store} --budget MORE"
+
+
+def audit(
+    run: RunArgument,
+    store: StoreOption = None,
+    out: Annotated[str | None, typer.Option("--out", help="A CSV file to write: a sample for a person to label.")] = None,
+    labels: Annotated[str | None, typer.Option(help="That file, once a person has labelled it: what the labels say.")] = None,
+    insights: Annotated[int, typer.Option(help="Insights to assign to subtopics.", min=0)] = 100,
+    documents: Annotated[int, typer.Option(help="Documents to look for insights in.", min=0)] = 10,
+    haystacks: Annotated[int, typer.Option(help="Haystacks that they are drawn from, at most.", min=1)] = 10,
+    seed: Annotated[int, typer.Option(help="Of the sample.")] = 0,
+    as_json: JsonOption = False,
+) -> None:
+    """Hold the truth about a run's haystacks against a person's labels (the paper's Tables 4 and 5).
+
+    --out writes the sheet, which gives no expected answer away; --labels reads it back.
+    """
+    from summhay_ray import api
+    from summhay_ray.cli.show import document, facts, tables
+    from summhay_ray.report import audit_tables
+
+    if (out is None) == (labels is None):
+        raise typer.BadParameter("give --out FILE to write the sheet, or --labels FILE to read it back")
+    if out is not None:
+        sizes = {"insights": insights, "documents": documents, "haystacks": haystacks, "seed": seed}
+        found = api.audit(run, out, store, **sizes)
+    else:
+        found = api.audited(run, str(labels), store)
+    if as_json:
+        document(found)
+    elif out is not None:
+        facts([*found.items(), ("then", f"fill in the column `answer`, and: summhay audit {run} --labels {out}")])
+    else:
+        tables(audit_tables(found))

@@ -1,0 +1,72 @@
+"""The audit of a run's haystacks: a sheet for a person to label, and what the labels say. Part of the grid room; no Ray.
+
+After appendices A.1.2 and A.1.3 of the paper: its Table 4 (insights assigned to subtopics) and Table 5 (insights in documents).
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from summhay_ray.grid.sources import read_source
+from summhay_ray.grid.synthesizing import sources_of
+from summhay_ray.problems import Problem
+from summhay_ray.store import RunStore
+from summhay_ray.synth import audit_sample, audit_tables, read_audit, write_audit
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """How much a person is asked to label; as in the paper, few haystacks, and of each a few documents."""
+
+    insights: int = 100
+    documents: int = 10
+    haystacks: int = 10
+    """At most so many are drawn from."""
+    seed: int = 0
+
+
+def write_sheet(run: RunStore, path: Path, sample: Sample) -> dict[str, Any]:
+    """Write the sheet and say what is in it. Raises Problem where there is nothing to audit, or a file already."""
+    if path.exists():
+        raise Problem(f"{path} exists, and may hold a person's labels; give another file")
+    if not path.parent.is_dir():
+        raise Problem(f"{path.parent} is no folder; make it first")
+    sources = sources_of(run)
+    if not sources:
+        raise Problem(f"{run.run_id} holds no haystack yet; go on with it first")
+    drawn = random.Random(f"audit {sample.seed}").sample(range(len(sources)), min(sample.haystacks, len(sources)))
+    rows = audit_sample(_raws(run, [sources[place] for place in sorted(drawn)]), sample.insights, sample.documents, sample.seed)
+    write_audit(path, rows)
+    kinds = [row.kind for row in rows]
+    return {
+        "run": run.run_id,
+        "file": str(path),
+        "haystacks": len(drawn),
+        "rows": len(rows),
+        "insights": kinds.count("insight_subtopic"),
+        "documents": len({(row.haystack, row.document) for row in rows if row.kind == "document_insight"}),
+    }
+
+
+def read_sheet(run: RunStore, path: Path) -> dict[str, Any]:
+    """What the labels of a sheet say: `insight_subtopic` and `document_insight`, a row for each domain and one for all.
+
+    Raises Problem, in one line, for a label that cannot be read.
+    """
+    try:
+        text = path.read_text(encoding="utf-8-sig", errors="replace")
+    except OSError as error:
+        raise Problem(
+            f"{path} cannot be read ({error.strerror}); give the sheet that `summhay audit --out` wrote, labelled"
+        ) from error
+    # Only haystacks that the sheet may be about are read.
+    raws = _raws(run, [source for source in sources_of(run) if source["name"] in text])
+    return {"run": run.run_id, "file": str(path), **audit_tables(read_audit(path, raws))}
+
+
+def _raws(run: RunStore, sources: Sequence[Mapping[str, str]]) -> list[dict[str, Any]]:
+    return [{**read_source(run.store, source).raw, "topic_id": source["name"]} for source in sources]

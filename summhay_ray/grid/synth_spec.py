@@ -1,0 +1,194 @@
+"""The spec of a synthesis: the YAML that says which haystacks are to be made, and by whom. Part of the grid room.
+
+As in a run's spec, unknown fields are refused with the nearest known name, and every error is one line.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, ClassVar
+
+from pydantic import BeforeValidator, Field, model_validator
+
+from summhay_ray.grid.spec import (
+    Dollars,
+    JudgeSpec,
+    LimitsSpec,
+    ModelSpec,
+    RejudgeSpec,
+    SpecError,
+    Strict,
+    check_models,
+    model_entry,
+    read_fields,
+    validated,
+)
+from summhay_ray.llm import is_local
+from summhay_ray.synth import Difficulty, Group
+
+WRITER = "offline/writer"
+GROUPS: tuple[Group, ...] = ("outline", "write", "check")
+"""The stages of a synthesis, in the order in which a topic first asks them."""
+MOST_NAME = 60
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
+
+
+class StageModel(ModelSpec):
+    """A model and how to ask it; its prompts are the domain's."""
+
+    prompt: None = Field(default=None, description="no such field: prompts stand in the domain's YAML", exclude=True)
+    max_tokens: int = Field(default=4000, ge=1, description="longest answer, in tokens")
+
+
+class ModelsSpec(Strict):
+    """Who is asked what."""
+
+    outline: Annotated[StageModel, BeforeValidator(model_entry)] = Field(
+        default=StageModel(model=WRITER), description="subtopics, insights, queries"
+    )
+    write: Annotated[StageModel, BeforeValidator(model_entry)] = Field(
+        default=StageModel(model=WRITER), description="documents and their corrections"
+    )
+    check: Annotated[StageModel, BeforeValidator(model_entry)] | None = Field(
+        default=None, description="verification where the offline checks are unsure; null: the offline checks alone"
+    )
+
+    def used(self) -> dict[Group, StageModel]:
+        """Stage -> its model, for the stages that ask one."""
+        return {stage: model for stage in GROUPS if (model := getattr(self, stage)) is not None}
+
+
+class DifficultySpec(Strict):
+    """How hard a haystack is made, beyond its size (paper, section 7)."""
+
+    documents_per_insight: int | None = Field(default=None, ge=1, description="on average; null: as the domain's documents hold")
+    least: int = Field(default=Difficulty().least, ge=1, description="documents that hold an insight, at least")
+    spread: float = Field(default=0.0, ge=0, le=1, description="how uneven documents are shared out among insights: 0 alike")
+    paraphrase: int = Field(default=1, ge=0, le=3, description="0: an insight's own words, to 3: spread over several sentences")
+    distractors: int = Field(default=0, ge=0, description="subtopics beside those asked about, whose insights are in documents")
+    conflicts: int = Field(default=0, ge=0, description="pairs of insights that disagree, both of them truth")
+    cross_references: float = Field(default=0.0, ge=0, le=1, description="share of documents that refer to an earlier one")
+
+    def difficulty(self) -> Difficulty:
+        """As the synth room takes it."""
+        return Difficulty(**self.model_dump())
+
+
+class TopicSpec(Strict):
+    """One topic, or so many made-up ones."""
+
+    topic: str = Field(default="", description="what the documents are about")
+    name: str = Field(default="", description="of the haystack: letters, digits, - and _; made from the topic where empty")
+    participants: list[str] = Field(default=[], description="speakers; the domain's where none are named")
+    context: list[str] = Field(default=[], description="text files, from the spec's folder, that give ideas (news: seeds)")
+    made_up: int = Field(default=0, ge=0, le=100_000, description="in the place of a topic: so many, invented from the seed")
+
+    @model_validator(mode="after")
+    def _one_or_many(self) -> TopicSpec:
+        if bool(self.topic.strip()) == bool(self.made_up):
+            raise ValueError("expected a topic, or made_up: a number of topics")
+        if self.made_up and (self.name or self.participants or self.context):
+            raise ValueError("made_up topics have no name, participants or context of their own")
+        if self.name and (not _NAME.fullmatch(self.name) or len(self.name) > MOST_NAME):
+            raise ValueError(f"name {self.name!r}: expected at most {MOST_NAME} letters, digits, - and _")
+        return self
+
+
+def _topic(value: Any) -> Any:
+    return {"topic": value} if isinstance(value, str) else value
+
+
+def _topics(value: Any) -> Any:
+    return [value] if isinstance(value, Mapping) else value
+
+
+class SynthBudgets(Strict):
+    """Dollars that a stage never exceeds."""
+
+    outline: float | None = Field(default=None, ge=0)
+    write: float | None = Field(default=None, ge=0)
+    check: float | None = Field(default=None, ge=0)
+
+
+class SynthSpec(Strict):
+    """A synthesis: for each topic a haystack of documents, with the truth about it verified."""
+
+    name: str = Field(default="synth", min_length=1, description="for people; not part of the run's identity")
+    domain: str = Field(default="news", min_length=1, description="a shipped domain, or FILE.yaml from the spec's folder")
+    topics: Annotated[list[Annotated[TopicSpec, BeforeValidator(_topic)]], BeforeValidator(_topics)] = Field(
+        min_length=1, description="topics, each a haystack; {made_up: 100}: so many, invented from the seed"
+    )
+    subtopics: int = Field(default=9, ge=1, description="of each topic that are asked about")
+    insights: int = Field(default=7, ge=1, description="of each subtopic")
+    documents: int = Field(default=100, ge=1, description="of each haystack")
+    words: int | None = Field(default=None, ge=20, description="of each document, about; null: the domain's")
+    difficulty: DifficultySpec = Field(default=DifficultySpec(), description="how hard, beyond the size")
+    models: ModelsSpec = Field(default=ModelsSpec(), description="who outlines, writes and checks")
+    license: str = Field(default="unspecified", min_length=1, description="of what is made; stands in every haystack's metadata")
+    budget_usd: float | None = Field(default=None, ge=0, description="the run never spends more; null: no bound")
+    stage_budgets_usd: SynthBudgets = Field(default=SynthBudgets(), description="stage -> it never spends more in this run")
+    model_budgets_usd: dict[str, Dollars] = Field(default_factory=dict, description="model -> it never spends more in this run")
+    limits: dict[str, LimitsSpec] = Field(default_factory=dict, description="model -> what it may be asked")
+    workers: int | None = Field(default=None, ge=1, description="worker actors; null: one for each CPU, at most 4")
+    endpoint_url: str | None = Field(default=None, description="URL of an S3 service other than AWS's, of an s3:// store")
+    seed: int = Field(default=0, description="of the plan of documents, and of made-up topics")
+
+
+_SHARED = ("name", "budget_usd", "model_budgets_usd", "limits", "workers", "endpoint_url", "seed")
+
+
+class SynthRun(RejudgeSpec):
+    """A synthesis as lanes, workers and the ledger see any run's spec: nobody summarizes or judges."""
+
+    ASKED: ClassVar[str] = "stage"
+
+    judges: list[JudgeSpec] = Field(default=[], max_length=0)
+    synth: SynthSpec
+
+    @classmethod
+    def of(cls, synth: SynthSpec) -> SynthRun:
+        """The run of a synthesis."""
+        return cls(synth=synth, **{field: getattr(synth, field) for field in _SHARED})
+
+    def models(self) -> Sequence[ModelSpec]:
+        """Every model that is asked, by stage."""
+        return list(self.synth.models.used().values())
+
+    def partners(self) -> list[str]:
+        """None: there are no judges."""
+        return []
+
+    def stage_budgets(self) -> dict[str, float]:
+        """Stage -> its budget in dollars, for the stages that have one."""
+        budgets = self.synth.stage_budgets_usd.model_dump()
+        return {name: dollars for name, dollars in budgets.items() if dollars is not None}
+
+
+def is_synth(fields: Mapping[str, Any]) -> bool:
+    """Whether a YAML file's fields are those of a synthesis."""
+    return "topics" in fields and "haystacks" not in fields
+
+
+def read_synth(path: str, overrides: Iterable[str] = ()) -> tuple[SynthSpec, Path]:
+    """The spec at `path` with `a.b=c` overrides, and the folder that its paths start from. Raises SpecError."""
+    fields, folder = read_fields(path)
+    if "haystacks" in fields:
+        raise SpecError(f"{path}: is the spec of a run, since it names haystacks; start it with: summhay run {path}")
+    return parse_synth(fields, path, overrides), folder
+
+
+def parse_synth(fields: Mapping[str, Any], where: str = "synth", overrides: Iterable[str] = ()) -> SynthSpec:
+    """The spec from a mapping, as the Python API takes it, with `a.b=c` overrides. Raises SpecError."""
+    spec = validated(SynthSpec, fields, where, overrides)
+    check_models(SynthRun.of(spec), where)
+    for stage, model in spec.models.used().items():
+        if is_local(model.model) and model.model != WRITER:
+            raise SpecError(f"{where}: models.{stage}: {model.model!r} makes no haystacks; without a key, {WRITER} does")
+    return spec
+
+
+def parse_synth_run(fields: Mapping[str, Any], where: str) -> SynthRun:
+    """The spec of a stored run, as its record holds it. Raises SpecError."""
+    return validated(SynthRun, fields, where)

@@ -1,0 +1,139 @@
+"""The topics of a synthesis: as a spec writes them, with their files read, or made up from a seed. Part of the grid room."""
+
+from __future__ import annotations
+
+import functools
+import json
+import random
+import re
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, overload
+
+from summhay_ray.grid.spec import SpecError
+from summhay_ray.grid.synth_spec import MOST_NAME, SynthSpec, TopicSpec
+from summhay_ray.store import Store, StoreError
+from summhay_ray.synth import Topic
+
+TOPICS = "topics"
+"""Kind of the store's object that holds the topics of a run, and the field of its record that names it."""
+
+_EVENTS = (
+    "the rebuilding of the {thing} in {place}",
+    "the dispute about the {thing} of {place}",
+    "the sale of the {thing} in {place}",
+    "the first year of the {thing} in {place}",
+    "the closing of the {thing} in {place}",
+    "the plans for a new {thing} in {place}",
+    "the strike at the {thing} of {place}",
+    "the inquiry into the {thing} of {place}",
+    "the move of the {thing} to {place}",
+    "the festival at the {thing} of {place}",
+)
+_THINGS = (
+    *("harbour", "tram line", "hospital", "paper mill", "theatre", "airport", "market hall", "observatory", "swimming pool"),
+    *("water works", "university library", "ferry", "railway station", "town archive", "power plant", "football stadium"),
+    *("botanical garden", "fire station", "school for music", "shipyard", "bridge", "bakery", "radio station", "city farm"),
+)
+_BEGIN = ("Al", "Bren", "Cal", "Dor", "El", "Far", "Gren", "Hal", "Is", "Kar", "Lun", "Mar", "Nor", "Or", "Pel", "Ros", "Tor")
+_MIDDLE = ("a", "den", "e", "gar", "i", "ken", "la", "men", "o", "ra", "sten", "ve")
+_END = ("berg", "by", "dale", "field", "ford", "ham", "haven", "mouth", "stad", "ton", "vik", "wick")
+
+
+def topics_of(spec: SynthSpec, folder: Path) -> tuple[Topic, ...]:
+    """The topics in the spec's order, each with a name of its own. Raises SpecError."""
+    found: list[Topic] = []
+    named = {one.name for one in spec.topics if one.name}
+    if len(named) < sum(bool(one.name) for one in spec.topics):
+        twice = next(one.name for place, one in enumerate(spec.topics) if one.name in {two.name for two in spec.topics[:place]})
+        raise SpecError(f"synth: topics: the name {twice!r} stands twice; each haystack needs its own")
+    for written in spec.topics:
+        for topic in made_up(spec.seed, written.made_up) if written.made_up else [written.topic.strip()]:
+            name = written.name or _free(_slug(topic), named)
+            named.add(name)
+            found.append(Topic(name, topic, tuple(written.participants), _context(written, folder)))
+    return tuple(found)
+
+
+def made_up(seed: int, n: int) -> Iterator[str]:
+    """Topics invented from the seed, all different; the first ones of a longer list are those of a shorter one."""
+    chance, seen = random.Random(f"made-up topics {seed}"), set[str]()
+    while len(seen) < n:
+        place = chance.choice(_BEGIN) + chance.choice(_MIDDLE) + chance.choice(_END)
+        topic = chance.choice(_EVENTS).format(thing=chance.choice(_THINGS), place=place)
+        if topic not in seen:
+            seen.add(topic)
+            yield topic
+
+
+def _slug(topic: str) -> str:
+    words = re.findall(r"[a-z0-9]+", topic.lower())
+    return "_".join(words)[:MOST_NAME].strip("_") or "topic"
+
+
+def _free(name: str, taken: set[str]) -> str:
+    number, free = 2, name
+    while free in taken:
+        free, number = f"{name[: MOST_NAME - 8]}_{number}", number + 1
+    return free
+
+
+def _context(written: TopicSpec, folder: Path) -> tuple[str, ...]:
+    field = f"topics: context of {(written.name or written.topic)[:40]!r}"
+    return tuple(read_text(entry, folder, field) for entry in written.context)
+
+
+def read_text(entry: str, folder: Path, field: str) -> str:
+    """A text file, from the spec's folder, else from where the person stands. Raises SpecError."""
+    for path in (folder / entry, Path(entry)):
+        if path.is_file():
+            try:
+                return path.read_text(encoding="utf-8")
+            except UnicodeDecodeError:
+                raise SpecError(f"synth: {field}: {entry!r} is not UTF-8 text") from None
+    raise SpecError(f"synth: {field}: no file {entry!r} in {str(folder)!r}; paths start from the spec's folder")
+
+
+Kept = tuple[str, Topic]
+"""A topic and its cell."""
+
+
+def keep_topics(store: Store, topics: Iterable[Kept]) -> str:
+    """Put the topics into the store; the digest of their object."""
+    written = [{"cell_id": cell_id, **asdict(topic)} for cell_id, topic in topics]
+    text = json.dumps(written, ensure_ascii=True, separators=(",", ":"))
+    return store.put_object(TOPICS, zlib.compress(text.encode("ascii")))
+
+
+def topic_from(written: Mapping[str, Any]) -> Topic:
+    """The topic that `asdict` wrote. Raises TypeError for anything else."""
+    known: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in written.items()}
+    return Topic(**known)
+
+
+def stored_topics(store: Store, record: Mapping[str, Any]) -> tuple[Kept, ...]:
+    """The topics of a stored run with their cells, in its order. Raises StoreError."""
+    content = store.get_object(TOPICS, record[TOPICS])
+    try:
+        return tuple((one.pop("cell_id"), topic_from(one)) for one in json.loads(zlib.decompress(content)))
+    except (ValueError, TypeError, KeyError, AttributeError, zlib.error) as error:
+        raise StoreError(f"store {store.uri!r}: the topics {record[TOPICS]} are of another version: {error}") from error
+
+
+class LateTopics(Sequence[Topic]):
+    """Topics that are read when the first one is asked for."""
+
+    def __init__(self, read: Callable[[], Sequence[Topic]]) -> None:
+        self._read = functools.cache(read)
+
+    @overload
+    def __getitem__(self, index: int) -> Topic: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Topic]: ...
+    def __getitem__(self, index: int | slice) -> Topic | Sequence[Topic]:
+        return self._read()[index]
+
+    def __len__(self) -> int:
+        return len(self._read())

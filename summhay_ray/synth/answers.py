@@ -1,0 +1,297 @@
+"""Room synth: from an answer's text to what `base.Asker` promises for its task, or to why it holds none. For the room alone.
+
+An answer is repaired without another call where its meaning is beyond doubt: thinking, prose or code fences around one JSON
+object, trailing commas, single quotes, a missing bracket at the end, ids as strings. Everything else is Malformed, with `error`
+one of empty_answer, cut_answer, unfinished_thinking, no_json, broken_json, two_answers, wrong_type, wrong_number, empty_text,
+too_long, unknown_id, not_text.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from summhay_ray.llm import count_tokens
+from summhay_ray.outcome import Malformed
+from summhay_ray.synth.kinds import Input, Task
+
+MOST_TOKENS: Mapping[str, int] = {"name": 60, "subtopic": 150, "insight": 300, "query": 200}
+"""A longer text is none of the kind (the paper's insights have some 35 tokens), and would have no place in the plan of costs."""
+_EVIDENCE = 2000
+
+_TEXTS: tuple[Task, ...] = ("document", "chapter", "edit_document")
+_FIELD: Mapping[Task, str] = {
+    "subtopics": "subtopics",
+    "overlapping_subtopics": "overlaps",
+    "insights": "insights",
+    "conflicting_insight": "insight",
+    "duplicate_insights": "duplicates",
+    "assign_subtopic": "subtopic",
+    "query": "query",
+    "query_leaks": "leaked",
+    "chapter_check": "insight",
+    "insights_present": "present",
+}
+_LISTED: Mapping[Task, str] = {
+    "overlapping_subtopics": "subtopics",
+    "duplicate_insights": "insights",
+    "assign_subtopic": "subtopics",
+    "query_leaks": "insights",
+    "chapter_check": "insights",
+    "insights_present": "insights",
+}
+_START = re.compile(r"\{\s*[\"'}\w]")
+_FENCE = re.compile(r"\s*(```|~~~)[^\n]*\n(.*?)\n?\s*\1\s*", re.DOTALL)
+_ANNOUNCES = r"sure|certainly|of course|okay|here(?: is| are|'s|’s)|below is|the (?:edited|mended)"
+_OPENING = re.compile(rf"(?:{_ANNOUNCES})\b.{{0,160}}:", re.IGNORECASE)
+_ID = re.compile(r"#?\s*([0-9]{1,6})")
+_ESCAPE = re.compile(r"\\(?:u[0-9a-fA-F]{4}|.)", re.DOTALL)
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_LONGEST_REPAIR = 100_000
+
+
+class _Unusable(Exception):
+    def __init__(self, error: str, message: str) -> None:
+        super().__init__(message)
+        self.malformed = Malformed(error, message)
+
+
+class _Repeated(Exception):
+    """A key stands twice in one object, with two values."""
+
+
+def read(task: Task, given: Input, text: str, finish_reason: str = "stop") -> Any:
+    """What `base.Asker` names for the task, or Malformed. `given` is the input that was asked with: its `n` and its lists count.
+
+    An answer that the token limit cut (`finish_reason` "length") is Malformed whatever it holds.
+    """
+    try:
+        answer = _final(text, finish_reason)
+        if task in _TEXTS:
+            return _document(answer)
+        found = _object(answer, _FIELD[task])
+        return _READERS[task](found, given)
+    except _Unusable as unusable:
+        return unusable.malformed
+
+
+def _final(text: str, finish_reason: str) -> str:
+    if finish_reason == "length":
+        raise _Unusable("cut_answer", "the answer stops at the token limit; give the model a larger max_tokens")
+    answer = text.rpartition("</think>")[2].strip()
+    if "<think>" in answer:
+        raise _Unusable("unfinished_thinking", "the answer ends within its thinking; give the model a larger max_tokens")
+    if not answer:
+        raise _Unusable("empty_answer", "the answer is empty")
+    return answer
+
+
+def _document(answer: str) -> str:
+    """The text without code fences around the whole of it and without a line that announces it."""
+    text = _unfenced(answer)
+    first, _, rest = text.partition("\n")
+    if rest.strip() and _OPENING.fullmatch(first.strip().strip("*#").strip()):
+        text = _unfenced(rest.strip())
+    if text[:1] in "{[" and _decoded(text) is not None:
+        raise _Unusable("not_text", "the answer is JSON; expected the document's text alone")
+    return _whole(text.strip(), "the text")
+
+
+def _unfenced(text: str) -> str:
+    match = _FENCE.fullmatch(text)
+    return match[2].strip() if match and match[1] not in match[2] else text
+
+
+def _decoded(text: str) -> Any:
+    try:
+        return json.loads(text, strict=False)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _object(answer: str, name: str) -> dict[str, Any]:
+    """The one JSON object of the answer that has the field; two that differ are no answer."""
+    try:
+        found, rest = _whole_objects(answer, name)
+        if not found:
+            found = _repaired(rest, name)
+    except _Repeated as error:
+        raise _Unusable("two_answers", f"the answer's JSON says {str(error)!r} twice, and differently") from None
+    if not found:
+        raise _Unusable("no_json", f'the answer has no JSON object with "{name}"')
+    if any(other != found[0] for other in found[1:]):
+        raise _Unusable("two_answers", f'the answer has several JSON objects with "{name}", and they differ')
+    return found[0]
+
+
+def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in found and found[name] != value:
+            raise _Repeated(name)
+        found[name] = value
+    return found
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=_pairs, strict=False)
+
+
+def _whole_objects(text: str, name: str) -> tuple[list[dict[str, Any]], str]:
+    """The valid JSON objects that have the field, outermost first, and the text without them."""
+    found: list[dict[str, Any]] = []
+    rest: list[str] = []
+    kept = 0
+    start = _START.search(text)
+    while start:
+        after = start.start() + 1
+        try:
+            value, end = _DECODER.raw_decode(text, start.start())
+        except ValueError:
+            pass
+        except RecursionError:
+            break
+        else:
+            if name in value:
+                found.append(value)
+                rest.append(text[kept : start.start()])
+                kept = after = end
+        start = _START.search(text, after)
+    return found, "".join((*rest, text[kept:]))
+
+
+def _repaired(text: str, name: str) -> list[dict[str, Any]]:
+    """What repair makes of the braces that hold the field, where it changes punctuation alone; [] where there are none."""
+    key = re.search(rf"[\"'“]?\b{name}\b[\"'”]?\s*:", text)
+    begin = text.rfind("{", 0, key.start() + 1) if key else -1
+    if begin < 0:
+        return []
+    closed = text.rfind("}") + 1
+    span = text[begin : closed if closed > begin else None].rstrip("`\n\r\t ")
+    broken = _Unusable("broken_json", "the answer's JSON is broken so that its meaning is open")
+    if len(span) > _LONGEST_REPAIR:
+        raise broken
+    from json_repair import repair_json
+
+    try:
+        value = repair_json(span, return_objects=True)
+    except (ValueError, RecursionError):
+        raise broken from None
+    if not isinstance(value, dict) or name not in value or _letters(span) != _letters(json.dumps(value, ensure_ascii=False)):
+        raise broken
+    return [value]
+
+
+def _letters(text: str) -> str:
+    """Letters and digits alone: what repair may not touch."""
+    plain = _ESCAPE.sub(lambda match: chr(int(match[0][2:], 16)) if match[0][1:2] == "u" and len(match[0]) == 6 else " ", text)
+    return "".join(filter(str.isalnum, plain)).lower().replace("none", "null")
+
+
+def _whole(text: Any, what: str) -> str:
+    if not isinstance(text, str):
+        raise _Unusable("wrong_type", f"{what} is {_shown(text)}; expected text")
+    if not text.strip():
+        raise _Unusable("empty_text", f"{what} is empty")
+    if _SURROGATE.search(text):
+        raise _Unusable("wrong_type", f"{what} holds half a character")
+    return text
+
+
+def _line(value: Mapping[str, Any], name: str) -> str:
+    """The text of a field, in one line."""
+    if name not in value:
+        raise _Unusable("empty_text", f'an entry has no "{name}"')
+    text = " ".join(_whole(value[name], f'"{name}"').split())
+    if count_tokens(text) > MOST_TOKENS[name]:
+        raise _Unusable("too_long", f'"{name}" has more than {MOST_TOKENS[name]} tokens: {text[:60]!r}...')
+    return text
+
+
+def _items(value: Mapping[str, Any], name: str) -> list[Any]:
+    found = value[name]
+    if not isinstance(found, list):
+        raise _Unusable("wrong_type", f'"{name}" is {_shown(found)}; expected a list')
+    return found
+
+
+def _place(value: Any, most: int) -> int:
+    """The place, from 0, that an id (3, 3.0, "3", "#3") names; ids count from 1."""
+    if isinstance(value, str) and (match := _ID.fullmatch(value.strip())):
+        value = int(match[1])
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
+        raise _Unusable("unknown_id", f"id {_shown(value)} was not asked about; expected 1 to {most}")
+    return value - 1
+
+
+def _named(list_name: str, text_name: str) -> Callable[[dict[str, Any], Input], Any]:
+    def reader(value: dict[str, Any], given: Input) -> tuple[tuple[str, str], ...]:
+        entries = _items(value, list_name)
+        if len(entries) != given["n"]:
+            raise _Unusable("wrong_number", f'"{list_name}" has {len(entries)} entries; expected exactly {given["n"]}')
+        if not all(isinstance(entry, dict) for entry in entries):
+            raise _Unusable("wrong_type", f'an entry of "{list_name}" is no object with "name" and "{text_name}"')
+        return tuple((_line(entry, "name"), _line(entry, text_name)) for entry in entries)
+
+    return reader
+
+
+def _pairs_of(task: Task) -> Callable[[dict[str, Any], Input], Any]:
+    def reader(value: dict[str, Any], given: Input) -> tuple[tuple[int, int], ...]:
+        most = len(given[_LISTED[task]])
+        found: dict[tuple[int, int], None] = {}
+        for entry in _items(value, _FIELD[task]):
+            if not isinstance(entry, list) or len(entry) != 2:
+                raise _Unusable("wrong_type", f'an entry of "{_FIELD[task]}" is {_shown(entry)}; expected two ids')
+            one, other = sorted(_place(each, most) for each in entry)
+            if one == other:
+                raise _Unusable("unknown_id", f'"{_FIELD[task]}" pairs {one + 1} with itself')
+            found[one, other] = None
+        return tuple(sorted(found))
+
+    return reader
+
+
+def _choice(task: Task) -> Callable[[dict[str, Any], Input], Any]:
+    def reader(value: dict[str, Any], given: Input) -> int | None:
+        chosen = value[_FIELD[task]]
+        return None if chosen is None else _place(chosen, len(given[_LISTED[task]]))
+
+    return reader
+
+
+def _leaked(value: dict[str, Any], given: Input) -> tuple[int, ...]:
+    return tuple(sorted({_place(each, len(given["insights"])) for each in _items(value, "leaked")}))
+
+
+def _present(value: dict[str, Any], given: Input) -> dict[int, str]:
+    found: dict[int, str] = {}
+    for entry in _items(value, "present"):
+        if not isinstance(entry, dict) or "id" not in entry:
+            raise _Unusable(
+                "wrong_type", f'an entry of "present" is {_shown(entry)}; expected an object with "id" and "evidence"'
+            )
+        words = " ".join(_whole(entry.get("evidence", ""), '"evidence"').split())
+        found.setdefault(_place(entry["id"], len(given["insights"])), words[:_EVIDENCE])
+    return dict(sorted(found.items()))
+
+
+def _shown(value: Any) -> str:
+    return json.dumps(value, default=str)[:60]
+
+
+_READERS: Mapping[Task, Callable[[dict[str, Any], Input], Any]] = {
+    "subtopics": _named("subtopics", "subtopic"),
+    "overlapping_subtopics": _pairs_of("overlapping_subtopics"),
+    "insights": _named("insights", "insight"),
+    "conflicting_insight": lambda value, given: (_line(value, "name"), _line(value, "insight")),
+    "duplicate_insights": _pairs_of("duplicate_insights"),
+    "assign_subtopic": _choice("assign_subtopic"),
+    "query": lambda value, given: _line(value, "query"),
+    "query_leaks": _leaked,
+    "chapter_check": _choice("chapter_check"),
+    "insights_present": _present,
+}

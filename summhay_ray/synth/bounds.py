@@ -1,0 +1,258 @@
+"""Room synth: how many calls and tokens a haystack takes: least, expected, most. Others take it from `summhay_ray.synth`.
+
+The bounds on calls follow from the pipeline's own bounds (`outline`, `documents`, `asking.TRIES`); a test holds them against
+runs with faults. Expected figures rest on the assumptions named here. Tokens are cl100k's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields
+from typing import Literal
+
+from summhay_ray.llm import count_tokens
+from summhay_ray.synth.answers import MOST_TOKENS
+from summhay_ray.synth.asking import GROUP_OF, TRIES, Group, Job
+from summhay_ray.synth.documents import BEFORE, EVIDENCE, HEADLINE, REWRITES
+from summhay_ray.synth.domains import Domain
+from summhay_ray.synth.kinds import Difficulty, Shape, Task, Topic
+from summhay_ray.synth.outline import half, least_insights
+from summhay_ray.synth.placement import placements, planned_insights
+from summhay_ray.synth.prompting import input_json
+
+FAILS = 0.08
+"""Share of subtopics, insights and queries expected to fail a check (Table 4: people assign 9 % of insights elsewhere)."""
+EDITED = 0.2
+"""Share of documents expected to need a round of editing."""
+REJECTED = 0.05
+"""Share of chapters expected to be written again (A.1.3: five times in less than 1 % of the cases)."""
+UNSURE = 0.5
+"""Share of insights and chapters that the offline checks are expected to leave to a model."""
+
+_ENTRY = 14
+"""Tokens of a list's entry beside its text."""
+_FIELDS = 120
+"""Tokens of an input's field names and numbers."""
+_ESCAPED = 1.5
+"""What a text as JSON takes beside the text itself, at most."""
+_PER_WORD = 1.4
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """Calls, and the tokens of all of them together."""
+
+    calls: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+
+    def __add__(self, other: Tally) -> Tally:
+        return Tally(*(getattr(self, one.name) + getattr(other, one.name) for one in fields(Tally)))
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """What a group of tasks takes. `least` holds for a haystack that comes to be: one that ends unverified may take less."""
+
+    least: Tally = Tally()
+    expected: Tally = Tally()
+    most: Tally = Tally()
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """What is counted for: `insights` of the haystack and `placed` in all documents together, at least and at most."""
+
+    job: Job
+    insights: tuple[int, int]
+    placed: tuple[int, int]
+
+    @property
+    def subtopics(self) -> int:
+        return self.job.shape.subtopics + self.job.difficulty.distractors
+
+
+@dataclass(frozen=True, slots=True)
+class _Sizes:
+    """Tokens of a text of each kind, for one of the bounds."""
+
+    bound: Literal["least", "expected", "most"]
+    subtopic: float
+    insight: float
+    query: float
+    document: float
+    answer: float
+    """Of a whole answer to a task of the outline or of a check."""
+    load: float
+    """Insights that an editing is about."""
+
+
+def bounds(
+    topic: Topic, domain: Domain, shape: Shape, difficulty: Difficulty, checked: bool, longest: int = 2000
+) -> Mapping[Group, Bounds]:
+    """The bounds by group, for one haystack. `checked`: a model checks, where the offline checks are not sure.
+
+    `longest`: max_tokens of the writer's answers, on which the length of what is checked and edited depends; the answers of all
+    groups are counted with it at most. Tokens at most rest on texts that JSON makes half as long again, at most.
+    """
+    job = Job("", topic, domain, shape, difficulty)
+    plan = _plan(job)
+    words = shape.words * _PER_WORD
+    sizes = (
+        _Sizes("least", 1, 1, 1, 1, 1, 0),
+        _Sizes("expected", 12, 40, 20, words, 60, 1),
+        _Sizes("most", MOST_TOKENS["subtopic"], MOST_TOKENS["insight"], MOST_TOKENS["query"], longest, longest, plan.insights[1]),
+    )
+    counts = (_least(plan), _expected(plan), _most(plan))
+    found = dict.fromkeys(GROUP_OF.values(), Bounds())
+    for task, group in GROUP_OF.items():
+        if group == "check" and not checked:
+            continue
+        least, expected, most = (_tally(plan, task, count.get(task, 0), size) for count, size in zip(counts, sizes, strict=True))
+        known = found[group]
+        found[group] = Bounds(known.least + least, known.expected + expected, known.most + most)
+    return found
+
+
+def _plan(job: Job) -> _Plan:
+    shape, difficulty, domain = job.shape, job.difficulty, job.domain
+    kept = half(shape.subtopics) + half(difficulty.distractors)
+    least = kept * least_insights(shape.insights) + difficulty.conflicts
+    most = planned_insights(shape, difficulty)
+    # The sides of a conflict are in at most half of the documents each.
+    caps = (least - difficulty.conflicts) * shape.documents - difficulty.conflicts * (shape.documents % 2)
+    placed = min(placements(shape, difficulty, domain, least), max(caps, 0)), placements(shape, difficulty, domain, most)
+    return _Plan(job, (least, most), placed)
+
+
+def _least(plan: _Plan) -> dict[Task, float]:
+    """By task, for whatever subtopics were dropped on the way: a dropped one has taken its rounds."""
+    shape, difficulty, rounds = plan.job.shape, plan.job.difficulty, plan.job.domain.outline_rounds
+    kept = half(shape.subtopics) + half(difficulty.distractors)
+    ways = (
+        (rounds if planned < plan.subtopics else 0, planned + (planned - final) * rounds, final)
+        for planned in range(kept, plan.subtopics + 1)
+        for final in range(kept, planned + 1)
+    )
+    more, insights, final = min(ways, key=lambda way: way[0] + way[1] + _asked(plan, way[2]))
+    return {
+        "subtopics": 1 + more,
+        "insights": insights,
+        "conflicting_insight": difficulty.conflicts,
+        "query": _asked(plan, final),
+        **_writing(plan, plan.placed[0], 0, 0),
+    }
+
+
+def _asked(plan: _Plan, subtopics: int) -> int:
+    """The fewest subtopics that are asked about, of so many."""
+    return max(half(plan.job.shape.subtopics), subtopics - plan.job.difficulty.distractors)
+
+
+def _writing(plan: _Plan, placed: int, rejected: float, edited: float) -> dict[Task, float]:
+    documents = plan.job.shape.documents
+    if plan.job.domain.method == "chapters":
+        return {"chapter": placed * (1 + rejected), "edit_document": documents * edited}
+    return {"document": documents, "edit_document": documents * edited}
+
+
+def _expected(plan: _Plan) -> dict[Task, float]:
+    shape, difficulty = plan.job.shape, plan.job.difficulty
+    again = 1 - (1 - FAILS) ** shape.insights
+    insights = plan.insights[1]
+    chapters = plan.job.domain.method == "chapters"
+    return {
+        "subtopics": 1 + (1 - (1 - FAILS) ** plan.subtopics),
+        "insights": plan.subtopics * (1 + again),
+        "conflicting_insight": difficulty.conflicts * (1 + FAILS),
+        "query": shape.subtopics * (1 + FAILS),
+        **_writing(plan, plan.placed[1], REJECTED, EDITED),
+        "overlapping_subtopics": 1,
+        "duplicate_insights": 1 + bool(difficulty.conflicts),
+        "assign_subtopic": insights * UNSURE,
+        "query_leaks": shape.subtopics * UNSURE,
+        "chapter_check": plan.placed[1] * UNSURE * (1 + REJECTED) if chapters else 0,
+        "insights_present": shape.documents * (1 + EDITED),
+    }
+
+
+def _most(plan: _Plan) -> dict[Task, float]:
+    job, shape, difficulty = plan.job, plan.job.shape, plan.job.difficulty
+    outlines, writings = job.domain.outline_rounds + 1, REWRITES + 1
+    conflicts = min(difficulty.conflicts * outlines, shape.subtopics * shape.insights)
+    chapters = plan.placed[1] * (job.domain.tries + 1) * writings if job.domain.method == "chapters" else 0
+    asks: dict[Task, float] = {
+        "subtopics": outlines,
+        "insights": plan.subtopics * outlines,
+        "conflicting_insight": conflicts,
+        "query": shape.subtopics * outlines,
+        "document": 0 if chapters else shape.documents * writings,
+        "chapter": chapters,
+        "edit_document": shape.documents * job.domain.rounds * writings,
+        "overlapping_subtopics": outlines,
+        "duplicate_insights": outlines * (1 + bool(difficulty.conflicts)),
+        "assign_subtopic": plan.subtopics * shape.insights * outlines + conflicts,
+        "query_leaks": shape.subtopics * outlines,
+        "chapter_check": chapters,
+        "insights_present": shape.documents * (job.domain.rounds + 1) * writings,
+    }
+    return {task: asked * TRIES for task, asked in asks.items()}
+
+
+def _tally(plan: _Plan, task: Task, calls: float, sizes: _Sizes) -> Tally:
+    n = -int(-calls // 1)
+    if not n:
+        return Tally()
+    job = plan.job
+    base = count_tokens(job.domain.prompts[task]) + count_tokens(input_json(job.given))
+    if task in ("subtopics", "insights", "document"):
+        base += count_tokens(input_json({"context": list(job.topic.context)}))
+    shown = 0.0
+    if sizes.bound != "least":
+        manner = {"participants": job.participants, "genre": job.domain.genre, "tone": job.domain.tone}
+        shown = count_tokens(input_json(manner)) + _FIELDS + sum(_shown(plan, task, sizes))
+    return Tally(n, round(n * (base + shown)), round(n * _answered(plan, task, sizes)))
+
+
+def _shown(plan: _Plan, task: Task, sizes: _Sizes) -> Iterator[float]:
+    """Tokens of the parts of a task's input, beside what every input says."""
+    shape, difficulty, rounds = plan.job.shape, plan.job.difficulty, plan.job.domain.outline_rounds
+    subtopic, insight = sizes.subtopic + _ENTRY, sizes.insight + _ENTRY
+    most = sizes.bound == "most"
+    document = sizes.document * (_ESCAPED if most else 1)
+    again = rounds + 1 if most else 1
+    # Subtopics have been given their insights half of the time, and a document meets about half of the subtopics.
+    some = 1 if most else 0.5
+    total, own = plan.insights[1], shape.insights + difficulty.conflicts
+    if task in ("subtopics", "overlapping_subtopics", "assign_subtopic", "chapter_check"):
+        yield plan.subtopics * subtopic * (again if task == "subtopics" else 1)
+    if task in ("conflicting_insight", "assign_subtopic", "query", "query_leaks", "chapter", "insights"):
+        yield subtopic + insight
+    if task == "insights":
+        yield plan.subtopics * subtopic + total * insight * some + shape.insights * again * insight * some
+    if task in ("query", "query_leaks"):
+        yield own * insight + sizes.query
+    if task in ("duplicate_insights", "insights_present", "document", "chapter_check"):
+        yield total * insight * (some if task == "document" else 1)
+    if task in ("insights_present", "chapter_check", "edit_document"):
+        yield document
+    if task == "edit_document":
+        yield sizes.load * (2 * insight + EVIDENCE)
+    if task in ("document", "chapter"):
+        yield float(HEADLINE if difficulty.cross_references else 0)
+    if task == "chapter":
+        yield float(BEFORE)
+
+
+def _answered(plan: _Plan, task: Task, sizes: _Sizes) -> float:
+    """Tokens of an answer."""
+    shape = plan.job.shape
+    if sizes.bound != "expected":
+        return sizes.answer
+    if task in ("document", "edit_document"):
+        return sizes.document
+    if task == "chapter":
+        return sizes.document * shape.documents / max(plan.placed[1], 1)
+    if task in ("subtopics", "insights"):
+        return (sizes.insight + _ENTRY) * (plan.subtopics if task == "subtopics" else shape.insights)
+    return sizes.answer

@@ -1,0 +1,281 @@
+"""Room synth: from the plan of a haystack to its documents, each written, verified and mended. For the room alone.
+
+Source: Laban et al., "Summary of a Haystack", appendix A.1.3: conversations chapter by chapter, each checked; news at once; what
+is missing or extraneous is mended by editing. Everything is bounded by the domain. What cannot be mended corrects the plan
+where the truth stays sound (`plan_flaws`); documents that are unsound, refused, or copies of others are written again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+from summhay_ray.outcome import Malformed, Refusal
+from summhay_ray.synth.asking import GaveUp, Work, all_of
+from summhay_ray.synth.kinds import Input, Outline, PlannedDocument, PlannedInsight, Written
+from summhay_ray.synth.outline import seeded
+from summhay_ray.synth.prompting import numbered
+from summhay_ray.synth.verify import NotChecked
+from summhay_ray.synth.words import sentences
+
+REWRITES = 2
+"""A document that copies another, or whose truth is unsound, is written again at most so often."""
+LEAST_CHAPTER = 30
+"""Words of a chapter, at least."""
+BEFORE, EVIDENCE, HEADLINE = 600, 400, 200
+"""Letters shown, at most, of the chapters before, of the words that show an insight, and of a document that is referred to."""
+
+
+class Found(Protocol):
+    """What the verification found in a document: ids of insights, and the words that show each that is there."""
+
+    @property
+    def missing(self) -> Sequence[str]: ...
+
+    @property
+    def extraneous(self) -> Sequence[str]: ...
+
+    @property
+    def evidence(self) -> Mapping[str, str]: ...
+
+
+class DocumentVerifier(Protocol):
+    """What of `verify.Verifier` documents need."""
+
+    async def document(self, planned: PlannedDocument, text: str, insights: Sequence[PlannedInsight], round: int) -> Found:
+        """Which planned insights are missing from the text, and which others of the topic are in it."""
+        ...
+
+    async def chapter(self, text: str, expected: PlannedInsight, outline: Outline, document_id: str, round: int) -> bool:
+        """Whether the chapter introduces the expected insight."""
+        ...
+
+    async def copies(self, texts: Mapping[str, str]) -> set[str]:
+        """Ids of the documents to write again. `texts` are without the sentences that carry insights."""
+        ...
+
+
+@dataclass(frozen=True)
+class _Piece:
+    """A written document, and the words of its text that carry insights. `lost`: why there is no text of it yet."""
+
+    written: Written
+    evidence: tuple[str, ...] = ()
+    lost: GaveUp | NotChecked | None = None
+
+
+async def write_documents(
+    work: Work, verifier: DocumentVerifier, outline: Outline, planned: Sequence[PlannedDocument]
+) -> tuple[Written, ...]:
+    """The documents in order, each planned as its text was found to be. Raises GaveUp and NotChecked."""
+    desk = _Desk(work, verifier, outline)
+    pieces = await desk.write(planned, {}, 0)
+    for again in range(1, REWRITES + 2):
+        flaws = await _flaws(work, verifier, outline, planned, pieces)
+        if not flaws:
+            break
+        if again > REWRITES:
+            raise flaws[min(flaws)]
+        bad = set(flaws)
+        # Who refers to a document quotes its first sentence.
+        for one in planned:
+            if bad.intersection(one.refers_to):
+                bad.add(one.number)
+        pieces = {**pieces, **await desk.write([one for one in planned if one.number in bad], pieces, again)}
+    return tuple(pieces[one.number].written for one in planned)
+
+
+async def _flaws(
+    work: Work,
+    verifier: DocumentVerifier,
+    outline: Outline,
+    planned: Sequence[PlannedDocument],
+    pieces: Mapping[int, _Piece],
+) -> dict[int, GaveUp | NotChecked]:
+    """Number of a document that must be written again -> what is said if it never comes right."""
+    flaws: dict[int, GaveUp | NotChecked] = {number: piece.lost for number, piece in pieces.items() if piece.lost}
+    # Documents share insights by plan, and short ones consist of them: a copy is one in its other sentences.
+    texts = {one.document_id: "\n".join(_free(pieces[one.number])) for one in planned if one.number not in flaws}
+    copies = await verifier.copies(texts)
+    unsound = plan_flaws(outline, planned, [pieces[one.number].written for one in planned], work.job.difficulty.least)
+    many = f"after {REWRITES} rewritings ({len(unsound)} such)"
+    for number, reason in unsound.items():
+        flaws.setdefault(number, GaveUp("documents", "unsound_truth", f"document {number}: {reason}, {many}"))
+    for one in planned:
+        if one.document_id in copies:
+            message = f"document {one.number} is a near-copy of another after {REWRITES} rewritings; give more insights"
+            flaws.setdefault(one.number, GaveUp("verification", "near_copies", message))
+    return flaws
+
+
+def plan_flaws(outline: Outline, planned: Sequence[PlannedDocument], written: Sequence[Written], least: int) -> dict[int, str]:
+    """Number of a document -> why the plan cannot be corrected to what was found in it: one line.
+
+    The corrected plan is sound where every document has an insight and never both sides of a conflict, and every insight is in
+    `least` documents; for one that is in fewer, the documents that lost it are named.
+    """
+    flaws: dict[int, str] = {}
+    other_side = {insight.insight_id: insight.conflicts_with for insight in outline.insights}
+    counts = Counter(insight_id for document in written for insight_id in document.planned.insight_ids)
+    for plan, document in zip(planned, written, strict=True):
+        held = set(document.planned.insight_ids)
+        rare = [one for one in plan.insight_ids if one not in held and counts[one] < least]
+        if not held:
+            flaws[plan.number] = "it holds no insight"
+        elif any(other_side.get(one) in held for one in held):
+            flaws[plan.number] = "it holds both sides of a conflict"
+        elif rare:
+            flaws[plan.number] = f"it lacks insight {rare[0]}, which is in {counts[rare[0]]} documents and must be in {least}"
+    return flaws
+
+
+class _Desk:
+    """Writes the documents of one haystack."""
+
+    def __init__(self, work: Work, verifier: DocumentVerifier, outline: Outline) -> None:
+        self._work, self._verifier, self._outline = work, verifier, outline
+        self._insights = {insight.insight_id: insight for insight in outline.insights}
+        self._subtopics = {subtopic.subtopic_id: subtopic for subtopic in outline.subtopics}
+        domain = work.job.domain
+        self._method: Callable[[PlannedDocument, Input, int], Awaitable[tuple[str, int]]]
+        self._method = self._chapters if domain.method == "chapters" else self._whole
+        self._manner = {
+            "genre": domain.genre,
+            "tone": domain.tone,
+            "participants": work.job.participants,
+            "paraphrase": work.job.difficulty.paraphrase,
+        }
+
+    async def write(self, planned: Sequence[PlannedDocument], earlier: Mapping[int, _Piece], again: int) -> dict[int, _Piece]:
+        """The documents by number; one that refers to others waits for them. `again`: for which time they are written anew."""
+        tasks: dict[int, asyncio.Task[_Piece]] = {}
+
+        async def one(document: PlannedDocument) -> _Piece:
+            references = [
+                _reference(await tasks[number] if number in tasks else earlier[number], self._work.job.participants)
+                for number in document.refers_to
+            ]
+            async with self._work.slots:
+                try:
+                    return await self._piece(document, references, again)
+                except (GaveUp, NotChecked) as error:
+                    # What one document's answers are refused for need not end a hundred others.
+                    if not isinstance(error.outcome, Refusal | Malformed):
+                        raise
+                    return _Piece(Written(document, ""), lost=error)
+
+        for document in planned:
+            tasks[document.number] = asyncio.ensure_future(one(document))
+        pieces = await all_of(list(tasks.values()))
+        return dict(zip(tasks, pieces, strict=True))
+
+    async def _piece(self, planned: PlannedDocument, references: list[dict[str, str]], again: int) -> _Piece:
+        if again:
+            # Another order makes another prompt: some models answer the same prompt with the same words.
+            chance = seeded(self._work.job.seed, planned.document_id, again)
+            mixed = chance.sample(planned.insight_ids, len(planned.insight_ids))
+            planned = replace(planned, insight_ids=tuple(mixed))
+        given = {"number": planned.number, "date": planned.date, "references": references, **self._manner}
+        text, corrections = await self._method(planned, given, again)
+        text, found, edits = await self._mended(planned, text, again)
+        held = [one for one in planned.insight_ids if one not in found.missing]
+        held += [one for one in self._insights if one in found.extraneous and one not in held]
+        corrected = replace(planned, insight_ids=tuple(held))
+        shown = tuple(" ".join(words.split()) for words in found.evidence.values() if words)
+        return _Piece(Written(corrected, text, corrections + edits), shown)
+
+    async def _whole(self, planned: PlannedDocument, given: Input, again: int) -> tuple[str, int]:
+        insights = [self._insights[one] for one in planned.insight_ids]
+        asked = {
+            **given,
+            "insights": numbered(insight.text for insight in insights),
+            "words": self._work.job.shape.words,
+            "context": list(self._work.job.topic.context),
+            "avoid": self._near(insights),
+        }
+        return await self._work.need("documents", "document", asked, again), 0
+
+    def _near(self, insights: Sequence[PlannedInsight]) -> list[str]:
+        """The other insights of the same subtopics: what creeps in most easily, the other sides of conflicts among it."""
+        chosen = {insight.insight_id for insight in insights}
+        subtopics = dict.fromkeys(insight.subtopic_id for insight in insights)
+        return [
+            insight.text for one in subtopics for insight in self._subtopics[one].insights if insight.insight_id not in chosen
+        ]
+
+    async def _chapters(self, planned: PlannedDocument, given: Input, again: int) -> tuple[str, int]:
+        """The text and how many chapters were written again; a chapter that never passes is left out."""
+        job = self._work.job
+        words = max(LEAST_CHAPTER, round(job.shape.words / len(planned.insight_ids)))
+        chapters: list[str] = []
+        rejected, text = 0, ""
+        for insight_id in planned.insight_ids:
+            insight = self._insights[insight_id]
+            asked = {
+                **given,
+                "insight": insight.text,
+                "subtopic": self._subtopics[insight.subtopic_id].text,
+                "before": "\n\n".join(chapters)[-BEFORE:],
+                "words": words,
+            }
+            for attempt in range(job.domain.tries + 1):
+                sample = again * (job.domain.tries + 1) + attempt
+                text = await self._work.need("documents", "chapter", asked, sample)
+                if await self._verifier.chapter(text, insight, self._outline, planned.document_id, sample):
+                    chapters.append(text)
+                    given = {**given, "date": "", "references": []}
+                    break
+                rejected += 1
+        return "\n\n".join(chapters) or text, rejected
+
+    async def _mended(self, planned: PlannedDocument, text: str, again: int) -> tuple[str, Found, int]:
+        """The text, edited until it holds what it should or the rounds are over: the best of its versions, and its rounds."""
+        rounds = self._work.job.domain.rounds
+        insights = self._outline.insights
+        first = again * (rounds + 1)
+        found = await self._verifier.document(planned, text, insights, first)
+        best, best_found, edits = text, found, 0
+        for round in range(1, rounds + 1):
+            if not found.missing and not found.extraneous:
+                break
+            text = await self._edited(planned, text, found, first + round)
+            found = await self._verifier.document(planned, text, insights, first + round)
+            edits = round
+            if _wrong(found) <= _wrong(best_found):
+                best, best_found = text, found
+        return best, best_found, edits
+
+    async def _edited(self, planned: PlannedDocument, text: str, found: Found, sample: int) -> str:
+        remove = [(self._insights[one].text, found.evidence.get(one, "")) for one in self._insights if one in found.extraneous]
+        given: dict[str, Any] = {
+            "document": text,
+            "remove": [
+                {"id": number, "text": insight, "evidence": words[:EVIDENCE]} for number, (insight, words) in enumerate(remove, 1)
+            ],
+            "add": numbered(self._insights[one].text for one in planned.insight_ids if one in found.missing),
+            "words": self._work.job.shape.words,
+            **self._manner,
+        }
+        edited: str = await self._work.need("documents", "edit_document", given, sample)
+        return edited
+
+
+def _wrong(found: Found) -> int:
+    return len(found.missing) + len(found.extraneous)
+
+
+def _free(piece: _Piece) -> list[str]:
+    """The sentences of a document that carry no insight."""
+    carried = "\n".join(piece.evidence)
+    read = (" ".join(sentence.split()) for sentence in sentences(piece.written.text))
+    return [one for one in read if one not in carried and not any(words in one for words in piece.evidence)]
+
+
+def _reference(piece: _Piece, participants: Sequence[str]) -> dict[str, str]:
+    """How a later document may name this one: its date, and its first sentence that carries no insight."""
+    first = next(iter(_free(piece)), "")
+    headline = next((first.removeprefix(f"{name}:").strip() for name in participants if first.startswith(f"{name}:")), first)
+    return {"date": piece.written.planned.date, "headline": headline if len(headline) <= HEADLINE else ""}

@@ -1,0 +1,188 @@
+"""Room synth: a domain of documents, which is one YAML file. For the room; others take it from `summhay_ray.synth`.
+
+To add one: write a YAML file with the fields of `Domain` (those that have a default may be left out) and name its path in the
+spec; `prompts` replaces the text of any task's prompt, each with `Input:` and `[[INPUT]]` as its last two lines.
+"""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+from collections.abc import Mapping
+from dataclasses import MISSING, dataclass, field, fields
+from functools import cache
+from importlib import resources
+from pathlib import Path
+from typing import Any, get_args
+
+from summhay_ray.plugins import unknown
+from summhay_ray.problems import Problem
+from summhay_ray.synth.kinds import Task
+
+TASKS: tuple[Task, ...] = get_args(Task)
+METHODS = ("chapters", "whole")
+INPUT = "[[INPUT]]"
+_ENDINGS = (".yaml", ".yml")
+_MERGE = "tag:yaml.org,2002:merge"
+
+
+class BadDomain(Problem):
+    """A domain's file that cannot be used: one line with file, field, what was expected and what was found."""
+
+
+@dataclass(frozen=True)
+class Domain:
+    """What documents of a kind are like and how they are written (paper, section 3.2 and appendix A.1)."""
+
+    name: str
+    genre: str
+    """What a document is, as one would tell a writer: a news article, ..."""
+    tone: str = "plain"
+    language: str = "English"
+    words: int = 750
+    """Of a document, where the spec names no length."""
+    method: str = "whole"
+    """chapters: one insight after the other, each checked; whole: at once, then mended by editing."""
+    participants: tuple[str, ...] = ()
+    """Who speaks, where the topic names nobody."""
+    insights_per_document: int = 6
+    """Of a document of `words` words, where the difficulty does not decide."""
+    tries: int = 10
+    """A chapter is written again at most so often (A.1.3)."""
+    rounds: int = 5
+    """A document is edited at most so often (A.1.3)."""
+    outline_rounds: int = 3
+    """Subtopics, insights and queries that fail their check are asked for again at most so often."""
+    prompts: Mapping[Task, str] = field(default_factory=dict, repr=False)
+    """The template of every task."""
+
+    def hashes(self) -> dict[str, str]:
+        """Task -> sha256 (hex) of its template, for metadata and requests' keys."""
+        return {task: template_hash(self.prompts[task]) for task in TASKS}
+
+
+LEAST: Mapping[str, int] = {"words": 20, "insights_per_document": 1, "tries": 0, "rounds": 0, "outline_rounds": 0}
+_MOST = 100_000
+
+
+@cache
+def template_hash(text: str) -> str:
+    """sha256 (hex) of a template's text."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def domain_names() -> tuple[str, ...]:
+    """The domains that are shipped, sorted."""
+    names = (entry.name for entry in resources.files("summhay_ray.synth").joinpath("domains").iterdir())
+    return tuple(sorted(name.removesuffix(".yaml") for name in names if name.endswith(".yaml")))
+
+
+def load_domain(name_or_path: str) -> Domain:
+    """A shipped domain by its name, or the one in a YAML file of the user's (a path with .yaml or .yml at its end).
+
+    Raises UnknownName or BadDomain, in one line.
+    """
+    if name_or_path.endswith(_ENDINGS):
+        try:
+            text = Path(name_or_path).read_text(encoding="utf-8-sig")
+        except (OSError, UnicodeDecodeError) as error:
+            raise BadDomain(f"{name_or_path}: cannot be read as a domain ({_reason(error)}); expected a YAML file") from error
+        return parse_domain(text, name_or_path)
+    if name_or_path not in domain_names():
+        raise unknown("domain", name_or_path, domain_names())
+    return _shipped(name_or_path)
+
+
+def parse_domain(text: str, file: str) -> Domain:
+    """The domain in the text of `file`. Raises BadDomain."""
+    raw = _yaml(text, file)
+    if not isinstance(raw, dict):
+        raise BadDomain(f"{file}: a domain is a list of fields such as 'genre: a news article', found {_kind(raw)}")
+    known = {one.name: one for one in fields(Domain)}
+    for name in raw:
+        if name not in known:
+            raise BadDomain(f"{file}: no field is named {name!r}; {_nearest(str(name), list(known))}")
+    for one in known.values():
+        if one.name not in raw and one.default is MISSING and one.default_factory is MISSING:
+            raise BadDomain(f"{file}: field {one.name!r} is missing; write it as text")
+    values = {name: _value(name, value, file) for name, value in raw.items()}
+    values["prompts"] = {**_templates(), **values.get("prompts", {})}
+    return Domain(**values)
+
+
+def _value(name: str, value: Any, file: str) -> Any:
+    if name == "prompts":
+        return _prompts(value, file)
+    if name == "participants":
+        if not isinstance(value, list) or not all(isinstance(one, str) and one.strip() for one in value):
+            raise BadDomain(f"{file}: participants: expected a list of names, found {_kind(value)}")
+        return tuple(one.strip() for one in value)
+    if name in LEAST:
+        if not isinstance(value, int) or isinstance(value, bool) or not LEAST[name] <= value <= _MOST:
+            raise BadDomain(f"{file}: {name}: expected a whole number from {LEAST[name]}, found {value!r}")
+        return value
+    if not isinstance(value, str) or not value.strip():
+        raise BadDomain(f"{file}: {name}: expected text, found {_kind(value)}")
+    if name == "method" and value not in METHODS:
+        raise BadDomain(f"{file}: method: expected chapters or whole, found {value!r}; {_nearest(value, METHODS)}")
+    return value.strip()
+
+
+def _prompts(value: Any, file: str) -> dict[Task, str]:
+    if not isinstance(value, dict):
+        raise BadDomain(f"{file}: prompts: expected entries such as 'document: |', found {_kind(value)}")
+    for task, text in value.items():
+        if task not in TASKS:
+            raise BadDomain(f"{file}: prompts: no task is named {task!r}; {_nearest(str(task), TASKS)}")
+        if not isinstance(text, str) or not text.rstrip().endswith(f"\nInput:\n{INPUT}") or text.count(INPUT) > 1:
+            raise BadDomain(f"{file}: prompts.{task}: its last two lines must be 'Input:' and '{INPUT}', once")
+    return {task: f"{text.rstrip()}\n" for task, text in value.items()}
+
+
+@cache
+def _shipped(name: str) -> Domain:
+    entry = resources.files("summhay_ray.synth").joinpath("domains", f"{name}.yaml")
+    return parse_domain(entry.read_text(encoding="utf-8"), f"{name}.yaml")
+
+
+@cache
+def _templates() -> dict[Task, str]:
+    folder = resources.files("summhay_ray.synth").joinpath("prompts")
+    return {task: folder.joinpath(f"{task}.txt").read_text(encoding="utf-8") for task in TASKS}
+
+
+def _yaml(text: str, file: str) -> Any:
+    # yaml takes a while to load, and only who reads a domain needs it.
+    import yaml
+
+    class Loader(yaml.SafeLoader):
+        """PyYAML's reader keeps the last of two entries of one name without a word; this one refuses them."""
+
+        def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+            names = [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode) and key.tag != _MERGE]
+            twice = next((name for place, name in enumerate(names) if name in names[:place]), None)
+            if twice is not None:
+                raise yaml.constructor.ConstructorError(None, None, f"{twice!r} stands twice; leave one out", node.start_mark)
+            return super().construct_mapping(node, deep)
+
+    try:
+        return yaml.load(text, Loader)
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f" line {mark.line + 1}:" if mark else ""
+        raise BadDomain(f"{file}:{where} not YAML: {' '.join(str(getattr(error, 'problem', '') or error).split())}") from error
+
+
+def _nearest(name: str, known: Any) -> str:
+    near = difflib.get_close_matches(name, known, n=1)
+    return f"did you mean {near[0]!r}?" if near else "known: " + ", ".join(known)
+
+
+def _kind(value: Any) -> str:
+    return {dict: "entries", list: "a list", str: "text" if value else "empty text", type(None): "nothing"}.get(
+        type(value), repr(value)
+    )
+
+
+def _reason(error: Exception) -> str:
+    return getattr(error, "strerror", None) or "it is not UTF-8 text"

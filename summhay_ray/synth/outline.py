@@ -1,0 +1,230 @@
+"""Room synth: from a topic to its outline: subtopics, insights and queries, each held to its checks. For the room alone.
+
+Source: Laban et al., "Summary of a Haystack", section 3.2 and appendices A.1.1 and A.1.2. What fails its check is asked for
+again, with all that there is and all that was refused as what to avoid, at most `Domain.outline_rounds` times.
+Identifiers say where a thing stands: `s3` is the third subtopic that was proposed, `s3-i2` the second insight proposed for it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+from summhay_ray.synth.asking import GaveUp, Work, all_of
+from summhay_ray.synth.kinds import Outline, PlannedInsight, PlannedSubtopic
+from summhay_ray.synth.prompting import numbered
+
+LEAST_INSIGHTS = 3
+"""A subtopic that has fewer in the end is dropped (3.2: expandable into at least three insights)."""
+
+
+class OutlineVerifier(Protocol):
+    """What of `verify.Verifier` an outline needs."""
+
+    async def subtopics(self, texts: Sequence[tuple[str, str]], round: int) -> set[str]:
+        """Ids of the subtopics to drop."""
+        ...
+
+    async def insights(self, subtopics: Sequence[PlannedSubtopic], round: int) -> set[str]:
+        """Ids of the insights to drop."""
+        ...
+
+    async def query(self, subtopic: PlannedSubtopic, round: int) -> bool:
+        """Whether the query gives nothing away."""
+        ...
+
+
+@dataclass
+class _Draft:
+    """A subtopic while its insights are being made; `refused` are insights that failed."""
+
+    subtopic_id: str
+    name: str
+    text: str
+    asked: bool = True
+    made: int = 0
+    insights: list[PlannedInsight] = field(default_factory=list)
+    refused: list[str] = field(default_factory=list)
+
+    def add(self, name: str, text: str, conflicts_with: str = "") -> PlannedInsight:
+        """A further insight, under an identifier that none had."""
+        self.made += 1
+        insight = PlannedInsight(f"{self.subtopic_id}-i{self.made}", self.subtopic_id, name, text, conflicts_with)
+        self.insights.append(insight)
+        return insight
+
+    def drop(self, insight_ids: set[str]) -> None:
+        self.refused += [insight.text for insight in self.insights if insight.insight_id in insight_ids]
+        self.insights = [insight for insight in self.insights if insight.insight_id not in insight_ids]
+
+    def planned(self) -> PlannedSubtopic:
+        return PlannedSubtopic(self.subtopic_id, self.name, self.text, "", tuple(self.insights), self.asked)
+
+
+def half(wanted: int) -> int:
+    """How many of the subtopics that the spec asks for a haystack must have in the end."""
+    return (wanted + 1) // 2
+
+
+def seeded(*parts: object) -> random.Random:
+    """A generator of its own for a purpose: the same on every machine."""
+    text = "\0".join(map(str, parts))
+    return random.Random(int.from_bytes(hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()[:16], "big"))
+
+
+async def make_outline(work: Work, verifier: OutlineVerifier) -> Outline:
+    """The outline of the job's topic. Raises GaveUp (stages subtopics, insights and queries) and what the verifier raises."""
+    drafts = await _subtopics(work, verifier)
+    rounds = await _insights(work, verifier, drafts)
+    drafts = _enough(work, [draft for draft in drafts if len(draft.insights) >= least_insights(work.job.shape.insights)])
+    await _conflicts(work, verifier, drafts, rounds)
+    slotted = [_query(work, verifier, draft.planned()) for draft in drafts]
+    return Outline(work.job.topic, tuple(await all_of(list(slotted))))
+
+
+def least_insights(wanted: int) -> int:
+    """The fewest insights that a subtopic may have."""
+    return min(LEAST_INSIGHTS, wanted)
+
+
+async def _subtopics(work: Work, verifier: OutlineVerifier) -> list[_Draft]:
+    job = work.job
+    wanted = job.shape.subtopics + job.difficulty.distractors
+    kept: list[_Draft] = []
+    refused: list[str] = []
+    made = 0
+    for round in range(job.domain.outline_rounds + 1):
+        avoid = numbered([*(draft.text for draft in kept), *refused])
+        given = {"n": wanted - len(kept), "avoid": avoid, "context": list(job.topic.context), "participants": job.participants}
+        for name, text in await work.need("subtopics", "subtopics", given, round):
+            made += 1
+            kept.append(_Draft(f"s{made}", name, text))
+        dropped = await verifier.subtopics([(draft.subtopic_id, draft.text) for draft in kept], round)
+        refused += [draft.text for draft in kept if draft.subtopic_id in dropped]
+        kept = [draft for draft in kept if draft.subtopic_id not in dropped]
+        if len(kept) == wanted:
+            break
+    n_asked = max(half(job.shape.subtopics), len(kept) - job.difficulty.distractors)
+    return _enough(work, [replace(draft, asked=place < n_asked) for place, draft in enumerate(kept)])
+
+
+def _enough(work: Work, drafts: list[_Draft]) -> list[_Draft]:
+    """The drafts. Raises GaveUp where fewer than half of the subtopics, or of those that distract, are left."""
+    shape, difficulty = work.job.shape, work.job.difficulty
+    for asked, wanted, what in ((True, shape.subtopics, "subtopics"), (False, difficulty.distractors, "distracting subtopics")):
+        left = sum(draft.asked == asked for draft in drafts)
+        if left < half(wanted):
+            message = f"{left} of {wanted} {what} passed their checks, and at least {half(wanted)} must; ask for fewer"
+            raise GaveUp("subtopics", "too_few_subtopics", message)
+    return drafts
+
+
+async def _insights(work: Work, verifier: OutlineVerifier, drafts: list[_Draft]) -> int:
+    """Fills the drafts; the number of rounds that it took."""
+    job = work.job
+    for round in range(job.domain.outline_rounds + 1):
+        # One subtopic after the other: each sees what the others have (A.1.2).
+        for draft in drafts:
+            missing = job.shape.insights - len(draft.insights)
+            if not missing:
+                continue
+            given = {
+                "subtopic": draft.text,
+                "n": missing,
+                "others": [
+                    {"subtopic": other.text, "insights": [insight.text for insight in other.insights]}
+                    for other in drafts
+                    if other is not draft
+                ],
+                "avoid": numbered([*(insight.text for insight in draft.insights), *draft.refused]),
+                "context": list(job.topic.context),
+                "participants": job.participants,
+            }
+            for name, text in await work.need("insights", "insights", given, round):
+                draft.add(name, text)
+        dropped = await verifier.insights([draft.planned() for draft in drafts], round)
+        for draft in drafts:
+            draft.drop(dropped)
+        if all(len(draft.insights) == job.shape.insights for draft in drafts):
+            break
+    return round + 1
+
+
+async def _conflicts(work: Work, verifier: OutlineVerifier, drafts: list[_Draft], rounds: int) -> None:
+    """Gives as many insights as the difficulty says another side, in the subtopics that are asked about."""
+    job = work.job
+    wanted = job.difficulty.conflicts
+    candidates = _candidates(work, drafts)
+    paired = 0
+    for round in range(job.domain.outline_rounds + 1):
+        tried = [candidates.pop(0) for _ in range(min(wanted - paired, len(candidates)))]
+        added: set[str] = set()
+        for draft, insight in tried:
+            given = {"subtopic": draft.text, "insight": insight.text}
+            name, text = await work.need("insights", "conflicting_insight", given, round)
+            if _same(text, insight.text):
+                continue
+            other = draft.add(name, text, insight.insight_id)
+            place = draft.insights.index(insight)
+            draft.insights[place] = replace(insight, conflicts_with=other.insight_id)
+            added.add(other.insight_id)
+        if added:
+            dropped = await verifier.insights([draft.planned() for draft in drafts], rounds + round)
+            # An insight that passed before fails now for the sake of a new one: the new ones go.
+            undone = added if dropped - added else dropped & added
+            _undo(drafts, undone)
+            paired += len(added) - len(undone)
+        if paired == wanted or not candidates:
+            break
+    if paired < wanted:
+        message = f"{paired} of {wanted} insights got another side that passed its checks; lower difficulty.conflicts"
+        raise GaveUp("insights", "too_few_conflicts", message)
+
+
+def _candidates(work: Work, drafts: list[_Draft]) -> list[tuple[_Draft, PlannedInsight]]:
+    """All insights that are asked about, in seeded order: one of each subtopic, then a second of each, and so on."""
+    chance = seeded(work.job.seed, work.job.topic.name, "conflicts")
+    asked = [draft for draft in drafts if draft.asked]
+    chance.shuffle(asked)
+    shuffled = [chance.sample(draft.insights, len(draft.insights)) for draft in asked]
+    most = max(map(len, shuffled), default=0)
+    return [
+        (draft, insights[place])
+        for place in range(most)
+        for draft, insights in zip(asked, shuffled, strict=True)
+        if place < len(insights)
+    ]
+
+
+def _undo(drafts: list[_Draft], insight_ids: set[str]) -> None:
+    for draft in drafts:
+        draft.drop(insight_ids)
+        draft.insights = [
+            replace(insight, conflicts_with="") if insight.conflicts_with in insight_ids else insight
+            for insight in draft.insights
+        ]
+
+
+async def _query(work: Work, verifier: OutlineVerifier, subtopic: PlannedSubtopic) -> PlannedSubtopic:
+    """The subtopic with a query that gives nothing away; one that distracts has none."""
+    if not subtopic.asked:
+        return subtopic
+    given = {
+        "subtopic": subtopic.text,
+        "avoid": [insight.text for insight in subtopic.insights],
+        "participants": work.job.participants,
+    }
+    async with work.slots:
+        for round in range(work.job.domain.outline_rounds + 1):
+            asking = replace(subtopic, query=await work.need("queries", "query", given, round))
+            if await verifier.query(asking, round):
+                return asking
+    message = f"every query for subtopic {subtopic.text[:60]!r} gives an insight away, after {round} regenerations"
+    raise GaveUp("queries", "query_leaks", message)
+
+
+def _same(one: str, other: str) -> bool:
+    return "".join(filter(str.isalnum, one.lower())) == "".join(filter(str.isalnum, other.lower()))

@@ -1,0 +1,208 @@
+"""Room synth: which insights go into which document, and which document refers to which. Pure and seeded; for the room alone.
+
+Source: Laban et al., "Summary of a Haystack", section 3.2: a random set of insights across subtopics for each document. Here the
+number of documents of each insight and of insights of each document are fixed first, then a random arrangement with exactly
+these numbers is drawn: filled greedily, which always succeeds where any arrangement exists, then mixed by exchanges that
+keep them.
+"""
+
+from __future__ import annotations
+
+import random
+from bisect import bisect_left
+from collections.abc import Sequence
+from datetime import date, timedelta
+
+from summhay_ray.problems import Problem
+from summhay_ray.synth.domains import Domain
+from summhay_ray.synth.kinds import Difficulty, Outline, PlannedDocument, PlannedInsight, Shape
+from summhay_ray.synth.outline import seeded
+
+WORDS_PER_INSIGHT = 18
+"""A document holds at most one insight for so many of its words: an insight has some 25 itself, in its own words."""
+_EXCHANGES = 6
+"""Tried for every place of an insight in a document: enough that nothing of the filling's order is left."""
+_YEARS = 2
+_FIRST_DAY = date(2021, 1, 4)
+
+
+def planned_insights(shape: Shape, difficulty: Difficulty) -> int:
+    """How many insights a haystack has where every subtopic gets all of its own."""
+    return (shape.subtopics + difficulty.distractors) * shape.insights + difficulty.conflicts
+
+
+def placements(shape: Shape, difficulty: Difficulty, domain: Domain, insights: int) -> int:
+    """Insights of all documents together, for so many insights of the haystack."""
+    if difficulty.documents_per_insight is not None:
+        return difficulty.documents_per_insight * insights
+    usual = max(1, round(domain.insights_per_document * shape.words / domain.words))
+    return min(max(shape.documents * usual, difficulty.least * insights), shape.documents * insights)
+
+
+def check_placement(shape: Shape, difficulty: Difficulty, domain: Domain, insights: int | None = None) -> None:
+    """Raises Problem, in one line with the field to change, where shape and difficulty cannot both be met.
+
+    `insights`: of the haystack; where not given, as many as were asked for.
+    """
+    n = planned_insights(shape, difficulty) if insights is None else insights
+    average, least, documents = difficulty.documents_per_insight, difficulty.least, shape.documents
+    field = "difficulty.least" if average is None else "difficulty.documents_per_insight"
+    held = least if average is None else average
+    if held < least:
+        raise Problem(f"{field} is {held}, below difficulty.least, {least}; raise it or lower difficulty.least")
+    if held > (documents // 2 if difficulty.conflicts else documents):
+        sides = " (half of them for each side of a conflict)" if difficulty.conflicts else ""
+        raise Problem(f"{documents} documents{sides} are too few for {field} {held}; raise shape.documents or lower {field}")
+    asked = shape.subtopics * shape.insights
+    if difficulty.conflicts > asked:
+        raise Problem(f"difficulty.conflicts is {difficulty.conflicts}, but {asked} insights are asked about; lower it")
+    total = placements(shape, difficulty, domain, n)
+    if total < documents:
+        held_by = f"{n} insights in {held} documents each fill {total} of {documents} documents, and none may be empty"
+        raise Problem(f"{held_by}; lower shape.documents to {total} or raise difficulty.documents_per_insight")
+    load, fit = -(-total // documents), max(1, shape.words // WORDS_PER_INSIGHT)
+    if load > fit:
+        needed = f"{n} insights of the haystack are {load} for each document, and {shape.words} words hold {fit}"
+        raise Problem(f"{needed}; raise shape.documents to {-(-total // fit)} or shape.words, or lower {field}")
+
+
+def place(outline: Outline, shape: Shape, difficulty: Difficulty, domain: Domain, seed: int) -> tuple[PlannedDocument, ...]:
+    """The documents of a haystack, numbered from 1. Raises Problem as `check_placement` does.
+
+    Every insight is in at least `least` of them, and in the planned number on average; the documents hold as many insights
+    as each other, give or take one, and never both sides of a conflict.
+    """
+    insights = outline.insights
+    check_placement(shape, difficulty, domain, len(insights))
+    chance = seeded(seed, outline.topic.name, "placement")
+    total = placements(shape, difficulty, domain, len(insights))
+    counts = _counts(insights, total, shape.documents, difficulty, chance)
+    if sum(counts) < shape.documents:
+        raise Problem(f"{len(insights)} insights cannot fill {shape.documents} documents; lower shape.documents to {sum(counts)}")
+    held = _filled(insights, counts, shape.documents, chance)
+    _mix(held, _partners(insights), chance)
+    dates, refers = _references(shape.documents, difficulty.cross_references, seeded(seed, outline.topic.name, "dates"))
+    width = len(str(shape.documents))
+    return tuple(
+        PlannedDocument(
+            document_id=f"d{number:0{width}}",
+            number=number,
+            insight_ids=tuple(insights[place].insight_id for place in chance.sample(places, len(places))),
+            date=dates[number - 1],
+            refers_to=refers[number - 1],
+        )
+        for number, places in enumerate(held, 1)
+    )
+
+
+def _partners(insights: Sequence[PlannedInsight]) -> dict[int, int]:
+    """Place of an insight -> place of the other side of its conflict."""
+    places = {insight.insight_id: place for place, insight in enumerate(insights)}
+    return {place: places[insight.conflicts_with] for place, insight in enumerate(insights) if insight.conflicts_with in places}
+
+
+def _counts(
+    insights: Sequence[PlannedInsight], total: int, documents: int, difficulty: Difficulty, chance: random.Random
+) -> list[int]:
+    """In how many documents each insight is: `least`, and a share of the rest that is the more uneven the larger `spread`."""
+    partners = _partners(insights)
+    caps = [documents // 2 if place in partners else documents for place in range(len(insights))]
+    counts = [difficulty.least] * len(insights)
+    ranks = chance.sample(range(len(insights)), len(insights))
+    harmonic = sum(1 / (rank + 1) for rank in range(len(insights)))
+    uneven = [len(insights) / harmonic / (rank + 1) for rank in ranks]
+    weights = [1 - difficulty.spread + difficulty.spread * share for share in uneven]
+    rest = min(total, sum(caps)) - sum(counts)
+    while rest > 0:
+        open_places = [place for place in range(len(insights)) if counts[place] < caps[place]]
+        weight = sum(weights[place] for place in open_places)
+        shares = {place: rest * weights[place] / weight for place in open_places}
+        given = {place: min(int(share), caps[place] - counts[place]) for place, share in shares.items()}
+        if not any(given.values()):
+            by_remainder = sorted(open_places, key=lambda place: (-shares[place], ranks[place]))
+            given = dict.fromkeys(by_remainder[:rest], 1)
+        for place, more in given.items():
+            counts[place] += more
+        rest -= sum(given.values())
+    return counts
+
+
+def _filled(insights: Sequence[PlannedInsight], counts: Sequence[int], documents: int, chance: random.Random) -> list[list[int]]:
+    """Places of insights, by document: the most frequent first, into the documents with the most room left.
+
+    The two sides of a conflict are placed as one insight that is as frequent as both, so that no document gets both.
+    """
+    base, more = divmod(sum(counts), documents)
+    room = [base + (place < more) for place in range(documents)]
+    chance.shuffle(room)
+    partners = _partners(insights)
+    units = [
+        (place, partners[place]) if place in partners else (place,)
+        for place in range(len(insights))
+        if partners.get(place, place) >= place
+    ]
+    chance.shuffle(units)
+    units.sort(key=lambda unit: -sum(counts[place] for place in unit))
+    held: list[list[int]] = [[] for _ in range(documents)]
+    # Documents by the room that they have left.
+    by_room: list[list[int]] = [[] for _ in range(base + 2)]
+    for document, left in enumerate(room):
+        by_room[left].append(document)
+    for unit in units:
+        sides = [place for place in unit for _ in range(counts[place])]
+        chance.shuffle(sides)
+        chosen = _roomiest(by_room, len(sides), chance)
+        for (left, document), place in zip(chosen, sides, strict=True):
+            held[document].append(place)
+            by_room[left - 1].append(document)
+    return held
+
+
+def _roomiest(by_room: list[list[int]], wanted: int, chance: random.Random) -> list[tuple[int, int]]:
+    """Takes out so many documents with the most room left, each with that room; a random choice among equals."""
+    chosen: list[tuple[int, int]] = []
+    for left in range(len(by_room) - 1, 0, -1):
+        bucket = by_room[left]
+        while bucket and len(chosen) < wanted:
+            place = int(chance.random() * len(bucket))
+            bucket[place], bucket[-1] = bucket[-1], bucket[place]
+            chosen.append((left, bucket.pop()))
+    return chosen
+
+
+def _mix(held: list[list[int]], partners: dict[int, int], chance: random.Random) -> None:
+    """Exchanges insights between documents at random, wherever neither would get one twice or both sides of a conflict."""
+    sets = [set(places) for places in held]
+    documents = len(held)
+    for _ in range(_EXCHANGES * sum(map(len, held))):
+        one, other = int(chance.random() * documents), int(chance.random() * documents)
+        if one == other:
+            continue
+        mine, theirs = int(chance.random() * len(held[one])), int(chance.random() * len(held[other]))
+        give, take = held[one][mine], held[other][theirs]
+        if _fits(take, give, sets[one], partners) and _fits(give, take, sets[other], partners):
+            held[one][mine], held[other][theirs] = take, give
+            sets[one] ^= {give, take}
+            sets[other] ^= {give, take}
+
+
+def _fits(new: int, old: int, present: set[int], partners: dict[int, int]) -> bool:
+    """Whether `new` may stand in the place of `old` in a document."""
+    partner = partners.get(new)
+    return new not in present and (partner is None or partner == old or partner not in present)
+
+
+def _references(documents: int, share: float, chance: random.Random) -> tuple[list[str], list[tuple[int, ...]]]:
+    """ISO date of each document, ascending, and what it refers to; nothing where no document is to refer to another."""
+    refers: list[tuple[int, ...]] = [()] * documents
+    if share <= 0:
+        return [""] * documents, refers
+    days = range(365 * _YEARS)
+    distinct = 2 * documents <= len(days)
+    drawn = sorted(chance.sample(days, documents) if distinct else chance.choices(days, k=documents))
+    # Of documents of one day none refers to another.
+    earlier = [bisect_left(drawn, day) for day in drawn]
+    able = [place for place, before in enumerate(earlier) if before]
+    for place in sorted(chance.sample(able, min(round(share * documents), len(able)))):
+        refers[place] = (chance.randrange(earlier[place]) + 1,)
+    return [(_FIRST_DAY + timedelta(days=day)).isoformat() for day in drawn], refers

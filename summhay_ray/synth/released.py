@@ -1,0 +1,111 @@
+"""Room synth: from a written haystack to the released JSON, with the account of its making. For the room alone.
+
+Format: that of the paper's published data, as `summhay_ray.haystack` reads it; `topic_metadata.synthesis` is ours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from summhay_ray.synth.asking import GROUP_OF, Job
+from summhay_ray.synth.kinds import Outline, PlannedInsight, PlannedSubtopic, Task, Written
+
+OFFLINE = "offline/"
+
+
+def released_json(
+    job: Job, outline: Outline, written: Sequence[Written], models: Mapping[Task, str], usd_micros: int
+) -> dict[str, Any]:
+    """The haystack as released JSON. `models`: who was asked for each task, empty for nobody; `usd_micros`: what it cost.
+
+    Insights of subtopics that distract stand in `topic_metadata.synthesis.distractors` alone, with the documents that hold them:
+    no query asks for them, so that no document is gold for their sake.
+    """
+    asked = [subtopic for subtopic in outline.subtopics if subtopic.asked]
+    asked_ids = {insight.insight_id for subtopic in asked for insight in subtopic.insights}
+    writer = models["chapter" if job.domain.method == "chapters" else "document"]
+    document_ids = {document.planned.number: document.planned.document_id for document in written}
+    return {
+        "topic_id": job.topic.name,
+        "topic": job.topic.topic,
+        "topic_metadata": {
+            "domain": job.domain.name,
+            "participants": job.participants,
+            "synthesis": _synthesis(job, outline, written, models, usd_micros),
+        },
+        "subtopics": [_subtopic(subtopic) for subtopic in asked],
+        "documents": [
+            {
+                "document_id": document.planned.document_id,
+                "document_text": document.text,
+                "document_metadata": {
+                    "writer": writer,
+                    "date": document.planned.date,
+                    "refers_to": [document_ids[number] for number in document.planned.refers_to],
+                    "corrections": document.corrections,
+                },
+                "insights_included": [one for one in document.planned.insight_ids if one in asked_ids],
+                "idx": place,
+            }
+            for place, document in enumerate(written)
+        ],
+    }
+
+
+def _synthesis(
+    job: Job, outline: Outline, written: Sequence[Written], models: Mapping[Task, str], usd_micros: int
+) -> dict[str, Any]:
+    return {
+        "seed": job.seed,
+        "shape": asdict(job.shape),
+        "difficulty": asdict(job.difficulty),
+        "models": {
+            group: next(models[task] for task in models if GROUP_OF[task] == group) for group in dict.fromkeys(GROUP_OF.values())
+        },
+        "prompts": job.domain.hashes(),
+        "usd_micros": usd_micros,
+        "offline_writer": any(models[task].startswith(OFFLINE) for task in models if GROUP_OF[task] == "write"),
+        "corrections": sum(document.corrections for document in written),
+        "conflicts": [[one.insight_id, one.conflicts_with] for one in outline.insights if _first_side(one, outline)],
+        "distractors": [
+            {
+                **_named(subtopic),
+                "insights": [{**_insight(insight), "documents": _holders(insight, written)} for insight in subtopic.insights],
+            }
+            for subtopic in outline.subtopics
+            if not subtopic.asked
+        ],
+        # Who runs the job knows more of its models than their names.
+        **job.metadata,
+    }
+
+
+def _first_side(insight: PlannedInsight, outline: Outline) -> bool:
+    order = [one.insight_id for one in outline.insights]
+    other = insight.conflicts_with
+    return other in order and order.index(insight.insight_id) < order.index(other)
+
+
+def _holders(insight: PlannedInsight, written: Sequence[Written]) -> list[str]:
+    return [document.planned.document_id for document in written if insight.insight_id in document.planned.insight_ids]
+
+
+def _subtopic(subtopic: PlannedSubtopic) -> dict[str, Any]:
+    return {
+        **_named(subtopic),
+        "query": subtopic.query,
+        "insights": [_insight(insight) for insight in subtopic.insights],
+        "retriever": {},
+        "summaries": {},
+        "eval_summaries": {},
+    }
+
+
+def _named(subtopic: PlannedSubtopic) -> dict[str, Any]:
+    return {"subtopic_id": subtopic.subtopic_id, "subtopic_name": subtopic.name, "subtopic": subtopic.text}
+
+
+def _insight(insight: PlannedInsight) -> dict[str, Any]:
+    return {"insight_id": insight.insight_id, "insight_name": insight.name, "insight": insight.text}

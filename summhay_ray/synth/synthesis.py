@@ -1,0 +1,73 @@
+"""Room synth: from a job to a verified haystack, or to the reason why there is none. Others take it from `summhay_ray.synth`.
+
+Stages after Laban et al., "Summary of a Haystack", section 3.2 and appendix A.1: outline, placement, documents; each with
+its verification.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from summhay_ray.problems import Problem
+from summhay_ray.records import Check
+from summhay_ray.synth.asking import GaveUp, Job, Work, gave_up
+from summhay_ray.synth.base import Asker
+from summhay_ray.synth.documents import DocumentVerifier, write_documents
+from summhay_ray.synth.domains import TASKS
+from summhay_ray.synth.kinds import Input, Synthesized, Unverified
+from summhay_ray.synth.outline import OutlineVerifier, make_outline
+from summhay_ray.synth.placement import check_placement, place
+from summhay_ray.synth.released import released_json
+from summhay_ray.synth.verify import NotChecked, Verifier
+
+
+class AnyVerifier(OutlineVerifier, DocumentVerifier, Protocol):
+    """All that a synthesis needs of a verifier."""
+
+    @property
+    def checks(self) -> tuple[Check, ...]:
+        """The checks that were made, in an order that does not depend on which answer came first."""
+        ...
+
+
+MakeVerifier = Callable[[str, Asker, Input], AnyVerifier]
+
+
+async def synthesize(job: Job, asker: Asker, make_verifier: MakeVerifier = Verifier) -> Synthesized | Unverified:
+    """The haystack of the job with all checks, or the stage that gave up and why; the same for the same answers.
+
+    Raises nothing but what no row can hold (a full disk, a bug).
+    """
+    work = Work(job, asker)
+    verifier = make_verifier(job.cell_id, work, job.given)
+    stage = "subtopics"
+    try:
+        check_placement(job.shape, job.difficulty, job.domain)
+        outline = await make_outline(work, verifier)
+        stage = "documents"
+        planned = place(outline, job.shape, job.difficulty, job.domain, job.seed)
+        written = await write_documents(work, verifier, outline, planned)
+    except NotChecked as unchecked:
+        return _unverified(gave_up("verification", unchecked.task, unchecked.outcome), work, verifier)
+    except GaveUp as reason:
+        return _unverified(reason, work, verifier)
+    except Problem as problem:
+        return _unverified(GaveUp(stage, "shape", str(problem)), work, verifier)
+    models = {task: asker.model(task) for task in TASKS}
+    raw = released_json(job, outline, written, models, sum(work.costs.values()))
+    return Synthesized(raw, verifier.checks)
+
+
+def _unverified(reason: GaveUp, work: Work, verifier: AnyVerifier) -> Unverified:
+    outcome = reason.outcome
+    return Unverified(
+        stage=reason.stage,
+        error=reason.error,
+        message=reason.message,
+        checks=verifier.checks,
+        retryable=getattr(outcome, "retryable", False),
+        usd_micros=sum(work.costs.values()),
+        key=outcome.key if outcome else "",
+        attempts=outcome.attempts if outcome else 0,
+    )

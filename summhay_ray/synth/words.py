@@ -1,0 +1,342 @@
+"""Part of the synth room, for the room alone: sentences, words, numbers, dates and names of a text, as the checks compare them.
+
+A word is a root: lower case, without an English ending, and without what follows its fifth letter. Numbers are read as values:
+1,025, 1 025 and "one thousand and twenty-five" are one number; 25 %, 25 per cent and "twenty-five percent" too. A script that
+sets no blanks between words is cut into characters.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+import unicodedata
+from dataclasses import dataclass
+from decimal import Decimal
+
+_WIDE = (
+    "\u0e00-\u0eff\u0f00-\u0fff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
+    "\U00020000-\U0003ffff"
+)
+_TOKEN = re.compile(
+    r"(?P<time>(?<![\d:.,])\d{1,2}:\d\d(?![\d:]))"
+    r"|(?P<date>(?<![\d-])\d{4}-\d\d-\d\d(?![\d-]))"
+    r"|(?P<number>(?<![\d.,])\d{1,3}(?:[ \u00a0\u202f]\d{3})+(?![\d.,]*\d)|\d+(?:[.,'’]\d+)*)"
+    rf"|(?P<wide>[{_WIDE}])"
+    rf"|(?P<word>[^\W\d_{_WIDE}](?:[^\W_{_WIDE}]|[&’'](?=[^\W\d_]))*)"
+    r"|(?P<sign>[$€£¥%])"
+)
+_SENTENCE_END = re.compile(
+    r"(?<!\b(?:Mr|Ms|Dr|St|No|vs)\.)(?<!\b(?:Mrs|Inc|Ltd)\.)(?:(?<=[.!?])|(?<=[.!?][\"'”’)\]]))\s+(?=[^a-z\s])"
+    r"|(?<=[。！？])|[\r\n\v\f\x1c-\x1e\x85\u2028\u2029]+"
+)
+_OPENS = re.compile(r"(?:^|[.!?:;—\"“‘(\[\n\r*•])\s*$")
+_NUMERAL = re.compile(r"\d+(?:\.\d+)?")
+_LONGEST_SENTENCE = 600  # About 100 words; a "sentence" beyond that is a text without sentence ends.
+_LONGEST_NUMERAL = 30  # What is longer counts nothing: it is an identifier.
+_ROOT = 5
+_VOWEL = re.compile("[aeiouy]")
+
+_CLOSED_CLASSES = """
+    a about after against all also although am an and another any are as at be because been before being between both but by
+    can could d did do does doing down during each either even every few for from had has have having he her here him his how
+    however i if in into is it its just ll m many may me might more most much must my neither no nor not of on only onto or
+    other our out over own per re s same several shall she should since so some such t than that the their them then there
+    these they this those though through to too toward towards under until up upon us ve very via was we were what when where
+    whether which while who whom whose why will with within without would yet you your
+"""
+FUNCTION_WORDS = frozenset(_CLOSED_CLASSES.split())
+"""English words of closed classes: they say nothing about what a sentence is about."""
+
+_SMALL = """
+    zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen
+    nineteen
+"""
+_ROUND = "twenty thirty forty fifty sixty seventy eighty ninety"
+_ORDINALS = "first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth"
+_MONTH_NAMES = "january february march april may june july august september october november december"
+_DAY_NAMES = "monday tuesday wednesday thursday friday saturday sunday"
+_UNITS = {word: value for value, word in enumerate(_SMALL.split())}
+_TENS = {word: 10 * value for value, word in enumerate(_ROUND.split(), 2)}
+_SCALES = {"hundred": 100, "thousand": 1000, "million": 10**6, "billion": 10**9, "trillion": 10**12}
+_ATTACHED = {"k": 1000, "bn": 10**9, "mn": 10**6}
+_NUMBER_WORDS = frozenset(_UNITS) | frozenset(_TENS) | frozenset(_SCALES)
+_LOOSE = {word: str(value) for value, word in enumerate(_ORDINALS.split(), 1)}
+_LOOSE |= {"one": "1", "once": "1", "single": "1", "both": "2", "twice": "2", "couple": "2", "pair": "2", "double": "2"}
+_LOOSE |= {"triple": "3", "dozen": "12", "half": "0.5", "noon": "12", "midnight": "12", "fortnight": "14", "decade": "10"}
+_MONTHS = {name: f"month:{number}" for number, name in enumerate(_MONTH_NAMES.split(), 1)}
+_MONTHS |= {name[:3]: number for name, number in _MONTHS.items()} | {"sept": "month:9"}
+_WORDS_TOO = frozenset({"may", "march", "mar", "dec", "jan", "sep", "jun"})
+"""Months' names that are words, or names, as well: months only beside a day or a year, or after `in`, `since`, `of`, ..."""
+
+_BEFORE = "in of since until till by early late mid last next this every through"
+_BEFORE_A_MONTH = frozenset(_BEFORE.split())
+_WEEKDAYS = frozenset(_DAY_NAMES.split())
+_SIGNS = {"$": "dolla", "€": "euro", "£": "pound", "¥": "yen", "%": "perce"}
+_SAME = {"usd": "dolla", "eur": "euro", "gbp": "pound", "jpy": "yen", "pct": "perce", "cent": "perce"}
+_DAY_ENDINGS = frozenset({"st", "nd", "rd", "th"})
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What a text holds.
+
+    `roots` of its words, in order. `numbers`: canonical decimals, times as h:mm, and dates (`month:9`, `day:friday`). `loose`:
+    what it may mean besides ("both": 2, "third": 3), which meets a number of another text and asks for none. `names`: each the
+    roots of one name, in order. `capitals`: roots of all words with a capital, names or not.
+    """
+
+    roots: tuple[str, ...]
+    numbers: frozenset[str]
+    loose: frozenset[str]
+    names: tuple[tuple[str, ...], ...]
+    capitals: frozenset[str]
+
+
+def sentences(text: str) -> list[str]:
+    """The sentences of a text in their order, stripped; a line of a conversation ends one. None is longer than 600 characters."""
+    found: list[str] = []
+    for part in _SENTENCE_END.split(text):
+        left = part.strip()
+        while len(left) > _LONGEST_SENTENCE:
+            end = left.rfind(" ", 1, _LONGEST_SENTENCE)
+            end = end if end > 0 else _LONGEST_SENTENCE
+            found.append(left[:end].strip())
+            left = left[end:].strip()
+        if left:
+            found.append(left)
+    return found
+
+
+def read(text: str) -> Reading:
+    """The words, numbers, dates and names of a text. Never fails."""
+    return _Reader(text).reading()
+
+
+@functools.lru_cache(maxsize=1 << 15)
+def root(word: str) -> str:
+    """The word in lower case without a plural's, a past tense's or a participle's ending, at most five letters of it."""
+    word = word[:-1] if len(word) > 2 and word[-1] == "s" and word[:-1].isupper() else word
+    plain = word.lower().replace("’", "'").removesuffix("'s")
+    return _SAME.get(plain) or _stem(plain)[:_ROOT]
+
+
+def canonical(numeral: str) -> str:
+    """The numeral's value: 1,025 and 1 025 are 1025, 2.50 is 2.5, 1,5 is 1.5. As it stands where it is no decimal (1.2.3)."""
+    plain = re.sub(r"[ \u00a0\u202f'’]", "", numeral)
+    if re.fullmatch(r"[0-9]{1,3}(,[0-9]{3})+(\.[0-9]+)?", plain):
+        plain = plain.replace(",", "")
+    elif re.fullmatch(r"[0-9]{1,3}(\.[0-9]{3}){2,}(,[0-9]+)?|[0-9]{1,3}\.[0-9]{3},[0-9]+", plain):
+        plain = plain.replace(".", "").replace(",", ".")
+    elif plain.count(",") == 1 and "." not in plain:
+        plain = plain.replace(",", ".")
+    return _plain(Decimal(plain)) if _NUMERAL.fullmatch(plain) and len(plain) <= _LONGEST_NUMERAL else plain
+
+
+def _plain(value: Decimal) -> str:
+    text = format(value, "f")
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def _stem(word: str) -> str:
+    if len(word) <= 3:
+        return word
+    if word.endswith("ies"):
+        return word[:-3] + "y"
+    for ending in ("ing", "ed", "es", "s"):
+        left = word[: -len(ending)]
+        if word.endswith(ending) and len(left) >= 3 and not word.endswith("ss") and _VOWEL.search(left):
+            word = left
+            break
+    if word.endswith("e") and len(word) > 3:
+        word = word[:-1]
+    return word[:-1] if len(word) > 3 and word[-1] == word[-2] else word
+
+
+@dataclass(frozen=True, slots=True)
+class _Token:
+    kind: str
+    text: str
+    lower: str
+    start: int
+    end: int
+
+
+_END = _Token("", "", "", -9, -9)
+
+
+class _Reader:
+    """Reads one text, token by token: each step takes the place of a token and gives the place of the next one to read."""
+
+    def __init__(self, text: str) -> None:
+        self._text = unicodedata.normalize("NFC", text)
+        self._tokens = [
+            _Token(match.lastgroup or "", match.group(), match.group().lower(), match.start(), match.end())
+            for match in _TOKEN.finditer(self._text)
+        ]
+        self._roots: list[str] = []
+        self._numbers: set[str] = set()
+        self._loose: set[str] = set()
+
+    def reading(self) -> Reading:
+        place = 0
+        while place < len(self._tokens):
+            token = self._tokens[place]
+            if token.kind == "number":
+                place = self._numeral(place)
+            elif token.kind == "word":
+                place = self._word(place)
+            else:
+                self._other(token)
+                place += 1
+        capitals = frozenset(root(token.text) for token in self._tokens if token.kind == "word" and token.text[0].isupper())
+        return Reading(tuple(self._roots), frozenset(self._numbers), frozenset(self._loose), tuple(self._names()), capitals)
+
+    def _at(self, place: int) -> _Token:
+        return self._tokens[place] if 0 <= place < len(self._tokens) else _END
+
+    def _beside(self, place: int) -> bool:
+        """Whether nothing but blanks and hyphens is between the token and the one before it."""
+        gap = self._text[self._at(place - 1).end : self._at(place).start] if place > 0 else "."
+        return len(gap) <= 2 and not gap.strip(" -\u00a0\u202f\u2011–")
+
+    def _other(self, token: _Token) -> None:
+        if token.kind == "time":
+            self._time(int(token.text.split(":")[0]), token.text.split(":")[1])
+        elif token.kind == "date":
+            year, month, day = token.text.split("-")
+            self._numbers |= {canonical(year), f"month:{int(month)}", _plain(Decimal(day))}
+        else:
+            self._roots.append(_SIGNS.get(token.text, token.lower))
+
+    def _time(self, hour: int, minutes: str) -> None:
+        self._numbers.add(f"{hour}:{minutes}" if minutes != "00" else str(hour))
+        other = hour - 12 if hour > 12 else hour + 12
+        self._loose.add(f"{other}:{minutes}" if minutes != "00" else str(other))
+
+    def _numeral(self, place: int) -> int:
+        token, following = self._at(place), self._at(place + 1)
+        value = canonical(token.text)
+        attached = following.start == token.end
+        scale = _SCALES.get(following.lower) if self._beside(place + 1) else None
+        if attached and following.kind == "word":
+            scale = scale or _ATTACHED.get(following.lower)
+            if following.lower == "m" and self._at(place - 1).kind == "sign" and self._beside(place):
+                scale = 10**6
+        if scale and _NUMERAL.fullmatch(value):
+            self._numbers.add(_plain(Decimal(value) * scale))
+            return place + 2
+        self._numbers.add(value)
+        if re.fullmatch(r"\d{1,2}\.[0-5]\d", token.text):
+            self._loose.add(token.text.replace(".", ":").removesuffix(":00"))
+        return place + 2 if attached and following.lower in _DAY_ENDINGS else place + 1
+
+    def _word(self, place: int) -> int:
+        token = self._at(place)
+        if token.lower in _NUMBER_WORDS or token.lower in ("half", "quarter"):
+            after = self._clock(place) or self._number_words(place)
+            if after:
+                return after
+        if token.lower in _MONTHS and self._is_month(place):
+            self._numbers.add(_MONTHS[token.lower])
+        elif token.lower in _WEEKDAYS:
+            self._numbers.add(f"day:{token.lower}")
+        elif token.lower == "per" and self._at(place + 1).lower == "cent":
+            return place + 1
+        elif token.lower not in FUNCTION_WORDS:
+            self._roots.append(root(token.text))
+        if token.lower in _LOOSE:
+            self._loose.add(_LOOSE[token.lower])
+        if len(token.text) == 2 and re.fullmatch(r"Q[1-4]", token.text):
+            self._loose.add(token.text[1])
+        return place + 1
+
+    def _is_month(self, place: int) -> bool:
+        token, before, after = self._at(place), self._at(place - 1), self._at(place + 1)
+        if not token.text[0].isupper():
+            return False
+        near = "number" in (before.kind, after.kind) or before.lower in _BEFORE_A_MONTH or before.lower in _DAY_ENDINGS
+        return near or (len(token.text) > 4 and token.lower not in _WORDS_TOO)
+
+    def _clock(self, place: int) -> int:
+        """Reads half past nine, quarter to 9, and half a million. 0: it is none of them."""
+        word, middle, third = (self._at(place + step).lower for step in range(3))
+        if word == "half" and middle == "a" and third in _SCALES:
+            self._numbers.add(_plain(Decimal(_SCALES[third]) / 2))
+            return place + 3
+        hour = _UNITS.get(third, int(third) if re.fullmatch(r"\d{1,2}", third) else 0)
+        if word not in ("half", "quarter") or middle not in ("past", "to") or not hour:
+            return 0
+        minutes = "30" if word == "half" else "15" if middle == "past" else "45"
+        self._time(hour if middle == "past" else (hour - 1 or 12), minutes)
+        return place + 3
+
+    def _number_words(self, place: int) -> int:
+        """Reads a number in words. 0: there is none, or only a `one` that counts nothing."""
+        total, current, after = 0, 0, place
+        while True:
+            here = after + 1 if after > place and self._at(after).lower == "and" and (current % 100 == 0) else after
+            step = _joined(current, self._at(here).lower, after == place)
+            if step is None or (after > place and not all(self._beside(spot) for spot in range(after, here + 1))):
+                break
+            total, current = (total + step[0], 0) if step[1] else (total, step[0])
+            after = here + 1
+        value = Decimal(total + current)
+        if after > place and [self._at(after + step).lower for step in range(3)] == ["and", "a", "half"]:
+            value, after = value + Decimal("0.5"), after + 3
+        if after == place or (after == place + 1 and self._at(place).lower == "one"):
+            return 0
+        self._numbers.add(_plain(value))
+        return after
+
+    def _names(self) -> list[tuple[str, ...]]:
+        found: list[list[str]] = []
+        last = -9
+        for place, token in enumerate(self._tokens):
+            if not self._is_name(place):
+                continue
+            if last == place - 1 and self._beside(place):
+                found[-1].append(root(token.text))
+            else:
+                found.append([root(token.text)])
+            last = place
+        return [tuple(name) for name in found]
+
+    def _is_name(self, place: int) -> bool:
+        token = self._at(place)
+        if (
+            token.kind != "word"
+            or token.text == token.lower
+            or token.lower in _MONTHS
+            or token.lower in _WEEKDAYS
+            or token.text == "I"
+        ):
+            return False
+        letters = [letter for letter in token.text if letter.isalpha()]
+        if not letters:
+            return False
+        with_digit = letters[0].isupper() and any(letter.isdigit() for letter in token.text)
+        if with_digit or sum(letter.isupper() for letter in letters) >= 2:
+            return True
+        if re.match(r"I['’]", token.text):
+            return False
+        if not letters[0].isupper() or token.lower in FUNCTION_WORDS or token.lower in _NUMBER_WORDS:
+            return False
+        if not _OPENS.search(self._text[max(0, token.start - 4) : token.start]):
+            return True
+        following = self._at(place + 1)
+        return following.kind == "word" and following.text[0].isupper() and self._beside(place + 1)
+
+
+def _joined(current: int, word: str, begins: bool) -> tuple[int, bool] | None:
+    """The number that `word` makes of what was read before it, and whether a scale closed it; None where it is no part of it."""
+    if word in _SCALES and _SCALES[word] > 100:
+        return ((current or 1) * _SCALES[word], True) if begins or current else None
+    if word == "hundred":
+        return ((current or 1) * 100, False) if current < 100 else None
+    value = _UNITS.get(word, _TENS.get(word, -1))
+    if value < 0 or (current and value == 0):
+        return None
+    if current % 100 == 0 or (value < 10 and current % 10 == 0 and current % 100 >= 20):
+        return current + value, False
+    # Years: nineteen ninety-four, twenty twenty-four.
+    return (current * 100 + value, False) if 10 <= current <= 99 and value >= 10 else None

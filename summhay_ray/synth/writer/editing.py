@@ -1,0 +1,104 @@
+"""Part of the synth room's writer: takes insights out of a document and puts others in. For the writer alone."""
+
+from __future__ import annotations
+
+from random import Random
+
+from summhay_ray.synth.writer.documents import stated
+from summhay_ray.synth.writer.prompts import Given
+from summhay_ray.synth.writer.reading import Text
+from summhay_ray.synth.writer.sentences import speaker_of, split_sentences, words_of
+
+_ROUNDS = 4
+_LEAST_FACTS = 0.5
+_LEAST_WORDS = 4
+_ENDS = tuple('.!?…"”’)')
+
+
+def edit(given: Given, rng: Random) -> str:
+    """The document without the sentences that hold the evidence of `remove`, with `add` said somewhere, all else as it was."""
+    lines = [_Line(line) for line in given.text("document").splitlines()]
+    for entry in given.objects("remove"):
+        fields = entry if isinstance(entry, dict) else {"text": entry}
+        _remove(lines, str(fields.get("text") or ""), str(fields.get("evidence") or ""))
+    for said in stated(given.texts("add"), given, rng):
+        _add(lines, said, rng)
+    return "\n".join(line.text for line in lines if not line.emptied)
+
+
+class _Line:
+    """A line of a document: its speaker, if it is a turn, and its sentences."""
+
+    def __init__(self, line: str) -> None:
+        self.speaker = speaker_of(line)
+        self.sentences = split_sentences(line[len(self.speaker) :])
+        self._as_it_was, self._changed = line, False
+
+    @property
+    def emptied(self) -> bool:
+        """Nothing is left of what it held."""
+        return self._changed and not self.sentences
+
+    @property
+    def is_prose(self) -> bool:
+        """A turn or a paragraph, no headline: several sentences, or a speaker's one, the last with a sign at its end."""
+        held = self.sentences and (self.speaker or len(self.sentences) >= 2)
+        return bool(held) and self.sentences[-1].endswith(_ENDS)
+
+    @property
+    def text(self) -> str:
+        """The line as it now is."""
+        return self.speaker + " ".join(self.sentences) if self._changed else self._as_it_was
+
+    def keep(self, sentences: list[str]) -> None:
+        """Hold these sentences only."""
+        self._changed = self._changed or sentences != self.sentences
+        self.sentences = sentences
+
+
+def _remove(lines: list[_Line], insight: str, evidence: str) -> None:
+    """Drops what quotes the evidence, then what a reader would still take for the insight."""
+    shown = _joined(evidence)
+    quoted = [(line, sentence) for line in lines for sentence in line.sentences if shown and _quotes(_joined(sentence), shown)]
+    _drop(lines, {id(line): {sentence for other, sentence in quoted if other is line} for line, _ in quoted})
+    for _ in range(_ROUNDS):
+        places = [(line, sentence) for line in lines for sentence in line.sentences]
+        found = Text([sentence for _, sentence in places]).find(insight)
+        if found is None:
+            break
+        held = places[found.first : found.last + 1]
+        _drop(lines, {id(line): {sentence for other, sentence in held if other is line} for line, _ in held})
+        quoted += held
+    if not quoted:
+        _drop(lines, {id(line): {s for s in line.sentences if _tells(s, insight)} for line in lines})
+
+
+def _drop(lines: list[_Line], unwanted: dict[int, set[str]]) -> None:
+    for line in lines:
+        gone = unwanted.get(id(line))
+        if gone:
+            line.keep([sentence for sentence in line.sentences if sentence not in gone])
+
+
+def _joined(text: str) -> str:
+    return " ".join(text.lower().split()).strip(" .\"'…")
+
+
+def _quotes(sentence: str, evidence: str) -> bool:
+    """Whether one stands in the other: evidence may be a part of a sentence, or several sentences."""
+    return evidence in sentence or (sentence in evidence and len(sentence.split()) >= _LEAST_WORDS)
+
+
+def _tells(sentence: str, insight: str) -> bool:
+    facts = words_of(insight).facts
+    return bool(facts) and len(facts & words_of(sentence).tokens) >= max(1, _LEAST_FACTS * len(facts))
+
+
+def _add(lines: list[_Line], said: str, rng: Random) -> None:
+    """Puts it at the end of a turn or paragraph, where it tears no sentences apart that belong together; else in a new line."""
+    rooms = [line for line in lines if line.is_prose]
+    if not rooms:
+        lines.append(_Line(said))
+        return
+    line = rooms[int(rng.random() * len(rooms))]
+    line.keep([*line.sentences, said])

@@ -1,0 +1,281 @@
+"""Part of the synth room's writer: says a sentence otherwise, its numbers, dates and names kept. For the writer alone.
+
+Works on any English sentence: each way to change one applies only where its form leaves no doubt what belongs together, and what
+comes out is held against the facts of what went in; where one is lost, the sentence's own words stand.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from random import Random
+
+from summhay_ray.synth.writer.grammar import Voice
+from summhay_ray.synth.writer.sentences import DATE, FUNCTION_WORDS, complete, lower_start, split_sentences, words_of
+from summhay_ray.synth.writer.synonyms import other_words
+
+_CLAUSE = "when|while|after|before|because(?! of)|although|unless|since"
+_LEADING = re.compile(
+    r"(When|While|After|Before|Because(?! of)|Although|Following|According to|In|On|By|At|During|Throughout|Without|Under|Since"
+    r"|Despite)"
+    r" ((?:(?!, |[;:\"“]).)+), ((?:(?!, |[;:\"“]).)+)\.$"
+)
+_TRAILING_CLAUSE = re.compile(rf"((?:(?!, |[;:\"“]).)+?),? ({_CLAUSE}) ((?:(?!, |[;:\"“]).)+)\.$")
+_WHEN = rf"{DATE}|(?:19|20)\d\d"
+_TRAILING_DATE = re.compile(rf"((?:(?!, |[;:\"“]).)+) (on|in|since|by) ({_WHEN})\.$")
+_LEADING_DATE = re.compile(rf"(On|In|Since|By) ({_WHEN}), ((?:(?![;:\"“]).)+)\.$")
+_MIDDLE_DATE = re.compile(rf"((?:(?!, |[;:\"“]).){{8,}}) on ({DATE})((?: that| to| after| because| for| and found) .{{8,}})\.$")
+_APPOSITION = re.compile(r"([^,;:\"“]{4,60}), ((?:an? |[a-z]+ed by )[^,;:\"“]{4,60}), ([a-z][^;:\"“]{8,})\.$")
+_AUXILIARY = "is|are|was|were|has|have|had|will|would|can|could|may|might|must"
+_PAST = (
+    "won|told|said|rose|fell|sold|bought|wrote|left|found|paid|gave|made|took|went|led|built|ran|held|kept|lost|met|set|spent|stood"
+    "|became|began|[a-z]{3,}ed"
+)
+_VERB = re.compile(
+    rf"(?:{_AUXILIARY}|{_PAST}|[a-z]{{3,}}(?<!s)(?<!thi)(?<!alway)(?<!perhap)(?<!acros)s)\b",
+)
+"""What follows an apposition when its subject goes on: the beginning of what it does."""
+_SAYS = re.compile(
+    rf"\b(?:{_AUXILIARY}|went to)\b|\b(?:{_PAST})\b(?= (?:[$€£\dA-Z]|(?:the|an?|its|his|her|their|up|down|no)\b|[a-z]+s\b))"
+)
+"""A verb that makes a sentence, surely: "the dam built after ..." has none, "Ann built the dam after ..." has."""
+_SUBJECTS = "the a an its his her their our my it they he she this these some many several most all"
+_DETERMINERS = frozenset(_SUBJECTS.split())
+_JOINED = re.compile(rf"\b(?:and|or|but|that|which|who|whose|whether|if|not|no|between|from|to be|{_CLAUSE})\b", re.IGNORECASE)
+"""Where one of these stands, what is at the end of a sentence may belong to a part of it alone."""
+_WHICH = re.compile(r"(.{20,}), which ((?:is|was|has|had|will|would|can|could|may|might|must|[a-z]+s|[a-z]+ed) .{8,})\.$")
+_REASON = re.compile(r"((?:(?!, |[;:\"“]).){12,}),? because (?!of )((?:(?![;:\"“]| because ).){8,})\.$")
+_RESULT = re.compile(r"(.{30,}), ([a-z]+ing) ([^,;:\"“]{8,})\.$")
+_ABOUT = (
+    r"(?:(?:at least|at most|about|around|nearly|almost|over|more than|up to|under|below|above|less than|fewer than|exactly"
+    r"|roughly|only) )?"
+)
+_MONEY = re.compile(
+    rf"(?<= )(?P<sum>{_ABOUT}[$€£]\d[\d,]*(?:\.\d+)?(?: (?:million|billion|trillion))?)"
+    r"(?=\.$|,? (?:for|in|on|a|an|because|from|when|after|and|as|by|at|with|was|is)\b)"
+)
+_SHARE = re.compile(rf"(?P<sum>{_ABOUT}\d[\d.,]*(?:%| percent| per cent))(?= of )")
+_COUNT = re.compile(
+    rf"(?P<sum>{_ABOUT}\d{{1,3}}(?:,\d{{3}})*(?:\.\d+)?)(?= (?!and\b|or\b|to\b|percent|per\b|million|billion|trillion)[a-z])"
+)
+_BINDING = re.compile(
+    r"(?:^|\b(?:a|an|the|its|his|her|their|our|my|these|those|no|number|and|or|to|from|between|of) |[A-Z][\w-]* )$"
+)
+
+_Apart = tuple[str, str] | None
+"""A sentence without a part of it, and the sentence that says that part."""
+_Change = Callable[[str, Random], str | None]
+
+
+def restate(insight: str, level: int, ways: Voice, rng: Random) -> str:
+    """The insight at a paraphrase level of 0 to 3 (`kinds.Difficulty.paraphrase`), as one to three sentences on one line.
+
+    Holds every number, date and name of the insight. `ways` speaks the grammar of a domain's filler.
+    """
+    plain = complete(insight)
+    if level <= 0 or not plain:
+        return plain
+    said = " ".join(_said(split_sentences(plain), level, ways, rng))
+    before, after = words_of(plain), words_of(said)
+    kept = before.facts <= after.tokens
+    return said if kept and _numbers(before.tokens) == _numbers(after.tokens) else plain
+
+
+def _numbers(tokens: frozenset[str]) -> set[str]:
+    return {token for token in tokens if token[0].isdigit()}
+
+
+def _said(sentences: list[str], level: int, ways: Voice, rng: Random) -> list[str]:
+    if level >= 2:
+        sentences = [other_words(sentence, rng) for sentence in sentences]
+    if level >= 3:
+        spread = _spread(sentences, rng)
+        return spread if len(spread) > 1 else [_framed(spread[0], ways, rng)]
+    turned = [_reordered(sentence, rng) for sentence in sentences]
+    if level == 1 and turned != sentences and rng.random() < 0.5:
+        return turned
+    return [_framed(turned[0], ways, rng), *turned[1:]]
+
+
+def _framed(sentence: str, ways: Voice, rng: Random) -> str:
+    """The sentence in somebody's mouth, or behind a clause that says where it comes from."""
+    inner = lower_start(sentence)
+    kinds = ["frame_quote"] if '"' not in sentence else []
+    if sentence.endswith("."):
+        kinds += ["frame_tail", *(["frame_lead"] * 2 if inner is not None else [])]
+    if not kinds:
+        return sentence
+    kind = kinds[int(rng.random() * len(kinds))]
+    bare = (inner or sentence).removesuffix(".") if kind == "frame_lead" else sentence.removesuffix(".")
+    return ways.say(kind, {"s": bare, "S": sentence})
+
+
+def _reordered(sentence: str, rng: Random) -> str:
+    return _first_of(sentence, rng, (_lead_to_end, _date_to_front, _clause_to_front)) or sentence
+
+
+def _first_of(sentence: str, rng: Random, changes: tuple[_Change, ...]) -> str | None:
+    for change in changes:
+        changed = change(sentence, rng)
+        if changed is not None:
+            return changed
+    return None
+
+
+def _lead_to_end(sentence: str, _: Random) -> str | None:
+    match = _LEADING.match(sentence)
+    if match is None or not _balanced(match.group(2)):
+        return None
+    lead, clause, main = match.groups()
+    # What follows a list or a date is no main clause: "In Rome, Paris and ..."
+    if len(main.split()) < 4 or main.split()[0] in ("and", "or", "but") or main[0].isdigit() and re.match(r"\d{4}\b", main):
+        return None
+    if _JOINED.search(main):
+        return None
+    return complete(f"{main} {lead[0].lower()}{lead[1:]} {clause}")
+
+
+def _date_to_front(sentence: str, _: Random) -> str | None:
+    match = _TRAILING_DATE.match(sentence)
+    if match is None or _JOINED.search(match.group(1)):
+        return None
+    main = lower_start(match.group(1))
+    return None if main is None else complete(f"{match.group(2)} {match.group(3)}, {main}")
+
+
+def _clause_to_front(sentence: str, _: Random) -> str | None:
+    match = _TRAILING_CLAUSE.match(sentence)
+    if match is None or len(match.group(3).split()) < 4 or _JOINED.search(match.group(1)) or not _balanced(match.group(1)):
+        return None
+    # "The mill sold since May is old", "the dam built after the flood broke": the clause ends before the sentence does.
+    spare = match.group(2) in ("when", "while", "because", "although", "unless")
+    if len(re.findall(rf"\b(?:{_AUXILIARY})\b", match.group(3))) > spare or not _SAYS.search(match.group(1)):
+        return None
+    main = lower_start(match.group(1))
+    return None if main is None else complete(f"{match.group(2)} {match.group(3)}, {main}")
+
+
+def _balanced(text: str) -> bool:
+    return text.count("(") == text.count(")") and text.count('"') % 2 == 0
+
+
+def _spread(sentences: list[str], rng: Random) -> list[str]:
+    """The facts over neighbouring sentences: a date, a sum, a reason or a consequence gets a sentence of its own."""
+    spread: list[str] = []
+    room = max(1, 3 - len(sentences))
+    for sentence in sentences:
+        main, apart = sentence, list[str]()
+        for change in (*_mixed(_CLAUSES_APART, rng), *_mixed(_VALUES_APART, rng)):
+            found = change(main) if len(apart) < room else None
+            if found is not None:
+                main = found[0]
+                # "That has been so since ..." must stand behind what has been so.
+                apart.insert(0 if change is _date_apart else len(apart), found[1])
+        room -= len(apart)
+        spread += [main, *apart]
+    return spread
+
+
+def _mixed(changes: Sequence[Callable[[str], _Apart]], rng: Random) -> list[Callable[[str], _Apart]]:
+    return rng.sample(changes, len(changes))
+
+
+def _date_apart(sentence: str) -> _Apart:
+    trailing, leading = _TRAILING_DATE.match(sentence), _LEADING_DATE.match(sentence)
+    if trailing is not None and not _JOINED.search(trailing.group(1)):
+        main, how, date = trailing.groups()
+        said = {"since": "That has been so since", "by": "That was so by"}.get(how, "The date given for that is")
+        return complete(main), f"{said} {date}."
+    middle = _MIDDLE_DATE.match(sentence)
+    if middle is not None and not _JOINED.search(middle.group(1)):
+        return complete(f"{middle.group(1)}{middle.group(3)}"), f"The date given for that is {middle.group(2)}."
+    if leading is not None and leading.group(1) in ("On", "In") and len(leading.group(3).split()) >= 4:
+        return complete(leading.group(3)), f"The date given for that is {leading.group(2)}."
+    return None
+
+
+def _reason_apart(sentence: str) -> _Apart:
+    match = _REASON.match(sentence)
+    return None if match is None else (complete(match.group(1)), f"The reason is that {_inner(match.group(2))}.")
+
+
+def _which_apart(sentence: str) -> _Apart:
+    match = _WHICH.match(sentence)
+    return None if match is None or not _balanced(match.group(1)) else (complete(match.group(1)), f"That {match.group(2)}.")
+
+
+def _result_apart(sentence: str) -> _Apart:
+    match = _RESULT.match(sentence)
+    if match is None or match.group(2) in ("including", "during", "following", "according", "regarding", "being"):
+        return None
+    if _leads_in(match.group(1)) and ", " not in match.group(1):
+        return None
+    return complete(match.group(1)), f"In effect, that means {match.group(2)} {match.group(3)}."
+
+
+def _apposition_apart(sentence: str) -> _Apart:
+    match = _APPOSITION.match(sentence)
+    if match is None or _JOINED.search(match.group(1)) or not _VERB.match(match.group(3)):
+        return None
+    subject, beside, main = match.groups()
+    if _leads_in(subject):
+        return None
+    # The sentence does not say when somebody was it: "is described as" leaves that open.
+    verb = "is described as" if beside.startswith(("a ", "an ")) else "was"
+    return complete(f"{subject} {main}"), f"{subject} {verb} {beside}."
+
+
+def _leads_in(text: str) -> bool:
+    """Whether it begins as what stands before a sentence does: "In Rome", "According to Ann"."""
+    opening = text.split()[0].lower()
+    return opening in FUNCTION_WORDS and opening not in _DETERMINERS
+
+
+def _money_apart(sentence: str) -> _Apart:
+    match = _MONEY.search(sentence)
+    if match is None or _bound(sentence, match.start()):
+        return None
+    return _without(sentence, match, "a certain sum"), f"The sum in question: {match.group('sum')}."
+
+
+def _share_apart(sentence: str) -> _Apart:
+    match = _SHARE.search(sentence)
+    if match is None or match.start() and _bound(sentence, match.start()):
+        return None
+    return _without(sentence, match, "a certain share"), f"To be exact, the share is {match.group('sum')}."
+
+
+def _count_apart(sentence: str) -> _Apart:
+    match = _COUNT.search(sentence)
+    if (
+        match is None
+        or match.start()
+        and sentence[match.start() - 1] != " "
+        or re.fullmatch(r"(?:19|20)\d\d", match.group("sum"))
+    ):
+        return None
+    if match.start() and _bound(sentence, match.start()):
+        return None
+    noun = re.match(r" ([a-z]+)", sentence[match.end() :])
+    # "12 more units" and "3 percent" are no number of more, and "1 unit" no number of units.
+    noun = re.match(r" ((?:[a-z]+ )?[a-z]+s)\b(?<! is| as)(?<!ss)(?<! was| has)(?<! less)", sentence[match.end() :])
+    if noun is None:
+        return None
+    return _without(sentence, match, "a certain number of"), f"The number of {noun.group(1)}: {match.group('sum')}."
+
+
+def _without(sentence: str, match: re.Match[str], instead: str) -> str:
+    return complete(sentence[: match.start()] + instead + sentence[match.end() :])
+
+
+def _bound(sentence: str, start: int) -> bool:
+    """Whether the number at `start` belongs to the word before it: "the 25 people", "Demon 170"."""
+    return start > 0 and _BINDING.search(sentence[:start]) is not None
+
+
+def _inner(clause: str) -> str:
+    return lower_start(clause) or clause
+
+
+_CLAUSES_APART = (_reason_apart, _which_apart, _result_apart, _apposition_apart)
+_VALUES_APART = (_date_apart, _money_apart, _share_apart, _count_apart)

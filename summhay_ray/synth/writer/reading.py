@@ -1,0 +1,141 @@
+"""Part of the synth room's writer: answers questions about texts by the words, numbers and names that they share. For it alone.
+
+What a run without a key has for a model that checks; it knows no meaning. An insight is found where up to a few neighbouring
+sentences hold all of its numbers and names and enough of its other words.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+from summhay_ray.synth.writer.prompts import Given
+from summhay_ray.synth.writer.sentences import Words, speaker_of, split_sentences, words_of
+
+_SAME_SUBTOPIC = 0.5
+_SAME_INSIGHT = 0.6
+_WINDOW = 3
+_FOUND_WITH_FACTS = 0.4
+_FOUND_WITHOUT = 0.7
+_LEAKED = 0.6
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Where a text holds an insight: the first and the last of its sentences, and the share of its words found there."""
+
+    first: int
+    last: int
+    share: float
+
+
+class Text:
+    """A text as its sentences."""
+
+    def __init__(self, sentences: Sequence[str]) -> None:
+        self.sentences = sentences
+        self._words = [words_of(sentence) for sentence in sentences]
+        self._tokens: frozenset[str] = frozenset().union(*(words.tokens for words in self._words))
+
+    def find(self, insight: str) -> Found | None:
+        """The fewest neighbouring sentences that hold the insight, of those the ones that share most; None where none do."""
+        wanted = words_of(insight)
+        if not wanted.tokens or not wanted.facts <= self._tokens:
+            return None
+        least = _FOUND_WITH_FACTS if wanted.facts else _FOUND_WITHOUT
+        for size in range(1, min(len(self.sentences), _WINDOW + len(split_sentences(insight)) - 1) + 1):
+            found = [self._at(first, size, wanted) for first in range(len(self.sentences) - size + 1)]
+            best = max((one for one in found if one is not None and one.share >= least), key=lambda one: one.share, default=None)
+            if best is not None:
+                return best
+        return None
+
+    def _at(self, first: int, size: int, wanted: Words) -> Found | None:
+        window = self._words[first : first + size]
+        if not all(any(fact in words.tokens for words in window) for fact in wanted.facts):
+            return None
+        shared = sum(any(root in words.roots for words in window) for root in wanted.roots)
+        return Found(first, first + size - 1, shared / len(wanted.roots) if wanted.roots else 1.0)
+
+
+def text_of(document: str) -> Text:
+    """A document's sentences, without who says them."""
+    lines = document.splitlines()
+    return Text([sentence for line in lines for sentence in split_sentences(line[len(speaker_of(line)) :])])
+
+
+def overlapping_subtopics(given: Given) -> dict[str, list[list[int]]]:
+    """Pairs of subtopics where one shares half of its words with the other."""
+    numbered = [(number, words_of(text).roots) for number, text in given.numbered("subtopics")]
+    pairs = combinations(numbered, 2)
+    return {"overlaps": [[one, other] for (one, a), (other, b) in pairs if _contained(a, b) >= _SAME_SUBTOPIC]}
+
+
+def _contained(one: frozenset[str], other: frozenset[str]) -> float:
+    smaller = min(len(one), len(other))
+    return len(one & other) / smaller if smaller else 0.0
+
+
+def duplicate_insights(given: Given) -> dict[str, list[list[int]]]:
+    """Pairs of insights where one's numbers and names are the other's, and most of their words are shared."""
+    numbered = [(number, words_of(text)) for number, text in given.numbered("insights")]
+    return {"duplicates": [[one, other] for (one, a), (other, b) in combinations(numbered, 2) if _same(a, b)]}
+
+
+def _same(one: Words, other: Words) -> bool:
+    facts = one.facts <= other.tokens or other.facts <= one.tokens
+    return facts and _contained(one.roots, other.roots) >= _SAME_INSIGHT
+
+
+def assign_subtopic(given: Given) -> dict[str, int | None]:
+    """The subtopic that shares most of its words with the insight, rare words counting more; None where none shares any."""
+    subtopics = [(number, words_of(text).roots) for number, text in given.numbered("subtopics")]
+    return {"subtopic": _nearest(words_of(given.text("insight")).roots, subtopics)}
+
+
+def _nearest(roots: frozenset[str], subtopics: Sequence[tuple[int, frozenset[str]]]) -> int | None:
+    often = Counter(root for _, held in subtopics for root in held)
+    best, most = None, 0.0
+    for number, held in subtopics:
+        # Sorted, so that the sum is the same on every machine.
+        shared = sum(math.log(1 + len(subtopics) / often[root]) for root in sorted(roots & held))
+        if shared > most:
+            best, most = number, shared
+    return best
+
+
+def query_leaks(given: Given) -> dict[str, list[int]]:
+    """Insights of which the query holds a number or a name, or most other words, that its subtopic does not hold."""
+    asked, theme = words_of(given.text("query")), words_of(given.text("subtopic"))
+    leaked = []
+    for number, text in given.numbered("insights"):
+        insight = words_of(text)
+        facts, roots = insight.facts - theme.tokens, insight.roots - theme.roots
+        if facts & asked.tokens or (roots and len(roots & asked.roots) >= _LEAKED * len(roots)):
+            leaked.append(number)
+    return {"leaked": leaked}
+
+
+def chapter_check(given: Given) -> dict[str, int | None]:
+    """The insight that the chapter holds most of; None where it holds none."""
+    text = text_of(given.text("chapter"))
+    best, most = None, 0.0
+    for number, insight in given.numbered("insights"):
+        found = text.find(insight)
+        if found is not None and found.share > most:
+            best, most = number, found.share
+    return {"insight": best}
+
+
+def insights_present(given: Given) -> dict[str, list[dict[str, object]]]:
+    """Each insight that the document holds, with the sentences that hold it."""
+    text = text_of(given.text("document"))
+    present: list[dict[str, object]] = []
+    for number, insight in given.numbered("insights"):
+        found = text.find(insight)
+        if found is not None:
+            present.append({"id": number, "evidence": " ".join(text.sentences[found.first : found.last + 1])})
+    return {"present": present}

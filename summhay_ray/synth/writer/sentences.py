@@ -1,0 +1,134 @@
+"""Part of the synth room's writer: sentences of a text, and the words, numbers and names in them. For the writer alone.
+
+Simple on purpose: this is what a "model" sees in a run without a key; the checks that haystacks are held to are elsewhere.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+
+MONTHS = "January|February|March|April|May|June|July|August|September|October|November|December"
+DATE = rf"(?:\d{{1,2}} (?:{MONTHS})(?: \d{{4}})?|(?:{MONTHS}) \d{{1,2}}, \d{{4}}|(?:{MONTHS}) \d{{4}}|\d{{4}}-\d\d-\d\d)"
+NUMBER = r"\d+(?:,\d{3})*(?:\.\d+)?"
+
+_TOKEN = re.compile(rf"{NUMBER}|[^\W\d_]+(?:['’][^\W\d_]+)*")
+_END = re.compile(r"[.!?][\"”'’)\]]*\s+(?=[\"“'‘(\[]?[^\sa-z])")
+_ABBREVIATED = re.compile(r"(?:\b(?:Mr|Mrs|Ms|Dr|St|No|vs|Inc|Ltd|Co|Jr|Sr|e\.g|i\.e|approx)|\b[A-Z])\.$")
+_SPEAKER = re.compile(r"^([^\s:.!?\"][^:.!?\"\n]{0,40}): +(?=\S)")
+_ROOT = 5
+
+_COMMON = """
+    a about above across after again against all almost along also although always am among an and another any are around as at
+    be because become been before behind being below beside besides between beyond both but by can could despite did do does doing
+    down during each either else enough even ever every everybody everyone everything few following for from further had has have
+    having he hence her here hers him his how however i if in indeed inside instead into is it its itself just later least less
+    like many may me meanwhile might mine more moreover most much must my near neither never nevertheless no nobody none nor not
+    nothing now of off often on once only onto or other others our out over overall own per perhaps rather same several shall she
+    should since so some somebody someone something soon still such than that the their them themselves then there therefore these
+    they this those though through throughout thus to today together too toward towards under unless until up upon us very was we
+    were what whatever when where whether which while who whom whose why will with within without would yet you your according
+    due given currently recently finally additionally similarly initially"""
+FUNCTION_WORDS = frozenset(_COMMON.split())
+"""English words that open a sentence without being a name, and say nothing about what it is about."""
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """What a text holds: `tokens` lower case, numbers without their commas; `facts`, those of them that are numbers or names;
+    `roots` of the words that say what it is about; `doubtful`: what begins with a capital, name or not."""
+
+    tokens: frozenset[str]
+    facts: frozenset[str]
+    roots: frozenset[str]
+    doubtful: frozenset[str]
+
+
+def split_sentences(line: str) -> list[str]:
+    """The sentences of one line; joined by a blank they are the line, but for further blanks."""
+    found, start = [], 0
+    for end in _END.finditer(line):
+        if _ABBREVIATED.search(line[start : end.start() + 1]):
+            continue
+        found.append(line[start : end.end()].strip())
+        start = end.end()
+    return [sentence for sentence in [*found, line[start:].strip()] if sentence]
+
+
+def speaker_of(line: str) -> str:
+    """The `Name: ` that a turn of a conversation begins with, empty where there is none."""
+    match = _SPEAKER.match(line)
+    return match.group() if match else ""
+
+
+@lru_cache(maxsize=1 << 16)
+def words_of(text: str) -> Words:
+    """The words of a text of any length."""
+    tokens: set[str] = set()
+    facts: set[str] = set()
+    doubtful: set[str] = set()
+    roots: set[str] = set()
+    matches = list(_TOKEN.finditer(text))
+    for place, match in enumerate(matches):
+        token = match.group()
+        plain = _plain(token)
+        tokens.add(plain)
+        if token[0].isdigit():
+            facts.add(plain)
+            continue
+        if plain not in FUNCTION_WORDS:
+            roots.add(root(plain))
+            if token[0].isupper() and len(plain) > 1:
+                doubtful.add(plain)
+                follower = matches[place + 1].group() if place + 1 < len(matches) else ""
+                if not _opens(text, match.start()) or follower[:1].isupper() or token[1:] != token[1:].lower():
+                    facts.add(plain)
+    return Words(frozenset(tokens), frozenset(facts), frozenset(roots), frozenset(doubtful))
+
+
+def root(word: str) -> str:
+    """At most five letters of a lower-case word without its plural."""
+    plain = word.removesuffix("s") if len(word) > 3 else word
+    return plain[:_ROOT]
+
+
+def _plain(token: str) -> str:
+    if token[0].isdigit():
+        return token.replace(",", "")
+    lower = token.lower()
+    return lower[:-2] if lower.endswith(("'s", "’s")) else lower
+
+
+def _opens(text: str, start: int) -> bool:
+    """Whether a sentence begins at `start`."""
+    before = text[:start].rstrip(" \"“'‘([")
+    return not before or before[-1] in ".!?:\n"
+
+
+def complete(text: str) -> str:
+    """The text as a sentence, on one line: with a capital, and a sign at its end."""
+    plain = " ".join(text.split())
+    if not plain:
+        return ""
+    plain = plain[0].upper() + plain[1:]
+    return plain if plain.rstrip("\"”'’)]")[-1:] in tuple(".!?") else plain + "."
+
+
+def lower_start(sentence: str) -> str | None:
+    """The sentence as it stands after a comma; None where its first word may be a name or may be none."""
+    match = re.match(r"[^\W_]+(?:['’-][^\W_]+)*", sentence)
+    if match is None:
+        return None
+    first, follower = match.group(), sentence[match.end() : match.end() + 2].strip()
+    if first == "I" or first.startswith(("I'", "I’")) or not first[0].isalpha() or first[0].islower():
+        return sentence
+    if first.lower() in FUNCTION_WORDS:
+        return first[0].lower() + sentence[1:]
+    names = first[1:] != first[1:].lower() or follower[:1].isupper()
+    return sentence if names else None
+
+
+def count(text: str) -> int:
+    """Words of a text, as blanks set them apart."""
+    return len(text.split())

@@ -1,0 +1,36 @@
+"""Part of the synth room's writer: a small dictionary of words that say the same in any sentence. For the writer alone."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from importlib import resources
+from random import Random
+
+_WORD = re.compile(r"\"[^\"]*\"|“[^”]*”|(?:\b([Aa]n?) )?(?<![\w-])([a-z]+)(?![\w'’-]| (?:down|up|off|out|away|back)\b)")
+"""A word with a particle behind it is another word: "wrote down"."""
+_VOWELS = tuple("aeiou")
+
+
+@cache
+def _dictionary() -> dict[str, tuple[str, ...]]:
+    text = resources.files("summhay_ray.synth.writer").joinpath("grammars", "synonyms.txt").read_text(encoding="utf-8")
+    entries = (line.split(": ") for line in text.splitlines() if line)
+    return {word: tuple(others.split(", ")) for word, others in entries}
+
+
+def other_words(sentence: str, rng: Random) -> str:
+    """The sentence with another word for each lower-case word that the dictionary has, outside of quotation marks."""
+    dictionary = _dictionary()
+
+    def instead(match: re.Match[str]) -> str:
+        article, word = match.groups()
+        others = dictionary.get(word or "")
+        if others is None:
+            return match.group()
+        other = others[int(rng.random() * len(others))]
+        if not article:
+            return other
+        return f"{article[0]}{'n' if other.startswith(_VOWELS) else ''} {other}"
+
+    return _WORD.sub(instead, sentence)

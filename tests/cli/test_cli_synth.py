@@ -1,0 +1,167 @@
+"""`summhay synth`, `plan`, `audit`, `status`, `failures` and `explain` of a synthesis, as a person runs them. No Ray."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from commands import Said
+from synth_runs import SMALL, small, synthesize_all
+
+from summhay_ray.grid.synth import made_haystacks
+from summhay_ray.store import RunStore, Store
+
+pytestmark = pytest.mark.core
+
+Cli = Callable[..., Said]
+TWO = {**SMALL, "topics": ["the new tram line in Calaford", {"topic": "the dispute about the ferry", "name": "ferry"}]}
+DOCUMENT = {"run", "status", "cells", "calls", "usd", "left", "seconds", "stopped_models", "haystacks", "failed", "files"}
+HAYSTACK = {
+    *("name", "haystack_id", "entry", "topic", "domain", "documents", "subtopics", "insights", "tokens", "words"),
+    *("checks", "checks_by_model", "corrections", "usd"),
+}
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> RunStore:
+    """Two haystacks, made by the spec `synth.yaml` beside the store."""
+    folder = tmp_path_factory.mktemp("made")
+    (folder / "synth.yaml").write_text(yaml.safe_dump(TWO), encoding="utf-8")
+    return synthesize_all(small(**TWO), Store(str(folder / "store")))[0]
+
+
+@pytest.fixture
+def spec(made: RunStore) -> str:
+    return str(Path(made.store.uri.removeprefix("file://")).parent / "synth.yaml")
+
+
+@pytest.fixture
+def store(made: RunStore) -> tuple[str, str]:
+    return ("--store", made.store.uri)
+
+
+def test_a_finished_synthesis_is_told_and_written(cli: Cli, spec: str, store: tuple[str, str], tmp_path: Path) -> None:
+    said = cli("synth", spec, *store, "--out", tmp_path / "out", "--json")
+    assert said.code == 0 and said.document.keys() == DOCUMENT
+    found = said.document
+    assert (found["status"], found["calls"]["made"], found["failed"]) == ("done", 0, [])
+    assert all(one.keys() == HAYSTACK for one in found["haystacks"])
+    assert [one["name"] for one in found["haystacks"]] == ["the_new_tram_line_in_calaford", "ferry"]
+    assert [json.loads(Path(name).read_bytes())["topic"] for name in found["files"]] == [
+        one["topic"] for one in found["haystacks"]
+    ]
+    shown = cli("synth", spec, *store)
+    assert shown.code == 0 and "topics   2 done, 0 failed, of 2" in shown.out and "all 2" in shown.out
+    assert "exists; give an empty folder" in cli("synth", spec, *store, "--out", tmp_path / "out").refusal
+
+
+def test_the_files_are_imported_as_they_were_exported(cli: Cli, made: RunStore, store: tuple[str, str], tmp_path: Path) -> None:
+    files = cli("export", made.run_id, *store, "--out", tmp_path / "one", "--json").document["files"]
+    elsewhere = ("--store", tmp_path / "elsewhere")
+    imported = cli("import", *files, *elsewhere, "--json").document
+    assert (imported["haystacks"], imported["documents"], imported["failures"]) == (2, 12, 0)
+    again = cli("export", imported["run"], *elsewhere, "--out", tmp_path / "two", "--json").document["files"]
+    assert [Path(one).read_bytes() for one in files] == [Path(one).read_bytes() for one in again]
+
+
+def test_a_plan_knows_a_synth_spec(cli: Cli, spec: str, store: tuple[str, str], tmp_path: Path) -> None:
+    fresh = cli("plan", spec, "--store", tmp_path / "fresh", "--json").document
+    assert (fresh["cells"], fresh["cells_finished"], [one["stage"] for one in fresh["stages"]]) == (2, 0, ["outline", "write"])
+    for stage in fresh["stages"]:
+        for name in ("calls", "input_tokens", "output_tokens"):
+            assert 0 < stage[f"min_{name}"] <= stage[name] <= stage[f"max_{name}"]
+    assert not (tmp_path / "fresh").exists()
+    shown = cli("plan", spec, *store)
+    assert "at least / expected / at most" in shown.out and "2, 2 finished" in shown.out and "window" not in shown.out
+
+
+def test_status_failures_and_explain_know_it(cli: Cli, made: RunStore, store: tuple[str, str]) -> None:
+    told = cli("status", made.run_id, *store, "--json").document
+    assert (told["kind"], told["status"], told["cells"]["done"]) == ("synth", "done", 2)
+    assert cli("failures", made.run_id, *store, "--json").document["failures"] == []
+    cell = made.table("checks")["cell_id"][0]
+    shown = cli("explain", made.run_id, cell, *store)
+    assert shown.code == 0 and "x document_insight" in shown.out and "store/" in shown.out
+    key = made.table("raw_answers", [cell])["key"][0]
+    prompt = cli("explain", made.run_id, key, *store)
+    assert "--- prompt" in prompt.out and f"answer of offline/writer, key {key}" in prompt.out
+    assert "too short" in cli("explain", made.run_id, cell[:3], *store).refusal
+
+
+@pytest.mark.parametrize("command", [("score",), ("compare",), ("rejudge", "--judge", "offline")])
+def test_it_has_no_summaries_to_judge(cli: Cli, made: RunStore, store: tuple[str, str], command: tuple[str, ...]) -> None:
+    name, *more = command
+    assert "holds haystacks and no summaries; give a run on them" in cli(name, made.run_id, *more, *store).refusal
+
+
+def test_what_is_wrong_is_one_line_and_nothing_is_written(cli: Cli, tmp_path: Path) -> None:
+    path, store = tmp_path / "synth.yaml", ("--store", tmp_path / "store")
+
+    def refusal(fields: dict[str, Any], *more: str) -> str:
+        path.write_text(yaml.safe_dump(fields), encoding="utf-8")
+        return cli("synth", path, *store, *more).refusal
+
+    assert "synth.yaml: docments: unknown field; did you mean documents?" in refusal({**SMALL, "docments": 3})
+    assert "is the spec of a run, since it names haystacks" in refusal({"haystacks": ["sample/news"], "retrievers": ["full"]})
+    assert "--set words=1: " in refusal(SMALL, "--set", "words=1") or "words: " in refusal(SMALL, "--set", "words=1")
+    assert "names topics, so it is for: summhay synth" in cli("run", path, *store).refusal
+    assert "no such file" in cli("synth", tmp_path / "gone.yaml", *store).refusal
+    assert not (tmp_path / "store").exists()
+
+
+def label(path: Path, answers: Callable[[dict[str, str]], str]) -> None:
+    """Fill in the sheet's answers, as a person does with a spreadsheet."""
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        rows = list(csv.DictReader(file))
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, rows[0].keys())
+        writer.writeheader()
+        writer.writerows({**row, "answer": answers(row)} for row in rows)
+
+
+def test_an_audit_goes_out_and_comes_back(cli: Cli, made: RunStore, store: tuple[str, str], tmp_path: Path) -> None:
+    sheet = tmp_path / "sheet.csv"
+    sizes = ("--insights", "5", "--documents", "3", "--seed", "4")
+    written = cli("audit", made.run_id, *store, "--out", sheet, *sizes, "--json").document
+    assert (written["haystacks"], written["insights"], written["documents"]) == (2, 5, 3)
+    assert "may hold a person's labels" in cli("audit", made.run_id, *store, "--out", sheet).refusal
+
+    assert "it is empty" in cli("audit", made.run_id, *store, "--labels", sheet).refusal
+    sources = [json.loads(made.store.get_object("haystack", one.entry.split("/")[1])) for one in made_haystacks(made)]
+    place = {
+        insight["insight"]: str(number)
+        for raw in sources
+        for number, subtopic in enumerate(raw["subtopics"], start=1)
+        for insight in subtopic["insights"]
+    }
+    held = {
+        (document["document_text"], insight["insight"])
+        for raw in sources
+        for document in raw["documents"]
+        for subtopic in raw["subtopics"]
+        for insight in subtopic["insights"]
+        if insight["insight_id"] in document["insights_included"]
+    }
+
+    def truly(row: dict[str, str]) -> str:
+        if row["kind"] == "insight_subtopic":
+            return place[row["insight"]]
+        return "yes" if (row["text"], row["insight"]) in held else "no"
+
+    label(sheet, truly)
+    found = cli("audit", made.run_id, *store, "--labels", sheet, "--json").document
+    news, everything = found["insight_subtopic"]
+    assert (news["domain"], everything["insights_annotated"], everything["accuracy"]) == ("news", 5, 100.0)
+    assert [row["f1"] for row in found["document_insight"]] == [100.0, 100.0]
+    shown = cli("audit", made.run_id, *store, "--labels", sheet)
+    assert "(Table 4)" in shown.out and "(Table 5)" in shown.out and "100.00" in shown.out
+
+    label(sheet, lambda row: "1" if row["kind"] == "insight_subtopic" else "no")
+    wrong = cli("audit", made.run_id, *store, "--labels", sheet, "--json").document
+    assert wrong["document_insight"][-1]["recall"] == 0.0 and wrong["document_insight"][-1]["precision"] is None
+    assert "give --out FILE to write the sheet, or --labels FILE" in cli("audit", made.run_id, *store).refusal

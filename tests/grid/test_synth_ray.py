@@ -1,0 +1,69 @@
+"""A synthesis on Ray: stopped at its budget, killed on its way, it goes on, and makes what one makes that nothing happened to."""
+
+from __future__ import annotations
+
+import subprocess
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from runs import SUMMHAY, kill, log_records, summhay, wait_for_records, write_spec
+from synth_runs import synthesize_all
+
+from summhay_ray.grid import load_synth
+from summhay_ray.grid.synth import made_haystacks
+from summhay_ray.store import Store
+
+WRITER = {"model": "offline/writer", "max_tokens": 600, "price": {"input_per_mtok": 1.0, "output_per_mtok": 2.0}}
+MANY = {
+    "domain": "conversation",
+    "topics": {"made_up": 6},
+    "subtopics": 3,
+    "insights": 3,
+    "documents": 12,
+    "words": 150,
+    "models": {"outline": WRITER, "write": WRITER},
+    "workers": 1,
+    "seed": 5,
+}
+TINY = 0.02
+"""Dollars: some fifteen calls of about 0.0008, each of which reserves up to 0.002."""
+
+
+def answers_of(store: Path) -> Counter[str]:
+    """Key -> answers in the response log."""
+    return Counter(record["key"] for record in log_records(store) if record["kind"] == "answer")
+
+
+@pytest.mark.ray
+def test_what_was_answered_is_not_asked_again(tmp_path: Path) -> None:
+    spec, store = write_spec(tmp_path, MANY), tmp_path / "store"
+    stopped = summhay("synth", spec, "--store", store, "--budget", TINY, code=3)
+    assert stopped["status"] == "budget" and stopped["usd"]["spent"] <= TINY
+    assert stopped["left"]["cells"] == 6 - len(stopped["haystacks"]) and stopped["left"]["usd"]["expected"] > 0
+    first = answers_of(store).total()
+    assert stopped["calls"]["made"] == first > 0
+    assert summhay("status", stopped["run"], "--store", store)["status"] == "budget"
+
+    process = subprocess.Popen(
+        [str(SUMMHAY), "synth", str(spec), "--store", str(store)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    assert wait_for_records(process, store, len(log_records(store)) + 40)
+    kill(process, store)
+    before = answers_of(store).total()
+    assert before > first
+    done = summhay("synth", spec, "--store", store, "--out", tmp_path / "out")
+    assert (done["status"], done["cells"]) == ("done", {"total": 6, "done": 6, "failed": 0})
+    answers = answers_of(store)
+    assert max(answers.values()) == 1 and done["calls"]["made"] == answers.total() - before
+    assert len(list((tmp_path / "out").iterdir())) == 6
+
+    # No Ray, no call.
+    again = summhay("synth", spec, "--store", store)
+    assert (again["calls"]["made"], again["haystacks"]) == (0, done["haystacks"])
+
+    # What nothing happened to, without Ray: the same, to the byte.
+    clean, _, _ = synthesize_all(load_synth(MANY), Store(str(tmp_path / "clean")))
+    assert clean.run_id == done["run"]
+    assert summhay("status", done["run"], "--store", store)["tables"] == clean.digests()
+    assert [one.haystack_id for one in made_haystacks(clean)] == [one["haystack_id"] for one in done["haystacks"]]

@@ -1,0 +1,165 @@
+"""A synth spec: what it takes, what it refuses in one line, and what makes its run's id."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+from synth_runs import SMALL, small, write_files
+
+from summhay_ray.grid import SpecError, is_synth, load_synth
+from summhay_ray.grid.synth_spec import GROUPS, SynthRun, parse_synth, parse_synth_run
+from summhay_ray.grid.synth_topics import made_up, topics_of
+from summhay_ray.problems import Problem
+
+pytestmark = pytest.mark.core
+
+PRICE = {"input_per_mtok": 2.5, "output_per_mtok": 10}
+HOSTED = {"model": "openai/writer", "api_base": "http://127.0.0.1:9/v1", "price": PRICE}
+
+
+def refusal(**fields: Any) -> str:
+    with pytest.raises(Problem) as caught:
+        small(**fields)
+    said = str(caught.value)
+    assert "\n" not in said
+    return said
+
+
+def write(folder: Path, fields: Any, name: str = "synth.yaml") -> Path:
+    write_files(folder, {name: yaml.safe_dump(fields)})
+    return folder / name
+
+
+def test_a_topic_and_nothing_else_is_enough() -> None:
+    grid = load_synth({"topics": ["the new tram line"]})
+    assert (grid.domain.name, grid.n_cells, grid.shape.documents, grid.shape.words) == ("news", 1, 100, 750)
+    assert {stage: model.model for stage, model in grid.synth.models.used().items()} == {
+        "outline": "offline/writer",
+        "write": "offline/writer",
+    }
+    assert grid.synth.license == "unspecified" and sorted(grid.settings()) == ["offline/writer"]
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"topcis": []}, "topcis: unknown field; did you mean topics?"),
+        ({"topics": []}, "topics: list should have at least 1 item"),
+        ({"topics": [{"topic": "a", "nmae": "b"}]}, "topics[0].nmae: unknown field; did you mean name?"),
+        ({"topics": [{"name": "b"}]}, "topics[0]: expected a topic, or made_up: a number of topics"),
+        ({"topics": {"made_up": 3, "name": "b"}}, "topics[0]: made_up topics have no name"),
+        ({"topics": [{"topic": "a", "name": "a/b"}]}, "name 'a/b': expected at most 60 letters, digits, - and _"),
+        ({"topics": [{"topic": "a", "name": "x"}, {"topic": "b", "name": "x"}]}, "the name 'x' stands twice"),
+        ({"topics": [{"topic": "a", "context": ["gone.txt"]}]}, "no file 'gone.txt'"),
+        ({"domain": "nwes"}, "no domain is named 'nwes'; did you mean 'news'?"),
+        ({"domain": "gone.yaml"}, "domain: no file 'gone.yaml'"),
+        ({"difficulty": {"paraphrase": 4}}, "difficulty.paraphrase: input should be less than or equal to 3, found 4"),
+        ({"difficulty": {"spraed": 0.2}}, "difficulty.spraed: unknown field; did you mean spread?"),
+        ({"models": {"writer": "offline/writer"}}, "models.writer: unknown field; did you mean write?"),
+        ({"models": {"write": {"model": "offline/writer", "prompt": "p.txt"}}}, "models.write.prompt: input should be None"),
+        ({"models": {"write": "offline/support"}}, "models.write: 'offline/support' makes no haystacks"),
+        ({"models": {"write": "openai/nobody-knows-it"}}, "price"),
+        ({"models": {"write": {"model": "offline/writer", "max_tokens": 100}}}, "100 tokens are too few for documents of 120"),
+        ({"limits": {"openai/gpt-4o": {"rpm": 5}}}, "limits: no stage uses 'openai/gpt-4o'; known: offline/writer"),
+        ({"stage_budgets_usd": {"judge": 1}}, "stage_budgets_usd.judge: unknown field"),
+        ({"words": 0}, "words: input should be greater than or equal to 20"),
+    ],
+)
+def test_what_is_wrong_is_one_line(fields: dict[str, Any], said: str) -> None:
+    assert said in refusal(**fields)
+
+
+def test_a_file_is_known_for_what_it_is(tmp_path: Path) -> None:
+    path = write(tmp_path, {**SMALL, "seed": 3})
+    assert load_synth(path, ["seed=4", "difficulty.least=1"]).synth.seed == 4
+    assert is_synth(SMALL) and not is_synth({"haystacks": ["sample/news"], "retrievers": ["full"]})
+    other = write(tmp_path, {"haystacks": ["sample/news"], "topics": ["a"]}, "run.yaml")
+    with pytest.raises(SpecError, match=r"run.yaml: is the spec of a run.*summhay run"):
+        load_synth(other)
+
+
+def test_topics_are_named_and_bring_their_files(tmp_path: Path) -> None:
+    write_files(tmp_path, {"seed.txt": "What a newspaper wrote.", "mine.yaml": "genre: a letter\nname: letters\nwords: 90"})
+    fields = {
+        **SMALL,
+        "domain": "mine.yaml",
+        "words": None,
+        "topics": [
+            "A new ferry!",
+            "a new FERRY",
+            {"topic": "old bridges", "name": "bridges", "participants": ["Ann"], "context": ["seed.txt"]},
+        ],
+    }
+    grid = load_synth(write(tmp_path, fields))
+    assert [topic.name for topic in grid.topics] == ["a_new_ferry", "a_new_ferry_2", "bridges"]
+    assert grid.topics[2].context == ("What a newspaper wrote.",) and grid.topics[2].participants == ("Ann",)
+    assert (grid.domain.name, grid.shape.words) == ("letters", 90)
+
+
+@given(seed=st.integers(0, 50), few=st.integers(1, 20), more=st.integers(0, 40))
+def test_made_up_topics_differ_and_a_longer_list_begins_with_the_shorter(seed: int, few: int, more: int) -> None:
+    long = list(made_up(seed, few + more))
+    assert len(set(long)) == few + more and list(made_up(seed, few)) == long[:few]
+
+
+def test_made_up_topics_are_of_the_seed(tmp_path: Path) -> None:
+    one, two = (topics_of(parse_synth({"topics": {"made_up": 200}, "seed": seed}), tmp_path) for seed in (1, 2))
+    assert len({topic.name for topic in one}) == 200 and one[0] != two[0]
+    mixed = topics_of(parse_synth({"topics": ["a ferry", {"made_up": 2}], "seed": 1}), tmp_path)
+    assert [topic.topic for topic in mixed] == ["a ferry", *(topic.topic for topic in one[:2])]
+
+
+def test_the_id_is_of_what_is_made() -> None:
+    first = small().run_id
+    assert first.startswith("y") and len(first) == 13
+    same = [
+        {"name": "another"},
+        {"budget_usd": 1.5, "stage_budgets_usd": {"write": 1.0}, "model_budgets_usd": {"offline/writer": 2.0}},
+        {"workers": 3, "limits": {"offline/writer": {"concurrency": 3}}, "endpoint_url": "http://127.0.0.1:9"},
+        {"models": dict.fromkeys(("outline", "write"), {"model": "offline/writer", "price": 0, "timeout_s": 5.0})},
+    ]
+    assert {small(**fields).run_id for fields in same} == {first}
+    other = [
+        {"topics": ["the new tram line in Calaford", "a ferry"]},
+        {"topics": [{"topic": "the new tram line in Calaford", "participants": ["Ann"]}]},
+        {"domain": "conversation"},
+        {"subtopics": 3},
+        {"insights": 3},
+        {"documents": 7},
+        {"words": 130},
+        {"difficulty": {**SMALL["difficulty"], "spread": 0.5}},
+        {"models": {"write": HOSTED}},
+        {"models": {"check": HOSTED}},
+        {"models": {"write": {"model": "offline/writer", "max_tokens": 900}}},
+        {"license": "CC0"},
+        {"seed": 1},
+    ]
+    assert len({small(**fields).run_id for fields in other} | {first}) == len(other) + 1
+
+
+def test_the_order_of_topics_is_none_and_a_topic_keeps_its_cell() -> None:
+    one, two = small(topics=["a ferry", "a tram"]), small(topics=["a tram", "a ferry"])
+    assert one.run_id == two.run_id != small(topics=["a tram"]).run_id
+    assert {cell.cell_id for cell in small(topics=["a tram"]).cells()} < {cell.cell_id for cell in one.cells()}
+
+
+def test_a_changed_prompt_is_another_run(tmp_path: Path) -> None:
+    ids = set()
+    for genre, prompt in (("a letter", "Write."), ("a letter", "Write well."), ("a note", "Write.")):
+        domain = {"name": "letters", "genre": genre, "prompts": {"document": f"{prompt}\n\nInput:\n[[INPUT]]"}}
+        write_files(tmp_path, {"letters.yaml": yaml.safe_dump(domain)})
+        ids.add(load_synth(write(tmp_path, {**SMALL, "domain": "letters.yaml"})).run_id)
+    assert len(ids) == 3
+
+
+def test_a_run_keeps_its_spec() -> None:
+    run = SynthRun.of(parse_synth({**SMALL, "models": {"check": HOSTED}, "stage_budgets_usd": {"check": 0.5}, "workers": 2}))
+    assert parse_synth_run(run.model_dump(mode="json"), "stored") == run
+    assert (run.stage_budgets(), run.partners(), run.workers) == ({"check": 0.5}, [], 2)
+    assert [model.model for model in run.models()] == ["offline/writer", "offline/writer", "openai/writer"]
+    assert list(run.synth.models.used()) == list(GROUPS)

@@ -1,0 +1,52 @@
+"""The tables of a synthesis, its plan and its audit."""
+
+from __future__ import annotations
+
+import pytest
+
+from summhay_ray.grid import FailedTopic, MadeHaystack
+from summhay_ray.report import audit_tables, bounds_table, failed_table, made_table
+from summhay_ray.report.synth import MOST_ROWS
+
+pytestmark = pytest.mark.core
+
+
+def haystack(name: str, usd: float = 0.25) -> MadeHaystack:
+    numbers = {"documents": 100, "subtopics": 9, "insights": 63, "tokens": 101_000, "words": 75_000}
+    checks = {"checks": 6_500, "checks_by_model": 12, "corrections": 3}
+    return MadeHaystack(name, "h" * 16, f"store/{'d' * 64}/{name}.json", "a ferry", "news", **numbers, **checks, usd=usd)
+
+
+def test_haystacks_have_a_row_each_and_a_sum() -> None:
+    table = made_table([haystack("one"), haystack("two", 0.5)])
+    assert table.rows[0] == ("one", "news", "100", "9", "63", "101,000", "6,500", "12", "3", "0.2500")
+    # 2 x 101,000 tokens; 0.25 + 0.5 dollars.
+    assert table.rows[2] == ("all 2", "", "200", "18", "126", "202,000", "13,000", "24", "6", "0.7500")
+    assert all(len(row) == len(table.columns) for row in table.rows)
+
+
+def test_a_long_list_is_cut_and_summed_whole() -> None:
+    table = made_table([haystack(f"h{number}") for number in range(MOST_ROWS + 10)])
+    assert len(table.rows) == MOST_ROWS + 1 and table.rows[-1][:3] == ("all 50", "", "5,000")
+
+
+def test_failures_say_how_many_and_why() -> None:
+    failed = [FailedTopic("a ferry", "ferry", "c" * 32, "queries", "leak", "every query gave it away", 0.125)]
+    table = failed_table(failed)
+    assert table.title.endswith(": 1") and table.rows == (("ferry", "queries", "leak", "0.1250", "every query gave it away"),)
+
+
+def test_bounds_stand_around_what_is_expected() -> None:
+    counts = {"calls": 20, "min_calls": 10, "max_calls": 3000, "input_tokens": 5, "min_input_tokens": 4, "max_input_tokens": 6}
+    tokens = {"output_tokens": 2, "min_output_tokens": 1, "max_output_tokens": 9}
+    stage = {"stage": "write", "model": "m", **counts, **tokens, "usd_min": 0.1, "usd": 0.2, "usd_max": 4.0}
+    [row] = bounds_table([stage]).rows
+    assert row == ("write", "m", "10 / 20 / 3,000", "4 / 5 / 6", "1 / 2 / 9", "0.1000 / 0.2000 / 4.0000")
+
+
+def test_an_audit_is_the_papers_tables() -> None:
+    news = {"domain": "news", "insights_annotated": 131, "assigned_to_several": 0.76, "accuracy": 92.37}
+    found = {"domain": "news", "num_samples": 85, "accuracy": 98.82, "precision": None, "recall": 97.14, "f1": 98.55}
+    fourth, fifth = audit_tables({"insight_subtopic": [news], "document_insight": [found]})
+    assert fourth.rows == (("news", "131", "0.76", "92.37"),)
+    assert fifth.rows == (("news", "85", "98.82", "-", "97.14", "98.55"),)

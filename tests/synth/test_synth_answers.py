@@ -1,0 +1,166 @@
+"""An answer is read where its meaning is beyond doubt, and Malformed everywhere else; never an empty result without a word."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from summhay_ray.outcome import Malformed
+from summhay_ray.synth.answers import read
+from summhay_ray.synth.domains import TASKS
+from summhay_ray.synth.prompting import numbered
+
+pytestmark = pytest.mark.core
+
+THREE = numbered(["one", "two", "three"])
+GIVEN: dict[str, Any] = {"n": 2, "subtopics": THREE, "insights": THREE}
+TWO = {"subtopics": [{"name": "a", "subtopic": "An a"}, {"name": "b", "subtopic": "A b"}]}
+READ: list[tuple[Any, dict[str, Any], Any]] = [
+    ("subtopics", TWO, (("a", "An a"), ("b", "A b"))),
+    (
+        "insights",
+        {"insights": [{"name": "a", "insight": "x  1\n"}, {"name": "b", "insight": "y 2"}]},
+        (("a", "x 1"), ("b", "y 2")),
+    ),
+    ("conflicting_insight", {"name": "a", "insight": "x 2"}, ("a", "x 2")),
+    ("overlapping_subtopics", {"overlaps": [[3, 1], ["1", 3], [2, 3.0]]}, ((0, 2), (1, 2))),
+    ("duplicate_insights", {"duplicates": []}, ()),
+    ("assign_subtopic", {"subtopic": "3"}, 2),
+    ("assign_subtopic", {"subtopic": None}, None),
+    ("chapter_check", {"insight": 1}, 0),
+    ("query", {"query": "What do they say?"}, "What do they say?"),
+    ("query_leaks", {"leaked": ["#2", 1, 2]}, (0, 1)),
+    ("insights_present", {"present": [{"id": 2, "evidence": "b b"}, {"id": "1", "evidence": "a"}]}, {0: "a", 1: "b b"}),
+    ("insights_present", {"present": []}, {}),
+]
+
+
+def error(task: Any, text: str, finish_reason: str = "stop") -> str:
+    found = read(task, GIVEN, text, finish_reason)
+    assert isinstance(found, Malformed) and found.message and "\n" not in found.message
+    return found.error
+
+
+@pytest.mark.parametrize(("task", "answer", "value"), READ)
+def test_each_task_s_answer_is_read_through_what_models_put_around_it(task: Any, answer: dict[str, Any], value: Any) -> None:
+    plain = json.dumps(answer)
+    ways = [
+        plain,
+        json.dumps(answer, indent=2),
+        f"```json\n{plain}\n```",
+        f"Here is what {{I}} found:\n\n{plain}\n\nAsk me for more.",
+        f'<think>{{"{next(iter(answer))}": 7}} or not?</think>{plain}',
+        f"{plain}\n{plain}",
+        plain[:-1] + ",}",
+        plain[:-1],
+        plain.replace('"', "'"),
+    ]
+    for text in ways:
+        found = read(task, GIVEN, text)
+        assert found == value and type(found) is type(value), text
+
+
+@pytest.mark.parametrize(
+    ("task", "text", "kind"),
+    [
+        ("subtopics", "", "empty_answer"),
+        ("subtopics", "<think>so</think>  ", "empty_answer"),
+        ("subtopics", "<think>so long", "unfinished_thinking"),
+        ("subtopics", "I would rather not.", "no_json"),
+        ("subtopics", '{"topics": []}', "no_json"),
+        ("subtopics", '[{"name": "a", "subtopic": "b"}]', "no_json"),
+        ("subtopics", json.dumps({"subtopics": TWO["subtopics"][:1]}), "wrong_number"),
+        ("subtopics", '{"subtopics": []}', "wrong_number"),
+        ("subtopics", '{"subtopics": {"a": 1}}', "wrong_type"),
+        ("subtopics", '{"subtopics": ["a", "b"]}', "wrong_type"),
+        ("subtopics", '{"subtopics": [{"name": "a", "subtopic": "b"}, {"name": "a"}]}', "empty_text"),
+        ("subtopics", '{"subtopics": [{"name": "a", "subtopic": "b"}, {"name": " ", "subtopic": "b"}]}', "empty_text"),
+        ("subtopics", '{"subtopics": [{"name": "a", "subtopic": "b"}, {"name": "a", "subtopic": 3}]}', "wrong_type"),
+        ("query", '{"query": "a"} no: {"query": "b"}', "two_answers"),
+        ("query", '{"query": "a", "query": "b"}', "two_answers"),
+        ("query", '{"query": ""}', "empty_text"),
+        ("query", '{"query": "\\ud800"}', "wrong_type"),
+        ("query", json.dumps({"query": "what and " * 150}), "too_long"),
+        ("conflicting_insight", '{"insight": "a 3"}', "empty_text"),
+        ("conflicting_insight", json.dumps({"name": "a", "insight": "one 1 " * 200}), "too_long"),
+        ("assign_subtopic", '{"subtopic": 4}', "unknown_id"),
+        ("assign_subtopic", '{"subtopic": 0}', "unknown_id"),
+        ("assign_subtopic", '{"subtopic": true}', "unknown_id"),
+        ("assign_subtopic", '{"subtopic": "two"}', "unknown_id"),
+        ("assign_subtopic", '{"subtopic": [1]}', "unknown_id"),
+        ("chapter_check", '{"insight": 1.5}', "unknown_id"),
+        ("overlapping_subtopics", '{"overlaps": [[1, 1]]}', "unknown_id"),
+        ("overlapping_subtopics", '{"overlaps": [[1, 9]]}', "unknown_id"),
+        ("overlapping_subtopics", '{"overlaps": [[1, 2, 3]]}', "wrong_type"),
+        ("duplicate_insights", '{"duplicates": null}', "wrong_type"),
+        ("query_leaks", '{"leaked": [5]}', "unknown_id"),
+        ("insights_present", '{"present": [2]}', "wrong_type"),
+        ("insights_present", '{"present": [{"id": 2}]}', "empty_text"),
+        ("insights_present", '{"present": [{"id": 2, "evidence": 7}]}', "wrong_type"),
+        ("insights_present", '{"present": [{"id": 8, "evidence": "a"}]}', "unknown_id"),
+        ("query_leaks", '{"leaked": [1, 2 or 3]}', "unknown_id"),
+        ("query", '{"query": a, b, "c" d: e', "broken_json"),
+        ("query", '{"query": "a" ' + "b" * 200_000, "broken_json"),
+        ("document", "", "empty_answer"),
+        ("document", "```\n\n```", "empty_text"),
+        ("document", '{"document": "It rained."}', "not_text"),
+        ("edit_document", "```json\n[]\n```", "not_text"),
+    ],
+)
+def test_everything_else_is_malformed_with_its_class(task: Any, text: str, kind: str) -> None:
+    assert error(task, text) == kind
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_an_answer_that_the_limit_cut_is_none_whatever_it_holds(task: Any) -> None:
+    assert error(task, json.dumps(TWO), "length") == "cut_answer"
+
+
+TEXT = "It rained in Ulm.\n\nAnn: So it did: 3 mm."
+
+
+@pytest.mark.parametrize(
+    "around",
+    [
+        "{}",
+        "  {}\n",
+        "```\n{}\n```",
+        "```markdown\n{}\n```",
+        "Here is the document:\n\n{}",
+        "**Here's the edited document, with the insight put in:**\n{}",
+        "Sure! Here is the text:\n```\n{}\n```",
+        "<think>Rain or snow?</think>\n{}",
+    ],
+)
+@pytest.mark.parametrize("task", ["document", "chapter", "edit_document"])
+def test_a_text_is_freed_of_its_wrapping(task: Any, around: str) -> None:
+    assert read(task, GIVEN, around.format(TEXT)) == TEXT
+
+
+@pytest.mark.parametrize("text", ["Here is Ann:\nshe waits.", "Ann: Here is the plan.\nBo: Yes.", "{It} rained.", "[1] rained."])
+def test_a_document_s_own_words_stay(text: str) -> None:
+    kept = read("document", GIVEN, text)
+    assert kept == ("she waits." if text.startswith("Here is Ann:") else text)
+
+
+@given(st.sampled_from(TASKS), st.text(alphabet='{}[]":,0123 \n`aeinqsubtopcdvrl'))
+def test_whatever_comes_is_a_value_or_malformed(task: Any, text: str) -> None:
+    found = read(task, GIVEN, text)
+    if isinstance(found, Malformed):
+        assert found.error and found.message
+    elif task in ("document", "chapter", "edit_document"):
+        assert found and found == found.strip()
+
+
+@given(st.lists(st.tuples(st.text("abc 1", min_size=1), st.text("äß東1 \"\\'", min_size=1)), min_size=1, max_size=4))
+def test_what_was_written_is_read_back(pairs: list[tuple[str, str]]) -> None:
+    text = json.dumps({"insights": [{"name": name, "insight": insight} for name, insight in pairs]}, ensure_ascii=False)
+    found = read("insights", {"n": len(pairs)}, text)
+    if all(name.strip() and insight.strip() for name, insight in pairs):
+        assert found == tuple((" ".join(name.split()), " ".join(insight.split())) for name, insight in pairs)
+    else:
+        assert isinstance(found, Malformed) and found.error == "empty_text"

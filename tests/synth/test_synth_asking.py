@@ -1,0 +1,144 @@
+"""Requests of a synthesis: no two are one, what cannot be read is asked for again, and what it cost is added up."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from summhay_ray.llm import Request
+from summhay_ray.outcome import Answer, Failed, Malformed, Outcome, Refusal
+from summhay_ray.records import RawAnswer
+from summhay_ray.synth import GROUP_OF, Job, ModelAsker, Topic, load_domain
+from summhay_ray.synth.asking import GaveUp, Work, all_of
+from summhay_ray.synth.domains import TASKS, template_hash
+
+pytestmark = pytest.mark.core
+
+DOMAIN = load_domain("news")
+GIVEN = {"topic": "rain", "subtopic": "floods", "avoid": [], "participants": []}
+GOOD = '{"query": "What of floods?"}'
+
+
+class Room:
+    """A gateway that answers what it is told to and keeps every request."""
+
+    def __init__(self, *texts: str | Outcome[RawAnswer]) -> None:
+        self.texts, self.requests = list(texts), list[Request]()
+
+    async def ask(self, request: Request) -> Outcome[RawAnswer]:
+        self.requests.append(request)
+        text = self.texts.pop(0)
+        if not isinstance(text, str):
+            return text
+        finish = "length" if text == "cut" else "stop"
+        return Answer(RawAnswer(request.key, request.model, text, finish, 10, 0, 5, 100, 1), request.key, 1, 100)
+
+
+def asker(room: Room, **models: str) -> ModelAsker:
+    models = models or {"outline": "a/plan", "write": "a/pen", "check": "a/eye"}
+    sampling = {group: {"temperature": 0, "max_tokens": place} for place, group in enumerate(("outline", "write", "check"), 7)}
+    return ModelAsker(dict.fromkeys(models, room.ask), DOMAIN, models, sampling)  # type: ignore[arg-type]
+
+
+def asked(room: Room, task: Any = "query", given: Any = GIVEN, sample: int = 0) -> Outcome[Any]:
+    return asyncio.run(asker(room).ask(task, given, sample))
+
+
+def test_every_task_belongs_to_the_model_of_its_group() -> None:
+    assert set(GROUP_OF) == set(TASKS)
+    groups = {group: [task for task in TASKS if GROUP_OF[task] == group] for group in ("outline", "write", "check")}
+    assert groups["outline"] == ["subtopics", "insights", "conflicting_insight", "query"]
+    assert groups["write"] == ["document", "chapter", "edit_document"]
+    assert len(groups["check"]) == 13 - 4 - 3
+    offline = asker(Room(), outline="a/plan", write="a/pen")
+    assert [offline.model(task) for task in ("query", "chapter", "query_leaks")] == ["a/plan", "a/pen", ""]
+
+
+def test_a_request_holds_the_prompt_the_group_s_sampling_and_the_template_s_hash() -> None:
+    room = Room(GOOD)
+    outcome = asked(room)
+    request = room.requests[0]
+    assert outcome == Answer("What of floods?", request.key, 1, 100)
+    assert (request.model, request.sampling, request.sample) == ("a/plan", {"temperature": 0, "max_tokens": 7}, 0)
+    assert request.prompt_hash == template_hash(DOMAIN.prompts["query"])
+    shown = json.loads(request.prompt.rpartition("\n")[2])
+    assert shown == {"task": "query", "domain": "news", "language": "English", **GIVEN}
+
+
+def test_what_cannot_be_read_is_asked_for_again_twice_and_each_time_counts() -> None:
+    room = Room("no", "cut", GOOD)
+    outcome = asked(room)
+    assert isinstance(outcome, Answer) and (outcome.attempts, outcome.usd_micros) == (3, 300)
+    assert [request.sample for request in room.requests] == [0, 1, 2]
+    assert len({request.key for request in room.requests}) == 3 and outcome.key == room.requests[2].key
+    assert [json.loads(request.prompt.rpartition("\n")[2]).get("attempt") for request in room.requests] == [None, 1, 2]
+    room = Room("no", '{"query": ""}', "cut", GOOD)
+    outcome = asked(room)
+    assert isinstance(outcome, Malformed) and (outcome.error, outcome.attempts, outcome.usd_micros) == ("cut_answer", 3, 300)
+    assert len(room.texts) == 1
+
+
+def test_samples_of_rounds_and_tries_are_never_the_same() -> None:
+    keys: list[str] = []
+    for sample in range(4):
+        room = Room("no", "no", "no")
+        asked(room, sample=sample)
+        assert [request.sample for request in room.requests] == [10 * sample, 10 * sample + 1, 10 * sample + 2]
+        keys += [request.key for request in room.requests]
+    assert len(set(keys)) == 12
+
+
+@pytest.mark.parametrize("outcome", [Refusal("refusal", "no", "k", 1, 3), Failed("budget", "spent", "k", 0, 0, True)])
+def test_a_refusal_and_a_failure_are_not_asked_again(outcome: Any) -> None:
+    room = Room(outcome, GOOD)
+    assert asked(room) == outcome
+    assert len(room.requests) == 1
+
+
+def test_what_the_gateway_calls_malformed_is_asked_again() -> None:
+    assert isinstance(asked(Room(Malformed("empty_answer", "nothing", "k"), GOOD)), Answer)
+
+
+def test_work_adds_up_each_key_once_and_says_which_stage_an_answer_lacks() -> None:
+    async def main() -> None:
+        room = Room(GOOD, GOOD, "no", GOOD, Failed("budget", "nothing is left", "k", 0, 0, True))
+        work = Work(Job("c", Topic("t", "rain"), DOMAIN), asker(room))
+        assert await work.need("queries", "query", GIVEN) == await work.need("queries", "query", GIVEN) == "What of floods?"
+        assert sum(work.costs.values()) == 100
+        await work.need("queries", "query", GIVEN, 1)
+        assert sum(work.costs.values()) == 100 + 200
+        with pytest.raises(GaveUp, match="query: no answer: nothing is left") as caught:
+            await work.need("queries", "query", GIVEN, 2)
+        assert (caught.value.stage, caught.value.error) == ("queries", "budget")
+        assert caught.value.outcome is not None and caught.value.outcome.key == "k"
+
+    asyncio.run(main())
+
+
+def test_participants_are_the_topic_s_else_the_domain_s() -> None:
+    conversation = load_domain("conversation")
+    assert Job("c", Topic("t", "x"), conversation).participants == ["Amara", "Jonas", "Priya"]
+    assert Job("c", Topic("t", "x", ("Bo",)), conversation).participants == ["Bo"]
+
+
+def test_of_several_errors_the_first_in_order_is_raised_and_a_bug_before_any() -> None:
+    async def after(seconds: float, result: Callable[[], int]) -> int:
+        await asyncio.sleep(seconds)
+        return result()
+
+    def give_up(stage: str) -> Callable[[], int]:
+        def result() -> int:
+            raise GaveUp(stage, "e", "m")
+
+        return result
+
+    assert asyncio.run(all_of([after(0.01, lambda: 1), after(0, lambda: 2)])) == [1, 2]
+    with pytest.raises(GaveUp) as caught:
+        asyncio.run(all_of([after(0.02, give_up("first")), after(0, give_up("second")), after(0, lambda: 3)]))
+    assert caught.value.stage == "first"
+    with pytest.raises(ZeroDivisionError):
+        asyncio.run(all_of([after(0, give_up("first")), after(0.01, lambda: 1 // 0)]))

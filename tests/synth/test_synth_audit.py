@@ -1,0 +1,306 @@
+"""The sheet that a person labels: blind, safe in a spreadsheet, read back to the letter; Tables 4 and 5."""
+
+from __future__ import annotations
+
+import csv
+import io
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from summhay_ray.haystack import load_sample
+from summhay_ray.problems import Problem
+from summhay_ray.synth.audit import (
+    COLUMNS,
+    Assigned,
+    AuditRow,
+    Labels,
+    Present,
+    audit_sample,
+    audit_tables,
+    quoted,
+    read_audit,
+    unquoted,
+    write_audit,
+)
+
+pytestmark = pytest.mark.core
+
+Sheet = list[dict[str, str]]
+
+
+def raw(name: str = "h", domain: str = "news", **texts: str) -> dict[str, Any]:
+    """Two subtopics of two insights, one that distracts; two documents of three insights each."""
+    subtopics = [
+        {
+            "subtopic_id": f"s{number}",
+            "subtopic": f"Subtopic {number}",
+            "query": "?",
+            "insights": [
+                {"insight_id": f"s{number}i{place}", "insight": texts.get(f"s{number}i{place}", f"Insight {number}.{place}")}
+                for place in (1, 2)
+            ],
+        }
+        for number in (1, 2, 3)
+    ]
+    subtopics[2]["insights"][0]["documents"] = ["d2"]  # type: ignore[index]
+    documents = [
+        {"document_id": "d1", "document_text": "First text.", "insights_included": ["s1i1", "s1i2", "s2i1"]},
+        {"document_id": "d2", "document_text": "Second text.", "insights_included": ["s2i1", "s2i2"]},
+    ]
+    metadata = {"domain": domain, "synthesis": {"distractors": [subtopics.pop()]}}
+    return {"topic_id": name, "topic": "T", "topic_metadata": metadata, "subtopics": subtopics, "documents": documents}
+
+
+def sheet(path: Path) -> Sheet:
+    return list(csv.DictReader(io.StringIO(path.read_bytes().decode("utf-8-sig"), newline="")))
+
+
+def save(path: Path, rows: Sheet, delimiter: str = ",", encoding: str = "utf-8-sig") -> None:
+    buffer = io.StringIO(newline="")
+    writer = csv.DictWriter(buffer, rows[0].keys() if rows else COLUMNS, delimiter=delimiter)
+    writer.writeheader()
+    writer.writerows(rows)
+    path.write_bytes(buffer.getvalue().encode(encoding))
+
+
+def truth(row: AuditRow) -> str:
+    """What the plan says, by the names in `raw`: `Insight 2.1` is of the second subtopic."""
+    if row.kind == "insight_subtopic":
+        return row.insight.removeprefix("Insight ")[0]
+    held = {"First text.": ("1.1", "1.2", "2.1"), "Second text.": ("2.1", "2.2", "3.1")}[row.text]
+    return "yes" if row.insight.endswith(held) else "no"
+
+
+def labelled(path: Path, raws: list[dict[str, Any]], **changed: str) -> Sheet:
+    """A sheet about everything, answered rightly but for the rows (`r3`) that are named."""
+    rows = audit_sample(raws, 100, 100, seed=3)
+    write_audit(path, rows)
+    answered = sheet(path)
+    for number, (row, record) in enumerate(zip(rows, answered, strict=True), 1):
+        record["answer"] = changed.get(f"r{number}", truth(row))
+    save(path, answered)
+    return answered
+
+
+def test_the_sample_asks_about_insights_and_documents() -> None:
+    rows = audit_sample([raw("one"), raw("two", "talk")], 4, 2, seed=1)
+    assert [row.kind for row in rows] == ["insight_subtopic"] * 4 + ["document_insight"] * 12
+    # Shared out evenly: two insights and a document of each.
+    assert [row.haystack for row in rows[:4]] == ["one", "one", "two", "two"]
+    assert {(row.haystack, row.domain) for row in rows[4:]} == {("one", "news"), ("two", "talk")}
+    assert rows[0].subtopics == "1. Subtopic 1\n2. Subtopic 2\n3. Subtopic 3"
+
+
+def test_of_a_document_as_many_insights_are_in_it_as_not() -> None:
+    rows = audit_sample([raw()], 0, 2, seed=1)
+    for text in ("First text.", "Second text."):
+        answers = [truth(row) for row in rows if row.text == text]
+        # Three of the six insights are in each document, one that distracts among them in the second.
+        assert sorted(answers) == ["no", "no", "no", "yes", "yes", "yes"]
+
+
+def test_the_sample_depends_on_the_seed_alone() -> None:
+    raws = [raw("one"), raw("two")]
+    assert audit_sample(raws, 5, 2, 1) == audit_sample(raws, 5, 2, 1)
+    assert audit_sample(raws, 5, 2, 1) != audit_sample(raws, 5, 2, 2)
+
+
+def test_the_sheet_shows_no_expected_answer(tmp_path: Path) -> None:
+    rows = audit_sample([raw()], 6, 2, seed=1)
+    write_audit(tmp_path / "a.csv", rows)
+    text = (tmp_path / "a.csv").read_text(encoding="utf-8-sig")
+    assert text.splitlines()[0] == ",".join(COLUMNS)
+    for hidden in ("s1i1", "s2i2", "insights_included", "expected"):
+        assert hidden not in text
+    assert all(record["answer"] == "" and record["question"] for record in sheet(tmp_path / "a.csv"))
+
+
+def test_right_labels_are_read_back(tmp_path: Path) -> None:
+    raws = [raw("one"), raw("two", "talk")]
+    labelled(tmp_path / "a.csv", raws)
+    labels = read_audit(tmp_path / "a.csv", raws)
+    assert len(labels.insights) == 12 and len(labels.documents) == 24
+    assert all(label.chosen == (label.expected,) for label in labels.insights)
+    assert all(label.said == label.expected for label in labels.documents)
+    assert sum(label.expected for label in labels.documents) == 12
+
+
+@pytest.mark.parametrize("delimiter", [",", ";", "\t"])
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig"])
+def test_a_sheet_that_a_spreadsheet_saved(tmp_path: Path, delimiter: str, encoding: str) -> None:
+    answered = labelled(tmp_path / "a.csv", [raw()])
+    reduced = [{"answer": f" {row['answer'].upper()} ", "note": "ok", "row": row["row"]} for row in reversed(answered)]
+    save(tmp_path / "a.csv", [*reduced, {"answer": "", "note": "", "row": ""}], delimiter, encoding)
+    labels = read_audit(tmp_path / "a.csv", [raw()])
+    assert all(label.said == label.expected for label in labels.documents)
+
+
+@pytest.mark.parametrize(
+    ("answer", "chosen"), [("2", (1,)), ("1, 3", (0, 2)), ("3;1", (0, 2)), ("1 and 2", (0, 1)), ("0", ()), ("2,2", (1,))]
+)
+def test_several_subtopics_or_none(tmp_path: Path, answer: str, chosen: tuple[int, ...]) -> None:
+    labelled(tmp_path / "a.csv", [raw()], r1=answer)
+    assert read_audit(tmp_path / "a.csv", [raw()]).insights[0].chosen == chosen
+
+
+@pytest.mark.parametrize(
+    ("row", "answer", "said"),
+    [
+        (1, "4", "row 2, column answer: '4' is no subtopic; write a number from 1 to 3"),
+        (1, "first", "row 2, column answer: 'first' is no subtopic"),
+        (2, "", "row 3, column answer: it is empty"),
+        (7, "perhaps", "row 8, column answer: 'perhaps' is neither yes nor no; write yes or no"),
+        (7, "", "row 8, column answer: '' is neither yes nor no"),
+    ],
+)
+def test_an_answer_that_cannot_be_read(tmp_path: Path, row: int, answer: str, said: str) -> None:
+    labelled(tmp_path / "a.csv", [raw()], **{f"r{row}": answer})
+    with pytest.raises(Problem) as problem:
+        read_audit(tmp_path / "a.csv", [raw()])
+    assert said in str(problem.value) and "\n" not in str(problem.value)
+
+
+def test_an_edited_id_a_missing_and_a_doubled_row(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    answered = labelled(path, [raw()])
+    whole = [row["row"] for row in answered]
+    cases = {
+        "is no id of this sheet": [{**answered[0], "row": whole[0][:-1]}, *answered[1:]],
+        "is of none of the haystacks": [{**answered[0], "row": whole[0].split("-")[0] + "-" + "0" * 16}, *answered[1:]],
+        "row 2, column row": [{**answered[0], "row": "r99of18-" + "0" * 16}, *answered[1:]],
+        "row 5 of 18 is missing": answered[:4] + answered[5:],
+        "is there twice (row 2)": [*answered, answered[0]],
+    }
+    for said, rows in cases.items():
+        save(path, rows)
+        with pytest.raises(Problem, match="a.csv") as problem:
+            read_audit(path, [raw()])
+        assert said in str(problem.value)
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"", "has no column 'row'"),
+        (b"row,kind\nr1of1-0123456789abcdef,x\n", "has no column 'answer'"),
+        (b"row,answer\n", "row 1 of the sheet is missing"),
+        (b"\xff\xfe\x00r", "cannot be read"),
+    ],
+)
+def test_a_file_that_is_no_sheet(tmp_path: Path, content: bytes, said: str) -> None:
+    (tmp_path / "a.csv").write_bytes(content)
+    with pytest.raises(Problem) as problem:
+        read_audit(tmp_path / "a.csv", [raw()])
+    assert said in str(problem.value)
+    with pytest.raises(Problem, match="cannot be read"):
+        read_audit(tmp_path / "none.csv", [raw()])
+
+
+def test_haystacks_of_one_name_are_refused() -> None:
+    with pytest.raises(Problem, match="two haystacks have the topic_id 'h'"):
+        audit_sample([raw(), raw()], 1, 1, 1)
+
+
+@given(st.text(st.characters(exclude_categories=["Cs"]), max_size=30))
+def test_what_begins_like_a_formula_is_quoted_and_read_back(text: str) -> None:
+    assert unquoted(quoted(text)) == text
+    assert quoted(text)[:1] not in tuple("=+-@\t\r")
+
+
+@pytest.mark.parametrize("text", ["=1+1", "+49 30", "-5 degrees", "@home", "'=1", "''=1", "\tx"])
+def test_formulas(text: str) -> None:
+    assert quoted(text) == "'" + text and unquoted("'" + text) == text
+
+
+def test_a_quotation_is_no_formula() -> None:
+    assert quoted("'tis 5 o'clock") == unquoted("'tis 5 o'clock") == "'tis 5 o'clock"
+
+
+@given(st.text(max_size=40), st.text(max_size=40))
+def test_any_texts_survive_the_sheet(tmp_path_factory: pytest.TempPathFactory, one: str, other: str) -> None:
+    path = tmp_path_factory.mktemp("sheet") / "a.csv"
+    made = raw(s1i1=one, s3i1=other)
+    rows = audit_sample([made], 100, 100, seed=2)
+    write_audit(path, rows)
+    records = sheet(path)
+    for row, record in zip(rows, records, strict=True):
+        assert unquoted(record["insight"]).encode("utf-8", "replace") == row.insight.encode("utf-8", "replace")
+        assert not record["insight"].startswith(tuple("=+-@\t\r"))
+        record["answer"] = "1" if row.kind == "insight_subtopic" else "no"
+    save(path, records)
+    assert len(read_audit(path, [made]).documents) == 12
+
+
+def test_a_long_document_survives_the_sheet(tmp_path: Path) -> None:
+    made = raw()
+    for document in made["documents"]:
+        document["document_text"] = "word " * 60_000
+    rows = audit_sample([made], 0, 2, seed=2)
+    write_audit(tmp_path / "a.csv", rows)
+    limit = csv.field_size_limit(10**7)
+    try:
+        records = sheet(tmp_path / "a.csv")
+        for record in records:
+            record["answer"] = "no"
+        save(tmp_path / "a.csv", records)
+    finally:
+        csv.field_size_limit(limit)
+    assert len(read_audit(tmp_path / "a.csv", [made]).documents) == 12
+    assert csv.field_size_limit() == limit
+
+
+def counts(domain: str, both: int, neither: int, missed: int) -> list[Present]:
+    """So many found rightly, not found rightly, and missed."""
+    shapes = [(True, True)] * both + [(False, False)] * neither + [(True, False)] * missed
+    return [Present("h", domain, "d", "i", expected, said) for expected, said in shapes]
+
+
+def test_table_5_as_the_paper_has_it() -> None:
+    """Conversation: 16 of 20 found among 70; news: 34 of 35 among 85; nothing found that is not there."""
+    labels = Labels((), (*counts("conversation", 16, 50, 4), *counts("news", 34, 50, 1)))
+    rows = {row.pop("domain"): tuple(row.values()) for row in audit_tables(labels)["document_insight"]}
+    assert rows["conversation"] == (70, 94.29, 100.0, 80.0, 88.89)
+    assert rows["news"] == (85, 98.82, 100.0, 97.14, 98.55)
+    assert rows["all"] == (155, 96.77, 100.0, 90.91, 95.24)
+
+
+def test_table_4_as_the_paper_has_it() -> None:
+    """Conversation: 102 of 114 right, one of them assigned to two; news: 121 of 131, one to two."""
+    right = [Assigned("h", "conversation", "i", 1, (1,))] * 101 + [Assigned("h", "conversation", "i", 1, (1, 2))]
+    wrong = [Assigned("h", "conversation", "i", 1, (0,))] * 12
+    news = (
+        [Assigned("h", "news", "i", 0, (0,))] * 121
+        + [Assigned("h", "news", "i", 0, (1, 2))]
+        + [Assigned("h", "news", "i", 0, ())] * 9
+    )
+    rows = {
+        row.pop("domain"): tuple(row.values()) for row in audit_tables(Labels((*right, *wrong, *news), ()))["insight_subtopic"]
+    }
+    assert rows["conversation"] == (114, 0.88, 89.47)
+    assert rows["news"] == (131, 0.76, 92.37)
+    assert rows["all"] == (245, 0.82, 91.02)
+
+
+def test_nothing_labelled_is_no_share() -> None:
+    tables = audit_tables(Labels((), ()))
+    assert tables["insight_subtopic"] == [
+        {"domain": "all", "insights_annotated": 0, "assigned_to_several": None, "accuracy": None}
+    ]
+    assert tables["document_insight"][0]["f1"] is None
+
+
+def test_a_sample_haystack_from_sheet_to_table(tmp_path: Path) -> None:
+    raws = [load_sample("news"), load_sample("conversation")]
+    rows = audit_sample(raws, 10, 4, seed=5)
+    write_audit(tmp_path / "a.csv", rows)
+    records = sheet(tmp_path / "a.csv")
+    for record in records:
+        record["answer"] = "yes" if record["kind"] == "document_insight" else "1"
+    save(tmp_path / "a.csv", records)
+    table = audit_tables(read_audit(tmp_path / "a.csv", raws))["document_insight"][-1]
+    # Whoever always says yes is right about half, and finds everything.
+    assert (table["accuracy"], table["precision"], table["recall"]) == (50.0, 50.0, 100.0)

@@ -1,0 +1,170 @@
+"""The bounds of a haystack's calls: no run leaves them, whatever goes wrong in it, and they are what arithmetic says."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+from collections import Counter
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from synth_world import SMALL, domain
+
+from summhay_ray.llm import Request, count_tokens
+from summhay_ray.outcome import Answer, Outcome
+from summhay_ray.records import RawAnswer
+from summhay_ray.synth import (
+    GROUP_OF,
+    Bounds,
+    Difficulty,
+    Job,
+    ModelAsker,
+    Shape,
+    Synthesized,
+    Tally,
+    Topic,
+    Unverified,
+    bounds,
+    load_domain,
+    synthesize,
+)
+from summhay_ray.synth.writer import OfflineWriter
+
+pytestmark = pytest.mark.core
+
+LONGEST = 2000
+TOPIC = Topic("t", "The rebuilding of a harbour railway", context=("A seed of an idea. " * 20,))
+
+
+class Faulty:
+    """The offline writer behind a gateway that counts, and spoils answers: cut, forgetful, or somebody else's."""
+
+    def __init__(self, rate: float, seed: int) -> None:
+        self.rate, self.seed, self.writer = rate, seed, OfflineWriter()
+        self.calls: Counter[str] = Counter()
+        self.tokens: Counter[tuple[str, str]] = Counter()
+        self.keys: set[str] = set()
+
+    async def ask(self, request: Request) -> Outcome[RawAnswer]:
+        task = json.loads(request.prompt.rpartition("\n")[2])["task"]
+        chance = random.Random(f"{self.seed} {request.key}")
+        text = self.writer.answer(request)
+        if chance.random() < self.rate:
+            text = chance.choice(["", "No.", self.worse(task, text, request)])
+        if request.key not in self.keys:
+            self.keys.add(request.key)
+            self.calls[GROUP_OF[task]] += 1
+            self.tokens[GROUP_OF[task], "in"] += count_tokens(request.prompt)
+            self.tokens[GROUP_OF[task], "out"] += count_tokens(text)
+        return Answer(RawAnswer(request.key, request.model, text, "stop", 1, 0, 1, 3, 1), request.key, 1, 3)
+
+    def worse(self, task: str, text: str, request: Request) -> str:
+        """An answer in the right form and wrong: sentences left out, the first id for every question, a vague insight."""
+        if task in ("document", "chapter", "edit_document"):
+            return text[: len(text) // 2] + "."
+        if task == "query":
+            return json.dumps({"query": json.loads(request.prompt.rpartition("\n")[2])["avoid"][0]})
+        if task == "insights":
+            entries = json.loads(text)["insights"]
+            return json.dumps({"insights": [{"name": "vague", "insight": "Things went well."}, *entries[1:]]})
+        if task == "subtopics":
+            entries = json.loads(text)["subtopics"]
+            return json.dumps({"subtopics": [*entries[:-1], entries[0]]})
+        return text.replace("2", "1").replace("3", "1")
+
+
+def run(faulty: Faulty, checked: bool, **changes: Any) -> tuple[Synthesized | Unverified, dict[Any, Bounds]]:
+    job = Job(**{"cell_id": "c", "topic": TOPIC, "domain": domain(), "shape": SMALL, "seed": faulty.seed, **changes})
+    groups = ["outline", "write", *(["check"] if checked else [])]
+    models: Any = dict.fromkeys(groups, "offline/writer")
+    asker = ModelAsker(dict.fromkeys(models, faulty.ask), job.domain, models, {})
+    result = asyncio.run(synthesize(job, asker))
+    return result, dict(bounds(job.topic, job.domain, job.shape, job.difficulty, checked, LONGEST))
+
+
+RATES = st.sampled_from([0.0, 0.02, 0.1, 0.3])
+RATES = st.sampled_from([0.0, 0.02, 0.1, 0.3])
+DIFFICULTIES = st.builds(
+    Difficulty,
+    documents_per_insight=st.none() | st.just(3),
+    least=st.integers(1, 3),
+    paraphrase=st.integers(0, 3),
+    distractors=st.integers(0, 2),
+    conflicts=st.integers(0, 2),
+    cross_references=st.sampled_from([0, 0.5]),
+)
+
+
+@settings(max_examples=20, deadline=None)
+@given(RATES, st.booleans(), st.sampled_from(["whole", "chapters"]), DIFFICULTIES, st.integers(0, 999))
+def test_no_run_leaves_the_bounds_whatever_goes_wrong_in_it(
+    rate: float, checked: bool, method: str, difficulty: Difficulty, seed: int
+) -> None:
+    faulty = Faulty(rate, seed)
+    own = domain(method, tries=2, rounds=2, outline_rounds=2)
+    result, bound = run(faulty, checked, domain=own, difficulty=difficulty)
+    for group, one in bound.items():
+        spent = Tally(faulty.calls[group], faulty.tokens[group, "in"], faulty.tokens[group, "out"])
+        assert spent.calls <= one.most.calls
+        assert spent.input_tokens <= one.most.input_tokens and spent.output_tokens <= one.most.output_tokens
+        if isinstance(result, Synthesized):
+            assert spent.calls >= one.least.calls
+            assert spent.input_tokens >= one.least.input_tokens and spent.output_tokens >= one.least.output_tokens
+    if rate == 0:
+        assert isinstance(result, Synthesized)
+    if isinstance(result, Synthesized):
+        assert result.raw["topic_metadata"]["synthesis"]["usd_micros"] == 3 * len(faulty.keys)
+    else:
+        assert result.error and result.message and result.usd_micros == 3 * len(faulty.keys)
+
+
+def calls(bound: Bounds) -> tuple[int, int, int]:
+    return bound.least.calls, bound.expected.calls, bound.most.calls
+
+
+def test_the_bounds_of_a_news_haystack_are_what_arithmetic_says() -> None:
+    found = bounds(TOPIC, load_domain("news"), Shape(9, 7, 100, 750), Difficulty(), True, LONGEST)
+    # Least: one call for the subtopics, and the rounds that leave 5 of 9: 3 more, and 5 for insights and 5 for queries.
+    # Most: 4 rounds of 1 for subtopics, 9 for insights and 9 for queries, each call 3 times.
+    assert calls(found["outline"])[::2] == (1 + 3 + 5 + 5, 3 * 4 * (1 + 9 + 9))
+    # Most: 100 documents 3 times, each with 5 edits, each call 3 times.
+    assert calls(found["write"])[::2] == (100, 3 * 3 * 100 * (1 + 5))
+    # Most: 4 rounds of overlaps, of duplicates, of assigning 63 insights, of 9 leaks; 100 documents 3 times checked 6 times.
+    assert calls(found["check"])[::2] == (0, 3 * (4 * (1 + 1 + 63 + 9) + 100 * 3 * 6))
+    assert all(least <= expected <= most for least, expected, most in map(calls, found.values()))
+
+
+def test_the_bounds_of_conversations_count_chapters() -> None:
+    found = bounds(TOPIC, load_domain("conversation"), Shape(9, 7, 100, 750), Difficulty(), True, LONGEST)
+    # 5 insights in each of 100 documents; at most each chapter 11 times, the document 3 times, each call 3 times.
+    assert calls(found["write"])[::2] == (5 * 100, 3 * 3 * (5 * 100 * 11 + 100 * 5))
+    assert found["check"].most.calls == 3 * (4 * (1 + 1 + 63 + 9) + 5 * 100 * 11 * 3 + 100 * 3 * 6)
+
+
+def test_what_the_difficulty_adds() -> None:
+    plain, hard = (
+        bounds(TOPIC, load_domain("news"), SMALL, difficulty, True, LONGEST)
+        for difficulty in (Difficulty(), Difficulty(distractors=2, conflicts=3))
+    )
+    # Of 4 rounds each: 2 subtopics' insights more and 3 other sides, of which 12 insights can have one.
+    assert hard["outline"].most.calls - plain["outline"].most.calls == 3 * (4 * 2 + min(4 * 3, 12))
+    assert hard["write"].least.calls == plain["write"].least.calls == 12
+
+
+def test_without_a_model_that_checks_nothing_is_checked_by_one() -> None:
+    found = bounds(TOPIC, load_domain("news"), SMALL, Difficulty(), False, LONGEST)
+    assert found["check"] == Bounds() and found["outline"].least.calls > 0
+
+
+def test_longer_answers_and_contexts_take_more_tokens_and_no_more_calls() -> None:
+    short, long = (bounds(TOPIC, load_domain("news"), SMALL, Difficulty(), True, longest) for longest in (500, 4000))
+    none = bounds(replace(TOPIC, context=()), load_domain("news"), SMALL, Difficulty(), True, 500)
+    for group in ("outline", "write", "check"):
+        assert short[group].most.calls == long[group].most.calls == none[group].most.calls  # type: ignore[index]
+        assert short[group].most.output_tokens < long[group].most.output_tokens  # type: ignore[index]
+    assert none["outline"].least.input_tokens < short["outline"].least.input_tokens
+    assert short["check"].most.input_tokens < long["check"].most.input_tokens

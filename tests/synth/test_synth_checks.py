@@ -1,0 +1,177 @@
+"""What is checked of an outline offline."""
+
+from __future__ import annotations
+
+import json
+from itertools import combinations
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from summhay_ray.synth.checks import LEAK, assigned, leak, overlap, same_insight, specific
+from summhay_ray.synth.words import read
+
+pytestmark = pytest.mark.core
+
+TICKET = "A ticket costs 28 pounds for adults, and children under 12 come free."
+
+
+@pytest.mark.parametrize(
+    ("text", "found", "sure"),
+    [
+        (TICKET, True, True),
+        ("Two first-aiders stay all weekend.", True, True),
+        ("The review ends in September.", True, True),
+        ("The talk is given by Amara Quill.", True, True),
+        ("Corvane pays for the repair.", True, False),
+        ("Banks may demand more collateral from borrowers.", False, True),
+        ("The weather was pleasant.", False, True),
+        ("雨が降る。", False, False),
+        ("", False, False),
+    ],
+)
+def test_specific_means_a_number_a_date_or_a_name(text: str, found: bool, sure: bool) -> None:
+    verdict = specific(text)
+    assert (verdict.found, verdict.sure) == (found, sure)
+    assert (verdict.evidence == text) == found or not text
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        "Income, costs and the budget of the weekend",
+        "The weekend's budget, costs and income",
+        "News of the income, costs and budget",
+    ],
+)
+def test_a_subtopic_in_other_order_overlaps(other: str) -> None:
+    assert overlap("Income, costs and the budget of the weekend", other).found
+
+
+def test_apart_subtopics_are_never_sure_to_be() -> None:
+    verdict = overlap("Managing stress", "Coping with anxiety")
+    assert not verdict.found and not verdict.sure and verdict.evidence == ""
+
+
+def test_words_of_the_topic_make_no_overlap() -> None:
+    pair = ("Costs of the tram line", "Safety of the tram line")
+    assert overlap(*pair).found
+    assert not overlap(*pair, common=read("The tram line").roots).found
+
+
+def test_the_same_insight_in_other_words() -> None:
+    verdict = same_insight(TICKET, "Adults pay 28 pounds for a ticket; children under 12 come for free, at no cost.")
+    assert verdict.found and verdict.score >= 0.5
+
+
+@pytest.mark.parametrize("other", [TICKET.replace("28", "30"), TICKET.replace("12", "fourteen")])
+def test_another_number_is_another_insight(other: str) -> None:
+    verdict = same_insight(TICKET, other)
+    assert not verdict.found and verdict.score < 0.5
+
+
+def test_another_name_is_another_insight() -> None:
+    assert not same_insight("The talk on Saturday is by Amara Quill.", "The talk on Saturday is by Boris Reed.").found
+
+
+SUBTOPICS = ("Ticket prices and money", "Safety and first aid", "Food and drink")
+OTHERS = (
+    ("The ticket money of 900 pounds is kept in a box.", "A second ticket costs 20 pounds."),
+    ("Two first aid posts are on the site.", "A safety officer comes on Friday."),
+    ("Drink is sold until two.", "A food van comes."),
+)
+
+
+def test_an_insight_is_assigned_by_its_words() -> None:
+    place, verdict = assigned("A ticket costs 28 pounds of money.", SUBTOPICS, OTHERS)
+    assert place == 0 and verdict.found and verdict.sure and verdict.evidence == SUBTOPICS[0]
+
+
+def test_without_other_insights_no_assignment_is_sure() -> None:
+    place, verdict = assigned("A ticket costs 28 pounds of money.", SUBTOPICS)
+    assert place == 0 and not verdict.sure
+
+
+def test_an_insight_of_no_subtopic() -> None:
+    assert assigned("Sheep sleep.", SUBTOPICS, OTHERS)[0] is None
+    assert assigned("Sheep sleep.", ())[0] is None
+
+
+def test_between_two_subtopics_the_first_is_not_sure() -> None:
+    place, verdict = assigned("Safety of food", SUBTOPICS, ((), (), ()))
+    assert place in (1, 2) and not verdict.sure
+
+
+QUERY = "What does the weekend cost?"
+
+
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        (QUERY, False),
+        ("What do adults and children pay for tickets?", True),
+        (f"Is it true that {TICKET[0].lower()}{TICKET[1:-1]}?", True),
+        ("Why is a ticket 28 pounds?", True),
+    ],
+)
+def test_a_query_that_tells_an_insight(query: str, found: bool) -> None:
+    verdict = leak(query, TICKET, "Costs of the weekend")
+    assert verdict.found == found and (verdict.evidence == query) == found
+
+
+def test_words_of_the_subtopic_leak_nothing() -> None:
+    assert (
+        leak("What costs of adults and children come up?", "Adults cost 28, children 12.", "Costs of adults and children").found
+        is False
+    )
+
+
+def test_a_number_alone_is_not_sure() -> None:
+    """7 counts 2 of the 11 that the insight's words count: Demon 170, 1,025 and seven 2 each, horsepower, tank and minutes 1."""
+    verdict = leak("What happened in 7 weeks?", "The Demon 170 has 1,025 horsepower and a tank for seven minutes.", "Power")
+    assert not verdict.found and not verdict.sure
+    assert verdict.score == pytest.approx(0.5 * (2 / 11) / LEAK[1], abs=1e-4)
+
+
+def test_a_name_tells_more_than_a_word() -> None:
+    insight = "The talk on comets and their tails is given by Amara Quill."
+    assert leak("What does Amara Quill bring?", insight, "Programme").found
+    assert not leak("What is the talk?", insight, "Programme").found
+
+
+@given(st.text(max_size=60), st.text(max_size=60))
+def test_any_texts_are_checked(one: str, other: str) -> None:
+    verdicts = [
+        specific(one),
+        overlap(one, other),
+        same_insight(one, other),
+        leak(one, other, one),
+        assigned(one, [other, one])[1],
+    ]
+    for verdict in verdicts:
+        assert 0 <= verdict.score <= 1
+        assert verdict.found == (verdict.score >= 0.5) or verdict.evidence == ""
+    assert overlap(one, other).score == overlap(other, one).score
+    assert same_insight(one, other).score == same_insight(other, one).score
+
+
+def test_the_released_outlines_pass(summhay_data: Path) -> None:
+    """No subtopics overlap, no insights are the same, no query leaks; words alone assign two thirds, and no sure one wrongly."""
+    for name, least in (("topic_news1", 0.75), ("topic_news2", 0.63)):
+        subtopics = json.loads((summhay_data / f"{name}.json").read_text(encoding="utf-8"))["subtopics"]
+        texts = [subtopic["subtopic"] for subtopic in subtopics]
+        insights = [(place, one["insight"]) for place, subtopic in enumerate(subtopics) for one in subtopic["insights"]]
+        assert not any(overlap(*pair).found for pair in combinations(texts, 2))
+        assert not any(same_insight(one, two).found for (_, one), (_, two) in combinations(insights, 2))
+        told = [leak(s["query"], one["insight"], s["subtopic"]) for s in subtopics for one in s["insights"]]
+        assert not any(verdict.found or not verdict.sure for verdict in told)
+        right, sure = 0, []
+        for place, text in insights:
+            others = [[one for spot, one in insights if spot == at and one != text] for at in range(len(texts))]
+            found, verdict = assigned(text, texts, others)
+            right += found == place
+            sure += [found == place] if verdict.sure else []
+        assert right / len(insights) >= least
+        assert len(sure) >= 5 and all(sure)

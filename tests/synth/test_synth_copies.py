@@ -1,0 +1,76 @@
+"""Documents that are near-copies of each other."""
+
+from __future__ import annotations
+
+import random
+import time
+
+import pytest
+
+from summhay_ray.synth.copies import COPY, REPORTED, near_copies
+
+pytestmark = pytest.mark.core
+
+WORDS = [
+    first + second + third
+    for first in ("ba", "ko", "ri", "tu")
+    for second in ("lan", "mer", "dos", "vik")
+    for third in ("to", "na", "gu", "pe")
+]
+
+
+def text(seed: int, sentences: int = 30) -> str:
+    rng = random.Random(seed)
+    return " ".join(" ".join(rng.choices(WORDS, k=12)).capitalize() + "." for _ in range(sentences))
+
+
+def changed(original: str, share: float) -> str:
+    """The text with this share of its sentences from elsewhere."""
+    sentences = original.split(". ")
+    others = text(999).split(". ")
+    number = round(share * len(sentences))
+    return ". ".join(others[:number] + sentences[number:])
+
+
+def test_documents_of_their_own_make_no_pair() -> None:
+    assert near_copies({f"d{number}": text(number) for number in range(20)}) == []
+
+
+def test_a_copy_is_found_and_the_later_one_named_second() -> None:
+    texts = {"b": text(1), "a": text(2), "c": text(1)}
+    assert near_copies(texts) == [("b", "c", 1.0)]
+
+
+@pytest.mark.parametrize(("share", "copy"), [(0.1, True), (0.25, True), (0.5, False)])
+def test_how_much_must_be_the_same(share: float, copy: bool) -> None:
+    """Of two texts with s of 30 sentences in common, the share of runs is s / (60 - s)."""
+    pairs = near_copies({"one": text(1), "two": changed(text(1), share)})
+    common = 30 - round(30 * share)
+    assert [pair[:2] for pair in pairs] == [("one", "two")]
+    assert pairs[0][2] == pytest.approx(common / (60 - common), abs=0.03)
+    assert (pairs[0][2] >= COPY) == copy and pairs[0][2] >= REPORTED
+
+
+def test_the_same_insights_make_no_copies() -> None:
+    """Eight sentences of fifty that two documents share word for word: 8 / 92."""
+    shared = text(77, 8)
+    assert near_copies({"one": f"{text(1, 42)} {shared}", "two": f"{text(2, 42)} {shared}"}) == []
+
+
+def test_a_crowd_of_copies_is_found_all_but_the_first() -> None:
+    texts = {f"d{number}": text(1) for number in range(120)} | {"other": text(2)}
+    assert {later for _, later, _ in near_copies(texts)} == {f"d{number}" for number in range(1, 120)}
+
+
+def test_short_and_empty_texts() -> None:
+    assert near_copies({"one": "", "two": "", "three": "A word."}) == []
+    assert near_copies({"one": "Very short indeed.", "two": "Very short, indeed!"}) == [("one", "two", 1.0)]
+    assert near_copies({}) == []
+
+
+def test_a_sentence_that_all_have_costs_no_pairs() -> None:
+    common = "This advertisement stands in every single paper of the whole town today."
+    texts = {f"d{number}": f"{text(number, 10)} {common}" for number in range(1500)}
+    began = time.process_time()
+    assert near_copies(texts) == []
+    assert time.process_time() - began < 10

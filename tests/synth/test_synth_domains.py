@@ -1,0 +1,103 @@
+"""A domain is one YAML file, and what is wrong with one is said in one line."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+
+from summhay_ray.plugins import UnknownName
+from summhay_ray.problems import Problem
+from summhay_ray.synth import BadDomain, Domain, domain_names, load_domain, parse_domain
+from summhay_ray.synth.domains import TASKS
+
+pytestmark = pytest.mark.core
+
+LEAST = "name: recipes\ngenre: a family recipe\n"
+OWN = "Write it.\n\nInput:\n[[INPUT]]\n"
+
+
+def test_four_domains_are_shipped_and_each_has_every_prompt() -> None:
+    assert domain_names() == ("conversation", "incident_reports", "news", "product_reviews")
+    for name in domain_names():
+        domain = load_domain(name)
+        assert domain.name == name
+        assert set(domain.prompts) == set(TASKS) and len(TASKS) == 13
+        for text in domain.prompts.values():
+            assert text.endswith("\nInput:\n[[INPUT]]\n") and text.count("[[INPUT]]") == 1
+
+
+def test_the_paper_s_two_domains_are_written_as_the_paper_says() -> None:
+    conversation, news = load_domain("conversation"), load_domain("news")
+    assert (conversation.method, conversation.tries, len(conversation.participants)) == ("chapters", 10, 3)
+    assert (news.method, news.rounds, news.participants) == ("whole", 5, ())
+    assert conversation.words == news.words == 750
+
+
+def test_a_domain_s_own_prompt_replaces_the_shipped_one_alone() -> None:
+    news, reviews = load_domain("news").hashes(), load_domain("product_reviews").hashes()
+    assert {task for task in TASKS if news[task] != reviews[task]} == {"subtopics"}
+    own = parse_domain(f"{LEAST}prompts:\n  query: |\n    Ask it.\n\n    Input:\n    [[INPUT]]\n", "own.yaml")
+    text = "Ask it.\n\nInput:\n[[INPUT]]\n"
+    assert own.prompts["query"] == text
+    assert own.hashes()["query"] == hashlib.sha256(text.encode()).hexdigest()
+    assert {task for task in TASKS if own.hashes()[task] != news[task]} == {"query"}
+
+
+def test_a_fifth_domain_is_one_file_of_two_lines(tmp_path: Path) -> None:
+    file = tmp_path / "recipes.yaml"
+    file.write_text(LEAST + "participants: [Oma, ' Kind ']\nlanguage: Deutsch\nmethod: chapters\n", encoding="utf-8")
+    domain = load_domain(str(file))
+    assert (domain.name, domain.language, domain.method) == ("recipes", "Deutsch", "chapters")
+    assert domain.participants == ("Oma", "Kind")
+    defaults = {one.name: one.default for one in fields(Domain)}
+    assert (
+        (domain.words, domain.tries, domain.rounds) == (defaults["words"], defaults["tries"], defaults["rounds"]) == (750, 10, 5)
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "a domain is a list of fields"),
+        ("[1, 2]", "a domain is a list of fields"),
+        ("name: a", "field 'genre' is missing"),
+        (LEAST + "tune: x", "no field is named 'tune'; did you mean 'tone'?"),
+        (LEAST + "7: x", "no field is named 7; known: name"),
+        (LEAST + "tone: [a]", "tone: expected text, found a list"),
+        (LEAST + "tone: ''", "tone: expected text, found empty text"),
+        (LEAST + "tone:", "tone: expected text, found nothing"),
+        (LEAST + "words: 0", "words: expected a whole number from 20, found 0"),
+        (LEAST + "words: true", "words: expected a whole number from 20, found True"),
+        (LEAST + "tries: 1.5", "tries: expected a whole number from 0, found 1.5"),
+        (LEAST + "method: chapter", "method: expected chapters or whole, found 'chapter'; did you mean 'chapters'?"),
+        (LEAST + "participants: Ann", "participants: expected a list of names"),
+        (LEAST + "participants: [Ann, 3]", "participants: expected a list of names"),
+        (LEAST + "prompts: x", "prompts: expected entries"),
+        (LEAST + "prompts: {querry: x}", "prompts: no task is named 'querry'; did you mean 'query'?"),
+        (LEAST + "prompts: {query: ask}", "prompts.query: its last two lines must be 'Input:' and '[[INPUT]]'"),
+        (LEAST + 'prompts: {query: "[[INPUT]]\\nInput:\\n[[INPUT]]"}', "prompts.query: its last two lines"),
+        (LEAST + "tone: a\ntone: b", "line 1: not YAML: 'tone' stands twice; leave one out"),
+        (LEAST + "tone: 'a", "not YAML"),
+        (LEAST + "tone: !!python/name:os.system x", "not YAML"),
+        (LEAST + "tone: 2020-13-45", "not YAML"),
+    ],
+)
+def test_what_is_wrong_with_a_file_is_said_in_one_line(text: str, said: str) -> None:
+    with pytest.raises(BadDomain) as caught:
+        parse_domain(text, "own.yaml")
+    assert str(caught.value).startswith("own.yaml:") and said in str(caught.value)
+    assert "\n" not in str(caught.value) and isinstance(caught.value, Problem)
+
+
+def test_an_unknown_name_and_an_unreadable_file_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(UnknownName, match="no domain is named 'newss'; did you mean 'news'"):
+        load_domain("newss")
+    with pytest.raises(BadDomain, match="cannot be read as a domain .No such file"):
+        load_domain(str(tmp_path / "none.yaml"))
+    broken = tmp_path / "broken.yml"
+    broken.write_bytes(b"name: \xff")
+    with pytest.raises(BadDomain, match="not UTF-8"):
+        load_domain(str(broken))

@@ -1,0 +1,171 @@
+"""The faulty answerer: faults at the shares asked for, in prompts of the synthesis alone."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from writer_asking import PEOPLE, listed, outline, prompt_of
+
+from summhay_ray.llm import Request
+from summhay_ray.synth.faulty import Faults, faulty
+from summhay_ray.synth.writer import OfflineWriter, read_input
+from summhay_ray.synth.writer.reading import text_of
+
+pytestmark = pytest.mark.core
+
+N = 400
+EVERYTHING = [text for insights in outline("news").values() for text in insights]
+TOLD, KEPT_OUT = EVERYTHING[:3], EVERYTHING[3:]
+
+
+def honest(model: str, prompt: str) -> str:
+    return OfflineWriter().answer(Request(model, prompt))
+
+
+def document(number: int, **more: Any) -> str:
+    fields = {"insights": listed(TOLD), "words": 150, "paraphrase": 1, "avoid": KEPT_OUT, "number": number}
+    return prompt_of("document", **{**fields, **more})
+
+
+def chapter(number: int, **more: Any) -> str:
+    fields = {"insight": TOLD[0], "subtopic": "x", "before": "Ann: Yes.", "words": 90, "participants": PEOPLE, "paraphrase": 1}
+    return prompt_of("chapter", **{**fields, "domain": "conversation", "number": number, **more})
+
+
+def held(text: str) -> set[str]:
+    read = text_of(text)
+    return {insight for insight in EVERYTHING if read.find(insight)}
+
+
+def share(counted: int) -> float:
+    return counted / N
+
+
+@pytest.mark.parametrize("rate", [0.0, 0.2, 1.0])
+def test_documents_forget_one_insight_at_the_rate_asked_for(rate: float) -> None:
+    answer = faulty(honest, Faults(forget=rate))
+    lacking = [len(set(TOLD) - held(answer("m", document(number)))) for number in range(N)]
+    assert set(lacking) <= {0, 1} and abs(share(sum(lacking)) - rate) <= 0.06
+    # A forgotten insight is one of the three, not always the same one.
+    if rate == 1:
+        lost = {next(iter(set(TOLD) - held(answer("m", document(number))))) for number in range(30)}
+        assert lost == set(TOLD)
+
+
+@pytest.mark.parametrize("rate", [0.0, 0.2, 1.0])
+def test_documents_state_one_insight_that_they_should_not(rate: float) -> None:
+    answer = faulty(honest, Faults(extra=rate))
+    found = [held(answer("m", document(number))) for number in range(N)]
+    assert all(set(TOLD) <= texts for texts in found)
+    extra = [len(texts - set(TOLD)) for texts in found]
+    assert set(extra) <= {0, 1} and abs(share(sum(extra)) - rate) <= 0.06
+
+
+def test_both_faults_fall_independently() -> None:
+    answer = faulty(honest, Faults(forget=0.5, extra=0.5, seed=3))
+    found = [held(answer("m", document(number))) for number in range(N)]
+    both = [not set(TOLD) <= texts and bool(texts - set(TOLD)) for texts in found]
+    assert abs(share(sum(both)) - 0.25) <= 0.07
+
+
+def test_an_extraneous_insight_is_invented_where_nothing_is_to_be_avoided() -> None:
+    prompt = document(0, avoid=[])
+    plain, text = honest("m", prompt), faulty(honest, Faults(extra=1))("m", prompt)
+    assert set(TOLD) <= held(text) and text != plain
+    assert any(sign.isdigit() for sentence in set(text_of(text).sentences) - set(text_of(plain).sentences) for sign in sentence)
+
+
+def test_chapters_forget_their_insight_or_state_a_second_one() -> None:
+    assert held(honest("m", chapter(0))) == {TOLD[0]}
+    assert held(faulty(honest, Faults(forget=1))("m", chapter(0))) == set()
+    assert held(faulty(honest, Faults(extra=1))("m", chapter(0, avoid=[TOLD[1]]))) == {TOLD[0], TOLD[1]}
+    assert held(faulty(honest, Faults(extra=1))("m", chapter(0))) == {TOLD[0]}
+    assert held(faulty(honest, Faults(extra=1))("m", chapter(0, insight={"id": 1, "text": TOLD[0]}))) == {TOLD[0]}
+
+
+def test_edits_forget_what_they_should_add_or_else_what_they_should_remove() -> None:
+    text = honest("m", document(0))
+    remove = [{"id": 1, "text": TOLD[0], "evidence": ""}]
+    fields: dict[str, Any] = {"document": text, "words": 150, "paraphrase": 0}
+    whole = prompt_of("edit_document", remove=remove, add=listed([KEPT_OUT[0]]), **fields)
+    assert held(honest("m", whole)) == {*TOLD[1:], KEPT_OUT[0]}
+    answer = faulty(honest, Faults(forget=1))
+    assert held(answer("m", whole)) == set(TOLD[1:])
+    assert held(answer("m", prompt_of("edit_document", remove=remove, add=[], **fields))) == set(TOLD)
+    more = prompt_of("edit_document", remove=[], add=[], avoid=[KEPT_OUT[1]], **fields)
+    assert held(faulty(honest, Faults(extra=1))("m", more)) == {*TOLD, KEPT_OUT[1]}
+
+
+@pytest.mark.parametrize("rate", [0.0, 0.3, 1.0])
+def test_json_answers_are_malformed_at_the_rate_asked_for(rate: float) -> None:
+    answer = faulty(honest, Faults(malformed=rate))
+    kinds = {"good": 0, "no json": 0, "other": 0}
+    for number in range(N):
+        text = answer("m", prompt_of("subtopics", n=3, number=number))
+        try:
+            kinds["good" if "subtopics" in json.loads(text) else "other"] += 1
+        except ValueError:
+            kinds["no json"] += 1
+    assert abs(share(kinds["good"]) - (1 - rate)) <= 0.07
+    if rate:
+        assert min(kinds["no json"], kinds["other"]) > 0.2 * rate * N
+
+
+def test_an_answer_cut_off_is_never_whole() -> None:
+    answer = faulty(lambda model, prompt: '{"subtopic": 1}', Faults(malformed=1))
+    for number in range(N):
+        assert answer("m", prompt_of("assign_subtopic", number=number)) != '{"subtopic": 1}'
+
+
+def test_texts_are_never_malformed_and_lists_never_forgotten() -> None:
+    answer = faulty(honest, Faults(malformed=1))
+    assert answer("m", document(0)) == honest("m", document(0))
+    subtopics = prompt_of("subtopics", n=3)
+    assert faulty(honest, Faults(forget=1, extra=1))("m", subtopics) == honest("m", subtopics)
+
+
+def test_a_text_with_nothing_to_forget_is_as_it_is() -> None:
+    prompt = document(0, insights=[])
+    assert faulty(honest, Faults(forget=1))("m", prompt) == honest("m", prompt)
+
+
+@given(prompt=st.text())
+def test_other_prompts_pass_through_untouched(prompt: str) -> None:
+    seen: list[tuple[str, str]] = []
+
+    def answer(model: str, asked: str) -> str:
+        seen.append((model, asked))
+        return "an answer"
+
+    assert faulty(answer, Faults(1, 1, 1))("a/model", prompt) == "an answer"
+    assert seen == [("a/model", prompt)]
+
+
+def test_the_model_and_the_instructions_reach_who_answers() -> None:
+    seen: list[tuple[str, str]] = []
+
+    def answer(model: str, asked: str) -> str:
+        seen.append((model, asked))
+        return ""
+
+    faulty(answer, Faults(forget=1))("a/model", document(0))
+    model, asked = seen[0]
+    assert model == "a/model" and asked.startswith("Do as you are told.\n\nInput:\n")
+    before, after = read_input(document(0)), read_input(asked)
+    assert {**before, "insights": []} == {**after, "insights": []} and len(after["insights"]) == len(before["insights"]) - 1
+
+
+def test_faults_are_the_same_for_the_same_seed_and_prompt() -> None:
+    prompts = [document(number) for number in range(60)]
+    runs = [[faulty(honest, Faults(0.5, 0.5, 0.5, seed))("m", prompt) for prompt in prompts] for seed in (1, 1, 2)]
+    assert runs[0] == runs[1] != runs[2]
+
+
+@pytest.mark.parametrize("fields", [{"forget": -0.1}, {"extra": 1.1}, {"malformed": float("nan")}])
+def test_a_share_is_between_0_and_1(fields: dict[str, float]) -> None:
+    with pytest.raises(ValueError, match=f"the share {next(iter(fields))} is .*; expected 0 to 1"):
+        Faults(**fields)

@@ -1,0 +1,60 @@
+"""Faults planted in synthesized haystacks are found without a model; what nothing was planted in raises no alarm.
+
+The full measurement: `python tests/perf/plants.py --plants 1000`.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+import plants
+import pytest
+
+from summhay_ray.synth.words import read
+
+pytestmark = pytest.mark.core
+
+DOMAINS = ["news", "conversation", "product_reviews", "incident_reports"]
+
+
+@pytest.mark.parametrize(("level", "domain"), list(enumerate(DOMAINS)))
+def test_a_hundred_plants_of_each_kind(level: int, domain: str) -> None:
+    """At each level a domain of its own; the four levels together have all of both."""
+    tally = plants.planted([domain], level, 25, 25)
+    assert {kind: tally.planted[kind] for kind in plants.KINDS} == dict.fromkeys(plants.KINDS, 25)
+    assert (tally.found["removed"], tally.found["leaked"]) == (25, 25), tally.lost
+    # A reworded subtopic may keep half of its words, and a query may tell half of an insight.
+    assert tally.found["subtopic"] >= 24 and tally.found["query"] >= 24, tally.lost
+    assert tally.alarms["document_insight"] == 0 and tally.clean["document_insight"] > 2000
+    assert tally.alarms["subtopic_distinct"] == 0
+
+
+def test_the_plants_are_what_they_are_said_to_be() -> None:
+    """No plant is the original: a subtopic is reworded and keeps most of its words."""
+    rng = random.Random(3)
+    text = "Theatre festivals and opera premieres"
+    made = {plants.reworded(text, rng) for _ in range(200)}
+    assert len(made) > 50
+    for plant in made:
+        assert len(set(read(plant).roots) & set(read(text).roots)) >= 2
+
+
+def test_a_plant_that_is_not_found_is_counted_and_shown() -> None:
+    tally = plants.Tally()
+    tally.note("query", True, "one")
+    tally.note("query", False, "other")
+    assert tally.summary()["plants"] == {"query": {"planted": 2, "found": 0.5}}
+    assert tally.lost == ["query: other"]
+
+
+def test_the_command_prints_one_json_document() -> None:
+    command = [sys.executable, plants.__file__, "--plants", "4", "--levels", "1", "--domains", "news", "--documents", "10"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, cwd=Path(plants.__file__).parents[2])
+    assert done.returncode == 0, done.stderr[-2000:]
+    report = json.loads(done.stdout)
+    assert set(report) == {"domains", "paraphrase_1", "seconds"}
+    assert set(report["paraphrase_1"]["plants"]) == set(plants.KINDS)

@@ -1,0 +1,180 @@
+"""Which insights a text contains, offline."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from summhay_ray.haystack import load_sample
+from summhay_ray.synth.kinds import Verdict
+from summhay_ray.synth.presence import LEAST, SURE, SURE_NOT, Presence
+
+pytestmark = pytest.mark.core
+
+TICKET = "A ticket costs 28 pounds for adults, and children under 12 come free."
+TALK = "Dr. Amara Quill, who discovered two comets, gives the main talk on Saturday at eight."
+TANK = "A water tank of 1,000 litres is hired because the farm's tap is too slow."
+TRUST = "The Larch Trust gives 1,500 pounds, which must be spent by 30 September."
+VAN = "The pancake van Batter Days serves until two in the morning."
+INSIGHTS = (TICKET, TALK, TANK, TRUST, VAN)
+FILLER = "The path was wet, and nobody had brought a map. It was going to be a long day, they said."
+
+
+def found(text: str, insights: tuple[str, ...] = INSIGHTS) -> set[str]:
+    return {insight for insight, verdict in zip(insights, Presence(insights).of(text), strict=True) if verdict.found}
+
+
+@pytest.mark.parametrize(
+    ("insight", "told"),
+    [
+        (TICKET, TICKET),
+        (TICKET, "Adults pay £28 a ticket. Children who are not yet twelve come free."),
+        (TALK, "On Saturday at eight, the main talk is by Amara Quill. She is the one who discovered both comets."),
+        (TANK, "The tap of the farm is slow. So a tank is hired for the water. It holds one thousand litres."),
+        (TRUST, "£1.5k is given by the Larch Trust. It has to be spent by September 30th."),
+        (VAN, "Tobias: Batter Days, the van with pancakes?\nImke: It serves until 2 in the morning."),
+    ],
+)
+def test_an_insight_is_found_however_it_is_said(insight: str, told: str) -> None:
+    assert found(f"{FILLER} {told} {FILLER}") == {insight}
+
+
+@pytest.mark.parametrize(
+    ("insight", "told"),
+    [
+        (TICKET, "A ticket costs 38 pounds for adults, and children under 14 come free."),
+        (TALK, "Dr. Boris Reed, who discovered two comets, gives the main talk on Sunday at eight."),
+        (TANK, "A water tank of 2,000 litres is hired because the farm's tap is too slow."),
+        (TRUST, "The Larch Trust gives 1,200 pounds, which must be spent by 30 October."),
+        (VAN, "The pancake van Sweet Circles serves until two in the morning."),
+    ],
+)
+def test_another_number_or_name_is_not_the_insight(insight: str, told: str) -> None:
+    verdict = dict(zip(INSIGHTS, Presence(INSIGHTS).of(f"{FILLER} {told}"), strict=True))[insight]
+    assert not verdict.found and verdict.score < 0.5 and verdict.evidence == ""
+
+
+def test_evidence_is_the_sentences_that_say_it() -> None:
+    text = f"{FILLER} The tap is slow. So a water tank is hired for the farm. It holds 1,000 litres. {FILLER}"
+    verdict = Presence(INSIGHTS).of(text)[2]
+    assert verdict.evidence == "The tap is slow. So a water tank is hired for the farm. It holds 1,000 litres."
+    assert Presence(INSIGHTS).of(f"{FILLER} {TANK} {FILLER}")[2] == Verdict(True, True, 1.0, TANK)
+
+
+def test_facts_that_stand_far_apart_do_not_add_up() -> None:
+    apart = f" {FILLER} {FILLER} "
+    far = apart.join(["A water tank is hired.", "The tap of the farm is slow.", "There were 1,000 litres."])
+    assert TANK not in found(far)
+
+
+SIDES = (
+    "An audit by Wesopta Works traced 71.7 percent of the damage to the manual.",
+    "An audit by Wesopta Works traced 71.9 percent of the damage to the manual.",
+    "The share of calls that cause trouble in Toroka fell to 71.9 percent after July 2007.",
+)
+
+
+@pytest.mark.parametrize("side", [0, 1])
+def test_sides_of_a_conflict_are_told_apart(side: int) -> None:
+    verdicts = Presence(SIDES).of(f"{FILLER} {SIDES[side]} {FILLER}")
+    assert verdicts[side].found and not verdicts[1 - side].found
+    assert verdicts[1 - side].sure and verdicts[1 - side].score <= 0.1
+
+
+def test_a_side_does_not_borrow_its_number_from_the_next_sentence() -> None:
+    assert found(f"{SIDES[0]} {SIDES[2]}", SIDES) == {SIDES[0], SIDES[2]}
+
+
+def test_both_sides_are_found_where_both_are_said() -> None:
+    assert found(f"{SIDES[0]} {FILLER} {SIDES[1]}", SIDES) == set(SIDES[:2])
+
+
+def test_sides_that_differ_in_words_alone() -> None:
+    sides = ("The council approved the bridge over the river Tarn.", "The council rejected the bridge over the river Tarn.")
+    assert found(f"{sides[0]} {FILLER}", sides) == {sides[0]}
+    assert found(f"{sides[1]} {FILLER}", sides) == {sides[1]}
+
+
+def test_the_verdict_is_unsure_around_the_decision() -> None:
+    insight = "Alder birch cedar dogwood elder fir gorse hazel ivy juniper"
+    words = insight.split()
+    presence = Presence((insight,))
+    for count in range(len(words) + 1):
+        recall = count / len(words)
+        verdict = presence.of(" ".join(words[:count]) + ".")[0]
+        assert verdict.found == (recall >= LEAST)
+        assert verdict.sure == (recall < SURE_NOT or recall >= SURE)
+
+
+def test_an_acronym_is_met_by_its_words() -> None:
+    insights = ("Dodge challenges its loyal customers to adapt to EVs.", TICKET)
+    assert found("Dodge challenges loyal customers: adapt to electric vehicles.", insights) == {insights[0]}
+
+
+def test_a_script_without_blanks() -> None:
+    insights = ("東京の新しい橋は長さ512メートルです。", "大阪の古い駅は1931年に建てられました。")
+    assert found("天気は晴れでした。新しい東京の橋は、長さが512メートルです。", insights) == {insights[0]}
+
+
+def test_of_nothing() -> None:
+    assert Presence(()).of("A text.") == []
+    assert [verdict.found for verdict in Presence((TICKET, "")).of("")] == [False, False]
+
+
+@given(st.lists(st.text(max_size=40), max_size=4), st.text(max_size=200))
+def test_any_texts_are_compared(insights: list[str], text: str) -> None:
+    verdicts = Presence(insights).of(text)
+    assert len(verdicts) == len(insights)
+    assert all(0 <= verdict.score <= 1 and (verdict.evidence == "" or verdict.found) for verdict in verdicts)
+    assert all(verdict.found == (verdict.score >= 0.5) for verdict in verdicts)
+
+
+@given(st.permutations(INSIGHTS))
+def test_the_order_of_the_insights_changes_no_verdict(order: list[str]) -> None:
+    text = f"{FILLER} {TICKET} {TRUST}"
+    usual = dict(zip(INSIGHTS, Presence(INSIGHTS).of(text), strict=True))
+    assert dict(zip(order, Presence(order).of(text), strict=True)) == usual
+
+
+def verdicts_of(raw: dict[str, Any]) -> list[tuple[Verdict, bool]]:
+    """All verdicts on a haystack, each with whether its document is said to hold the insight."""
+    insights = [insight for subtopic in raw["subtopics"] for insight in subtopic["insights"]]
+    presence = Presence([insight["insight"] for insight in insights])
+    pairs = []
+    for document in raw["documents"]:
+        verdicts = presence.of(document["document_text"])
+        held = document["insights_included"]
+        pairs += [(verdict, insight["insight_id"] in held) for verdict, insight in zip(verdicts, insights, strict=True)]
+    return pairs
+
+
+def precision_recall(pairs: list[tuple[Verdict, bool]]) -> tuple[float, float]:
+    both = sum(verdict.found and held for verdict, held in pairs)
+    return both / sum(verdict.found for verdict, _ in pairs), both / sum(held for _, held in pairs)
+
+
+@pytest.mark.parametrize("name", ["conversation", "news"])
+def test_the_samples_are_read_rightly(name: str) -> None:
+    pairs = verdicts_of(load_sample(name))
+    precision, recall = precision_recall(pairs)
+    assert precision == 1 and recall >= 0.96
+    assert all(verdict.found == held for verdict, held in pairs if verdict.sure)
+
+
+@pytest.mark.parametrize(
+    ("name", "precision", "recall", "unsure"), [("topic_news1", 0.93, 0.92, 0.042), ("topic_news2", 0.99, 0.8, 0.021)]
+)
+def test_the_released_haystacks(summhay_data: Path, name: str, precision: float, recall: float, unsure: float) -> None:
+    raw = json.loads((summhay_data / f"{name}.json").read_text(encoding="utf-8"))
+    began = time.process_time()
+    pairs = verdicts_of(raw)
+    assert time.process_time() - began < 4
+    measured = precision_recall(pairs)
+    assert measured[0] >= precision and measured[1] >= recall
+    assert sum(not verdict.sure for verdict, _ in pairs) / len(pairs) <= unsure

@@ -1,0 +1,136 @@
+"""What a synthesis writes is a released file, and tells how it was made."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from synth_world import SMALL, Eyes, World, domain, job
+
+from summhay_ray.haystack import read_released, released_from
+from summhay_ray.synth import Difficulty, Job, Outline, Topic
+from summhay_ray.synth.asking import Work
+from summhay_ray.synth.documents import write_documents
+from summhay_ray.synth.domains import TASKS
+from summhay_ray.synth.kinds import Written
+from summhay_ray.synth.outline import make_outline
+from summhay_ray.synth.placement import place
+from summhay_ray.synth.released import released_json
+
+pytestmark = pytest.mark.core
+
+HARD = Difficulty(distractors=2, conflicts=2, cross_references=0.5)
+TOPIC = Topic("rain-1", "rain", ("Ann", "Bo"))
+MODELS: Any = {task: f"lab/{task}" for task in TASKS}
+
+
+def made(**changes: Any) -> tuple[Job, Outline, tuple[Written, ...]]:
+    async def main() -> tuple[Job, Outline, tuple[Written, ...]]:
+        mine = job(**{"difficulty": HARD, "topic": TOPIC, "shape": replace(SMALL, documents=20, words=250), **changes})
+        work = Work(mine, World(faults={"document": 0.2}))
+        outline = await make_outline(work, Eyes())
+        planned = place(outline, mine.shape, mine.difficulty, mine.domain, 1)
+        return mine, outline, await write_documents(work, Eyes(), outline, planned)
+
+    return asyncio.run(main())
+
+
+def raw_of(models: Any = MODELS, **changes: Any) -> tuple[dict[str, Any], Outline, tuple[Written, ...]]:
+    mine, outline, written = made(**changes)
+    return released_json(mine, outline, written, models, 1234), outline, written
+
+
+def test_it_is_read_as_a_released_file_without_a_warning_and_survives_json() -> None:
+    raw, outline, written = raw_of()
+    text = json.dumps(raw, ensure_ascii=False)
+    released = read_released(text, "rain-1.json")
+    assert released.raw == raw == json.loads(text) and released.warnings == ()
+    haystack = released.haystack
+    assert (haystack.topic_id, haystack.topic, haystack.domain, haystack.participants) == (
+        "rain-1",
+        "rain",
+        "news",
+        ("Ann", "Bo"),
+    )
+    assert [one.document_id for one in haystack.documents] == [one.planned.document_id for one in written]
+    assert [one.query for one in haystack.subtopics] == [one.query for one in outline.subtopics if one.asked]
+    assert released_from(json.loads(text), "rain-1.json").haystack == haystack
+
+
+def test_it_has_the_fields_of_the_published_files() -> None:
+    raw, _, written = raw_of()
+    assert set(raw) == {"topic_id", "topic", "topic_metadata", "subtopics", "documents"}
+    fields = {"subtopic_id", "subtopic_name", "subtopic", "query", "insights", "retriever", "summaries", "eval_summaries"}
+    for subtopic in raw["subtopics"]:
+        assert set(subtopic) == fields
+        assert subtopic["retriever"] == subtopic["summaries"] == subtopic["eval_summaries"] == {}
+        assert {frozenset(one) for one in subtopic["insights"]} == {frozenset(("insight_id", "insight_name", "insight"))}
+    for idx, (document, mine) in enumerate(zip(raw["documents"], written, strict=True)):
+        assert set(document) == {"document_id", "document_text", "document_metadata", "insights_included", "idx"}
+        assert (document["idx"], document["document_text"]) == (idx, mine.text)
+
+
+def test_the_gold_documents_are_those_that_hold_an_insight_that_is_asked_about() -> None:
+    raw, outline, written = raw_of()
+    gold = released_from(raw, "x.json").haystack.gold()
+    asked = [one for subtopic in outline.subtopics if subtopic.asked for one in subtopic.insights]
+    assert set(gold) == {one.insight_id for one in asked}
+    for insight in asked:
+        assert gold[insight.insight_id] == {one.planned.number for one in written if insight.text in one.text}
+        assert len(gold[insight.insight_id]) >= 5
+    for one in asked:
+        if one.conflicts_with:
+            assert not gold[one.insight_id] & gold[one.conflicts_with]
+
+
+def test_what_distracts_and_what_conflicts_is_told_in_the_metadata() -> None:
+    raw, outline, written = raw_of()
+    synthesis = raw["topic_metadata"]["synthesis"]
+    hidden = [subtopic for subtopic in outline.subtopics if not subtopic.asked]
+    assert [one["subtopic"] for one in synthesis["distractors"]] == [one.text for one in hidden] != []
+    for told, subtopic in zip(synthesis["distractors"], hidden, strict=True):
+        for insight, planned in zip(told["insights"], subtopic.insights, strict=True):
+            assert insight["insight"] == planned.text
+            assert insight["documents"] == [one.planned.document_id for one in written if planned.text in one.text] != []
+    pairs = {frozenset((one.insight_id, one.conflicts_with)) for one in outline.insights if one.conflicts_with}
+    assert {frozenset(pair) for pair in synthesis["conflicts"]} == pairs and len(synthesis["conflicts"]) == len(pairs) == 2
+
+
+def test_every_document_tells_who_wrote_it_when_and_what_it_refers_to() -> None:
+    raw, _, written = raw_of()
+    dates = {one["document_id"]: one["document_metadata"]["date"] for one in raw["documents"]}
+    told = [one["document_metadata"] for one in raw["documents"]]
+    assert {one["writer"] for one in told} == {"lab/document"}
+    assert [one["corrections"] for one in told] == [one.corrections for one in written] and sum(
+        one.corrections for one in written
+    )
+    assert sum(bool(one["refers_to"]) for one in told) == 10
+    assert all(dates[earlier] < one["date"] for one in told for earlier in one["refers_to"])
+
+
+def test_the_synthesis_tells_models_prompts_seed_cost_and_what_the_caller_adds() -> None:
+    raw, _, written = raw_of(metadata={"license": "CC0-1.0", "models": {"write": {"model": "lab/x", "temperature": 1}}})
+    synthesis = raw["topic_metadata"]["synthesis"]
+    assert (synthesis["license"], synthesis["seed"], synthesis["usd_micros"]) == ("CC0-1.0", 7, 1234)
+    assert synthesis["models"] == {"write": {"model": "lab/x", "temperature": 1}}
+    assert synthesis["prompts"] == domain().hashes() and set(synthesis["prompts"]) == set(TASKS)
+    assert synthesis["shape"] == {"subtopics": 4, "insights": 3, "documents": 20, "words": 250}
+    assert synthesis["difficulty"]["cross_references"] == 0.5
+    assert synthesis["corrections"] == sum(one.corrections for one in written)
+    assert raw_of()[0]["topic_metadata"]["synthesis"]["models"] == {
+        "outline": "lab/subtopics",
+        "write": "lab/document",
+        "check": "lab/overlapping_subtopics",
+    }
+
+
+@pytest.mark.parametrize("method", ["whole", "chapters"])
+def test_an_offline_writer_is_owned_up_to(method: str) -> None:
+    offline = {**MODELS, "document": "offline/writer", "chapter": "offline/writer"}
+    raw, *_ = raw_of(offline, domain=domain(method))
+    assert raw["topic_metadata"]["synthesis"]["offline_writer"] is True
+    assert {one["document_metadata"]["writer"] for one in raw["documents"]} == {"offline/writer"}
+    assert raw_of()[0]["topic_metadata"]["synthesis"]["offline_writer"] is False

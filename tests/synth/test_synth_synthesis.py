@@ -1,0 +1,202 @@
+"""From a topic to a verified haystack, end to end: with the offline writer and the real verifier, in every domain."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import Counter
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+from synth_world import SMALL, Eyes, World, domain, job
+
+from summhay_ray.haystack import read_released
+from summhay_ray.llm import Request
+from summhay_ray.outcome import Answer, Failed, Malformed, Outcome
+from summhay_ray.records import Check, RawAnswer
+from summhay_ray.synth import (
+    Difficulty,
+    Job,
+    ModelAsker,
+    Synthesized,
+    Topic,
+    Unverified,
+    domain_names,
+    load_domain,
+    synthesize,
+)
+from summhay_ray.synth.writer import OfflineWriter
+
+pytestmark = pytest.mark.core
+
+HARD = Difficulty(least=4, spread=0.3, paraphrase=2, distractors=1, conflicts=1, cross_references=0.5)
+TOPIC = Topic("tram", "The tram line of a town comes back after the flood")
+
+
+class Gateway:
+    """The offline writer as every model; each answer costs 7, and comes in an order of its own."""
+
+    def __init__(self, slow: int = 1) -> None:
+        self.writer, self.slow, self.asked = OfflineWriter(), slow, list[Request]()
+
+    async def ask(self, request: Request) -> Outcome[RawAnswer]:
+        self.asked.append(request)
+        for _ in range(int(request.key[:2], 16) * self.slow % 11):
+            await asyncio.sleep(0)
+        text = self.writer.answer(request)
+        return Answer(RawAnswer(request.key, request.model, text, "stop", 1, 0, 1, 7, 1), request.key, 1, 7)
+
+
+@cache
+def made(name: str, difficulty: Difficulty = HARD, checked: bool = True, slow: int = 1) -> tuple[Synthesized, Gateway]:
+    gateway, mine = Gateway(slow), load_domain(name)
+    models: Any = dict.fromkeys(("outline", "write", "check") if checked else ("outline", "write"), "offline/writer")
+    asker = ModelAsker(dict.fromkeys(models, gateway.ask), mine, models, {})
+    wanted = Job("cell", TOPIC, mine, SMALL, difficulty, 7, {"license": "CC0-1.0"})
+    result = asyncio.run(synthesize(wanted, asker))
+    assert isinstance(result, Synthesized), result
+    return result, gateway
+
+
+def right(check: Check) -> bool:
+    return check.found == check.expected
+
+
+@pytest.mark.parametrize("name", domain_names())
+def test_every_domain_gives_a_haystack_of_the_size_asked_for(name: str) -> None:
+    result, _ = made(name)
+    haystack = read_released(json.dumps(result.raw), "tram.json").haystack
+    assert (haystack.domain, len(haystack.documents), len(haystack.subtopics)) == (name, 12, 4)
+    assert [len(haystack.insights_of(one.subtopic_id)) for one in haystack.subtopics].count(3) == 3
+    assert len(haystack.insights) == 4 * 3 + 1
+    assert min(len(numbers) for numbers in haystack.gold().values()) >= 4
+    assert haystack.participants == load_domain(name).participants
+    words = [len(one.text.split()) for one in haystack.documents]
+    assert min(words) > 80 and max(words) < 450
+
+
+@pytest.mark.parametrize("name", domain_names())
+def test_every_insight_was_looked_for_in_every_document_and_found_where_it_should_be(name: str) -> None:
+    result, _ = made(name)
+    last: dict[tuple[str, str], Check] = {}
+    for check in result.checks:
+        if check.kind == "document_insight":
+            last[check.subject, check.object] = check
+    # 15 insights of 5 subtopics and another side, 12 documents.
+    assert len(last) == 16 * 12 and all(map(right, last.values()))
+    held = {(one["document_id"], insight) for one in result.raw["documents"] for insight in one["insights_included"]}
+    told = result.raw["topic_metadata"]["synthesis"]["distractors"]
+    held |= {
+        (one, insight["insight_id"]) for subtopic in told for insight in subtopic["insights"] for one in insight["documents"]
+    }
+    assert held == {pair for pair, check in last.items() if check.found == "yes"}
+    texts = {one["document_id"]: " ".join(one["document_text"].split()) for one in result.raw["documents"]}
+    shown = [check for check in last.values() if check.found == "yes"]
+    assert sum(" ".join(check.evidence.split()) in texts[check.subject] for check in shown) >= 0.95 * len(shown)
+
+
+@pytest.mark.parametrize("name", domain_names())
+def test_every_kind_of_check_was_made_and_its_row_is_numbered(name: str) -> None:
+    result, gateway = made(name)
+    assert [check.position for check in result.checks] == list(range(len(result.checks)))
+    kinds = Counter(check.kind for check in result.checks)
+    expected = {"subtopic_distinct", "insight_specific", "insight_distinct", "insight_subtopic", "query_leak", "document_insight"}
+    expected |= {"document_copy"} | ({"chapter_insight"} if name == "conversation" else set())
+    assert set(kinds) == expected and {check.cell_id for check in result.checks} == {"cell"}
+    keys = {request.key for request in gateway.asked}
+    assert {check.key for check in result.checks if check.by != "offline"} <= keys
+    assert result.raw["topic_metadata"]["synthesis"]["usd_micros"] == 7 * len(keys) == 7 * len(gateway.asked)
+
+
+@pytest.mark.parametrize("name", ["news", "conversation"])
+def test_the_same_answers_in_another_order_give_the_same_haystack_to_the_byte(name: str) -> None:
+    one, other = made(name)[0], made(name, slow=5)[0]
+    assert json.dumps(one.raw) == json.dumps(other.raw) and one.checks == other.checks
+
+
+def test_a_conversation_is_spoken_by_its_participants_and_other_domains_are_not() -> None:
+    for name in domain_names():
+        raw = made(name)[0].raw
+        lines = [line for one in raw["documents"] for line in one["document_text"].splitlines() if line]
+        spoken = [line for line in lines if line.split(":")[0] in ("Amara", "Jonas", "Priya")]
+        assert len(spoken) == (len(lines) if name == "conversation" else 0)
+
+
+def test_without_a_model_that_checks_the_offline_checks_decide_alone() -> None:
+    result, gateway = made("news", HARD, False)
+    assert {check.by for check in result.checks} == {"offline"}
+    tasks = Counter(json.loads(request.prompt.rpartition("\n")[2])["task"] for request in gateway.asked)
+    assert tasks["subtopics"] == 1 and tasks["insights"] == 5 and tasks["query"] == 4 and tasks["document"] >= 12
+    assert not set(tasks) & {"insights_present", "assign_subtopic", "duplicate_insights"}
+
+
+def test_a_fifth_domain_is_a_file_of_the_user_s(tmp_path: Path) -> None:
+    file = tmp_path / "letters.yaml"
+    file.write_text("name: letters\ngenre: a letter home\nmethod: chapters\ninsights_per_document: 3\n", encoding="utf-8")
+    raw = made(str(file))[0].raw
+    haystack = read_released(json.dumps(raw), "letters.json").haystack
+    assert (haystack.domain, haystack.participants, len(haystack.documents)) == ("letters", (), 12)
+    assert raw["topic_metadata"]["synthesis"]["prompts"] == load_domain("news").hashes()
+
+
+def test_another_seed_places_otherwise() -> None:
+    first = asyncio.run(synthesize(job(), World(), Eyes()))
+    other = asyncio.run(synthesize(job(seed=8), World(), Eyes()))
+    assert isinstance(first, Synthesized) and isinstance(other, Synthesized)
+    assert first.raw["subtopics"] == other.raw["subtopics"] and first.raw["documents"] != other.raw["documents"]
+
+
+def unverified(world: World, eyes: Any = None, **changes: Any) -> Unverified:
+    result = asyncio.run(synthesize(job(**changes), world, eyes or Eyes()))
+    assert isinstance(result, Unverified)
+    return result
+
+
+def test_a_stage_that_gives_up_is_told_with_its_cost_and_whether_to_try_again() -> None:
+    world = World(always={"query": Failed("budget", "nothing is left", "k", 2, 0, True)})
+    result = unverified(world)
+    assert (result.stage, result.error, result.retryable, result.key, result.attempts) == ("queries", "budget", True, "k", 2)
+    assert result.message == "query: no answer: nothing is left"
+    # One answer for the subtopics and four for their insights, at 10 each.
+    assert result.usd_micros == 10 * (1 + 4)
+    leaking = unverified(World(faults={"query": 1}))
+    assert (leaking.stage, leaking.error, leaking.retryable, leaking.key) == ("queries", "query_leaks", False, "")
+
+
+def test_a_check_that_gets_no_answer_leaves_the_haystack_unverified() -> None:
+    class Blind(World):
+        async def ask(self, task: Any, given: Any, sample: int = 0) -> Any:
+            outcome = await super().ask(task, given, sample)
+            return Malformed("no_json", "nothing to read", outcome.key, 3, 30) if task == "assign_subtopic" else outcome
+
+        def _do_assign_subtopic(self, given: Any, bad: bool, chance: Any) -> Any:
+            return 0
+
+        def _do_insights(self, given: Any, bad: bool, chance: Any) -> Any:
+            return tuple(("n", f"{word} was paid 17 crowns in Ulm.") for word in ("Bo", "Jan", "Eva")[: given["n"]])
+
+    result = asyncio.run(synthesize(job(), Blind()))
+    assert isinstance(result, Unverified)
+    assert (result.stage, result.error) == ("verification", "no_json") and result.message.startswith(
+        "assign_subtopic: unreadable"
+    )
+    assert result.usd_micros > 0 and result.checks
+
+
+def test_what_cannot_be_placed_costs_nothing() -> None:
+    world = World()
+    result = unverified(world, shape=replace(SMALL, documents=4))
+    assert result.error == "shape" and "4 documents are too few for difficulty.least 5; raise shape.documents" in result.message
+    assert not world.calls and result.usd_micros == 0
+
+
+def test_a_bug_is_no_outcome() -> None:
+    class Broken(World):
+        def _do_document(self, given: Any, bad: bool, chance: Any) -> Any:
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        asyncio.run(synthesize(job(domain=domain()), Broken(), Eyes()))

@@ -1,0 +1,161 @@
+"""Numbers, dates, names and words: one value however it is written, and never a failure."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from summhay_ray.synth.words import canonical, read, root, sentences
+
+pytestmark = pytest.mark.core
+
+SMALL_NAMES = """
+    zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen
+    nineteen
+"""
+TEN_NAMES = "zero ten twenty thirty forty fifty sixty seventy eighty ninety"
+SMALL, TENS = SMALL_NAMES.split(), TEN_NAMES.split()
+
+
+def in_words(number: int) -> str:
+    """English, below a million."""
+    if number < 20:
+        return SMALL[number]
+    if number < 100:
+        return TENS[number // 10] + (f"-{SMALL[number % 10]}" if number % 10 else "")
+    if number < 1000:
+        return f"{SMALL[number // 100]} hundred" + (f" and {in_words(number % 100)}" if number % 100 else "")
+    rest = number % 1000
+    joint = " and " if 0 < rest < 100 else " "
+    return f"{in_words(number // 1000)} thousand" + (joint + in_words(rest) if rest else "")
+
+
+@given(st.integers(2, 999_999))
+def test_a_number_is_one_value_in_digits_and_in_words(number: int) -> None:
+    ways = [str(number), f"{number:,}", f"{number:,}".replace(",", "\u202f"), f"{number:,}".replace(",", "'"), in_words(number)]
+    for way in ways:
+        assert read(f"They counted {way} of them.").numbers == {str(number)}, way
+
+
+@given(st.integers(2, 99), st.sampled_from([("thousand", 3), ("million", 6), ("billion", 9)]))
+def test_scales_multiply(number: int, scale: tuple[str, int]) -> None:
+    expected = {str(number * 10 ** scale[1])}
+    assert read(f"{number} {scale[0]} euros").numbers == expected
+    assert read(f"{in_words(number)} {scale[0]} euros").numbers == expected
+
+
+@given(st.decimals(Decimal("0.01"), Decimal(10_000), places=2, allow_nan=False))
+def test_decimals_lose_only_what_says_nothing(number: Decimal) -> None:
+    assert Decimal(canonical(f"{number:f}")) == number
+    assert canonical(f"{number:f}") == canonical(f"{number:f}0")
+    assert not canonical(f"{number:.2f}").endswith(".")
+
+
+@pytest.mark.parametrize(
+    ("text", "numbers"),
+    [
+        ("1.5 million", {"1500000"}),
+        ("$15bn", {"15000000000"}),
+        ("$5m", {"5000000"}),
+        ("15k", {"15000"}),
+        ("half a million", {"500000"}),
+        ("two and a half hours", {"2.5"}),
+        ("1.000.000 people", {"1000000"}),
+        ("1.234,5 litres", {"1234.5"}),
+        ("1,5 litres", {"1.5"}),
+        ("a 1.66-second 0-60 mph time", {"1.66", "0", "60"}),
+        ("the 25-5 technique", {"25", "5"}),
+        ("the 3rd of 12", {"3", "12"}),
+        ("in May 2023 300 units", {"month:5", "2023", "300"}),
+        ("nineteen ninety-four", {"1994"}),
+        ("twenty twenty-four", {"2024"}),
+        ("a hundred", {"100"}),
+        ("one of the best", set()),
+    ],
+)
+def test_numbers(text: str, numbers: set[str]) -> None:
+    assert read(text).numbers == numbers
+
+
+@pytest.mark.parametrize(
+    "text", ["on 30 September 2023", "on September 30, 2023", "on September 30th, 2023", "2023-09-30", "30 Sept. 2023"]
+)
+def test_a_date_is_one_value(text: str) -> None:
+    assert read(text).numbers == {"30", "month:9", "2023"}
+
+
+@pytest.mark.parametrize(
+    ("text", "month"), [("They may march.", False), ("May was wet.", False), ("in May", True), ("5 May", True)]
+)
+def test_months_that_are_words(text: str, month: bool) -> None:
+    assert ("month:5" in read(text).numbers) == month
+
+
+@pytest.mark.parametrize("text", ["at half past nine", "at 9:30"])
+def test_times_of_day(text: str) -> None:
+    assert read(text).numbers == {"9:30"}
+
+
+def test_times_meet_in_another_writing() -> None:
+    assert "9:30" in read("at 9.30").loose
+    assert "8:15" in read("at 20:15").loose
+    assert read("at 8:00").numbers == read("at eight").numbers == {"8"}
+    assert read("quarter to ten").numbers == {"9:45"}
+
+
+def test_units_of_money_and_share_are_words() -> None:
+    assert read("$28").roots == read("28 dollars").roots == read("28 USD").roots
+    assert read("25%").roots == read("25 per cent").roots == read("25 percent").roots
+
+
+def test_loose_meanings_meet_and_do_not_ask() -> None:
+    both = read("Both sides signed in the third round.")
+    assert both.loose == {"2", "3"} and not both.numbers
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("The talk by Amara Quill of Kelda begins.", [("amara", "quil"), ("kelda",)]),
+        ("Amara Quill speaks.", [("amara", "quil")]),
+        ("Banks may demand more.", []),
+        ("They run on E85 fuel.", [("e85",)]),
+        ("Two EVs and an EV.", [("ev",), ("ev",)]),
+        ("On Saturday in June I go.", []),
+        ("Imke: Yes. He said: Go on.", []),
+    ],
+)
+def test_names(text: str, names: list[tuple[str, ...]]) -> None:
+    assert list(read(text).names) == names
+
+
+def test_words_of_one_root_are_one() -> None:
+    assert len({root(word) for word in ("prescribe", "prescribes", "prescribed", "Prescription")}) == 1
+    assert root("policies") == root("policy")
+    assert root("Dodge's") == root("Dodge")
+
+
+def test_a_script_without_blanks_is_cut_into_characters() -> None:
+    reading = read("人口は25万人")
+    assert reading.roots == ("人", "口", "は", "万", "人") and reading.numbers == {"25"}
+
+
+def test_sentences_keep_titles_and_turns() -> None:
+    text = 'Dr. Quill came. "Good." She left!\nTobias: Yes. No. 5 is mine。次です。'
+    assert sentences(text) == ["Dr. Quill came.", '"Good."', "She left!", "Tobias: Yes.", "No. 5 is mine。", "次です。"]
+
+
+def test_a_text_without_ends_is_cut() -> None:
+    pieces = sentences("word " * 1000)
+    assert max(map(len, pieces)) <= 600 and " ".join(pieces).split() == ["word"] * 1000
+
+
+@given(st.text(max_size=200))
+def test_any_text_is_read(text: str) -> None:
+    reading = read(text)
+    assert all(reading.roots) and all(reading.names)
+    assert read(text) == reading
+    assert "".join("".join(sentences(text)).split()) == "".join(text.split())

@@ -1,0 +1,66 @@
+"""How the tests of `offline/writer` ask it, as any prompt would."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+from summhay_ray.llm import Request
+from summhay_ray.synth.writer import OfflineWriter
+
+DOMAINS = ("conversation", "news", "product_reviews", "incident_reports", "recipes")
+"""The four that ship, and one that has no grammar of its own."""
+
+PEOPLE = ("Ann", "Bob", "Cem")
+TOPIC = "the future of a small town"
+
+
+def prompt_of(task: str, **fields: Any) -> str:
+    """A prompt that ends as the contract says."""
+    given = {"task": task, "topic": TOPIC, "domain": "news", "language": "en", **fields}
+    return f"Do as you are told.\n\nInput:\n{json.dumps(given)}"
+
+
+def say(task: str, **fields: Any) -> str:
+    """The answer's text."""
+    return OfflineWriter().answer(Request("offline/writer", prompt_of(task, **fields)))
+
+
+def ask(task: str, **fields: Any) -> Any:
+    """The answer's JSON."""
+    return json.loads(say(task, **fields))
+
+
+def listed(texts: Sequence[str]) -> list[dict[str, Any]]:
+    """Texts as prompts list them."""
+    return [{"id": place, "text": text} for place, text in enumerate(texts, 1)]
+
+
+def write(domain: str, insights: Sequence[str], **fields: Any) -> str:
+    """A document of a domain."""
+    people = PEOPLE if domain == "conversation" else ()
+    given = {
+        "words": 300,
+        "genre": "",
+        "tone": "",
+        "participants": people,
+        "date": "",
+        "references": [],
+        "paraphrase": 1,
+        "avoid": [],
+    }
+    return say("document", domain=domain, insights=listed(insights), **{**given, **fields})
+
+
+@cache
+def outline(domain: str, n_subtopics: int = 9, n_insights: int = 5) -> dict[str, tuple[str, ...]]:
+    """subtopic -> insights of a topic, asked for as the pipeline does."""
+    subtopics = ask("subtopics", domain=domain, n=n_subtopics, avoid=[], context=[], participants=[])["subtopics"]
+    found: dict[str, tuple[str, ...]] = {}
+    for subtopic in (entry["subtopic"] for entry in subtopics):
+        others = [{"subtopic": name, "insights": list(texts)} for name, texts in found.items()]
+        answer = ask("insights", domain=domain, subtopic=subtopic, n=n_insights, others=others, avoid=[], participants=[])
+        found[subtopic] = tuple(entry["insight"] for entry in answer["insights"])
+    return found
