@@ -35,7 +35,7 @@ schemas: $(VENV)/.installed
 	$(BIN)/python -m summhay_ray.grid.schemas schemas
 
 soak: $(VENV)/.installed
-	$(BIN)/python -m pytest -m soak -s tests
+	$(BIN)/python -m pytest -m soak -s -o timeout=0 tests
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info

@@ -92,7 +92,7 @@ def run(
 
 
 def submit(spec: Spec, address: str, store: str | None = None, budget: float | None = None, **options: Any) -> Job:
-    """Run or resume a grid as a job of the Ray cluster whose dashboard is at `address`; `.follow(print)` waits for its end.
+    """Run or resume a grid, or a synthesis, as a job of the Ray cluster whose dashboard is at `address`; `.follow(print)` waits.
 
     Options: overrides, compat. Keys are not sent. Raises JobError, SpecError, StoreError, with nothing sent.
     """
@@ -101,7 +101,7 @@ def submit(spec: Spec, address: str, store: str | None = None, budget: float | N
     if options:
         raise TypeError(f"unknown options: {', '.join(options)}")
     _check_budget(budget)
-    loaded = load(spec, overrides, store)
+    loaded = grid.load_synth(spec, tuple(overrides)) if is_synth(spec) else load(spec, overrides, store)
     folder = Path.cwd() if isinstance(spec, Mapping) else Path(spec).parent
     return grid.submit_grid(loaded, folder, JobOrder(_store_of(loaded.spec, store), budget, compat), address)
 
@@ -158,7 +158,7 @@ def places(run_id: str, cell_ids: Iterable[str], store: str | None = None) -> di
 
 
 def explain(run_id: str, key: str, store: str | None = None, compat: Compat = "default") -> dict[str, Any]:
-    """From a cell or an answer to everything that it stands on."""
+    """From a cell or an answer, of a synthesis also a haystack (NAME) or a document (NAME/ID), to everything it stands on."""
     return grid.explain(Store(store_uri(store)).run(run_id), key, compat)
 
 

@@ -189,7 +189,11 @@ class Failure:
     """A row that could not be answered or read: never scored, never dropped."""
 
     cell_id: Annotated[str, "the cell that it happened in"]
-    stage: Annotated[str, "context, summarize or judge"]
+    stage: Annotated[
+        str,
+        "context, summarize or judge; of a synthesis: subtopics, insights, queries, documents, verification, or synthesis "
+        "where the program itself went wrong",
+    ]
     judge: Annotated[str, "judge as the spec names it, empty before judging"]
     insight_id: Annotated[str, "the insight that was judged, empty before judging"]
     kind: Annotated[str, "refusal, malformed or failed"]
@@ -208,10 +212,10 @@ class Check:
     position: Annotated[int, "place among the checks of the haystack, from 0"]
     kind: Annotated[
         str,
-        "subtopic_distinct, insight_specific, insight_distinct, insight_subtopic, query_leak, chapter_insight, "
-        "document_insight or document_copy",
+        "subtopic_distinct, subtopic_leak, insight_specific, insight_conflict, insight_distinct, insight_subtopic, query_leak, "
+        "chapter_insight, document_insight, document_reference or document_copy",
     ]
-    round: Annotated[int, "0: the first time; each further one checks a correction"]
+    round: Annotated[int, "0: the first time; each further one checks a correction; what a document holds is its last one's word"]
     subject: Annotated[str, "what is checked: id of a subtopic, an insight or a document"]
     object: Annotated[str, "what it is held against: id of a subtopic, an insight or a document, empty where nothing"]
     expected: Annotated[str, "what the plan says: yes, no, or an id"]

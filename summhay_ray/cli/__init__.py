@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import typer
 
 from summhay_ray.cli.app import app
-from summhay_ray.cli.options import DONE, FAILED, USAGE
+from summhay_ray.cli.options import DONE, FAILED, INTERRUPTED, USAGE
 from summhay_ray.cli.visible import one_line
 from summhay_ray.problems import Problem
 
@@ -22,7 +22,7 @@ _UsageProblem: type[Exception] = next(cls for cls in typer.BadParameter.__mro__ 
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command line and exit with its code: 0 done, 1 failed, 2 usage or spec, 3 budget, 4 with failures."""
+    """Run the command line and exit with its code: 0 done, 1 failed, 2 usage, 3 budget, 4 with failures, 130 Ctrl-C."""
     _find_users_modules()
     # Only the main thread may hear signals.
     with contextlib.suppress(ValueError):
@@ -31,7 +31,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         code = _command(arguments)
         sys.stdout.flush()
     except (KeyboardInterrupt, typer.Abort):
-        code = _say(FAILED, "stopped; the same command goes on where it was")
+        code = _say(INTERRUPTED, "stopped; the same command goes on where it was")
     except Problem as problem:
         code = _say(problem.exit_code, str(problem))
     except _UsageProblem as problem:
@@ -58,6 +58,9 @@ def _command(arguments: Sequence[str] | None) -> int:
         found = app(args=list(arguments) if arguments is not None else None, prog_name="summhay", standalone_mode=False)
     except typer.Exit as stop:
         return stop.exit_code
+    if found == INTERRUPTED:
+        # typer makes this code of Ctrl-C, and says nothing.
+        raise KeyboardInterrupt
     return found if isinstance(found, int) else DONE
 
 

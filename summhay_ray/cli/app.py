@@ -13,6 +13,7 @@ import typer
 
 from summhay_ray.cli.compare import compare
 from summhay_ray.cli.judge_bench import judge_bench
+from summhay_ray.cli.looking import failures, status
 from summhay_ray.cli.options import (
     BUDGET,
     DONE,
@@ -35,7 +36,7 @@ from summhay_ray.cli.synth import audit, synth
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from summhay_ray.grid import RunResult, ScoreResult, StatusResult
+    from summhay_ray.grid import RunResult, ScoreResult
 
 app = typer.Typer(
     name="summhay",
@@ -124,8 +125,8 @@ def _show_scores(scores: ScoreResult) -> None:
 def plan(spec: SpecArgument, store: StoreOption = None, overrides: SetOption = None, as_json: JsonOption = False) -> None:
     """Say what a run would ask and cost, before any call, and what is already paid."""
     from summhay_ray import api
-    from summhay_ray.cli.show import document, facts, note, tables
-    from summhay_ray.report import bounds_table, minutes, plan_table
+    from summhay_ray.cli.show import document, facts, note, say, tables
+    from summhay_ray.report import BOUNDS_LEGEND, bounds_table, minutes, plan_table
 
     result = api.plan(spec, store, overrides or ())
     for warning in result.warnings:
@@ -135,6 +136,8 @@ def plan(spec: SpecArgument, store: StoreOption = None, overrides: SetOption = N
         return
     synthesis, stages = api.is_synth(spec), [stage.to_json() for stage in result.stages]
     tables([bounds_table(stages) if synthesis else plan_table(stages)])
+    for line in BOUNDS_LEGEND if any(stage.get("max_calls") for stage in stages) else ():
+        say(line)
     usd = result.usd
     too_long = [
         ("too long for the model's window", result.too_long),
@@ -152,91 +155,28 @@ def plan(spec: SpecArgument, store: StoreOption = None, overrides: SetOption = N
     facts(pairs)
 
 
-@app.command()
-def status(run: RunArgument, store: StoreOption = None, as_json: JsonOption = False) -> None:
-    """Say how a run stands, and what it cost beside what was planned, from the store, while it goes on or after."""
-    from summhay_ray import api
-    from summhay_ray.cli.show import document, facts, tables
-    from summhay_ray.report import usage_table
-
-    result = api.status(run, store)
-    if as_json:
-        document(result.to_json())
-        return
-    facts(_status_facts(result))
-    table = usage_table(result.usage)
-    tables([table] if table else [])
-
-
-def _status_facts(result: StatusResult) -> list[tuple[str, str]]:
-    cells, budget = result.cells, result.usd["budget"]
-    pairs = [
-        ("run", f"{result.run} ({result.kind}: {result.name})"),
-        ("status", result.status),
-        ("cells", f"{cells['done']} done, {cells['failed']} with failures, of {cells['total']}"),
-        ("failures", _counts(result.failures) or "none"),
-        ("dollars", f"{result.usd['spent']:.6f}" + ("" if budget is None else f" of {budget:g}") + _untold(result.untold_usd)),
-    ]
-    if result.stop is not None:
-        left = dict(result.stop.get("left") or {})
-        usd = left.pop("usd", {})
-        dollars = "".join(
-            f", {usd[name]:.4f} dollars {word}" for name, word in (("expected", "expected"), ("max", "at most")) if usd
-        )
-        pairs.append(("left to do", f"{_counts(left)}{dollars}; run again with a larger --budget to go on"))
-    if result.finish_reasons:
-        pairs.append(("cut or unfinished", f"{_counts(result.finish_reasons)} of the answers"))
-    if result.damaged:
-        pairs.append(("damaged", f"{result.damaged} records of the store's log; what they paid for is asked again"))
-    return [
-        *pairs,
-        *((f"table {name}", f"{table['rows']} rows, sha256 {table['sha256'][:12]}") for name, table in result.tables.items()),
-    ]
-
-
-def _untold(dollars: float) -> str:
-    return f", and at most {dollars:.6f} of which the store has not heard yet" if dollars else ""
-
-
-def _counts(numbers: Mapping[str, int]) -> str:
-    return ", ".join(f"{count} {name}" for name, count in numbers.items())
-
-
-@app.command()
-def failures(run: RunArgument, store: StoreOption = None, as_json: JsonOption = False) -> None:
-    """List every failure of a run: what, where, why, and what it cost."""
-    from dataclasses import asdict
-
-    from summhay_ray import api
-    from summhay_ray.cli.show import document, lines
-    from summhay_ray.report import Grid2D
-
-    found = api.failures(run, store)
-    places = api.places(run, {one.cell_id for one in found}, store)
-    if as_json:
-        document({"run": run, "failures": [{**asdict(one), **asdict(places[one.cell_id])} for one in found]})
-        return
-    heads = ("Cell", "System", "Haystack", "Subtopic", "Stage", "Kind", "Error", "Judge", "Insight", "Message")
-    rows = tuple(
-        (
-            one.cell_id,
-            *(places[one.cell_id].system, places[one.cell_id].haystack, places[one.cell_id].subtopic_id),
-            *(one.stage, one.kind, one.error, one.judge, one.insight_id, one.message),
-        )
-        for one in found
-    )
-    lines(Grid2D(f"{len(rows)} failures of {run}", heads, rows))
+app.command()(status)
+app.command()(failures)
 
 
 @app.command()
 def explain(
     run: RunArgument,
-    key: Annotated[str, typer.Argument(help="A cell's id or an answer's key, or its beginning.", metavar="KEY")],
+    key: Annotated[
+        str,
+        typer.Argument(
+            help="A cell's id or an answer's key, or its beginning; of a synthesis also a haystack's name, or NAME/DOCUMENT_ID.",
+            metavar="KEY",
+        ),
+    ],
     store: StoreOption = None,
     compat: CompatOption = CompatChoice.default,
     as_json: JsonOption = False,
 ) -> None:
-    """Show where a number comes from: score, judgment, raw answer, prompt, price, documents cited."""
+    """Show where a number comes from: score, judgment, raw answer, prompt, price, documents cited.
+
+    Of a synthesis: a haystack with its checks and documents, a document with its plan and what was found in it.
+    """
     from summhay_ray import api
     from summhay_ray.cli.explained import show
     from summhay_ray.cli.show import document

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-DONE, FAILED, USAGE, BUDGET, PARTIAL = 0, 1, 2, 3, 4
+DONE, FAILED, USAGE, BUDGET, PARTIAL, INTERRUPTED = 0, 1, 2, 3, 4, 130
 
 
 class CompatChoice(StrEnum):

@@ -89,8 +89,10 @@ def line(progress: Progress, ended: bool = False) -> str:
 def _cells(progress: Progress) -> str:
     # A synthesis judges nothing.
     judged = f"judgments {progress.judgments}/{progress.judgments_total}  " if progress.judgments_total else ""
-    cells = f"cells {progress.cells_done}/{progress.cells_total}"
-    return f"{one_line(progress.run)}  {cells}  {judged}failures {progress.failures}"
+    cells = f"{progress.unit} {progress.cells_done}/{progress.cells_total}"
+    expected = progress.calls_expected
+    calls = "" if expected is None else f"calls {progress.calls + progress.reused} of about {expected}  "
+    return f"{one_line(progress.run)}  {cells}  {calls}{judged}failures {progress.failures}"
 
 
 def _spent(progress: Progress) -> str:

@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from summhay_ray.cli.options import FAILED, BudgetOption, CompatChoice, CompatOption, JsonOption, SetOption, SpecArgument
+from summhay_ray.cli.options import (
+    BUDGET,
+    FAILED,
+    BudgetOption,
+    CompatChoice,
+    CompatOption,
+    JsonOption,
+    SetOption,
+    SpecArgument,
+)
 
 if TYPE_CHECKING:
     from summhay_ray.grid import Job
@@ -28,7 +37,7 @@ def submit(
     wait: Annotated[bool, typer.Option(help="Show the job's log until its end; Ctrl-C leaves the job running.")] = True,
     as_json: JsonOption = False,
 ) -> None:
-    """Run or resume a grid as a job on a Ray cluster; where the same job is running already, watch that one.
+    """Run or resume a grid, or a synthesis, as a job on a Ray cluster; where the same job is running already, watch that one.
 
     Sends the spec, its files and your own modules, and never a key: the nodes' environment or files hold those. Haystacks go by
     way of an s3:// store that can be reached from here. Exit codes:
@@ -52,6 +61,8 @@ def submit(
         raise typer.Exit(FAILED) from None
     if end.message:
         note(f"summhay: {end.message}")
+    if end.exit_code == BUDGET:
+        note(f"stopped at its budget; to go on: summhay submit {spec} with a larger --budget, as before otherwise")
     _show(job, end.status, end.exit_code, as_json)
     raise typer.Exit(end.exit_code)
 

@@ -86,7 +86,8 @@ def _show(result: SynthResult, spec: str, store: str) -> None:
 
 
 def _left(left: Mapping[str, Any], spec: str, store: str) -> str:
-    dollars = "" if left["usd"] is None else f", about {left['calls']:,} calls, at most ${left['usd']['max']:,.6f}"
+    usd = left["usd"]
+    dollars = "" if usd is None else f", about {left['calls']:,} calls and ${usd['expected']:,.4f} (at most ${usd['max']:,.2f})"
     return f"{left['cells']:,} topics{dollars}; go on with: summhay synth {spec} --store {store} --budget MORE"
 
 
@@ -108,6 +109,9 @@ def audit(
     from summhay_ray import api
     from summhay_ray.cli.show import document, facts, tables
     from summhay_ray.report import audit_tables
+
+    if out and not insights and not documents:
+        raise typer.BadParameter("a sheet without rows asks nothing; give --insights or --documents more than 0")
 
     if (out is None) == (labels is None):
         raise typer.BadParameter("give --out FILE to write the sheet, or --labels FILE to read it back")

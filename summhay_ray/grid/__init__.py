@@ -7,7 +7,7 @@ from summhay_ray.grid.compare import CompareResult, Difference, SystemMove, comp
 from summhay_ray.grid.doctor import Check, examine
 from summhay_ray.grid.exporting import export
 from summhay_ray.grid.imports import ImportResult, import_files, import_released
-from summhay_ray.grid.inspect import Place, StatusResult, explain, failures, places, status
+from summhay_ray.grid.inspect import Place, explain, failures, places
 from summhay_ray.grid.jobs import Job, JobEnd, JobError, JobLost
 from summhay_ray.grid.plan import PlanResult, plan_grid
 from summhay_ray.grid.progress import ModelProgress, Progress
@@ -15,6 +15,7 @@ from summhay_ray.grid.rejudge import JudgeCounts, RejudgeResult, plan_rejudge, r
 from summhay_ray.grid.rejudged import JudgedBy, all_failures, all_judgments, all_scores, judges_of
 from summhay_ray.grid.rejudging import Wish
 from summhay_ray.grid.run import RunResult, run_grid
+from summhay_ray.grid.run_status import StatusResult, status
 from summhay_ray.grid.scoring import ScoreResult, read_biases, score_run
 from summhay_ray.grid.sources import in_store
 from summhay_ray.grid.spec import RunSpec, SpecError, parse_spec, read_spec

@@ -15,6 +15,8 @@ import polars as pl
 
 from summhay_ray.grid.rejudged import all_judgments, check_judged, judges_of
 from summhay_ray.grid.sources import read_source
+from summhay_ray.grid.synth_audit import person_audits
+from summhay_ray.grid.synth_cell import BY_PERSON, SYNTHESIS, synthesis_of
 from summhay_ray.grid.synthesizing import KIND as SYNTH
 from summhay_ray.grid.synthesizing import sources_of
 from summhay_ray.haystack import RELEASED_JUDGE, ReleasedFile, export_run
@@ -22,12 +24,12 @@ from summhay_ray.problems import Problem
 from summhay_ray.store import RunStore, to_records
 
 
-def export(run: RunStore, folder: Path, judge: str = "") -> list[Path]:
+def export(run: RunStore, folder: Path, judge: str = "", again: bool = False) -> list[Path]:
     """The run as released JSON files, one a haystack: an import and a synthesis as they came, a grid's run with its summaries.
 
     `judge`: whose judgments, of the run's judges or a rejudge's; the first of them where empty. An import holds its own
-    summaries and retriever scores whoever judged. Raises Problem rather than overwrite a file; then, and where one haystack
-    cannot be written, nothing is. Raises StoreError for a rejudge's own id.
+    summaries and retriever scores whoever judged. Raises Problem rather than overwrite a file, `again`: but one that holds the
+    same; then, and where one haystack cannot be written, nothing is. Raises StoreError for a rejudge's own id.
     """
     record = run.record
     made = record["kind"] == SYNTH
@@ -41,25 +43,65 @@ def export(run: RunStore, folder: Path, judge: str = "") -> list[Path]:
     imported = record["kind"] == "import"
     if folder.exists() and not folder.is_dir():
         raise Problem(f"{folder} is a file; give a folder")
-    for name in names:
-        if (folder / name).exists():
-            raise Problem(f"{folder / name} exists; give an empty folder")
+    there = [name for name in names if (folder / name).exists()]
+    if there and not again:
+        raise Problem(_taken(folder / there[0]))
     as_it_came = made or (imported and judge in ("", RELEASED_JUDGE))
     rows = None if as_it_came else _Rows(run, judge or judges[0], imported)
+    audits = person_audits(run)
     is_new = not folder.exists()
     folder.mkdir(parents=True, exist_ok=True)
     part = Path(tempfile.mkdtemp(prefix=".export-", dir=folder))
     try:
         for entry, name in zip(entries, names, strict=True):
             source = read_source(run.store, entry)
-            content = rows.exported(source) if rows else source.raw
-            (part / name).write_text(json.dumps(content, ensure_ascii=True, indent=2), encoding="ascii")
-        return [(part / name).rename(folder / name) for name in names]
+            content = rows.exported(source) if rows else audited(source, audits.get(entry["name"]))
+            (part / name).write_text(_released(content), encoding="ascii")
+        for name in there:
+            if _unaudited(folder / name) != _unaudited(part / name):
+                raise Problem(_taken(folder / name))
+        return [(part / name).replace(folder / name) for name in names]
     finally:
         shutil.rmtree(part, ignore_errors=True)
         if is_new:
             with contextlib.suppress(OSError):
                 folder.rmdir()
+
+
+def check_target(path: Path, source: ReleasedFile | None) -> None:
+    """Raises Problem where the path holds anything but what `export` would write of the haystack (None: none is known yet).
+
+    What a person said of it may be another.
+    """
+    if path.exists() and (source is None or _unaudited(path) != json.loads(_released(source.raw))):
+        raise Problem(_taken(path))
+
+
+def _unaudited(path: Path) -> Any:
+    """The JSON of a file without what a person's labels say; None where it is none."""
+    try:
+        content = json.loads(path.read_bytes())
+        content["topic_metadata"][SYNTHESIS]["audit"].pop(BY_PERSON, None)
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return None
+    return content
+
+
+def audited(source: ReleasedFile, audit: Mapping[str, Any] | None) -> dict[str, Any]:
+    """A synthesized haystack's JSON, with what a person's labels say of it, where they were read."""
+    raw, told = source.raw, synthesis_of(source)
+    if audit is None or not told:
+        return raw
+    metadata = raw["topic_metadata"]
+    return {**raw, "topic_metadata": {**metadata, SYNTHESIS: {**told, "audit": {**told.get("audit", {}), BY_PERSON: audit}}}}
+
+
+def _taken(path: Path) -> str:
+    return f"{path} exists; give an empty folder"
+
+
+def _released(content: Any) -> str:
+    return json.dumps(content, ensure_ascii=True, indent=2)
 
 
 def _file_names(entries: Sequence[dict[str, str]]) -> list[str]:

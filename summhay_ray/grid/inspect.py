@@ -1,4 +1,4 @@
-"""Looking into a stored run: status, failures, and where a number comes from. Part of the grid room; no Ray, no calls.
+"""Looking into a stored run: its failures, and where a number comes from. Part of the grid room; no Ray, no calls.
 
 Everything is read from the store, so that it works while the run goes on, and from another machine.
 """
@@ -6,7 +6,6 @@ Everything is read from the store, so that it works while the run goes on, and f
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -15,10 +14,7 @@ import polars as pl
 
 from summhay_ray.grid.answering import judge_settings, task_of
 from summhay_ray.grid.cells import Cell, Grid, Unit, grid_of
-from summhay_ray.grid.planned import latest_budget, standing_stop, usage_of_run
-from summhay_ray.grid.rejudging import KIND as REJUDGE
 from summhay_ray.grid.rejudging import source_of, stored_grid
-from summhay_ray.grid.run import cell_counts
 from summhay_ray.grid.sources import read_source
 from summhay_ray.grid.synth_explained import check_key, explain_synth
 from summhay_ray.grid.synth_topics import stored_topics
@@ -30,84 +26,8 @@ from summhay_ray.llm import Request
 from summhay_ray.outcome import Answer, Failed, Outcome
 from summhay_ray.records import Context, Failure, Judgment, RawAnswer, Summary
 from summhay_ray.score import Compat, score_summary
-from summhay_ray.store import LogIndex, RunStore, StoreError, to_records
+from summhay_ray.store import RunStore, StoreError, to_records
 from summhay_ray.summarize import make_summarizer
-
-MICROS = 1_000_000
-
-
-@dataclass(frozen=True)
-class StatusResult:
-    """How a stored run stands."""
-
-    run: str
-    kind: str
-    name: str
-    status: str
-    """done, partial (finished, with failures), budget (unfinished since its budget stopped it), unfinished, imported."""
-    cells: Mapping[str, int]
-    failures: Mapping[str, int]
-    """Class of error -> rows."""
-    usd: Mapping[str, float | None]
-    """Spent so far, and the budget of the latest start, null where it had none or nothing tells."""
-    usage: list[Mapping[str, Any]]
-    """A row for each stage and model: planned beside real, cached share of the input, dollars that the cache saved."""
-    finish_reasons: Mapping[str, int]
-    """Why answers ended other than by stopping -> how many: `length` are cut answers."""
-    damaged: int
-    """Records of the store's log that cannot be read; what they paid for is asked again."""
-    tables: Mapping[str, Mapping[str, Any]]
-    """Table -> rows and hash of its sorted rows."""
-    untold_usd: float = 0.0
-    """What workers that are at it, or were killed, may have spent beyond that: the store hears of it every two seconds."""
-    stop: Mapping[str, Any] | None = None
-    """Where the run stands still: what its budget left to do."""
-
-    def to_json(self) -> dict[str, Any]:
-        """The JSON document of `summhay status`."""
-        return asdict(self)
-
-
-def status(run: RunStore) -> StatusResult:
-    """Read how the run stands."""
-    record = run.record
-    failures = Counter(run.table("failures")["error"].to_list())
-    ends = Counter(run.table("raw_answers")["finish_reason"].to_list())
-    stop = None
-    if record["kind"] == "import":
-        n_cells = run.table("summaries").height
-        cells, state, budget = {"total": n_cells, "done": n_cells, "failed": 0}, "imported", None
-    else:
-        # A run that is judged may get more summaries.
-        total = source_of(run).table("summaries").height if record["kind"] == REJUDGE else record["cells"]
-        cells = cell_counts(run, total)
-        budget = latest_budget(run)
-        open_cells = cells["total"] - cells["done"] - cells["failed"]
-        state = "unfinished" if open_cells else "partial" if cells["failed"] else "done"
-        stop = standing_stop(run) if open_cells else None
-    index = LogIndex(run.store.files)
-    index.refresh()
-    return StatusResult(
-        run=run.run_id,
-        kind=record["kind"],
-        name=_name(record),
-        status=stop.get("status", state) if stop else state,
-        cells=cells,
-        failures=dict(sorted(failures.items())),
-        usd={"spent": (index.spent(run.run_id) - index.untold(run.run_id)) / MICROS, "budget": budget},
-        untold_usd=index.untold(run.run_id) / MICROS,
-        usage=list(usage_of_run(run, index)),
-        finish_reasons={reason: number for reason, number in sorted(ends.items()) if reason != "stop"},
-        damaged=index.damaged,
-        tables=run.digests(),
-        stop=stop,
-    )
-
-
-def _name(record: Mapping[str, Any]) -> str:
-    if record["kind"] == "grid":
-        return str(record["spec"]["name"])
-    return str(record.get("name") or ", ".join(entry["name"] for entry in record["haystacks"]))
 
 
 def failures(run: RunStore) -> list[Failure]:
@@ -147,7 +67,8 @@ def places(run: RunStore, cell_ids: Iterable[str]) -> dict[str, Place]:
 def explain(run: RunStore, key: str, compat: Compat = "default") -> dict[str, Any]:
     """From a cell or an answer (its id or key, or the beginning of one) to everything that it stands on.
 
-    Raises StoreError where nothing, or more than one thing, has that key.
+    Of a synthesis `key` may name a haystack or a document, too: see `explain_synth`. Raises StoreError where nothing, or more
+    than one thing, has that key.
     """
     record = run.record
     if record["kind"] == SYNTH:

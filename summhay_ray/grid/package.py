@@ -11,6 +11,7 @@ import sys
 import sysconfig
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain, count
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -19,6 +20,8 @@ import yaml
 from summhay_ray.grid.cells import SAMPLE, Grid
 from summhay_ray.grid.sources import in_store, store_entry
 from summhay_ray.grid.spec import RunSpec
+from summhay_ray.grid.synth_spec import SynthSpec
+from summhay_ray.grid.synthesizing import Synthesizing
 from summhay_ray.llm import told_secrets
 from summhay_ray.problems import Problem
 
@@ -26,6 +29,11 @@ SPEC = "summhay-spec.yaml"
 """What the spec is called in the package."""
 MOST_BYTES = 90 * 2**20
 """Of a package, before it is compressed: clusters of Ray take 100 MiB or more, by their version and settings."""
+_LESS = {
+    "run": "give an s3:// store that can be reached from here with its credentials, through which any number of haystacks goes, "
+    "or leave some out",
+    "synth": "shorten the topics' context files, or make the topics in several runs, a spec each",
+}
 
 
 class PackageError(Problem):
@@ -40,6 +48,8 @@ class Package:
     files: Mapping[str, Path]
     """Name in the package -> file here."""
     notes: tuple[str, ...] = ()
+    command: str = "run"
+    """Of ours, which takes the spec: run or synth."""
 
     def write(self, folder: Path) -> None:
         """Make the package in an empty folder. Raises OSError where a file is gone meanwhile."""
@@ -52,25 +62,46 @@ class Package:
 
 
 def pack(grid: Grid, folder: Path, kept: Mapping[str, str] | None = None) -> Package:
-    """The package of a grid whose spec's paths start from `folder`. Raises PackageError.
+    """The package of a grid, also of a synthesis, whose spec's paths start from `folder`. Raises PackageError.
 
     `kept`: entry of the spec's haystacks -> its entry in the package, for files that go by way of the store.
     """
     files: dict[str, Path] = {}
     kept = kept or {}
-    spec = grid.spec.model_dump(mode="json")
-    spec["haystacks"] = [kept.get(entry) or _packed(entry, folder, files) for entry in grid.spec.haystacks]
-    for written in [*spec["summarizers"], *spec["judges"]]:
-        if written["prompt"]:
-            written["prompt"] = _packed(written["prompt"], folder, files)
+    if isinstance(grid, Synthesizing):
+        command, spec = "synth", _synth_spec(grid.synth, folder, files)
+    else:
+        command, spec = "run", _run_spec(grid.spec, folder, files, kept)
     modules, notes = own_modules(grid.spec)
     for name, source in modules.items():
         if name == SPEC or files.setdefault(name, source) != source:
             raise PackageError(f"{name}: a file of the spec and one of your modules have one name; rename one of them")
-    package = Package(spec, files, tuple(notes))
+    package = Package(spec, files, tuple(notes), command)
     _check_size(package)
     _check_secrets(package, grid, {entry: _file(entry, folder) for entry in kept})
     return package
+
+
+def _run_spec(spec: RunSpec, folder: Path, files: dict[str, Path], kept: Mapping[str, str]) -> dict[str, Any]:
+    """The spec of a run with its files by their names in the package, which `files` gets."""
+    fields = spec.model_dump(mode="json")
+    fields["haystacks"] = [
+        kept.get(entry) or (entry if _needs_no_file(entry) else _packed(entry, folder, files)) for entry in spec.haystacks
+    ]
+    for written in [*fields["summarizers"], *fields["judges"]]:
+        if written["prompt"]:
+            written["prompt"] = _packed(written["prompt"], folder, files)
+    return fields
+
+
+def _synth_spec(spec: SynthSpec, folder: Path, files: dict[str, Path]) -> dict[str, Any]:
+    """As `_run_spec`, of a synthesis: its domain's YAML and the texts that give its topics ideas."""
+    fields = spec.model_dump(mode="json")
+    if spec.domain.endswith((".yaml", ".yml")):
+        fields["domain"] = _packed(spec.domain, folder, files)
+    for topic in fields["topics"]:
+        topic["context"] = [_packed(entry, folder, files) for entry in topic["context"]]
+    return fields
 
 
 def by_store(grid: Grid) -> dict[str, str]:
@@ -88,14 +119,12 @@ def _file(entry: str, folder: Path) -> Path:
 
 
 def _packed(entry: str, folder: Path, files: dict[str, Path]) -> str:
-    """The entry's name in the package: its own where it can stay, else one of ours with the same last part."""
-    if _needs_no_file(entry):
-        return entry
+    """The file's name in the package: its own where it can stay, else one of ours with the same last part."""
     source = _file(entry, folder)
     path = PurePosixPath(entry)
     stays = not path.is_absolute() and ".." not in path.parts and str(path) != SPEC
-    names = [entry, *(f"files/{number}/{path.name}" for number in range(len(files) + 1))]
-    name = next(name for name in names[0 if stays else 1 :] if files.get(name, source) == source)
+    names = chain([entry] if stays else [], (f"files/{number}/{path.name}" for number in count()))
+    name = next(name for name in names if files.get(name, source) == source)
     files[name] = source
     return name
 
@@ -155,8 +184,7 @@ def _check_size(package: Package) -> None:
         largest = max(sizes, key=lambda name: sizes[name])
         raise PackageError(
             f"the job's {len(sizes)} files have {total / 2**20:.0f} MiB, of which {largest} has {sizes[largest] / 2**20:.0f}; "
-            f"a job takes {MOST_BYTES // 2**20}: give an s3:// store that can be reached from here with its credentials, through "
-            "which any number of haystacks goes, or leave some out"
+            f"a job takes {MOST_BYTES // 2**20}: {_LESS[package.command]}"
         )
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import io
 import os
 import shutil
 import signal
@@ -77,10 +78,12 @@ def _session(address: str, own_modules: bool) -> Iterator[None]:
     try:
         with _silent():
             ray.init(address=address, **options)
-    except Problem:
+    except (Problem, KeyboardInterrupt):
+        _leave(folder)
         raise
     # Ray raises a bare Exception where its processes do not come up in time.
     except Exception as error:
+        # Not ended: it may be a person's own that is in the way.
         if folder:
             shutil.rmtree(folder, ignore_errors=True)
         raise RayMissing(f"Ray does not start: {' '.join(str(error).split())[:300]}; nothing was asked, run again") from error
@@ -88,11 +91,17 @@ def _session(address: str, own_modules: bool) -> Iterator[None]:
     try:
         yield
     finally:
-        ray.shutdown()
+        _leave(folder)
         with contextlib.suppress(ValueError):
             signal.signal(signal.SIGTERM, before)
-        if folder:
-            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _leave(folder: str | None) -> None:
+    """End Ray, also one that is still coming up, and take away what it wrote."""
+    with _unheard():
+        ray.shutdown()
+    if folder:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 @contextlib.contextmanager
@@ -119,6 +128,11 @@ def hear_sigterm() -> None:
     # Only the main thread may hear signals; in a notebook's the person stops the cell.
     with contextlib.suppress(ValueError):
         signal.signal(signal.SIGTERM, stop)
+
+
+def _unheard() -> contextlib.AbstractContextManager[Any]:
+    """While workers end with their driver: Ray prints of each that it died and is started again."""
+    return contextlib.redirect_stdout(io.StringIO())
 
 
 @contextlib.contextmanager
@@ -202,7 +216,8 @@ def answer(work: Work, order: WorkOrder, ledger: Any, superseded: Callable[[], s
             await _all_of([actor.close.remote() for actor in everybody], CLOSING_S)
             return work_itself.result()
         except BaseException:
-            await _drain(ledger, everybody)
+            with _unheard():
+                await _drain(ledger, everybody)
             raise
         finally:
             for one in (work_itself, *others):

@@ -1,7 +1,8 @@
 """What was planned beside what it came to, and where a budget stopped a run. Part of the grid room; no Ray, no calls.
 
-`runs/<run>/plan.json` is the plan as it stood when the run first started; `runs/<run>/stops/<number>.json` tell of the starts
-that their budget ended, one after the other. Both are written once and never changed.
+`runs/<run>/plan.json` is the plan as it stood when the run first started; `runs/<run>/starts/<number>.json` tell of the starts
+and `runs/<run>/stops/<number>.json` of those that their budget ended, one after the other. All are written once and never
+changed.
 """
 
 from __future__ import annotations
@@ -39,6 +40,20 @@ def read_plan(run: RunStore) -> dict[str, Any] | None:
     return content
 
 
+def keep_start(run: RunStore, tenure: int, budget_usd: float | None) -> None:
+    """Tell that the run goes on, and with which budget: what stopped an earlier start does not stand any more."""
+    starts = _chain(run, "starts")
+    number = starts.latest() + 1
+    while not starts.append(number, {"tenure": tenure, "budget_usd": budget_usd}):
+        number += 1
+
+
+def latest_start(run: RunStore) -> dict[str, Any] | None:
+    """What `keep_start` told last: `tenure` and `budget_usd`. None for a run that only earlier versions started."""
+    newest = _chain(run, "starts").newest()
+    return newest[1] if newest else None
+
+
 def keep_stop(run: RunStore, generation: int, content: Mapping[str, Any]) -> None:
     """Tell why a start of the run ended early: {"status": "budget", "budget_usd": ..., "left": {...}}.
 
@@ -58,16 +73,22 @@ def read_stops(run: RunStore) -> list[dict[str, Any]]:
 
 
 def standing_stop(run: RunStore) -> dict[str, Any] | None:
-    """The stop that the run still stands at: the latest, where nothing was committed since."""
+    """The stop that the run still stands at: the latest, where the run was not started, and nothing committed, since."""
     newest = _stops(run).newest()
-    return newest[1] if newest and newest[1].get("commits") == run.added() else None
+    if newest is None or newest[1].get("commits") != run.added():
+        return None
+    start = latest_start(run)
+    return newest[1] if start is None or start["tenure"] <= newest[1]["generation"] else None
 
 
 def latest_budget(run: RunStore) -> float | None:
     """The budget in dollars of the run's latest start, as far as it is known; None where there was none, too.
 
-    After a stop that the run does not stand at any more it went on with another budget, which nothing tells.
+    Earlier versions do not tell of a start: a run that they stopped at its budget went on with another, which nothing tells.
     """
+    if (start := latest_start(run)) is not None:
+        budget: float | None = start["budget_usd"]
+        return budget
     told = [standing_stop(run)] if _stops(run).latest() else [read_plan(run), run.record.get("spec")]
     return next((one.get("budget_usd") for one in told if one), None)
 
@@ -109,7 +130,11 @@ def _plan_name(run: RunStore) -> str:
 
 
 def _stops(run: RunStore) -> Chain:
-    return Chain(run.store.files, f"runs/{run.run_id}/stops", f"delete it and those after it, {_NOTHING_ELSE}")
+    return _chain(run, "stops")
+
+
+def _chain(run: RunStore, folder: str) -> Chain:
+    return Chain(run.store.files, f"runs/{run.run_id}/{folder}", f"delete it and those after it, {_NOTHING_ELSE}")
 
 
 def _bytes(content: Mapping[str, Any]) -> bytes:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from summhay_ray.llm import Limits, ModelSettings
@@ -70,6 +70,12 @@ class Progress:
     in_flight: int = 0
     stopping: bool = False
     """Nothing more is sent: only the calls in flight are waited for."""
+    reused: int = 0
+    """Answers that were paid before."""
+    unit: str = "cells"
+    """What the cells are called."""
+    calls_expected: int | None = None
+    """Calls and answers reused of this start, about, where cells alone would not tell how far it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +130,7 @@ class Course:
             models=tuple(self._model(name, snapshot) for name in sorted(snapshot.get("models", {}))),
             in_flight=snapshot.get("in_flight", 0),
             stopping=snapshot.get("stopping", False),
+            reused=snapshot.get("reused", 0),
         )
 
     def _model(self, name: str, snapshot: Snapshot) -> ModelProgress:
@@ -151,6 +158,29 @@ class Course:
     def _rate(self, count: Callable[[Snapshot], int]) -> float:
         (first, then), (last, now) = self._seen[0], self._seen[-1]
         return (count(now) - count(then)) / (last - first) if last > first else 0.0
+
+
+class ByCalls:
+    """Shows progress by calls, where a cell is hundreds of them: so many of those that are expected, and what time they take.
+
+    `expected` gives calls and answers to reuse together, None as long as that is not known.
+    """
+
+    def __init__(self, unit: str, expected: Callable[[], int | None], show: Callable[[Progress], None]) -> None:
+        self._unit, self._expected, self._show = unit, expected, show
+        self._began: float | None = None
+
+    def __call__(self, progress: Progress) -> None:
+        """Show it."""
+        if self._began is None and (progress.calls or progress.in_flight):
+            self._began = progress.seconds
+        expected = self._expected()
+        seconds_left = 0.0 if progress.cells_done == progress.cells_total else None
+        left = None if expected is None else expected - progress.calls - progress.reused
+        # More were made than expected: nobody knows how many more.
+        if seconds_left is None and left is not None and left > 0 and progress.calls and self._began is not None:
+            seconds_left = (progress.seconds - self._began) / progress.calls * left
+        self._show(replace(progress, unit=self._unit, calls_expected=expected, seconds_left=seconds_left))
 
 
 class Watch:

@@ -23,10 +23,11 @@ from summhay_ray.grid.doctor import missing_keys
 from summhay_ray.grid.keeping import Keeping
 from summhay_ray.grid.opening import open_run
 from summhay_ray.grid.plan import PlanResult, plan_grid
-from summhay_ray.grid.planned import keep_plan, keep_stop, read_plan
-from summhay_ray.grid.progress import MICROS, Course, Extent, Progress, Snapshot, Watch
+from summhay_ray.grid.planned import keep_plan, keep_start, keep_stop, read_plan
+from summhay_ray.grid.progress import MICROS, ByCalls, Course, Extent, Progress, Snapshot, Watch
 from summhay_ray.grid.scoring import ScoreResult, score_run
 from summhay_ray.grid.standing import Standing, StillRun, standing_of
+from summhay_ray.grid.synthesizing import Synthesizing
 from summhay_ray.llm import FREE, Budgets
 from summhay_ray.problems import Problem
 from summhay_ray.score import Compat, SystemScore
@@ -145,6 +146,12 @@ class _Planning:
         except Exception as error:  # noqa: BLE001
             self._plan.set_exception(error)
 
+    def calls(self) -> int | None:
+        """The calls that are planned and the answers that are to be reused; None until there is a plan."""
+        if not self._made.is_set() or self._plan.exception() is not None:
+            return None
+        return sum(stage.calls + stage.reused for stage in self._plan.result().stages)
+
     def result(self, patience_s: float | None = None) -> PlanResult | str:
         """The plan, or why a person's own code makes it impossible: their cells become failures, and stop no others.
 
@@ -204,6 +211,7 @@ class Start:
             )
             try:
                 with Keeping(tenure) as keeping:
+                    keep_start(self.run, tenure.number, self.budget_usd)
                     snapshot = self._work(work, keeping, watch)
                     keeping.how = "done"
             except ray.exceptions.RayError as error:
@@ -246,7 +254,11 @@ class Start:
             workers=sum(work.seats.values()),
         )
         # Begun before the ledger, which reads the same log before it answers anybody: no call of this start is in the plan.
-        planning = None if read_plan(self.run) else _Planning(self.plan, lambda plan: keep_plan(self.run, plan))
+        keep = None if read_plan(self.run) else lambda plan: keep_plan(self.run, plan)
+        in_calls = isinstance(self.grid, Synthesizing)
+        planning = _Planning(self.plan, keep) if keep or in_calls else None
+        if planning and in_calls and watch:
+            watch = ByCalls("topics", planning.calls, watch)
         ledger = start_ledger(order, self.grid, budgets_of(self.grid, self.budget_usd), keeping.tenure.told)
         snapshot = self._answer(work, order, ledger, keeping, watch)
         ray.get(ledger.finish.remote())

@@ -1,8 +1,9 @@
 """A run as a Ray job: sent to a cluster's job server, or found there where it is running already. Part of the grid room.
 
-All is checked here before anything is sent. The job is `summhay run` on the cluster, which resumes from the store: a job that
-died is submitted again, and goes on. Keys are not sent: the nodes' environment or files hold them. Haystacks go by way of the
-store where that is a bucket that this machine can write: a job takes 100 MiB of files, a store any number of haystacks.
+All is checked here before anything is sent. The job is `summhay run` on the cluster, or `summhay synth`, which resume from the
+store: a job that died is submitted again, and goes on. Keys are not sent: the nodes' environment or files hold them. Haystacks
+go by way of the store where that is a bucket that this machine can write: a job takes 100 MiB of files, a store any number of
+haystacks.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from summhay_ray.grid.cells import Grid
 from summhay_ray.grid.jobs import Job, JobError, asking, job_client, one_line, reach
 from summhay_ray.grid.opening import keep_sources
 from summhay_ray.grid.package import SPEC, Package, by_store, pack
+from summhay_ray.grid.synthesizing import Synthesizing
 from summhay_ray.store import NoCredentials, Store
 
 STOP_WAIT_S = 25
@@ -38,9 +40,9 @@ class JobOrder:
     """None: the spec's."""
     compat: str = "default"
 
-    def entrypoint(self) -> str:
+    def entrypoint(self, command: str) -> str:
         """The shell command that the job runs, in the package's folder: it resumes whatever the store holds of the run."""
-        words = ["python", "-m", "summhay_ray.cli", "run", SPEC, "--address", "auto", "--store", self.store_uri]
+        words = ["python", "-m", "summhay_ray.cli", command, SPEC, "--address", "auto", "--store", self.store_uri]
         if self.budget_usd is not None:
             words += ["--budget", repr(self.budget_usd)]
         if self.compat != "default":
@@ -49,10 +51,12 @@ class JobOrder:
 
 
 def submit_grid(grid: Grid, folder: Path, order: JobOrder, address: str) -> Job:
-    """Send the grid's run to the cluster at `address`, or find it there. Raises JobError, PackageError, StoreError.
+    """Send the run of a grid, also of a synthesis, to the cluster at `address`, or find it there.
 
-    `folder`: where the spec's paths start.
+    `folder`: where the spec's paths start. Raises JobError, PackageError, StoreError.
     """
+    if isinstance(grid, Synthesizing) and order.compat != "default":
+        raise JobError(f"--compat {order.compat} says how judgments are read, and a synthesis has none; leave it out")
     url = job_url(address)
     uri, bucket, notes = store_for_job(order.store_uri, url)
     order = replace(order, store_uri=uri)
@@ -71,7 +75,7 @@ def submit_grid(grid: Grid, folder: Path, order: JobOrder, address: str) -> Job:
         # Ray gives a name once only: of two who submit at one time the second finds it taken, and the first one's job.
         taken = {job.submission_id for job in jobs}
         number = next(n for n in range(1, len(taken) + 2) if f"{grid.run_id}-{n}" not in taken)
-        if _send(client, f"{grid.run_id}-{number}", package, (order.entrypoint(), metadata)):
+        if _send(client, f"{grid.run_id}-{number}", package, (order.entrypoint(package.command), metadata)):
             return Job(f"{grid.run_id}-{number}", grid.run_id, url, uri, False, (*notes, *_rivals(jobs, metadata)), client)
     raise JobError(f"--address {url}: the job server gave the names of {_TRIES} jobs of this run to others; submit again")
 
@@ -99,7 +103,7 @@ def store_for_job(uri: str, url: str) -> tuple[str, Store | None, list[str]]:
             bucket = Store(uri)
             bucket.files.check()
         except NoCredentials:
-            told = "no credentials for the store here, so it was not checked, and the spec's haystacks go with the job"
+            told = "no credentials for the store here, so it was not checked, and the spec's files go with the job"
             return uri, None, [f"{told}; the nodes must find their own: none are sent"]
         return bucket.files.uri, bucket, []
     here = urlsplit(url).hostname in _HERE

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from summhay_ray.grid.exporting import export
+from summhay_ray.grid.exporting import check_target, export
 from summhay_ray.grid.plan import PlanResult
 from summhay_ray.grid.progress import MICROS, Progress
 from summhay_ray.grid.run import Start, cell_counts
@@ -112,26 +112,27 @@ def run_synth(
 ) -> SynthResult:
     """Make the haystacks that are not made yet. `budget_usd` replaces the spec's; `watch` as in `run_grid`.
 
-    `out`: a folder that gets those that are done as released JSON. Raises Problem where it holds one of them already.
+    `out`: a folder that gets those that are done as released JSON. Raises Problem where it holds another file of such a name.
     """
     began = time.monotonic()
     store.files.check()
-    if out is not None:
-        _check_folder(grid, out)
     run = open_synth(grid, store)
+    if out is not None:
+        _check_folder(run, grid, out)
     still = StillRun(run)
     budget_usd = budget_usd if budget_usd is not None else grid.spec.budget_usd
     start = _Start(run, grid, standing_of(grid, still), budget_usd, began)
     return start.made(*start.finished(still, address, watch), out)
 
 
-def _check_folder(grid: Synthesizing, out: Path) -> None:
+def _check_folder(run: RunStore, grid: Synthesizing, out: Path) -> None:
     """What would be refused at the end is refused before anything is paid."""
-    for topic in grid.topics:
-        if (out / f"{topic.name}.json").exists():
-            raise Problem(f"{out / topic.name}.json exists; give an empty folder")
     if out.exists() and not out.is_dir():
         raise Problem(f"{out} is a file; give a folder")
+    made = made_by(run) if out.exists() else {}
+    for topic in grid.topics if out.exists() else ():
+        done = made.get(grid.cell_id(topic))
+        check_target(out / f"{topic.name}.json", read_source(run.store, done.source()) if done else None)
 
 
 class _Start(Start):
@@ -154,7 +155,7 @@ class _Start(Start):
         finished = "done" if cells["done"] == cells["total"] else "partial"
         stopped: Mapping[str, Mapping[str, str]] = snapshot.get("stopped", {})
         made = made_haystacks(run)
-        files = export(run, out) if out is not None and made else []
+        files = export(run, out, again=True) if out is not None and made else []
         return SynthResult(
             run=run.run_id,
             status="budget" if snapshot.get("left") else finished,

@@ -14,8 +14,8 @@ from typing import Any
 from summhay_ray.grid.sources import read_source
 from summhay_ray.grid.synthesizing import sources_of
 from summhay_ray.problems import Problem
-from summhay_ray.store import RunStore
-from summhay_ray.synth import audit_sample, audit_tables, read_audit, write_audit
+from summhay_ray.store import Chain, RunStore
+from summhay_ray.synth import audit_sample, audit_tables, by_haystack, haystack_tables, read_audit, write_audit
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,8 @@ def write_sheet(run: RunStore, path: Path, sample: Sample) -> dict[str, Any]:
 def read_sheet(run: RunStore, path: Path) -> dict[str, Any]:
     """What the labels of a sheet say: `insight_subtopic` and `document_insight`, a row for each domain and one for all.
 
-    Raises Problem, in one line, for a label that cannot be read.
+    It is kept with the run, and what `export` writes of a haystack carries it. Raises Problem, in one line, for a label that
+    cannot be read.
     """
     try:
         text = path.read_text(encoding="utf-8-sig", errors="replace")
@@ -65,7 +66,31 @@ def read_sheet(run: RunStore, path: Path) -> dict[str, Any]:
         ) from error
     # Only haystacks that the sheet may be about are read.
     raws = _raws(run, [source for source in sources_of(run) if source["name"] in text])
-    return {"run": run.run_id, "file": str(path), **audit_tables(read_audit(path, raws))}
+    labels = read_audit(path, raws)
+    audits = _audits(run)
+    by_name = by_haystack(labels)
+    found = {name: haystack_tables(own) for name, own in by_name.items()}
+    newest = audits.newest()
+    kept = dict(newest[1]["haystacks"]) if newest else {}
+    for name, tables in found.items():
+        # A sheet may ask for one table alone: it leaves the other as it was.
+        asked = {"insight_subtopic": bool(by_name[name].insights), "document_insight": bool(by_name[name].documents)}
+        kept[name] = {**tables, **kept.get(name, {}), **{table: row for table, row in tables.items() if asked[table]}}
+    if newest is None or newest[1]["haystacks"] != kept:
+        number = audits.latest() + 1
+        while not audits.append(number, {"haystacks": kept}):
+            number += 1
+    return {"run": run.run_id, "file": str(path), **audit_tables(labels)}
+
+
+def person_audits(run: RunStore) -> dict[str, Any]:
+    """Name of a haystack -> the figures of the latest labels that were read for it. Raises StoreError where they are damaged."""
+    newest = _audits(run).newest()
+    return dict(newest[1]["haystacks"]) if newest else {}
+
+
+def _audits(run: RunStore) -> Chain:
+    return Chain(run.store.files, f"runs/{run.run_id}/audits", "delete it and those after it, and read the sheet again")
 
 
 def _raws(run: RunStore, sources: Sequence[Mapping[str, str]]) -> list[dict[str, Any]]:

@@ -15,14 +15,16 @@ from summhay_ray.grid.synth_spec import GROUPS
 from summhay_ray.grid.synthesizing import Made, Synthesizing
 from summhay_ray.haystack import InvalidHaystack, ReleasedFile, released_from
 from summhay_ray.llm import Ask, Gateway, Request, count_tokens
-from summhay_ray.outcome import Failed, Outcome
+from summhay_ray.outcome import Failed, Malformed, NoAnswer, Outcome, Refusal
 from summhay_ray.problems import Problem
 from summhay_ray.records import RawAnswer
 from summhay_ray.store import Finished, Store
-from summhay_ray.synth import Group, Job, ModelAsker, Synthesized, Topic, Unverified, synthesize
+from summhay_ray.synth import Group, Job, ModelAsker, Synthesized, Topic, Unverified, checked_tables, synthesize
 
 SYNTHESIS = "synthesis"
 """The entry of `topic_metadata` that says how a haystack was made."""
+BY_CHECKS, BY_PERSON = "by_checks", "by_person"
+"""Who says in its `audit` how right the truth about it is."""
 
 
 class Asked:
@@ -73,9 +75,16 @@ async def synthesize_cell(grid: Synthesizing, cell: Cell, topic: Topic, gateway:
     if isinstance(found, Synthesized):
         found = await asyncio.to_thread(_keep, found, topic, asked, store, done) or found
     if isinstance(found, Unverified):
-        failed = Failed(found.error, found.message, found.key, found.attempts, asked.usd_micros, found.retryable)
-        done.fail(found.stage, failed)
+        done.fail(found.stage, _outcome(found, asked.usd_micros))
     return done
+
+
+def _outcome(found: Unverified, usd_micros: int) -> NoAnswer:
+    """Why there is no haystack, as a row has it; with what the topic cost in all."""
+    told = (found.error, found.message, found.key, found.attempts, usd_micros)
+    if found.kind == "failed":
+        return Failed(*told, retryable=found.retryable)
+    return Refusal(*told) if found.kind == "refusal" else Malformed(*told)
 
 
 async def _tried(job: Job, asker: ModelAsker) -> Synthesized | Unverified:
@@ -111,6 +120,7 @@ def _told(found: Synthesized, asked: Asked) -> dict[str, Any]:
         "words": sum(len(text.split()) for text in texts),
         "checks": len(found.checks),
         "checks_by_model": len(checks),
+        "audit": {BY_CHECKS: checked_tables(found.raw, found.checks)},
         "calls": len(asked.raw),
         "usd_micros": asked.usd_micros,
     }

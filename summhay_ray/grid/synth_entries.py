@@ -6,7 +6,7 @@ from pathlib import Path
 
 from summhay_ray.grid.spec import RunSpec, SpecError, read_fields
 from summhay_ray.grid.synth_spec import is_synth
-from summhay_ray.grid.synthesizing import Made, load_synth, made_by
+from summhay_ray.grid.synthesizing import Made, Synthesizing, load_synth, made_by
 from summhay_ray.store import Store
 
 _ENDINGS = (".yaml", ".yml")
@@ -38,11 +38,27 @@ def entries_of(entry: str, folder: Path, store: Store) -> list[str]:
         raise SpecError(f"spec: haystacks: no file {entry!r} in {str(folder)!r}; paths start from the spec's folder")
     grid = load_synth(path)
     made: dict[str, Made] = {}
+    tried: dict[str, bool] = {}
     if store.files.exists(f"runs/{grid.run_id}/run.json"):
-        made = made_by(store.run(grid.run_id))
-    missing = [topic.name for topic in grid.topics if grid.cell_id(topic) not in made]
-    if missing:
-        lacks = f"{len(missing)} of its {grid.n_cells} haystacks are" if made else "its haystacks are"
-        where = f"not in the store {store.uri!r}"
-        raise SpecError(f"spec: haystacks: {entry}: {lacks} {where}; make them first: summhay synth {path} --store {store.uri}")
-    return [one.entry for one in made.values()]
+        run = store.run(grid.run_id)
+        made, tried = made_by(run), run.finished("cell")
+    missing = [cell for cell in map(grid.cell_id, grid.topics) if cell not in made]
+    if not missing:
+        return [one.entry for one in made.values()]
+    synth = f"summhay synth {path} --store {store.uri}"
+    if failed := sum(not tried.get(cell, True) for cell in missing):
+        raise SpecError(f"spec: haystacks: {entry}: {_failed(grid, store, (failed, len(missing) - failed), synth)}")
+    lack = f"{len(missing)} of its {grid.n_cells} haystacks are" if made else "its haystacks are"
+    raise SpecError(f"spec: haystacks: {entry}: {lack} not in the store {store.uri!r}; make them first: {synth}")
+
+
+def _failed(grid: Synthesizing, store: Store, n: tuple[int, int], synth: str) -> str:
+    """What is so, and what to do, where topics gave no haystack and the same answers would give none again.
+
+    `n`: how many these are, and how many more are not made yet.
+    """
+    failed, others = n
+    why = f"{failed} of its {grid.n_cells} topics failed for good (summhay failures {grid.run_id} --store {store.uri} says why)"
+    more = f", {others} more are not made yet" if others else ""
+    again = f"reword them or take them out (the others cost nothing again) or give another seed (all are new), then: {synth}"
+    return f"{why}{more}; {again}; or name those that are done by their `entry`, which the same with --json gives"

@@ -1,7 +1,8 @@
 """What a synthesis will ask and cost, before any call. Part of the grid room; no Ray, no calls.
 
 What a topic asks depends on what is answered, so there are bounds: the least is a haystack that is right at once, the most one
-that needs every regeneration that its domain allows. They hold for topics that end verified; one that fails may end sooner.
+that needs every regeneration that its domain allows, each after answers that cannot be read. They hold for topics that end
+verified; one that fails may end sooner.
 """
 
 from __future__ import annotations
@@ -53,14 +54,16 @@ class SynthStage(StagePlan):
 
     def less(self, known: Tally, open_share: float) -> None:
         """Of the run's answers some, and all at the most, are those of topics that are left: none is asked for again."""
-        theirs = round(known.answers * open_share)
-        self.reused = theirs
+        theirs = self.reused = round(known.answers * open_share)
+        share = max(0, self.calls - theirs) / self.calls if self.calls else 0.0
         self.calls, self.min_calls = max(0, self.calls - theirs), max(0, self.min_calls - known.answers)
-        for name in ("input_tokens", "output_tokens", "usd_micros"):
-            setattr(self, name, max(0, getattr(self, name) - round(getattr(known, name) * open_share)))
+        # What is expected goes down with the calls: none to come cost nothing, however short those were that came.
         for name in ("input_tokens", "output_tokens"):
-            setattr(self, f"min_{name}", max(0, getattr(self, f"min_{name}") - getattr(known, name)))
+            least = max(0, getattr(self, f"min_{name}") - getattr(known, name))
+            setattr(self, f"min_{name}", least)
+            setattr(self, name, max(least, round(getattr(self, name) * share)))
         self.min_micros = max(0, self.min_micros - known.usd_micros)
+        self.usd_micros = max(self.min_micros, round(self.usd_micros * share))
 
     def to_json(self) -> dict[str, Any]:
         """The stage as JSON."""

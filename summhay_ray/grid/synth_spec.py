@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from summhay_ray.grid.spec import (
     Dollars,
@@ -40,6 +40,12 @@ class StageModel(ModelSpec):
 
     prompt: None = Field(default=None, description="no such field: prompts stand in the domain's YAML", exclude=True)
     max_tokens: int = Field(default=4000, ge=1, description="longest answer, in tokens")
+
+    @field_validator("prompt", mode="before")
+    @classmethod
+    def _no_prompt(cls, value: Any) -> None:
+        if value is not None:
+            raise ValueError("prompts stand in the domain's YAML; write `domain: FILE.yaml` with `prompts:`")
 
 
 class ModelsSpec(Strict):
@@ -133,7 +139,7 @@ class SynthSpec(Strict):
     limits: dict[str, LimitsSpec] = Field(default_factory=dict, description="model -> what it may be asked")
     workers: int | None = Field(default=None, ge=1, description="worker actors; null: one for each CPU, at most 4")
     endpoint_url: str | None = Field(default=None, description="URL of an S3 service other than AWS's, of an s3:// store")
-    seed: int = Field(default=0, description="of the plan of documents, and of made-up topics")
+    seed: int = Field(default=0, description="of all that is made: another seed, another haystack of the same topic")
 
 
 _SHARED = ("name", "budget_usd", "model_budgets_usd", "limits", "workers", "endpoint_url", "seed")

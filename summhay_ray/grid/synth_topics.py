@@ -6,6 +6,7 @@ import functools
 import json
 import random
 import re
+import unicodedata
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
@@ -46,9 +47,14 @@ def topics_of(spec: SynthSpec, folder: Path) -> tuple[Topic, ...]:
     """The topics in the spec's order, each with a name of its own. Raises SpecError."""
     found: list[Topic] = []
     named = {one.name for one in spec.topics if one.name}
-    if len(named) < sum(bool(one.name) for one in spec.topics):
-        twice = next(one.name for place, one in enumerate(spec.topics) if one.name in {two.name for two in spec.topics[:place]})
+    # Some file systems take X and x for one.
+    alike = [name.lower() for one in spec.topics if (name := one.name)]
+    if twice := next((name for place, name in enumerate(alike) if name in alike[:place]), None):
         raise SpecError(f"synth: topics: the name {twice!r} stands twice; each haystack needs its own")
+    listed = [(" ".join(one.topic.split()), one.participants, one.context) for one in spec.topics if one.topic.strip()]
+    if same := next((topic for place, topic in enumerate(listed) if topic in listed[:place]), None):
+        told = f"{same[0][:60]!r} stands twice and would give the same insights; reword it, or use another seed"
+        raise SpecError(f"synth: topics: {told}")
     for written in spec.topics:
         for topic in made_up(spec.seed, written.made_up) if written.made_up else [written.topic.strip()]:
             name = written.name or _free(_slug(topic), named)
@@ -69,13 +75,14 @@ def made_up(seed: int, n: int) -> Iterator[str]:
 
 
 def _slug(topic: str) -> str:
-    words = re.findall(r"[a-z0-9]+", topic.lower())
+    plain = unicodedata.normalize("NFKD", topic.replace("ß", "ss")).encode("ascii", "ignore").decode()
+    words = re.findall(r"[a-z0-9]+", plain.lower())
     return "_".join(words)[:MOST_NAME].strip("_") or "topic"
 
 
 def _free(name: str, taken: set[str]) -> str:
     number, free = 2, name
-    while free in taken:
+    while free.lower() in map(str.lower, taken):
         free, number = f"{name[: MOST_NAME - 8]}_{number}", number + 1
     return free
 

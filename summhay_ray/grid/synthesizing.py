@@ -17,15 +17,18 @@ from summhay_ray.grid.cells import Cell, Grid, Unit, check_grid, semantic_hash
 from summhay_ray.grid.local import check_model, revision_of
 from summhay_ray.grid.sources import STORE, Haystacks
 from summhay_ray.grid.spec import SpecError
-from summhay_ray.grid.synth_spec import StageModel, SynthRun, SynthSpec, parse_synth, parse_synth_run, read_synth
+from summhay_ray.grid.synth_spec import WRITER, StageModel, SynthRun, SynthSpec, parse_synth, parse_synth_run, read_synth
 from summhay_ray.grid.synth_topics import TOPICS, LateTopics, keep_topics, read_text, stored_topics, topics_of
+from summhay_ray.llm import count_tokens, find_window, is_local
 from summhay_ray.plugins import UnknownName
 from summhay_ray.store import RunStore, Store
-from summhay_ray.synth import Domain, Group, Job, Shape, Topic, check_placement, load_domain, parse_domain
+from summhay_ray.synth import Domain, Group, Job, Shape, Topic, check_placement, is_english, load_domain, parse_domain
 
 KIND = "synth"
 SYSTEM = "synth"
 """What the cells' system is called."""
+_ROOM = 4000
+"""Tokens of a prompt beside its context."""
 _IDENTITY = {"model", "max_tokens", "temperature", "seed", "extra"}
 
 
@@ -76,10 +79,9 @@ class Synthesizing(Grid):
     def job(self, topic: Topic) -> Job:
         """What the synth room is to make of a topic."""
         spec = self.synth
-        metadata = {
-            "license": spec.license,
-            "models": {stage: self._identity(model) for stage, model in spec.models.used().items()},
-        }
+        models = spec.models.used()
+        # Where a model was reached is no part of it: the same answers give the same haystack.
+        metadata = {"license": spec.license, "models": {stage: self._identity(model) for stage, model in models.items()}}
         return Job(self.cell_id(topic), topic, self.domain, self.shape, spec.difficulty.difficulty(), spec.seed, metadata)
 
     def sampling(self, stage: Group) -> dict[str, Any]:
@@ -130,6 +132,8 @@ def load_synthesizing(spec: SynthSpec, folder: Path) -> Synthesizing:
         except UnknownName as error:
             raise SpecError(f"synth: {error}") from error
     _check_lengths(grid)
+    _check_language(grid)
+    _check_windows(grid)
     check_placement(grid.shape, spec.difficulty.difficulty(), domain)
     check_grid(grid)
     return grid
@@ -165,6 +169,34 @@ def _check_lengths(grid: Synthesizing) -> None:
     if longest < 2 * words:
         few = f"{longest} tokens are too few for documents of {words} words; give at least {2 * words}"
         raise SpecError(f"synth: models.write.max_tokens: {few}")
+
+
+def _check_language(grid: Synthesizing) -> None:
+    """The offline writer and the offline checks know English: in another language their word would be worth nothing."""
+    language, models = grid.domain.language, grid.synth.models
+    if is_english(language):
+        return
+    for stage in ("outline", "write"):
+        if is_local(getattr(models, stage).model):
+            raise SpecError(f"synth: models.{stage}: {WRITER} writes English, and the domain is in {language}; name a model")
+    if models.check is None:
+        raise SpecError(f"synth: models.check: offline checks read English, and the domain is in {language}; name a model")
+
+
+def _check_windows(grid: Synthesizing) -> None:
+    """The texts of a topic's context go into every prompt of its outline and, unless it has chapters, of its documents."""
+    stages: tuple[Group, ...] = ("outline",) if grid.domain.method == "chapters" else ("outline", "write")
+    for stage in stages:
+        model = grid.synth.models.used()[stage]
+        window = find_window(model.model, model.context_window)
+        for topic in grid.topics if window is not None else ():
+            tokens = sum(map(count_tokens, topic.context))
+            room = (window or 0) - model.max_tokens - _ROOM
+            if tokens > room:
+                told = (
+                    f"the context of {topic.name!r} has {tokens:,} tokens; {model.model} takes {max(room, 0):,} beside the rest"
+                )
+                raise SpecError(f"synth: topics: {told}; shorten it, or name another model for {stage}")
 
 
 def synth_record(grid: Synthesizing, store: Store) -> dict[str, Any]:

@@ -190,15 +190,17 @@ class CellWorker:
         self._log = open_log(files, order.tenure, f"{kind}-{seat}")
         self._ledger = RemoteLedger(ray.get_actor(order.ledger), self._log.writer)
         self._ledger.sit(f"{kind} {seat}")
-        if kind == "computing":
-            os.nice(COMPUTING_NICENESS)
+        # Before all that takes time: on a full machine it may be longer than the ledger waits for a sign of life.
+        threading.Thread(target=self._beat, daemon=True).start()
         if kind == "computing" or any(settings.local for settings in grid.settings().values()):
             register(make_local_models(grid.haystacks.file))
         self._gateway = Gateway(grid.settings(), self._ledger, files, self._log, order.run_id, lambda: os._exit(1))
         self._gates = make_gates(grid)
         self._commits = Commits(self._commit, max(COMMIT_EVERY_S, order.workers / WORKERS_A_SECOND))
-        threading.Thread(target=self._beat, daemon=True).start()
         on_notice(self._end)
+        # Last: at a lower priority what is loaded above, some of it while no other thread may work, takes several times as long.
+        if kind == "computing":
+            os.nice(COMPUTING_NICENESS)
 
     def _beat(self) -> None:
         # A thread of its own: a long computation in the loop must not look like a death.

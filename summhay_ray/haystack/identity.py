@@ -9,8 +9,11 @@ from typing import Any
 
 
 def haystack_id_of(raw: Mapping[str, Any]) -> str:
-    """First 16 hex digits of the sha256 of the canonical JSON (sorted keys, plain ASCII) of a whole released file."""
-    return _sha256(raw)[:16]
+    """First 16 hex digits of the sha256 of the canonical JSON (sorted keys, plain ASCII) of a whole released file.
+
+    What a person's labels say of a synthesized haystack (`topic_metadata.synthesis.audit.by_person`) is no part of it.
+    """
+    return _sha256(_without(raw, ("topic_metadata", "synthesis", "audit", "by_person")))[:16]
 
 
 def imported_cell_id(haystack_id: str, subtopic_id: str, retriever: str, ordering: str, model: str, repeat: int) -> str:
@@ -25,6 +28,14 @@ def imported_cell_id(haystack_id: str, subtopic_id: str, retriever: str, orderin
             "repeat": repeat,
         }
     )[:32]
+
+
+def _without(value: Mapping[str, Any], path: tuple[str, ...]) -> Mapping[str, Any]:
+    name, *rest = path
+    inner = value.get(name)
+    if not rest:
+        return {other: entry for other, entry in value.items() if other != name}
+    return {**value, name: _without(inner, tuple(rest))} if isinstance(inner, Mapping) else value
 
 
 def _sha256(value: Mapping[str, Any]) -> str:

@@ -2,23 +2,33 @@
 
 from summhay_ray.report.bench import BENCH_LEGEND, bench_tables
 from summhay_ray.report.compare import compare_tables, rejudge_table
+from summhay_ray.report.explained import amiss_table, answers_table, documents_table, kinds_table
+from summhay_ray.report.failed import failure_blocks, failures_table
 from summhay_ray.report.layout import Fitted, fitted
 from summhay_ray.report.money import minutes, plan_table, usage_table
+from summhay_ray.report.plan import BOUNDS_LEGEND
 from summhay_ray.report.synth import audit_tables, bounds_table, failed_table, made_table
 from summhay_ray.report.tables import LEGEND, Grid2D, bias_lines, position_table, score_tables
 
 __all__ = [
     "BENCH_LEGEND",
+    "BOUNDS_LEGEND",
     "LEGEND",
     "Fitted",
     "Grid2D",
+    "amiss_table",
+    "answers_table",
     "audit_tables",
     "bench_tables",
     "bias_lines",
     "bounds_table",
     "compare_tables",
+    "documents_table",
     "failed_table",
+    "failure_blocks",
+    "failures_table",
     "fitted",
+    "kinds_table",
     "made_table",
     "minutes",
     "plan_table",

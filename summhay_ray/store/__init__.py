@@ -3,7 +3,7 @@
 from summhay_ray.store.blocks import Block, Finished
 from summhay_ray.store.chain import Chain
 from summhay_ray.store.commits import Committer, Manifest
-from summhay_ray.store.drivers import Tenure, TenureRecord, begin, has_ended, read_tenure, tenures
+from summhay_ray.store.drivers import Tenure, TenureRecord, begin, has_ended, how_ended, is_alive, read_tenure, tenures
 from summhay_ray.store.errors import NoCredentials, StoreError, StoreUnavailable, Superseded
 from summhay_ray.store.files import Files, LocalFiles, open_files
 from summhay_ray.store.response_log import (
@@ -56,6 +56,8 @@ __all__ = [
     "digest",
     "from_rows",
     "has_ended",
+    "how_ended",
+    "is_alive",
     "open_files",
     "open_log",
     "pack",

@@ -31,6 +31,8 @@ WATCH_S = 10.0
 
 LOOK_S = 0.25
 BEAT_S = 2.0
+HEARD_S = 2.5 * BEAT_S
+"""Who asks how a run stands waits so long for a driver's beat."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +149,23 @@ def read_tenure(files: Files, number: int) -> TenureRecord | None:
 def has_ended(files: Files, number: int) -> bool:
     """Whether the tenure is known to be over: its driver said so, or one found it dead."""
     return files.exists(_name(number, "end.json"))
+
+
+def how_ended(files: Files, number: int) -> str | None:
+    """How a tenure ended: done, stopped, superseded, refused or dead; None where nobody has said that it is over."""
+    end = _end(files, number)
+    return None if end is None else str(end.get("how", "stopped"))
+
+
+def is_alive(files: Files, number: int, patience_s: float = HEARD_S) -> bool:
+    """Whether the driver of a tenure is at work: by its pid on its own machine, elsewhere by a beat within `patience_s`."""
+    record = read_tenure(files, number)
+    if record is None:
+        return False
+    watch, until = _Watch(files, record, this_process()), time.monotonic() + patience_s
+    while (state := watch.look()) == "unknown" and time.monotonic() < until:
+        time.sleep(LOOK_S)
+    return state == "alive"
 
 
 def is_closed(files: Files, number: int) -> bool:

@@ -1,9 +1,11 @@
 """The synth room: haystacks are made here, from a topic to verified documents. For the rooms above it."""
 
 from summhay_ray.synth.asking import GROUP_OF, Group, Job, ModelAsker
-from summhay_ray.synth.audit import audit_sample, audit_tables, read_audit, write_audit
+from summhay_ray.synth.audit import audit_sample, checked_tables, read_audit, write_audit
+from summhay_ray.synth.audit_tables import audit_tables, by_haystack, haystack_tables
 from summhay_ray.synth.base import Asker
 from summhay_ray.synth.bounds import Bounds, Tally, bounds
+from summhay_ray.synth.checks import is_english
 from summhay_ray.synth.domains import BadDomain, Domain, domain_names, load_domain, parse_domain
 from summhay_ray.synth.faulty import Faults, faulty
 from summhay_ray.synth.kinds import (
@@ -47,9 +49,13 @@ __all__ = [
     "audit_sample",
     "audit_tables",
     "bounds",
+    "by_haystack",
     "check_placement",
+    "checked_tables",
     "domain_names",
     "faulty",
+    "haystack_tables",
+    "is_english",
     "load_domain",
     "parse_domain",
     "read_audit",

@@ -1,9 +1,9 @@
 """Room synth: from an answer's text to what `base.Asker` promises for its task, or to why it holds none. For the room alone.
 
 An answer is repaired without another call where its meaning is beyond doubt: thinking, prose or code fences around one JSON
-object, trailing commas, single quotes, a missing bracket at the end, ids as strings. Everything else is Malformed, with `error`
+object, trailing commas, single quotes, a missing brace at the end, ids as strings. Everything else is Malformed, with `error`
 one of empty_answer, cut_answer, unfinished_thinking, no_json, broken_json, two_answers, wrong_type, wrong_number, empty_text,
-too_long, unknown_id, not_text.
+too_long, too_short, unknown_id, not_text, invented_evidence.
 """
 
 from __future__ import annotations
@@ -16,10 +16,13 @@ from typing import Any
 from summhay_ray.llm import count_tokens
 from summhay_ray.outcome import Malformed
 from summhay_ray.synth.kinds import Input, Task
+from summhay_ray.synth.words import plain_words, quoted
 
 MOST_TOKENS: Mapping[str, int] = {"name": 60, "subtopic": 150, "insight": 300, "query": 200}
 """A longer text is none of the kind (the paper's insights have some 35 tokens), and would have no place in the plan of costs."""
 _EVIDENCE = 2000
+_LEAST_SHARE = 0.2
+"""Of the words that a text was to have."""
 
 _TEXTS: tuple[Task, ...] = ("document", "chapter", "edit_document")
 _FIELD: Mapping[Task, str] = {
@@ -47,7 +50,28 @@ _FENCE = re.compile(r"\s*(```|~~~)[^\n]*\n(.*?)\n?\s*\1\s*", re.DOTALL)
 _ANNOUNCES = r"sure|certainly|of course|okay|here(?: is| are|'s|’s)|below is|the (?:edited|mended)"
 _OPENING = re.compile(rf"(?:{_ANNOUNCES})\b.{{0,160}}:", re.IGNORECASE)
 _ID = re.compile(r"#?\s*([0-9]{1,6})")
+_NO = re.compile(
+    r"(?:no|0|false|absent|missing|partial(?:ly)?|not (?:present|found|stated|mentioned)|none|n/?a)\.?", re.IGNORECASE
+)
+_SHOWS = ("evidence", "quote", "quotes")
+_WHETHER = (
+    "present",
+    "is_present",
+    "found",
+    "contained",
+    "contains",
+    "included",
+    "stated",
+    "status",
+    "verdict",
+    "answer",
+    "label",
+)
+"""Fields in which a model that lists every fact says whether it is there."""
 _ESCAPE = re.compile(r"\\(?:u[0-9a-fA-F]{4}|.)", re.DOTALL)
+_SIGN = re.compile(r'"(?:\\.|[^"\\])*"|[{}]', re.DOTALL)
+_JSON_TEXT = re.compile(r'[\[{]\s*(?:\{\s*)?"[^"\n]*"\s*:')
+_STRING = re.compile(r'"(?:\\.|[^"\\])*"', re.DOTALL)
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _LONGEST_REPAIR = 100_000
 
@@ -70,7 +94,7 @@ def read(task: Task, given: Input, text: str, finish_reason: str = "stop") -> An
     try:
         answer = _final(text, finish_reason)
         if task in _TEXTS:
-            return _document(answer)
+            return _long_enough(task, _document(answer), given)
         found = _object(answer, _FIELD[task])
         return _READERS[task](found, given)
     except _Unusable as unusable:
@@ -94,9 +118,29 @@ def _document(answer: str) -> str:
     first, _, rest = text.partition("\n")
     if rest.strip() and _OPENING.fullmatch(first.strip().strip("*#").strip()):
         text = _unfenced(rest.strip())
-    if text[:1] in "{[" and _decoded(text) is not None:
+    if (text[:1] in "{[" and _decoded(text) is not None) or (_JSON_TEXT.match(text) and not _goes_on(text)):
         raise _Unusable("not_text", "the answer is JSON; expected the document's text alone")
+    if '"task":' in text and '"insight' in text:
+        raise _Unusable("not_text", "the answer repeats the input; expected the document's text alone")
     return _whole(text.strip(), "the text")
+
+
+def _goes_on(text: str) -> bool:
+    """Whether more text follows the JSON that it begins with than that has: the line of a log may open a report."""
+    try:
+        _, end = _DECODER.raw_decode(text)
+    except (ValueError, RecursionError, _Repeated):
+        return False
+    return len(plain_words(text[end:])) > len(plain_words(text[:end]))
+
+
+def _long_enough(task: Task, text: str, given: Input) -> str:
+    """The text. A few words in the place of a document are no document: what refuses to write one speaks like that."""
+    wanted = len(plain_words(given["document"])) if task == "edit_document" else given["words"]
+    number = len(plain_words(text))
+    if number < _LEAST_SHARE * wanted:
+        raise _Unusable("too_short", f"the text has {number} words where about {wanted} were asked for: {text[:60]!r}")
+    return text
 
 
 def _unfenced(text: str) -> str:
@@ -167,10 +211,15 @@ def _repaired(text: str, name: str) -> list[dict[str, Any]]:
     begin = text.rfind("{", 0, key.start() + 1) if key else -1
     if begin < 0:
         return []
-    closed = text.rfind("}") + 1
+    end = _closing(text, begin)
+    closed = end or max(text.rfind("}"), text.rfind("]")) + 1
     span = text[begin : closed if closed > begin else None].rstrip("`\n\r\t ")
     broken = _Unusable("broken_json", "the answer's JSON is broken so that its meaning is open")
-    if len(span) > _LONGEST_REPAIR:
+    # Many a server says nothing of an answer's having been cut: what would follow in an open list is not known.
+    plain = _STRING.sub("", span)
+    more = not end and closed > begin and any(sign in text[closed:] for sign in '"[{')
+    cut = more or plain.count("[") > plain.count("]")
+    if cut or len(span) > _LONGEST_REPAIR:
         raise broken
     from json_repair import repair_json
 
@@ -181,6 +230,16 @@ def _repaired(text: str, name: str) -> list[dict[str, Any]]:
     if not isinstance(value, dict) or name not in value or _letters(span) != _letters(json.dumps(value, ensure_ascii=False)):
         raise broken
     return [value]
+
+
+def _closing(text: str, begin: int) -> int:
+    """The place after the brace that closes the one at `begin`; 0 where none does."""
+    depth = 0
+    for match in _SIGN.finditer(text, begin):
+        depth += {"{": 1, "}": -1}.get(match[0], 0)
+        if not depth:
+            return match.end()
+    return 0
 
 
 def _letters(text: str) -> str:
@@ -269,14 +328,40 @@ def _leaked(value: dict[str, Any], given: Input) -> tuple[int, ...]:
 
 def _present(value: dict[str, Any], given: Input) -> dict[int, str]:
     found: dict[int, str] = {}
+    silent = 0
     for entry in _items(value, "present"):
         if not isinstance(entry, dict) or "id" not in entry:
             raise _Unusable(
                 "wrong_type", f'an entry of "present" is {_shown(entry)}; expected an object with "id" and "evidence"'
             )
-        words = " ".join(_whole(entry.get("evidence", ""), '"evidence"').split())
-        found.setdefault(_place(entry["id"], len(given["insights"])), words[:_EVIDENCE])
+        place = _place(entry["id"], len(given["insights"]))
+        # Some models list every fact, and say of each whether it is there.
+        if any(_says_no(entry[name]) for name in _WHETHER if name in entry):
+            continue
+        words = _evidence(entry)
+        if words:
+            found.setdefault(place, words[:_EVIDENCE])
+        silent += not words
+    if silent > len(found):
+        raise _Unusable("empty_text", f'"evidence" is missing of {silent} entries')
+    invented = [words for words in found.values() if not quoted(words, given["document"])]
+    if 2 * len(invented) > len(found) > 1:
+        raise _Unusable("invented_evidence", f"most evidence is no words of the document, such as {_shown(invented[0])}")
     return dict(sorted(found.items()))
+
+
+def _evidence(entry: Mapping[str, Any]) -> str:
+    """The words of an entry; a list's parts joined. Empty where it has none."""
+    words = next((entry[name] for name in _SHOWS if entry.get(name)), None)
+    parts = words if isinstance(words, list) else [] if words is None else [words]
+    if not all(isinstance(part, str) for part in parts):
+        raise _Unusable("wrong_type", f'"evidence" is {_shown(words)}; expected text')
+    joined = " ... ".join(" ".join(part.split()) for part in parts if part.strip())
+    return _whole(joined, '"evidence"') if joined else ""
+
+
+def _says_no(value: Any) -> bool:
+    return value in (False, 0) or (isinstance(value, str) and _NO.fullmatch(value.strip()) is not None)
 
 
 def _shown(value: Any) -> str:

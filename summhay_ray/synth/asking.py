@@ -116,8 +116,8 @@ class Job:
 
     @property
     def given(self) -> dict[str, Any]:
-        """What every input says."""
-        return {"topic": self.topic.topic, "domain": self.domain.name, "language": self.domain.language}
+        """What every input says. Another seed asks for another haystack, also of a model that has answered before."""
+        return {"topic": self.topic.topic, "domain": self.domain.name, "language": self.domain.language, "seed": self.seed}
 
 
 class GaveUp(Exception):

@@ -7,6 +7,7 @@ says which insights a document holds (Table 5). The sheet is CSV in UTF-8 and sh
 from __future__ import annotations
 
 import csv
+import functools
 import io
 import random
 import re
@@ -17,17 +18,21 @@ from pathlib import Path
 from typing import Any
 
 from summhay_ray.problems import Problem
+from summhay_ray.records import Check
+from summhay_ray.synth.audit_tables import Assigned, Labels, Present, haystack_tables
 
 COLUMNS = ("row", "kind", "haystack", "domain", "document", "text", "insight", "subtopics", "question", "answer")
 """Of the sheet; `row` and `answer` are what is read back."""
 
 ASSIGN = "Which subtopic or subtopics does the insight belong to? Write the number, or several with commas; 0 for none."
 PRESENT = "Does the text say the insight? Write yes or no."
-ALL = "all"
 
-_FORMULA = re.compile(r"'*[=+\-@\t\r]")
-_QUOTED = re.compile(r"'+[=+\-@\t\r]")
+_BEGINS = r"[=+\-@\t\r\n\uff1d\uff0b\uff0d\uff20]"
+_FORMULA = re.compile(rf"'*{_BEGINS}")
+_QUOTED = re.compile(rf"'+{_BEGINS}")
 _ROW = re.compile(r"r([0-9]{1,9})of([0-9]{1,9})-([0-9a-f]{16})")
+_NUMBER = re.compile(r"[0-9]{1,6}(?:\.0*)?")
+"""Spreadsheets write 3.0, too."""
 _YES_NO = {"yes": True, "y": True, "no": False, "n": False}
 _LONGEST_FIELD = 100_000_000
 
@@ -55,37 +60,6 @@ class AuditRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Assigned:
-    """An insight that a person assigned: places of subtopics from 0. `expected`: the plan's."""
-
-    haystack: str
-    domain: str
-    insight_id: str
-    expected: int
-    chosen: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Present:
-    """An insight that a person looked for in a document. `expected`: whether the haystack says that it is there."""
-
-    haystack: str
-    domain: str
-    document_id: str
-    insight_id: str
-    expected: bool
-    said: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Labels:
-    """What a person labelled, in the sheet's order."""
-
-    insights: tuple[Assigned, ...]
-    documents: tuple[Present, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class _Item:
     """What a row is about. `subtopics`: texts; `expected`: place of the insight's subtopic, or 0 and 1 for no and yes."""
 
@@ -101,7 +75,9 @@ class _Item:
 
     @property
     def digest(self) -> str:
-        content = "\0".join((self.kind, self.haystack, self.document_id, self.insight_id, self.insight))
+        # With what a person reads: labels of one text are none of another's.
+        shown = (_digest(self.text), *self.subtopics)
+        content = "\0".join((self.kind, self.haystack, self.document_id, self.insight_id, self.insight, *shown))
         return sha256(content.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
@@ -186,45 +162,38 @@ def read_audit(path: Path, raws: Sequence[Mapping[str, Any]]) -> Labels:
     return Labels(tuple(insights), tuple(documents))
 
 
-def audit_tables(labels: Labels) -> dict[str, list[dict[str, Any]]]:
-    """Tables 4 and 5: a row for each domain and one for all. Figures in percent, None where nothing can be divided.
+def checked_tables(raw: Mapping[str, Any], checks: Sequence[Check]) -> dict[str, Any]:
+    """The figures of Tables 4 and 5 for one haystack (released JSON), with its checks in the place of a person.
 
-    An insight that a person assigns to several subtopics is right if the expected one is among them: it can be found through
-    its query; the share of such insights stands beside it (the paper reports both, and has 0.8 % of them). Precision: of what
-    the person found in a document, the share that the haystack says is there; recall: the other way round.
+    Of an insight's assignment the last round counts; of a document the first one, against its plan: how right it was before it
+    was mended. `plan_corrected`: how often the plan was corrected in the end, to what a document lacks or has besides.
     """
-    domains = sorted({one.domain for one in labels.insights} | {one.domain for one in labels.documents})
-    chosen = [(domain, [domain]) for domain in domains] + [(ALL, domains)]
-    return {
-        "insight_subtopic": [_table_4(name, [one for one in labels.insights if one.domain in among]) for name, among in chosen],
-        "document_insight": [_table_5(name, [one for one in labels.documents if one.domain in among]) for name, among in chosen],
-    }
+    last = {(check.kind, check.subject, check.object): check for check in checks}
+    chosen = {subject: check.found for (kind, subject, _), check in last.items() if kind == "insight_subtopic"}
+    said = [check for (kind, _, _), check in last.items() if kind == "document_insight"]
+    first: dict[tuple[str, str], Check] = {}
+    for check in checks:
+        if check.kind == "document_insight":
+            first.setdefault((check.subject, check.object), check)
+    ids = [str(subtopic["subtopic_id"]) for subtopic in _subtopics(raw)]
+    assigned = [
+        Assigned(one.haystack, one.domain, one.insight_id, one.expected, tuple(ids.index(name) for name in ids if name == found))
+        for one in _assignments(raw)
+        if (found := chosen.get(one.insight_id)) is not None
+    ]
+    names = (str(raw["topic_id"]), _domain(raw))
+    present = [
+        Present(*names, document_id, insight_id, check.expected == "yes", check.found == "yes")
+        for (document_id, insight_id), check in first.items()
+    ]
+    corrected = sum(check.expected != check.found for check in said)
+    return {**haystack_tables(Labels(tuple(assigned), tuple(present))), "plan_corrected": corrected}
 
 
-def _table_4(domain: str, labels: Sequence[Assigned]) -> dict[str, Any]:
-    return {
-        "domain": domain,
-        "insights_annotated": len(labels),
-        "assigned_to_several": _percent(sum(len(label.chosen) > 1 for label in labels), len(labels)),
-        "accuracy": _percent(sum(label.expected in label.chosen for label in labels), len(labels)),
-    }
-
-
-def _table_5(domain: str, labels: Sequence[Present]) -> dict[str, Any]:
-    both = sum(label.said and label.expected for label in labels)
-    said, expected = sum(label.said for label in labels), sum(label.expected for label in labels)
-    return {
-        "domain": domain,
-        "num_samples": len(labels),
-        "accuracy": _percent(sum(label.said == label.expected for label in labels), len(labels)),
-        "precision": _percent(both, said),
-        "recall": _percent(both, expected),
-        "f1": _percent(2 * both, said + expected),
-    }
-
-
-def _percent(part: int, whole: int) -> float | None:
-    return round(100 * part / whole, 2) if whole else None
+@functools.lru_cache(maxsize=64)
+def _digest(text: str) -> str:
+    """Of a document, which a thousand questions may be about."""
+    return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def _subtopics(raw: Mapping[str, Any]) -> list[Mapping[str, Any]]:
@@ -333,15 +302,18 @@ def _numbers(path: Path, line: int, answer: str, most: int) -> tuple[int, ...]:
     parts = [part for part in re.split(r"[\s,;&]+|\band\b", answer) if part]
     hint = f"write a number from 1 to {most}, several with commas, or 0 for none"
     for part in parts:
-        if not re.fullmatch(r"[0-9]{1,6}", part) or int(part) > most:
+        if not _NUMBER.fullmatch(part) or int(float(part)) > most:
             raise Problem(f"{path} row {line}, column answer: {part!r} is no subtopic; {hint}")
     if not parts:
         raise Problem(f"{path} row {line}, column answer: it is empty; {hint}")
-    return tuple(sorted({int(part) - 1 for part in parts} - {-1}))
+    chosen = {int(float(part)) - 1 for part in parts}
+    if -1 in chosen and len(chosen) > 1:
+        raise Problem(f"{path} row {line}, column answer: {answer!r} says none and another; {hint}")
+    return tuple(sorted(chosen - {-1}))
 
 
 def _yes_or_no(path: Path, line: int, answer: str) -> bool:
-    said = _YES_NO.get(answer.lower())
+    said = _YES_NO.get(answer.lower().rstrip(".!"))
     if said is None:
         raise Problem(f"{path} row {line}, column answer: {answer!r} is neither yes nor no; write yes or no")
     return said

@@ -15,11 +15,16 @@ from __future__ import annotations
 
 import functools
 import math
+import re
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 
 from summhay_ray.synth.kinds import Verdict
-from summhay_ray.synth.words import FUNCTION_WORDS, Reading, read
+from summhay_ray.synth.words import FUNCTION_WORDS, MONTH_NAMES, Reading, plain_words, read, sentences
+
+ENGLISH = "English"
+"""The language whose numbers, names and endings the offline checks know: of a text in another one they are sure only of a
+verdict that nothing speaks for."""
 
 OVERLAP = (-1.0, 0.5, 0.8)
 """Share of two subtopics' words that they have in common: at most the first: surely apart (never: two may be one in other
@@ -27,6 +32,12 @@ words); from the second on: one; from the third on: surely."""
 
 SAME = (0.45, 0.65, 0.8)
 """The same of two insights."""
+
+SIDES = 0.3
+"""Share of the shorter one's words that the two sides of a conflict have in common, at least."""
+
+NAMED, NAMING = 0.7, 4
+"""Share of a headline's words that a sentence must have to name it, and how many that must be at least."""
 
 LEAK = (0.2, 0.3, 0.5)
 """Share of an insight's own words, those that its subtopic does not have, that a query gives away."""
@@ -45,6 +56,12 @@ _OF_ASKING = frozenset(read(_TELLING).roots)
 """Roots that subtopics, insights and queries share whatever they are about."""
 
 
+def is_english(language: str) -> bool:
+    """Whether a domain's language is one that the offline checks read: English, British English, en-GB."""
+    words = language.lower().replace("_", "-").split()
+    return ENGLISH.lower() in words or any(word == "en" or word.startswith("en-") for word in words)
+
+
 def specific(text: str) -> Verdict:
     """Whether an insight mentions a number, a date or a name (section 3.2). Evidence: the insight."""
     reading = read(text)
@@ -60,7 +77,9 @@ def specific(text: str) -> Verdict:
 
 def overlap(one: str, other: str, common: Collection[str] = ()) -> Verdict:
     """Whether two subtopics are the same or overlap. `common`: roots that count nothing (the topic's)."""
-    left, right = (frozenset(_read(text).roots) - _OF_ASKING - frozenset(common) for text in (one, other))
+    if _same(one, other):
+        return Verdict(True, True, 1.0, f"{one} | {other}")
+    left, right = (frozenset(read(text).roots) - _OF_ASKING - frozenset(common) for text in (one, other))
     shared, least = left & right, min(len(left), len(right))
     if not least:
         return Verdict(False, False, 0.4)
@@ -70,6 +89,8 @@ def overlap(one: str, other: str, common: Collection[str] = ()) -> Verdict:
 
 def same_insight(one: str, other: str) -> Verdict:
     """Whether two insights say the same. Where a number or a name differs they do not, for all that their words are the same."""
+    if _same(one, other):
+        return Verdict(True, True, 1.0, f"{one} | {other}")
     mine, theirs = _facts_of(one), _facts_of(other)
     if not mine or not theirs:
         return Verdict(False, False, 0.4)
@@ -77,11 +98,28 @@ def same_insight(one: str, other: str) -> Verdict:
     verdict = _verdict(dice, SAME, f"{one} | {other}")
     if dice <= SAME[0]:
         return verdict
-    left, right = _read(one), _read(other)
+    left, right = read(one), read(other)
     differ = _values(left) - _values(right) - _loose(right), _values(right) - _values(left) - _loose(left)
     if all(differ):
         return Verdict(False, sum(map(len, differ)) > 2 or verdict.score < 0.5, min(verdict.score, 0.45))
     return verdict
+
+
+def other_side(one: str, other: str) -> Verdict:
+    """Whether two insights answer the same question otherwise: about the same, with numbers or names that only one of them has.
+
+    Where neither has a number or a name that can be read, other words must do. Evidence: what only each of them has.
+    """
+    left, right = read(one), read(other)
+    mine, theirs = _values(left), _values(right)
+    if not mine and not theirs:
+        mine, theirs = frozenset(left.roots), frozenset(right.roots)
+    differ = mine - theirs - _loose(right), theirs - mine - _loose(left)
+    shared = _facts(left) & _facts(right)
+    share = len(shared) / (min(len(_facts(left)), len(_facts(right))) or 1)
+    found = all(differ) and share >= SIDES
+    evidence = " | ".join(" ".join(sorted(word.lstrip("#") for word in only)) for only in differ)
+    return Verdict(found, True, round(share if all(differ) else 0.0, 4), evidence if found else "")
 
 
 def assigned(insight: str, subtopics: Sequence[str], others: Sequence[Sequence[str]] = ()) -> tuple[int | None, Verdict]:
@@ -89,9 +127,9 @@ def assigned(insight: str, subtopics: Sequence[str], others: Sequence[Sequence[s
 
     `others`: for each subtopic the insights that are known to be of it, without the one that is assigned.
     """
-    reading = frozenset(_read(insight).roots)
-    shown = [frozenset(_read(text).roots) - _OF_ASKING for text in subtopics]
-    known = [[frozenset(_read(text).roots) for text in texts] for texts in others] or [[] for _ in subtopics]
+    reading = frozenset(read(insight).roots)
+    shown = [frozenset(read(text).roots) - _OF_ASKING for text in subtopics]
+    known = [[frozenset(read(text).roots) for text in texts] for texts in others] or [[] for _ in subtopics]
     rarity = _rarity([roots.union(*more) for roots, more in zip(shown, known, strict=True)])
     scores = [_affinity(reading, roots, more, rarity) for roots, more in zip(shown, known, strict=True)]
     order = sorted(range(len(scores)), key=lambda place: (-scores[place], place))
@@ -106,7 +144,7 @@ def assigned(insight: str, subtopics: Sequence[str], others: Sequence[Sequence[s
 
 def leak(query: str, insight: str, subtopic: str) -> Verdict:
     """Whether a query gives an insight of its subtopic away. Evidence: the query."""
-    asked, told, about = _read(query), _read(insight), _read(subtopic)
+    asked, told, about = read(query), read(insight), read(subtopic)
     own = _facts(told) - _facts(about) - _OF_ASKING
     if not own:
         return Verdict(False, False, 0.4)
@@ -119,15 +157,48 @@ def leak(query: str, insight: str, subtopic: str) -> Verdict:
     return _verdict(share, bounds, query)
 
 
-@functools.lru_cache(maxsize=4096)
-def _read(text: str) -> Reading:
-    """Each insight is held against every other one."""
-    return read(text)
+def holds_facts(text: str, insight: str) -> bool:
+    """Whether every number, date and name of the insight is in the text."""
+    held = read(text)
+    return _values(read(insight)) <= _facts(held) | _values(held) | _loose(held)
+
+
+def refers(texts: tuple[str, str], date: str, headline: str, topic: str) -> Verdict:
+    """Whether a text names a document by its date (ISO; no other year's), or a sentence of the second text, which is what of
+    it carries no insight, by most of what of the headline is not the topic's. Evidence: the words."""
+    named = _day(texts[0], date)
+    if named:
+        return Verdict(True, True, 1.0, named)
+    told = frozenset(read(headline).roots) - frozenset(read(topic).roots)
+    shares = (
+        [(len(told & frozenset(read(one).roots)) / len(told), one) for one in sentences(texts[1])] if len(told) >= NAMING else []
+    )
+    share, sentence = max(shares, key=lambda each: each[0], default=(0.0, ""))
+    return Verdict(share >= NAMED, True, round(share, 4), sentence if share >= NAMED else "")
+
+
+def _day(text: str, date: str) -> str:
+    """Where a text names the day (ISO), with its year or without any, in English or in figures."""
+    if not date:
+        return ""
+    year, month, day = date.split("-")
+    name, figures = MONTH_NAMES[int(month) - 1], rf"0?{int(day)}[./]0?{int(month)}[./]|0?{int(month)}/0?{int(day)}/"
+    months, days = rf"(?:{name}|{name[:3]}\.?)", rf"0?{int(day)}(?:st|nd|rd|th|\.)?"
+    spelled = rf"\b(?:{days}(?: of)? {months}|{months} {days})\b(?:,? (?:of )?(?P<year>(?:19|20)\d\d))?"
+    for match in re.finditer(rf"{date}|\b(?:{figures})(?:{year}|{year[2:]})\b|{spelled}", text, re.IGNORECASE):
+        if match["year"] in (None, year):
+            return match[0]
+    return ""
 
 
 @functools.lru_cache(maxsize=4096)
 def _facts_of(text: str) -> frozenset[str]:
-    return _facts(_read(text))
+    return _facts(read(text))
+
+
+def _same(one: str, other: str) -> bool:
+    left, right = plain_words(one), plain_words(other)
+    return left == right if left or right else one.strip() == other.strip()
 
 
 def _verdict(share: float, bounds: tuple[float, float, float], evidence: str) -> Verdict:

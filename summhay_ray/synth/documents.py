@@ -19,12 +19,16 @@ from summhay_ray.synth.kinds import Input, Outline, PlannedDocument, PlannedInsi
 from summhay_ray.synth.outline import seeded
 from summhay_ray.synth.prompting import numbered
 from summhay_ray.synth.verify import NotChecked
-from summhay_ray.synth.words import sentences
+from summhay_ray.synth.words import parts_of, plain_words, sentences
 
 REWRITES = 2
 """A document that copies another, or whose truth is unsound, is written again at most so often."""
 LEAST_CHAPTER = 30
 """Words of a chapter, at least."""
+FREE = 60
+"""Words beside its insights that a document must have for these to tell it from others."""
+SHOWN = 5
+"""Sentences of evidence for one insight, at most."""
 BEFORE, EVIDENCE, HEADLINE = 600, 400, 200
 """Letters shown, at most, of the chapters before, of the words that show an insight, and of a document that is referred to."""
 
@@ -51,6 +55,15 @@ class DocumentVerifier(Protocol):
 
     async def chapter(self, text: str, expected: PlannedInsight, outline: Outline, document_id: str, round: int) -> bool:
         """Whether the chapter introduces the expected insight."""
+        ...
+
+    def settle(self, document_id: str, round: int, last: int) -> None:
+        """Say that the text of an earlier round is kept, so that a document's last round is always its truth."""
+        ...
+
+    def reference(self, ids: tuple[str, str], texts: tuple[str, str], named: Mapping[str, str], round: int) -> bool:
+        """Whether the first document refers to the second one by its date or its headline: its text, and what of it carries
+        no insight."""
         ...
 
     async def copies(self, texts: Mapping[str, str]) -> set[str]:
@@ -97,9 +110,7 @@ async def _flaws(
 ) -> dict[int, GaveUp | NotChecked]:
     """Number of a document that must be written again -> what is said if it never comes right."""
     flaws: dict[int, GaveUp | NotChecked] = {number: piece.lost for number, piece in pieces.items() if piece.lost}
-    # Documents share insights by plan, and short ones consist of them: a copy is one in its other sentences.
-    texts = {one.document_id: "\n".join(_free(pieces[one.number])) for one in planned if one.number not in flaws}
-    copies = await verifier.copies(texts)
+    copies = await verifier.copies(_comparable([pieces[one.number] for one in planned if one.number not in flaws]))
     unsound = plan_flaws(outline, planned, [pieces[one.number].written for one in planned], work.job.difficulty.least)
     many = f"after {REWRITES} rewritings ({len(unsound)} such)"
     for number, reason in unsound.items():
@@ -109,6 +120,23 @@ async def _flaws(
             message = f"document {one.number} is a near-copy of another after {REWRITES} rewritings; give more insights"
             flaws.setdefault(one.number, GaveUp("verification", "near_copies", message))
     return flaws
+
+
+def _comparable(pieces: Sequence[_Piece]) -> dict[str, str]:
+    """Document id -> what of the text tells it from a copy.
+
+    Documents share insights by plan: a copy is one in its other sentences. Of one that has hardly any others it is the whole
+    text, and only where another document has the same.
+    """
+    whole = Counter(" ".join(piece.written.text.split()) for piece in pieces)
+    texts = {}
+    for piece in pieces:
+        free, text = "\n".join(_free(piece)), " ".join(piece.written.text.split())
+        if len(plain_words(free)) >= FREE:
+            texts[piece.written.planned.document_id] = free
+        elif whole[text] > 1:
+            texts[piece.written.planned.document_id] = text
+    return texts
 
 
 def plan_flaws(outline: Outline, planned: Sequence[PlannedDocument], written: Sequence[Written], least: int) -> dict[int, str]:
@@ -154,13 +182,10 @@ class _Desk:
         tasks: dict[int, asyncio.Task[_Piece]] = {}
 
         async def one(document: PlannedDocument) -> _Piece:
-            references = [
-                _reference(await tasks[number] if number in tasks else earlier[number], self._work.job.participants)
-                for number in document.refers_to
-            ]
+            before = [await tasks[number] if number in tasks else earlier[number] for number in document.refers_to]
             async with self._work.slots:
                 try:
-                    return await self._piece(document, references, again)
+                    return await self._piece(document, before, again)
                 except (GaveUp, NotChecked) as error:
                     # What one document's answers are refused for need not end a hundred others.
                     if not isinstance(error.outcome, Refusal | Malformed):
@@ -172,20 +197,28 @@ class _Desk:
         pieces = await all_of(list(tasks.values()))
         return dict(zip(tasks, pieces, strict=True))
 
-    async def _piece(self, planned: PlannedDocument, references: list[dict[str, str]], again: int) -> _Piece:
+    async def _piece(self, planned: PlannedDocument, before: Sequence[_Piece], again: int) -> _Piece:
+        """`before`: the documents that it refers to."""
         if again:
             # Another order makes another prompt: some models answer the same prompt with the same words.
             chance = seeded(self._work.job.seed, planned.document_id, again)
             mixed = chance.sample(planned.insight_ids, len(planned.insight_ids))
             planned = replace(planned, insight_ids=tuple(mixed))
+        references = [_reference(piece, self._work.job.participants) for piece in before]
         given = {"number": planned.number, "date": planned.date, "references": references, **self._manner}
         text, corrections = await self._method(planned, given, again)
         text, found, edits = await self._mended(planned, text, again)
         held = [one for one in planned.insight_ids if one not in found.missing]
         held += [one for one in self._insights if one in found.extraneous and one not in held]
-        corrected = replace(planned, insight_ids=tuple(held))
         shown = tuple(" ".join(words.split()) for words in found.evidence.values() if words)
-        return _Piece(Written(corrected, text, corrections + edits), shown)
+        piece = _Piece(Written(replace(planned, insight_ids=tuple(held)), text, corrections + edits), shown)
+        texts = (text, "\n".join(_free(piece)))
+        refers = tuple(
+            one.written.planned.number
+            for one, reference in zip(before, references, strict=True)
+            if self._verifier.reference((planned.document_id, one.written.planned.document_id), texts, reference, again)
+        )
+        return replace(piece, written=replace(piece.written, planned=replace(piece.written.planned, refers_to=refers)))
 
     async def _whole(self, planned: PlannedDocument, given: Input, again: int) -> tuple[str, int]:
         insights = [self._insights[one] for one in planned.insight_ids]
@@ -228,24 +261,33 @@ class _Desk:
                     chapters.append(text)
                     given = {**given, "date": "", "references": []}
                     break
-                rejected += 1
+                # The last one is left out, not written again.
+                rejected += int(attempt < job.domain.tries)
         return "\n\n".join(chapters) or text, rejected
 
     async def _mended(self, planned: PlannedDocument, text: str, again: int) -> tuple[str, Found, int]:
         """The text, edited until it holds what it should or the rounds are over: the best of its versions, and its rounds."""
         rounds = self._work.job.domain.rounds
         insights = self._outline.insights
-        first = again * (rounds + 1)
+        first = again * (rounds + 2)
         found = await self._verifier.document(planned, text, insights, first)
-        best, best_found, edits = text, found, 0
+        best, best_found, best_round, edits = text, found, 0, 0
         for round in range(1, rounds + 1):
             if not found.missing and not found.extraneous:
                 break
-            text = await self._edited(planned, text, found, first + round)
-            found = await self._verifier.document(planned, text, insights, first + round)
+            try:
+                text = await self._edited(planned, text, found, first + round)
+                found = await self._verifier.document(planned, text, insights, first + round)
+            except (GaveUp, NotChecked) as error:
+                # A text that nobody edits may do as it is, with its plan corrected.
+                if not isinstance(error.outcome, Refusal | Malformed):
+                    raise
+                break
             edits = round
             if _wrong(found) <= _wrong(best_found):
-                best, best_found = text, found
+                best, best_found, best_round = text, found, round
+        if best_round != edits:
+            self._verifier.settle(planned.document_id, first + best_round, first + edits + 1)
         return best, best_found, edits
 
     async def _edited(self, planned: PlannedDocument, text: str, found: Found, sample: int) -> str:
@@ -269,9 +311,15 @@ def _wrong(found: Found) -> int:
 
 def _free(piece: _Piece) -> list[str]:
     """The sentences of a document that carry no insight."""
-    carried = "\n".join(piece.evidence)
-    read = (" ".join(sentence.split()) for sentence in sentences(piece.written.text))
-    return [one for one in read if one not in carried and not any(words in one for words in piece.evidence)]
+    # Who quotes half a document shows no sentence of it.
+    shown = [part for words in piece.evidence if len(sentences(words)) <= SHOWN for part in parts_of(words) if part]
+    read = [" ".join(sentence.split()) for sentence in sentences(piece.written.text)]
+    plain = [f" {' '.join(plain_words(one))} " for one in read]
+    return [
+        one
+        for one, own in zip(read, plain, strict=True)
+        if own.strip() and not any(f" {part} " in own or own in f" {part} " for part in shown)
+    ]
 
 
 def _reference(piece: _Piece, participants: Sequence[str]) -> dict[str, str]:

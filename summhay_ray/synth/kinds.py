@@ -155,7 +155,7 @@ class Unverified:
     """No haystack: which stage gave up, and why; the checks made until then."""
 
     stage: str
-    """subtopics, insights, queries, documents or verification."""
+    """subtopics, insights, queries, documents or verification; synthesis, where the program itself went wrong."""
     error: str
     message: str
     checks: tuple[Check, ...] = field(default=(), repr=False)
@@ -163,6 +163,8 @@ class Unverified:
     usd_micros: int = 0
     key: str = ""
     attempts: int = 0
+    kind: Literal["failed", "malformed", "refusal"] = "failed"
+    """Of the answer that it hangs on, where it hangs on one."""
 
 
 Input = Mapping[str, Any]

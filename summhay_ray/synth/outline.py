@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import random
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
@@ -24,16 +24,16 @@ LEAST_INSIGHTS = 3
 class OutlineVerifier(Protocol):
     """What of `verify.Verifier` an outline needs."""
 
-    async def subtopics(self, texts: Sequence[tuple[str, str]], round: int) -> set[str]:
-        """Ids of the subtopics to drop."""
+    async def subtopics(self, texts: Sequence[tuple[str, str]], round: int, settled: Collection[str] = ()) -> set[str]:
+        """Ids of the subtopics to drop, none of those that are settled."""
         ...
 
     async def insights(self, subtopics: Sequence[PlannedSubtopic], round: int) -> set[str]:
         """Ids of the insights to drop."""
         ...
 
-    async def query(self, subtopic: PlannedSubtopic, round: int) -> bool:
-        """Whether the query gives nothing away."""
+    async def query(self, subtopic: PlannedSubtopic, others: Sequence[PlannedInsight], round: int) -> bool:
+        """Whether the query gives nothing away. `others`: insights of other subtopics."""
         ...
 
 
@@ -81,7 +81,11 @@ async def make_outline(work: Work, verifier: OutlineVerifier) -> Outline:
     rounds = await _insights(work, verifier, drafts)
     drafts = _enough(work, [draft for draft in drafts if len(draft.insights) >= least_insights(work.job.shape.insights)])
     await _conflicts(work, verifier, drafts, rounds)
-    slotted = [_query(work, verifier, draft.planned()) for draft in drafts]
+    planned = [draft.planned() for draft in drafts]
+    slotted = [
+        _query(work, verifier, one, [insight for other in planned if other is not one for insight in other.insights])
+        for one in planned
+    ]
     return Outline(work.job.topic, tuple(await all_of(list(slotted))))
 
 
@@ -91,24 +95,37 @@ def least_insights(wanted: int) -> int:
 
 
 async def _subtopics(work: Work, verifier: OutlineVerifier) -> list[_Draft]:
-    job = work.job
-    wanted = job.shape.subtopics + job.difficulty.distractors
-    kept: list[_Draft] = []
+    """Those that are asked about, then those that distract: however many distract, the others are the same."""
+    shape, difficulty = work.job.shape, work.job.difficulty
+    kept = await _proposed(work, verifier, [], shape.subtopics)
+    if difficulty.distractors:
+        kept = await _proposed(work, verifier, kept, difficulty.distractors)
+    return _enough(work, kept)
+
+
+async def _proposed(work: Work, verifier: OutlineVerifier, before: list[_Draft], wanted: int) -> list[_Draft]:
+    """The subtopics that were there `before` and so many more, as far as they pass their checks."""
+    job, kept = work.job, list(before)
     refused: list[str] = []
-    made = 0
+    made = max((int(draft.subtopic_id[1:]) for draft in before), default=0)
+    first = job.domain.outline_rounds + 1 if before else 0
     for round in range(job.domain.outline_rounds + 1):
-        avoid = numbered([*(draft.text for draft in kept), *refused])
-        given = {"n": wanted - len(kept), "avoid": avoid, "context": list(job.topic.context), "participants": job.participants}
+        given = {
+            "n": len(before) + wanted - len(kept),
+            "avoid": numbered([*(draft.text for draft in kept), *refused]),
+            "context": list(job.topic.context),
+            "participants": job.participants,
+        }
         for name, text in await work.need("subtopics", "subtopics", given, round):
             made += 1
-            kept.append(_Draft(f"s{made}", name, text))
-        dropped = await verifier.subtopics([(draft.subtopic_id, draft.text) for draft in kept], round)
+            kept.append(_Draft(f"s{made}", name, text, asked=not before))
+        texts = [(draft.subtopic_id, draft.text) for draft in kept]
+        dropped = await verifier.subtopics(texts, first + round, [draft.subtopic_id for draft in before])
         refused += [draft.text for draft in kept if draft.subtopic_id in dropped]
         kept = [draft for draft in kept if draft.subtopic_id not in dropped]
-        if len(kept) == wanted:
+        if len(kept) == len(before) + wanted:
             break
-    n_asked = max(half(job.shape.subtopics), len(kept) - job.difficulty.distractors)
-    return _enough(work, [replace(draft, asked=place < n_asked) for place, draft in enumerate(kept)])
+    return kept
 
 
 def _enough(work: Work, drafts: list[_Draft]) -> list[_Draft]:
@@ -137,7 +154,7 @@ async def _insights(work: Work, verifier: OutlineVerifier, drafts: list[_Draft])
                 "others": [
                     {"subtopic": other.text, "insights": [insight.text for insight in other.insights]}
                     for other in drafts
-                    if other is not draft
+                    if other is not draft and (other.asked or not draft.asked)
                 ],
                 "avoid": numbered([*(insight.text for insight in draft.insights), *draft.refused]),
                 "context": list(job.topic.context),
@@ -208,7 +225,9 @@ def _undo(drafts: list[_Draft], insight_ids: set[str]) -> None:
         ]
 
 
-async def _query(work: Work, verifier: OutlineVerifier, subtopic: PlannedSubtopic) -> PlannedSubtopic:
+async def _query(
+    work: Work, verifier: OutlineVerifier, subtopic: PlannedSubtopic, others: Sequence[PlannedInsight]
+) -> PlannedSubtopic:
     """The subtopic with a query that gives nothing away; one that distracts has none."""
     if not subtopic.asked:
         return subtopic
@@ -220,7 +239,7 @@ async def _query(work: Work, verifier: OutlineVerifier, subtopic: PlannedSubtopi
     async with work.slots:
         for round in range(work.job.domain.outline_rounds + 1):
             asking = replace(subtopic, query=await work.need("queries", "query", given, round))
-            if await verifier.query(asking, round):
+            if await verifier.query(asking, others, round):
                 return asking
     message = f"every query for subtopic {subtopic.text[:60]!r} gives an insight away, after {round} regenerations"
     raise GaveUp("queries", "query_leaks", message)

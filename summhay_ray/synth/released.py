@@ -7,12 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from hashlib import sha256
 from typing import Any
 
 from summhay_ray.synth.asking import GROUP_OF, Job
 from summhay_ray.synth.kinds import Outline, PlannedInsight, PlannedSubtopic, Task, Written
 
 OFFLINE = "offline/"
+_MANNER = ("genre", "tone", "language", "method", "tries", "rounds", "outline_rounds")
+"""Of the domain: what the prompts' hashes do not tell."""
 
 
 def released_json(
@@ -59,6 +62,8 @@ def _synthesis(
 ) -> dict[str, Any]:
     return {
         "seed": job.seed,
+        "manner": {name: getattr(job.domain, name) for name in _MANNER},
+        "context": [sha256(text.encode("utf-8", "surrogatepass")).hexdigest() for text in job.topic.context],
         "shape": asdict(job.shape),
         "difficulty": asdict(job.difficulty),
         "models": {

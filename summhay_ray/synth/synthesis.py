@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
+from summhay_ray.outcome import Malformed, Refusal
 from summhay_ray.problems import Problem
 from summhay_ray.records import Check
 from summhay_ray.synth.asking import GaveUp, Job, Work, gave_up
@@ -70,4 +71,5 @@ def _unverified(reason: GaveUp, work: Work, verifier: AnyVerifier) -> Unverified
         usd_micros=sum(work.costs.values()),
         key=outcome.key if outcome else "",
         attempts=outcome.attempts if outcome else 0,
+        kind="refusal" if isinstance(outcome, Refusal) else "malformed" if isinstance(outcome, Malformed) else "failed",
     )

@@ -7,39 +7,35 @@ has one for the task. Each check is a row.
 from __future__ import annotations
 
 import asyncio
-import re
-from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from summhay_ray.outcome import Answer, NoAnswer, Outcome
 from summhay_ray.records import Check
 from summhay_ray.synth.base import Asker
-from summhay_ray.synth.checks import assigned, leak, overlap, same_insight, specific
+from summhay_ray.synth.check_rows import OFFLINE, CheckRows, Decision, Told, decisions
+from summhay_ray.synth.checks import (
+    ENGLISH,
+    assigned,
+    holds_facts,
+    is_english,
+    leak,
+    other_side,
+    overlap,
+    refers,
+    same_insight,
+    specific,
+)
 from summhay_ray.synth.copies import COPY, near_copies
 from summhay_ray.synth.kinds import Input, Outline, PlannedDocument, PlannedInsight, PlannedSubtopic, Task, Verdict
 from summhay_ray.synth.presence import Presence
 
-OFFLINE = "offline"
-"""Who checked, where no model was asked."""
+NOTHING = 0.05
+"""A score that says so."""
 
 WORTH_ASKING = 0.2
 """A planned insight that scores more is asked about though it is surely not found offline: most of what is planned is there."""
-
-_STAGE = {
-    "subtopic_distinct": 0,
-    "insight_specific": 1,
-    "insight_distinct": 1,
-    "insight_subtopic": 1,
-    "query_leak": 2,
-    "chapter_insight": 3,
-    "document_insight": 3,
-    "document_copy": 4,
-}
-_BY_SUBJECT = ("query_leak", "chapter_insight", "document_insight")
-"""Kinds whose rows are kept together by what is checked: several of them are checked at one time."""
-
 
 _Pair = tuple[int, int]
 
@@ -62,28 +58,6 @@ class Found:
     evidence: Mapping[str, str]
 
 
-@dataclass(frozen=True, slots=True)
-class _Decision:
-    """What becomes a row. `said`: what was found, where it is an id."""
-
-    found: bool
-    score: float
-    evidence: str = ""
-    by: str = OFFLINE
-    key: str = ""
-    said: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class _Told:
-    """What a model said: place -> its words, for those that it named; nothing where none was asked."""
-
-    asked: frozenset[int] = frozenset()
-    named: Mapping[int, str] = field(default_factory=dict)
-    by: str = OFFLINE
-    key: str = ""
-
-
 class Verifier:
     """The checks of one haystack. `given` holds the topic, the domain and the language, as every prompt needs them.
 
@@ -92,8 +66,8 @@ class Verifier:
     """
 
     def __init__(self, cell_id: str, asker: Asker, given: Input) -> None:
-        self._cell_id, self._asker, self._given = cell_id, asker, given
-        self._rows: defaultdict[tuple[int, str], list[Check]] = defaultdict(list)
+        self._asker, self._given, self._rows = asker, given, CheckRows(cell_id)
+        self._english = is_english(str(given.get("language", ENGLISH)))
         self._passed: set[tuple[str, str]] = set()
         self._copy_rounds = 0
         self._presence: tuple[tuple[str, ...], Presence] = ((), Presence(()))
@@ -101,27 +75,35 @@ class Verifier:
     @property
     def checks(self) -> tuple[Check, ...]:
         """All checks so far, numbered: by stage, then by document or query, then as made. No call's duration matters."""
-        groups = sorted(self._rows, key=lambda group: (group[0], _natural(group[1])))
-        rows = (row for group in groups for row in self._rows[group])
-        return tuple(replace(row, position=position) for position, row in enumerate(rows))
+        return self._rows.ordered()
 
-    async def subtopics(self, texts: Sequence[tuple[str, str]], round: int) -> set[str]:
-        """Ids of the subtopics (id, text) that overlap an earlier one. One row each, against the nearest earlier one."""
-        pairs = {(one, two): overlap(texts[one][1], texts[two][1]) for two in range(len(texts)) for one in range(two)}
+    async def subtopics(self, texts: Sequence[tuple[str, str]], round: int, settled: Collection[str] = ()) -> set[str]:
+        """Ids of the subtopics (id, text) that overlap an earlier one. One row each, against the nearest earlier one.
+
+        Those that are `settled` are not held against each other again.
+        """
+        pairs = {
+            (one, two): self._read(overlap(texts[one][1], texts[two][1]))
+            for two in range(len(texts))
+            for one in range(two)
+            if texts[two][0] not in settled
+        }
         told = await self._pairs("overlapping_subtopics", "subtopics", [text for _, text in texts], pairs)
         return self._distinct("subtopic_distinct", round, texts, pairs, told)
 
     async def insights(self, subtopics: Sequence[PlannedSubtopic], round: int) -> set[str]:
         """Ids of the insights that are not specific, say what an earlier one says, or land in another subtopic.
 
-        An insight and the one that it conflicts with are no duplicates. One that passed is not assigned again. Where no model
-        assigns, an insight lands elsewhere only where that is sure: words alone are wrong too often (see `checks.assigned`).
+        An insight and the one that it conflicts with are no duplicates, but must be two sides. One that passed is not assigned
+        again. Where no model assigns, an insight lands elsewhere only where that is sure: words alone are wrong too often (see
+        `checks.assigned`).
         """
         listed = [insight for subtopic in subtopics for insight in subtopic.insights]
         dropped = self._specific(listed, round)
+        dropped |= self._one_sided(listed, round) | self._told_before(subtopics, round)
         kept = [insight for insight in listed if insight.insight_id not in dropped]
         pairs = {
-            (one, two): same_insight(kept[one].text, kept[two].text)
+            (one, two): self._read(same_insight(kept[one].text, kept[two].text))
             for two in range(len(kept))
             for one in range(two)
             if not _conflicting(kept[one], kept[two])
@@ -131,46 +113,69 @@ class Verifier:
         dropped |= self._distinct("insight_distinct", round, texts, pairs, told)
         return dropped | await self._landing_elsewhere(subtopics, dropped, round)
 
-    async def query(self, subtopic: PlannedSubtopic, round: int) -> bool:
-        """Whether the subtopic's query gives none of its insights away: what its topic says leaks nothing. One row for each."""
+    async def query(self, subtopic: PlannedSubtopic, others: Sequence[PlannedInsight], round: int) -> bool:
+        """Whether the subtopic's query gives no insight away: what its topic says leaks nothing. One row for each of its own.
+
+        Of the `others`, insights of other subtopics, those that it surely tells count, each with a row.
+        """
         insights, known = subtopic.insights, f"{subtopic.text} {self._given.get('topic', '')}"
-        verdicts = [leak(subtopic.query, insight.text, known) for insight in insights]
-        told = _Told()
+        verdicts = [self._read(leak(subtopic.query, insight.text, known)) for insight in insights]
+        told = Told()
         if unsure := self._unsure("query_leaks", verdicts):
             given = {"query": subtopic.query, "subtopic": subtopic.text}
             answer = await self._ask("query_leaks", {**given, "insights": _texts([insights[place].text for place in unsure])})
             told = self._told("query_leaks", unsure, dict.fromkeys(answer.value, subtopic.query), answer.key)
-        decisions = _decisions(verdicts, told)
-        for insight, decision in zip(insights, decisions, strict=True):
-            self._add("query_leak", round, (subtopic.subtopic_id, insight.insight_id), "no", decision)
-        return not any(decision.found for decision in decisions)
+        decided = decisions(verdicts, told)
+        for insight, decision in zip(insights, decided, strict=True):
+            self._rows.add("query_leak", round, (subtopic.subtopic_id, insight.insight_id), "no", decision)
+        theirs = [(insight, leak(subtopic.query, insight.text, known)) for insight in others]
+        told_too = [(insight, verdict) for insight, verdict in theirs if verdict.found and verdict.sure]
+        for insight, verdict in told_too:
+            ids = (subtopic.subtopic_id, insight.insight_id)
+            self._rows.add("query_leak", round, ids, "no", Decision(True, verdict.score, verdict.evidence))
+        return not told_too and not any(decision.found for decision in decided)
 
     async def document(self, planned: PlannedDocument, text: str, insights: Sequence[PlannedInsight], round: int) -> Found:
         """Which planned insights the text lacks, and which others of the topic it holds. One row for each insight of the topic.
 
-        The model is asked once, about all insights together that the offline check is not sure of.
+        The model is asked once, about all insights together that the offline check is not sure of. That one is there counts
+        where the words that it gives for it are the text's own and speak of it, or the offline check found it, too.
         """
-        verdicts, expected = self._presence_of(insights).of(text), frozenset(planned.insight_ids)
-        told = _Told()
+        presence = self._presence_of(insights)
+        verdicts, expected = [*map(self._read, presence.of(text))], frozenset(planned.insight_ids)
+        told = Told()
         hoped = {place for place, insight in enumerate(insights) if insight.insight_id in expected}
         if unsure := self._unsure("insights_present", verdicts, hoped):
             listed = _texts([insights[place].text for place in unsure])
             answer = await self._ask("insights_present", {"document": text, "insights": listed})
-            told = self._told("insights_present", unsure, answer.value, answer.key)
+            shown = {}
+            for place, words in answer.value.items():
+                if place < len(unsure):
+                    verdict = verdicts[unsure[place]]
+                    # The model and the offline check agree, or its words are the text's.
+                    if presence.shows(unsure[place], words, text):
+                        shown[place] = words
+                    elif verdict.found:
+                        shown[place] = verdict.evidence
+            told = self._told("insights_present", unsure, shown, answer.key)
         there: dict[str, str] = {}
-        for insight, decision in zip(insights, _decisions(verdicts, told), strict=True):
+        for insight, decision in zip(insights, decisions(verdicts, told), strict=True):
             wanted = "yes" if insight.insight_id in expected else "no"
-            self._add("document_insight", round, (planned.document_id, insight.insight_id), wanted, decision)
+            self._rows.add("document_insight", round, (planned.document_id, insight.insight_id), wanted, decision)
             if decision.found:
                 there[insight.insight_id] = decision.evidence
         missing = tuple(insight_id for insight_id in planned.insight_ids if insight_id not in there)
         return Found(missing, tuple(insight_id for insight_id in there if insight_id not in expected), there)
 
+    def settle(self, document_id: str, round: int, last: int) -> None:
+        """Give the rows of a document's round again as its last one: the text of that round is the one that is kept."""
+        self._rows.repeat("document_insight", document_id, round, last)
+
     async def chapter(self, text: str, expected: PlannedInsight, outline: Outline, document_id: str, round: int) -> bool:
         """Whether a chapter introduces the insight that it was written for, and surely no other of the topic. One row."""
         insights = outline.insights
         place = [insight.insight_id for insight in insights].index(expected.insight_id)
-        verdicts = self._presence_of(insights).of(text)
+        verdicts = [*map(self._read, self._presence_of(insights).of(text))]
         others = [spot for spot, verdict in enumerate(verdicts) if verdict.found and spot != place]
         spot = next((spot for spot in others if verdicts[spot].sure), None)
         by, key = OFFLINE, ""
@@ -189,9 +194,16 @@ class Verifier:
             spot = place if verdicts[place].found and not others else next(iter(others), None)
         said = "no" if spot is None else insights[spot].insight_id
         evidence = "" if spot is None else verdicts[spot].evidence
-        decision = _Decision(spot == place, verdicts[place].score, evidence, by, key, said)
-        self._add("chapter_insight", round, (document_id, expected.insight_id), expected.insight_id, decision)
+        decision = Decision(spot == place, verdicts[place].score, evidence, by, key, said)
+        self._rows.add("chapter_insight", round, (document_id, expected.insight_id), expected.insight_id, decision)
         return spot == place
+
+    def reference(self, ids: tuple[str, str], texts: tuple[str, str], named: Mapping[str, str], round: int) -> bool:
+        """Whether the first document's text names the second one by its `date`, or what of it carries no insight by its
+        `headline`. One row."""
+        verdict = refers(texts, named["date"], named["headline"], str(self._given.get("topic", "")))
+        self._rows.add("document_reference", round, ids, "yes", Decision(verdict.found, verdict.score, verdict.evidence))
+        return verdict.found
 
     async def copies(self, texts: Mapping[str, str]) -> set[str]:
         """Ids of the documents that are near-copies of an earlier one.
@@ -201,11 +213,11 @@ class Verifier:
         pairs = near_copies(texts)
         for one, two, share in pairs:
             evidence = f"{share:.0%} of their runs of words are the same" if share >= COPY else ""
-            self._add("document_copy", self._copy_rounds, (two, one), "no", _Decision(share >= COPY, share, evidence))
+            self._rows.add("document_copy", self._copy_rounds, (two, one), "no", Decision(share >= COPY, share, evidence))
         copies = {two for _, two, share in pairs if share >= COPY}
         summary = f"{len(texts)} documents, {len(copies)} near-copies of an earlier one, {len(pairs)} pairs that come near it"
         nearest = max((share for *_, share in pairs), default=0.0)
-        self._add("document_copy", self._copy_rounds, ("", ""), "no", _Decision(bool(copies), nearest, summary))
+        self._rows.add("document_copy", self._copy_rounds, ("", ""), "no", Decision(bool(copies), nearest, summary))
         self._copy_rounds += 1
         return copies
 
@@ -215,8 +227,38 @@ class Verifier:
             if (insight.insight_id, insight.text) in self._passed:
                 continue
             verdict = specific(insight.text)
-            decision = _Decision(verdict.found, verdict.score, verdict.evidence)
-            self._add("insight_specific", round, (insight.insight_id, ""), "yes", decision)
+            decision = Decision(verdict.found, verdict.score, verdict.evidence)
+            self._rows.add("insight_specific", round, (insight.insight_id, ""), "yes", decision)
+            # Where names cannot be read, an insight may well have one.
+            if not verdict.found and verdict.sure:
+                dropped.add(insight.insight_id)
+        return dropped
+
+    def _told_before(self, subtopics: Sequence[PlannedSubtopic], round: int) -> set[str]:
+        """Ids of the insights that their own subtopic's text tells, as any query about it would have to."""
+        dropped = set()
+        for subtopic in subtopics:
+            for insight in subtopic.insights:
+                if (insight.insight_id, insight.text) in self._passed:
+                    continue
+                verdict = leak(subtopic.text, insight.text, topic := str(self._given.get("topic", "")))
+                told = verdict.found and verdict.sure and holds_facts(f"{subtopic.text} {topic}", insight.text)
+                decision = Decision(told, verdict.score, verdict.evidence if told else "")
+                self._rows.add("subtopic_leak", round, (subtopic.subtopic_id, insight.insight_id), "no", decision)
+                if told:
+                    dropped.add(insight.insight_id)
+        return dropped
+
+    def _one_sided(self, listed: Sequence[PlannedInsight], round: int) -> set[str]:
+        """Ids of the insights that are no other side of the earlier one that they conflict with."""
+        dropped, known = set(), {insight.insight_id: insight for insight in listed}
+        for place, insight in enumerate(listed):
+            earlier = known.get(insight.conflicts_with)
+            if earlier is None or earlier not in listed[:place] or (insight.insight_id, insight.text) in self._passed:
+                continue
+            verdict = other_side(insight.text, earlier.text)
+            decision = Decision(verdict.found, verdict.score, verdict.evidence)
+            self._rows.add("insight_conflict", round, (insight.insight_id, earlier.insight_id), "yes", decision)
             if not verdict.found:
                 dropped.add(insight.insight_id)
         return dropped
@@ -243,19 +285,19 @@ class Verifier:
         named, key = told
         dropped: set[int] = set()
         for two, (name, _) in enumerate(texts):
-            best, nearest = _Decision(True, 0.0, said="yes"), ""
+            best, nearest = Decision(True, 0.0, said="yes"), ""
             for one in range(two):
                 verdict = pairs.get((one, two))
                 if verdict is None or one in dropped:
                     continue
                 by_model = bool(model) and ((one, two) in named or not verdict.sure)
                 same = (one, two) in named if by_model else verdict.found
-                here = _Decision(not same, verdict.score, texts[one][1] if same else "", said="no" if same else "yes")
+                here = Decision(not same, verdict.score, texts[one][1] if same else "", said="no" if same else "yes")
                 if not nearest or (not here.found, here.score) > (not best.found, best.score):
                     best, nearest = replace(here, by=model, key=key) if by_model else here, texts[one][0]
             if not best.found:
                 dropped.add(two)
-            self._add(kind, round, (name, nearest), "yes", best)
+            self._rows.add(kind, round, (name, nearest), "yes", best)
         return {texts[place][0] for place in dropped}
 
     async def _landing_elsewhere(self, subtopics: Sequence[PlannedSubtopic], dropped: set[str], round: int) -> set[str]:
@@ -269,10 +311,8 @@ class Verifier:
         ]
         for (subtopic, insight), (place, verdict, by, key) in zip(new, await self._blindly(new, subtopics), strict=True):
             said = "none" if place is None else subtopics[place].subtopic_id
-            decision = _Decision(
-                said == subtopic.subtopic_id, verdict.score, "" if place is None else texts[place], by, key, said
-            )
-            self._add("insight_subtopic", round, (insight.insight_id, subtopic.subtopic_id), subtopic.subtopic_id, decision)
+            decision = Decision(said == subtopic.subtopic_id, verdict.score, "" if place is None else texts[place], by, key, said)
+            self._rows.add("insight_subtopic", round, (insight.insight_id, subtopic.subtopic_id), subtopic.subtopic_id, decision)
             if not decision.found and (verdict.sure or by != OFFLINE):
                 elsewhere.add(insight.insight_id)
             else:
@@ -287,7 +327,8 @@ class Verifier:
         found: list[tuple[int | None, Verdict, str, str]] = []
         for _, insight in new:
             others = [[one.text for one in subtopic.insights if one is not insight] for subtopic in subtopics]
-            found.append((*assigned(insight.text, texts, others), OFFLINE, ""))
+            place, verdict = assigned(insight.text, texts, others)
+            found.append((place, self._read(verdict), OFFLINE, ""))
         unsure = [place for place, (_, verdict, *_) in enumerate(found) if model and not verdict.sure]
         asked = [{"subtopics": _texts(texts), "insight": new[place][1].text} for place in unsure]
         outcomes = await asyncio.gather(
@@ -304,6 +345,12 @@ class Verifier:
             self._presence = (texts, Presence(texts))
         return self._presence[1]
 
+    def _read(self, verdict: Verdict) -> Verdict:
+        """The verdict, as sure as it may be of a text in the haystack's language."""
+        return (
+            verdict if self._english else replace(verdict, sure=verdict.sure and not verdict.found and verdict.score <= NOTHING)
+        )
+
     def _unsure(self, task: Task, verdicts: Sequence[Verdict], hoped: Collection[int] = ()) -> list[int]:
         """Places of the verdicts that the model is asked about; none where there is no model."""
         if not self._asker.model(task):
@@ -311,43 +358,15 @@ class Verifier:
         nearly = {place for place in hoped if not verdicts[place].found and verdicts[place].score > WORTH_ASKING}
         return [place for place, verdict in enumerate(verdicts) if not verdict.sure or place in nearly]
 
-    def _told(self, task: Task, asked: Sequence[int], named: Mapping[int, str], key: str) -> _Told:
+    def _told(self, task: Task, asked: Sequence[int], named: Mapping[int, str], key: str) -> Told:
         shown = {asked[place]: words for place, words in named.items() if place < len(asked)}
-        return _Told(frozenset(asked), shown, self._asker.model(task), key)
+        return Told(frozenset(asked), shown, self._asker.model(task), key)
 
     def _input(self, task: Task, given: Input) -> Input:
         return {"task": task, **self._given, **given}
 
     async def _ask(self, task: Task, given: Input) -> Answer[Any]:
         return _answered(task, await self._asker.ask(task, self._input(task, given)))
-
-    def _add(self, kind: str, round: int, ids: tuple[str, str], expected: str, decision: _Decision) -> None:
-        row = Check(
-            cell_id=self._cell_id,
-            position=0,
-            kind=kind,
-            round=round,
-            subject=ids[0],
-            object=ids[1],
-            expected=expected,
-            found=decision.said or ("yes" if decision.found else "no"),
-            by=decision.by,
-            score=decision.score,
-            evidence=decision.evidence,
-            key=decision.key,
-        )
-        self._rows[_STAGE[kind], ids[0] if kind in _BY_SUBJECT else ""].append(row)
-
-
-def _decisions(verdicts: Sequence[Verdict], told: _Told) -> list[_Decision]:
-    """What was found, in the verdicts' order: the model's word for what it was asked about, else the verdict's."""
-    found = []
-    for place, verdict in enumerate(verdicts):
-        if place in told.asked:
-            found.append(_Decision(place in told.named, verdict.score, told.named.get(place, ""), told.by, told.key))
-        else:
-            found.append(_Decision(verdict.found, verdict.score, verdict.evidence if verdict.found else ""))
-    return found
 
 
 def _answered(task: Task, outcome: Outcome[Any]) -> Answer[Any]:
@@ -366,9 +385,3 @@ def _conflicting(one: PlannedInsight, other: PlannedInsight) -> bool:
 
 def _texts(texts: Sequence[str]) -> list[dict[str, Any]]:
     return [{"id": number, "text": text} for number, text in enumerate(texts, 1)]
-
-
-def _natural(name: str) -> tuple[tuple[int, int, str], ...]:
-    """d2 before d10."""
-    parts = re.findall(r"[0-9]+|[^0-9]+", name)
-    return tuple((0, int(part), "") if part[0] in "0123456789" else (1, 0, part) for part in parts)

@@ -25,6 +25,9 @@ _TOKEN = re.compile(
     rf"|(?P<word>[^\W\d_{_WIDE}](?:[^\W_{_WIDE}]|[&’'](?=[^\W\d_]))*)"
     r"|(?P<sign>[$€£¥%])"
 )
+_PLAIN = re.compile(rf"[{_WIDE}]|[^\W_{_WIDE}]+")
+_RUN, _QUOTED = 3, 0.7
+_JOINED = re.compile(r"\.\.\.|[…;|/\n()\[\]\"“”„«»]")
 _SENTENCE_END = re.compile(
     r"(?<!\b(?:Mr|Ms|Dr|St|No|vs)\.)(?<!\b(?:Mrs|Inc|Ltd)\.)(?:(?<=[.!?])|(?<=[.!?][\"'”’)\]]))\s+(?=[^a-z\s])"
     r"|(?<=[。！？])|[\r\n\v\f\x1c-\x1e\x85\u2028\u2029]+"
@@ -53,7 +56,10 @@ _SMALL = """
 """
 _ROUND = "twenty thirty forty fifty sixty seventy eighty ninety"
 _ORDINALS = "first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth"
-_MONTH_NAMES = "january february march april may june july august september october november december"
+MONTH_NAMES = (
+    *("january", "february", "march", "april", "may", "june"),
+    *("july", "august", "september", "october", "november", "december"),
+)
 _DAY_NAMES = "monday tuesday wednesday thursday friday saturday sunday"
 _UNITS = {word: value for value, word in enumerate(_SMALL.split())}
 _TENS = {word: 10 * value for value, word in enumerate(_ROUND.split(), 2)}
@@ -63,7 +69,7 @@ _NUMBER_WORDS = frozenset(_UNITS) | frozenset(_TENS) | frozenset(_SCALES)
 _LOOSE = {word: str(value) for value, word in enumerate(_ORDINALS.split(), 1)}
 _LOOSE |= {"one": "1", "once": "1", "single": "1", "both": "2", "twice": "2", "couple": "2", "pair": "2", "double": "2"}
 _LOOSE |= {"triple": "3", "dozen": "12", "half": "0.5", "noon": "12", "midnight": "12", "fortnight": "14", "decade": "10"}
-_MONTHS = {name: f"month:{number}" for number, name in enumerate(_MONTH_NAMES.split(), 1)}
+_MONTHS = {name: f"month:{number}" for number, name in enumerate(MONTH_NAMES, 1)}
 _MONTHS |= {name[:3]: number for name, number in _MONTHS.items()} | {"sept": "month:9"}
 _WORDS_TOO = frozenset({"may", "march", "mar", "dec", "jan", "sep", "jun"})
 """Months' names that are words, or names, as well: months only beside a day or a year, or after `in`, `since`, `of`, ..."""
@@ -107,8 +113,37 @@ def sentences(text: str) -> list[str]:
     return found
 
 
+def plain_words(text: str) -> list[str]:
+    """The words and numerals of a text as they stand, in lower case, without any sign between them."""
+    return _PLAIN.findall(unicodedata.normalize("NFKC", text).casefold())
+
+
+def parts_of(words: str) -> list[str]:
+    """The parts that a quotation is joined of, each its words alone; none of fewer than three words, but for the whole."""
+    parts = [" ".join(own) for part in _JOINED.split(words) if len(own := plain_words(part)) >= _RUN]
+    return parts or [" ".join(plain_words(words))]
+
+
+def quoted(words: str, text: str) -> bool:
+    """Whether most of the words stand in runs of three that are the text's, or in parts of it that are shorter.
+
+    Signs do not count, nor what joins parts of a quotation, nor a slip in copying.
+    """
+    whole = f" {' '.join(plain_words(text))} "
+    right = total = 0
+    for own in map(plain_words, _JOINED.split(words)):
+        size = min(_RUN, len(own))
+        held: set[int] = set()
+        for start in range(len(own) - size + 1) if own else ():
+            if f" {' '.join(own[start : start + size])} " in whole:
+                held |= set(range(start, start + size))
+        right, total = right + len(held), total + len(own)
+    return total > 0 and right >= _QUOTED * total
+
+
+@functools.lru_cache(maxsize=1 << 13)
 def read(text: str) -> Reading:
-    """The words, numbers, dates and names of a text. Never fails."""
+    """The words, numbers, dates and names of a text. Never fails. The last 8,192 texts are remembered."""
     return _Reader(text).reading()
 
 

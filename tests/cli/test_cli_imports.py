@@ -182,10 +182,10 @@ def test_status_and_failures_of_an_import(cli: Cli, imported: tuple[str, Path]) 
     (failure,) = cli("failures", run, "--store", store, "--json").document["failures"]
     assert (failure["stage"], failure["kind"], failure["error"]) == ("judge", "malformed", "unusable_bullet")
     title, head, row = cli("failures", run, "--store", store).out.splitlines()
-    assert title == f"1 failures of {run}"
+    assert title == f"1 failures of {run}, 0.000000 dollars"
     assert (failure["system"], failure["haystack"], failure["subtopic_id"]) == (BM25, "small", "harbour")
     where = ["Cell", "System", "Haystack", "Subtopic"]
-    assert head.split() == [*where, "Stage", "Kind", "Error", "Judge", "Insight", "Message"]
+    assert head.split() == [*where, "Stage", "Kind", "Error", "Judge", "Insight", "Dollars", "Attempts", "Message"]
     place = [failure["cell_id"], BM25, "small", "harbour"]
     assert row.split()[:9] == [*place, "judge", "malformed", "unusable_bullet", "released", "lamp"]
     assert row.endswith(failure["message"])

@@ -63,6 +63,12 @@ def test_money_and_traffic_in_one_line() -> None:
     assert "left, " not in line(replace(AT, budget_usd=None, left_usd=None))
 
 
+def test_a_synthesis_shows_its_calls_beside_those_that_are_expected() -> None:
+    one = replace(AT, unit="topics", cells_total=1, cells_done=0, judgments_total=0, calls=57, reused=3, calls_expected=284)
+    assert line(one).startswith("r1  topics 0/1  calls 60 of about 284  failures 2  $0.5000 of $2  ")
+    assert shown(one).startswith("r1  topics 0/1  calls 60 of about 284  failures 2  $0.5000")
+
+
 def test_a_row_for_each_model_with_its_limits() -> None:
     head, money, heads, row = (text.rstrip() for text in shown(AT).rstrip().split("\n"))
     assert head == "r1  cells 10/40  judgments 50/200  failures 2  $0.5000 of $2  1:01 gone, 1:02:05 left"

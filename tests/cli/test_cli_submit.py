@@ -72,6 +72,7 @@ def test_the_exit_code_is_the_runs(monkeypatch: pytest.MonkeyPatch, code: int) -
     assert found.stdout == "cells 1/2\\x1b[2J\n"
     assert "note: the nodes must find their own\njob r1-1 of run r1 is sent\n" in found.stderr
     assert ("summhay: why" in found.stderr) == (code == 1)
+    assert ("to go on: summhay submit spec.yaml with a larger --budget" in found.stderr) == (code == 3)
 
 
 def test_one_document(monkeypatch: pytest.MonkeyPatch) -> None:

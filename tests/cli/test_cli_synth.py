@@ -14,6 +14,7 @@ from commands import Said
 from synth_runs import SMALL, small, synthesize_all
 
 from summhay_ray.grid.synth import made_haystacks
+from summhay_ray.haystack import haystack_id_of
 from summhay_ray.store import RunStore, Store
 
 pytestmark = pytest.mark.core
@@ -57,6 +58,8 @@ def test_a_finished_synthesis_is_told_and_written(cli: Cli, spec: str, store: tu
     ]
     shown = cli("synth", spec, *store)
     assert shown.code == 0 and "topics   2 done, 0 failed, of 2" in shown.out and "all 2" in shown.out
+    assert cli("synth", spec, *store, "--out", tmp_path / "out", "--json").document["files"] == found["files"]
+    Path(found["files"][0]).write_text("{}", encoding="ascii")
     assert "exists; give an empty folder" in cli("synth", spec, *store, "--out", tmp_path / "out").refusal
 
 
@@ -75,9 +78,12 @@ def test_a_plan_knows_a_synth_spec(cli: Cli, spec: str, store: tuple[str, str], 
     for stage in fresh["stages"]:
         for name in ("calls", "input_tokens", "output_tokens"):
             assert 0 < stage[f"min_{name}"] <= stage[name] <= stage[f"max_{name}"]
+    shown = cli("plan", spec, "--store", tmp_path / "fresh")
+    assert all(f"\n{word}: " in shown.out for word in ("at least", "expected", "at most")) and "2, 0 finished" in shown.out
     assert not (tmp_path / "fresh").exists()
     shown = cli("plan", spec, *store)
     assert "at least / expected / at most" in shown.out and "2, 2 finished" in shown.out and "window" not in shown.out
+    assert "\nat most: " not in shown.out, "where nothing is to come, nothing is to be explained"
 
 
 def test_status_failures_and_explain_know_it(cli: Cli, made: RunStore, store: tuple[str, str]) -> None:
@@ -86,7 +92,7 @@ def test_status_failures_and_explain_know_it(cli: Cli, made: RunStore, store: tu
     assert cli("failures", made.run_id, *store, "--json").document["failures"] == []
     cell = made.table("checks")["cell_id"][0]
     shown = cli("explain", made.run_id, cell, *store)
-    assert shown.code == 0 and "x document_insight" in shown.out and "store/" in shown.out
+    assert shown.code == 0 and "document_insight" in shown.out and "store/" in shown.out
     key = made.table("raw_answers", [cell])["key"][0]
     prompt = cli("explain", made.run_id, key, *store)
     assert "--- prompt" in prompt.out and f"answer of offline/writer, key {key}" in prompt.out
@@ -124,7 +130,7 @@ def label(path: Path, answers: Callable[[dict[str, str]], str]) -> None:
         writer.writerows({**row, "answer": answers(row)} for row in rows)
 
 
-def test_an_audit_goes_out_and_comes_back(cli: Cli, made: RunStore, store: tuple[str, str], tmp_path: Path) -> None:
+def test_an_audit_goes_out_and_comes_back(cli: Cli, spec: str, made: RunStore, store: tuple[str, str], tmp_path: Path) -> None:
     sheet = tmp_path / "sheet.csv"
     sizes = ("--insights", "5", "--documents", "3", "--seed", "4")
     written = cli("audit", made.run_id, *store, "--out", sheet, *sizes, "--json").document
@@ -161,7 +167,35 @@ def test_an_audit_goes_out_and_comes_back(cli: Cli, made: RunStore, store: tuple
     shown = cli("audit", made.run_id, *store, "--labels", sheet)
     assert "(Table 4)" in shown.out and "(Table 5)" in shown.out and "100.00" in shown.out
 
+    # A haystack carries it, beside what its checks say.
+    files = cli("export", made.run_id, *store, "--out", tmp_path / "audited", "--json").document["files"]
+    audits = [json.loads(Path(name).read_bytes())["topic_metadata"]["synthesis"]["audit"] for name in files]
+    assert [one["by_checks"]["insight_subtopic"]["accuracy"] for one in audits] == [100.0, 100.0]
+    assert [one["by_checks"]["document_insight"]["accuracy"] for one in audits] == [100.0, 100.0]
+    assert sum(one["by_person"]["insight_subtopic"]["insights_annotated"] for one in audits) == 5
+    assert [one["by_person"]["document_insight"]["f1"] for one in audits] == [100.0, 100.0]
+
+    assert {haystack_id_of(json.loads(Path(name).read_bytes())) for name in files} == {
+        one.haystack_id for one in made_haystacks(made)
+    }
+    taken_up = cli("synth", spec, *store, "--out", tmp_path / "audited", "--json")
+    assert taken_up.code == 0 and taken_up.document["files"] == files
+    # A sheet of documents alone leaves what was said of insights.
+    more = tmp_path / "documents.csv"
+    cli("audit", made.run_id, *store, "--out", more, "--insights", "0", "--documents", "2")
+    label(more, lambda row: "no")
+    cli("audit", made.run_id, *store, "--labels", more)
+    told = [
+        json.loads(Path(name).read_bytes())
+        for name in cli("synth", spec, *store, "--out", tmp_path / "x", "--json").document["files"]
+    ]
+    people = [one["topic_metadata"]["synthesis"]["audit"]["by_person"] for one in told]
+    assert sum(one["insight_subtopic"]["insights_annotated"] for one in people) == 5
+    assert 0.0 in [one["document_insight"]["recall"] for one in people]
+
     label(sheet, lambda row: "1" if row["kind"] == "insight_subtopic" else "no")
     wrong = cli("audit", made.run_id, *store, "--labels", sheet, "--json").document
     assert wrong["document_insight"][-1]["recall"] == 0.0 and wrong["document_insight"][-1]["precision"] is None
+    none = ("--insights", "0", "--documents", "0")
+    assert "a sheet without rows asks nothing" in cli("audit", made.run_id, *store, "--out", "x.csv", *none).refusal
     assert "give --out FILE to write the sheet, or --labels FILE" in cli("audit", made.run_id, *store).refusal

@@ -17,6 +17,10 @@ from typing import Any
 
 import pytest
 import yaml
+from synth_runs import SMALL, synthesize_all
+
+from summhay_ray.grid import load_synth
+from summhay_ray.store import Store
 
 pytestmark = pytest.mark.ray
 
@@ -59,6 +63,10 @@ def nodes() -> Iterator[Any]:
     with local.cluster(2) as started:
         sessions = [process.pid for process in started._started]
         yield started
+    # What was killed is gone a moment later.
+    end = time.monotonic() + 20
+    while any(local._session(one) for one in sessions) and time.monotonic() < end:
+        time.sleep(0.1)
     assert [local._session(one) for one in sessions] == [[], []]
 
 
@@ -80,8 +88,8 @@ class Person:
         keys = {"OPENAI_API_KEY": CANARY, "AWS_SECRET_ACCESS_KEY": CANARY + "-aws", "RAY_AUTH_MODE": "disabled"}
         self.environment = os.environ | keys | {"RAY_ADDRESS": "127.0.0.1:1"}
 
-    def submit(self, *options: str) -> subprocess.Popen[str]:
-        line = [str(SUMMHAY), "submit", "spec.yaml", "--address", self.url, "--store", "store", *options]
+    def submit(self, *options: str, spec: str = "spec.yaml") -> subprocess.Popen[str]:
+        line = [str(SUMMHAY), "submit", spec, "--address", self.url, "--store", "store", *options]
         pipe = subprocess.PIPE
         return subprocess.Popen(line, cwd=self.folder, env=self.environment, stdout=pipe, stderr=pipe, text=True)
 
@@ -173,3 +181,35 @@ def assert_no_canary(person: Person) -> None:
     assert "class Gate" in told and "def submit_grid" in told
     assert CANARY not in told
     assert all(set(details["runtime_env"]["env_vars"]) == {"RAY_JOB_STOP_WAIT_TIME_S"} for details in jobs.values())
+
+
+WRITER = {"model": "offline/writer", "max_tokens": 600, "price": {"input_per_mtok": 1.0, "output_per_mtok": 2.0}}
+LITTLE = 0.004
+"""Dollars: some six calls of about 0.0006 of the two dozen that two topics take; each reserves up to 0.002."""
+
+
+def test_a_synthesis_is_a_job_that_its_budget_stops(nodes: Any, tmp_path: Path) -> None:
+    person = Person(tmp_path, nodes.url)
+    files = {"minutes.yaml": "name: minutes\ngenre: the minutes of a town council\n", "seed.txt": "The bridge was closed."}
+    topics = ["the new swimming pool", {"topic": "the bridge", "context": ["seed.txt"]}]
+    models = {"outline": WRITER, "write": WRITER}
+    spec = {**SMALL, "domain": "minutes.yaml", "topics": topics, "models": models, "workers": 1}
+    files["synth.yaml"] = yaml.safe_dump(spec)
+    for name, text in files.items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    grid = load_synth(tmp_path / "synth.yaml")
+    job = person.submit("--budget", str(LITTLE), spec="synth.yaml")
+    assert f"job {grid.run_id}-1 of run {grid.run_id} is sent" in said_until(job, "is sent")
+    for name in files:
+        (tmp_path / name).unlink()
+    out, said = job.communicate(timeout=PATIENCE_S)
+    assert job.returncode == 3, out + said
+    assert f"run      {grid.run_id}\nstatus   budget" in out and "to go on: summhay submit synth.yaml" in said
+
+    # What the job paid is not asked again, and the whole is what one makes that nothing happened to.
+    store = Store(str(person.store))
+    made = int(out.split("calls    ")[1].split(" made")[0].replace(",", ""))
+    run, _, ledger = synthesize_all(grid, store)
+    clean, _, whole = synthesize_all(grid, Store(str(tmp_path / "clean")))
+    assert made > 0 and made + ledger.counts["made"] == whole.counts["made"]
+    assert run.digests() == clean.digests()

@@ -36,7 +36,8 @@ def judge_all(grid: Rejudging) -> tuple[RunStore, Mapping[str, int]]:
     run = store.create_run(grid.run_id, rejudging_record(grid))
     join_rejudges(grid.source, grid.run_id)
     register(make_local_models(grid.haystacks.file))
-    ledger = Ledger(run.run_id, LogIndex(store.files), Budgets(None), {})
+    limits = {model: settings.limits for model, settings in grid.settings().items() if not settings.local}
+    ledger = Ledger(run.run_id, LogIndex(store.files), Budgets(None), limits)
     log = LogWriter(store.files, f"test-{uuid.uuid4().hex}")
 
     async def work() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -172,6 +173,39 @@ def test_a_ray_that_does_not_come_up_is_one_line(monkeypatch: pytest.MonkeyPatch
     message = "^Ray does not start: The current node timed out during startup. It may be busy.; "
     with pytest.raises(RayMissing, match=message), ray_session("local"):
         pass
+
+
+def test_ctrl_c_while_ray_comes_up_leaves_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    import ray
+
+    from summhay_ray.grid.pipeline import ray_session
+
+    ended: list[bool] = []
+
+    def interrupted(**_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(ray, "init", interrupted)
+    monkeypatch.setattr(ray, "shutdown", lambda: ended.append(True))
+    with pytest.raises(KeyboardInterrupt), ray_session("local"):
+        pass
+    assert ended == [True] and list(tmp_path.iterdir()) == []
+
+
+def test_what_ray_prints_of_workers_that_end_with_their_driver_is_not_heard(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import ray
+
+    from summhay_ray.grid.pipeline import ray_session
+
+    monkeypatch.setattr(ray, "init", lambda **_: None)
+    monkeypatch.setattr(ray, "shutdown", lambda: print("(raylet) Task CellWorker.answer failed. There are infinite retries"))
+    with pytest.raises(KeyboardInterrupt), ray_session("local"):
+        print("(raylet) while it works it is")
+        raise KeyboardInterrupt
+    assert capsys.readouterr().out == "(raylet) while it works it is\n"
 
 
 @pytest.mark.parametrize(

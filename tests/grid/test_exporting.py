@@ -76,5 +76,5 @@ def test_a_file_that_is_there_stays(tmp_path: Path) -> None:
 
 
 def test_a_table_that_does_not_exist_is_refused_by_name(tmp_path: Path) -> None:
-    with pytest.raises(Problem, match="no table is named 'cells'; known: contexts, documents"):
+    with pytest.raises(Problem, match="no table is named 'cells'; known: checks, contexts, documents"):
         api.table("r", "cells", str(tmp_path))

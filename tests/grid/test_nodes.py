@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from runs import summhay, write_spec
 
-pytestmark = [pytest.mark.ray, pytest.mark.timeout(500)]
+pytestmark = [pytest.mark.soak, pytest.mark.ray, pytest.mark.timeout(500)]
 
 LOCAL_CLUSTER = Path(__file__).resolve().parents[2] / "cluster" / "local.py"
 

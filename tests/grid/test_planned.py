@@ -204,7 +204,7 @@ def test_the_log_and_the_plan_name_stages_and_models_alike(run: RunStore) -> Non
 
 
 def test_a_person_reads_what_is_left(run: RunStore, capsys: pytest.CaptureFixture[str]) -> None:
-    from summhay_ray.cli.app import status as command
+    from summhay_ray.cli.looking import status as command
 
     write_log(run, answer("judge", "m"))
     left = {"cells": 7, "calls": 45, "usd": {"min": 0.1, "expected": 0.2, "max": 0.34567}}
@@ -212,5 +212,5 @@ def test_a_person_reads_what_is_left(run: RunStore, capsys: pytest.CaptureFixtur
     command(run.run_id, run.store.uri)
     out = capsys.readouterr().out
     assert "status             budget\n" in out and "dollars            0.001000 of 5\n" in out
-    assert "left to do         45 calls, 7 cells, 0.2000 dollars expected, 0.3457 dollars at most; run again" in out
+    assert "left to do         7 cells, about 45 calls, 0.2000 dollars expected, 0.3457 dollars at most; go on with: " in out
     assert "Used, of what was planned" in out and "│ judge │ m " in out

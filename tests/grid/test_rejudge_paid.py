@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 from paid_runs import KEY_ENV, PRICE
-from rejudged_runs import N_INSIGHTS, N_QUERIES, source_run
+from rejudged_runs import N_INSIGHTS, N_QUERIES, judge_all, source_run
 from runs import SUMMHAY, kill, log_records, summhay, wait_for_records
 from simulated_provider import KEY, Simulated, simulated_provider
 
+from summhay_ray.grid.rejudging import Wish, load_rejudging
 from summhay_ray.store import Store
 
 pytestmark = pytest.mark.ray
@@ -77,10 +78,10 @@ def test_a_rejudge_is_resumed_after_a_kill_and_within_its_budget(tmp_path: Path,
         "beyond each call once, what was in flight at the kill"
     )
 
-    # The same judge on the same summaries in another store, undisturbed: the same tables.
+    # The same judge on the same summaries in another store, undisturbed and without Ray: the same tables.
     other = source_run(tmp_path / "other", summarizers=["offline/lead", "offline/support"])
-    clean = summhay("rejudge", other.run_id, "--spec", spec, "--store", other.store.uri)
+    clean, _ = judge_all(load_rejudging(other, Wish(spec=str(spec))))
     tables = ("judgments", "scores", "raw_answers", "failures")
-    held, plain = (Store(str(uri)).run(done["run"]).digests() for uri in (store, other.store.uri))
-    assert clean["run"] == done["run"] and [held[name] for name in tables] == [plain[name] for name in tables]
+    held, plain = Store(str(store)).run(done["run"]).digests(), clean.digests()
+    assert clean.run_id == done["run"] and [held[name] for name in tables] == [plain[name] for name in tables]
     assert run.digests() == before

@@ -6,6 +6,7 @@ import asyncio
 import threading
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from inprocess import answer_all, grid_of_fields
 
 from summhay_ray.grid.answering import CellRows
 from summhay_ray.grid.cells import Cell, Unit
-from summhay_ray.grid.progress import Course, Extent, Watch
+from summhay_ray.grid.progress import ByCalls, Course, Extent, Progress, Watch
 from summhay_ray.grid.run import budgets_of
 from summhay_ray.grid.standing import StillRun, standing_of
 from summhay_ray.llm import FREE, Budgets, Limits, ModelSettings
@@ -52,6 +53,26 @@ def test_a_snapshot_becomes_progress() -> None:
     assert (model.requests, model.rpm, model.input_tokens, model.input_tpm) == (60, 600, 9000, 1_000_000)
     assert (model.output_tokens, model.output_tpm) == (0, None)
     assert (model.in_flight, model.cap, model.limited, model.paused_s, model.stopped) == (3, 8, 2, 1.5, "")
+
+
+def test_where_a_cell_is_hundreds_of_calls_they_tell_how_far_it_is() -> None:
+    seen: list[Progress] = []
+    expected: list[int | None] = [None]
+    show = ByCalls("topics", lambda: expected[0], seen.append)
+    course = Course(replace(EXTENT, cells=1, cells_before=0), started=0.0)
+
+    def at(now: float, **numbers: Any) -> Progress:
+        show(course.progress(snapshot(**numbers), now))
+        return seen[-1]
+
+    assert (at(20.0).calls_expected, seen[-1].seconds_left, seen[-1].unit) == (None, None, "topics")
+    expected[0] = 100
+    assert (at(30.0).calls_expected, seen[-1].seconds_left) == (100, None), "no call yet"
+    at(40.0, in_flight=4)
+    # 10 calls in the 20 s since the first was sent; 100 - 10 - 50 are to come: 2 s each.
+    assert at(60.0, made=10, reused=50).seconds_left == 80.0
+    assert at(61.0, made=90, reused=50).seconds_left is None, "more than expected: nobody knows how many more"
+    assert at(62.0, made=90, reused=50, cells_done=1).seconds_left == 0.0
 
 
 def test_rates_are_those_of_the_last_seconds() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import signal
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,7 +14,6 @@ from paid_runs import (
     N_SUMMARIES,
     Office,
     far_answers,
-    office,
     said,
     spooled,
     stop_worker,
@@ -31,12 +29,6 @@ SETTLED_S = 2.5
 KINDS: tuple[Kind, ...] = ("lose", "drop", "503")
 MOST_READS = 60
 """A finished run of 96 calls, its summary and its bill."""
-
-
-@pytest.fixture(scope="module")
-def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Office]:
-    with office(tmp_path_factory.mktemp("office"), "--latency", "0.6") as found:
-        yield found
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from fault_proxy import Fault, FaultProxy
-from paid_runs import KEY_ENV, Office, fields_of, office, refused, said
+from paid_runs import KEY_ENV, Office, fields_of, refused, said
 from runs import start, summhay, write_spec
 from s3_servers import CREDENTIALS, S3Server, environment, running, set_credentials
 from simulated_provider import KEY, Simulated, in_thread
@@ -99,12 +99,6 @@ def test_a_store_of_a_newer_version(provider: Simulated, server: S3Server, tmp_p
 
 
 # From here on: real runs, and a real disk that is full.
-
-
-@pytest.fixture(scope="module")
-def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Office]:
-    with office(tmp_path_factory.mktemp("office"), "--latency", "0.3") as found:
-        yield found
 
 
 class Disk:

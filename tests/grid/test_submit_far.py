@@ -11,6 +11,7 @@ from big_haystacks import haystack as made_haystack
 from inprocess import SAMPLE
 from job_server import Server, server
 from s3_servers import SECRET, Bucket, s3_bucket, s3_server
+from synth_runs import SMALL
 
 from summhay_ray import api
 from summhay_ray.grid import Grid, JobError, JobOrder, load_grid, package, parse_spec, submit, submit_grid
@@ -129,3 +130,12 @@ def test_the_spec_s_endpoint_is_where_its_haystacks_lie(server: Server, s3_bucke
     submit_grid(grid, tmp_path, JobOrder(s3_bucket.uri()), URL)
     spec = server.spec() | {"endpoint_url": s3_bucket.server.url}
     assert api.load(spec, store=f"s3://{s3_bucket.name}/store").run_id == grid.run_id
+
+
+def test_a_synthesis_goes_with_its_files_and_writes_nothing_here(server: Server, s3_bucket: Bucket, tmp_path: Path) -> None:
+    uri, topic = s3_bucket.uri(), {"topic": "the bridge", "context": ["seed.txt"]}
+    (tmp_path / "seed.txt").write_text("The bridge was closed.", encoding="utf-8")
+    (tmp_path / "mine.yaml").write_text(yaml.safe_dump({**SMALL, "topics": [topic]}), encoding="utf-8")
+    job = api.submit(tmp_path / "mine.yaml", URL, uri)
+    assert sorted(server.files) == ["seed.txt", package.SPEC] and uri in server.sent[0]["entrypoint"]
+    assert (job.store, job.notes, s3_bucket.keys()) == (uri, (), ["store/.summhay-check"])

@@ -14,7 +14,8 @@ from paid_runs import KEY_ENV, PRICE
 from simulated_provider import KEY, Simulated, simulated_provider
 from synth_runs import small, synthesize_all
 
-from summhay_ray.grid import Synthesizing, explain, failures, plan_synth, status
+from summhay_ray.cli import explained
+from summhay_ray.grid import Synthesizing, explain, failures, plan_synth, status, synth_explained
 from summhay_ray.grid.simulate import make_answers, make_faults, offline_answer
 from summhay_ray.grid.synth import failed_topics, made_haystacks
 from summhay_ray.llm import simulated
@@ -86,6 +87,29 @@ def test_checks_by_a_model_are_explained_by_their_answers(provider: Simulated, t
     found = explain(run, row["key"])
     assert found["cell_id"] == row["cell_id"] and row in [{name: one[name] for name in row} for one in found["checks"]]
     assert found["raw_answer"]["model"] == "openai/check" and "\nInput:\n" in found["prompt"]
+
+
+def test_a_document_is_explained_by_what_wrote_edited_and_checked_it(
+    provider: Simulated, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run, _, _ = synthesize_all(hosted(provider.base, "news"), Store(str(tmp_path)))
+    checks, made = run.table("checks"), {one.name: one for one in made_haystacks(run)}
+    edited = next((name, row["document_id"]) for name in made for row in explain(run, name)["documents"] if row["corrections"])
+    document = explain(run, "/".join(edited))["document"]
+    tasks = [one["task"] for one in document["answers"]]
+    assert tasks.count("document") == 1 <= tasks.count("edit_document") == document["corrections"]
+    last = [one for one in document["answers"] if one["task"] == "edit_document"][-1]
+    assert explain(run, last["key"])["raw_answer"]["text"].strip() == document["text"]
+    cell = explain(run, edited[0])["cell_id"]
+    of_it = checks.filter((pl.col("cell_id") == cell) & (pl.col("subject") == edited[1]) & (pl.col("key") != ""))
+    asked = set(of_it["key"].to_list())
+    assert asked <= {one["key"] for one in document["answers"]}
+    # Another version asks with other prompts: of the answers only those are known that checks name.
+    monkeypatch.setattr(synth_explained, "answers_of_document", lambda *_: [])
+    later = explain(run, "/".join(edited))
+    assert {one["key"] for one in later["document"]["answers"]} == asked
+    explained.show(later)
+    assert "asks with other prompts" in capsys.readouterr().out
 
 
 def test_a_budget_holds_and_more_goes_on(provider: Simulated, tmp_path: Path) -> None:

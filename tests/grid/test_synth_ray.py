@@ -1,4 +1,4 @@
-"""A synthesis on Ray: stopped at its budget, killed on its way, it goes on, and makes what one makes that nothing happened to."""
+"""A synthesis on Ray: killed on its way, it goes on, and makes what one makes that nothing happened to."""
 
 from __future__ import annotations
 
@@ -26,8 +26,6 @@ MANY = {
     "workers": 1,
     "seed": 5,
 }
-TINY = 0.02
-"""Dollars: some fifteen calls of about 0.0008, each of which reserves up to 0.002."""
 
 
 def answers_of(store: Path) -> Counter[str]:
@@ -38,20 +36,13 @@ def answers_of(store: Path) -> Counter[str]:
 @pytest.mark.ray
 def test_what_was_answered_is_not_asked_again(tmp_path: Path) -> None:
     spec, store = write_spec(tmp_path, MANY), tmp_path / "store"
-    stopped = summhay("synth", spec, "--store", store, "--budget", TINY, code=3)
-    assert stopped["status"] == "budget" and stopped["usd"]["spent"] <= TINY
-    assert stopped["left"]["cells"] == 6 - len(stopped["haystacks"]) and stopped["left"]["usd"]["expected"] > 0
-    first = answers_of(store).total()
-    assert stopped["calls"]["made"] == first > 0
-    assert summhay("status", stopped["run"], "--store", store)["status"] == "budget"
-
     process = subprocess.Popen(
         [str(SUMMHAY), "synth", str(spec), "--store", str(store)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
     assert wait_for_records(process, store, len(log_records(store)) + 40)
     kill(process, store)
     before = answers_of(store).total()
-    assert before > first
+    assert before > 0
     done = summhay("synth", spec, "--store", store, "--out", tmp_path / "out")
     assert (done["status"], done["cells"]) == ("done", {"total": 6, "done": 6, "failed": 0})
     answers = answers_of(store)

@@ -245,5 +245,9 @@ def test_a_finished_one_is_read_back_without_ray(done: RunStore, tmp_path: Path)
     document = result.to_json()
     assert [one["entry"] for one in document["haystacks"]] == [one.entry for one in made_haystacks(done)]
     assert document["failed"] == [] and document["left"] is None
-    with pytest.raises(Problem, match="exists; give an empty folder"):
+    files = {Path(name): Path(name).read_bytes() for name in result.files}
+    assert run_synth(small(**TWO), done.store, out=tmp_path / "out").files == result.files
+    assert {path: path.read_bytes() for path in files} == files
+    Path(result.files[1]).write_text("{}", encoding="ascii")
+    with pytest.raises(Problem, match="ferry.json exists; give an empty folder"):
         run_synth(small(**TWO), done.store, out=tmp_path / "out")

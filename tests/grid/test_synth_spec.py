@@ -55,13 +55,18 @@ def test_a_topic_and_nothing_else_is_enough() -> None:
         ({"topics": {"made_up": 3, "name": "b"}}, "topics[0]: made_up topics have no name"),
         ({"topics": [{"topic": "a", "name": "a/b"}]}, "name 'a/b': expected at most 60 letters, digits, - and _"),
         ({"topics": [{"topic": "a", "name": "x"}, {"topic": "b", "name": "x"}]}, "the name 'x' stands twice"),
+        ({"topics": [{"topic": "a", "name": "x"}, {"topic": "b", "name": "X"}]}, "the name 'x' stands twice"),
+        ({"topics": ["A ferry", {"topic": " A  ferry "}]}, "'A ferry' stands twice and would give the same insights"),
         ({"topics": [{"topic": "a", "context": ["gone.txt"]}]}, "no file 'gone.txt'"),
         ({"domain": "nwes"}, "no domain is named 'nwes'; did you mean 'news'?"),
         ({"domain": "gone.yaml"}, "domain: no file 'gone.yaml'"),
         ({"difficulty": {"paraphrase": 4}}, "difficulty.paraphrase: input should be less than or equal to 3, found 4"),
         ({"difficulty": {"spraed": 0.2}}, "difficulty.spraed: unknown field; did you mean spread?"),
         ({"models": {"writer": "offline/writer"}}, "models.writer: unknown field; did you mean write?"),
-        ({"models": {"write": {"model": "offline/writer", "prompt": "p.txt"}}}, "models.write.prompt: input should be None"),
+        (
+            {"models": {"write": {"model": "offline/writer", "prompt": "p.txt"}}},
+            "models.write.prompt: prompts stand in the domain's YAML",
+        ),
         ({"models": {"write": "offline/support"}}, "models.write: 'offline/support' makes no haystacks"),
         ({"models": {"write": "openai/nobody-knows-it"}}, "price"),
         ({"models": {"write": {"model": "offline/writer", "max_tokens": 100}}}, "100 tokens are too few for documents of 120"),
@@ -92,19 +97,56 @@ def test_topics_are_named_and_bring_their_files(tmp_path: Path) -> None:
         "topics": [
             "A new ferry!",
             "a new FERRY",
+            "Fähren nach Überlingen, Straße und Weg",
             {"topic": "old bridges", "name": "bridges", "participants": ["Ann"], "context": ["seed.txt"]},
         ],
     }
     grid = load_synth(write(tmp_path, fields))
-    assert [topic.name for topic in grid.topics] == ["a_new_ferry", "a_new_ferry_2", "bridges"]
-    assert grid.topics[2].context == ("What a newspaper wrote.",) and grid.topics[2].participants == ("Ann",)
+    assert [topic.name for topic in grid.topics] == [
+        "a_new_ferry",
+        "a_new_ferry_2",
+        "fahren_nach_uberlingen_strasse_und_weg",
+        "bridges",
+    ]
+    assert grid.topics[3].context == ("What a newspaper wrote.",) and grid.topics[3].participants == ("Ann",)
     assert (grid.domain.name, grid.shape.words) == ("letters", 90)
+
+
+PAID = {"model": "openai/gpt-4o", "api_key_env": "NO_SUCH_KEY"}
+
+
+def test_another_language_needs_models_that_know_it(tmp_path: Path) -> None:
+    write_files(tmp_path, {"rat.yaml": "genre: ein Protokoll\nname: rat\nlanguage: German"})
+    fields = {**SMALL, "domain": str(tmp_path / "rat.yaml")}
+    assert "models.outline: offline/writer writes English, and the domain is in German" in refusal(**fields)
+    written = {"outline": PAID, "write": PAID}
+    assert "models.check: offline checks read English" in refusal(**{**fields, "models": written})
+    assert load_synth({**fields, "models": {**written, "check": PAID}}).domain.language == "German"
+
+
+def test_a_context_beyond_the_window_is_refused(tmp_path: Path) -> None:
+    write_files(tmp_path, {"long.txt": "word " * 130_000})
+    topics = [{"topic": "a", "context": [str(tmp_path / "long.txt")]}]
+    said = refusal(**{**SMALL, "topics": topics, "models": {"outline": PAID}})
+    assert "the context of 'a' has 130," in said and "openai/gpt-4o takes 120,000 beside the rest" in said
+    assert load_synth({**SMALL, "topics": topics, "models": {"outline": {**PAID, "context_window": 200_000}}}).n_cells == 1
+
+
+def test_where_a_model_is_reached_is_no_part_of_what_is_made() -> None:
+    here, there = (small(models={"write": {**PAID, "api_base": f"http://10.0.0.7:{port}/v1"}}) for port in (8000, 9000))
+    assert here.run_id == there.run_id and here.job(here.topics[0]) == there.job(there.topics[0])
+    models = here.job(here.topics[0]).metadata["models"]
+    assert models["write"]["model"] == "openai/gpt-4o" and "check" not in models
 
 
 @given(seed=st.integers(0, 50), few=st.integers(1, 20), more=st.integers(0, 40))
 def test_made_up_topics_differ_and_a_longer_list_begins_with_the_shorter(seed: int, few: int, more: int) -> None:
     long = list(made_up(seed, few + more))
     assert len(set(long)) == few + more and list(made_up(seed, few)) == long[:few]
+
+
+def test_a_topic_stands_twice_where_something_else_is_another() -> None:
+    assert small(topics=["a ferry", {"topic": "a ferry", "participants": ["Ann"]}]).n_cells == 2
 
 
 def test_made_up_topics_are_of_the_seed(tmp_path: Path) -> None:

@@ -85,6 +85,27 @@ def test_it_takes_its_seat_where_it_is_and_beats(handle: LedgerHandle, grid: Gri
         time.sleep(0.01)
 
 
+def test_it_beats_before_all_that_takes_time(
+    handle: LedgerHandle, grid: Grid, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a full machine a worker of low priority takes longer to load its models than the ledger waits for a sign of life."""
+    beaten: list[int] = []
+
+    def slow(_: object) -> dict[str, object]:
+        # Three beats, 0.02 s apart, come while the models are loaded.
+        end = time.monotonic() + 5.0
+        while handle.names().count("beat") < 3 and time.monotonic() < end:
+            time.sleep(0.01)
+        beaten.append(handle.names().count("beat"))
+        return {}
+
+    monkeypatch.setattr(worker, "make_local_models", slow)
+    monkeypatch.setattr(worker.os, "nice", lambda _: 0)
+    one = made(grid, tmp_path)
+    asyncio.run(CellWorker(one._order, "computing", 0).ready())
+    assert beaten and beaten[0] >= 3
+
+
 def test_with_many_workers_each_commits_less_often(handle: LedgerHandle, grid: Grid, tmp_path: Path) -> None:
     few, many = begun(grid, tmp_path / "few", 32), begun(grid, tmp_path / "many", 1000)
     assert few._commits._every_s == COMMIT_EVERY_S == 32 / WORKERS_A_SECOND

@@ -188,7 +188,7 @@ class Haystack:
             query = f"{subtopic.query.rstrip('?')}: {self.rng.choice(ASKING).format(told.rstrip('.'))}?"
             verifier = self.verifier()
             leaking = PlannedSubtopic(subtopic.subtopic_id, subtopic.name, subtopic.text, query, subtopic.insights)
-            clean = asyncio.run(verifier.query(leaking, 0))
+            clean = asyncio.run(verifier.query(leaking, (), 0))
             rows = {row.object: row.found for row in verifier.checks}
             tally.note("query", not clean and rows[insight.insight_id] == "yes", f"{insight.text} || {query}")
             others = {insight.conflicts_with, insight.insight_id}

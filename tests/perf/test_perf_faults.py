@@ -45,6 +45,7 @@ def test_a_driver_and_two_workers_on_disk() -> None:
     assert (report["killed"]["drivers"], report["killed"]["workers"]) == (1, 2)
 
 
+@pytest.mark.soak
 @pytest.mark.ray
 @pytest.mark.s3
 @pytest.mark.timeout(950)

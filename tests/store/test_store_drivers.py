@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from far_files import FarFiles
 
-from summhay_ray.store import Chain, StoreError, begin, read_tenure, tenures
+from summhay_ray.store import Chain, StoreError, begin, how_ended, is_alive, read_tenure, tenures
 from summhay_ray.store import drivers as room
 
 pytestmark = pytest.mark.core
@@ -188,6 +188,20 @@ def test_elsewhere_the_beat_tells(files: FarFiles) -> None:
     assert 0.5 <= time.monotonic() - began < 2.0
     # It was only cut off: it learns that it was taken for dead.
     assert far.superseded() == f"on {HERE.host}, pid {os.getpid()}"
+
+
+def test_others_see_whether_a_driver_is_at_work(files: FarFiles) -> None:
+    here, far = begin(files, "r1", False, SEATS), begin(files, "r2", False, SEATS, here=ELSEWHERE)
+    assert is_alive(files, here.number) and how_ended(files, here.number) is None
+    here.end("stopped")
+    assert (is_alive(files, here.number), how_ended(files, here.number)) == (False, "stopped")
+    assert not is_alive(files, far.number, patience_s=0.1), "no beat, no sign of life"
+    beats = threading.Timer(0.1, far.beat)
+    beats.start()
+    began = time.monotonic()
+    assert is_alive(files, far.number, patience_s=5.0) and time.monotonic() - began < 2.0
+    gone = begin(files, "r3", False, SEATS, here=replace(HERE, started="1"))
+    assert not is_alive(files, gone.number) and not is_alive(files, 99)
 
 
 def test_a_beat_that_fails_is_nobodys_end(files: FarFiles) -> None:

@@ -8,7 +8,7 @@ import hashlib
 import json
 import random
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -104,7 +104,9 @@ class World:
         return opening + "\n".join(texts)
 
     def _do_chapter(self, given: Any, bad: bool, chance: random.Random) -> Any:
-        return f"Chapter of {given['number']}, {chance.random()}. " + ("" if bad else given["insight"])
+        opening = f"Chapter of {given['number']}, {chance.random()}. "
+        opening += "".join(f"See {one['headline']} " for one in given["references"])
+        return opening + ("" if bad else given["insight"])
 
     def _do_edit_document(self, given: Any, bad: bool, chance: random.Random) -> Any:
         text = given["document"]
@@ -122,11 +124,12 @@ class Eyes:
     copied: list[set[str]] = field(default_factory=list)
     rounds: Counter[tuple[str, int]] = field(default_factory=Counter)
     checks: tuple[Check, ...] = ()
+    settled: list[tuple[str, int, int]] = field(default_factory=list)
 
     def __call__(self, *given: Any) -> Eyes:
         return self
 
-    async def subtopics(self, texts: Sequence[tuple[str, str]], round: int) -> set[str]:
+    async def subtopics(self, texts: Sequence[tuple[str, str]], round: int, settled: Collection[str] = ()) -> set[str]:
         self.rounds["subtopics", round] += 1
         seen: set[str] = set()
         return {one for one, text in texts if text in seen or seen.add(text)}  # type: ignore[func-returns-value]
@@ -135,8 +138,9 @@ class Eyes:
         self.rounds["insights", round] += 1
         return {one.insight_id for subtopic in subtopics for one in subtopic.insights if one.text.endswith("vague")}
 
-    async def query(self, subtopic: PlannedSubtopic, round: int) -> bool:
+    async def query(self, subtopic: PlannedSubtopic, others: Sequence[PlannedInsight], round: int) -> bool:
         self.rounds["query", round] += 1
+        assert not {one.subtopic_id for one in others} & {subtopic.subtopic_id}
         return not any(one.text in subtopic.query for one in subtopic.insights)
 
     async def document(self, planned: PlannedDocument, text: str, insights: Sequence[PlannedInsight], round: int) -> Found:
@@ -144,6 +148,12 @@ class Eyes:
         there = {one.insight_id: one.text for one in insights if one.text in text}
         missing = tuple(one for one in planned.insight_ids if one not in there)
         return Found(missing, tuple(one for one in there if one not in planned.insight_ids), there)
+
+    def reference(self, ids: tuple[str, str], texts: tuple[str, str], named: Mapping[str, str], round: int) -> bool:
+        return named["headline"] in texts[0]
+
+    def settle(self, document_id: str, round: int, last: int) -> None:
+        self.settled.append((document_id, round, last))
 
     async def chapter(self, text: str, expected: PlannedInsight, outline: Outline, document_id: str, round: int) -> bool:
         self.rounds["chapter", round] += 1

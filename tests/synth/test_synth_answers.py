@@ -17,7 +17,7 @@ from summhay_ray.synth.prompting import numbered
 pytestmark = pytest.mark.core
 
 THREE = numbered(["one", "two", "three"])
-GIVEN: dict[str, Any] = {"n": 2, "subtopics": THREE, "insights": THREE}
+GIVEN: dict[str, Any] = {"n": 2, "subtopics": THREE, "insights": THREE, "words": 9, "document": "a b b"}
 TWO = {"subtopics": [{"name": "a", "subtopic": "An a"}, {"name": "b", "subtopic": "A b"}]}
 READ: list[tuple[Any, dict[str, Any], Any]] = [
     ("subtopics", TWO, (("a", "An a"), ("b", "A b"))),
@@ -36,6 +36,10 @@ READ: list[tuple[Any, dict[str, Any], Any]] = [
     ("query_leaks", {"leaked": ["#2", 1, 2]}, (0, 1)),
     ("insights_present", {"present": [{"id": 2, "evidence": "b b"}, {"id": "1", "evidence": "a"}]}, {0: "a", 1: "b b"}),
     ("insights_present", {"present": []}, {}),
+    ("insights_present", {"present": [{"id": 1, "quotes": ["a", " b "]}, {"id": 2, "evidence": None}]}, {0: "a ... b"}),
+    ("insights_present", {"present": [{"id": 2, "evidence": "b", "found": True}, {"id": 3, "found": False}]}, {1: "b"}),
+    ("insights_present", {"present": [{"id": 1, "evidence": "none", "status": "not found"}]}, {}),
+    ("insights_present", {"present": [{"id": 1, "evidence": "a", "missing": "none", "partial": False}]}, {0: "a"}),
 ]
 
 
@@ -99,15 +103,23 @@ def test_each_task_s_answer_is_read_through_what_models_put_around_it(task: Any,
         ("duplicate_insights", '{"duplicates": null}', "wrong_type"),
         ("query_leaks", '{"leaked": [5]}', "unknown_id"),
         ("insights_present", '{"present": [2]}', "wrong_type"),
+        ("insights_present", '{"present": [{"id": 1, "evidence": "x y"}, {"id": 2, "evidence": "z"}]}', "invented_evidence"),
         ("insights_present", '{"present": [{"id": 2}]}', "empty_text"),
         ("insights_present", '{"present": [{"id": 2, "evidence": 7}]}', "wrong_type"),
         ("insights_present", '{"present": [{"id": 8, "evidence": "a"}]}', "unknown_id"),
         ("query_leaks", '{"leaked": [1, 2 or 3]}', "unknown_id"),
         ("query", '{"query": a, b, "c" d: e', "broken_json"),
         ("query", '{"query": "a" ' + "b" * 200_000, "broken_json"),
+        ("insights_present", '{"present": [{"id": 3, "evidence": "x"}, {"id": 1, "evidence": "he rep', "broken_json"),
+        ("insights_present", '{"present": [{"id": 3, "evidence": "x"},', "broken_json"),
+        ("insights_present", '{"present": [', "broken_json"),
+        ("query_leaks", '{"leaked": [', "broken_json"),
+        ("duplicate_insights", '{"duplicates": [[1, 2]', "broken_json"),
+        ("document", "No.", "too_short"),
         ("document", "", "empty_answer"),
         ("document", "```\n\n```", "empty_text"),
         ("document", '{"document": "It rained."}', "not_text"),
+        ("document", '{"document": "It rained for three days in Ulm, and then it stopped."}\nAll facts are in it.', "not_text"),
         ("edit_document", "```json\n[]\n```", "not_text"),
     ],
 )
@@ -139,6 +151,27 @@ TEXT = "It rained in Ulm.\n\nAnn: So it did: 3 mm."
 @pytest.mark.parametrize("task", ["document", "chapter", "edit_document"])
 def test_a_text_is_freed_of_its_wrapping(task: Any, around: str) -> None:
     assert read(task, GIVEN, around.format(TEXT)) == TEXT
+
+
+def test_an_edit_that_is_a_few_words_is_none() -> None:
+    document = TEXT * 9
+    assert read("edit_document", {**GIVEN, "document": document}, document) == document
+    short = read("edit_document", {**GIVEN, "document": document}, "I'm sorry, but I can't do that.")
+    assert isinstance(short, Malformed) and short.error == "too_short"
+
+
+@pytest.mark.parametrize("text", ['["It is late," said Karl. So it was, and it stayed.]', '{"host": "db1"}\nThe node was lost.'])
+def test_a_text_that_begins_like_json_is_a_text(text: str) -> None:
+    assert read("document", GIVEN, text) == text
+
+
+def test_prose_after_json_that_is_repaired_is_no_cut() -> None:
+    said = '{"present": [{"id": 1, "evidence": "a"},]}\nFacts 2 and 3 are not in the "text" [sic].'
+    assert read("insights_present", GIVEN, said) == {0: "a"}
+
+
+def test_signs_of_a_script_without_blanks_count_as_words() -> None:
+    assert read("document", {"words": 20}, "雨下了三天") == "雨下了三天"
 
 
 @pytest.mark.parametrize("text", ["Here is Ann:\nshe waits.", "Ann: Here is the plan.\nBo: Yes.", "{It} rained.", "[1] rained."])

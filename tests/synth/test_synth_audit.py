@@ -15,17 +15,14 @@ from summhay_ray.haystack import load_sample
 from summhay_ray.problems import Problem
 from summhay_ray.synth.audit import (
     COLUMNS,
-    Assigned,
     AuditRow,
-    Labels,
-    Present,
     audit_sample,
-    audit_tables,
     quoted,
     read_audit,
     unquoted,
     write_audit,
 )
+from summhay_ray.synth.audit_tables import Assigned, Labels, Present, audit_tables
 
 pytestmark = pytest.mark.core
 
@@ -140,7 +137,8 @@ def test_a_sheet_that_a_spreadsheet_saved(tmp_path: Path, delimiter: str, encodi
 
 
 @pytest.mark.parametrize(
-    ("answer", "chosen"), [("2", (1,)), ("1, 3", (0, 2)), ("3;1", (0, 2)), ("1 and 2", (0, 1)), ("0", ()), ("2,2", (1,))]
+    ("answer", "chosen"),
+    [("2", (1,)), ("1, 3", (0, 2)), ("3;1", (0, 2)), ("1 and 2", (0, 1)), ("0", ()), ("2,2", (1,)), ("3.0", (2,)), ("1.", (0,))],
 )
 def test_several_subtopics_or_none(tmp_path: Path, answer: str, chosen: tuple[int, ...]) -> None:
     labelled(tmp_path / "a.csv", [raw()], r1=answer)
@@ -152,6 +150,7 @@ def test_several_subtopics_or_none(tmp_path: Path, answer: str, chosen: tuple[in
     [
         (1, "4", "row 2, column answer: '4' is no subtopic; write a number from 1 to 3"),
         (1, "first", "row 2, column answer: 'first' is no subtopic"),
+        (1, "0, 1", "row 2, column answer: '0, 1' says none and another"),
         (2, "", "row 3, column answer: it is empty"),
         (7, "perhaps", "row 8, column answer: 'perhaps' is neither yes nor no; write yes or no"),
         (7, "", "row 8, column answer: '' is neither yes nor no"),
@@ -200,6 +199,14 @@ def test_a_file_that_is_no_sheet(tmp_path: Path, content: bytes, said: str) -> N
         read_audit(tmp_path / "none.csv", [raw()])
 
 
+def test_labels_of_other_texts_are_refused(tmp_path: Path) -> None:
+    labelled(tmp_path / "a.csv", [raw()])
+    other = raw()
+    other["documents"][0]["document_text"] = "Another text of the same insights."
+    with pytest.raises(Problem, match="is of none of the haystacks given"):
+        read_audit(tmp_path / "a.csv", [other])
+
+
 def test_haystacks_of_one_name_are_refused() -> None:
     with pytest.raises(Problem, match="two haystacks have the topic_id 'h'"):
         audit_sample([raw(), raw()], 1, 1, 1)
@@ -208,10 +215,10 @@ def test_haystacks_of_one_name_are_refused() -> None:
 @given(st.text(st.characters(exclude_categories=["Cs"]), max_size=30))
 def test_what_begins_like_a_formula_is_quoted_and_read_back(text: str) -> None:
     assert unquoted(quoted(text)) == text
-    assert quoted(text)[:1] not in tuple("=+-@\t\r")
+    assert quoted(text)[:1] not in tuple("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")
 
 
-@pytest.mark.parametrize("text", ["=1+1", "+49 30", "-5 degrees", "@home", "'=1", "''=1", "\tx"])
+@pytest.mark.parametrize("text", ["=1+1", "+49 30", "-5 degrees", "@home", "'=1", "''=1", "\tx", "\n=1+1", "\uff1d1+1"])
 def test_formulas(text: str) -> None:
     assert quoted(text) == "'" + text and unquoted("'" + text) == text
 

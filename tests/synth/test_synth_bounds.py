@@ -150,8 +150,8 @@ def test_what_the_difficulty_adds() -> None:
         bounds(TOPIC, load_domain("news"), SMALL, difficulty, True, LONGEST)
         for difficulty in (Difficulty(), Difficulty(distractors=2, conflicts=3))
     )
-    # Of 4 rounds each: 2 subtopics' insights more and 3 other sides, of which 12 insights can have one.
-    assert hard["outline"].most.calls - plain["outline"].most.calls == 3 * (4 * 2 + min(4 * 3, 12))
+    # Of 4 rounds each: those that distract, the insights of both, and 3 other sides, of which 12 insights can have one.
+    assert hard["outline"].most.calls - plain["outline"].most.calls == 3 * (4 + 4 * 2 + min(4 * 3, 12))
     assert hard["write"].least.calls == plain["write"].least.calls == 12
 
 

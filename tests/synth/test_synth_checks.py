@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from summhay_ray.synth.checks import LEAK, assigned, leak, overlap, same_insight, specific
+from summhay_ray.synth.checks import LEAK, assigned, leak, overlap, refers, same_insight, specific
 from summhay_ray.synth.words import read
 
 pytestmark = pytest.mark.core
@@ -36,6 +36,13 @@ def test_specific_means_a_number_a_date_or_a_name(text: str, found: bool, sure: 
     verdict = specific(text)
     assert (verdict.found, verdict.sure) == (found, sure)
     assert (verdict.evidence == text) == found or not text
+
+
+@pytest.mark.parametrize("text", ["Various details", "...", "!!!", "雨"])
+def test_what_is_the_same_to_the_letter_is_one_whatever_its_words_tell(text: str) -> None:
+    for check in (overlap, same_insight):
+        assert (check(text, text).found, check(text, text).sure) == (True, True)
+    assert overlap("Various details", "Various other details").score < 1
 
 
 @pytest.mark.parametrize(
@@ -175,3 +182,27 @@ def test_the_released_outlines_pass(summhay_data: Path) -> None:
             sure += [found == place] if verdict.sure else []
         assert right / len(insights) >= least
         assert len(sure) >= 5 and all(sure)
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("It rained. As was told on 5 May 2021, the pier is closed. So it is.", True),
+        ("As was told on 5 May, the pier is closed.", True),
+        ("The report of 2021-05-05 says so.", True),
+        ("Engineers had looked at rusty piles below that pier before.", True),
+        ("Engineers had been there before.", False),
+        ("The pier of Calaford is open.", False),
+        ("In May 2021 it rained.", False),
+        ("On May 5th, 2021, the pier was closed.", True),
+        ("In the report of 5/5/2021 and elsewhere.", True),
+        ("Bruno Fendane resigned on 5 May 1998.", False),
+        ("In May, 5 people complained.", False),
+        ("", False),
+    ],
+)
+def test_a_document_is_named_by_its_date_or_its_headline(text: str, found: bool) -> None:
+    verdict = refers((text, text), "2021-05-05", "Engineers look at rusty piles below Calaford's pier", "The pier of Calaford")
+    assert verdict.found == found and bool(verdict.evidence) == found
+    assert verdict.evidence in text and not verdict.evidence.startswith("It rained")
+    assert not refers((text, text), "", "", "").found

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from synth_world import SMALL, Eyes, World, domain, job
 
-from summhay_ray.outcome import Failed, Refusal
+from summhay_ray.outcome import Failed, Malformed, Refusal
 from summhay_ray.synth import Difficulty, Outline, PlannedDocument, Shape, Topic
 from summhay_ray.synth.asking import AT_ONCE, GaveUp, Work
 from summhay_ray.synth.documents import REWRITES, plan_flaws, write_documents
@@ -160,6 +160,26 @@ def test_what_cannot_be_mended_corrects_the_plan_while_each_insight_keeps_its_le
     }
 
 
+def test_where_editing_makes_it_worse_an_earlier_round_is_the_last_word() -> None:
+    class Spoiling(World):
+        def _do_edit_document(self, given: Any, bad: bool, chance: Any) -> Any:
+            return "All that was there is gone."
+
+    eyes = Eyes()
+    outline, planned, documents = written(Spoiling(faults={"document": 0.3}, seed=1), eyes)
+    # Five rounds of editing, of which none was as good as the first text.
+    assert {(round, last) for name, round, last in eyes.settled} == {(0, 6)}
+    assert sound((outline, planned, documents))
+
+
+@pytest.mark.parametrize("outcome", [Refusal("refused", "no"), Malformed("too_short", "3 words")])
+def test_a_document_that_nobody_edits_is_kept_with_its_plan_corrected(outcome: Any) -> None:
+    world = World(faults={"document": 0.3}, always={"edit_document": outcome}, seed=1)
+    result = written(world)
+    assert sound(result) and {one.corrections for one in result[2]} == {0}
+    assert [one.planned for one in result[2]] != list(result[1]) and world.count("edit_document") > 0
+
+
 def test_an_insight_below_its_least_has_its_documents_written_again_and_ends_it_at_last() -> None:
     class Forgets(World):
         def _do_document(self, given: Any, bad: bool, chance: Any) -> Any:
@@ -193,6 +213,25 @@ def test_near_copies_are_written_again_with_those_that_refer_to_them() -> None:
     )
     assert first["insights"] != second["insights"]
     assert sorted(one["text"] for one in first["insights"]) == sorted(one["text"] for one in second["insights"])
+
+
+def test_short_documents_that_consist_of_their_insights_are_copies_where_they_are_the_same_alone() -> None:
+    compared: list[set[str]] = []
+
+    class Counting(Eyes):
+        async def copies(self, texts: Any) -> set[str]:
+            compared.append(set(texts))
+            return set()
+
+    written(World(), Counting())
+    assert compared == [set()]
+
+    class Wordy(World):
+        def _do_document(self, given: Any, bad: bool, chance: Any) -> Any:
+            return f"{super()._do_document(given, bad, chance)}\n{' '.join(f'w{chance.random()}' for _ in range(60))}."
+
+    written(Wordy(), Counting())
+    assert compared[1:] == [{f"d{number:02}" for number in range(1, 21)}]
 
 
 def test_copies_that_stay_copies_end_it() -> None:

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
+import summhay_ray
 from summhay_ray.plugins import UnknownName
 from summhay_ray.problems import Problem
-from summhay_ray.synth import BadDomain, Domain, domain_names, load_domain, parse_domain
+from summhay_ray.synth import GROUP_OF, BadDomain, Domain, domain_names, load_domain, parse_domain
 from summhay_ray.synth.domains import TASKS
 
 pytestmark = pytest.mark.core
@@ -44,6 +45,17 @@ def test_a_domain_s_own_prompt_replaces_the_shipped_one_alone() -> None:
     assert own.prompts["query"] == text
     assert own.hashes()["query"] == hashlib.sha256(text.encode()).hexdigest()
     assert {task for task in TASKS if own.hashes()[task] != news[task]} == {"query"}
+
+
+def test_the_reference_names_every_field_and_every_task_with_its_answer() -> None:
+    folder = Path(summhay_ray.synth.__file__).parent
+    text = (folder / "domains" / "README.md").read_text(encoding="utf-8")
+    named = [line.split("`")[1] for line in text.splitlines() if line.startswith("| `")]
+    assert named == [*(one.name for one in fields(Domain)), *named[-13:]] and sorted(named[-13:]) == sorted(TASKS)
+    groups = {line.split("`")[1]: line.split("|")[2].strip() for line in text.splitlines() if line.startswith("| `")}
+    assert {task: groups[task] for task in TASKS} == dict(GROUP_OF)
+    first = text.partition("```yaml\n")[2].partition("```")[0]
+    assert parse_domain(first, "README.md").name == "council_minutes"
 
 
 def test_a_fifth_domain_is_one_file_of_two_lines(tmp_path: Path) -> None:

@@ -102,6 +102,16 @@ def test_those_that_distract_stand_last_and_have_no_query() -> None:
     assert world.count("query") == 4 and world.count("insights") == 6
 
 
+@pytest.mark.parametrize("distractors", [1, 2, 5])
+def test_what_is_asked_about_is_the_same_however_much_distracts(distractors: int) -> None:
+    faults = {"subtopics": 0.5, "insights": 0.3, "query": 0.3}
+    plain = made(World(faults=faults, seed=5)).subtopics
+    asked = [
+        one for one in made(World(faults=faults, seed=5), difficulty=Difficulty(distractors=distractors)).subtopics if one.asked
+    ]
+    assert [(one.text, one.query) for one in asked] == [(one.text, one.query) for one in plain]
+
+
 def test_conflicts_are_pairs_that_name_each_other_in_subtopics_that_are_asked_about() -> None:
     outline = made(World(), difficulty=Difficulty(conflicts=5, distractors=1))
     by_id = {one.insight_id: one for one in outline.insights}
@@ -116,7 +126,7 @@ def test_conflicts_are_pairs_that_name_each_other_in_subtopics_that_are_asked_ab
 
 
 def test_a_conflict_that_is_none_is_sought_elsewhere() -> None:
-    world = World(faults={"conflicting_insight": 0.5}, seed=3)
+    world = World(faults={"conflicting_insight": 0.5}, seed=4)
     outline = made(world, difficulty=Difficulty(conflicts=3))
     assert sum(bool(one.conflicts_with) for one in outline.insights) == 2 * 3
     assert 3 < world.count("conflicting_insight") <= 12

@@ -155,7 +155,7 @@ def test_a_document_s_insights_come_from_across_the_subtopics() -> None:
             {"documents_per_insight": 4},
             "documents_per_insight is 4, below difficulty.least, 5; raise it or lower",
         ),
-        ({"documents": 4}, {}, "4 documents are too few for difficulty.least 5; raise shape.documents"),
+        ({"documents": 4}, {}, "4 documents are too few for difficulty.least 5; raise documents"),
         ({"documents": 9}, {"conflicts": 1}, "9 documents (half of them for each side of a conflict) are too few"),
         ({"documents": 30}, {"documents_per_insight": 31}, "too few for difficulty.documents_per_insight 31"),
         ({"subtopics": 1, "insights": 3}, {"conflicts": 4}, "difficulty.conflicts is 4, but 3 insights are asked about"),
@@ -168,7 +168,7 @@ def test_a_document_s_insights_come_from_across_the_subtopics() -> None:
         (
             {"documents": 10, "words": 150},
             {},
-            "32 for each document, and 150 words hold 8; raise shape.documents to 40",
+            "32 for each document, and 150 words hold 8; raise documents to 40",
         ),
     ],
 )
@@ -181,8 +181,12 @@ def test_what_cannot_be_met_is_said_in_one_line_with_the_field_to_change(shape: 
 def test_two_insights_that_exclude_each_other_cannot_fill_an_odd_number_of_documents() -> None:
     one, other = PlannedInsight("a", "s", "", "1", "b"), PlannedInsight("b", "s", "", "2", "a")
     pair = Outline(Topic("t", "rain"), (PlannedSubtopic("s", "", "x", "", (one, other)),))
-    with pytest.raises(Problem, match="2 insights cannot fill 11 documents; lower shape.documents to 10"):
+    with pytest.raises(
+        Problem, match="2 insights in 5 documents each fill 10 of 11 documents, and none may be empty; lower documents to 10"
+    ):
         place(pair, Shape(1, 1, 11), Difficulty(conflicts=1), NEWS, 1)
+    with pytest.raises(Problem, match="lower documents to 10"):
+        check_placement(Shape(1, 1, 11), Difficulty(conflicts=1), NEWS)
     assert len(place(pair, Shape(1, 1, 10), Difficulty(conflicts=1), NEWS, 1)) == 10
 
 

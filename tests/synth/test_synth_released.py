@@ -119,6 +119,8 @@ def test_the_synthesis_tells_models_prompts_seed_cost_and_what_the_caller_adds()
     assert synthesis["prompts"] == domain().hashes() and set(synthesis["prompts"]) == set(TASKS)
     assert synthesis["shape"] == {"subtopics": 4, "insights": 3, "documents": 20, "words": 250}
     assert synthesis["difficulty"]["cross_references"] == 0.5
+    assert synthesis["manner"]["genre"] == domain().genre and synthesis["manner"]["rounds"] == domain().rounds
+    assert synthesis["context"] == []
     assert synthesis["corrections"] == sum(one.corrections for one in written)
     assert raw_of()[0]["topic_metadata"]["synthesis"]["models"] == {
         "outline": "lab/subtopics",

@@ -2,87 +2,31 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Coroutine
-from dataclasses import dataclass, field
-from typing import Any, TypeVar
-
 import pytest
+from verify_world import (
+    ALL,
+    FILLER,
+    GIVEN,
+    HINT,
+    INSURANCE,
+    RESCUE,
+    STEWARDS,
+    TICKET,
+    Model,
+    document,
+    insight,
+    outline,
+    rows,
+    run,
+    verifier,
+)
 
-from summhay_ray.outcome import Answer, Failed, Malformed, NoAnswer, Outcome, Refusal
+from summhay_ray.outcome import Failed, Malformed, NoAnswer, Refusal
 from summhay_ray.records import Check
-from summhay_ray.synth.kinds import Outline, PlannedDocument, PlannedInsight, PlannedSubtopic, Task, Topic
+from summhay_ray.synth.kinds import PlannedSubtopic
 from summhay_ray.synth.verify import NotChecked, Verifier
 
 pytestmark = pytest.mark.core
-
-T = TypeVar("T")
-GIVEN = {"topic": "A weekend", "domain": "news", "language": "English"}
-
-TICKET = "A ticket costs 28 pounds of money for adults, and children under 12 come free."
-INSURANCE = "Insurance money of 215 pounds is paid to Corvane Mutual."
-STEWARDS = "For safety the licence requires 14 stewards on duty on Saturday night."
-RESCUE = "Two safety guards from Kelda Mountain Rescue stay on the site all weekend."
-HINT = "The licence asks for 14 stewards who are on their feet that evening."
-"""Of what STEWARDS says, as much as the offline check is not sure about."""
-
-FILLER = "The path was wet, and nobody had brought a map."
-
-
-@dataclass
-class Model:
-    """Answers as told; `told`: task -> value, outcome, or a function of the input."""
-
-    told: dict[str, Any] = field(default_factory=dict)
-    asked: list[tuple[Task, dict[str, Any]]] = field(default_factory=list)
-
-    def model(self, task: Task) -> str:
-        return f"model/{task}" if task in self.told else ""
-
-    async def ask(self, task: Task, given: Any, sample: int = 0) -> Outcome[Any]:
-        self.asked.append((task, dict(given)))
-        await asyncio.sleep(0.01 / len(self.asked))
-        value = self.told[task](given) if callable(self.told[task]) else self.told[task]
-        return value if isinstance(value, NoAnswer) else Answer(value, f"key{len(self.asked)}")
-
-    def tasks(self) -> list[Task]:
-        return [task for task, _ in self.asked]
-
-
-def run(work: Coroutine[Any, Any, T]) -> T:
-    return asyncio.run(work)
-
-
-def insight(insight_id: str, text: str, conflicts_with: str = "") -> PlannedInsight:
-    return PlannedInsight(insight_id, insight_id.split("-")[0], "Name", text, conflicts_with)
-
-
-def outline(**texts: str) -> Outline:
-    """Two subtopics of two insights; `texts`: other texts, by id (`s1_i1`)."""
-    usual = {"s1_i1": TICKET, "s1_i2": INSURANCE, "s2_i1": STEWARDS, "s2_i2": RESCUE} | texts
-    planned = [insight(name.replace("_", "-"), text) for name, text in usual.items()]
-    subtopics = [
-        PlannedSubtopic(
-            f"s{number}", name, name, "What comes up?", tuple(one for one in planned if one.subtopic_id == f"s{number}")
-        )
-        for number, name in ((1, "Money"), (2, "Safety"))
-    ]
-    return Outline(Topic("t", "A weekend"), tuple(subtopics))
-
-
-ALL = outline().insights
-
-
-def verifier(model: Model | None = None) -> Verifier:
-    return Verifier("cell", model or Model(), GIVEN)
-
-
-def rows(made: Verifier, kind: str) -> list[tuple[str, str, str, str, str]]:
-    return [(row.subject, row.object, row.expected, row.found, row.by) for row in made.checks if row.kind == kind]
-
-
-def document(*insight_ids: str, number: int = 1) -> PlannedDocument:
-    return PlannedDocument(f"d{number}", number, insight_ids)
 
 
 class TestDocuments:
@@ -117,6 +61,45 @@ class TestDocuments:
         found = run(made.document(document("s2-i1"), f"{FILLER} {HINT}", ALL, 0))
         assert found.missing == ("s2-i1",) and found.evidence == {}
         assert next(row for row in made.checks if row.object == "s2-i1").evidence == ""
+
+    @pytest.mark.parametrize(
+        "claimed",
+        [
+            "lorem ipsum dolor",
+            "The licence requires 14 stewards on duty on Saturday night.",
+            "nobody had brought a map",
+            "licence",
+        ],
+    )
+    def test_a_model_s_word_needs_words_of_the_document_that_speak_of_the_insight(self, claimed: str) -> None:
+        made = verifier(Model({"insights_present": {0: claimed}}))
+        found = run(made.document(document("s2-i1"), f"{FILLER} {HINT}", ALL, 0))
+        assert found.missing == ("s2-i1",) or claimed == "licence"
+        row = next(row for row in made.checks if row.object == "s2-i1")
+        assert row.by == "model/insights_present" and bool(row.evidence) == (row.found == "yes")
+
+    @pytest.mark.parametrize(
+        "claimed", ["the licence asks for 14 stewards", "The licence ... 14 stewards", "[14 stewards]; on their feet"]
+    )
+    def test_signs_and_ellipses_are_no_other_words(self, claimed: str) -> None:
+        found = run(verifier(Model({"insights_present": {0: claimed}})).document(document("s2-i1"), f"{FILLER} {HINT}", ALL, 0))
+        assert found.missing == ()
+
+    def test_of_a_text_in_another_language_only_what_nothing_speaks_for_is_sure(self) -> None:
+        model = Model({"insights_present": {0: TICKET}})
+        made = Verifier("cell", model, {**GIVEN, "language": "German"})
+        found = run(made.document(document("s1-i1"), f"{TICKET} {FILLER}", ALL, 0))
+        assert [one["text"] for one in model.asked[0][1]["insights"]][0] == TICKET and found.missing == ()
+        assert {row.object: row.by for row in made.checks}["s1-i1"] == "model/insights_present"
+
+    def test_the_rows_of_a_round_are_given_again_as_the_last_ones(self) -> None:
+        made = verifier()
+        run(made.document(document("s1-i1"), TICKET, ALL, 0))
+        run(made.document(document("s1-i1"), FILLER, ALL, 1))
+        made.settle("d1", 0, 2)
+        told = [(row.round, row.object, row.found) for row in made.checks if row.object == "s1-i1"]
+        assert told == [(0, "s1-i1", "yes"), (1, "s1-i1", "no"), (2, "s1-i1", "yes")]
+        assert sum(row.round == 2 for row in made.checks) == len(ALL)
 
     def test_without_a_model_the_offline_verdict_counts(self) -> None:
         made = verifier()
@@ -208,6 +191,11 @@ class TestOutlines:
         model = Model({"overlapping_subtopics": ((0, 1), (1, 2))})
         assert run(verifier(model).subtopics(listed, 0)) == {"s2"}
 
+    def test_what_is_settled_is_not_held_against_each_other_again(self) -> None:
+        listed = [("s1", "Ticket prices"), ("s2", "Prices of tickets"), ("s3", "Ticket prices and more")]
+        model = Model({"overlapping_subtopics": ((0, 1), (0, 2))})
+        assert run(verifier(model).subtopics(listed, 0, ["s1", "s2"])) == {"s3"}
+
     def test_insights_pass(self) -> None:
         made = verifier()
         assert run(made.insights(outline().subtopics, 0)) == set()
@@ -220,6 +208,12 @@ class TestOutlines:
         assert run(made.insights(outline(s1_i2="The money was well spent.").subtopics, 0)) == {"s1-i2"}
         assert "s1-i2" not in [row[0] for row in rows(made, "insight_distinct") + rows(made, "insight_subtopic")]
 
+    def test_what_nobody_can_read_a_name_in_stays(self) -> None:
+        made = verifier()
+        subtopic = PlannedSubtopic("s1", "雨", "雨", "", (insight("s1-i1", "雨が三日間ウルムで降った。"),))
+        assert run(made.insights([subtopic], 0)) == set()
+        assert ("s1-i1", "", "yes", "no", "offline") in rows(made, "insight_specific")
+
     def test_a_duplicate_in_another_subtopic_goes(self) -> None:
         again = "A ticket costs adults 28 pounds of money, and children under 12 come free."
         made = verifier()
@@ -231,6 +225,34 @@ class TestOutlines:
         model = Model({"duplicate_insights": lambda given: tuple((0, 1) for _ in given["insights"][1:2])})
         subtopic = PlannedSubtopic("s1", "Money", "Money", "", sides)
         assert run(verifier(model).insights([subtopic], 0)) == set() and model.asked == []
+
+    @pytest.mark.parametrize(
+        ("text", "kept"),
+        [
+            (TICKET.replace("28", "30"), True),
+            (f"It is reported that {TICKET}", False),
+            ("Pope Francis visited Rio de Janeiro on 22 July 2013.", False),
+            (TICKET.replace("28 pounds", "a lot"), False),
+        ],
+    )
+    def test_another_side_says_otherwise_about_the_same(self, text: str, kept: bool) -> None:
+        sides = (insight("s1-i1", TICKET, "s1-i9"), insight("s1-i9", text, "s1-i1"))
+        made = verifier()
+        assert run(made.insights([PlannedSubtopic("s1", "Money", "Money", "", sides)], 0)) == (set() if kept else {"s1-i9"})
+        assert rows(made, "insight_conflict") == [("s1-i9", "s1-i1", "yes", "yes" if kept else "no", "offline")]
+
+    def test_a_subtopic_that_lacks_the_number_tells_nothing(self) -> None:
+        sold = insight("s1-i1", "Ticket prices for adults rose by 4 percent.")
+        made = verifier()
+        assert run(made.insights([PlannedSubtopic("s1", "Prices", "Ticket prices for adults", "", (sold,))], 0)) == set()
+
+    def test_an_insight_that_its_subtopic_tells_goes(self) -> None:
+        made = verifier()
+        telling = PlannedSubtopic(
+            "s1", "Money", "Money: adults pay 28 pounds a ticket, those under 12 nothing", "", outline().subtopics[0].insights
+        )
+        assert run(made.insights([telling], 0)) == {"s1-i1"}
+        assert ("s1", "s1-i1", "no", "yes", "offline") in rows(made, "subtopic_leak")
 
     def test_the_model_assigns_what_words_do_not(self) -> None:
         model = Model({"assign_subtopic": lambda given: 1 if "Insurance" in given["insight"] else None})
@@ -260,76 +282,3 @@ class TestOutlines:
         plain = outline(s1_i1="The gate opens at 9 on Friday.")
         with pytest.raises(NotChecked, match="assign_subtopic"):
             run(verifier(Model({"assign_subtopic": Failed("down", "no answer")})).insights(plain.subtopics, 0))
-
-
-class TestQueries:
-    def asked(self, query: str, model: Model | None = None) -> tuple[bool, list[Check]]:
-        made = verifier(model)
-        subtopic = outline().subtopics[0]
-        asking = PlannedSubtopic("s1", subtopic.name, subtopic.text, query, subtopic.insights)
-        return run(made.query(asking, 0)), list(made.checks)
-
-    def test_a_query_that_leaks_nothing(self) -> None:
-        passed, made = self.asked("What is reported about money?")
-        assert passed and [(row.subject, row.object, row.found) for row in made] == [("s1", "s1-i1", "no"), ("s1", "s1-i2", "no")]
-
-    def test_a_query_that_tells_an_insight(self) -> None:
-        query = "Why does a ticket cost 28 pounds for adults?"
-        passed, made = self.asked(query)
-        assert not passed and (made[0].found, made[0].evidence) == ("yes", query)
-
-    @pytest.mark.parametrize(("leaked", "passed"), [((), True), ((0,), False), ((5,), True)])
-    def test_the_model_where_it_is_not_sure(self, leaked: tuple[int, ...], passed: bool) -> None:
-        model = Model({"query_leaks": leaked})
-        assert self.asked("Who is 12 in the talk of money?", model)[0] == passed
-        assert model.asked[0][1]["insights"] == [{"id": 1, "text": TICKET}]
-
-    def test_what_the_topic_says_leaks_nothing(self) -> None:
-        about = insight("s1-i1", "The Demon 170 sprints in 1.66 seconds.")
-        for topic, passed in (("The Demon 170", True), ("A car", False)):
-            made = Verifier("cell", Model(), {**GIVEN, "topic": topic})
-            assert run(made.query(PlannedSubtopic("s1", "Speed", "Speed", "How fast is the Demon 170?", (about,)), 0)) == passed
-
-
-class TestCopies:
-    def test_the_later_of_two_copies(self) -> None:
-        made = verifier()
-        text = " ".join(f"{TICKET} {RESCUE} {word} stands alone here today." for word in ("Oak", "Elm", "Fir"))
-        assert run(made.copies({"d1": text, "d2": FILLER, "d3": text})) == {"d3"}
-        assert rows(made, "document_copy") == [("d3", "d1", "no", "yes", "offline"), ("", "", "no", "yes", "offline")]
-        assert run(made.copies({"d1": text, "d2": FILLER})) == set()
-        assert [(row.round, row.found) for row in made.checks] == [(0, "yes"), (0, "yes"), (1, "no")]
-
-
-def everything(delays: list[float]) -> tuple[Check, ...]:
-    """A verifier's rows, its documents and queries checked at one time, each after its delay."""
-    made = verifier()
-
-    async def after(delay: float, work: Coroutine[Any, Any, Any]) -> None:
-        await asyncio.sleep(delay)
-        await work
-
-    async def all_at_once() -> None:
-        planned = outline()
-        await made.copies({"d1": TICKET})
-        works: list[Coroutine[Any, Any, Any]] = [
-            made.document(document("s1-i1", number=number), TICKET, planned.insights, 0) for number in (1, 2, 10)
-        ]
-        works += [made.query(subtopic, 0) for subtopic in planned.subtopics]
-        await asyncio.gather(*(after(delay, work) for delay, work in zip(delays, works, strict=True)))
-        await made.insights(planned.subtopics, 0)
-        await made.subtopics([("s1", "Money"), ("s2", "Safety")], 0)
-
-    run(all_at_once())
-    return made.checks
-
-
-def test_rows_are_in_one_order_whatever_ends_first() -> None:
-    checks = everything([0.0, 0.0, 0.0, 0.0, 0.0])
-    assert checks == everything([0.02, 0.01, 0.0, 0.01, 0.0])
-    assert [row.position for row in checks] == list(range(len(checks)))
-    kinds = list(dict.fromkeys(row.kind for row in checks))
-    assert kinds[0] == "subtopic_distinct" and kinds[-3:] == ["query_leak", "document_insight", "document_copy"]
-    documents = [row.subject for row in checks if row.kind == "document_insight"]
-    assert list(dict.fromkeys(documents)) == ["d1", "d2", "d10"]
-    assert {row.cell_id for row in checks} == {"cell"}

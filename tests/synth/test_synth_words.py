@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from summhay_ray.synth.words import canonical, read, root, sentences
+from summhay_ray.synth.words import canonical, quoted, read, root, sentences
 
 pytestmark = pytest.mark.core
 
@@ -159,3 +159,25 @@ def test_any_text_is_read(text: str) -> None:
     assert all(reading.roots) and all(reading.names)
     assert read(text) == reading
     assert "".join("".join(sentences(text)).split()) == "".join(text.split())
+
+
+DOCUMENT = "They'll be replaced by November, she said. Her group, the Friends of the Quay, collected 4,800 signatures in 2021."
+
+
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [
+        ("collected 4,800 signatures in 2021", True),
+        ("**Her group**, the Friends ... 4,800 signatures", True),
+        ('The text says: "the Friends of the Quay, collected 4,800 signatures"', True),
+        ("Her group (the Friends of the Quay) collected 4,800 signatures", True),
+        ("“They’ll be replaced by November” / 4,800 signatures in 2021", True),
+        ("Her group gathered some thousand names last year", False),
+        ("lorem ipsum dolor sit amet", False),
+        ("signatures of the group were counted by November in Paris", False),
+        ("", False),
+        ("...", False),
+    ],
+)
+def test_a_quotation_is_the_text_s_own_but_for_signs_and_a_slip(words: str, found: bool) -> None:
+    assert quoted(words, DOCUMENT) == found

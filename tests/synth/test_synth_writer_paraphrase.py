@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -56,6 +57,8 @@ def test_clauses_change_places(insight: str, said: str) -> None:
         "In June, 2020 was the year that everybody spoke of.",
         "They did not leave because the old dam broke.",
         "The mill sold by Halvex Labs since March 2020 is 59.3 percent lighter.",
+        "The mill that Halvex Labs has sold since March 2020 pleases 59.3 percent of buyers.",
+        "Halvex Labs has lost $300 since March 2020 in a quarrel over a mill.",
         "The dam built after the flood of Halham broke in 2020.",
         "The old dam, built by Ann Hill, and the new mill were sold in March 2020.",
     ],
@@ -75,6 +78,11 @@ def test_a_fact_is_put_in_somebody_s_mouth() -> None:
     assert not any("that Analysts" in said or "that analysts" in said for said in ways("Analysts closed 12 mills.", 1))
 
 
+def test_what_has_no_verb_stands_between_quotation_marks() -> None:
+    for insight in ("A push for stricter rules of 12 banks.", "Calls for 12 audits.", "Highlighting the need for 12 rules."):
+        assert all(said.endswith(f'"{insight}"') for said in ways(insight, 1))
+
+
 def test_level_2_uses_other_words_but_not_within_quotation_marks() -> None:
     insight = 'Ann Hill bought 12 mills and called the deal "the best that I ever bought".'
     for said in ways(insight, 2):
@@ -82,13 +90,24 @@ def test_level_2_uses_other_words_but_not_within_quotation_marks() -> None:
 
 
 def test_a_word_with_a_particle_is_another_word() -> None:
-    assert all("wrote down" in other_words("She wrote down what she wrote.", seeded(str(seed))) for seed in range(9))
-    assert not any("she wrote." in other_words("She wrote down what she wrote.", seeded(str(seed))) for seed in range(9))
+    assert all("found out" in other_words("She found out what she found.", seeded(str(seed))) for seed in range(9))
+    assert not any("she found." in other_words("She found out what she found.", seeded(str(seed))) for seed in range(9))
+
+
+def test_some_words_have_another_one_only_before_a_certain_word() -> None:
+    found = {
+        other_words("The rose rose by 3 feet and he spent $3 in the week that he spent there.", seeded(str(n))) for n in range(40)
+    }
+    assert found == {
+        f"The rose {rose} by 3 feet and he {spent} $3 in the week that he spent there."
+        for rose in ("climbed", "went up")
+        for spent in ("expended", "laid out")
+    }
 
 
 def test_an_article_fits_the_word_that_follows_it() -> None:
     found = {
-        other_words("It was a dispute between a buyer and an improved model, an important event.", seeded(str(n)))
+        other_words("It was a contest between a buyer and an improved model, an important event.", seeded(str(n)))
         for n in range(40)
     }
     assert len(found) > 3
@@ -98,7 +117,9 @@ def test_an_article_fits_the_word_that_follows_it() -> None:
 
 def test_the_dictionary_knows_no_word_that_would_lose_a_fact() -> None:
     for word, others in _dictionary().items():
-        assert word not in others and word.islower() and word.isalpha()
+        assert word not in others and re.fullmatch(r"[a-z]+(?: (?:[a-z]+|\$))?", word)
+        follower = word.partition(" ")[2]
+        assert follower == "$" or all(other.endswith(follower) for other in others), word
         for other in others:
             assert not words_of(other).facts, other
 
@@ -107,6 +128,7 @@ def test_the_dictionary_knows_no_word_that_would_lose_a_fact() -> None:
     ("insight", "parts"),
     [
         ("Ann Hill sold old books on 3 March 2020.", ["Ann Hill sold old books.", "The date given for that is 3 March 2020."]),
+        ("Ann Hill sold old books on 3 March 2020.", ["Ann Hill sold old books.", "The record dates that to 3 March 2020."]),
         ("On 3 March 2020, Ann Hill sold a mill.", ["Ann Hill sold a mill.", "The date given for that is 3 March 2020."]),
         (
             "Ann Hill retired on 3 March 2020 after losing a race.",
@@ -139,7 +161,9 @@ def test_the_dictionary_knows_no_word_that_would_lose_a_fact() -> None:
             "Ann Hill made 1,234 copper pans.",
             ["Ann Hill made a certain number of copper pans.", "The number of copper pans: 1,234."],
         ),
-        ("The mills of Halham stood still for a week, causing a loss of $12.", ["In effect, that means causing a loss of $12."]),
+        ("The mills of Halham stood still for a week, causing a loss of $12.", ["This caused a loss of $12."]),
+        ("The mills of Halham are still at work, making it hard to sell.", ["This makes it hard to sell."]),
+        ("The mills of Halham may close for a week, leading to a loss of $12.", ["This would lead to a loss of $12."]),
     ],
 )
 def test_level_3_gives_facts_sentences_of_their_own(insight: str, parts: list[str]) -> None:
@@ -158,6 +182,12 @@ def test_level_3_gives_facts_sentences_of_their_own(insight: str, parts: list[st
         ("In Rome, a third of the voters agree, as a paper says.", "of the voters agree, as a paper"),
         ("According to the baker Ann Hill, kneading dough takes 12 minutes.", "kneading dough takes"),
         ("In Rome, a baker, Ann Hill, was first.", "a baker, Ann Hill, was first"),
+        ("If all 3,300 mills close, the town is poor.", "all 3,300 mills"),
+        ("The firm built 3,000 mills for Rome and 300 for Halham.", "3,000 mills"),
+        ("The firm is getting ready for the launch of a car in 2024.", "a car in 2024"),
+        ("The cars running under 9 seconds are banned.", "under 9 seconds"),
+        ("The dam was built by Ann Hill, driving a mill and making noise.", "driving a mill and making noise"),
+        ("The rain reduces losses when measured in March, driving up costs.", "March, driving up costs"),
     ],
 )
 def test_level_3_takes_nothing_apart_that_belongs_together(insight: str, kept: str) -> None:
@@ -265,5 +295,9 @@ def test_a_capital_goes_only_where_it_is_no_name_s(sentence: str, lower: str | N
 
 def test_a_speaker_is_who_a_turn_begins_with() -> None:
     assert (
-        speaker_of("Ann Hill: yes.") == "Ann Hill: " and speaker_of("No colon here. Ann: yes.") == "" and speaker_of(": x") == ""
+        speaker_of("Ann Hill: yes.") == "Ann Hill: "
+        and speaker_of("No colon here. Ann: yes.") == ""
+        and speaker_of(": x") == ""
+        and speaker_of('The statement reads: "Yes."') == ""
+        and speaker_of('Ann Hill: "Yes."') == "Ann Hill: "
     )

@@ -93,6 +93,12 @@ def test_an_insight_without_a_fact_is_found_by_its_words() -> None:
     assert ask("insights_present", document="Students like study.", insights=listed([vague])) == {"present": []}
 
 
+def tells(sentence: str, insight: str) -> bool:
+    """Whether it holds a fact of the insight, or half of its own words are the insight's."""
+    words, told = words_of(sentence), words_of(insight)
+    return bool(told.facts & words.tokens) or 2 * len(words.roots & told.roots) >= len(words.roots)
+
+
 @pytest.mark.parametrize("level", [0, 1, 2, 3])
 @pytest.mark.parametrize("domain", DOMAINS)
 def test_an_edit_removes_adds_and_keeps_the_rest(domain: str, level: int) -> None:
@@ -109,9 +115,7 @@ def test_an_edit_removes_adds_and_keeps_the_rest(domain: str, level: int) -> Non
     assert [insight for insight in insights if read.find(insight)] == kept + added
     before, after = text_of(document).sentences, set(read.sentences)
     lost = [sentence for sentence in before if sentence not in after]
-    assert len(lost) <= 8 and all(
-        words_of(removed[0]).facts & words_of(s).tokens or words_of(removed[1]).facts & words_of(s).tokens for s in lost
-    )
+    assert len(lost) <= 8 and all(any(tells(sentence, insight) for insight in removed) for sentence in lost)
 
 
 def edit(document: str, remove: list[dict[str, object]], add: list[str], level: int = 0) -> str:
@@ -184,7 +188,7 @@ def test_any_prompt_is_recognised_or_not(prompt: str, fields: dict[str, str]) ->
 
 
 def test_the_writer_says_who_it_is() -> None:
-    assert (OfflineWriter.name, OfflineWriter.revision) == ("offline/writer", "1")
+    assert (OfflineWriter.name, OfflineWriter.revision) == ("offline/writer", "2")
     assert OfflineWriter.answer.__doc__ and "English" in (OfflineWriter.__doc__ or "")
 
 
@@ -193,4 +197,4 @@ def test_answers_are_the_same_on_every_machine() -> None:
     answers = [say("subtopics", domain=domain, n=9) + write(domain, [DAM, MILL], paraphrase=3) for domain in DOMAINS]
     digest = hashlib.sha256("\n".join(answers).encode("utf-8")).hexdigest()
     # Where this changes, raise the writer's revision: stored answers of the old one would be taken for the new one's.
-    assert (OfflineWriter.revision, digest[:16]) == ("1", "8598108292ef0a5f")
+    assert (OfflineWriter.revision, digest[:16]) == ("2", "dee73945ed5f3abb")

@@ -15,6 +15,8 @@ DOMAINS = ("conversation", "news", "product_reviews", "incident_reports", "recip
 
 PEOPLE = ("Ann", "Bob", "Cem")
 TOPIC = "the future of a small town"
+SUBJECT = "the small town"
+"""What of TOPIC every subtopic names."""
 
 
 def prompt_of(task: str, **fields: Any) -> str:
@@ -56,11 +58,11 @@ def write(domain: str, insights: Sequence[str], **fields: Any) -> str:
 
 @cache
 def outline(domain: str, n_subtopics: int = 9, n_insights: int = 5) -> dict[str, tuple[str, ...]]:
-    """subtopic -> insights of a topic, asked for as the pipeline does."""
+    """subtopic -> insights of TOPIC, asked for as the pipeline does."""
     subtopics = ask("subtopics", domain=domain, n=n_subtopics, avoid=[], context=[], participants=[])["subtopics"]
-    found: dict[str, tuple[str, ...]] = {}
-    for subtopic in (entry["subtopic"] for entry in subtopics):
-        others = [{"subtopic": name, "insights": list(texts)} for name, texts in found.items()]
+    found: dict[str, tuple[str, ...]] = {entry["subtopic"]: () for entry in subtopics}
+    for subtopic in found:
+        others = [{"subtopic": name, "insights": list(texts)} for name, texts in found.items() if name != subtopic]
         answer = ask("insights", domain=domain, subtopic=subtopic, n=n_insights, others=others, avoid=[], participants=[])
         found[subtopic] = tuple(entry["insight"] for entry in answer["insights"])
     return found

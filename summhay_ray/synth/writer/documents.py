@@ -1,7 +1,7 @@
 """Part of the synth room's writer: writes documents and chapters around insights. For the writer alone.
 
 A document is insights, each said at the paraphrase level asked, among filler of the domain's grammar. Filler holds no number, no
-date and no name; the topic's own words stand in it only where no insight shares them.
+date and no name; the topic's own words stand in it only where they give no insight away.
 """
 
 from __future__ import annotations
@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from datetime import date as Date
 from random import Random
 
-from summhay_ray.synth.writer.grammar import Grammar, Voice, filler_grammar, known, name_banks
+from summhay_ray.synth.writer.grammar import Grammar, Voice, filler_grammar, known, meant, name_banks
 from summhay_ray.synth.writer.paraphrase import restate
 from summhay_ray.synth.writer.prompts import Given
 from summhay_ray.synth.writer.sentences import MONTHS, count, speaker_of, words_of
+from summhay_ray.synth.writer.subject import FALLBACK, subject_of
 
 _LONGEST_TOPIC = 25
 _LONGEST_QUOTE = 30
@@ -26,23 +27,21 @@ _COUNTED = (
 _SHORTEST = 6
 """Words: fewer make no sentence of filler."""
 _MISFITS = 12
+_OF_THE_TOPIC = 1 / 6
+"""Share of the filler that names the topic's subject, where this gives nothing away."""
+
+_OWN_FACTS = 2
+"""Facts that make an insight known, whatever of it the topic tells."""
 _NUMBER_WORDS = frozenset(_COUNTED.split())
-_FORMS = {
-    "conversation": ("conversation", "dialog", "chat", "meeting", "interview", "podcast", "transcript", "discussion"),
-    "news": ("news", "article", "press"),
-    "product_reviews": ("review",),
-    "incident_reports": ("incident", "postmortem", "post-mortem", "report"),
-}
 
 
 def form_of(given: Given) -> str:
     """Which grammar's documents are written: the domain's, else the one that genre or domain name, else by who speaks."""
     if known(given.domain) == given.domain:
         return given.domain
-    for text in (given.words("genre", "").lower(), given.domain.lower()):
-        for form, signs in _FORMS.items():
-            if any(sign in text for sign in signs):
-                return form
+    form = meant(given.words("genre", "")) or meant(given.domain)
+    if form:
+        return form
     return "conversation" if given.texts("participants") else "generic"
 
 
@@ -64,7 +63,8 @@ def stated(insights: Sequence[str], given: Given, rng: Random, voice: Voice | No
     """Each insight as the document says it, at the paraphrase level asked."""
     level = given.number("paraphrase")
     ways = voice or Voice(filler_grammar(form_of(given)), rng)
-    return [said for insight in insights if (said := restate(insight, level, ways, rng))]
+    topic = words_of(given.words("topic", "")).tokens
+    return [said for insight in insights if (said := restate(insight, level, ways, rng, topic))]
 
 
 def readable_date(iso: str) -> str:
@@ -94,11 +94,14 @@ class _Writing:
         self._voice = Voice(self._grammar, rng)
         self._wanted = given.number("words")
         self._stated = [_Unit(text, count(text)) for text in stated(insights, given, rng, self._voice)]
+        self._shown = self._topic()
+        subject = subject_of(self._shown)
+        self._subject = {"subject": subject.core} if self._shown and subject.core != FALLBACK else {}
         self.spoken = self._form == "conversation"
 
     def opening(self) -> list[str]:
         """How the text begins: its subject, its date, what it refers to, each a sentence or two."""
-        topic = self._topic()
+        topic = self._shown
         bank = "topic_opening" if topic and self._grammar.has("topic_opening") else "opening"
         opening = [self._voice.say(bank, {"topic": topic})]
         return opening + (self._dated() if self.spoken else []) + self._references()
@@ -155,7 +158,8 @@ class _Writing:
         filler: list[str] = []
         misfits = 0
         while left > _SHORTEST and len(filler) < _MOST_FILLER and misfits < _MISFITS:
-            sentence = self._voice.say("say")
+            of_topic = self._subject and self._rng.random() < _OF_THE_TOPIC
+            sentence = self._voice.say("say_topic", self._subject) if of_topic else self._voice.say("say")
             if count(sentence) > left + _SHORTEST:
                 misfits += 1
                 continue
@@ -175,7 +179,7 @@ class _Writing:
         return paragraphs
 
     def _headline(self) -> str:
-        topic = self._topic()
+        topic = self._shown
         return self._grammar.say(
             self._rng, "topic_headline" if topic and self._rng.random() < 0.5 else "headline", {"topic": topic}
         )
@@ -190,11 +194,18 @@ class _Writing:
         return topic if self._silent(shown) else ""
 
     def _silent(self, tokens: frozenset[str]) -> bool:
-        """Whether no insight of the document, and none that is to be kept out of it, holds one of the tokens as a fact."""
+        """Whether the tokens give away no insight of the document, and none that is to be kept out of it: each holds none of them
+        as a fact, or the topic's alone, and more facts besides."""
         if not tokens:
             return True
-        held = (words_of(text) for text in (*self._insights, *self._given.texts("avoid")))
-        return all(tokens.isdisjoint(words.facts | words.doubtful | (words.tokens & _NUMBER_WORDS)) for words in held)
+        topic = words_of(self._given.words("topic", "")).tokens
+        for text in (*self._insights, *self._given.texts("avoid")):
+            words = words_of(text)
+            facts = words.facts | words.doubtful | (words.tokens & _NUMBER_WORDS)
+            shared = tokens & facts
+            if shared and not (shared <= topic and len(words.facts - topic) >= max(_OWN_FACTS, len(shared))):
+                return False
+        return True
 
     def _dated_at(self) -> str:
         return readable_date(self._given.words("date", ""))

@@ -59,7 +59,7 @@ class _Line:
 def _remove(lines: list[_Line], insight: str, evidence: str) -> None:
     """Drops what quotes the evidence, then what a reader would still take for the insight."""
     shown = _joined(evidence)
-    quoted = [(line, sentence) for line in lines for sentence in line.sentences if shown and _quotes(_joined(sentence), shown)]
+    quoted = [(line, sentence) for line in lines for sentence in line.sentences if shown and _quotes(sentence, shown)]
     _drop(lines, {id(line): {sentence for other, sentence in quoted if other is line} for line, _ in quoted})
     for _ in range(_ROUNDS):
         places = [(line, sentence) for line in lines for sentence in line.sentences]
@@ -85,8 +85,10 @@ def _joined(text: str) -> str:
 
 
 def _quotes(sentence: str, evidence: str) -> bool:
-    """Whether one stands in the other: evidence may be a part of a sentence, or several sentences."""
-    return evidence in sentence or (sentence in evidence and len(sentence.split()) >= _LEAST_WORDS)
+    """Whether one stands in the other: evidence may be a part of a sentence, or several sentences. A headline is none of
+    them, though its words may be."""
+    plain = _joined(sentence)
+    return evidence in plain or (plain in evidence and sentence.endswith(_ENDS) and len(plain.split()) >= _LEAST_WORDS)
 
 
 def _tells(sentence: str, insight: str) -> bool:

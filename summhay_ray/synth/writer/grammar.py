@@ -98,6 +98,24 @@ def known(domain: str) -> str:
     return domain if domain in DOMAINS else GENERIC
 
 
+_SIGNS = {
+    "conversation": ("conversation", "dialog", "chat", "meeting", "interview", "podcast", "transcript", "discussion"),
+    "news": ("news", "article", "press"),
+    "product_reviews": ("review",),
+    "incident_reports": ("incident", "postmortem", "post-mortem", "report"),
+}
+
+
+def outlined(name: str) -> str:
+    """The domain whose outlines serve the domain `name`: itself, else the one that its name speaks of, else GENERIC."""
+    return name if name in DOMAINS else meant(name) or GENERIC
+
+
+def meant(text: str) -> str:
+    """The domain that a name or genre speaks of, empty where it speaks of none."""
+    return next((domain for domain, signs in _SIGNS.items() if any(sign in text.lower() for sign in signs)), "")
+
+
 @cache
 def outline_grammar(domain: str) -> Grammar:
     """Themes, frames and queries of one of DOMAINS."""

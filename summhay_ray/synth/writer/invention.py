@@ -17,7 +17,7 @@ _DOLLARS: Mapping[str, int] = {"news": 1_000_000, "incident_reports": 2_000, "ge
 
 
 class Inventor:
-    """Draws facts from large spaces; no number, full date or rare name twice, nor one that `taken` texts hold."""
+    """Draws facts from large spaces; no number, month of a year or rare name twice, nor one that `taken` texts hold."""
 
     def __init__(self, rng: random.Random, taken: Iterable[str], domain: str = "generic") -> None:
         self._rng, self._domain, self._banks = rng, domain, name_banks()
@@ -36,7 +36,8 @@ class Inventor:
         words = words_of(text)
         self._taken |= words.tokens
         self._taken |= {root(word) for word in words.facts | words.doubtful}
-        self._taken |= set(_DATE.findall(text))
+        for date in _DATE.findall(text):
+            self._taken |= {date, _month_of(date)}
 
     def draw(self, slots: Sequence[str]) -> dict[str, str]:
         """A value for each slot that is a kind of fact, in that order."""
@@ -60,9 +61,7 @@ class Inventor:
 
     def date(self) -> str:
         """Day, month and year between 1995 and 2023."""
-        return self._fresh(
-            lambda: f"{self._between(1, 28)} {self._rng.choice(_MONTHS)} {self._between(1995, 2023)}", self._itself
-        )
+        return self._fresh(lambda: f"{self._between(1, 28)} {self._rng.choice(_MONTHS)} {self._between(1995, 2023)}", _month_of)
 
     def month(self) -> str:
         """Month and year between 1995 and 2019; `later` lies after it."""
@@ -154,3 +153,8 @@ class Inventor:
                 break
         self._taken.add(mark(value))
         return value
+
+
+def _month_of(date: str) -> str:
+    """Month and year of a date with its day in front; any other as it is."""
+    return date.partition(" ")[2] if date[:1].isdigit() and " " in date else date

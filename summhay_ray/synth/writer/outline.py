@@ -1,7 +1,8 @@
 """Part of the synth room's writer: invents subtopics, insights, their other side, and queries. For the writer alone.
 
-Subtopics come from the domain's themes, then from the other domains', then from invented names; no two share a word that says
-what they are about. An insight is a frame of the domain, filled with words of its subtopic and with fresh facts.
+A subtopic is a theme of the domain, then of another one, then an invented name, said of the topic's subject; but for that no
+two share a word that says what they are about. An insight is a frame of the domain, filled with the topic's subject, with words
+of its subtopic and with fresh facts.
 """
 
 from __future__ import annotations
@@ -11,12 +12,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from random import Random
+from typing import TypeVar
 
-from summhay_ray.synth.writer.grammar import DOMAINS, GENERIC, articles, known, outline_grammar
+from summhay_ray.synth.writer.grammar import DOMAINS, GENERIC, articles, outline_grammar, outlined
 from summhay_ray.synth.writer.invention import Inventor
-from summhay_ray.synth.writer.prompts import Given
+from summhay_ray.synth.writer.prompts import Given, read_input
 from summhay_ray.synth.writer.sentences import DATE, NUMBER, complete, lower_start, words_of
+from summhay_ray.synth.writer.subject import subject_of
 
+_T = TypeVar("_T")
 _SLOT = re.compile(r"\{(\w+)")
 _BANKS = ("thing", "things", "doing", "who")
 _DATE_OR_NUMBER = re.compile(rf"(?P<date>{DATE})|(?<![\w.,-])(?P<number>{NUMBER})(?![\w-])")
@@ -24,12 +28,23 @@ _NAME = re.compile(r"(?<=[a-z,;] )[A-Z][\w'’-]+(?: [A-Z][\w'’-]+)*")
 _LONGEST_THEME = 4
 """Words that are taken from a subtopic of somebody else's."""
 
+_TYPICAL = 20
+"""The first themes of a grammar fit most topics; the others come once these are used up."""
+
+_FEW = 4
+"""Subtopics beside an insight's own."""
+
+_MENTIONS = 3
+"""One of so many insights names the topic at length."""
+
 
 @dataclass(frozen=True, slots=True)
 class Theme:
-    """A subtopic, and the words that its insights are made of: a bank for each of thing, things, doing and who."""
+    """What of a subtopic is no word of the topic, the preposition before that, and the words that its insights are made of: a
+    bank for each of thing, things, doing and who."""
 
     text: str
+    link: str
     banks: tuple[tuple[str, ...], ...]
 
     @property
@@ -41,18 +56,20 @@ class Theme:
 @cache
 def themes(domain: str) -> tuple[Theme, ...]:
     """The themes of one of DOMAINS."""
-    return tuple(_theme(line) for line in outline_grammar(domain).lines["themes"])
+    lines = outline_grammar(domain).lines
+    return tuple(_theme(line) for line in lines.get("themes") or outline_grammar("news").lines["themes"])
 
 
 def _theme(line: str) -> Theme:
-    text, *banks = line.split(" | ")
-    return Theme(text, tuple(tuple(bank.split("; ")) for bank in banks))
+    said, *banks = line.split(" | ")
+    text, _, link = said.rpartition(" ")
+    return Theme(text, link, tuple(tuple(bank.split("; ")) for bank in banks))
 
 
 def subtopics(given: Given, rng: Random) -> list[dict[str, str]]:
-    """`n` subtopics that share no word that says what they are about, with each other or with `avoid`."""
-    wanted = given.number("n")
-    used = set().union(*(words_of(text).roots for text in given.texts("avoid")))
+    """`n` subtopics that share no word that says what they are about, with each other or with `avoid`, but for the topic's."""
+    wanted, subject = given.number("n"), subject_of(given.words("topic", ""))
+    used = set().union(*(words_of(text).roots for text in given.texts("avoid"))) | subject.roots
     found: list[Theme] = []
     for theme in _candidates(given, rng):
         if len(found) == wanted:
@@ -61,29 +78,31 @@ def subtopics(given: Given, rng: Random) -> list[dict[str, str]]:
         if roots.isdisjoint(used):
             found.append(theme)
             used |= roots
-    return [{"name": theme.name, "subtopic": theme.text} for theme in found]
+    return [{"name": theme.name, "subtopic": f"{theme.text} {theme.link} {subject.core}"} for theme in found]
 
 
 def _candidates(given: Given, rng: Random) -> Iterator[Theme]:
-    own = known(given.domain)
+    own = outlined(given.domain)
     for domain in [own, *(other for other in (GENERIC, *DOMAINS) if other != own)]:
-        shuffled = list(themes(domain))
-        rng.shuffle(shuffled)
-        yield from shuffled
+        listed = themes(domain)
+        yield from _shuffled(rng, listed[:_TYPICAL])
+        yield from _shuffled(rng, listed[_TYPICAL:])
     inventor = Inventor(rng, [*given.texts("avoid"), given.words("topic", "")])
     while True:
-        yield _made_up(f"{inventor.place()} and {inventor.place()}")
+        yield _made_up(f"{inventor.place()} and {inventor.place()}", frozenset())
 
 
-def _made_up(text: str) -> Theme:
-    """A theme for a subtopic that is none of ours: its insights speak of its words."""
+def _made_up(text: str, topic: frozenset[str]) -> Theme:
+    """A theme for a subtopic that is none of ours: its insights speak of its words, rather than of the topic's."""
     plain = re.sub(rf"{DATE}|{NUMBER}|[^\w\s'’-]|_", " ", text)
-    words = [word for word in plain.split() if words_of(word).roots][:_LONGEST_THEME] or ["the subject"]
+    words = [word for word in plain.split() if words_of(word).roots]
+    words = ([word for word in words if not words_of(word).roots <= topic] or words or ["the subject"])[:_LONGEST_THEME]
     first, last = words[0], words[-1]
     pairs = [(one, other) for one in words for other in words if one != other] or [(first, first)]
     both = [f"{one} and {other}" if one != other else one for one, other in pairs]
     return Theme(
         text,
+        "at",
         (
             tuple(f"plan for {pair}" for pair in both) + tuple(f"notebook on {pair}" for pair in both),
             tuple(f"notes on {pair}" for pair in both) + tuple(f"questions about {pair}" for pair in both),
@@ -93,42 +112,55 @@ def _made_up(text: str) -> Theme:
     )
 
 
-def theme_of(subtopic: str, domain: str) -> Theme:
-    """The theme that `subtopic` is the text of, its own domain's before the others'; else one made of its words."""
+def theme_of(subtopic: str, domain: str, topic: frozenset[str] = frozenset()) -> Theme:
+    """The theme that `subtopic` begins with, its own domain's before the others'; else one made of its words that are not in
+    `topic`."""
     for name in (domain, *DOMAINS):
         for theme in themes(name):
-            if theme.text == subtopic:
+            if subtopic == theme.text or subtopic.startswith(f"{theme.text} {theme.link} "):
                 return theme
-    return _made_up(subtopic)
+    return _made_up(subtopic, topic)
 
 
 def insights(given: Given, rng: Random) -> list[dict[str, str]]:
     """`n` insights of one subtopic, with facts that no other insight of the topic has."""
-    domain, wanted = known(given.domain), given.number("n")
-    theme = theme_of(given.text("subtopic"), domain)
-    taken = [*given.texts("avoid"), *given.texts("participants"), given.words("topic", ""), theme.text]
+    domain, wanted, topic = outlined(given.domain), given.number("n"), given.words("topic", "")
+    subject = subject_of(topic)
+    theme = theme_of(" ".join(given.text("subtopic").split()), domain, subject.roots)
+    taken = [*given.texts("avoid"), *given.texts("participants"), topic, theme.text]
     for other in given.objects("others"):
         taken += [str(text) for text in other.get("insights", ())] if isinstance(other, dict) else [str(other)]
     inventor = Inventor(rng, taken, domain)
     grammar = outline_grammar(domain)
-    frames: list[str] = []
+    frames = _shuffled(rng, grammar.lines["frames"])
+    # Insights of two subtopics in one frame share words that say nothing about either, which tells where there are few others.
+    fresh = [frame for frame in frames if not _says(frame, taken)]
+    frames = fresh if len(given.objects("others")) < _FEW and len(fresh) >= wanted else frames
     phrases: dict[str, list[str]] = {}
     found = []
     for _ in range(wanted):
         frames = frames or _shuffled(rng, grammar.lines["frames"])
         frame = frames.pop()
         values = inventor.draw(_SLOT.findall(frame))
+        name = next(iter(values.values()))
+        values["subject"] = subject.mentions[int(rng.random() * _MENTIONS) % len(subject.mentions)]
         key = ""
         for slot, bank in zip(_BANKS, theme.banks, strict=True):
             if re.search(rf"{{{slot}\b", frame):
                 left = phrases[slot] = phrases.get(slot) or _shuffled(rng, bank)
                 values[slot] = left.pop()
                 key = key or values[slot]
-        found.append({"name": f"{key}, {next(iter(values.values()))}", "insight": _filled(frame, values)})
+        found.append({"name": f"{key}, {name}", "insight": _filled(frame, values)})
     return found
 
 
-def _shuffled(rng: Random, lines: Sequence[str]) -> list[str]:
+def _says(frame: str, texts: Sequence[str]) -> bool:
+    """Whether one of the texts is likely made of the frame: it has its longest part between slots."""
+    part = max(_SLOT_WHOLE.split(frame.replace(":cap", ""))[::2], key=len)
+    return any(part in text for text in texts)
+
+
+def _shuffled(rng: Random, lines: Sequence[_T]) -> list[_T]:
     copy = list(lines)
     rng.shuffle(copy)
     return copy
@@ -143,41 +175,60 @@ _SLOT_WHOLE = re.compile(r"\{(\w+)\}")
 
 
 def invented_insight(rng: Random, domain: str, taken: str) -> str:
-    """An insight that nobody asked for, with facts that the text `taken` does not hold."""
-    theme = themes(known(domain))[int(rng.random() * len(themes(known(domain))))]
-    given = Given({"task": "insights", "domain": domain, "subtopic": theme.text, "n": 1, "avoid": [taken]})
+    """An insight that nobody asked for, with facts that the text `taken` does not hold; where that is a prompt, of its topic."""
+    listed = themes(outlined(domain))
+    theme = listed[int(rng.random() * len(listed))]
+    try:
+        topic = str(read_input(taken).get("topic", ""))
+    except LookupError:
+        topic = ""
+    fields = {"task": "insights", "topic": topic, "domain": domain, "subtopic": theme.text, "n": 1, "avoid": [taken]}
+    given = Given(fields)
     return insights(given, rng)[0]["insight"]
 
 
 def conflicting(given: Given, rng: Random) -> dict[str, str]:
-    """The insight with another number, else another date, else another name; an insight without any gets a number."""
+    """The insight with another number, else another date, else another name, none of the topic's; an insight without any gets a
+    number."""
     insight = " ".join(given.text("insight").split())
-    inventor = Inventor(rng, [insight], known(given.domain))
+    inventor = Inventor(rng, [insight], outlined(given.domain))
     name = f"otherwise: {' '.join(insight.split()[:4])}"
-    return {"name": name, "insight": complete(_otherwise(insight, inventor))}
+    return {"name": name, "insight": complete(_otherwise(insight, inventor, words_of(given.words("topic", "")).tokens))}
 
 
-def _otherwise(insight: str, inventor: Inventor) -> str:
-    spans = list(_DATE_OR_NUMBER.finditer(insight))
+def _otherwise(insight: str, inventor: Inventor, topic: frozenset[str]) -> str:
+    spans = [span for span in _DATE_OR_NUMBER.finditer(insight) if not words_of(span.group()).tokens <= topic]
     numbers = [span for span in spans if span.group("number")]
     for span in numbers or spans:
         new = inventor.like(span.group()) if numbers else inventor.like_date(span.group())
         return insight[: span.start()] + new + insight[span.end() :]
     for name in _NAME.finditer(insight):
+        if words_of(name.group()).tokens <= topic:
+            continue
         new = inventor.person() if " " in name.group() else inventor.place()
         return insight[: name.start()] + new + insight[name.end() :]
     return f"{insight.rstrip('.!? ')}, in {inventor.count()} cases"
 
 
 def query(given: Given, rng: Random) -> dict[str, str]:
-    """A question for the subtopic, in its words; a number or a name of an insight that it holds is left out."""
+    """A question for the subtopic, in its words; a number or a name of an insight that it holds is left out, but for the
+    topic's."""
     subtopic = " ".join(given.text("subtopic").split()).rstrip(".!?:; ")
-    words = words_of(subtopic)
-    facts = set().union(*(words_of(text).facts for text in given.texts("avoid")))
+    words, shared = words_of(subtopic), words_of(given.words("topic", "")).tokens
+    facts = set().union(*(words_of(text).facts for text in given.texts("avoid"))) - shared
     theme = lower_start(subtopic)
     if theme is None:
-        theme = subtopic[:1].lower() + subtopic[1:] if theme_of(subtopic, GENERIC).banks[0][0][:8] != "plan for" else subtopic
-    if not facts.isdisjoint(words.tokens) or words.facts & {token for token in words.tokens if token[0].isdigit()}:
-        kept = [word for word in theme.split() if words_of(word).tokens.isdisjoint(facts) and not any(map(str.isdigit, word))]
+        ours = any(subtopic.startswith(f"{one.text} ") for domain in DOMAINS for one in themes(domain))
+        theme = subtopic[:1].lower() + subtopic[1:] if ours else subtopic
+    if not facts.isdisjoint(words.tokens) or any(token[0].isdigit() and token not in shared for token in words.tokens):
+        kept = [word for word in theme.split() if _unsaid(word, facts, shared)]
+        while kept and not words_of(kept[-1]).roots:
+            kept.pop()
         theme = " ".join(kept) or "this subtopic"
-    return {"query": outline_grammar(known(given.domain)).say(rng, "queries", {"theme": theme or "this subtopic"})}
+    return {"query": outline_grammar(outlined(given.domain)).say(rng, "queries", {"theme": theme or "this subtopic"})}
+
+
+def _unsaid(word: str, facts: set[str], shared: frozenset[str]) -> bool:
+    """Whether the word holds neither a fact of an insight nor, but for what is shared, a number."""
+    tokens = words_of(word).tokens
+    return tokens.isdisjoint(facts) and (tokens <= shared or not any(map(str.isdigit, word)))

@@ -7,28 +7,30 @@ comes out is held against the facts of what went in; where one is lost, the sent
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
+from functools import lru_cache
 from random import Random
+from typing import TypeVar
 
 from summhay_ray.synth.writer.grammar import Voice
-from summhay_ray.synth.writer.sentences import DATE, FUNCTION_WORDS, complete, lower_start, split_sentences, words_of
+from summhay_ray.synth.writer.sentences import DATE, FUNCTION_WORDS, complete, count, lower_start, split_sentences, words_of
 from summhay_ray.synth.writer.synonyms import other_words
 
 _CLAUSE = "when|while|after|before|because(?! of)|although|unless|since"
+_WHEN = rf"{DATE}|(?:19|20)\d\d"
 _LEADING = re.compile(
     r"(When|While|After|Before|Because(?! of)|Although|Following|According to|In|On|By|At|During|Throughout|Without|Under|Since"
     r"|Despite)"
     r" ((?:(?!, |[;:\"“]).)+), ((?:(?!, |[;:\"“]).)+)\.$"
 )
-_TRAILING_CLAUSE = re.compile(rf"((?:(?!, |[;:\"“]).)+?),? ({_CLAUSE}) ((?:(?!, |[;:\"“]).)+)\.$")
-_WHEN = rf"{DATE}|(?:19|20)\d\d"
+_TRAILING_CLAUSE = re.compile(rf"((?:(?!, |[;:\"“]).)+?),? ({_CLAUSE})(?! (?:{_WHEN})) ((?:(?!, |[;:\"“]).)+)\.$")
 _TRAILING_DATE = re.compile(rf"((?:(?!, |[;:\"“]).)+) (on|in|since|by) ({_WHEN})\.$")
 _LEADING_DATE = re.compile(rf"(On|In|Since|By) ({_WHEN}), ((?:(?![;:\"“]).)+)\.$")
 _MIDDLE_DATE = re.compile(rf"((?:(?!, |[;:\"“]).){{8,}}) on ({DATE})((?: that| to| after| because| for| and found) .{{8,}})\.$")
 _APPOSITION = re.compile(r"([^,;:\"“]{4,60}), ((?:an? |[a-z]+ed by )[^,;:\"“]{4,60}), ([a-z][^;:\"“]{8,})\.$")
 _AUXILIARY = "is|are|was|were|has|have|had|will|would|can|could|may|might|must"
 _PAST = (
-    "won|told|said|rose|fell|sold|bought|wrote|left|found|paid|gave|made|took|went|led|built|ran|held|kept|lost|met|set|spent|stood"
+    "came|broke|drew|sent|won|told|said|rose|fell|sold|bought|wrote|left|found|paid|gave|made|took|went|led|built|ran|held|kept|lost|met|set|spent|stood"
     "|became|began|[a-z]{3,}ed"
 )
 _VERB = re.compile(
@@ -50,32 +52,76 @@ _ABOUT = (
     r"(?:(?:at least|at most|about|around|nearly|almost|over|more than|up to|under|below|above|less than|fewer than|exactly"
     r"|roughly|only) )?"
 )
+_ABOUT_SO_MANY = _ABOUT.replace("|over", "").replace("|under|below|above", "")
+"""Of a number of things these may be prepositions: "cars running under 9 seconds"."""
+
 _MONEY = re.compile(
     rf"(?<= )(?P<sum>{_ABOUT}[$€£]\d[\d,]*(?:\.\d+)?(?: (?:million|billion|trillion))?)"
     r"(?=\.$|,? (?:for|in|on|a|an|because|from|when|after|and|as|by|at|with|was|is)\b)"
 )
 _SHARE = re.compile(rf"(?P<sum>{_ABOUT}\d[\d.,]*(?:%| percent| per cent))(?= of )")
 _COUNT = re.compile(
-    rf"(?P<sum>{_ABOUT}\d{{1,3}}(?:,\d{{3}})*(?:\.\d+)?)(?= (?!and\b|or\b|to\b|percent|per\b|million|billion|trillion)[a-z])"
+    rf"(?P<sum>{_ABOUT_SO_MANY}\d{{1,3}}(?:,\d{{3}})*(?:\.\d+)?)"
+    r"(?= (?!and\b|or\b|to\b|percent|per\b|million|billion|trillion)[a-z])"
 )
 _BINDING = re.compile(
-    r"(?:^|\b(?:a|an|the|its|his|her|their|our|my|these|those|no|number|and|or|to|from|between|of) |[A-Z][\w-]* )$"
+    r"(?:^|\b(?:a|an|the|its|his|her|their|our|my|these|those|no|number|and|or|to|from|between|of|all|any|some|both|every|each"
+    r"|another|other|first|last|next|only|than|as|just|per|under|over|above|below|beyond) |[A-Z][\w-]* )$"
 )
+_SUMS = (
+    ("a certain sum", "The sum in question: {}."),
+    ("a sum that is on record", "The sum on record: {}."),
+    ("a known amount", "To be exact, the amount is {}."),
+)
+_SHARES = (("a certain share", "To be exact, the share is {}."), ("a known share", "Put in figures, that share is {}."))
+_COUNTS = (
+    ("a certain number of", "The number of {noun}: {}."),
+    ("a known number of", "Put in figures, the number of {noun} is {}."),
+)
+_DATES = ("The date given for that is {}.", "The record dates that to {}.", "As the date of that, {} is given.")
+_RESULTS = """
+    make=made allow ensure=ensured cause=caused lead=led showcase=showcased highlight boost provide=provided offer present
+    force=forced prompt create=created reduce=reduced increase=increased raise=raised reflect signal mark give=gave bring=brought
+    enable=enabled emphasize=emphasized underline=underlined stress demonstrate=demonstrated impact cement guarantee=guaranteed
+    show contribute=contributed add prevent drive=drove limit leave=left help improve=improved enhance=enhanced expose=exposed
+    threaten save=saved
+"""
+_PAST_OF = {base: past or f"{base}ed" for base, _, past in (word.partition("=") for word in _RESULTS.split())}
+_BASE_OF = {f"{base.removesuffix('e')}ing": base for base in _PAST_OF}
+"""Verbs of which what goes before may be the subject: "..., causing delays"."""
+
+_MODAL = re.compile(r"\b(?:will|would|can|could|may|might|should|must|likely|expected|plans?|aims?)\b")
+_TENSE = re.compile(
+    r"\b(?:(?P<now>(?:is|are|has|have|does|do)\b|(?:sells|comes|needs|makes|takes)\b"
+    r"|[a-z]{2,}(?<!s)s (?:(?:the|an?|its|their|his|her)\b|[$€£\d]))"
+    rf"|(?:was|were|had)\b|(?:{_PAST})\b(?<!ed)|[a-z]{{3,}}ed (?:the|an?|its|his|her|their|[$€£\dA-Z]))"
+)
+"""The first verb that surely makes the sentence."""
+
+_ACTS = re.compile(r"[a-z]{3,}ed (?:to|that|in|on|by|with|for|at|as|from|into|against|about|out|off|up|down) ")
+
+_T = TypeVar("_T")
+_SHORT = 6
+"""Words of a sentence without any that a year at its end could belong to instead."""
 
 _Apart = tuple[str, str] | None
 """A sentence without a part of it, and the sentence that says that part."""
 _Change = Callable[[str, Random], str | None]
 
 
-def restate(insight: str, level: int, ways: Voice, rng: Random) -> str:
+def restate(insight: str, level: int, ways: Voice, rng: Random, topic: Collection[str] = ()) -> str:
     """The insight at a paraphrase level of 0 to 3 (`kinds.Difficulty.paraphrase`), as one to three sentences on one line.
 
-    Holds every number, date and name of the insight. `ways` speaks the grammar of a domain's filler.
+    Holds every number, date and name of the insight. `ways` speaks the grammar of a domain's filler. Words of the
+    `topic`, in lower case, get no other ones.
     """
     plain = complete(insight)
     if level <= 0 or not plain:
         return plain
-    said = " ".join(_said(split_sentences(plain), level, ways, rng))
+    sentences = split_sentences(plain)
+    if level >= 2:
+        sentences = [other_words(sentence, rng, topic) for sentence in sentences]
+    said = " ".join(_said(sentences, level, ways, rng))
     before, after = words_of(plain), words_of(said)
     kept = before.facts <= after.tokens
     return said if kept and _numbers(before.tokens) == _numbers(after.tokens) else plain
@@ -86,8 +132,6 @@ def _numbers(tokens: frozenset[str]) -> set[str]:
 
 
 def _said(sentences: list[str], level: int, ways: Voice, rng: Random) -> list[str]:
-    if level >= 2:
-        sentences = [other_words(sentence, rng) for sentence in sentences]
     if level >= 3:
         spread = _spread(sentences, rng)
         return spread if len(spread) > 1 else [_framed(spread[0], ways, rng)]
@@ -98,16 +142,23 @@ def _said(sentences: list[str], level: int, ways: Voice, rng: Random) -> list[st
 
 
 def _framed(sentence: str, ways: Voice, rng: Random) -> str:
-    """The sentence in somebody's mouth, or behind a clause that says where it comes from."""
+    """The sentence in somebody's mouth, or behind a clause that says where it comes from; what may be no whole sentence ("A push
+    for stricter rules.") only between quotation marks."""
     inner = lower_start(sentence)
     kinds = ["frame_quote"] if '"' not in sentence else []
-    if sentence.endswith("."):
+    if sentence.endswith(".") and _is_stated(sentence):
         kinds += ["frame_tail", *(["frame_lead"] * 2 if inner is not None else [])]
     if not kinds:
         return sentence
     kind = kinds[int(rng.random() * len(kinds))]
     bare = (inner or sentence).removesuffix(".") if kind == "frame_lead" else sentence.removesuffix(".")
     return ways.say(kind, {"s": bare, "S": sentence})
+
+
+@lru_cache(maxsize=1 << 14)
+def _is_stated(sentence: str) -> bool:
+    """Whether it surely has a verb of its own, and does not say yet who says it. Remembered: many documents hold an insight."""
+    return "according to" not in sentence.lower() and any(verb.search(sentence) for verb in (_MODAL, _ACTS, _TENSE))
 
 
 def _reordered(sentence: str, rng: Random) -> str:
@@ -132,15 +183,21 @@ def _lead_to_end(sentence: str, _: Random) -> str | None:
         return None
     if _JOINED.search(main):
         return None
-    return complete(f"{main} {lead[0].lower()}{lead[1:]} {clause}")
+    return complete(f"{main}{',' if lead == 'According to' else ''} {lead[0].lower()}{lead[1:]} {clause}")
 
 
 def _date_to_front(sentence: str, _: Random) -> str | None:
     match = _TRAILING_DATE.match(sentence)
-    if match is None or _JOINED.search(match.group(1)):
+    if match is None or not _dates_all(match):
         return None
     main = lower_start(match.group(1))
     return None if main is None else complete(f"{match.group(2)} {match.group(3)}, {main}")
+
+
+def _dates_all(match: re.Match[str]) -> bool:
+    """Whether the date at its end is the sentence's own; a mere year may be that of its last words: "a launch in 2024"."""
+    main = match.group(1)
+    return not _JOINED.search(main) and (not match.group(3).isdigit() or count(main) <= _SHORT)
 
 
 def _clause_to_front(sentence: str, _: Random) -> str | None:
@@ -166,7 +223,7 @@ def _spread(sentences: list[str], rng: Random) -> list[str]:
     for sentence in sentences:
         main, apart = sentence, list[str]()
         for change in (*_mixed(_CLAUSES_APART, rng), *_mixed(_VALUES_APART, rng)):
-            found = change(main) if len(apart) < room else None
+            found = change(main, rng) if len(apart) < room else None
             if found is not None:
                 main = found[0]
                 # "That has been so since ..." must stand behind what has been so.
@@ -176,44 +233,52 @@ def _spread(sentences: list[str], rng: Random) -> list[str]:
     return spread
 
 
-def _mixed(changes: Sequence[Callable[[str], _Apart]], rng: Random) -> list[Callable[[str], _Apart]]:
+def _mixed(changes: Sequence[Callable[[str, Random], _Apart]], rng: Random) -> list[Callable[[str, Random], _Apart]]:
     return rng.sample(changes, len(changes))
 
 
-def _date_apart(sentence: str) -> _Apart:
+def _date_apart(sentence: str, rng: Random) -> _Apart:
     trailing, leading = _TRAILING_DATE.match(sentence), _LEADING_DATE.match(sentence)
-    if trailing is not None and not _JOINED.search(trailing.group(1)):
+    if trailing is not None and _dates_all(trailing):
         main, how, date = trailing.groups()
-        said = {"since": "That has been so since", "by": "That was so by"}.get(how, "The date given for that is")
-        return complete(main), f"{said} {date}."
+        said = {"since": "That has been so since {}.", "by": "That was so by {}."}.get(how) or _one_of(_DATES, rng)
+        return complete(main), said.format(date)
     middle = _MIDDLE_DATE.match(sentence)
     if middle is not None and not _JOINED.search(middle.group(1)):
-        return complete(f"{middle.group(1)}{middle.group(3)}"), f"The date given for that is {middle.group(2)}."
+        return complete(f"{middle.group(1)}{middle.group(3)}"), _one_of(_DATES, rng).format(middle.group(2))
     if leading is not None and leading.group(1) in ("On", "In") and len(leading.group(3).split()) >= 4:
-        return complete(leading.group(3)), f"The date given for that is {leading.group(2)}."
+        return complete(leading.group(3)), _one_of(_DATES, rng).format(leading.group(2))
     return None
 
 
-def _reason_apart(sentence: str) -> _Apart:
+def _reason_apart(sentence: str, _: Random) -> _Apart:
     match = _REASON.match(sentence)
     return None if match is None else (complete(match.group(1)), f"The reason is that {_inner(match.group(2))}.")
 
 
-def _which_apart(sentence: str) -> _Apart:
+def _which_apart(sentence: str, _: Random) -> _Apart:
     match = _WHICH.match(sentence)
     return None if match is None or not _balanced(match.group(1)) else (complete(match.group(1)), f"That {match.group(2)}.")
 
 
-def _result_apart(sentence: str) -> _Apart:
+def _result_apart(sentence: str, _: Random) -> _Apart:
     match = _RESULT.match(sentence)
-    if match is None or match.group(2) in ("including", "during", "following", "according", "regarding", "being"):
+    base = _BASE_OF.get(match.group(2)) if match is not None else None
+    if match is None or base is None or re.search(r", [a-z]+ing |\b[a-z]+ing\b[^,]*$", match.group(1)):
         return None
-    if _leads_in(match.group(1)) and ", " not in match.group(1):
+    if (_leads_in(match.group(1)) and ", " not in match.group(1)) or re.search(r" and [a-z]+ing\b", match.group(3)):
         return None
-    return complete(match.group(1)), f"In effect, that means {match.group(2)} {match.group(3)}."
+    tense = _TENSE.search(match.group(1))
+    if _MODAL.search(match.group(1)):
+        verb = f"would {base}"
+    elif tense is None:
+        return None
+    else:
+        verb = f"{base}{'es' if base.endswith('s') else 's'}" if tense.group("now") else _PAST_OF[base]
+    return complete(match.group(1)), f"This {verb} {match.group(3)}."
 
 
-def _apposition_apart(sentence: str) -> _Apart:
+def _apposition_apart(sentence: str, _: Random) -> _Apart:
     match = _APPOSITION.match(sentence)
     if match is None or _JOINED.search(match.group(1)) or not _VERB.match(match.group(3)):
         return None
@@ -231,21 +296,23 @@ def _leads_in(text: str) -> bool:
     return opening in FUNCTION_WORDS and opening not in _DETERMINERS
 
 
-def _money_apart(sentence: str) -> _Apart:
+def _money_apart(sentence: str, rng: Random) -> _Apart:
     match = _MONEY.search(sentence)
-    if match is None or _bound(sentence, match.start()):
+    if match is None or _bound(sentence, match.start()) or _paired(sentence, match):
         return None
-    return _without(sentence, match, "a certain sum"), f"The sum in question: {match.group('sum')}."
+    instead, said = _one_of(_SUMS, rng)
+    return _without(sentence, match, instead), said.format(match.group("sum"))
 
 
-def _share_apart(sentence: str) -> _Apart:
+def _share_apart(sentence: str, rng: Random) -> _Apart:
     match = _SHARE.search(sentence)
     if match is None or match.start() and _bound(sentence, match.start()):
         return None
-    return _without(sentence, match, "a certain share"), f"To be exact, the share is {match.group('sum')}."
+    instead, said = _one_of(_SHARES, rng)
+    return _without(sentence, match, instead), said.format(match.group("sum"))
 
 
-def _count_apart(sentence: str) -> _Apart:
+def _count_apart(sentence: str, rng: Random) -> _Apart:
     match = _COUNT.search(sentence)
     if (
         match is None
@@ -256,12 +323,16 @@ def _count_apart(sentence: str) -> _Apart:
         return None
     if match.start() and _bound(sentence, match.start()):
         return None
-    noun = re.match(r" ([a-z]+)", sentence[match.end() :])
     # "12 more units" and "3 percent" are no number of more, and "1 unit" no number of units.
-    noun = re.match(r" ((?:[a-z]+ )?[a-z]+s)\b(?<! is| as)(?<!ss)(?<! was| has)(?<! less)", sentence[match.end() :])
-    if noun is None:
+    noun = re.match(r" ((?:[a-z]+ )?[a-z]+s)\b(?<! is| as)(?<!ss)(?<! was| has)(?<! less)(?! per )", sentence[match.end() :])
+    if noun is None or _paired(sentence, match):
         return None
-    return _without(sentence, match, "a certain number of"), f"The number of {noun.group(1)}: {match.group('sum')}."
+    instead, said = _one_of(_COUNTS, rng)
+    return _without(sentence, match, instead), said.format(match.group("sum"), noun=noun.group(1))
+
+
+def _one_of(ways: Sequence[_T], rng: Random) -> _T:
+    return ways[int(rng.random() * len(ways))]
 
 
 def _without(sentence: str, match: re.Match[str], instead: str) -> str:
@@ -271,6 +342,11 @@ def _without(sentence: str, match: re.Match[str], instead: str) -> str:
 def _bound(sentence: str, start: int) -> bool:
     """Whether the number at `start` belongs to the word before it: "the 25 people", "Demon 170"."""
     return start > 0 and _BINDING.search(sentence[:start]) is not None
+
+
+def _paired(sentence: str, match: re.Match[str]) -> bool:
+    """Whether another number leans on this one: "3,000 cars for Rome and 300 for Paris"."""
+    return re.search(r"\b(?:and|or|to) [$€£]?\d", sentence[match.end() :]) is not None
 
 
 def _inner(clause: str) -> str:

@@ -68,8 +68,9 @@ def text_of(document: str) -> Text:
 
 
 def overlapping_subtopics(given: Given) -> dict[str, list[list[int]]]:
-    """Pairs of subtopics where one shares half of its words with the other."""
-    numbered = [(number, words_of(text).roots) for number, text in given.numbered("subtopics")]
+    """Pairs of subtopics where one shares half of its words, without the topic's, with the other."""
+    topic = words_of(given.words("topic", "")).roots
+    numbered = [(number, words_of(text).roots - topic) for number, text in given.numbered("subtopics")]
     pairs = combinations(numbered, 2)
     return {"overlaps": [[one, other] for (one, a), (other, b) in pairs if _contained(a, b) >= _SAME_SUBTOPIC]}
 

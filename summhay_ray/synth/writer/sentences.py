@@ -16,7 +16,7 @@ NUMBER = r"\d+(?:,\d{3})*(?:\.\d+)?"
 _TOKEN = re.compile(rf"{NUMBER}|[^\W\d_]+(?:['’][^\W\d_]+)*")
 _END = re.compile(r"[.!?][\"”'’)\]]*\s+(?=[\"“'‘(\[]?[^\sa-z])")
 _ABBREVIATED = re.compile(r"(?:\b(?:Mr|Mrs|Ms|Dr|St|No|vs|Inc|Ltd|Co|Jr|Sr|e\.g|i\.e|approx)|\b[A-Z])\.$")
-_SPEAKER = re.compile(r"^([^\s:.!?\"][^:.!?\"\n]{0,40}): +(?=\S)")
+_SPEAKER = re.compile(r"^(?!(?:[^\s:]+ ){2,}[^\s:]+: +[\"“])([^\s:.!?\"][^:.!?\"\n]{0,40}): +(?=\S)")
 _ROOT = 5
 
 _COMMON = """
@@ -57,7 +57,7 @@ def split_sentences(line: str) -> list[str]:
 
 
 def speaker_of(line: str) -> str:
-    """The `Name: ` that a turn of a conversation begins with, empty where there is none."""
+    """The `Name: ` that a turn of a conversation begins with, empty where there is none: `The statement reads: "..."` is none."""
     match = _SPEAKER.match(line)
     return match.group() if match else ""
 

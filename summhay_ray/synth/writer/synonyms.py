@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from functools import cache
 from importlib import resources
 from random import Random
 
-_WORD = re.compile(r"\"[^\"]*\"|“[^”]*”|(?:\b([Aa]n?) )?(?<![\w-])([a-z]+)(?![\w'’-]| (?:down|up|off|out|away|back)\b)")
-"""A word with a particle behind it is another word: "wrote down"."""
+_WORD = re.compile(
+    r"\"[^\"]*\"|“[^”]*”|(?:\b([Aa]n?) )?(?<![\w-])([a-z]+)(?![\w'’-]| (?:down|up|off|out|away|back)\b)(?=( (?:[a-z]+\b|\$))?)"
+)
+"""A word with a particle behind it is another word: "wrote down". Some have a synonym before one word only: "rose by"."""
 _VOWELS = tuple("aeiou")
 
 
@@ -19,16 +22,17 @@ def _dictionary() -> dict[str, tuple[str, ...]]:
     return {word: tuple(others.split(", ")) for word, others in entries}
 
 
-def other_words(sentence: str, rng: Random) -> str:
-    """The sentence with another word for each lower-case word that the dictionary has, outside of quotation marks."""
+def other_words(sentence: str, rng: Random, kept: Collection[str] = ()) -> str:
+    """The sentence with another word for each lower-case word that the dictionary has, but for what stands in quotation marks and
+    for the words `kept`."""
     dictionary = _dictionary()
 
     def instead(match: re.Match[str]) -> str:
-        article, word = match.groups()
-        others = dictionary.get(word or "")
-        if others is None:
+        article, word, follower = match.groups(default="")
+        others = dictionary.get(word) or dictionary.get(word + follower)
+        if others is None or word in kept:
             return match.group()
-        other = others[int(rng.random() * len(others))]
+        other = others[int(rng.random() * len(others))].removesuffix(follower if word not in dictionary else "")
         if not article:
             return other
         return f"{article[0]}{'n' if other.startswith(_VOWELS) else ''} {other}"

@@ -1,0 +1,100 @@
+"""`summhay explain` of a synthesis, for a person: a haystack, a document, an answer. Part of the cli room."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from summhay_ray.cli.explained import answer, part
+from summhay_ray.cli.show import console, say, tables
+from summhay_ray.report import amiss_table, answers_table, documents_table, kinds_table
+
+MOST_CHECKS = 20
+CHECK = "check"
+
+
+def show_synthesis(found: Mapping[str, Any]) -> None:
+    """Print what `explain` found: of a haystack its sizes, checks and documents; of a document or an answer what it stands on."""
+    haystack, document = found["haystack"], found["document"]
+    pairs = [("run", found["run"]), ("cell_id", found["cell_id"]), ("topic", found["topic"]["topic"])]
+    pairs += [("haystack", haystack["name"])] if haystack else [("answers", found["answers"])]
+    for failure in found["failures"]:
+        pairs.append(("failure", f"{failure['stage']} {failure['kind']} {failure['error']}: {failure['message']}"))
+        pairs.append(("cost", f"{failure['usd_micros'] / 1e6:.6f} dollars"))
+        pairs += [("key", failure["key"])] if failure["key"] else []
+    if found["raw_answer"]:
+        _facts(pairs)
+        answer(found)
+        _checks(found["checks"])
+    elif document:
+        _facts([*pairs, *_of_document(document)])
+        _document(document)
+    else:
+        _facts([*pairs, *(_of_haystack(haystack) if haystack else [])])
+        grids = [kinds_table(found["checks_by_kind"]), amiss_table(found["amiss"]), documents_table(found["documents"])]
+        tables(grid for grid in grids if grid.rows)
+        if haystack:
+            say(f"a document: summhay explain {found['run']} {haystack['name']}/{found['documents'][0]['document_id']}")
+
+
+def _of_haystack(haystack: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    sizes = ("documents", "subtopics", "insights", "tokens", "words", "corrections")
+    models = {stage: model["model"] for stage, model in (haystack["models"] or {}).items()}
+    return [
+        ("haystack_id", haystack["haystack_id"]),
+        ("entry", haystack["entry"]),
+        ("domain", haystack["domain"]),
+        ("sizes", ", ".join(f"{haystack[name]:,} {name}" for name in sizes)),
+        ("models", ", ".join(f"{stage} {model}" for stage, model in models.items())),
+        ("checks", f"{haystack['checks']:,}, of which {haystack['checks_by_model']:,} by a model"),
+        ("cost", f"{haystack['usd']:.6f} dollars for {haystack['calls']:,} answers"),
+    ]
+
+
+def _of_document(document: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    known = [(name, document[name]) for name in ("writer", "date", "words", "corrections") if document[name] not in (None, "")]
+    refers = [("refers to", ", ".join(document["refers_to"]))] if document["refers_to"] else []
+    return [("document", f"{document['document_id']}, number {document['number']}"), *known, *refers]
+
+
+def _document(document: Mapping[str, Any]) -> None:
+    for one in document["plan"]:
+        how = {(True, True): "planned, found", (True, False): "planned, not found: struck"}.get(
+            (one["planned"], one["found"]), "not planned, found: entered"
+        )
+        part(f"insight {one['insight_id']}: {how}, by {one['by']} in round {one['round']}", _fill(one["insight"]))
+        if one["evidence"]:
+            _facts([("evidence", one["evidence"])])
+    part("text", "\n".join(map(_fill, document["text"].split("\n"))))
+    if document["answers"]:
+        tables([answers_table(document["answers"])])
+    if all(one["task"] == CHECK for one in document["answers"]):
+        say("this version of summhay_ray asks with other prompts, so that it cannot tell which answers wrote the document")
+
+
+def _checks(checks: list[Mapping[str, Any]]) -> None:
+    for check in checks[:MOST_CHECKS]:
+        part(f"check {check['kind']}, round {check['round']}: {check['subject']} {check['object']}".rstrip(), check["evidence"])
+        _facts([(name, check[name]) for name in ("subject_text", "object_text", "expected", "found") if name in check])
+    if len(checks) > MOST_CHECKS:
+        say(f"... and {len(checks) - MOST_CHECKS} more checks; --json has all")
+
+
+def _facts(pairs: Sequence[tuple[str, Any]]) -> None:
+    """Name and value, folded; what must be copied whole, an entry, is not broken."""
+    names = max(len(name) for name, _ in pairs) + 2
+    for name, value in pairs:
+        begin, rest = name.ljust(names), " " * names
+        for line in textwrap.wrap(
+            str(value), _width(), initial_indent=begin, subsequent_indent=rest, break_on_hyphens=False, break_long_words=False
+        ):
+            say(line)
+
+
+def _fill(text: str) -> str:
+    return textwrap.fill(text, _width(), break_on_hyphens=False)
+
+
+def _width() -> int:
+    return max(20, min(console().width, 120))

@@ -1,0 +1,108 @@
+"""`summhay status` and `summhay failures`: how a run stands, and what went wrong in it. Part of the cli room."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+from summhay_ray.cli.options import JsonOption, RunArgument, StoreOption
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Any
+
+    from summhay_ray.grid import StatusResult
+
+UNITS = {"synth": "topics", "rejudge": "summaries"}
+"""What the cells of a kind of run are called."""
+COMMANDS = {"grid": "summhay run SPEC", "synth": "summhay synth SPEC", "rejudge": "summhay rejudge RUN ..."}
+
+
+def status(run: RunArgument, store: StoreOption = None, as_json: JsonOption = False) -> None:
+    """Say how a run stands, and what it cost beside what was planned, from the store, while it goes on or after."""
+    from summhay_ray import api
+    from summhay_ray.cli.show import document, facts, tables
+    from summhay_ray.report import usage_table
+
+    result = api.status(run, store)
+    if as_json:
+        document(result.to_json())
+        return
+    facts(status_facts(result))
+    table = usage_table(result.usage)
+    tables([table] if table else [])
+
+
+def status_facts(result: StatusResult) -> list[tuple[str, str]]:
+    """Name and value, a line each."""
+    cells, budget, unit = result.cells, result.usd["budget"], UNITS.get(result.kind, "cells")
+    pairs = [
+        ("run", f"{result.run} ({result.kind}: {result.name})"),
+        ("status", f"{result.status} {result.driver}".rstrip()),
+        (unit, f"{cells['done']} done, {cells['failed']} with failures, of {cells['total']}"),
+        ("failures", _counts(result.failures) or "none"),
+        ("dollars", f"{result.usd['spent']:.6f}" + ("" if budget is None else f" of {budget:g}") + _untold(result.untold_usd)),
+    ]
+    if result.left is not None:
+        pairs.append(("left to do", _left(result, unit)))
+    if result.finish_reasons:
+        pairs.append(("cut or unfinished", f"{_counts(result.finish_reasons)} of the answers"))
+    if result.damaged:
+        pairs.append(("damaged", f"{result.damaged} records of the store's log; what they paid for is asked again"))
+    return [
+        *pairs,
+        *((f"table {name}", f"{table['rows']} rows, sha256 {table['sha256'][:12]}") for name, table in result.tables.items()),
+    ]
+
+
+def _left(result: StatusResult, unit: str) -> str:
+    """What is left to do, what it may cost, and how to go on."""
+    left = dict(result.left or {})
+    usd, cells, calls = left.get("usd"), left.get("cells"), left.get("calls")
+    told = [f"{cells} {unit}", *([] if calls is None else [f"about {calls} calls"])]
+    told += [
+        f"{usd[name]:.4f} dollars {word}" for name, word in (("expected", "expected"), ("max", "at most")) if usd and name in usd
+    ]
+    again = f"go on with: {COMMANDS.get(result.kind, 'the same command')}"
+    how = {"running": "", "budget": f"; {again} --budget MORE"}.get(result.status, f"; {again}, nothing is paid twice")
+    return ", ".join(told) + how
+
+
+def _untold(dollars: float) -> str:
+    return f", and at most {dollars:.6f} of which the store has not heard yet" if dollars else ""
+
+
+def _counts(numbers: Mapping[str, int]) -> str:
+    return ", ".join(f"{count} {name}" for name, count in numbers.items())
+
+
+def failures(run: RunArgument, store: StoreOption = None, as_json: JsonOption = False) -> None:
+    """List every failure of a run: what, where, why, and what it cost.
+
+    A line each, or some where they are wider than the terminal. `summhay explain RUN KEY` says more of a key or a cell.
+    """
+    from dataclasses import asdict
+
+    from summhay_ray import api
+    from summhay_ray.cli.show import document
+
+    found = api.failures(run, store)
+    places = api.places(run, {one.cell_id for one in found}, store)
+    rows = [{**asdict(one), **asdict(places[one.cell_id])} for one in found]
+    if as_json:
+        document({"run": run, "failures": rows})
+    else:
+        _list(run, rows)
+
+
+def _list(run: str, rows: Sequence[Mapping[str, Any]]) -> None:
+    from summhay_ray.cli.show import console, lines, say
+    from summhay_ray.report import failure_blocks, failures_table
+
+    table, width = failures_table(run, rows), console().width
+    widest = sum(2 + max(map(len, column)) for column in zip(table.columns, *table.rows, strict=True)) if rows else 0
+    if not sys.stdout.isatty() or widest <= width:
+        lines(table)
+        return
+    for line in failure_blocks(run, rows, width):
+        say(line)

@@ -1,0 +1,65 @@
+"""Tables of what `explain` finds in a synthesis. Part of the report room; prints nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from summhay_ray.report.tables import Grid2D
+
+MOST_ROWS = 40
+"""A table of more rows says how many more there are."""
+
+_Rows = Sequence[Mapping[str, Any]]
+
+
+def kinds_table(kinds: _Rows) -> Grid2D:
+    """The checks by kind: how many, how many found another thing than was expected, and who made them."""
+    rows = tuple((one["kind"], f"{one['n']:,}", f"{one['unexpected']:,}", _by(one["by"])) for one in kinds)
+    return Grid2D("Checks", ("Kind", "Made", "Unexpected", "By"), rows)
+
+
+def _by(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{name} {count:,}" for name, count in sorted(counts.items()))
+
+
+def amiss_table(checks: _Rows) -> Grid2D:
+    """The checks whose last word is not what was expected, and how sure the offline check was that it is so."""
+    rows = [
+        (one["kind"], f"{one['subject']} {one['object']}", one["expected"], one["found"], one["by"], f"{one['score']:.2f}")
+        for one in checks
+    ]
+    heads = ("Kind", "Of", "Expected", "Found", "By", "Score")
+    return _cut("Unexpected at the end (they corrected the plan, or were not sure enough to count)", heads, rows, 2)
+
+
+def documents_table(documents: _Rows) -> Grid2D:
+    """The documents of a haystack, a row each."""
+    rows = [
+        (
+            one["document_id"],
+            f"{one['words']:,}",
+            str(len(one["insights"])),
+            str(len(one["distractors"])),
+            "-" if one["corrections"] is None else str(one["corrections"]),
+            one["date"] or "-",
+            ", ".join(one["refers_to"] or ()) or "-",
+        )
+        for one in documents
+    ]
+    heads = ("Document", "Words", "Insights", "Distractors", "Corrections", "Date", "Refers to")
+    return _cut("Documents", heads, rows, 1)
+
+
+def answers_table(answers: _Rows) -> Grid2D:
+    """The answers that a document stands on, each with the beginning of its key, which `explain` takes."""
+    rows = [
+        (one["task"], one["key"][:16], one["model"], f"{one['output_tokens']:,}", f"{one['usd_micros'] / 1e6:.6f}")
+        for one in answers
+    ]
+    return _cut("Answers that it stands on", ("Task", "Key", "Model", "Tokens out", "Dollars"), rows, 2)
+
+
+def _cut(title: str, heads: tuple[str, ...], rows: Sequence[tuple[str, ...]], named: int) -> Grid2D:
+    more = f" ({len(rows)}; the first {MOST_ROWS}, --json has all)" if len(rows) > MOST_ROWS else ""
+    return Grid2D(title + more, heads, tuple(rows[:MOST_ROWS]), named)

@@ -1,0 +1,70 @@
+"""The failures of a run, for a person: a line each, or a block each where a terminal is too narrow. Prints nothing."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from summhay_ray.report.tables import Grid2D
+
+MICROS = 1_000_000
+_COLUMNS = (
+    ("Cell", "cell_id"),
+    ("System", "system"),
+    ("Haystack", "haystack"),
+    ("Subtopic", "subtopic_id"),
+    ("Stage", "stage"),
+    ("Kind", "kind"),
+    ("Error", "error"),
+    ("Judge", "judge"),
+    ("Insight", "insight_id"),
+    ("Dollars", "usd"),
+    ("Attempts", "attempts"),
+    ("Key", "key"),
+    ("Message", "message"),
+)
+_WHERE = ("system", "haystack", "subtopic_id", "judge", "insight_id")
+_WHAT = ("stage", "kind", "error")
+
+
+def failures_table(run: str, failures: Sequence[Mapping[str, Any]]) -> Grid2D:
+    """A row each, without the columns in which no failure has anything. `failures`: their fields, and where each happened."""
+    cells = [{**one, "usd": _dollars(one), "attempts": str(one["attempts"])} for one in failures]
+    columns = [(head, name) for head, name in _COLUMNS if any(one[name] for one in cells)]
+    rows = tuple(tuple(one[name] for _, name in columns) for one in cells)
+    return Grid2D(_title(run, failures), tuple(head for head, _ in columns), rows)
+
+
+def failure_blocks(run: str, failures: Sequence[Mapping[str, Any]], width: int) -> list[str]:
+    """The same as lines of at most `width` characters, but for names that are longer: some for each failure."""
+    lines = [_title(run, failures)]
+    for one in failures:
+        where = " ".join(one[name] for name in _WHERE if one[name])
+        calls = f"{one['attempts']} attempt{'' if one['attempts'] == 1 else 's'}, " if one["attempts"] else ""
+        parts = [
+            ("", " ".join(filter(None, (where, *(one[name] for name in _WHAT))))),
+            ("why", one["message"]),
+            ("cost", f"{calls}{_dollars(one)} dollars"),
+            ("cell", one["cell_id"]),
+            ("key", one["key"]),
+        ]
+        lines.append("")
+        for name, text in parts:
+            if text:
+                begin = f"  {name:<6}" if name else ""
+                lines += textwrap.wrap(
+                    text, width, initial_indent=begin, subsequent_indent=" " * len(begin), break_on_hyphens=False
+                )
+    return lines
+
+
+def _title(run: str, failures: Sequence[Mapping[str, Any]]) -> str:
+    # Several failures may come of one answer, which is paid once.
+    answers = {one["key"] or str(place): one["usd_micros"] for place, one in enumerate(failures)}
+    cost = f", {sum(answers.values()) / MICROS:.6f} dollars" if failures else ""
+    return f"{len(failures)} failures of {run}{cost}"
+
+
+def _dollars(failure: Mapping[str, Any]) -> str:
+    return f"{failure['usd_micros'] / MICROS:.6f}"

@@ -1,0 +1,99 @@
+"""Part of the synth room, offered at its door: what labels of haystacks come to: Tables 4 and 5 of Laban et al., appendix A.1."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+ALL = "all"
+
+
+@dataclass(frozen=True, slots=True)
+class Assigned:
+    """An insight that a person assigned: places of subtopics from 0. `expected`: the plan's."""
+
+    haystack: str
+    domain: str
+    insight_id: str
+    expected: int
+    chosen: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Present:
+    """An insight that a person looked for in a document. `expected`: whether the haystack says that it is there."""
+
+    haystack: str
+    domain: str
+    document_id: str
+    insight_id: str
+    expected: bool
+    said: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Labels:
+    """What a person labelled, in the sheet's order."""
+
+    insights: tuple[Assigned, ...]
+    documents: tuple[Present, ...]
+
+
+def audit_tables(labels: Labels) -> dict[str, list[dict[str, Any]]]:
+    """Tables 4 and 5: a row for each domain and one for all. Figures in percent, None where nothing can be divided.
+
+    An insight that a person assigns to several subtopics is right if the expected one is among them: it can be found through
+    its query; the share of such insights stands beside it (the paper reports both, and has 0.8 % of them). Precision: of what
+    the person found in a document, the share that the haystack says is there; recall: the other way round.
+    """
+    domains = sorted({one.domain for one in labels.insights} | {one.domain for one in labels.documents})
+    chosen = [(domain, [domain]) for domain in domains] + [(ALL, domains)]
+    return {
+        "insight_subtopic": [_table_4(name, [one for one in labels.insights if one.domain in among]) for name, among in chosen],
+        "document_insight": [_table_5(name, [one for one in labels.documents if one.domain in among]) for name, among in chosen],
+    }
+
+
+def haystack_tables(labels: Labels) -> dict[str, Any]:
+    """The figures of Tables 4 and 5 for the labels of one haystack; a table without labels has none."""
+    tables = {"insight_subtopic": _table_4(ALL, labels.insights), "document_insight": _table_5(ALL, labels.documents)}
+    return {name: {what: figure for what, figure in row.items() if what != "domain"} for name, row in tables.items()}
+
+
+def by_haystack(labels: Labels) -> dict[str, Labels]:
+    """The labels of each haystack, by its name."""
+    names = sorted({one.haystack for one in labels.insights} | {one.haystack for one in labels.documents})
+    return {
+        name: Labels(
+            tuple(one for one in labels.insights if one.haystack == name),
+            tuple(one for one in labels.documents if one.haystack == name),
+        )
+        for name in names
+    }
+
+
+def _table_4(domain: str, labels: Sequence[Assigned]) -> dict[str, Any]:
+    return {
+        "domain": domain,
+        "insights_annotated": len(labels),
+        "assigned_to_several": _percent(sum(len(label.chosen) > 1 for label in labels), len(labels)),
+        "accuracy": _percent(sum(label.expected in label.chosen for label in labels), len(labels)),
+    }
+
+
+def _table_5(domain: str, labels: Sequence[Present]) -> dict[str, Any]:
+    both = sum(label.said and label.expected for label in labels)
+    said, expected = sum(label.said for label in labels), sum(label.expected for label in labels)
+    return {
+        "domain": domain,
+        "num_samples": len(labels),
+        "accuracy": _percent(sum(label.said == label.expected for label in labels), len(labels)),
+        "precision": _percent(both, said),
+        "recall": _percent(both, expected),
+        "f1": _percent(2 * both, said + expected),
+    }
+
+
+def _percent(part: int, whole: int) -> float | None:
+    return round(100 * part / whole, 2) if whole else None

@@ -1,0 +1,115 @@
+"""status, failures and explain as a person sees them on a narrow terminal and in a pipe; Ctrl-C says how to go on."""
+
+from __future__ import annotations
+
+import os
+import pty
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from commands import SUMMHAY, Said
+from synth_runs import small, synthesize_all
+
+from summhay_ray import api, cli
+from summhay_ray.grid import synth_cell
+from summhay_ray.store import RunStore, Store
+from summhay_ray.synth import Unverified
+
+pytestmark = pytest.mark.core
+
+Cli = Callable[..., Said]
+TWO = {"topics": [{"topic": f"the dispute about the {name}", "name": name} for name in ("ferry", "tram")]}
+WHY = "assign_subtopic: unreadable: the answer holds no JSON object that could be read, and neither did the two others"
+
+
+@pytest.fixture(scope="module")
+def half(tmp_path_factory: pytest.TempPathFactory) -> RunStore:
+    """One of two topics failed for good."""
+    real = synth_cell.synthesize
+
+    async def one_fails(job: Any, asker: Any) -> Any:
+        found = await real(job, asker)
+        failed = Unverified("verification", "no_json", WHY, found.checks, key="k" * 64, attempts=3)
+        return replace(failed, kind="malformed") if job.topic.name == "ferry" else found
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(synth_cell, "synthesize", one_fails)
+        return synthesize_all(small(**TWO), Store(str(tmp_path_factory.mktemp("half"))))[0]
+
+
+def at_80_columns(*arguments: str) -> str:
+    """What a command writes to a terminal of 80 columns."""
+    ours, theirs = pty.openpty()
+    environment = os.environ | {"TERM": "dumb", "COLUMNS": "80"}
+    with subprocess.Popen([str(SUMMHAY), *arguments], stdout=theirs, stderr=subprocess.PIPE, env=environment):
+        os.close(theirs)
+        said = b""
+        try:
+            while part := os.read(ours, 65536):
+                said += part
+        except OSError:  # the other side is closed
+            pass
+    os.close(ours)
+    return said.decode().replace("\r\n", "\n")
+
+
+def test_failures_in_a_pipe_are_a_line_each_with_cost_and_key(cli: Cli, half: RunStore) -> None:
+    title, head, row = cli("failures", half.run_id, "--store", half.store.uri).out.splitlines()
+    assert title == f"1 failures of {half.run_id}, 0.000000 dollars"
+    assert head.split() == [*("Cell", "System", "Haystack", "Stage", "Kind", "Error", "Dollars", "Attempts", "Key", "Message")]
+    assert row.split()[1:9] == ["synth", "ferry", "verification", "malformed", "no_json", "0.000000", "3", "k" * 64]
+    assert row.endswith(WHY)
+    [found] = cli("failures", half.run_id, "--store", half.store.uri, "--json").document["failures"]
+    assert (found["key"], found["usd_micros"], found["haystack"]) == ("k" * 64, 0, "ferry")
+
+
+def test_failures_on_a_narrow_terminal_are_folded(half: RunStore) -> None:
+    lines = at_80_columns("failures", half.run_id, "--store", half.store.uri).splitlines()
+    assert all(len(line) <= 80 for line in lines), lines
+    assert lines[2] == "synth ferry verification malformed no_json"
+    assert lines[3:] == [
+        "  why   assign_subtopic: unreadable: the answer holds no JSON object that could",
+        "        be read, and neither did the two others",
+        "  cost  3 attempts, 0.000000 dollars",
+        f"  cell  {half.table('failures')['cell_id'][0]}",
+        f"  key   {'k' * 64}",
+    ]
+
+
+def test_a_failed_topic_and_a_made_one_are_explained_by_name(cli: Cli, half: RunStore) -> None:
+    store = ("--store", half.store.uri)
+    failed = cli("explain", half.run_id, "ferry", *store)
+    assert failed.code == 0 and f"key      {'k' * 64}\n" in failed.out
+    assert "verification malformed no_json: assign_subtopic" in failed.out and "insight_specific" in failed.out
+    made = cli("explain", half.run_id, "tram", *store)
+    assert made.code == 0 and f"summhay explain {half.run_id} tram/d1" in made.out
+    one = cli("explain", half.run_id, "tram/d1", *store, "--json").document
+    assert one["document"]["document_id"] == "d1" and one["document"]["answers"]
+    line = cli("explain", half.run_id, "mill/d1", *store).refusal
+    assert line.endswith("has no cell or answer 'mill/d1', and no haystack of that name; it has: ferry, tram")
+
+
+def test_status_names_topics(cli: Cli, half: RunStore) -> None:
+    out = cli("status", half.run_id, "--store", half.store.uri).out
+    assert "status             partial\n" in out and "topics             1 done, 1 with failures, of 2\n" in out
+
+
+@pytest.mark.parametrize("command", ["synth", "run", "rejudge"])
+def test_ctrl_c_says_how_to_go_on(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(api, command, interrupted)
+    monkeypatch.setattr(sys, "argv", ["summhay"])
+    with pytest.raises(SystemExit) as ended:
+        cli.main([command, "spec.yaml", "--store", str(tmp_path)])
+    said = capsys.readouterr()
+    assert (ended.value.code, said.out) == (130, "")
+    assert said.err == "summhay: stopped; the same command goes on where it was\n"

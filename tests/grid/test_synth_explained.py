@@ -1,0 +1,158 @@
+"""`explain` of a synthesis: from a haystack's name to its checks, from a document to its plan and the answers it stands on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from synth_runs import small, synthesize_all
+
+from summhay_ray.cli import explained
+from summhay_ray.grid import explain, synth_cell
+from summhay_ray.grid.synth import made_haystacks
+from summhay_ray.grid.synthesizing import made_by
+from summhay_ray.store import RunStore, Store, StoreError
+from summhay_ray.synth import Unverified
+
+pytestmark = pytest.mark.core
+
+TWO = {"topics": ["the new tram line in Calaford", {"topic": "the dispute about the ferry", "name": "ferry"}]}
+MIXED = {"difficulty": {"least": 2, "documents_per_insight": 3, "distractors": 1, "cross_references": 0.5}}
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory: pytest.TempPathFactory) -> RunStore:
+    """Two topics, one of their subtopics a distraction."""
+    return synthesize_all(small(**TWO, **MIXED), Store(str(tmp_path_factory.mktemp("explained"))))[0]
+
+
+@pytest.fixture(scope="module")
+def chapters(tmp_path_factory: pytest.TempPathFactory) -> RunStore:
+    """A conversation, written chapter by chapter."""
+    return synthesize_all(small(domain="conversation"), Store(str(tmp_path_factory.mktemp("chapters"))))[0]
+
+
+def test_a_haystack_goes_by_its_name_its_id_and_its_cell(done: RunStore) -> None:
+    made = next(one for one in made_by(done).values() if one.name == "ferry")
+    found = explain(done, "ferry")
+    for key in (made.haystack_id, made.haystack_id[:8], made.cell_id, made.cell_id[:12]):
+        assert explain(done, key) == found
+    described = next(one for one in made_haystacks(done) if one.name == "ferry")
+    names = ("name", "haystack_id", "entry", "documents", "subtopics", "insights", "tokens", "words", "checks", "usd")
+    assert {name: found["haystack"][name] for name in names} == {name: getattr(described, name) for name in names}
+    assert found["haystack"]["models"]["write"]["model"] == "offline/writer"
+
+
+def test_its_checks_are_counted_by_kind(done: RunStore) -> None:
+    found = explain(done, "ferry")
+    checks = done.table("checks", [found["cell_id"]])
+    kinds = {row["kind"]: row for row in found["checks_by_kind"]}
+    assert sum(row["n"] for row in kinds.values()) == checks.height
+    for kind, row in kinds.items():
+        of_kind = checks.filter(pl.col("kind") == kind)
+        assert row["unexpected"] == of_kind.filter(pl.col("expected") != pl.col("found")).height
+        assert row["by"] == {"offline": of_kind.height}
+    assert all(one["expected"] != one["found"] for one in found["amiss"])
+
+
+def test_its_documents_carry_what_the_release_says_and_the_distractors(done: RunStore) -> None:
+    found = explain(done, "ferry")
+    assert [one["document_id"] for one in found["documents"]] == [f"d{number}" for number in range(1, 7)]
+    assert any(one["distractors"] for one in found["documents"]) and any(one["refers_to"] for one in found["documents"])
+    for row in found["documents"]:
+        one = explain(done, f"ferry/{row['document_id']}")["document"]
+        assert {name: one[name] for name in row} == row
+        held = {plan["insight_id"] for plan in one["plan"] if plan["found"]}
+        assert held == {*row["insights"], *row["distractors"]}, "distractors are found as the others are"
+        assert all(plan["insight"] for plan in one["plan"]) and len(one["text"].split()) == row["words"]
+
+
+def test_a_document_tells_its_evidence_and_the_answer_that_wrote_it(done: RunStore) -> None:
+    made = next(one for one in made_by(done).values() if one.name == "ferry")
+    found = explain(done, "ferry/d2")
+    assert explain(done, f"{made.haystack_id}/d2") == found == explain(done, f"{made.cell_id[:10]}/d2")
+    document = found["document"]
+    for plan in document["plan"]:
+        if plan["found"]:
+            assert " ".join(plan["evidence"].split())[:40] in " ".join(document["text"].split())
+    [written] = [one for one in document["answers"] if one["task"] == "document"]
+    raw = explain(done, written["key"])
+    assert raw["raw_answer"]["text"].strip() == document["text"] and '"task": "document"' in raw["prompt"]
+    assert {one["subject"] for one in found["checks"]} == {"d2"}
+
+
+def test_a_document_of_chapters_stands_on_each_of_them(chapters: RunStore) -> None:
+    [made] = made_by(chapters).values()
+    document = explain(chapters, f"{made.name}/d1")["document"]
+    written = [one for one in document["answers"] if one["task"] == "chapter"]
+    assert len(written) == len(document["plan"]) >= 2
+    texts = [explain(chapters, one["key"])["raw_answer"]["text"].strip() for one in written]
+    assert "\n\n".join(texts) == document["text"]
+
+
+def test_what_is_not_there_is_said_with_what_is(done: RunStore) -> None:
+    known = "it has: the_new_tram_line_in_calaford, ferry"
+    with pytest.raises(StoreError, match=f"has no cell or answer 'harbour', and no haystack of that name; {known}"):
+        explain(done, "harbour")
+    with pytest.raises(StoreError, match=f"key 'tram' is too short .*{known}"):
+        explain(done, "tram")
+    with pytest.raises(StoreError, match="haystack ferry has no document 'd77'; it has 6, d1 to d6"):
+        explain(done, "ferry/d77")
+
+
+def test_a_topic_that_failed_shows_what_failed_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = synth_cell.synthesize
+
+    async def fails(job: Any, asker: Any) -> Any:
+        found = await real(job, asker)
+        amiss = [one for one in found.checks if one.kind == "document_insight" and one.found == "yes"][0]
+        return Unverified("documents", "unsound_truth", "document 1 holds too much", (*found.checks, _again(amiss, "no")))
+
+    def _again(check: Any, found: str) -> Any:
+        from dataclasses import replace
+
+        return replace(check, position=99_999, round=check.round + 1, found=found)
+
+    monkeypatch.setattr(synth_cell, "synthesize", fails)
+    run, _, _ = synthesize_all(small(**TWO), Store(str(tmp_path)))
+    found = explain(run, "ferry")
+    assert (found["haystack"], found["documents"], found["failures"][0]["error"]) == (None, [], "unsound_truth")
+    assert [(one["kind"], one["found"], one["position"]) for one in found["amiss"]][-1] == ("document_insight", "no", 99_999)
+    with pytest.raises(StoreError, match="topic 'ferry' of run .* gave no haystack, so it has no documents"):
+        explain(run, "ferry/d1")
+
+
+@pytest.mark.parametrize("key", ["ferry", "ferry/d2"])
+def test_a_person_reads_it_at_80_columns(
+    done: RunStore, key: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown = shower(monkeypatch)(explain(done, key), capsys)
+    lines = shown.splitlines()
+    # An entry is copied, so it is not broken.
+    assert all(len(line) <= 80 for line in lines if "store/" not in line)
+    if key == "ferry":
+        assert any(
+            line.split()[:2] == ["haystack_id", next(one for one in made_by(done).values() if one.name == "ferry").haystack_id]
+            for line in lines
+        )
+        assert "insight_specific" in shown and "│ d6 " in shown and f"summhay explain {done.run_id} ferry/d1" in shown
+    else:
+        assert (
+            "planned, found" in shown and "evidence  " in shown and "--- text" in shown and "Answers that it stands on" in shown
+        )
+
+
+def shower(monkeypatch: pytest.MonkeyPatch) -> Callable[[Mapping[str, Any], Any], str]:
+    from summhay_ray.cli import show
+
+    monkeypatch.setattr(show, "PLAIN_WIDTH", 80)
+
+    def printed(found: Mapping[str, Any], capsys: Any) -> str:
+        explained.show(found)
+        text: str = capsys.readouterr().out
+        return text
+
+    return printed
