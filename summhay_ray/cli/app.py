@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -34,8 +34,6 @@ from summhay_ray.cli.submit import submit
 from summhay_ray.cli.synth import audit, synth
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from summhay_ray.grid import RunResult, ScoreResult
 
 app = typer.Typer(
@@ -77,35 +75,11 @@ def run(
     raise typer.Exit({"done": DONE, "budget": BUDGET, "partial": PARTIAL}[result.status])
 
 
-def _left(left: Mapping[str, Any], spec: str, store: str) -> str:
-    told = [f"{left['cells']:,} cells"]
-    if left["usd"] is not None:
-        expected, most = (f"{left['usd'][name]:,.{2 if left['usd']['max'] >= 1 else 6}f}" for name in ("expected", "max"))
-        told += [f"{left['calls']:,} calls", f"about ${expected}", f"at most ${most}"]
-    return f"{', '.join(told)}; go on with: summhay run {spec} --store {store} --budget MORE"
-
-
 def _show_run(result: RunResult, spec: str, store: str) -> None:
-    from summhay_ray.cli.show import facts
+    from summhay_ray.cli.show import ended, facts
 
     _show_scores(result.scores)
-    budget = "" if result.usd["budget"] is None else f" of {result.usd['budget']}"
-    cells, calls = result.cells, result.calls
-    pairs = [
-        ("run", result.run),
-        ("status", result.status),
-        ("cells", f"{cells['done']} done, {cells['failed']} with failures, of {cells['total']}"),
-        ("calls", f"{calls['made']} made, {calls['reused']} reused, {calls['failed']} failed"),
-        ("dollars", f"{result.usd['spent']:.6f}{budget}"),
-        ("seconds", result.seconds),
-        ("store", store),
-    ]
-    pairs += [(f"stopped {model}", why) for model, why in result.stopped_models.items()]
-    if result.left:
-        pairs.append(("left", _left(result.left, spec, store)))
-    if cells["failed"]:
-        pairs.append(("look at", f"summhay failures {result.run} --store {store}"))
-    facts(pairs)
+    facts(ended(result, ("run", result.run), "cells", store, f": summhay run {spec} --store {store} --budget MORE"))
 
 
 def _show_scores(scores: ScoreResult) -> None:

@@ -70,7 +70,7 @@ def _told(choice: Choice) -> str:
 
 
 def _show(result: RejudgeResult, store: str) -> None:
-    from summhay_ray.cli.show import facts, say, tables
+    from summhay_ray.cli.show import ended, facts, say, tables
     from summhay_ray.report import LEGEND, rejudge_table
 
     means = rejudge_table(result)
@@ -79,21 +79,5 @@ def _show(result: RejudgeResult, store: str) -> None:
         say(LEGEND)
     for choice in result.choices:
         say(_told(choice))
-    budget = "" if result.usd["budget"] is None else f" of {result.usd['budget']}"
-    cells, calls = result.cells, result.calls
-    pairs = [
-        ("rejudge", f"{result.run} of {result.of}"),
-        ("status", result.status),
-        ("summaries", f"{cells['done']} done, {cells['failed']} with failures, of {cells['total']}"),
-        ("calls", f"{calls['made']} made, {calls['reused']} reused, {calls['failed']} failed"),
-        ("dollars", f"{result.usd['spent']:.6f}{budget}"),
-        ("seconds", result.seconds),
-        ("store", store),
-    ]
-    pairs += [(f"stopped {model}", why) for model, why in result.stopped_models.items()]
-    if left := result.left:
-        dollars = "" if left["usd"] is None else f", {left['calls']:,} calls, at most ${left['usd']['max']:,.6f}"
-        pairs.append(("left", f"{left['cells']:,} summaries{dollars}; go on with the same command and a larger --budget"))
-    if cells["failed"]:
-        pairs.append(("look at", f"summhay failures {result.run} --store {store}"))
-    facts(pairs)
+    head = ("rejudge", f"{result.run} of {result.of}")
+    facts(ended(result, head, "summaries", store, " the same command and a larger --budget"))

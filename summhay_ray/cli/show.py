@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from rich.console import Console, JustifyMethod
 from rich.table import Table
@@ -49,6 +49,57 @@ def tables(grids: Iterable[Grid2D]) -> None:
             for row in part.grid.rows:
                 table.add_row(*map(Text, row))
             out.print(table)
+
+
+class Ended(Protocol):
+    """What every command that asks and pays tells at its end."""
+
+    @property
+    def run(self) -> str: ...
+    @property
+    def status(self) -> str: ...
+    @property
+    def cells(self) -> Mapping[str, int]: ...
+    @property
+    def calls(self) -> Mapping[str, int]: ...
+    @property
+    def usd(self) -> Mapping[str, float | None]: ...
+    @property
+    def seconds(self) -> float: ...
+    @property
+    def stopped_models(self) -> Mapping[str, str]: ...
+    @property
+    def left(self) -> Mapping[str, Any] | None: ...
+
+
+def ended(result: Ended, head: tuple[str, str], unit: str, store: str, go_on: str) -> list[tuple[str, object]]:
+    """How a command ended, for `facts`. `head`: what it worked on; `unit`: what its cells are; `go_on`: with what it goes on."""
+    cells, calls, left = result.cells, result.calls, result.left
+    budget = "" if result.usd["budget"] is None else f" of {result.usd['budget']}"
+    pairs: list[tuple[str, object]] = [
+        head,
+        ("status", result.status),
+        (unit, f"{cells['done']} done, {cells['failed']} with failures, of {cells['total']}"),
+        ("calls", f"{calls['made']} made, {calls['reused']} reused, {calls['failed']} failed"),
+        ("dollars", f"{result.usd['spent']:.6f}{budget}"),
+        ("seconds", result.seconds),
+        ("store", store),
+        *((f"stopped {model}", why) for model, why in result.stopped_models.items()),
+    ]
+    if left:
+        pairs.append(("left", left_over(left, unit, go_on)))
+    if cells["failed"]:
+        pairs.append(("look at", f"summhay failures {result.run} --store {store}"))
+    return pairs
+
+
+def left_over(left: Mapping[str, Any], unit: str, go_on: str) -> str:
+    """What the budget left undone, and what that costs."""
+    told = [f"{left['cells']:,} {unit}"]
+    if left["usd"] is not None:
+        expected, most = (f"{left['usd'][name]:,.{2 if left['usd']['max'] >= 1 else 6}f}" for name in ("expected", "max"))
+        told += [f"{left['calls']:,} calls", f"about ${expected}", f"at most ${most}"]
+    return f"{', '.join(told)}; go on with{go_on}"
 
 
 def _plain(grid: Grid2D) -> Grid2D:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -20,8 +20,6 @@ from summhay_ray.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from summhay_ray.grid import SynthResult
 
 SynthArgument = Annotated[
@@ -60,35 +58,14 @@ def synth(
 
 
 def _show(result: SynthResult, spec: str, store: str) -> None:
-    from summhay_ray.cli.show import facts, tables
+    from summhay_ray.cli.show import ended, facts, tables
     from summhay_ray.report import failed_table, made_table
 
     made = [made_table(result.haystacks)] if result.haystacks else []
     tables([*made, *([failed_table(result.failed)] if result.failed else [])])
-    budget = "" if result.usd["budget"] is None else f" of {result.usd['budget']}"
-    cells, calls = result.cells, result.calls
-    pairs = [
-        ("run", result.run),
-        ("status", result.status),
-        ("topics", f"{cells['done']} done, {cells['failed']} failed, of {cells['total']}"),
-        ("calls", f"{calls['made']} made, {calls['reused']} reused, {calls['failed']} failed"),
-        ("dollars", f"{result.usd['spent']:.6f}{budget}"),
-        ("seconds", result.seconds),
-        ("store", store),
-        *(("written", path) for path in result.files),
-    ]
-    pairs += [(f"stopped {model}", why) for model, why in result.stopped_models.items()]
-    if result.left:
-        pairs.append(("left", _left(result.left, spec, store)))
-    if result.failed:
-        pairs.append(("look at", f"summhay failures {result.run} --store {store}"))
-    facts(pairs)
-
-
-def _left(left: Mapping[str, Any], spec: str, store: str) -> str:
-    usd = left["usd"]
-    dollars = "" if usd is None else f", about {left['calls']:,} calls and ${usd['expected']:,.4f} (at most ${usd['max']:,.2f})"
-    return f"{left['cells']:,} topics{dollars}; go on with: summhay synth {spec} --store {store} --budget MORE"
+    go_on = f": summhay synth {spec} --store {store} --budget MORE"
+    written = [("written", path) for path in result.files]
+    facts([*ended(result, ("run", result.run), "topics", store, go_on), *written])
 
 
 def audit(

@@ -18,6 +18,7 @@ from typing import Any
 from summhay_ray.judge.base import Verdict
 from summhay_ray.outcome import Malformed
 from summhay_ray.records import COVERAGE_VALUE
+from summhay_ray.texts import whole_objects
 
 _COVERAGE = {
     "full": "FULL_COVERAGE",
@@ -288,25 +289,8 @@ def verdict_objects(answer: str) -> tuple[list[Object], list[str]]:
 
 def _whole_objects(text: str) -> tuple[list[Object], str]:
     """The strictly valid JSON objects of `text` that have a coverage, nested ones included, and the text without them."""
-    found: list[Object] = []
-    rest: list[str] = []
-    kept = 0
-    start = _OBJECT_START.search(text)
-    while start:
-        after = start.start() + 1
-        try:
-            value, end = _DECODER.raw_decode(text, start.start())
-        except ValueError:
-            pass
-        except RecursionError:
-            break
-        else:
-            if value.values("coverage"):
-                found += _judging(value)
-                rest.append(text[kept : start.start()])
-                kept = after = end
-        start = _OBJECT_START.search(text, after)
-    return found, "".join((*rest, text[kept:]))
+    found, rest = whole_objects(text, _OBJECT_START, _DECODER, lambda value: value.values("coverage"))
+    return [one for value in found for one in _judging(value)], rest
 
 
 def _judging(value: Object) -> list[Object]:

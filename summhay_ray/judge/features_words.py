@@ -10,6 +10,8 @@ from __future__ import annotations
 import re
 import unicodedata
 
+from summhay_ray.texts import stem
+
 COMMON_WEIGHT = 0.5
 """What a common word counts of what a rare one does (`is_common`)."""
 
@@ -20,7 +22,6 @@ _UNSPACED = (
 _WORD = re.compile(rf"\d+(?:[.,]\d+)*|[{_UNSPACED}]|[^\W\d_{_UNSPACED}]+")
 _NUMBER = r"\s{0,3}(?:[A-Za-z]{1,12}\s{0,3})?\d{1,5}\s{0,3}"
 _CITATION = re.compile(rf"[\[【]{_NUMBER}(?:[,;–-]{_NUMBER})*[\]】]")
-_VOWEL = re.compile("[aeiouy]")
 _ROOT = 5
 _FUNCTION_WORDS = """
     a about after against all also although am an and another any are as at be because been before being between both but by
@@ -68,23 +69,7 @@ def _words(text: str) -> list[str]:
 
 
 def _root(word: str) -> str:
-    return word.replace(",", "") if word[0].isdigit() else _stem(word)[:_ROOT]
-
-
-def _stem(word: str) -> str:
-    """The word without a plural's, a past tense's or a participle's ending, and without the final e that these hide."""
-    if len(word) <= 3:
-        return word
-    if word.endswith("ies"):
-        return word[:-3] + "y"
-    for ending in ("ing", "ed", "es", "s"):
-        root = word[: -len(ending)]
-        if word.endswith(ending) and len(root) >= 3 and not word.endswith("ss") and _VOWEL.search(root):
-            word = root
-            break
-    if word.endswith("e") and len(word) > 3:
-        word = word[:-1]
-    return word[:-1] if len(word) > 3 and word[-1] == word[-2] else word
+    return word.replace(",", "") if word[0].isdigit() else stem(word)[:_ROOT]
 
 
 _COMMON_ROOTS = frozenset(roots(_COMMON_WORDS))

@@ -17,6 +17,7 @@ from summhay_ray.llm import count_tokens
 from summhay_ray.outcome import Malformed
 from summhay_ray.synth.kinds import Input, Task
 from summhay_ray.synth.words import plain_words, quoted
+from summhay_ray.texts import whole_objects
 
 MOST_TOKENS: Mapping[str, int] = {"name": 60, "subtopic": 150, "insight": 300, "query": 200}
 """A longer text is none of the kind (the paper's insights have some 35 tokens), and would have no place in the plan of costs."""
@@ -158,7 +159,7 @@ def _decoded(text: str) -> Any:
 def _object(answer: str, name: str) -> dict[str, Any]:
     """The one JSON object of the answer that has the field; two that differ are no answer."""
     try:
-        found, rest = _whole_objects(answer, name)
+        found, rest = whole_objects(answer, _START, _DECODER, lambda value: name in value)
         if not found:
             found = _repaired(rest, name)
     except _Repeated as error:
@@ -180,29 +181,6 @@ def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 _DECODER = json.JSONDecoder(object_pairs_hook=_pairs, strict=False)
-
-
-def _whole_objects(text: str, name: str) -> tuple[list[dict[str, Any]], str]:
-    """The valid JSON objects that have the field, outermost first, and the text without them."""
-    found: list[dict[str, Any]] = []
-    rest: list[str] = []
-    kept = 0
-    start = _START.search(text)
-    while start:
-        after = start.start() + 1
-        try:
-            value, end = _DECODER.raw_decode(text, start.start())
-        except ValueError:
-            pass
-        except RecursionError:
-            break
-        else:
-            if name in value:
-                found.append(value)
-                rest.append(text[kept : start.start()])
-                kept = after = end
-        start = _START.search(text, after)
-    return found, "".join((*rest, text[kept:]))
 
 
 def _repaired(text: str, name: str) -> list[dict[str, Any]]:

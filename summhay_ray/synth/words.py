@@ -13,6 +13,8 @@ import unicodedata
 from dataclasses import dataclass
 from decimal import Decimal
 
+from summhay_ray.texts import stem
+
 _WIDE = (
     "\u0e00-\u0eff\u0f00-\u0fff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
     "\U00020000-\U0003ffff"
@@ -37,7 +39,6 @@ _NUMERAL = re.compile(r"\d+(?:\.\d+)?")
 _LONGEST_SENTENCE = 600  # About 100 words; a "sentence" beyond that is a text without sentence ends.
 _LONGEST_NUMERAL = 30  # What is longer counts nothing: it is an identifier.
 _ROOT = 5
-_VOWEL = re.compile("[aeiouy]")
 
 _CLOSED_CLASSES = """
     a about after against all also although am an and another any are as at be because been before being between both but by
@@ -152,7 +153,7 @@ def root(word: str) -> str:
     """The word in lower case without a plural's, a past tense's or a participle's ending, at most five letters of it."""
     word = word[:-1] if len(word) > 2 and word[-1] == "s" and word[:-1].isupper() else word
     plain = word.lower().replace("’", "'").removesuffix("'s")
-    return _SAME.get(plain) or _stem(plain)[:_ROOT]
+    return _SAME.get(plain) or stem(plain)[:_ROOT]
 
 
 def canonical(numeral: str) -> str:
@@ -170,21 +171,6 @@ def canonical(numeral: str) -> str:
 def _plain(value: Decimal) -> str:
     text = format(value, "f")
     return text.rstrip("0").rstrip(".") if "." in text else text
-
-
-def _stem(word: str) -> str:
-    if len(word) <= 3:
-        return word
-    if word.endswith("ies"):
-        return word[:-3] + "y"
-    for ending in ("ing", "ed", "es", "s"):
-        left = word[: -len(ending)]
-        if word.endswith(ending) and len(left) >= 3 and not word.endswith("ss") and _VOWEL.search(left):
-            word = left
-            break
-    if word.endswith("e") and len(word) > 3:
-        word = word[:-1]
-    return word[:-1] if len(word) > 3 and word[-1] == word[-2] else word
 
 
 @dataclass(frozen=True, slots=True)

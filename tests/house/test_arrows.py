@@ -11,7 +11,7 @@ pytestmark = pytest.mark.core
 
 PACKAGE = Path(__file__).resolve().parents[2] / "summhay_ray"
 LEVELS = [
-    {"problems"},
+    {"problems", "texts"},
     {"records", "outcome", "plugins"},
     {"score", "store"},
     {"llm"},
