@@ -19,7 +19,7 @@ from summhay_ray.grid.synth_audit import person_audits
 from summhay_ray.grid.synth_cell import BY_PERSON, SYNTHESIS, synthesis_of
 from summhay_ray.grid.synthesizing import KIND as SYNTH
 from summhay_ray.grid.synthesizing import sources_of
-from summhay_ray.haystack import RELEASED_JUDGE, ReleasedFile, export_run
+from summhay_ray.haystack import RELEASED_JUDGE, ReleasedFile, export_run, without_labels
 from summhay_ray.problems import Problem
 from summhay_ray.store import RunStore, to_records
 
@@ -78,13 +78,12 @@ def check_target(path: Path, source: ReleasedFile | None) -> None:
 
 
 def _unaudited(path: Path) -> Any:
-    """The JSON of a file without what a person's labels say; None where it is none."""
+    """The JSON of a file without what a person's labels say; None where it is none that could be a haystack."""
     try:
         content = json.loads(path.read_bytes())
-        content["topic_metadata"][SYNTHESIS]["audit"].pop(BY_PERSON, None)
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except ValueError:
         return None
-    return content
+    return without_labels(content) if isinstance(content, dict) else None
 
 
 def audited(source: ReleasedFile, audit: Mapping[str, Any] | None) -> dict[str, Any]:

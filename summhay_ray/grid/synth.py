@@ -180,7 +180,7 @@ def made_haystacks(run: RunStore) -> list[MadeHaystack]:
 def _described(store: Store, made: Made) -> MadeHaystack:
     source = read_source(store, made.source())
     haystack, told = source.haystack, synthesis_of(source)
-    numbers = {name: int(told.get(name, 0)) for name in ("tokens", "words", "checks", "checks_by_model", "corrections")}
+    numbers = {name: int(told[name]) for name in ("tokens", "words", "checks", "checks_by_model", "corrections")}
     return MadeHaystack(
         name=made.name,
         haystack_id=made.haystack_id,
@@ -190,7 +190,7 @@ def _described(store: Store, made: Made) -> MadeHaystack:
         documents=len(haystack.documents),
         subtopics=len(haystack.subtopics),
         insights=len(haystack.insights),
-        usd=told.get("usd_micros", 0) / MICROS,
+        usd=told["usd_micros"] / MICROS,
         **numbers,
     )
 

@@ -124,9 +124,9 @@ def _haystack(made: Made, source: ReleasedFile) -> dict[str, Any]:
         "documents": len(haystack.documents),
         "subtopics": len(haystack.subtopics),
         "insights": len(haystack.insights),
-        **{name: int(told.get(name, 0)) for name in _SIZES},
-        "usd": told.get("usd_micros", 0) / MICROS,
-        **{name: told.get(name) for name in _MADE_OF},
+        **{name: int(told[name]) for name in _SIZES},
+        "usd": told["usd_micros"] / MICROS,
+        **{name: told[name] for name in _MADE_OF},
     }
 
 

@@ -2,7 +2,7 @@
 
 from summhay_ray.haystack.check import InvalidHaystack
 from summhay_ray.haystack.export import export_imported, export_run
-from summhay_ray.haystack.identity import haystack_id_of, imported_cell_id
+from summhay_ray.haystack.identity import haystack_id_of, imported_cell_id, without_labels
 from summhay_ray.haystack.imported import RELEASED_JUDGE, ImportedRows, imported_rows
 from summhay_ray.haystack.released import ReleasedFile, read_released, released_from
 from summhay_ray.haystack.samples import load_sample, sample_names
@@ -26,4 +26,5 @@ __all__ = [
     "released_from",
     "sample_names",
     "system_key",
+    "without_labels",
 ]

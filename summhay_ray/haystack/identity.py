@@ -13,7 +13,12 @@ def haystack_id_of(raw: Mapping[str, Any]) -> str:
 
     What a person's labels say of a synthesized haystack (`topic_metadata.synthesis.audit.by_person`) is no part of it.
     """
-    return _sha256(_without(raw, ("topic_metadata", "synthesis", "audit", "by_person")))[:16]
+    return _sha256(without_labels(raw))[:16]
+
+
+def without_labels(raw: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A released file without what a person's labels say of it."""
+    return _without(raw, ("topic_metadata", "synthesis", "audit", "by_person"))
 
 
 def imported_cell_id(haystack_id: str, subtopic_id: str, retriever: str, ordering: str, model: str, repeat: int) -> str:

@@ -32,13 +32,18 @@ def grid_of_fields(folder: Path | None = None, **fields: Any) -> Grid:
     return load_grid(parse_spec({**SAMPLE, **fields}), folder or Path.cwd())
 
 
+def ledger_and_log(grid: Grid, run: RunStore, budget_micros: int | None = None) -> tuple[Ledger, LogWriter]:
+    """What a run without Ray pays and logs with; the grid's local models are known from here on."""
+    register(make_local_models(grid.haystacks.file))
+    limits = {model: settings.limits for model, settings in grid.settings().items() if not settings.local}
+    files = run.store.files
+    return Ledger(run.run_id, LogIndex(files), Budgets(budget_micros), limits), LogWriter(files, f"test-{uuid.uuid4().hex}")
+
+
 def answer_all(grid: Grid, store: Store, budget_micros: int | None = None) -> tuple[RunStore, list[CellRows], Ledger]:
     """Answer and commit every cell of the grid that is not finished."""
     run = open_run(grid, store)
-    register(make_local_models(grid.haystacks.file))
-    limits = {model: settings.limits for model, settings in grid.settings().items() if not settings.local}
-    ledger = Ledger(run.run_id, LogIndex(store.files), Budgets(budget_micros), limits)
-    log = LogWriter(store.files, f"test-{uuid.uuid4().hex}")
+    ledger, log = ledger_and_log(grid, run, budget_micros)
     finished = {cell for cell, again in run.finished("cell").items() if not again}
 
     async def work() -> list[CellRows]:

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import uuid
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from inprocess import answer_all, grid_of_fields
+from inprocess import answer_all, grid_of_fields, ledger_and_log
 
 from summhay_ray.grid.answering import judge_cell
-from summhay_ray.grid.local import make_local_models
 from summhay_ray.grid.rejudged import join_rejudges
 from summhay_ray.grid.rejudging import Rejudging, Wish, load_rejudging, rejudging_record
-from summhay_ray.llm import Budgets, Gateway, Ledger, LedgerService, LocalPort, register
-from summhay_ray.store import Finished, LogIndex, LogWriter, RunStore, Store
+from summhay_ray.llm import Gateway, LedgerService, LocalPort
+from summhay_ray.store import Finished, RunStore, Store
 
 N_QUERIES, N_INSIGHTS = 4, 22
 PRICE = {"input_per_mtok": 2.5, "output_per_mtok": 10}
@@ -35,10 +33,7 @@ def judge_all(grid: Rejudging) -> tuple[RunStore, Mapping[str, int]]:
     store = grid.source.store
     run = store.create_run(grid.run_id, rejudging_record(grid))
     join_rejudges(grid.source, grid.run_id)
-    register(make_local_models(grid.haystacks.file))
-    limits = {model: settings.limits for model, settings in grid.settings().items() if not settings.local}
-    ledger = Ledger(run.run_id, LogIndex(store.files), Budgets(None), limits)
-    log = LogWriter(store.files, f"test-{uuid.uuid4().hex}")
+    ledger, log = ledger_and_log(grid, run)
 
     async def work() -> None:
         gateway = Gateway(grid.settings(), LocalPort(LedgerService(ledger), "here"), store.files, log, run.run_id)

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import uuid
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from inprocess import ledger_and_log
+
 from summhay_ray.grid import Synthesizing, load_synth
 from summhay_ray.grid.answering import CellRows
-from summhay_ray.grid.local import make_local_models
 from summhay_ray.grid.synth import open_synth
 from summhay_ray.grid.synth_cell import synthesize_cell
 from summhay_ray.grid.synthesizing import topic_cell
-from summhay_ray.llm import Budgets, Gateway, Ledger, LedgerService, LocalPort, register
-from summhay_ray.store import Finished, LogIndex, LogWriter, RunStore, Store
+from summhay_ray.llm import Gateway, Ledger, LedgerService, LocalPort
+from summhay_ray.store import Finished, RunStore, Store
 
 SMALL: Mapping[str, Any] = {
     "domain": "news",
@@ -37,10 +37,7 @@ def small(**fields: Any) -> Synthesizing:
 def synthesize_all(grid: Synthesizing, store: Store, budget_micros: int | None = None) -> tuple[RunStore, list[CellRows], Ledger]:
     """Synthesize and commit every topic that is not finished."""
     run = open_synth(grid, store)
-    register(make_local_models(grid.haystacks.file))
-    limits = {model: settings.limits for model, settings in grid.settings().items() if not settings.local}
-    ledger = Ledger(run.run_id, LogIndex(store.files), Budgets(budget_micros), limits)
-    log = LogWriter(store.files, f"test-{uuid.uuid4().hex}")
+    ledger, log = ledger_and_log(grid, run, budget_micros)
     finished = {cell for cell, again in run.finished("cell").items() if not again}
 
     async def work() -> list[CellRows]:
