@@ -160,7 +160,9 @@ def test_on_a_terminal_a_line_that_is_rewritten(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setenv("COLUMNS", "120")
     with ProgressDisplay() as display:
         display(AT)
-        time.sleep(0.6)
+        ends = time.monotonic() + 60
+        while "cells 10/40" not in screen.getvalue() and time.monotonic() < ends:
+            time.sleep(0.05)
         display(replace(AT, cells_done=11))
     shown = screen.getvalue()
     assert "starting" in shown

@@ -86,7 +86,7 @@ def test_the_record_outlives_a_kill(tmp_path: Path) -> None:
     with simulated_provider("--answers", "short", "--hangs", "0.5", record=tmp_path / "record") as provider:
         for n in range(8):
             try:
-                provider.chat(f"prompt {n}", timeout_s=0.3)
+                provider.chat(f"prompt {n}", timeout_s=1.0)
             except TimeoutError:
                 continue
         calls = provider.calls()

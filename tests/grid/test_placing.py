@@ -6,21 +6,16 @@ import asyncio
 from collections.abc import Sequence
 
 import pytest
+import still_time
 from inprocess import grid_of_fields
 
 from summhay_ray.grid import placing
 from summhay_ray.grid.lanes import lane_settings
-from summhay_ray.grid.placing import CPUS_A_WORKER, PlacementError, Work, placed
+from summhay_ray.grid.placing import CPUS_A_WORKER, PLACED_WITHIN_S, PlacementError, Work, placed
 
 pytestmark = pytest.mark.core
 
-LATE_S = 0.05
 WORKERS = 4
-
-
-@pytest.fixture(autouse=True)
-def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(placing, "PLACED_WITHIN_S", LATE_S)
 
 
 def cluster(patch: pytest.MonkeyPatch, cpus: float, free: float) -> None:
@@ -30,7 +25,7 @@ def cluster(patch: pytest.MonkeyPatch, cpus: float, free: float) -> None:
 
 
 def begin(begun_after_s: Sequence[float | None]) -> None:
-    """Wait for workers that begin after so many seconds (None: never); a second at most."""
+    """Wait for workers that begin after so many seconds (None: never)."""
     grid = grid_of_fields()
     work = Work(grid, {}, lane_settings(grid, {0: 4}, WORKERS), contexts=1)  # type: ignore[arg-type]
 
@@ -38,10 +33,10 @@ def begin(begun_after_s: Sequence[float | None]) -> None:
         await (asyncio.sleep(after_s) if after_s is not None else asyncio.Future())
 
     async def run() -> None:
-        await asyncio.wait_for(placed([ready(after_s) for after_s in begun_after_s], work), 1.0)
+        await placed([ready(after_s) for after_s in begun_after_s], work)
         assert len(asyncio.all_tasks()) == 1
 
-    asyncio.run(run())
+    still_time.run(run())
 
 
 def test_workers_that_begin_are_all_there_is_to_wait_for(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -56,7 +51,7 @@ def test_where_others_hold_the_room_it_is_said(monkeypatch: pytest.MonkeyPatch) 
         begin([0.0, 0.0, None, None])
     assert said.value.exit_code == 2
     assert str(said.value) == (
-        "2 of 4 workers found no room within 0 s: each needs 0.25 CPUs, and other jobs hold them (8 in all); "
+        "2 of 4 workers found no room within 120 s: each needs 0.25 CPUs, and other jobs hold them (8 in all); "
         "wait, or set workers: 2"
     )
 
@@ -73,7 +68,7 @@ def test_where_others_hold_the_room_it_is_said(monkeypatch: pytest.MonkeyPatch) 
 )
 def test_a_slow_start_is_waited_for(monkeypatch: pytest.MonkeyPatch, cpus: float, free: float) -> None:
     cluster(monkeypatch, cpus, free)
-    begin([0.0, 2.5 * LATE_S, 4.5 * LATE_S, 4.5 * LATE_S])
+    begin([0.0, 2.5 * PLACED_WITHIN_S, 4.5 * PLACED_WITHIN_S, 4.5 * PLACED_WITHIN_S])
 
 
 def test_who_has_not_begun_after_long_finds_no_room(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -92,4 +87,4 @@ def test_what_hinders_a_worker_from_beginning_is_told(monkeypatch: pytest.Monkey
         raise RuntimeError("its actor died")
 
     with pytest.raises(RuntimeError, match="its actor died"):
-        asyncio.run(asyncio.wait_for(placed([broken()], work), 1.0))
+        still_time.run(placed([broken()], work))

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import threading
-import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+import still_time
 from inprocess import answer_all, grid_of_fields
 
 from summhay_ray.grid.answering import CellRows
@@ -99,18 +99,21 @@ def test_without_budget_nothing_is_left_of_it_and_a_stopped_model_says_why() -> 
 
 
 def test_the_sign_of_life_does_not_wait_for_a_display_that_hangs() -> None:
-    asked: list[float] = []
-    hangs = threading.Event()
+    shown, goes_on = threading.Event(), threading.Event()
+    asked: list[bool] = []
 
     def ask() -> dict[str, Any]:
-        asked.append(time.monotonic())
+        asked.append(shown.is_set() and not goes_on.is_set())
+        if sum(asked) >= 4:
+            goes_on.set()
         return snapshot()
 
-    with Watch(ask, lambda _: hangs.wait(20) and None):
-        time.sleep(1.6)
-        hangs.set()
-    assert len(asked) >= 4
-    assert max(after - before for before, after in zip(asked, asked[1:], strict=False)) < 0.6
+    def show(_: object) -> None:
+        shown.set()
+        assert goes_on.wait(60), "nobody asked while it hung"
+
+    with Watch(ask, show):
+        assert goes_on.wait(60)
 
 
 def test_money_in_whole_micro_dollars() -> None:
@@ -164,7 +167,7 @@ def commit_all(seconds: Sequence[float], every_s: float, slow_commit_s: float = 
 
         await asyncio.gather(*(one(number, wait_s) for number, wait_s in enumerate(seconds)))
 
-    asyncio.run(run())
+    still_time.run(run())
     return made
 
 

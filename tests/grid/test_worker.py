@@ -10,6 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import still_time
 from inprocess import grid_of_fields
 
 from summhay_ray.grid import worker
@@ -79,7 +80,7 @@ def test_it_takes_its_seat_where_it_is_and_beats(handle: LedgerHandle, grid: Gri
     one = begun(grid, tmp_path)
     assert handle.asked[0] == ("sit", (one._log.writer, "calling 3", "node-1"))
     assert one._log.writer.startswith("00000001-calling-3-")
-    end = time.monotonic() + 5
+    end = time.monotonic() + 60
     while handle.names().count("beat") < 3:
         assert time.monotonic() < end
         time.sleep(0.01)
@@ -93,7 +94,7 @@ def test_it_beats_before_all_that_takes_time(
 
     def slow(_: object) -> dict[str, object]:
         # Three beats, 0.02 s apart, come while the models are loaded.
-        end = time.monotonic() + 5.0
+        end = time.monotonic() + 60.0
         while handle.names().count("beat") < 3 and time.monotonic() < end:
             time.sleep(0.01)
         beaten.append(handle.names().count("beat"))
@@ -117,15 +118,15 @@ def test_what_is_ready_waits_as_long_as_it_is_told() -> None:
     made: list[float] = []
 
     async def commit(ready: Any) -> None:
-        made.append(time.monotonic())
+        made.append(asyncio.get_running_loop().time())
 
     async def run(every_s: float) -> float:
-        commits, began = Commits(commit, every_s), time.monotonic()
+        commits, began = Commits(commit, every_s), asyncio.get_running_loop().time()
         with commits.under_way():
             await commits.keep(None)  # type: ignore[arg-type]
         return made[-1] - began
 
-    assert 0.05 <= asyncio.run(run(0.05)) < asyncio.run(run(0.3)) < 2.0 and made[-1] - made[-2] >= 0.3
+    assert [still_time.run(run(every_s)) for every_s in (0.05, 2.0, 62.5)] == pytest.approx([0.05, 2.0, 62.5], abs=1e-3)
 
 
 def test_told_to_end_it_says_all_leaves_and_takes_no_further_cell(

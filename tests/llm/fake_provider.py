@@ -36,7 +36,10 @@ class Reply:
 
 
 class FakeProvider:
-    """`replies` are used up first to last, then `default` answers; `requests` are what came, with their times."""
+    """`replies` are used up first to last, then `default` answers; `requests` are what came, with their times.
+
+    While `held`, what has come is not answered.
+    """
 
     def __init__(self) -> None:
         self.replies: deque[Reply] = deque()
@@ -45,6 +48,7 @@ class FakeProvider:
         self.times: list[float] = []
         self.in_flight = 0
         self.most_in_flight = 0
+        self.held = False
         self.base = ""
         self._loop = asyncio.new_event_loop()
         self._ready = threading.Event()
@@ -64,6 +68,7 @@ class FakeProvider:
         self.times.clear()
         self.default = Reply()
         self.most_in_flight = 0
+        self.held = False
 
     @property
     def prompts(self) -> Counter[str]:
@@ -92,6 +97,8 @@ class FakeProvider:
         self.in_flight += 1
         self.most_in_flight = max(self.most_in_flight, self.in_flight)
         try:
+            while self.held:
+                await asyncio.sleep(0.005)
             return await self._reply(request, content, reply)
         finally:
             self.in_flight -= 1

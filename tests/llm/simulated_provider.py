@@ -111,7 +111,7 @@ def _open(request: urllib.request.Request, timeout_s: float = PATIENCE_S) -> Sai
         return Said(status, raw.decode(), headers)
 
 
-def until(true: Callable[[], bool], seconds: float = 5.0) -> bool:
+def until(true: Callable[[], bool], seconds: float = PATIENCE_S) -> bool:
     """Whether it comes true in time."""
     end = time.monotonic() + seconds
     while not true():

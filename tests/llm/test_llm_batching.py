@@ -38,7 +38,7 @@ class Trips:
 
 
 async def settled(calls: Sequence[Awaitable[Any]]) -> list[Any]:
-    return await asyncio.wait_for(asyncio.gather(*calls, return_exceptions=True), 5)
+    return await asyncio.wait_for(asyncio.gather(*calls, return_exceptions=True), 60)
 
 
 def test_latecomers_share_the_next_trip_and_results_find_their_callers() -> None:

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
+import still_time
 
 from summhay_ray.llm import Claim, Grant, Message, News, Settlement, courier
 from summhay_ray.llm.courier import LATE_S, PAD_S, Courier, Leave
@@ -52,18 +53,18 @@ class Port:
 
 
 def play(scene: Callable[[Port, Courier], Awaitable[None]], answer: Callable[[Message], News] = grant_all) -> None:
-    """One scene, on a loop of its own, in ten seconds at most."""
+    """One scene, on a loop of its own, in a minute at most."""
 
     async def whole() -> None:
         port = Port(answer)
         clerk = Courier(port, frozenset({"m", "n"}))
         try:
-            await asyncio.wait_for(scene(port, clerk), 10)
+            await asyncio.wait_for(scene(port, clerk), 60)
         finally:
             port.open.set()
             await clerk.close()
 
-    asyncio.run(whole())
+    still_time.run(whole())
 
 
 async def until(true: Callable[[], bool]) -> None:

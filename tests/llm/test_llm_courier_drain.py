@@ -46,8 +46,8 @@ def test_who_waits_for_news_goes_on_and_finds_that_it_is_over() -> None:
         await asyncio.sleep(0.01)
         assert not waiting.done()
         clerk.drain()
-        await asyncio.wait_for(waiting, 1)
-        await asyncio.wait_for(clerk.news(), 1)
+        await asyncio.wait_for(waiting, 60)
+        await asyncio.wait_for(clerk.news(), 60)
         assert clerk.hindrance(leave, "m", paid=True) == "lost"
 
     play(scene)

@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fake_provider import OUTPUT_TOKENS, PROMPT_TOKENS, FakeProvider, Reply
+from fake_provider import OUTPUT_TOKENS, PROMPT_TOKENS, FakeProvider
 from far_desk import FarRoom, die, spooled
 from gateway_room import KEY, KEY_ENV, request, settings_of
 
 from summhay_ray.llm import Limits, attempts, gateway
 from summhay_ray.outcome import Answer, Failed
+from summhay_ray.store import spool
 
 pytestmark = pytest.mark.core
 
@@ -28,6 +29,8 @@ def make_far(provider: FakeProvider, loop: asyncio.AbstractEventLoop, tmp_path: 
     monkeypatch.setenv(KEY_ENV, KEY)
     monkeypatch.setenv("SUMMHAY_SPOOL", str(tmp_path / "spool"))
     monkeypatch.setattr(attempts, "BACKOFF_S", 0.01)
+    # What lies here stays here until it is flushed, however slow the machine.
+    monkeypatch.setattr(spool, "AGE_S", 600.0)
 
     def make(budget_micros: int | None = None, **changes: Any) -> FarRoom:
         return FarRoom(tmp_path / "store", [settings_of(provider.base, **changes)], loop, budget_micros)
@@ -91,11 +94,19 @@ def kinds(room: FarRoom) -> dict[str, int]:
 
 
 async def begun(room: FarRoom, provider: FakeProvider, n: int, in_flight: int) -> list[asyncio.Task[Any]]:
-    """`n` calls, so many of them at the provider, whose answers take a while."""
-    provider.default = Reply(delay_s=0.3)
+    """`n` calls, so many of them at the provider, whose answers are held back until a drain has begun."""
+    provider.held = True
     tasks = [asyncio.ensure_future(room.gateway.complete(request(f"prompt {number}"))) for number in range(n)]
     await until(lambda: provider.in_flight == in_flight)
     return tasks
+
+
+async def drained(room: FarRoom, provider: FakeProvider) -> None:
+    """The worker ends, and what is at the provider is answered."""
+    draining = asyncio.ensure_future(room.gateway.drain(60.0))
+    await asyncio.sleep(0.05)
+    provider.held = False
+    await draining
 
 
 async def end(tasks: list[asyncio.Task[Any]]) -> None:
@@ -113,7 +124,7 @@ def test_a_worker_that_ends_finishes_what_is_in_flight_and_sends_nothing_more(ma
         # All six are announced before they may be sent.
         await until(lambda: room.ledger.snapshot(0.0)["in_flight"] == 6)
         await asyncio.sleep(0.05)
-        await room.gateway.drain(5.0)
+        await drained(room, provider)
         assert sum(task.done() for task in tasks) == 2 and len(provider.requests) == 2
         late = asyncio.ensure_future(room.gateway.complete(request("later")))
         await asyncio.sleep(0.2)
@@ -153,7 +164,7 @@ def test_calls_that_wait_at_the_ledger_when_a_worker_ends_harm_nobody(
     async def scene() -> None:
         tasks = await begun(room, provider, 40, 2)
         await asyncio.sleep(begun_s)
-        await room.gateway.drain(5.0)
+        await drained(room, provider)
         await asyncio.sleep(0.1)
         ended = [task for task in tasks if task.done()]
         assert [task.exception() for task in ended if task.exception()] == []
@@ -170,12 +181,13 @@ def test_a_call_that_outlasts_the_patience_stays_charged(make_far: Make, provide
     room = make_far()
 
     async def scene() -> None:
-        provider.default = Reply(delay_s=1.0)
+        provider.held = True
         task = asyncio.ensure_future(room.gateway.complete(request()))
         await until(lambda: provider.in_flight == 1)
         await room.gateway.drain(0.05)
         assert not task.done()
         await end([task])
+        provider.held = False
 
     room.run(scene())
     (intent,) = room.records()

@@ -159,7 +159,7 @@ def test_an_answer_of_one_that_was_sealed_is_no_answer(files: FarFiles) -> None:
 
 
 def play(scene: Callable[[], Awaitable[None]]) -> None:
-    asyncio.run(asyncio.wait_for(scene(), 10))
+    asyncio.run(asyncio.wait_for(scene(), 60))
 
 
 def test_a_recovery_that_fails_is_tried_again_and_the_key_is_held_meanwhile(files: FarFiles) -> None:

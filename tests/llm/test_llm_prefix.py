@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 import pytest
+import still_time
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -57,12 +58,12 @@ class Calls:
 def play(scene: Callable[[Calls], Awaitable[None]], gate: PrefixGate | None = None) -> None:
     async def whole() -> None:
         calls = Calls(gate or PrefixGate())
-        await asyncio.wait_for(scene(calls), 10)
+        await asyncio.wait_for(scene(calls), 60)
         for task in calls.tasks.values():
             task.cancel()
         await asyncio.gather(*calls.tasks.values(), return_exceptions=True)
 
-    asyncio.run(whole())
+    still_time.run(whole())
 
 
 def test_the_first_goes_alone_and_the_others_together_once_it_is_answered() -> None:

@@ -76,12 +76,12 @@ def test_a_drop_is_billed_and_says_nothing() -> None:
 def test_a_hang_is_billed_and_ends_when_the_client_goes() -> None:
     with in_thread(answer=answer, hangs=1.0) as provider:
         with pytest.raises(TimeoutError):
-            provider.chat("a toll", timeout_s=0.2)
+            provider.chat("a toll", timeout_s=2.0)
         assert until(lambda: provider.stats()["in_flight"] == 0)
         (call,) = provider.calls()
         assert provider.stats()["micros"] == call["micros"] > 0
     assert (call["status"], call["fault"], call["answered"]) == (0, "hangs", False)
-    assert call["done"] - call["time"] >= 0.15
+    assert call["done"] - call["time"] >= 0.5
 
 
 def test_broken_json_is_billed() -> None:

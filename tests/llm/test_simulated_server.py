@@ -8,18 +8,27 @@ import math
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from simulated_provider import KEY, Simulated, echo, fingerprint, in_thread, until
+from simulated_provider import KEY, Simulated, fingerprint, in_thread, until
 
 from summhay_ray.llm import count_tokens
-from summhay_ray.llm.simulated import limits
+from summhay_ray.llm.simulated import provider as room
 
 pytestmark = pytest.mark.core
 
 FINGERPRINT = fingerprint(KEY)
 LONG = "".join(f"Line {n} of a long beginning that many prompts have in common.\n" for n in range(120))
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+    """The provider's clock, which the test alone moves (`now`, seconds)."""
+    clock = SimpleNamespace(now=1000.0)
+    monkeypatch.setattr(room, "time", SimpleNamespace(time=time.time, monotonic=lambda: clock.now))
+    return clock
 
 
 def test_an_answer_is_counted_and_billed() -> None:
@@ -74,12 +83,20 @@ def test_a_common_beginning_is_billed_at_the_cached_price() -> None:
     assert calls[2]["micros"] == calls[3]["micros"] == 4 * n
 
 
-def test_the_cache_forgets_and_holds_what_is_complete_alone() -> None:
-    with in_thread(answer=echo, cache_lifetime=0.3, latency=0.2) as provider, ThreadPoolExecutor(2) as pool:
-        # Both arrive before either is complete.
+def test_the_cache_forgets_and_holds_what_is_complete_alone(clock: SimpleNamespace) -> None:
+    both = threading.Barrier(2)
+
+    def answer(model: str, prompt: str) -> str:
+        # The first two arrive before either is complete.
+        if prompt[-1] in "ab":
+            both.wait(60)
+        return prompt
+
+    with in_thread(quick=False, answer=answer, cache_lifetime=30.0) as provider, ThreadPoolExecutor(2) as pool:
         together = list(pool.map(provider.chat, [LONG + "a", LONG + "b"]))
+        clock.now += 29.0
         soon = provider.chat(LONG + "c")
-        time.sleep(0.4)
+        clock.now += 31.0
         late = provider.chat(LONG + "d")
     cached = [said.body["usage"]["prompt_tokens_details"]["cached_tokens"] for said in (*together, soon, late)]
     assert cached == [0, 0, count_tokens(LONG) // 128 * 128, 0]
@@ -148,36 +165,36 @@ def test_a_key_stops_at_its_quota() -> None:
 
 
 @pytest.mark.parametrize("limit", ["rpm", "input_tpm", "output_tpm"])
-def test_a_limit_holds_and_its_retry_after_is_exact(limit: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "MINUTE_S", 2.0)
+def test_a_limit_holds_and_its_retry_after_is_exact(limit: str, clock: SimpleNamespace) -> None:
     prompt, answer = "a toll", "one two three four"
-    room: dict[str, Any] = {"rpm": 2, "input_tpm": 2 * count_tokens(prompt), "output_tpm": 2 * count_tokens(answer)}
-    with in_thread(answer=lambda model, prompt: answer, **{limit: room[limit]}) as provider:
-        said = [provider.chat(prompt) for _ in range(3)]
+    most: dict[str, Any] = {"rpm": 2, "input_tpm": 2 * count_tokens(prompt), "output_tpm": 2 * count_tokens(answer)}
+    with in_thread(answer=lambda model, prompt: answer, **{limit: most[limit]}) as provider:
+        said = [provider.chat(prompt)]
+        clock.now += 12.5
+        said += [provider.chat(prompt) for _ in range(2)]
         assert provider.chat(prompt, key="sk-other").status == provider.chat(prompt, model="another").status == 200
-        wait_s = int(said[2].headers["retry-after-ms"]) / 1000
-        asked = time.monotonic()
-        time.sleep(wait_s / 2)
+        clock.now += 47.499
         early = provider.chat(prompt)
-        time.sleep(max(asked + wait_s + 0.01 - time.monotonic(), 0))
-        late = provider.chat(prompt)
+        clock.now += 0.001
+        late, more = provider.chat(prompt), provider.chat(prompt)
         refused = provider.tally()["refused"]
-    assert [one.status for one in (*said, early, late)] == [200, 200, 429, 429, 200]
-    assert (said[2].headers["Retry-After"], refused) == ("2", {limit: 2})
-    assert 1.0 < wait_s <= 2.0
-
-
-def test_a_minute_is_sixty_seconds() -> None:
-    with in_thread(rpm=1) as provider:
-        assert [provider.chat("a toll").status for _ in range(2)] == [200, 429]
-        retry = provider.chat("a toll").headers
-    assert retry["Retry-After"] == "60"
-    assert 58_000 < int(retry["retry-after-ms"]) <= 60_000
+    assert [one.status for one in (*said, early, late, more)] == [200, 200, 429, 429, 200, 429]
+    waits = [(one.headers["Retry-After"], one.headers["retry-after-ms"]) for one in (said[2], early, more)]
+    assert (waits, refused) == ([("48", "47500"), ("1", "1"), ("13", "12500")], {limit: 3})
 
 
 def test_more_at_once_are_refused_without_a_time() -> None:
-    with in_thread(concurrency=3, latency=0.3) as provider, ThreadPoolExecutor(8) as pool:
-        said = list(pool.map(provider.chat, [f"prompt {n}" for n in range(8)]))
+    go_on = threading.Event()
+
+    def answer(model: str, prompt: str) -> str:
+        assert go_on.wait(60)
+        return prompt
+
+    with in_thread(answer=answer, quick=False, concurrency=3) as provider, ThreadPoolExecutor(8) as pool:
+        asked = [pool.submit(provider.chat, f"prompt {n}") for n in range(8)]
+        assert until(lambda: provider.tally()["refused"] == {"concurrency": 5})
+        go_on.set()
+        said = [one.result() for one in asked]
         assert provider.chat("later").status == 200
         tally = provider.tally()
     assert sorted(one.status for one in said) == [200] * 3 + [429] * 5
@@ -186,13 +203,14 @@ def test_more_at_once_are_refused_without_a_time() -> None:
 
 
 def test_latency_is_waited_for_by_each_alone() -> None:
-    with in_thread(latency=0.3, models={"quick": {"latency": 0.0}}) as provider, ThreadPoolExecutor(8) as pool:
+    with in_thread(latency=1.5) as provider, ThreadPoolExecutor(8) as pool:
         started = time.monotonic()
         list(pool.map(provider.chat, [f"prompt {n}" for n in range(8)]))
-        assert 0.3 <= time.monotonic() - started < 1.0
+        assert 1.5 <= time.monotonic() - started < 8 * 1.5
+    with in_thread(latency=60.0, models={"quick": {"latency": 0.0}}) as provider:
         started = time.monotonic()
         provider.chat("a toll", model="quick")
-        assert time.monotonic() - started < 0.2
+        assert time.monotonic() - started < 60.0
 
 
 def test_a_slow_answer_delays_nobody_and_is_worked_out_once() -> None:
@@ -202,7 +220,7 @@ def test_a_slow_answer_delays_nobody_and_is_worked_out_once() -> None:
     def answer(model: str, prompt: str) -> str:
         asked.append(prompt)
         if prompt == "slow":
-            assert go_on.wait(10)
+            assert go_on.wait(60)
         return prompt
 
     with in_thread(answer=answer, quick=False) as provider, ThreadPoolExecutor(2) as pool:
@@ -221,14 +239,14 @@ def test_whoever_goes_away_has_paid() -> None:
 
     def answer(model: str, prompt: str) -> str:
         thinking.set()
-        assert go_on.wait(10)
+        assert go_on.wait(60)
         return "an answer"
 
     def gone(provider: Simulated, prompt: str) -> None:
         connection = http.client.HTTPConnection(provider.root.removeprefix("http://"))
         body = f'{{"model": "simulated", "messages": [{{"role": "user", "content": "{prompt}"}}]}}'
         connection.request("POST", "/v1/chat/completions", body)
-        assert thinking.wait(10)
+        assert thinking.wait(60)
         assert until(lambda: provider.stats()["in_flight"] == 1)
         connection.close()
 

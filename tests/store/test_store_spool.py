@@ -28,6 +28,8 @@ SEATS = {"calling": 2}
 def spool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("SUMMHAY_SPOOL", str(tmp_path / "spool"))
     monkeypatch.setattr(room, "PAUSE_S", 0.02)
+    # What is shipped is shipped for another reason than its age, however slow the machine.
+    monkeypatch.setattr(room, "AGE_S", 600.0)
     return tmp_path / "spool"
 
 
@@ -63,12 +65,11 @@ def index_of(files: FarFiles) -> LogIndex:
     return index
 
 
-def wait_for(done: Any, timeout_s: float = 5.0) -> float:
-    began = time.monotonic()
+def wait_for(done: Any, timeout_s: float = 60.0) -> None:
+    ends = time.monotonic() + timeout_s
     while not done():
-        assert time.monotonic() - began < timeout_s, "it did not come"
+        assert time.monotonic() < ends, "it did not come"
         time.sleep(0.005)
-    return time.monotonic() - began
 
 
 def test_sixty_four_records_are_shipped_at_once(files: FarFiles, log: room.SpoolWriter) -> None:
@@ -76,18 +77,19 @@ def test_sixty_four_records_are_shipped_at_once(files: FarFiles, log: room.Spool
     time.sleep(0.2)
     assert len(segments(files, log.writer)) == 1
     log.append([answer("last")])
-    assert wait_for(lambda: len(segments(files, log.writer)) == 2) < 1.5
+    wait_for(lambda: len(segments(files, log.writer)) == 2)
     assert len(index_of(files).answers) == 64
 
 
-def test_what_is_old_is_shipped_within_two_seconds(files: FarFiles, log: room.SpoolWriter) -> None:
+def test_what_is_old_is_shipped_in_time(files: FarFiles, log: room.SpoolWriter, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(room, "AGE_S", 5.0)
     began = time.monotonic()
     log.append([answer("a")])
-    time.sleep(1.0)
+    time.sleep(4.0)
     log.append([answer("b")])
     wait_for(lambda: len(segments(files, log.writer)) == 2)
-    # Two seconds after the oldest, not after the newest.
-    assert 1.9 < time.monotonic() - began < 2.9
+    # So long after the oldest, not after the newest.
+    assert 4.9 < time.monotonic() - began < 9.0
     assert set(index_of(files).answers) == {"a", "b"}
 
 
@@ -152,7 +154,7 @@ def test_intents_beyond_the_allowance_are_shipped_first(files: FarFiles, log: ro
 def test_half_of_the_allowance_ships_in_the_background(files: FarFiles, log: room.SpoolWriter) -> None:
     log.append([intent("a", 100)])
     log.append([intent(f"b{n}", 100) for n in range(17)])
-    wait_for(lambda: len(segments(files, log.writer)) == 3, 1.0)
+    wait_for(lambda: len(segments(files, log.writer)) == 3)
     assert index_of(files).spent("r") == 18 * 100 + 32 * 100
 
 

@@ -136,7 +136,7 @@ def test_two_thousand_documents(model: str) -> None:
     task = build_task([FILLERS[place % 6] + (FACTS[0] if place % 100 == 0 else "") for place in range(2000)], insights=["i1"])
     start = time.perf_counter()
     bullets = answer(model, task)
-    assert time.perf_counter() - start < 20
+    assert time.perf_counter() - start < 120
     assert FACTS[0] in bullets[0]
 
 
