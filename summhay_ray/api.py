@@ -29,8 +29,10 @@ from summhay_ray.grid import (
     SpecError,
     StatusResult,
     SynthResult,
+    VerifiedFile,
     Wish,
 )
+from summhay_ray.problems import Problem
 from summhay_ray.records import Failure
 from summhay_ray.score import Compat
 from summhay_ray.store import TABLES, Store, with_endpoint
@@ -229,6 +231,23 @@ def synth(
     loaded = grid.load_synth(spec, overrides)
     opened = Store(_store_of(loaded.spec, store))
     return grid.run_synth(loaded, opened, budget, address, watch, None if out is None else Path(out))
+
+
+def verify(
+    paths: str | Path | Sequence[str | Path], out: str | Path | None = None, address: str | None = None
+) -> list[VerifiedFile]:
+    """Hold haystack files against what they say of themselves: the checks of a synthesis, offline. `out`: a CSV of all of them.
+
+    More than eight files are checked by a Ray of their own, or by the one at `address`, whose nodes must see them. Raises
+    InvalidHaystack, and Problem where `out` exists.
+    """
+    listed = [paths] if isinstance(paths, str | Path) else paths
+    if out is not None and Path(out).exists():
+        raise Problem(f"{out} exists; give another file")
+    found = grid.verify_files([str(path) for path in listed], address or "")
+    if out is not None:
+        grid.write_checks(found, Path(out))
+    return found
 
 
 def audit(run_id: str, sheet: str | Path, store: str | None = None, **sample: int) -> dict[str, Any]:

@@ -32,6 +32,7 @@ from summhay_ray.cli.rejudge import rejudge
 from summhay_ray.cli.simulate import simulate
 from summhay_ray.cli.submit import submit
 from summhay_ray.cli.synth import audit, synth
+from summhay_ray.cli.verify import verify
 
 if TYPE_CHECKING:
     from summhay_ray.grid import RunResult, ScoreResult
@@ -248,3 +249,4 @@ app.command()(simulate)
 app.command()(submit)
 app.command()(synth)
 app.command()(audit)
+app.command()(verify)

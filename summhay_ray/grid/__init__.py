@@ -26,6 +26,7 @@ from summhay_ray.grid.synth_entries import is_synth_file, names_synth, with_synt
 from summhay_ray.grid.synth_plan import plan_synth
 from summhay_ray.grid.synth_spec import SynthSpec, is_synth
 from summhay_ray.grid.synthesizing import Synthesizing, load_synth
+from summhay_ray.grid.verifying import VerifiedFile, verify_files, write_checks
 
 __all__ = [
     "BenchOptions",
@@ -63,6 +64,7 @@ __all__ = [
     "Synthesizing",
     "SystemMove",
     "Unit",
+    "VerifiedFile",
     "Wish",
     "all_failures",
     "all_judgments",
@@ -96,6 +98,8 @@ __all__ = [
     "score_run",
     "status",
     "submit_grid",
+    "verify_files",
     "with_synthesized",
+    "write_checks",
     "write_sheet",
 ]

@@ -38,22 +38,23 @@ class OnRay(Workbench):
 
     def check(self, batches: Iterable[Batch]) -> Iterator[Sequence[Outline]]:
         """See `Workbench`."""
-        return ([Outline.from_json(one) for one in found] for found in _through(_check, batches))
+        return ([Outline.from_json(one) for one in found] for found in through(_check, map(asdict, batches)))
 
     def keep(self, batches: Iterable[Batch]) -> Iterator[tuple[Block, Mapping[str, int]]]:
         """See `Workbench`."""
-        return ((Block.from_json(found["block"]), found["rows"]) for found in _through(_keep, batches))
+        return ((Block.from_json(found["block"]), found["rows"]) for found in through(_keep, map(asdict, batches)))
 
 
-def _through(work: Any, batches: Iterable[Batch]) -> Iterator[Any]:
-    """Each batch's result, in order. A Problem travels as its message: whoever waits here raises it."""
+def through(work: Any, items: Iterable[Mapping[str, Any]]) -> Iterator[Any]:
+    """Each item's result, in order, by a pipeline with a task each: `work` takes them as JSON, in the column `item`, and gives
+    `answers`. A Problem travels as its message: whoever waits here raises it."""
     context = DataContext.get_current()
     context.enable_progress_bars = False
     context.verbose_stats_logs = False
     context.print_on_execution_start = False
     context.execution_options.preserve_order = True
     logging.getLogger("ray.data").setLevel(logging.ERROR)
-    rows = [{"batch": json.dumps(asdict(batch))} for batch in batches]
+    rows = [{"item": json.dumps(item)} for item in items]
     data = ray.data.from_items(rows, override_num_blocks=len(rows)).map_batches(work, batch_size=1, num_cpus=CPUS_A_TASK)
     with contextlib.closing(iter(data.iter_batches(batch_size=None, prefetch_batches=1))) as found:
         for block in found:
@@ -67,11 +68,12 @@ def _through(work: Any, batches: Iterable[Batch]) -> Iterator[Any]:
 
 
 def _batches(rows: Mapping[str, Any]) -> list[Batch]:
-    read = [json.loads(text) for text in rows["batch"]]
+    read = [json.loads(text) for text in rows["item"]]
     return [Batch(**{**one, "paths": tuple(one["paths"]), "ids": tuple(one["ids"])}) for one in read]
 
 
-def _answers(found: Iterable[Any]) -> dict[str, Any]:
+def answers(found: Iterable[Any]) -> dict[str, Any]:
+    """What `through` reads: each one's `found`, or why there is none, as `invalid` or `problem`."""
     return {"found": np.array([json.dumps(one) for one in found], dtype=object)}
 
 
@@ -82,7 +84,7 @@ def _check(rows: Mapping[str, Any]) -> dict[str, Any]:
         except InvalidHaystack as error:
             return {"invalid": str(error)}
 
-    return _answers(map(one, _batches(rows)))
+    return answers(map(one, _batches(rows)))
 
 
 def _keep(rows: Mapping[str, Any]) -> dict[str, Any]:
@@ -93,4 +95,4 @@ def _keep(rows: Mapping[str, Any]) -> dict[str, Any]:
             return {"problem": str(error)}
         return {"found": {"block": block.to_json(), "rows": dict(counted)}}
 
-    return _answers(map(one, _batches(rows)))
+    return answers(map(one, _batches(rows)))

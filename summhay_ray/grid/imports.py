@@ -116,7 +116,7 @@ def import_released(paths: Sequence[str], store: Store, workbench: Workbench | N
 
 def check_batch(batch: Batch) -> list[Outline]:
     """The outlines of the files, read one at a time. Raises InvalidHaystack."""
-    return [outline_of(_read(path)) for path in batch.paths]
+    return [outline_of(read_file(path)) for path in batch.paths]
 
 
 def keep_batch(batch: Batch) -> tuple[Block, Mapping[str, int]]:
@@ -125,7 +125,7 @@ def keep_batch(batch: Batch) -> tuple[Block, Mapping[str, int]]:
     finished = []
     counted: Counter[str] = Counter()
     for path, haystack_id in zip(batch.paths, batch.ids, strict=True):
-        source = _read(path)
+        source = read_file(path)
         if source.haystack.haystack_id != haystack_id:
             raise changed(path)
         store.put_object("haystack", source_bytes(source.raw))
@@ -135,7 +135,8 @@ def keep_batch(batch: Batch) -> tuple[Block, Mapping[str, int]]:
     return RunStore(store, batch.run_id).write("haystack", finished), counted
 
 
-def _read(path: str) -> ReleasedFile:
+def read_file(path: str) -> ReleasedFile:
+    """The haystack of a released file. Raises InvalidHaystack."""
     try:
         return read_released(Path(path).read_bytes(), path)
     except OSError as error:

@@ -1,6 +1,6 @@
 """The haystack room: topics, insights and documents; the released JSON, both ways. For the rooms above haystack."""
 
-from summhay_ray.haystack.check import InvalidHaystack
+from summhay_ray.haystack.check import InvalidHaystack, Node
 from summhay_ray.haystack.export import export_imported, export_run
 from summhay_ray.haystack.identity import haystack_id_of, imported_cell_id, without_labels
 from summhay_ray.haystack.imported import RELEASED_JUDGE, ImportedRows, imported_rows
@@ -13,6 +13,7 @@ __all__ = [
     "RELEASED_JUDGE",
     "ImportedRows",
     "InvalidHaystack",
+    "Node",
     "ReleasedFile",
     "System",
     "export_imported",

@@ -1,4 +1,4 @@
-"""Strict JSON, and refusals that say where and why in one line. Part of the haystack room; its other files use it."""
+"""Strict JSON, and refusals that say where and why in one line. Part of the haystack room; `Node` is offered at its door."""
 
 from __future__ import annotations
 

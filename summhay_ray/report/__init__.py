@@ -7,13 +7,22 @@ from summhay_ray.report.failed import failure_blocks, failures_table
 from summhay_ray.report.layout import Fitted, fitted
 from summhay_ray.report.money import minutes, plan_table, usage_table
 from summhay_ray.report.plan import BOUNDS_LEGEND
-from summhay_ray.report.synth import audit_tables, bounds_table, failed_table, made_table
+from summhay_ray.report.synth import (
+    VERIFIED_LEGEND,
+    audit_tables,
+    bounds_table,
+    failed_table,
+    made_table,
+    otherwise_table,
+    verified_table,
+)
 from summhay_ray.report.tables import LEGEND, Grid2D, bias_lines, position_table, score_tables
 
 __all__ = [
     "BENCH_LEGEND",
     "BOUNDS_LEGEND",
     "LEGEND",
+    "VERIFIED_LEGEND",
     "Fitted",
     "Grid2D",
     "amiss_table",
@@ -31,9 +40,11 @@ __all__ = [
     "kinds_table",
     "made_table",
     "minutes",
+    "otherwise_table",
     "plan_table",
     "position_table",
     "rejudge_table",
     "score_tables",
     "usage_table",
+    "verified_table",
 ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from summhay_ray.grid import FailedTopic, MadeHaystack
+from summhay_ray.grid import FailedTopic, MadeHaystack, VerifiedFile
 from summhay_ray.report.tables import Grid2D
 
 _MADE = ("Haystack", "Domain", "Documents", "Subtopics", "Insights", "Tokens", "Checks", "by model", "Corrections", "Dollars")
@@ -13,6 +13,13 @@ _FAILED = ("Topic", "Stage", "Error", "Dollars", "Message")
 _BOUNDS = ("Stage", "Model", "Calls", "Input tokens", "Output tokens", "Dollars")
 _ASSIGNED = ("Domain", "Insights annotated", "Assigned to 2+ subtopics (%)", "Accuracy (%)")
 _PRESENT = ("Domain", "Samples", "Accuracy", "Precision", "Recall", "F1")
+_KINDS = ("Check", "Checks", "As stated", "Otherwise", "Surely")
+_OTHERWISE = ("Sure", "Check", "Of", "Against", "Stated", "Found", "Score", "Text")
+_LETTERS = 100
+VERIFIED_LEGEND = (
+    "Otherwise: found otherwise than the file says; surely: so that no model need be asked. The rest is open: words alone do "
+    "not see all paraphrases."
+)
 MOST_ROWS = 40
 """A table of more haystacks says how many more there are."""
 
@@ -67,6 +74,34 @@ def audit_tables(found: Mapping[str, Any]) -> list[Grid2D]:
         _audit("Insights and their subtopics (Table 4)", _ASSIGNED, found["insight_subtopic"], assigned),
         _audit("Insights in documents (Table 5)", _PRESENT, found["document_insight"], present),
     ]
+
+
+def verified_table(verified: VerifiedFile) -> Grid2D:
+    """The checks of a haystack file by kind."""
+    counts = tuple(
+        (row["kind"], *(f"{row[name]:,}" for name in ("checks", "as_stated", "otherwise", "surely"))) for row in verified.kinds()
+    )
+    return Grid2D("Checks without a model", _KINDS, counts)
+
+
+def otherwise_table(verified: VerifiedFile) -> Grid2D:
+    """The checks that find something else than the file says, the sure ones first."""
+    otherwise = verified.otherwise
+    rows = tuple(
+        (
+            "yes" if row["sure"] else "open",
+            *(str(row[name]) for name in ("kind", "subject", "object", "expected", "found")),
+            f"{row['score']:.2f}",
+            _shortened(row["evidence"] if row["kind"].startswith("document_") and row["evidence"] else row["text"]),
+        )
+        for row in otherwise[:MOST_ROWS]
+    )
+    more = f", the first {MOST_ROWS}" if len(otherwise) > MOST_ROWS else ""
+    return Grid2D(f"Otherwise than stated: {len(otherwise):,}{more}", _OTHERWISE, rows, heads=8)
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _LETTERS else text[: _LETTERS - 3] + "..."
 
 
 def _audit(title: str, heads: tuple[str, ...], rows: Sequence[Mapping[str, Any]], figures: Sequence[Sequence[Any]]) -> Grid2D:

@@ -1,12 +1,13 @@
 """The synth room: haystacks are made here, from a topic to verified documents. For the rooms above it."""
 
 from summhay_ray.synth.asking import GROUP_OF, Group, Job, ModelAsker
-from summhay_ray.synth.audit import audit_sample, checked_tables, read_audit, write_audit
+from summhay_ray.synth.audit import audit_sample, checked_tables, quoted, read_audit, write_audit
 from summhay_ray.synth.audit_tables import audit_tables, by_haystack, haystack_tables
 from summhay_ray.synth.base import Asker
 from summhay_ray.synth.bounds import Bounds, Tally, bounds
 from summhay_ray.synth.checks import is_english
 from summhay_ray.synth.domains import BadDomain, Domain, domain_names, load_domain, parse_domain
+from summhay_ray.synth.existing import Held, verify_haystack
 from summhay_ray.synth.faulty import Faults, faulty
 from summhay_ray.synth.kinds import (
     Difficulty,
@@ -33,6 +34,7 @@ __all__ = [
     "Domain",
     "Faults",
     "Group",
+    "Held",
     "Job",
     "ModelAsker",
     "OfflineWriter",
@@ -58,8 +60,10 @@ __all__ = [
     "is_english",
     "load_domain",
     "parse_domain",
+    "quoted",
     "read_audit",
     "synthesize",
     "task_of",
+    "verify_haystack",
     "write_audit",
 ]

@@ -13,10 +13,11 @@ from typing import Literal
 from summhay_ray.llm import count_tokens
 from summhay_ray.synth.answers import MOST_TOKENS
 from summhay_ray.synth.asking import GROUP_OF, TRIES, Group, Job
-from summhay_ray.synth.documents import BEFORE, EVIDENCE, HEADLINE, REWRITES
+from summhay_ray.synth.documents import BEFORE, EVIDENCE, REWRITES
 from summhay_ray.synth.domains import Domain
 from summhay_ray.synth.kinds import Difficulty, Shape, Task, Topic
 from summhay_ray.synth.outline import half, least_insights
+from summhay_ray.synth.pieces import HEADLINE
 from summhay_ray.synth.placement import placements, planned_insights
 from summhay_ray.synth.prompting import input_json
 

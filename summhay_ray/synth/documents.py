@@ -10,27 +10,23 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Protocol
 
 from summhay_ray.outcome import Malformed, Refusal
 from summhay_ray.synth.asking import GaveUp, Work, all_of
 from summhay_ray.synth.kinds import Input, Outline, PlannedDocument, PlannedInsight, Written
 from summhay_ray.synth.outline import seeded
+from summhay_ray.synth.pieces import Piece, comparable, free, reference_of
 from summhay_ray.synth.prompting import numbered
 from summhay_ray.synth.verify import NotChecked
-from summhay_ray.synth.words import parts_of, plain_words, sentences
 
 REWRITES = 2
 """A document that copies another, or whose truth is unsound, is written again at most so often."""
 LEAST_CHAPTER = 30
 """Words of a chapter, at least."""
-FREE = 60
-"""Words beside its insights that a document must have for these to tell it from others."""
-SHOWN = 5
-"""Sentences of evidence for one insight, at most."""
-BEFORE, EVIDENCE, HEADLINE = 600, 400, 200
-"""Letters shown, at most, of the chapters before, of the words that show an insight, and of a document that is referred to."""
+BEFORE, EVIDENCE = 600, 400
+"""Letters shown, at most, of the chapters before, and of the words that show an insight."""
 
 
 class Found(Protocol):
@@ -71,15 +67,6 @@ class DocumentVerifier(Protocol):
         ...
 
 
-@dataclass(frozen=True)
-class _Piece:
-    """A written document, and the words of its text that carry insights. `lost`: why there is no text of it yet."""
-
-    written: Written
-    evidence: tuple[str, ...] = ()
-    lost: GaveUp | NotChecked | None = None
-
-
 async def write_documents(
     work: Work, verifier: DocumentVerifier, outline: Outline, planned: Sequence[PlannedDocument]
 ) -> tuple[Written, ...]:
@@ -106,11 +93,11 @@ async def _flaws(
     verifier: DocumentVerifier,
     outline: Outline,
     planned: Sequence[PlannedDocument],
-    pieces: Mapping[int, _Piece],
+    pieces: Mapping[int, Piece],
 ) -> dict[int, GaveUp | NotChecked]:
     """Number of a document that must be written again -> what is said if it never comes right."""
     flaws: dict[int, GaveUp | NotChecked] = {number: piece.lost for number, piece in pieces.items() if piece.lost}
-    copies = await verifier.copies(_comparable([pieces[one.number] for one in planned if one.number not in flaws]))
+    copies = await verifier.copies(comparable([pieces[one.number] for one in planned if one.number not in flaws]))
     unsound = plan_flaws(outline, planned, [pieces[one.number].written for one in planned], work.job.difficulty.least)
     many = f"after {REWRITES} rewritings ({len(unsound)} such)"
     for number, reason in unsound.items():
@@ -120,23 +107,6 @@ async def _flaws(
             message = f"document {one.number} is a near-copy of another after {REWRITES} rewritings; give more insights"
             flaws.setdefault(one.number, GaveUp("verification", "near_copies", message))
     return flaws
-
-
-def _comparable(pieces: Sequence[_Piece]) -> dict[str, str]:
-    """Document id -> what of the text tells it from a copy.
-
-    Documents share insights by plan: a copy is one in its other sentences. Of one that has hardly any others it is the whole
-    text, and only where another document has the same.
-    """
-    whole = Counter(" ".join(piece.written.text.split()) for piece in pieces)
-    texts = {}
-    for piece in pieces:
-        free, text = "\n".join(_free(piece)), " ".join(piece.written.text.split())
-        if len(plain_words(free)) >= FREE:
-            texts[piece.written.planned.document_id] = free
-        elif whole[text] > 1:
-            texts[piece.written.planned.document_id] = text
-    return texts
 
 
 def plan_flaws(outline: Outline, planned: Sequence[PlannedDocument], written: Sequence[Written], least: int) -> dict[int, str]:
@@ -177,11 +147,11 @@ class _Desk:
             "paraphrase": work.job.difficulty.paraphrase,
         }
 
-    async def write(self, planned: Sequence[PlannedDocument], earlier: Mapping[int, _Piece], again: int) -> dict[int, _Piece]:
+    async def write(self, planned: Sequence[PlannedDocument], earlier: Mapping[int, Piece], again: int) -> dict[int, Piece]:
         """The documents by number; one that refers to others waits for them. `again`: for which time they are written anew."""
-        tasks: dict[int, asyncio.Task[_Piece]] = {}
+        tasks: dict[int, asyncio.Task[Piece]] = {}
 
-        async def one(document: PlannedDocument) -> _Piece:
+        async def one(document: PlannedDocument) -> Piece:
             before = [await tasks[number] if number in tasks else earlier[number] for number in document.refers_to]
             async with self._work.slots:
                 try:
@@ -190,29 +160,29 @@ class _Desk:
                     # What one document's answers are refused for need not end a hundred others.
                     if not isinstance(error.outcome, Refusal | Malformed):
                         raise
-                    return _Piece(Written(document, ""), lost=error)
+                    return Piece(Written(document, ""), lost=error)
 
         for document in planned:
             tasks[document.number] = asyncio.ensure_future(one(document))
         pieces = await all_of(list(tasks.values()))
         return dict(zip(tasks, pieces, strict=True))
 
-    async def _piece(self, planned: PlannedDocument, before: Sequence[_Piece], again: int) -> _Piece:
+    async def _piece(self, planned: PlannedDocument, before: Sequence[Piece], again: int) -> Piece:
         """`before`: the documents that it refers to."""
         if again:
             # Another order makes another prompt: some models answer the same prompt with the same words.
             chance = seeded(self._work.job.seed, planned.document_id, again)
             mixed = chance.sample(planned.insight_ids, len(planned.insight_ids))
             planned = replace(planned, insight_ids=tuple(mixed))
-        references = [_reference(piece, self._work.job.participants) for piece in before]
+        references = [reference_of(piece, self._work.job.participants) for piece in before]
         given = {"number": planned.number, "date": planned.date, "references": references, **self._manner}
         text, corrections = await self._method(planned, given, again)
         text, found, edits = await self._mended(planned, text, again)
         held = [one for one in planned.insight_ids if one not in found.missing]
         held += [one for one in self._insights if one in found.extraneous and one not in held]
         shown = tuple(" ".join(words.split()) for words in found.evidence.values() if words)
-        piece = _Piece(Written(replace(planned, insight_ids=tuple(held)), text, corrections + edits), shown)
-        texts = (text, "\n".join(_free(piece)))
+        piece = Piece(Written(replace(planned, insight_ids=tuple(held)), text, corrections + edits), shown)
+        texts = (text, "\n".join(free(piece)))
         refers = tuple(
             one.written.planned.number
             for one, reference in zip(before, references, strict=True)
@@ -307,23 +277,3 @@ class _Desk:
 
 def _wrong(found: Found) -> int:
     return len(found.missing) + len(found.extraneous)
-
-
-def _free(piece: _Piece) -> list[str]:
-    """The sentences of a document that carry no insight."""
-    # Who quotes half a document shows no sentence of it.
-    shown = [part for words in piece.evidence if len(sentences(words)) <= SHOWN for part in parts_of(words) if part]
-    read = [" ".join(sentence.split()) for sentence in sentences(piece.written.text)]
-    plain = [f" {' '.join(plain_words(one))} " for one in read]
-    return [
-        one
-        for one, own in zip(read, plain, strict=True)
-        if own.strip() and not any(f" {part} " in own or own in f" {part} " for part in shown)
-    ]
-
-
-def _reference(piece: _Piece, participants: Sequence[str]) -> dict[str, str]:
-    """How a later document may name this one: its date, and its first sentence that carries no insight."""
-    first = next(iter(_free(piece)), "")
-    headline = next((first.removeprefix(f"{name}:").strip() for name in participants if first.startswith(f"{name}:")), first)
-    return {"date": piece.written.planned.date, "headline": headline if len(headline) <= HEADLINE else ""}

@@ -91,17 +91,18 @@ class Verifier:
         told = await self._pairs("overlapping_subtopics", "subtopics", [text for _, text in texts], pairs)
         return self._distinct("subtopic_distinct", round, texts, pairs, told)
 
-    async def insights(self, subtopics: Sequence[PlannedSubtopic], round: int) -> set[str]:
+    async def insights(self, subtopics: Sequence[PlannedSubtopic], round: int, drop: bool = True) -> set[str]:
         """Ids of the insights that are not specific, say what an earlier one says, or land in another subtopic.
 
         An insight and the one that it conflicts with are no duplicates, but must be two sides. One that passed is not assigned
         again. Where no model assigns, an insight lands elsewhere only where that is sure: words alone are wrong too often (see
-        `checks.assigned`).
+        `checks.assigned`). What one check drops, later ones pass over; without `drop` every check is made of every insight.
         """
         listed = [insight for subtopic in subtopics for insight in subtopic.insights]
         dropped = self._specific(listed, round)
         dropped |= self._one_sided(listed, round) | self._told_before(subtopics, round)
-        kept = [insight for insight in listed if insight.insight_id not in dropped]
+        over = dropped if drop else set[str]()
+        kept = [insight for insight in listed if insight.insight_id not in over]
         pairs = {
             (one, two): self._read(same_insight(kept[one].text, kept[two].text))
             for two in range(len(kept))
@@ -110,8 +111,8 @@ class Verifier:
         }
         texts = [(insight.insight_id, insight.text) for insight in kept]
         told = await self._pairs("duplicate_insights", "insights", [text for _, text in texts], pairs)
-        dropped |= self._distinct("insight_distinct", round, texts, pairs, told)
-        return dropped | await self._landing_elsewhere(subtopics, dropped, round)
+        dropped |= (same := self._distinct("insight_distinct", round, texts, pairs, told))
+        return dropped | await self._landing_elsewhere(subtopics, over | same if drop else over, round)
 
     async def query(self, subtopic: PlannedSubtopic, others: Sequence[PlannedInsight], round: int) -> bool:
         """Whether the subtopic's query gives no insight away: what its topic says leaks nothing. One row for each of its own.

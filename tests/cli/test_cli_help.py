@@ -13,7 +13,7 @@ from commands import SUMMHAY, Said, command
 pytestmark = pytest.mark.core
 
 FIRST = ["run", "plan", "status", "failures", "explain", "import", "export", "score", "doctor"]
-COMMANDS = [*FIRST, "compare", "rejudge", "judge-bench", "simulate", "submit", "synth", "audit"]
+COMMANDS = [*FIRST, "compare", "rejudge", "judge-bench", "simulate", "submit", "synth", "audit", "verify"]
 HEAVY = {"ray", "litellm", "torch", "polars", "nltk", "tiktoken", "numpy", "pyarrow", "rank_bm25", "aiohttp"}
 EVERY_HELP = """
 import json, sys
@@ -64,7 +64,7 @@ def test_each_help_tells_of_json_and_store(cli: Callable[..., Said], name: str) 
     said = cli(name, "--help")
     assert (said.code, said.err) == (0, "")
     assert "--json" in said.out
-    assert ("--store" in said.out) == (name != "simulate")
+    assert ("--store" in said.out) == (name not in ("simulate", "verify"))
 
 
 def test_the_script_is_the_same_command_line() -> None:

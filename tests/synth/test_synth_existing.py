@@ -1,0 +1,175 @@
+"""A haystack that exists is held against what it says of itself: what was made here holds, and what is planted in it is found."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import functools
+import json
+from typing import Any
+
+import plants
+import pytest
+
+from summhay_ray.haystack import InvalidHaystack, released_from
+from summhay_ray.records import Check
+from summhay_ray.synth import (
+    Difficulty,
+    Held,
+    Job,
+    ModelAsker,
+    Shape,
+    Synthesized,
+    Topic,
+    domain_names,
+    load_domain,
+    synthesize,
+    verify_haystack,
+)
+
+pytestmark = pytest.mark.core
+
+HARD = Difficulty(documents_per_insight=6, paraphrase=1, distractors=1, conflicts=2, cross_references=0.5)
+SHAPE = Shape(subtopics=4, insights=4, documents=20, words=300)
+
+
+@functools.cache
+def made(name: str, difficulty: Difficulty = HARD) -> Synthesized:
+    models: Any = dict.fromkeys(("outline", "write"), "offline/writer")
+    asker = ModelAsker(dict.fromkeys(models, plants.written), load_domain(name), models, {})
+    result = asyncio.run(synthesize(Job("c", Topic("t", "a new tram line"), load_domain(name), SHAPE, difficulty, 3), asker))
+    assert isinstance(result, Synthesized), result
+    return result
+
+
+def raw_of(name: str = "news") -> dict[str, Any]:
+    return copy.deepcopy(made(name).raw)
+
+
+def verified(raw: dict[str, Any]) -> tuple[Held, ...]:
+    return verify_haystack(released_from(raw, "t.json"))
+
+
+def otherwise(raw: dict[str, Any]) -> set[tuple[str, str, str]]:
+    """(kind, subject, object) of what is otherwise than stated."""
+    return {(one.check.kind, one.check.subject, one.check.object) for one in verified(raw) if not one.as_stated}
+
+
+def told(check: Check) -> tuple[str, str, str, str, str]:
+    return check.kind, check.subject, check.object, check.found, check.evidence
+
+
+@pytest.mark.parametrize("name", domain_names())
+def test_what_was_made_here_holds_and_is_checked_as_it_was_in_the_making(name: str) -> None:
+    held = verified(raw_of(name))
+    assert [one.check for one in held if not one.as_stated] == []
+    assert [one.check.position for one in held] == list(range(len(held)))
+    # In the making, and now: the last round's row of each document and insight.
+    last = {(one.subject, one.object): told(one) for one in made(name).checks if one.kind == "document_insight"}
+    now = {(one.check.subject, one.check.object): told(one.check) for one in held if one.check.kind == "document_insight"}
+    assert now == last and len(now) == 20 * (5 * 4 + 2)
+    kinds = {one.check.kind for one in held}
+    assert kinds == {one.kind for one in made(name).checks} - {"chapter_insight"}
+
+
+def test_an_insight_that_is_not_where_the_file_says_and_one_that_is_though_it_does_not() -> None:
+    raw = raw_of()
+    document = raw["documents"][3]
+    lost = document["insights_included"].pop(0)
+    strange = next(
+        one["insight_id"]
+        for subtopic in raw["subtopics"]
+        for one in subtopic["insights"]
+        if one["insight_id"] not in (*document["insights_included"], lost)
+    )
+    document["insights_included"].append(strange)
+    # One side of a conflict may stand where the other does: its words are looked for alone.
+    found = otherwise(raw)
+    assert found == {("document_insight", document["document_id"], one) for one in (lost, strange)}
+    rows = {one.check.object: one for one in verified(raw) if one.check.subject == document["document_id"] and not one.as_stated}
+    assert rows[lost].check.evidence in document["document_text"] and rows[lost].check.found == "yes"
+    assert (rows[strange].check.found, rows[strange].check.evidence) == ("no", "")
+
+
+def test_a_distractor_s_insight_is_looked_for_as_well() -> None:
+    raw = raw_of()
+    insight = raw["topic_metadata"]["synthesis"]["distractors"][0]["insights"][0]
+    gone = insight["documents"].pop(0)
+    assert otherwise(raw) == {("document_insight", gone, insight["insight_id"])}
+
+
+def test_a_doubled_subtopic_and_a_query_that_tells() -> None:
+    raw = raw_of()
+    first, second = raw["subtopics"][:2]
+    second["subtopic"] = f"What is known of {first['subtopic'][0].lower()}{first['subtopic'][1:]}"
+    assert ("subtopic_distinct", second["subtopic_id"], first["subtopic_id"]) in otherwise(raw)
+    raw = raw_of()
+    told = raw["subtopics"][2]["insights"][1]
+    raw["subtopics"][2]["query"] = f"Is it true that {told['insight'].rstrip('.')}?"
+    assert ("query_leak", raw["subtopics"][2]["subtopic_id"], told["insight_id"]) in otherwise(raw)
+
+
+def test_a_copied_document_and_a_reference_to_nothing() -> None:
+    raw = raw_of()
+    one, two = raw["documents"][4], raw["documents"][9]
+    two["document_text"], two["insights_included"] = one["document_text"], list(one["insights_included"])
+    found = {(kind, subject) for kind, subject, _ in otherwise(raw)}
+    assert ("document_copy", two["document_id"]) in found and ("document_copy", "") in found
+    raw = raw_of()
+    naming = next(one for one in raw["documents"] if one["document_metadata"]["refers_to"])
+    named = next(one for one in raw["documents"] if one["document_id"] == naming["document_metadata"]["refers_to"][0])
+    named["document_metadata"]["date"] = "1931-02-03"
+    named["document_text"] = "Nobody else begins a report like this one does. " + named["document_text"]
+    assert ("document_reference", naming["document_id"], named["document_id"]) in otherwise(raw)
+
+
+def test_what_drops_an_insight_hides_no_other_check_of_it() -> None:
+    raw = raw_of()
+    insight = raw["subtopics"][0]["insights"][0]
+    insight["insight"] = "People say a lot of things about it."
+    rows = {one.check.kind: one for one in verified(raw) if one.check.subject == insight["insight_id"]}
+    assert not rows["insight_specific"].as_stated
+    assert {"insight_distinct", "insight_subtopic"} <= rows.keys()
+
+
+def test_a_file_without_a_word_of_its_making_is_checked_as_well() -> None:
+    raw = raw_of()
+    del raw["topic_metadata"]
+    for document in raw["documents"]:
+        del document["document_metadata"]
+    held = verified(raw)
+    assert {one.check.kind for one in held if not one.as_stated} <= {"insight_distinct", "insight_subtopic"}
+    assert not [one for one in held if one.check.kind == "document_reference"]
+
+
+def test_of_another_language_little_is_sure() -> None:
+    raw = raw_of()
+    assert sum(one.open for one in verified(raw)) < 100
+    raw["topic_metadata"]["synthesis"]["manner"]["language"] = "German"
+    held = [one for one in verified(raw) if one.check.kind == "document_insight" and one.check.found == "yes"]
+    assert held and all(one.open for one in held)
+
+
+@pytest.mark.parametrize(
+    ("break_it", "said"),
+    [
+        (lambda raw: raw["topic_metadata"]["synthesis"].update(distractors=3), "synthesis.distractors: expected a list, found 3"),
+        (
+            lambda raw: raw["topic_metadata"]["synthesis"]["distractors"][0]["insights"][0].pop("documents"),
+            "distractors[0].insights[0].documents: expected this field",
+        ),
+        (lambda raw: raw["topic_metadata"]["synthesis"].update(conflicts=[["s1-i1"]]), "conflicts[0]: expected a list of two"),
+        (lambda raw: raw["topic_metadata"]["synthesis"].update(manner=["German"]), "synthesis.manner: expected an object"),
+        (
+            lambda raw: raw["documents"][2]["document_metadata"].update(refers_to=["nowhere"]),
+            "documents[2].document_metadata.refers_to[0]: expected the id of a document",
+        ),
+        (lambda raw: raw["documents"][2]["document_metadata"].update(date=7), "documents[2].document_metadata.date: expected a"),
+    ],
+)
+def test_what_cannot_be_read_is_named(break_it: Any, said: str) -> None:
+    raw = json.loads(json.dumps(raw_of()))
+    break_it(raw)
+    with pytest.raises(InvalidHaystack) as caught:
+        verify_haystack(released_from(raw, "t.json"), "t.json")
+    assert str(caught.value).startswith("t.json: ") and said in str(caught.value)
