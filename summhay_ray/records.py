@@ -14,6 +14,8 @@ from typing import Annotated, Literal
 
 Coverage = Literal["NO_COVERAGE", "PARTIAL_COVERAGE", "FULL_COVERAGE"]
 COVERAGE_VALUE: Mapping[str, float] = {"NO_COVERAGE": 0.0, "PARTIAL_COVERAGE": 0.5, "FULL_COVERAGE": 1.0}
+MICROS = 1_000_000
+"""Micro-dollars of a dollar."""
 
 
 @dataclass(frozen=True, slots=True)

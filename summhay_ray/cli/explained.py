@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 from typing import Any
 
-from summhay_ray.cli.show import facts
-from summhay_ray.cli.visible import one_line, visible
-
-PROMPT_SHOWN = 1500
+from summhay_ray.cli.explained_synth import show_synthesis
+from summhay_ray.cli.show import answer, facts, part
 
 
 def show(found: Mapping[str, Any]) -> None:
     """Print what `explain` found, from the summary to each score; of a synthesis, from the topic to each check."""
-    from summhay_ray.cli.explained_synth import show_synthesis
-
     if "checks" in found:
         show_synthesis(found)
         return
@@ -54,24 +49,3 @@ def _judgment(row: Mapping[str, Any]) -> None:
         )
     facts([("coverage x citation = joint", f"{score['coverage']} x {score['citation_f1'] or 0:.4f} = {score['joint']:.4f}")])
     answer(row)
-
-
-def answer(row: Mapping[str, Any]) -> None:
-    """Print an answer with its prompt."""
-    raw, prompt = row.get("raw_answer"), row.get("prompt")
-    if prompt:
-        cut = (
-            prompt if len(prompt) <= PROMPT_SHOWN else prompt[:PROMPT_SHOWN] + f"\n[... {len(prompt)} characters; --json has all]"
-        )
-        part("prompt", cut)
-    elif raw:
-        part("prompt", "this version of summhay_ray asks with another prompt, so that it cannot be shown")
-    if raw:
-        price = f"{raw['usd_micros'] / 1e6:.6f} dollars"
-        tokens = f"{raw['input_tokens']} tokens in ({raw['cached_tokens']} cached), {raw['output_tokens']} out"
-        part(f"answer of {raw['model']}, key {raw['key']}, {raw['finish_reason']}, {tokens}, {price}", raw["text"])
-
-
-def part(title: str, text: str | None) -> None:
-    """Print a text below a head."""
-    sys.stdout.write(f"\n--- {one_line(title)}\n{visible(text or '')}\n")

@@ -6,8 +6,8 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from summhay_ray.cli.explained import answer, part
-from summhay_ray.cli.show import console, say, tables
+from summhay_ray.cli.show import answer, console, part, say, tables
+from summhay_ray.records import MICROS
 from summhay_ray.report import amiss_table, answers_table, documents_table, kinds_table
 
 MOST_CHECKS = 20
@@ -21,7 +21,7 @@ def show_synthesis(found: Mapping[str, Any]) -> None:
     pairs += [("haystack", haystack["name"])] if haystack else [("answers", found["answers"])]
     for failure in found["failures"]:
         pairs.append(("failure", f"{failure['stage']} {failure['kind']} {failure['error']}: {failure['message']}"))
-        pairs.append(("cost", f"{failure['usd_micros'] / 1e6:.6f} dollars"))
+        pairs.append(("cost", f"{failure['usd_micros'] / MICROS:.6f} dollars"))
         pairs += [("key", failure["key"])] if failure["key"] else []
     if found["raw_answer"]:
         _facts(pairs)
@@ -32,20 +32,23 @@ def show_synthesis(found: Mapping[str, Any]) -> None:
         _document(document)
     else:
         _facts([*pairs, *(_of_haystack(haystack) if haystack else [])])
-        grids = [kinds_table(found["checks_by_kind"]), amiss_table(found["amiss"]), documents_table(found["documents"])]
+        amiss = amiss_table(found["amiss"], made=bool(haystack))
+        grids = [kinds_table(found["checks_by_kind"]), amiss, documents_table(found["documents"])]
         tables(grid for grid in grids if grid.rows)
         if haystack:
             say(f"a document: summhay explain {found['run']} {haystack['name']}/{found['documents'][0]['document_id']}")
 
 
 def _of_haystack(haystack: Mapping[str, Any]) -> list[tuple[str, Any]]:
-    sizes = ("documents", "subtopics", "insights", "tokens", "words", "corrections")
+    sizes = [f"{haystack[name]:,} {name}" for name in ("documents", "subtopics", "insights", "tokens", "words", "corrections")]
+    if haystack["distractors"]:
+        sizes[1] += f" + {haystack['distractors']:,} distracting"
     models = {stage: model["model"] for stage, model in (haystack["models"] or {}).items()}
     return [
         ("haystack_id", haystack["haystack_id"]),
         ("entry", haystack["entry"]),
         ("domain", haystack["domain"]),
-        ("sizes", ", ".join(f"{haystack[name]:,} {name}" for name in sizes)),
+        ("sizes", ", ".join(sizes)),
         ("models", ", ".join(f"{stage} {model}" for stage, model in models.items())),
         ("checks", f"{haystack['checks']:,}, of which {haystack['checks_by_model']:,} by a model"),
         ("cost", f"{haystack['usd']:.6f} dollars for {haystack['calls']:,} answers"),

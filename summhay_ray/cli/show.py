@@ -12,9 +12,11 @@ from rich.table import Table
 from rich.text import Text
 
 from summhay_ray.cli.visible import one_line, visible
+from summhay_ray.records import MICROS
 from summhay_ray.report import Grid2D, fitted
 
 PLAIN_WIDTH = 160
+PROMPT_SHOWN = 1500
 
 
 def console() -> Console:
@@ -124,3 +126,24 @@ def facts(pairs: Sequence[tuple[str, Any]]) -> None:
     width = max((len(name) for name, _ in pairs), default=0)
     for name, value in pairs:
         sys.stdout.write(f"{one_line(name).ljust(width)}  {one_line(str(value))}\n")
+
+
+def answer(row: Mapping[str, Any]) -> None:
+    """Print an answer with its prompt."""
+    raw, prompt = row.get("raw_answer"), row.get("prompt")
+    if prompt:
+        cut = (
+            prompt if len(prompt) <= PROMPT_SHOWN else prompt[:PROMPT_SHOWN] + f"\n[... {len(prompt)} characters; --json has all]"
+        )
+        part("prompt", cut)
+    elif raw:
+        part("prompt", "this version of summhay_ray asks with another prompt, so that it cannot be shown")
+    if raw:
+        price = f"{raw['usd_micros'] / MICROS:.6f} dollars"
+        tokens = f"{raw['input_tokens']} tokens in ({raw['cached_tokens']} cached), {raw['output_tokens']} out"
+        part(f"answer of {raw['model']}, key {raw['key']}, {raw['finish_reason']}, {tokens}, {price}", raw["text"])
+
+
+def part(title: str, text: str | None) -> None:
+    """Print a text below a head."""
+    sys.stdout.write(f"\n--- {one_line(title)}\n{visible(text or '')}\n")

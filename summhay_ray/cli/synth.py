@@ -84,8 +84,8 @@ def audit(
     --out writes the sheet, which gives no expected answer away; --labels reads it back.
     """
     from summhay_ray import api
-    from summhay_ray.cli.show import document, facts, tables
-    from summhay_ray.report import audit_tables
+    from summhay_ray.cli.show import document, facts, say, tables
+    from summhay_ray.report import AUDITED_LEGEND, audited_tables
 
     if out and not insights and not documents:
         raise typer.BadParameter("a sheet without rows asks nothing; give --insights or --documents more than 0")
@@ -102,4 +102,5 @@ def audit(
     elif out is not None:
         facts([*found.items(), ("then", f"fill in the column `answer`, and: summhay audit {run} --labels {out}")])
     else:
-        tables(audit_tables(found))
+        tables(audited_tables(found))
+        say(AUDITED_LEGEND)

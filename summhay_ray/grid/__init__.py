@@ -6,7 +6,8 @@ from summhay_ray.grid.cells import Cell, Grid, Unit, load_grid
 from summhay_ray.grid.compare import CompareResult, Difference, SystemMove, compare_judges
 from summhay_ray.grid.doctor import Check, examine
 from summhay_ray.grid.exporting import export
-from summhay_ray.grid.imports import ImportResult, import_files, import_released
+from summhay_ray.grid.importing import import_files
+from summhay_ray.grid.imports import ImportResult, import_released
 from summhay_ray.grid.inspect import Place, explain, failures, places
 from summhay_ray.grid.jobs import Job, JobEnd, JobError, JobLost
 from summhay_ray.grid.plan import PlanResult, plan_grid

@@ -16,13 +16,13 @@ import polars as pl
 
 from summhay_ray.grid.answering import judge_settings
 from summhay_ray.grid.cells import Cell
-from summhay_ray.grid.plan import MICROS, TOKENS_A_VERDICT
+from summhay_ray.grid.plan import TOKENS_A_VERDICT
 from summhay_ray.grid.rejudging import Rejudging
 from summhay_ray.grid.spec import JudgeSpec, SpecError
 from summhay_ray.judge import least_certain, make_judge, parse_name, parse_strategy, planned
 from summhay_ray.llm import Request
 from summhay_ray.outcome import Failed, Outcome
-from summhay_ray.records import RawAnswer, Summary
+from summhay_ray.records import MICROS, RawAnswer, Summary
 from summhay_ray.store import RunStore
 
 Asked = Mapping[str, Mapping[str, Collection[str]]]

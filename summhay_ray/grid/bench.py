@@ -38,11 +38,10 @@ from summhay_ray.judge import (
 )
 from summhay_ray.llm import Request
 from summhay_ray.outcome import Answer, Failed, Malformed, Outcome
-from summhay_ray.records import RawAnswer
+from summhay_ray.records import MICROS, RawAnswer
 from summhay_ray.score import JudgeBias
 from summhay_ray.store import Store
 
-MICROS = 1_000_000
 Source = Literal["free", "estimated", "spent"]
 
 Wanted = Sequence[Sequence[int]]

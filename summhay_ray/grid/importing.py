@@ -1,4 +1,4 @@
-"""Many released files at once: the batches of an import as Ray Data. Part of the grid room.
+"""Many released files at once: the batches of an import as Ray Data. Part of the grid room; Ray only where the files are many.
 
 Blocks are batches of files, by name: what a task holds is one file, what travels are outlines and what a manifest says of a
 block. Order is kept, so that the store gets what it gets without Ray.
@@ -6,29 +6,33 @@ block. Order is kept, so that the store gets what it gets without Ray.
 
 from __future__ import annotations
 
-import contextlib
 import json
-import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-import numpy as np
-import ray.data
-from ray.data import DataContext
-
 from summhay_ray.grid.imports import Batch, ImportResult, Workbench, check_batch, import_released, keep_batch
-from summhay_ray.grid.pipeline import ray_session
 from summhay_ray.grid.sources import Outline
 from summhay_ray.haystack import InvalidHaystack
 from summhay_ray.problems import Problem
 from summhay_ray.store import Block, Store
 
-CPUS_A_TASK = 1
+FILES_ALONE = 256
+"""More files than these are worth the seconds that Ray takes to start."""
+
+
+def import_files(paths: Sequence[str], store: Store, address: str = "") -> ImportResult:
+    """`import_released`; many files, or those for a cluster at `address`, which must see them, as a Ray Data pipeline."""
+    if not address and len(paths) <= FILES_ALONE:
+        return import_released(paths, store)
+    return import_many(paths, store, address or "local")
 
 
 def import_many(paths: Sequence[str], store: Store, address: str = "local") -> ImportResult:
     """`import_released` over a Ray of its own, or the one at `address`, whose nodes must see files and store."""
+    # Ray is imported where it is needed: a few files are read without it.
+    from summhay_ray.grid.pipeline import ray_session
+
     with ray_session(address):
         return import_released(paths, store, OnRay())
 
@@ -38,33 +42,15 @@ class OnRay(Workbench):
 
     def check(self, batches: Iterable[Batch]) -> Iterator[Sequence[Outline]]:
         """See `Workbench`."""
+        from summhay_ray.grid.over_ray import through
+
         return ([Outline.from_json(one) for one in found] for found in through(_check, map(asdict, batches)))
 
     def keep(self, batches: Iterable[Batch]) -> Iterator[tuple[Block, Mapping[str, int]]]:
         """See `Workbench`."""
+        from summhay_ray.grid.over_ray import through
+
         return ((Block.from_json(found["block"]), found["rows"]) for found in through(_keep, map(asdict, batches)))
-
-
-def through(work: Any, items: Iterable[Mapping[str, Any]]) -> Iterator[Any]:
-    """Each item's result, in order, by a pipeline with a task each: `work` takes them as JSON, in the column `item`, and gives
-    `answers`. A Problem travels as its message: whoever waits here raises it."""
-    context = DataContext.get_current()
-    context.enable_progress_bars = False
-    context.verbose_stats_logs = False
-    context.print_on_execution_start = False
-    context.execution_options.preserve_order = True
-    logging.getLogger("ray.data").setLevel(logging.ERROR)
-    rows = [{"item": json.dumps(item)} for item in items]
-    data = ray.data.from_items(rows, override_num_blocks=len(rows)).map_batches(work, batch_size=1, num_cpus=CPUS_A_TASK)
-    with contextlib.closing(iter(data.iter_batches(batch_size=None, prefetch_batches=1))) as found:
-        for block in found:
-            for text in block["found"]:
-                answer = json.loads(text)
-                if "invalid" in answer:
-                    raise InvalidHaystack(answer["invalid"])
-                if "problem" in answer:
-                    raise Problem(answer["problem"])
-                yield answer["found"]
 
 
 def _batches(rows: Mapping[str, Any]) -> list[Batch]:
@@ -72,12 +58,9 @@ def _batches(rows: Mapping[str, Any]) -> list[Batch]:
     return [Batch(**{**one, "paths": tuple(one["paths"]), "ids": tuple(one["ids"])}) for one in read]
 
 
-def answers(found: Iterable[Any]) -> dict[str, Any]:
-    """What `through` reads: each one's `found`, or why there is none, as `invalid` or `problem`."""
-    return {"found": np.array([json.dumps(one) for one in found], dtype=object)}
-
-
 def _check(rows: Mapping[str, Any]) -> dict[str, Any]:
+    from summhay_ray.grid.over_ray import answers
+
     def one(batch: Batch) -> dict[str, Any]:
         try:
             return {"found": [outline.to_json() for outline in check_batch(batch)]}
@@ -88,6 +71,8 @@ def _check(rows: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _keep(rows: Mapping[str, Any]) -> dict[str, Any]:
+    from summhay_ray.grid.over_ray import answers
+
     def one(batch: Batch) -> dict[str, Any]:
         try:
             block, counted = keep_batch(batch)

@@ -1,4 +1,4 @@
-"""Released files into a store. Part of the grid room; Ray only where the files are many.
+"""Released files into a store. Part of the grid room; no Ray: `importing.py` has the same for many files, over it.
 
 Files are read twice, a few at a time: first all are checked, so that nothing is written where one is broken; then their rows go
 into blocks, and one commit makes all of them count: an import that is killed is no import.
@@ -22,8 +22,6 @@ from summhay_ray.score import score_summary
 from summhay_ray.store import Block, Finished, RunStore, Store
 
 COUNTED = ("summaries", "judgments", "failures")
-FILES_ALONE = 256
-"""More files than these are worth the seconds that Ray takes to start."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +57,7 @@ class Batch:
 
 
 class Workbench:
-    """Where the batches are worked on, in order: here, one after the other. `summhay_ray.grid.importing` has another."""
+    """Where the batches are worked on, in order: here, one after the other. `importing.OnRay` is another."""
 
     def check(self, batches: Iterable[Batch]) -> Iterator[Sequence[Outline]]:
         """The outlines of each batch's files. Raises InvalidHaystack for the first file that is broken."""
@@ -68,16 +66,6 @@ class Workbench:
     def keep(self, batches: Iterable[Batch]) -> Iterator[tuple[Block, Mapping[str, int]]]:
         """Each batch's block, which counts for nobody yet, and the number of rows in it by table."""
         return map(keep_batch, batches)
-
-
-def import_files(paths: Sequence[str], store: Store, address: str = "") -> ImportResult:
-    """`import_released`; many files, or those for a cluster at `address`, which must see them, as a Ray Data pipeline."""
-    if not address and len(paths) <= FILES_ALONE:
-        return import_released(paths, store)
-    # Ray is imported where it is needed: a few files are read without it.
-    from summhay_ray.grid.importing import import_many
-
-    return import_many(paths, store, address or "local")
 
 
 def import_released(paths: Sequence[str], store: Store, workbench: Workbench | None = None) -> ImportResult:

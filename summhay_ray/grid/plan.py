@@ -20,11 +20,10 @@ from summhay_ray.grid.contexts import make_context, rank
 from summhay_ray.judge import make_judge, planned
 from summhay_ray.llm import ModelSettings, Request, read_answer
 from summhay_ray.outcome import Answer, Failed, Outcome
-from summhay_ray.records import Haystack, RawAnswer
+from summhay_ray.records import MICROS, Haystack, RawAnswer
 from summhay_ray.store import LogIndex, Store
 from summhay_ray.summarize import bullets_of, make_summarizer
 
-MICROS = 1_000_000
 TOKENS_A_BULLET = 60
 """Expected length of one bullet with its citations (paper, Table 2: about 30 words)."""
 

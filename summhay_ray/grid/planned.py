@@ -12,10 +12,13 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from summhay_ray.grid.plan import PlanResult
+from summhay_ray.records import MICROS
 from summhay_ray.store import Chain, LogIndex, Purpose, RunStore, StoreError, Tally
 
-MICROS = 1_000_000
 _NOTHING_ELSE = "nothing else depends on it"
+_PLANNED = ("calls", "reused", "input_tokens", "output_tokens", "usd", "usd_max")
+_BOUNDS = ("min_calls", "max_calls", "min_input_tokens", "max_input_tokens", "min_output_tokens", "max_output_tokens", "usd_min")
+"""Of the plan of a synthesis, besides."""
 _STAGES = ("context", "summarize", "judge", "outline", "write", "check")
 
 
@@ -96,7 +99,8 @@ def latest_budget(run: RunStore) -> float | None:
 def usage_of_run(run: RunStore, index: LogIndex) -> list[dict[str, Any]]:
     """Stage and model -> planned beside real: calls, tokens and dollars, what was read from caches and what that saved.
 
-    `planned` is null where the plan did not foresee it; what was reused then is no part of it, as it is no part of `real`.
+    `planned` is null where the plan did not foresee it; what was reused then is no part of it, as it is no part of `real`. Of a
+    synthesis it has the least and the most, too.
     """
     planned = {(one["stage"], one["model"]): one for one in (read_plan(run) or {}).get("stages", [])}
     real = index.tallies(run.run_id)
@@ -108,7 +112,7 @@ def _purposes(planned: Mapping[Purpose, Any], real: Mapping[Purpose, Any]) -> It
 
 
 def _row(purpose: Purpose, planned: Mapping[str, Any] | None, real: Tally) -> dict[str, Any]:
-    names = ("calls", "reused", "input_tokens", "output_tokens", "usd", "usd_max")
+    names = [*_PLANNED, *(name for name in _BOUNDS if planned and _BOUNDS[0] in planned)]
     return {
         "stage": purpose[0],
         "model": purpose[1],

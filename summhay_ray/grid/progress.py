@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from summhay_ray.llm import Limits, ModelSettings
+from summhay_ray.records import MICROS
 
-MICROS = 1_000_000
 RATE_OVER_S = 10.0
 BEAT_EVERY_S = 0.25
 SHOWN_EVERY_S = 0.5

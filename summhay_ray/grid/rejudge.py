@@ -17,7 +17,7 @@ import polars as pl
 from summhay_ray.grid.asked import Choice, Uncertain, affordable, by_budget, cascades_of, is_open, with_share
 from summhay_ray.grid.doctor import missing_keys
 from summhay_ray.grid.plan import Planner, PlanResult, plan_result
-from summhay_ray.grid.progress import MICROS, Progress
+from summhay_ray.grid.progress import Progress
 from summhay_ray.grid.rejudged import join_rejudges
 from summhay_ray.grid.rejudging import Rejudging, Wish, free_of, load_rejudging, rejudging_record
 from summhay_ray.grid.run import Start, cell_counts
@@ -25,6 +25,7 @@ from summhay_ray.grid.spec import SpecError
 from summhay_ray.grid.standing import StillRun, standing_of
 from summhay_ray.judge import parse_name, parse_strategy
 from summhay_ray.problems import Problem
+from summhay_ray.records import MICROS
 from summhay_ray.store import LogIndex, RunStore
 
 

@@ -24,12 +24,13 @@ from summhay_ray.grid.keeping import Keeping
 from summhay_ray.grid.opening import open_run
 from summhay_ray.grid.plan import PlanResult, plan_grid
 from summhay_ray.grid.planned import keep_plan, keep_start, keep_stop, read_plan
-from summhay_ray.grid.progress import MICROS, ByCalls, Course, Extent, Progress, Snapshot, Watch
+from summhay_ray.grid.progress import ByCalls, Course, Extent, Progress, Snapshot, Watch
 from summhay_ray.grid.scoring import ScoreResult, score_run
 from summhay_ray.grid.standing import Standing, StillRun, standing_of
 from summhay_ray.grid.synthesizing import Synthesizing
 from summhay_ray.llm import FREE, Budgets
 from summhay_ray.problems import Problem
+from summhay_ray.records import MICROS
 from summhay_ray.score import Compat, SystemScore
 from summhay_ray.store import LogIndex, RunStore, Store, StoreError, begin, has_ended, pack, seal_rest
 

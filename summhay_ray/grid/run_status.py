@@ -17,9 +17,8 @@ from summhay_ray.grid.run import cell_counts
 from summhay_ray.grid.synth_plan import plan_synth
 from summhay_ray.grid.synthesizing import KIND as SYNTH
 from summhay_ray.grid.synthesizing import stored_synthesizing
+from summhay_ray.records import MICROS
 from summhay_ray.store import LogIndex, RunStore, how_ended, is_alive, read_tenure
-
-MICROS = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -38,7 +37,8 @@ class StatusResult:
     usd: Mapping[str, float | None]
     """Spent so far, and the budget of the latest start, null where it had none or nothing tells."""
     usage: Sequence[Mapping[str, Any]]
-    """A row for each stage and model: planned beside real, cached share of the input, dollars that the cache saved."""
+    """A row for each stage and model: planned (of a synthesis with its bounds) beside real, cached share of the input, dollars
+    that the cache saved."""
     finish_reasons: Mapping[str, int]
     """Why answers ended other than by stopping -> how many: `length` are cut answers."""
     damaged: int

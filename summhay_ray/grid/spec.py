@@ -33,6 +33,10 @@ class Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
 
+Dollars = Annotated[float, Field(ge=0)]
+Text = Annotated[str, Field(min_length=1)]
+
+
 class PriceSpec(Strict):
     """US dollars a million tokens."""
 
@@ -102,7 +106,9 @@ class ModelSpec(Strict):
     temperature: float | None = Field(default=0.0, ge=0, description="null: the provider's default")
     seed: int | None = Field(default=None, description="sampling seed that is sent to the model")
     extra: dict[str, Any] = Field(default_factory=dict, description="further sampling parameters, sent as they are")
-    price: Annotated[PriceSpec | None, BeforeValidator(_price)] = Field(default=None, description="0, or dollars a Mtok")
+    price: Annotated[PriceSpec | None, BeforeValidator(_price, json_schema_input_type=Literal[0] | PriceSpec | None)] = Field(
+        default=None, description="0, or dollars a Mtok"
+    )
     context_window: int | None = Field(default=None, ge=1, description="tokens of prompt and answer together")
     api_base: str | None = Field(default=None, description="URL of the endpoint")
     transport: Literal["direct", "litellm"] | None = Field(
@@ -153,9 +159,6 @@ class StageBudgets(Strict):
     judge: float | None = Field(default=None, ge=0)
 
 
-Dollars = Annotated[float, Field(ge=0)]
-
-
 class RunSpec(Strict):
     """A run: haystacks x queries x retrievers x orderings x summarizers x repeats, each summary judged by every judge."""
 
@@ -169,8 +172,10 @@ class RunSpec(Strict):
     orderings: list[str] = Field(default=["given"], min_length=1, description="of `full`: given, random, top, bottom, middle")
     token_budget: int = Field(default=15000, ge=1, description="cl100k tokens of documents that retrieval may show")
     repeats: int = Field(default=1, ge=1, description="samples for each cell")
-    summarizers: list[Annotated[SummarizerSpec, BeforeValidator(model_entry)]] = Field(min_length=1, description="who summarizes")
-    judges: list[Annotated[JudgeSpec, BeforeValidator(_judge)]] = Field(
+    summarizers: list[Annotated[SummarizerSpec, BeforeValidator(model_entry, json_schema_input_type=Text | SummarizerSpec)]] = (
+        Field(min_length=1, description="who summarizes")
+    )
+    judges: list[Annotated[JudgeSpec, BeforeValidator(_judge, json_schema_input_type=Text | JudgeSpec)]] = Field(
         default=[JudgeSpec(model="offline/judge", strategy=judge.default_strategy("offline/judge"))],
         min_length=1,
         description="who judges every summary",
@@ -206,7 +211,6 @@ class RejudgeSpec(RunSpec):
 
 _PYDANTICS = re.compile(r"dictionary(?: or instance of \w+)?")
 _SEMANTIC_MODEL = {"model", "name", "max_tokens", "temperature", "seed", "extra", "strategy"}
-
 
 Spec = TypeVar("Spec", bound=RunSpec)
 Part = TypeVar("Part", bound=Strict)
@@ -388,7 +392,7 @@ def _inner(annotation: Any) -> Any:
 
 
 def _near(name: str, known: Iterable[str]) -> str:
-    names = list(known)
+    names = list(dict.fromkeys(known))
     near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
     if near:
         return f"; did you mean {near[0]}?"

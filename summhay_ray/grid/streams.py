@@ -92,6 +92,8 @@ def _through(worker: type[Any], rows: Sequence[Any], batch: int, work: Work, ord
     context.print_on_execution_start = False
     context.execution_options.preserve_order = True
     logging.getLogger("ray.data").setLevel(logging.ERROR)
+    # What it logs at that level it raises as well: a stream that is stopped would print its traceback.
+    logging.getLogger("ray.data.exceptions").setLevel(logging.CRITICAL)
     data = ray.data.from_items(list(rows), override_num_blocks=-(-len(rows) // batch)).map_batches(
         worker,
         fn_constructor_args=(order,),

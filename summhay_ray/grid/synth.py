@@ -13,7 +13,7 @@ from typing import Any
 
 from summhay_ray.grid.exporting import check_target, export
 from summhay_ray.grid.plan import PlanResult
-from summhay_ray.grid.progress import MICROS, Progress
+from summhay_ray.grid.progress import Progress
 from summhay_ray.grid.run import Start, cell_counts
 from summhay_ray.grid.sources import read_source
 from summhay_ray.grid.standing import StillRun, standing_of
@@ -22,7 +22,7 @@ from summhay_ray.grid.synth_plan import plan_synth
 from summhay_ray.grid.synth_topics import stored_topics
 from summhay_ray.grid.synthesizing import Made, Synthesizing, made_by, synth_record
 from summhay_ray.problems import Problem
-from summhay_ray.records import Failure
+from summhay_ray.records import MICROS, Failure
 from summhay_ray.store import LogIndex, RunStore, Store, to_records
 
 
@@ -37,8 +37,11 @@ class MadeHaystack:
     domain: str
     documents: int
     subtopics: int
-    """Those that are asked about, and those that distract."""
+    """Those that are asked about."""
+    distractors: int
+    """Subtopics beside those, whose insights are in the documents, too."""
     insights: int
+    """Of the subtopics that are asked about."""
     tokens: int
     """cl100k tokens of the documents."""
     words: int
@@ -189,6 +192,7 @@ def _described(store: Store, made: Made) -> MadeHaystack:
         domain=haystack.domain,
         documents=len(haystack.documents),
         subtopics=len(haystack.subtopics),
+        distractors=len(told["distractors"]),
         insights=len(haystack.insights),
         usd=told["usd_micros"] / MICROS,
         **numbers,

@@ -15,7 +15,7 @@ from summhay_ray.grid.sources import read_source
 from summhay_ray.grid.synthesizing import sources_of
 from summhay_ray.problems import Problem
 from summhay_ray.store import Chain, RunStore
-from summhay_ray.synth import audit_sample, audit_tables, by_haystack, haystack_tables, read_audit, write_audit
+from summhay_ray.synth import Labels, audit_sample, audit_tables, by_haystack, haystack_tables, read_audit, write_audit
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,20 +67,22 @@ def read_sheet(run: RunStore, path: Path) -> dict[str, Any]:
     # Only haystacks that the sheet may be about are read.
     raws = _raws(run, [source for source in sources_of(run) if source["name"] in text])
     labels = read_audit(path, raws)
-    audits = _audits(run)
-    by_name = by_haystack(labels)
-    found = {name: haystack_tables(own) for name, own in by_name.items()}
-    newest = audits.newest()
-    kept = dict(newest[1]["haystacks"]) if newest else {}
-    for name, tables in found.items():
-        # A sheet may ask for one table alone: it leaves the other as it was.
-        asked = {"insight_subtopic": bool(by_name[name].insights), "document_insight": bool(by_name[name].documents)}
-        kept[name] = {**tables, **kept.get(name, {}), **{table: row for table, row in tables.items() if asked[table]}}
-    if newest is None or newest[1]["haystacks"] != kept:
-        number = audits.latest() + 1
-        while not audits.append(number, {"haystacks": kept}):
-            number += 1
+    _keep(_audits(run), by_haystack(labels))
     return {"run": run.run_id, "file": str(path), **audit_tables(labels)}
+
+
+def _keep(audits: Chain, by_name: Mapping[str, Labels]) -> None:
+    """Add the labels' figures to those that are kept, which another reader may add to at the same time."""
+    while True:
+        number, body = audits.newest() or (0, {"haystacks": {}})
+        kept = dict(body["haystacks"])
+        for name, labels in by_name.items():
+            tables = haystack_tables(labels)
+            # A sheet may ask for one table alone: it leaves the other as it was.
+            asked = {"insight_subtopic": bool(labels.insights), "document_insight": bool(labels.documents)}
+            kept[name] = {**tables, **kept.get(name, {}), **{table: row for table, row in tables.items() if asked[table]}}
+        if kept == body["haystacks"] and number or audits.append(number + 1, {"haystacks": kept}):
+            return
 
 
 def person_audits(run: RunStore) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from summhay_ray.outcome import Failed, Malformed, NoAnswer, Outcome, Refusal
 from summhay_ray.problems import Problem
 from summhay_ray.records import RawAnswer
 from summhay_ray.store import Finished, Store
-from summhay_ray.synth import Group, Job, ModelAsker, Synthesized, Topic, Unverified, checked_tables, synthesize
+from summhay_ray.synth import OFFLINE, Group, Job, ModelAsker, Synthesized, Topic, Unverified, checked_tables, synthesize
 
 SYNTHESIS = "synthesis"
 """The entry of `topic_metadata` that says how a haystack was made."""
@@ -113,7 +113,7 @@ def _keep(found: Synthesized, topic: Topic, asked: Asked, store: Store, done: Ce
 def _told(found: Synthesized, asked: Asked) -> dict[str, Any]:
     """How the haystack was made, with its size and what it cost."""
     texts = [one["document_text"] for one in found.raw["documents"]]
-    checks = [check for check in found.checks if check.by != "offline"]
+    checks = [check for check in found.checks if check.by != OFFLINE]
     return {
         **found.raw["topic_metadata"].get(SYNTHESIS, {}),
         "tokens": sum(map(count_tokens, texts)),

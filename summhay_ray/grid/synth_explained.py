@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -14,17 +14,23 @@ from summhay_ray.grid.synth_replayed import answers_of_document, prompt_of, told
 from summhay_ray.grid.synth_topics import stored_topics
 from summhay_ray.grid.synthesizing import Made, made_by
 from summhay_ray.haystack import ReleasedFile
-from summhay_ray.records import RawAnswer
+from summhay_ray.records import MICROS, RawAnswer
 from summhay_ray.store import RunStore, StoreError, to_records
 from summhay_ray.synth import Topic
 
-MICROS = 1_000_000
 SHORTEST_KEY = 6
 CHECK = "check"
 """The task of an answer that a check names, and that no input tells of."""
 NAMED = 8
 """So many haystacks are named in an error."""
 _SIZES = ("tokens", "words", "calls", "checks", "checks_by_model", "corrections")
+_ROUND_OF = {
+    "document_copy": ["kind"],
+    "subtopic_distinct": ["kind", "subject"],
+    "insight_distinct": ["kind", "subject"],
+    "query_leak": ["kind", "subject"],
+}
+"""Kinds that have no row of what is not there any more -> the columns by which rounds are counted: the last one says it all."""
 _MADE_OF = ("seed", "license", "shape", "difficulty", "models", "conflicts", "offline_writer")
 
 
@@ -81,7 +87,7 @@ def explain_synth(run: RunStore, key: str) -> dict[str, Any]:
     return {
         **found,
         "checks_by_kind": _by_kind(checks),
-        "amiss": _told(_amiss(checks), texts),
+        "amiss": _told(_amiss(checks, _ids(source)), texts),
         "documents": _documents(source) if source else [],
     }
 
@@ -123,6 +129,7 @@ def _haystack(made: Made, source: ReleasedFile) -> dict[str, Any]:
         "domain": haystack.domain,
         "documents": len(haystack.documents),
         "subtopics": len(haystack.subtopics),
+        "distractors": len(told["distractors"]),
         "insights": len(haystack.insights),
         **{name: int(told[name]) for name in _SIZES},
         "usd": told["usd_micros"] / MICROS,
@@ -141,10 +148,25 @@ def _by_kind(checks: pl.DataFrame) -> list[dict[str, Any]]:
     return list(rows.values())
 
 
-def _amiss(checks: pl.DataFrame) -> pl.DataFrame:
-    """The checks that found another thing than was expected, and that no later one of the same takes back."""
+def _amiss(checks: pl.DataFrame, held: Collection[str]) -> pl.DataFrame:
+    """The checks that found another thing than was expected, and that stand at the end: no later one takes them back.
+
+    `held`: ids of all that the haystack holds, and nothing is told of anything else; empty where there is no haystack. A chapter
+    is no text of its own any more once its document is checked.
+    """
     last = checks.sort("position").unique(["kind", "subject", "object"], keep="last", maintain_order=True)
+    for kind, looked_through in _ROUND_OF.items():
+        last = last.filter((pl.col("kind") != kind) | (pl.col("round") == pl.col("round").max().over(looked_through)))
+    checked = last.filter(pl.col("kind") == "document_insight")["subject"].unique().to_list()
+    last = last.filter((pl.col("kind") != "chapter_insight") | ~pl.col("subject").is_in(checked))
+    if held:
+        last = last.filter(*(pl.col(place).is_in(["", *held]) for place in ("subject", "object")))
     return last.filter(pl.col("expected") != pl.col("found"))
+
+
+def _ids(source: ReleasedFile | None) -> list[str]:
+    """Of all that a haystack holds; empty where there is none."""
+    return [*_texts(source), *(one["document_id"] for one in source.raw["documents"])] if source else []
 
 
 def _texts(source: ReleasedFile | None) -> dict[str, str]:

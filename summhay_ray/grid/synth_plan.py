@@ -14,10 +14,11 @@ from typing import Any
 
 import polars as pl
 
-from summhay_ray.grid.plan import MICROS, PlanResult, StagePlan, exceeded
+from summhay_ray.grid.plan import PlanResult, StagePlan, exceeded
 from summhay_ray.grid.synth_spec import GROUPS
 from summhay_ray.grid.synthesizing import Synthesizing
 from summhay_ray.llm import ModelSettings
+from summhay_ray.records import MICROS
 from summhay_ray.store import LogIndex, RunStore, Store, Tally
 from summhay_ray.synth import Bounds, Group, bounds
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
+from pydantic.json_schema import SkipJsonSchema
 
 from summhay_ray.grid.spec import (
     Dollars,
@@ -20,6 +21,7 @@ from summhay_ray.grid.spec import (
     RejudgeSpec,
     SpecError,
     Strict,
+    Text,
     check_models,
     model_entry,
     read_fields,
@@ -32,32 +34,32 @@ WRITER = "offline/writer"
 GROUPS: tuple[Group, ...] = ("outline", "write", "check")
 """The stages of a synthesis, in the order in which a topic first asks them."""
 MOST_NAME = 60
+MOST_MADE_UP = 100_000
+"""Topics that a spec may have made up, all entries together."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 
 
 class StageModel(ModelSpec):
     """A model and how to ask it; its prompts are the domain's."""
 
-    prompt: None = Field(default=None, description="no such field: prompts stand in the domain's YAML", exclude=True)
+    prompt: SkipJsonSchema[None] = Field(default=None, description="no such field: prompts are the domain's", exclude=True)
     max_tokens: int = Field(default=4000, ge=1, description="longest answer, in tokens")
 
     @field_validator("prompt", mode="before")
     @classmethod
     def _no_prompt(cls, value: Any) -> None:
-        if value is not None:
-            raise ValueError("prompts stand in the domain's YAML; write `domain: FILE.yaml` with `prompts:`")
+        raise ValueError("prompts stand in the domain's YAML; write `domain: FILE.yaml` with `prompts:`")
+
+
+_Stage = Annotated[StageModel, BeforeValidator(model_entry, json_schema_input_type=Text | StageModel)]
 
 
 class ModelsSpec(Strict):
     """Who is asked what."""
 
-    outline: Annotated[StageModel, BeforeValidator(model_entry)] = Field(
-        default=StageModel(model=WRITER), description="subtopics, insights, queries"
-    )
-    write: Annotated[StageModel, BeforeValidator(model_entry)] = Field(
-        default=StageModel(model=WRITER), description="documents and their corrections"
-    )
-    check: Annotated[StageModel, BeforeValidator(model_entry)] | None = Field(
+    outline: _Stage = Field(default=StageModel(model=WRITER), description="subtopics, insights, queries")
+    write: _Stage = Field(default=StageModel(model=WRITER), description="documents and their corrections")
+    check: _Stage | None = Field(
         default=None, description="verification where the offline checks are unsure; null: the offline checks alone"
     )
 
@@ -89,7 +91,7 @@ class TopicSpec(Strict):
     name: str = Field(default="", description="of the haystack: letters, digits, - and _; made from the topic where empty")
     participants: list[str] = Field(default=[], description="speakers; the domain's where none are named")
     context: list[str] = Field(default=[], description="text files, from the spec's folder, that give ideas (news: seeds)")
-    made_up: int = Field(default=0, ge=0, le=100_000, description="in the place of a topic: so many, invented from the seed")
+    made_up: int = Field(default=0, ge=0, le=MOST_MADE_UP, description="in the place of a topic: so many, invented from the seed")
 
     @model_validator(mode="after")
     def _one_or_many(self) -> TopicSpec:
@@ -110,6 +112,10 @@ def _topics(value: Any) -> Any:
     return [value] if isinstance(value, Mapping) else value
 
 
+_Topic = Annotated[TopicSpec, BeforeValidator(_topic, json_schema_input_type=Annotated[str, Field(pattern=r"\S")] | TopicSpec)]
+_Topics = BeforeValidator(_topics, json_schema_input_type=TopicSpec | Annotated[list[_Topic], Field(min_length=1)])
+
+
 class SynthBudgets(Strict):
     """Dollars that a stage never exceeds."""
 
@@ -123,7 +129,7 @@ class SynthSpec(Strict):
 
     name: str = Field(default="synth", min_length=1, description="for people; not part of the run's identity")
     domain: str = Field(default="news", min_length=1, description="a shipped domain, or FILE.yaml from the spec's folder")
-    topics: Annotated[list[Annotated[TopicSpec, BeforeValidator(_topic)]], BeforeValidator(_topics)] = Field(
+    topics: Annotated[list[_Topic], _Topics] = Field(
         min_length=1, description="topics, each a haystack; {made_up: 100}: so many, invented from the seed"
     )
     subtopics: int = Field(default=9, ge=1, description="of each topic that are asked about")
@@ -192,6 +198,10 @@ def parse_synth(fields: Mapping[str, Any], where: str = "synth", overrides: Iter
     for stage, model in spec.models.used().items():
         if is_local(model.model) and model.model != WRITER:
             raise SpecError(f"{where}: models.{stage}: {model.model!r} makes no haystacks; without a key, {WRITER} does")
+    for name in SynthRun.of(spec).stage_budgets():
+        if name not in spec.models.used():
+            lacking = f"no model is asked to {name}; name one as models.{name}, or leave the budget out"
+            raise SpecError(f"{where}: stage_budgets_usd.{name}: {lacking}")
     return spec
 
 

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import functools
+import hashlib
+import itertools
 import json
 import random
 import re
 import unicodedata
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, overload
 
 from summhay_ray.grid.spec import SpecError
-from summhay_ray.grid.synth_spec import MOST_NAME, SynthSpec, TopicSpec
+from summhay_ray.grid.synth_spec import MOST_MADE_UP, MOST_NAME, SynthSpec, TopicSpec
 from summhay_ray.store import Store, StoreError
 from summhay_ray.synth import Topic
 
@@ -44,34 +47,78 @@ _END = ("berg", "by", "dale", "field", "ford", "ham", "haven", "mouth", "stad", 
 
 
 def topics_of(spec: SynthSpec, folder: Path) -> tuple[Topic, ...]:
-    """The topics in the spec's order, each with a name of its own. Raises SpecError."""
-    found: list[Topic] = []
-    named = {one.name for one in spec.topics if one.name}
-    # Some file systems take X and x for one.
-    alike = [name.lower() for one in spec.topics if (name := one.name)]
-    if twice := next((name for place, name in enumerate(alike) if name in alike[:place]), None):
-        raise SpecError(f"synth: topics: the name {twice!r} stands twice; each haystack needs its own")
-    listed = [(" ".join(one.topic.split()), one.participants, one.context) for one in spec.topics if one.topic.strip()]
-    if same := next((topic for place, topic in enumerate(listed) if topic in listed[:place]), None):
-        told = f"{same[0][:60]!r} stands twice and would give the same insights; reword it, or use another seed"
+    """The topics in the spec's order, each with a name of its own. Raises SpecError.
+
+    A name is the given one, else the topic's words. Where these are another topic's name as well, every topic concerned that
+    was given none has 8 hex digits of its own content behind them: whether they are there depends on the other topics, which
+    they are does not, and what is made of the topic (see `alone`) is the same with them and without.
+    """
+    found = list(_listed(spec, folder))
+    if (same := _twice(map(_content, found))) is not None:
+        text, *_ = _content(found[same])
+        told = f"{text[:60]!r} stands twice and would give the same insights; reword it, or use another seed"
         raise SpecError(f"synth: topics: {told}")
-    for written in spec.topics:
-        for topic in made_up(spec.seed, written.made_up) if written.made_up else [written.topic.strip()]:
-            name = written.name or _free(_slug(topic), named)
-            named.add(name)
-            found.append(Topic(name, topic, tuple(written.participants), _context(written, folder)))
-    return tuple(found)
+    # Some file systems take X and x for one.
+    given = [one.name.lower() for one in found if one.name]
+    if (twice := _twice(given)) is not None:
+        raise SpecError(f"synth: topics: the name {given[twice]!r} stands twice; each haystack needs its own")
+    slugs = [one.name or _slug(one.topic) for one in found]
+    alike = Counter(map(str.lower, slugs))
+    named = [
+        replace(one, name=slug if one.name or alike[slug.lower()] == 1 else _told_apart(slug, one))
+        for one, slug in zip(found, slugs, strict=True)
+    ]
+    if (both := _twice(one.name.lower() for one in named)) is not None:
+        told = f"{named[both].topic[:60]!r} would be named as another one is, {named[both].name!r}"
+        raise SpecError(f"synth: topics: {told}; give it a name: {{topic: ..., name: NAME}}")
+    return tuple(named)
 
 
-def made_up(seed: int, n: int) -> Iterator[str]:
-    """Topics invented from the seed, all different; the first ones of a longer list are those of a shorter one."""
+def alone(topic: Topic) -> Topic:
+    """The topic as it is named where no other's name is alike: what its haystack is made from, its `topic_id` included."""
+    slug = _slug(topic.topic)
+    return replace(topic, name=slug) if topic.name != slug and topic.name == _told_apart(slug, topic) else topic
+
+
+def made_up(seed: int, n: int | None = None) -> Iterator[str]:
+    """Topics invented from the seed, all different; the first ones of a longer list are those of a shorter one.
+
+    `n`: how many, at most 500,000; without it, as many as are taken.
+    """
     chance, seen = random.Random(f"made-up topics {seed}"), set[str]()
-    while len(seen) < n:
+    while n is None or len(seen) < n:
         place = chance.choice(_BEGIN) + chance.choice(_MIDDLE) + chance.choice(_END)
         topic = chance.choice(_EVENTS).format(thing=chance.choice(_THINGS), place=place)
         if topic not in seen:
             seen.add(topic)
             yield topic
+
+
+def _listed(spec: SynthSpec, folder: Path) -> Iterator[Topic]:
+    """All topics, with the names that they were given or none; one list of made-up ones goes on through all entries."""
+    if (n := sum(one.made_up for one in spec.topics)) > MOST_MADE_UP:
+        told = f"{n} made-up ones are asked for; at most {MOST_MADE_UP} are invented for a spec"
+        raise SpecError(f"synth: topics: {told}; make the others by another spec with another seed")
+    invented = made_up(spec.seed)
+    for written in spec.topics:
+        if written.made_up:
+            yield from (Topic("", topic) for topic in itertools.islice(invented, written.made_up))
+        else:
+            yield Topic(written.name, written.topic.strip(), tuple(written.participants), _context(written, folder))
+
+
+def _twice(values: Iterable[Hashable]) -> int | None:
+    """The place of the first value that stood before."""
+    seen = set[Hashable]()
+    for place, value in enumerate(values):
+        if value in seen:
+            return place
+        seen.add(value)
+    return None
+
+
+def _content(topic: Topic) -> tuple[str, tuple[str, ...], tuple[str, ...]]:
+    return " ".join(topic.topic.split()), topic.participants, topic.context
 
 
 def _slug(topic: str) -> str:
@@ -80,11 +127,9 @@ def _slug(topic: str) -> str:
     return "_".join(words)[:MOST_NAME].strip("_") or "topic"
 
 
-def _free(name: str, taken: set[str]) -> str:
-    number, free = 2, name
-    while free.lower() in map(str.lower, taken):
-        free, number = f"{name[: MOST_NAME - 8]}_{number}", number + 1
-    return free
+def _told_apart(slug: str, topic: Topic) -> str:
+    digits = hashlib.sha256(json.dumps(_content(topic)).encode("ascii")).hexdigest()[:8]
+    return f"{slug[: MOST_NAME - 9].rstrip('_')}_{digits}"
 
 
 def _context(written: TopicSpec, folder: Path) -> tuple[str, ...]:

@@ -18,7 +18,7 @@ from summhay_ray.grid.local import check_model, revision_of
 from summhay_ray.grid.sources import STORE, Haystacks
 from summhay_ray.grid.spec import SpecError
 from summhay_ray.grid.synth_spec import WRITER, StageModel, SynthRun, SynthSpec, parse_synth, parse_synth_run, read_synth
-from summhay_ray.grid.synth_topics import TOPICS, LateTopics, keep_topics, read_text, stored_topics, topics_of
+from summhay_ray.grid.synth_topics import TOPICS, LateTopics, alone, keep_topics, read_text, stored_topics, topics_of
 from summhay_ray.llm import count_tokens, find_window, is_local
 from summhay_ray.plugins import UnknownName
 from summhay_ray.store import RunStore, Store
@@ -74,15 +74,16 @@ class Synthesizing(Grid):
 
     def cell_id(self, topic: Topic) -> str:
         """32 hex digits of the topic and of all that its haystack is made of; other topics of the spec are no part of it."""
-        return semantic_hash({**self._semantic_part, "topic": asdict(topic)})[:32]
+        return semantic_hash({**self._semantic_part, "topic": asdict(alone(topic))})[:32]
 
     def job(self, topic: Topic) -> Job:
-        """What the synth room is to make of a topic."""
+        """What the synth room is to make of a topic, named as `alone` says: the same haystack beside any others."""
         spec = self.synth
         models = spec.models.used()
         # Where a model was reached is no part of it: the same answers give the same haystack.
         metadata = {"license": spec.license, "models": {stage: self._identity(model) for stage, model in models.items()}}
-        return Job(self.cell_id(topic), topic, self.domain, self.shape, spec.difficulty.difficulty(), spec.seed, metadata)
+        difficulty = spec.difficulty.difficulty()
+        return Job(self.cell_id(topic), alone(topic), self.domain, self.shape, difficulty, spec.seed, metadata)
 
     def sampling(self, stage: Group) -> dict[str, Any]:
         """The semantic parameters that go with each call of a stage."""
@@ -176,9 +177,10 @@ def _check_language(grid: Synthesizing) -> None:
     language, models = grid.domain.language, grid.synth.models
     if is_english(language):
         return
-    for stage in ("outline", "write"):
-        if is_local(getattr(models, stage).model):
-            raise SpecError(f"synth: models.{stage}: {WRITER} writes English, and the domain is in {language}; name a model")
+    for stage, model in models.used().items():
+        if is_local(model.model):
+            does = "reads" if stage == "check" else "writes"
+            raise SpecError(f"synth: models.{stage}: {WRITER} {does} English, and the domain is in {language}; name a model")
     if models.check is None:
         raise SpecError(f"synth: models.check: offline checks read English, and the domain is in {language}; name a model")
 
@@ -189,13 +191,14 @@ def _check_windows(grid: Synthesizing) -> None:
     for stage in stages:
         model = grid.synth.models.used()[stage]
         window = find_window(model.model, model.context_window)
+        room = (window or 0) - model.max_tokens - _ROOM
+        if window is not None and room < 0:
+            needed = f"max_tokens {model.max_tokens:,} and a prompt of some {_ROOM:,}"
+            raise SpecError(f"synth: models.{stage}: the window of {window:,} tokens cannot hold {needed}; lower max_tokens")
         for topic in grid.topics if window is not None else ():
             tokens = sum(map(count_tokens, topic.context))
-            room = (window or 0) - model.max_tokens - _ROOM
             if tokens > room:
-                told = (
-                    f"the context of {topic.name!r} has {tokens:,} tokens; {model.model} takes {max(room, 0):,} beside the rest"
-                )
+                told = f"the context of {topic.name!r} has {tokens:,} tokens; {model.model} takes {room:,} beside the rest"
                 raise SpecError(f"synth: topics: {told}; shorten it, or name another model for {stage}")
 
 

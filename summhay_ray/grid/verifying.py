@@ -74,7 +74,7 @@ def verify_files(paths: Sequence[str], address: str = "") -> list[VerifiedFile]:
     if not address and len(paths) <= FILES_ALONE:
         return [_verified(path, verify_file(path)) for path in paths]
     # Ray is imported where it is needed.
-    from summhay_ray.grid.importing import through
+    from summhay_ray.grid.over_ray import through
     from summhay_ray.grid.pipeline import ray_session
 
     with ray_session(address or "local"):
@@ -123,7 +123,7 @@ def _row(held: Held) -> dict[str, Any]:
 
 
 def _verify(rows: Mapping[str, Any]) -> dict[str, Any]:
-    from summhay_ray.grid.importing import answers
+    from summhay_ray.grid.over_ray import answers
 
     def one(item: str) -> dict[str, Any]:
         try:

@@ -11,9 +11,10 @@ from typing import Any
 def haystack_id_of(raw: Mapping[str, Any]) -> str:
     """First 16 hex digits of the sha256 of the canonical JSON (sorted keys, plain ASCII) of a whole released file.
 
-    What a person's labels say of a synthesized haystack (`topic_metadata.synthesis.audit.by_person`) is no part of it.
+    What a person's labels say of a synthesized haystack (`topic_metadata.synthesis.audit.by_person`) is no part of it, nor what
+    was paid for it (`usd_micros`): providers discount the same answers now and then.
     """
-    return _sha256(without_labels(raw))[:16]
+    return _sha256(_without(without_labels(raw), ("topic_metadata", "synthesis", "usd_micros")))[:16]
 
 
 def without_labels(raw: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -8,8 +8,9 @@ from summhay_ray.report.layout import Fitted, fitted
 from summhay_ray.report.money import minutes, plan_table, usage_table
 from summhay_ray.report.plan import BOUNDS_LEGEND
 from summhay_ray.report.synth import (
+    AUDITED_LEGEND,
     VERIFIED_LEGEND,
-    audit_tables,
+    audited_tables,
     bounds_table,
     failed_table,
     made_table,
@@ -19,6 +20,7 @@ from summhay_ray.report.synth import (
 from summhay_ray.report.tables import LEGEND, Grid2D, bias_lines, position_table, score_tables
 
 __all__ = [
+    "AUDITED_LEGEND",
     "BENCH_LEGEND",
     "BOUNDS_LEGEND",
     "LEGEND",
@@ -27,7 +29,7 @@ __all__ = [
     "Grid2D",
     "amiss_table",
     "answers_table",
-    "audit_tables",
+    "audited_tables",
     "bench_tables",
     "bias_lines",
     "bounds_table",

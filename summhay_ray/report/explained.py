@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from summhay_ray.records import MICROS
 from summhay_ray.report.tables import Grid2D
 
 MOST_ROWS = 40
-"""A table of more rows says how many more there are."""
+"""A longer table is cut, and says so in its title."""
 
 _Rows = Sequence[Mapping[str, Any]]
 
@@ -23,14 +24,18 @@ def _by(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{name} {count:,}" for name, count in sorted(counts.items()))
 
 
-def amiss_table(checks: _Rows) -> Grid2D:
-    """The checks whose last word is not what was expected, and how sure the offline check was that it is so."""
+def amiss_table(checks: _Rows, made: bool) -> Grid2D:
+    """The checks whose last word is not what was expected, and how sure the offline check was that it is so.
+
+    `made`: whether there is a haystack, of which none of them made an untruth.
+    """
     rows = [
         (one["kind"], f"{one['subject']} {one['object']}", one["expected"], one["found"], one["by"], f"{one['score']:.2f}")
         for one in checks
     ]
     heads = ("Kind", "Of", "Expected", "Found", "By", "Score")
-    return _cut("Unexpected at the end (they corrected the plan, or were not sure enough to count)", heads, rows, 2)
+    why = " (they corrected the plan, or were not sure enough to count)" if made else ""
+    return _cut(f"Unexpected at the end{why}", heads, rows, 2)
 
 
 def documents_table(documents: _Rows) -> Grid2D:
@@ -54,7 +59,7 @@ def documents_table(documents: _Rows) -> Grid2D:
 def answers_table(answers: _Rows) -> Grid2D:
     """The answers that a document stands on, each with the beginning of its key, which `explain` takes."""
     rows = [
-        (one["task"], one["key"][:16], one["model"], f"{one['output_tokens']:,}", f"{one['usd_micros'] / 1e6:.6f}")
+        (one["task"], one["key"][:16], one["model"], f"{one['output_tokens']:,}", f"{one['usd_micros'] / MICROS:.6f}")
         for one in answers
     ]
     return _cut("Answers that it stands on", ("Task", "Key", "Model", "Tokens out", "Dollars"), rows, 2)

@@ -6,9 +6,9 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from summhay_ray.records import MICROS
 from summhay_ray.report.tables import Grid2D
 
-MICROS = 1_000_000
 _COLUMNS = (
     ("Cell", "cell_id"),
     ("System", "system"),

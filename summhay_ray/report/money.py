@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from summhay_ray.report.tables import Grid2D
 
 _PLAN = ("Stage", "Model", "Calls", "Reused", "Input tokens", "Output tokens", "At least $", "Expected $", "At most $", "Minutes")
 _USAGE = ("Stage", "Model", "Calls", "Input tokens", "Output tokens", "Dollars", "At most", "Cached", "Saved $")
+_BESIDE_BOUNDS = ("Stage", "Model", "Calls", "Dollars", "Input tokens", "Output tokens", "Cached", "Saved $")
 
 
 def plan_table(stages: Sequence[Mapping[str, Any]]) -> Grid2D:
@@ -27,24 +29,36 @@ def plan_table(stages: Sequence[Mapping[str, Any]]) -> Grid2D:
 
 
 def usage_table(usage: Sequence[Mapping[str, Any]]) -> Grid2D | None:
-    """Real of planned by stage and model, from the `usage` of `summhay status --json`; None where nothing is known."""
+    """Real of planned by stage and model, from the `usage` of `summhay status --json`; None where nothing is known.
+
+    Of a synthesis, what was planned is the least, what was expected, and the most.
+    """
     if not usage:
         return None
-    rows = []
-    for row in usage:
-        planned, real = row["planned"] or {}, row["real"]
-        rows.append(
-            (
-                row["stage"] or "-",
-                row["model"] or "-",
-                *(_of(str(real[name]), planned.get(name), str) for name in ("calls", "input_tokens", "output_tokens")),
-                _of(f"{real['usd']:.4f}", planned.get("usd"), "{:.4f}".format),
-                f"{planned['usd_max']:.4f}" if planned else "-",
-                "-" if row["cached_share"] is None else f"{100 * row['cached_share']:.1f} %",
-                f"{row['saved_usd']:.4f}",
-            )
-        )
-    return Grid2D("Used, of what was planned", _USAGE, tuple(rows), heads=2)
+    if any("min_calls" in (row["planned"] or ()) for row in usage):
+        rows = tuple(_named(row, map(partial(_between, row), ("calls", "usd", "input_tokens", "output_tokens"))) for row in usage)
+        return Grid2D("Used, of what was planned at least / expected / at most", _BESIDE_BOUNDS, rows, heads=2)
+    return Grid2D("Used, of what was planned", _USAGE, tuple(_named(row, _one_number(row)) for row in usage), heads=2)
+
+
+def _named(row: Mapping[str, Any], figures: Iterable[str]) -> tuple[str, ...]:
+    cached = "-" if row["cached_share"] is None else f"{100 * row['cached_share']:.1f} %"
+    return (row["stage"] or "-", row["model"] or "-", *figures, cached, f"{row['saved_usd']:.4f}")
+
+
+def _one_number(row: Mapping[str, Any]) -> Iterator[str]:
+    planned, real = row["planned"] or {}, row["real"]
+    for name in ("calls", "input_tokens", "output_tokens"):
+        yield _of(str(real[name]), planned.get(name), str)
+    yield _of(f"{real['usd']:.4f}", planned.get("usd"), "{:.4f}".format)
+    yield f"{planned['usd_max']:.4f}" if planned else "-"
+
+
+def _between(row: Mapping[str, Any], name: str) -> str:
+    """What a synthesis used, and between which bounds the plan had it."""
+    shown = "{:.4f}".format if name == "usd" else "{:,}".format
+    bounds = ("usd_min", "usd", "usd_max") if name == "usd" else (f"min_{name}", name, f"max_{name}")
+    return _of(shown(row["real"][name]), row["planned"], lambda planned: " / ".join(shown(planned[one]) for one in bounds))
 
 
 def minutes(value: float | None) -> str:

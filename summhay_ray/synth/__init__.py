@@ -2,9 +2,10 @@
 
 from summhay_ray.synth.asking import GROUP_OF, Group, Job, ModelAsker
 from summhay_ray.synth.audit import audit_sample, checked_tables, quoted, read_audit, write_audit
-from summhay_ray.synth.audit_tables import audit_tables, by_haystack, haystack_tables
+from summhay_ray.synth.audit_tables import Labels, audit_tables, by_haystack, haystack_tables
 from summhay_ray.synth.base import Asker
 from summhay_ray.synth.bounds import Bounds, Tally, bounds
+from summhay_ray.synth.check_rows import OFFLINE
 from summhay_ray.synth.checks import is_english
 from summhay_ray.synth.domains import BadDomain, Domain, domain_names, load_domain, parse_domain
 from summhay_ray.synth.existing import Held, verify_haystack
@@ -27,6 +28,7 @@ from summhay_ray.synth.writer import OfflineWriter, task_of
 
 __all__ = [
     "GROUP_OF",
+    "OFFLINE",
     "Asker",
     "BadDomain",
     "Bounds",
@@ -36,6 +38,7 @@ __all__ = [
     "Group",
     "Held",
     "Job",
+    "Labels",
     "ModelAsker",
     "OfflineWriter",
     "Outline",

@@ -22,7 +22,7 @@ from summhay_ray.texts import whole_objects
 MOST_TOKENS: Mapping[str, int] = {"name": 60, "subtopic": 150, "insight": 300, "query": 200}
 """A longer text is none of the kind (the paper's insights have some 35 tokens), and would have no place in the plan of costs."""
 _EVIDENCE = 2000
-_LEAST_SHARE = 0.2
+_LEAST_SHARE = 0.4
 """Of the words that a text was to have."""
 
 _TEXTS: tuple[Task, ...] = ("document", "chapter", "edit_document")
@@ -73,6 +73,9 @@ _ESCAPE = re.compile(r"\\(?:u[0-9a-fA-F]{4}|.)", re.DOTALL)
 _SIGN = re.compile(r'"(?:\\.|[^"\\])*"|[{}]', re.DOTALL)
 _JSON_TEXT = re.compile(r'[\[{]\s*(?:\{\s*)?"[^"\n]*"\s*:')
 _STRING = re.compile(r'"(?:\\.|[^"\\])*"', re.DOTALL)
+_EMPTY_LINES = re.compile(r"[^\S\n]*\n(?:[^\S\n]*\n)+")
+_TABS = re.compile(r"\t{2,}")
+_CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _LONGEST_REPAIR = 100_000
 
@@ -114,7 +117,10 @@ def _final(text: str, finish_reason: str) -> str:
 
 
 def _document(answer: str) -> str:
-    """The text without code fences around the whole of it and without a line that announces it."""
+    """The text without code fences around the whole of it and without a line that announces it.
+
+    Runs of empty lines and of tabs are one: models that lose the thread write thousands, each a token of the next prompt.
+    """
     text = _unfenced(answer)
     first, _, rest = text.partition("\n")
     if rest.strip() and _OPENING.fullmatch(first.strip().strip("*#").strip()):
@@ -123,7 +129,7 @@ def _document(answer: str) -> str:
         raise _Unusable("not_text", "the answer is JSON; expected the document's text alone")
     if '"task":' in text and '"insight' in text:
         raise _Unusable("not_text", "the answer repeats the input; expected the document's text alone")
-    return _whole(text.strip(), "the text")
+    return _whole(_TABS.sub("\t", _EMPTY_LINES.sub("\n\n", _CONTROLS.sub("", text))).strip(), "the text")
 
 
 def _goes_on(text: str) -> bool:

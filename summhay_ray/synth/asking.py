@@ -159,10 +159,15 @@ class Work:
         raise gave_up(stage, task, outcome)
 
 
-def gave_up(stage: str, task: str, outcome: NoAnswer) -> GaveUp:
+def gave_up(stage: str, task: Task, outcome: NoAnswer) -> GaveUp:
     """That a stage ends for want of an answer; the error's class is the outcome's own."""
     kind = "refused" if isinstance(outcome, Refusal) else "unreadable" if isinstance(outcome, Malformed) else "no answer"
-    return GaveUp(stage, outcome.error, f"{task}: {kind}: {outcome.message}", outcome)
+    mend = (
+        f"; take another models.{GROUP_OF[task]}{', or reword the topic' if kind == 'refused' else ''}"
+        if kind != "no answer"
+        else ""
+    )
+    return GaveUp(stage, outcome.error, f"{task}: {kind}: {outcome.message}{mend}", outcome)
 
 
 async def all_of(awaitables: list[Awaitable[T]]) -> list[T]:

@@ -35,6 +35,8 @@ _NUMBER = re.compile(r"[0-9]{1,6}(?:\.0*)?")
 """Spreadsheets write 3.0, too."""
 _YES_NO = {"yes": True, "y": True, "no": False, "n": False}
 _LONGEST_FIELD = 100_000_000
+_STATED, _OTHERS = 55, 100
+"""In the paper's Table 5, of 155 questions: insights that the haystack says are in the document, and others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +86,9 @@ class _Item:
 def audit_sample(raws: Sequence[Mapping[str, Any]], n_insights: int, n_documents: int, seed: int) -> list[AuditRow]:
     """The questions of an audit: `n_insights` insights and `n_documents` documents of all haystacks (released JSON) together.
 
-    They are shared out evenly; of a document there are as many insights that it holds as others of its topic. Insights of
-    subtopics that distract are among both. Same haystacks, numbers and seed: same rows. Raises Problem for two haystacks of
+    They are shared out evenly. About a document all insights that it holds are asked, and of its topic's others so many that
+    the former are 55 of 155, as in the paper's Table 5, as far as there are so many. Insights of subtopics that distract are
+    among both. Same haystacks, numbers and seed: same rows. Raises Problem for two haystacks of
     one name.
     """
     _named_apart(raws)
@@ -231,13 +234,14 @@ def _all_items(raw: Mapping[str, Any]) -> Iterator[_Item]:
 
 
 def _questions(raw: Mapping[str, Any], document: Mapping[str, Any], seed: int) -> list[_Item]:
-    """As many insights that the document holds as others, mixed."""
+    """The insights that the document holds, and others in the paper's proportion, as far as there are some; mixed."""
     items = list(_readings(raw, document))
     where = f"questions {document['document_id']}"
     held = _shuffled([item for item in items if item.expected], seed, where, raw)
     others = _shuffled([item for item in items if not item.expected], seed, where, raw)
-    number = min(len(held), len(others))
-    return _shuffled(held[:number] + others[:number], seed, where, raw)
+    # Where a document holds none, what a person finds in it is worth asking all the same.
+    number = round(max(1, len(held)) * _OTHERS / _STATED)
+    return _shuffled(held + others[:number], seed, where, raw)
 
 
 def _row(item: _Item, number: int, total: int) -> AuditRow:

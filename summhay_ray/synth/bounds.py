@@ -35,8 +35,8 @@ _ENTRY = 14
 """Tokens of a list's entry beside its text."""
 _FIELDS = 120
 """Tokens of an input's field names and numbers."""
-_ESCAPED = 1.5
-"""What a text as JSON takes beside the text itself, at most."""
+_ESCAPED = 2.0
+"""Tokens of a text as JSON, of those of the text itself: more than any text has that is not quotation marks alone."""
 _PER_WORD = 1.4
 
 
@@ -183,7 +183,7 @@ def _most(plan: _Plan) -> dict[Task, float]:
     job, shape, difficulty = plan.job, plan.job.shape, plan.job.difficulty
     outlines, writings = job.domain.outline_rounds + 1, REWRITES + 1
     conflicts = min(difficulty.conflicts * outlines, shape.subtopics * shape.insights)
-    chapters = plan.placed[1] * (job.domain.tries + 1) * writings if job.domain.method == "chapters" else 0
+    chapters = plan.placed[1] * (job.domain.tries + 1) if job.domain.method == "chapters" else 0
     asks: dict[Task, float] = {
         "subtopics": outlines * (1 + bool(difficulty.distractors)),
         "insights": plan.subtopics * outlines,
@@ -191,13 +191,13 @@ def _most(plan: _Plan) -> dict[Task, float]:
         "query": shape.subtopics * outlines,
         "document": 0 if chapters else shape.documents * writings,
         "chapter": chapters,
-        "edit_document": shape.documents * job.domain.rounds * writings,
+        "edit_document": shape.documents * job.domain.rounds,
         "overlapping_subtopics": outlines * (1 + bool(difficulty.distractors)),
         "duplicate_insights": outlines * (1 + bool(difficulty.conflicts)),
         "assign_subtopic": plan.subtopics * shape.insights * outlines + conflicts,
         "query_leaks": shape.subtopics * outlines,
         "chapter_check": chapters,
-        "insights_present": shape.documents * (job.domain.rounds + 1) * writings,
+        "insights_present": shape.documents * (job.domain.rounds + writings),
     }
     return {task: asked * TRIES for task, asked in asks.items()}
 

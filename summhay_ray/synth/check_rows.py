@@ -13,6 +13,9 @@ from summhay_ray.synth.kinds import Verdict
 OFFLINE = "offline"
 """Who checked, where no model was asked."""
 
+UNSHOWN = "not the text's words: "
+"""Before what a model gave as evidence that the text does not hold."""
+
 _STAGE = {
     "subtopic_distinct": 0,
     "insight_specific": 1,
@@ -50,6 +53,8 @@ class Told:
     named: Mapping[int, str] = field(default_factory=dict)
     by: str = OFFLINE
     key: str = ""
+    unshown: Mapping[int, str] = field(default_factory=dict)
+    """Named, too, but with words that the text does not have: they count nothing, and stand in the row."""
 
 
 def decisions(verdicts: Sequence[Verdict], told: Told) -> list[Decision]:
@@ -57,7 +62,8 @@ def decisions(verdicts: Sequence[Verdict], told: Told) -> list[Decision]:
     found = []
     for place, verdict in enumerate(verdicts):
         if place in told.asked:
-            found.append(Decision(place in told.named, verdict.score, told.named.get(place, ""), told.by, told.key))
+            unshown = f"{UNSHOWN}{told.unshown[place]}" if place in told.unshown else ""
+            found.append(Decision(place in told.named, verdict.score, told.named.get(place, unshown), told.by, told.key))
         else:
             found.append(Decision(verdict.found, verdict.score, verdict.evidence if verdict.found else ""))
     return found

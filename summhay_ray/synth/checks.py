@@ -17,7 +17,7 @@ import functools
 import math
 import re
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from summhay_ray.synth.kinds import Verdict
 from summhay_ray.synth.words import FUNCTION_WORDS, MONTH_NAMES, Reading, plain_words, read, sentences
@@ -63,7 +63,11 @@ def is_english(language: str) -> bool:
 
 
 def specific(text: str) -> Verdict:
-    """Whether an insight mentions a number, a date or a name (section 3.2). Evidence: the insight."""
+    """Whether an insight mentions a number, a date or a name (section 3.2). Evidence: the insight.
+
+    Of a word that opens the sentence nobody can say whether it is a name: it surely is none where it looks like a plural, or like
+    a function word.
+    """
     reading = read(text)
     if reading.numbers or reading.names:
         return Verdict(True, True, 1.0, text)
@@ -72,14 +76,15 @@ def specific(text: str) -> Verdict:
         return Verdict(True, False, 0.6, text)
     # Scripts without capitals hide their names.
     cased = any(letter.isupper() or letter.islower() for letter in text)
-    return Verdict(False, cased, 0.0 if cased else 0.4)
+    sure = cased and not (words and _opens_like_a_name(words[0]))
+    return Verdict(False, sure, 0.0 if sure else 0.4)
 
 
-def overlap(one: str, other: str, common: Collection[str] = ()) -> Verdict:
-    """Whether two subtopics are the same or overlap. `common`: roots that count nothing (the topic's)."""
+def overlap(one: str, other: str, topic: str = "") -> Verdict:
+    """Whether two subtopics are the same or overlap. The words of their topic count nothing."""
     if _same(one, other):
         return Verdict(True, True, 1.0, f"{one} | {other}")
-    left, right = (frozenset(read(text).roots) - _OF_ASKING - frozenset(common) for text in (one, other))
+    left, right = (frozenset(read(text).roots) - _OF_ASKING - frozenset(read(topic).roots) for text in (one, other))
     shared, least = left & right, min(len(left), len(right))
     if not least:
         return Verdict(False, False, 0.4)
@@ -212,6 +217,10 @@ def _may_be_a_name(first: str, second: str) -> bool:
     """A capital at the beginning says nothing; `Corvane pays`, without an article and with a verb's s, does."""
     named = first[:1].isupper() and first.lower() not in FUNCTION_WORDS and not first.endswith(("s", "ing", ","))
     return named and (second.endswith("s") or second in ("has", "is", "was", "will", "had", "would")) and first.isalpha()
+
+
+def _opens_like_a_name(first: str) -> bool:
+    return first[:1].isupper() and first.lower() not in FUNCTION_WORDS and not first.endswith(("s", "ing", "tion", "ment", "ity"))
 
 
 def _values(reading: Reading) -> frozenset[str]:

@@ -1,8 +1,9 @@
 """Room synth: from the plan of a haystack to its documents, each written, verified and mended. For the room alone.
 
 Source: Laban et al., "Summary of a Haystack", appendix A.1.3: conversations chapter by chapter, each checked; news at once; what
-is missing or extraneous is mended by editing. Everything is bounded by the domain. What cannot be mended corrects the plan
-where the truth stays sound (`plan_flaws`); documents that are unsound, refused, or copies of others are written again.
+is missing or extraneous is mended by editing. What cannot be mended corrects the plan where the truth stays sound
+(`plan_flaws`); documents that are unsound, refused, or copies of others are written again. The domain's `tries` of a chapter
+and `rounds` of editing bound a document however often it is written.
 """
 
 from __future__ import annotations
@@ -25,6 +26,13 @@ REWRITES = 2
 """A document that copies another, or whose truth is unsound, is written again at most so often."""
 LEAST_CHAPTER = 30
 """Words of a chapter, at least."""
+APART = "take another models.write, or give more insights or fewer documents"
+MEND = "take another models.write, or raise difficulty.documents_per_insight above least"
+EMPTY, BOTH_SIDES = "it holds no insight", "it holds both sides of a conflict"
+MENDS = {
+    EMPTY: "take another models.write, or raise difficulty.documents_per_insight",
+    BOTH_SIDES: "take another models.write, or a smaller difficulty.conflicts",
+}
 BEFORE, EVIDENCE = 600, 400
 """Letters shown, at most, of the chapters before, and of the words that show an insight."""
 
@@ -97,14 +105,17 @@ async def _flaws(
 ) -> dict[int, GaveUp | NotChecked]:
     """Number of a document that must be written again -> what is said if it never comes right."""
     flaws: dict[int, GaveUp | NotChecked] = {number: piece.lost for number, piece in pieces.items() if piece.lost}
-    copies = await verifier.copies(comparable([pieces[one.number] for one in planned if one.number not in flaws]))
+    texts = await asyncio.to_thread(comparable, [pieces[one.number] for one in planned if one.number not in flaws])
+    copies = await verifier.copies(texts)
     unsound = plan_flaws(outline, planned, [pieces[one.number].written for one in planned], work.job.difficulty.least)
     many = f"after {REWRITES} rewritings ({len(unsound)} such)"
     for number, reason in unsound.items():
-        flaws.setdefault(number, GaveUp("documents", "unsound_truth", f"document {number}: {reason}, {many}"))
+        flaws.setdefault(
+            number, GaveUp("documents", "unsound_truth", f"document {number}: {reason}, {many}; {MENDS.get(reason, MEND)}")
+        )
     for one in planned:
         if one.document_id in copies:
-            message = f"document {one.number} is a near-copy of another after {REWRITES} rewritings; give more insights"
+            message = f"document {one.number} is a near-copy of another after {REWRITES} rewritings; {APART}"
             flaws.setdefault(one.number, GaveUp("verification", "near_copies", message))
     return flaws
 
@@ -122,9 +133,9 @@ def plan_flaws(outline: Outline, planned: Sequence[PlannedDocument], written: Se
         held = set(document.planned.insight_ids)
         rare = [one for one in plan.insight_ids if one not in held and counts[one] < least]
         if not held:
-            flaws[plan.number] = "it holds no insight"
+            flaws[plan.number] = EMPTY
         elif any(other_side.get(one) in held for one in held):
-            flaws[plan.number] = "it holds both sides of a conflict"
+            flaws[plan.number] = BOTH_SIDES
         elif rare:
             flaws[plan.number] = f"it lacks insight {rare[0]}, which is in {counts[rare[0]]} documents and must be in {least}"
     return flaws
@@ -137,6 +148,12 @@ class _Desk:
         self._work, self._verifier, self._outline = work, verifier, outline
         self._insights = {insight.insight_id: insight for insight in outline.insights}
         self._subtopics = {subtopic.subtopic_id: subtopic for subtopic in outline.subtopics}
+        # By document and insight, and by document: over all of its writings.
+        self._tried: Counter[tuple[int, str]] = Counter()
+        self._passed: dict[tuple[int, str], str] = {}
+        self._edits: Counter[int] = Counter()
+        self._rounds: Counter[int] = Counter()
+        self._corrected: Counter[int] = Counter()
         domain = work.job.domain
         self._method: Callable[[PlannedDocument, Input, int], Awaitable[tuple[str, int]]]
         self._method = self._chapters if domain.method == "chapters" else self._whole
@@ -177,11 +194,12 @@ class _Desk:
         references = [reference_of(piece, self._work.job.participants) for piece in before]
         given = {"number": planned.number, "date": planned.date, "references": references, **self._manner}
         text, corrections = await self._method(planned, given, again)
-        text, found, edits = await self._mended(planned, text, again)
+        text, found, edits = await self._mended(planned, text)
+        self._corrected[planned.number] += corrections + edits
         held = [one for one in planned.insight_ids if one not in found.missing]
         held += [one for one in self._insights if one in found.extraneous and one not in held]
         shown = tuple(" ".join(words.split()) for words in found.evidence.values() if words)
-        piece = Piece(Written(replace(planned, insight_ids=tuple(held)), text, corrections + edits), shown)
+        piece = Piece(Written(replace(planned, insight_ids=tuple(held)), text, self._corrected[planned.number]), shown)
         texts = (text, "\n".join(free(piece)))
         refers = tuple(
             one.written.planned.number
@@ -210,11 +228,14 @@ class _Desk:
         ]
 
     async def _chapters(self, planned: PlannedDocument, given: Input, again: int) -> tuple[str, int]:
-        """The text and how many chapters were written again; a chapter that never passes is left out."""
+        """The text and how many chapters were written again; a chapter that never passes is left out. Raises GaveUp without any.
+
+        Of one whose tries earlier writings have used up, what passed then is taken.
+        """
         job = self._work.job
         words = max(LEAST_CHAPTER, round(job.shape.words / len(planned.insight_ids)))
         chapters: list[str] = []
-        rejected, text = 0, ""
+        rejected = 0
         for insight_id in planned.insight_ids:
             insight = self._insights[insight_id]
             asked = {
@@ -224,40 +245,49 @@ class _Desk:
                 "before": "\n\n".join(chapters)[-BEFORE:],
                 "words": words,
             }
-            for attempt in range(job.domain.tries + 1):
-                sample = again * (job.domain.tries + 1) + attempt
-                text = await self._work.need("documents", "chapter", asked, sample)
-                if await self._verifier.chapter(text, insight, self._outline, planned.document_id, sample):
-                    chapters.append(text)
-                    given = {**given, "date": "", "references": []}
-                    break
-                # The last one is left out, not written again.
-                rejected += int(attempt < job.domain.tries)
-        return "\n\n".join(chapters) or text, rejected
+            place = planned.number, insight_id
+            passed = self._passed.get(place, "") if self._tried[place] > job.domain.tries else ""
+            while not passed and (attempt := self._tried[place]) <= job.domain.tries:
+                self._tried[place] += 1
+                text = await self._work.need("documents", "chapter", asked, attempt)
+                rejected += int(attempt > 0)
+                if await self._verifier.chapter(text, insight, self._outline, planned.document_id, attempt):
+                    passed = self._passed[place] = text
+            if passed:
+                chapters.append(passed)
+                given = {**given, "date": "", "references": []}
+        if not chapters:
+            message = (
+                f"document {planned.number}: no chapter introduces its insight after {job.domain.tries} regenerations; {MEND}"
+            )
+            raise GaveUp("documents", "no_chapter", message, Malformed("no_chapter", message))
+        return "\n\n".join(chapters), rejected
 
-    async def _mended(self, planned: PlannedDocument, text: str, again: int) -> tuple[str, Found, int]:
+    async def _mended(self, planned: PlannedDocument, text: str) -> tuple[str, Found, int]:
         """The text, edited until it holds what it should or the rounds are over: the best of its versions, and its rounds."""
-        rounds = self._work.job.domain.rounds
-        insights = self._outline.insights
-        first = again * (rounds + 2)
-        found = await self._verifier.document(planned, text, insights, first)
-        best, best_found, best_round, edits = text, found, 0, 0
-        for round in range(1, rounds + 1):
-            if not found.missing and not found.extraneous:
-                break
+        insights, number, edits = self._outline.insights, planned.number, 0
+
+        def turn() -> int:
+            self._rounds[number] += 1
+            return self._rounds[number] - 1
+
+        found = await self._verifier.document(planned, text, insights, round := turn())
+        best, best_found, best_round = text, found, round
+        while self._edits[number] < self._work.job.domain.rounds and (found.missing or found.extraneous):
+            self._edits[number] += 1
             try:
-                text = await self._edited(planned, text, found, first + round)
-                found = await self._verifier.document(planned, text, insights, first + round)
+                text = await self._edited(planned, text, found, self._edits[number])
+                found = await self._verifier.document(planned, text, insights, round := turn())
             except (GaveUp, NotChecked) as error:
                 # A text that nobody edits may do as it is, with its plan corrected.
                 if not isinstance(error.outcome, Refusal | Malformed):
                     raise
                 break
-            edits = round
+            edits += 1
             if _wrong(found) <= _wrong(best_found):
                 best, best_found, best_round = text, found, round
-        if best_round != edits:
-            self._verifier.settle(planned.document_id, first + best_round, first + edits + 1)
+        if best_round != round:
+            self._verifier.settle(planned.document_id, best_round, turn())
         return best, best_found, edits
 
     async def _edited(self, planned: PlannedDocument, text: str, found: Found, sample: int) -> str:

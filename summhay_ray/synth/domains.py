@@ -10,6 +10,7 @@ import difflib
 import hashlib
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, field, fields
+from datetime import date
 from functools import cache
 from importlib import resources
 from pathlib import Path
@@ -97,7 +98,7 @@ def parse_domain(text: str, file: str) -> Domain:
     """The domain in the text of `file`. Raises BadDomain."""
     raw = _yaml(text, file)
     if not isinstance(raw, dict):
-        raise BadDomain(f"{file}: a domain is a list of fields such as 'genre: a news article', found {_kind(raw)}")
+        raise BadDomain(f"{file}: expected lines such as 'genre: a news article' (field: value), found {_kind(raw)}")
     known = {one.name: one for one in fields(Domain)}
     for name in raw:
         if name not in known:
@@ -114,18 +115,27 @@ def _value(name: str, value: Any, file: str) -> Any:
     if name == "prompts":
         return _prompts(value, file)
     if name == "participants":
-        if not isinstance(value, list) or not all(isinstance(one, str) and one.strip() for one in value):
-            raise BadDomain(f"{file}: participants: expected a list of names, found {_kind(value)}")
-        return tuple(one.strip() for one in value)
+        return _participants(value, file)
     if name in LEAST:
         if not isinstance(value, int) or isinstance(value, bool) or not LEAST[name] <= value <= _MOST:
-            raise BadDomain(f"{file}: {name}: expected a whole number from {LEAST[name]}, found {value!r}")
+            raise BadDomain(f"{file}: {name}: expected a whole number from {LEAST[name]} to {_MOST}, found {value!r}")
         return value
     if not isinstance(value, str) or not value.strip():
         raise BadDomain(f"{file}: {name}: expected text, found {_kind(value)}")
     if name == "method" and value not in METHODS:
         raise BadDomain(f"{file}: method: expected chapters or whole, found {value!r}; {_nearest(value, METHODS)}")
     return value.strip()
+
+
+def _participants(value: Any, file: str) -> tuple[str, ...]:
+    expected = f"{file}: participants: expected a list of texts such as [Ann, Bo], found"
+    if not isinstance(value, list):
+        raise BadDomain(f"{expected} {_kind(value)}")
+    for place, one in enumerate(value):
+        if not isinstance(one, str) or not one.strip():
+            quotes = "; put it in quotes" if isinstance(one, int | float | date) else ""
+            raise BadDomain(f"{expected} {_kind(one)} at place {place}{quotes}")
+    return tuple(one.strip() for one in value)
 
 
 def _prompts(value: Any, file: str) -> dict[Task, str]:

@@ -125,7 +125,7 @@ class PlannedDocument:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """A document as it was written and verified. `corrections`: chapters written again, or rounds of editing."""
+    """A document as it was written and verified. `corrections`: chapters written again, and rounds of editing, in all."""
 
     planned: PlannedDocument
     text: str

@@ -241,7 +241,8 @@ async def _query(
             asking = replace(subtopic, query=await work.need("queries", "query", given, round))
             if await verifier.query(asking, others, round):
                 return asking
-    message = f"every query for subtopic {subtopic.text[:60]!r} gives an insight away, after {round} regenerations"
+    every = f"every query for subtopic {subtopic.text[:60]!r} gives an insight away, after {round} regenerations"
+    message = f"{every}; take another models.outline, or reword the topic"
     raise GaveUp("queries", "query_leaks", message)
 
 

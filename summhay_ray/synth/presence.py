@@ -21,6 +21,7 @@ two of its numbers has its words: what is found is sure only where nearly all of
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 import operator
 import re
@@ -64,6 +65,7 @@ _LACKING, _OTHER_SIDE = 0.45, 0.1
 _SPEAKS = 0.1
 """Recall of an insight's words that evidence for it must have."""
 
+_MONTH, _YEAR = re.compile(r"month:\d+"), re.compile(r"(?:1\d|20)\d\d")
 _NUMERAL = re.compile(r"\d+(?:[.,]\d+)*")
 _REMEMBERED = 10_000
 
@@ -79,6 +81,8 @@ class _Sought:
     """Numbers and names that few insights of the topic have: all numbers must be there, and of both all but a third."""
     own: int
     """What tells it from its rivals: all must be there."""
+    date: int
+    """Its month and its year, where it has both."""
     denies: bool
     """It denies something itself."""
     order: tuple[str, ...]
@@ -98,6 +102,10 @@ class _Sought:
         """Whether numbers or names are missing that the insight is not said without."""
         missing = self.rare & ~mask
         return bool((self.own | self.rare & self.numbers) & ~mask) or missing.bit_count() > _MAY_MISS * self.rare.bit_count()
+
+    def pieced(self, mask: int, dated: bool) -> bool:
+        """Whether a name is missing and the date is put together out of several sentences (not `dated`): what others did."""
+        return bool(self.date) and not dated and bool(self.rare & ~self.numbers & ~mask)
 
     def whole(self, mask: int, evidence: str) -> bool:
         """Whether no number and no name is missing, no two numbers changed places, and nothing is denied or asked."""
@@ -178,8 +186,16 @@ class Presence:
             for fact in _told_apart(reading, readings[other], wordy):
                 own |= 1 << bits[fact] if fact in bits else 0
         total = sum(weights) or 1.0
+        parts = [[f"#{value}" for value in reading.numbers if kind.fullmatch(value)] for kind in (_MONTH, _YEAR)]
+        date = sum(1 << bits[part] for part in dict.fromkeys(itertools.chain(*parts))) if all(parts) else 0
         return _Sought(
-            tuple(weight / total for weight in weights), numbers, rare, own, bool(_DENIED.search(insight)), _numerals(insight)
+            weights=tuple(weight / total for weight in weights),
+            numbers=numbers,
+            rare=rare,
+            own=own,
+            date=date,
+            denies=bool(_DENIED.search(insight)),
+            order=_numerals(insight),
         )
 
     def _masks(self, listed: Sequence[str]) -> dict[int, dict[int, int]]:
@@ -251,13 +267,14 @@ def _best(sought: _Sought, masks: Mapping[int, int]) -> tuple[bool, float, int, 
     """The best window: whether it lacks a number or name, its recall, its first sentence and how many it has."""
     best = (True, 0.0, 0, 1)
     for start in sorted(masks):
-        mask = 0
+        mask, dated = 0, False
         for size, worth in enumerate(WINDOW_WORTH, 1):
             added = masks.get(start + size - 1, 0)
+            dated = dated or not sought.date & ~added
             if added | mask == mask:
                 continue
             mask |= added
-            here = (sought.lacks(mask), sought.recall(mask) * worth, start, size)
+            here = (sought.lacks(mask) or sought.pieced(mask, dated), sought.recall(mask) * worth, start, size)
             if (not here[0], here[1]) > (not best[0], best[1]):
                 best = here
     return best

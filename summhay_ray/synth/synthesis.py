@@ -6,7 +6,8 @@ its verification.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Protocol
 
 from summhay_ray.outcome import Malformed, Refusal
@@ -38,26 +39,33 @@ MakeVerifier = Callable[[str, Asker, Input], AnyVerifier]
 async def synthesize(job: Job, asker: Asker, make_verifier: MakeVerifier = Verifier) -> Synthesized | Unverified:
     """The haystack of the job with all checks, or the stage that gave up and why; the same for the same answers.
 
-    Raises nothing but what no row can hold (a full disk, a bug).
+    Raises nothing but what no row can hold: a full disk, a store that does not answer, a bug.
     """
     work = Work(job, asker)
     verifier = make_verifier(job.cell_id, work, job.given)
-    stage = "subtopics"
     try:
-        check_placement(job.shape, job.difficulty, job.domain)
+        with _shaping("subtopics"):
+            check_placement(job.shape, job.difficulty, job.domain)
         outline = await make_outline(work, verifier)
-        stage = "documents"
-        planned = place(outline, job.shape, job.difficulty, job.domain, job.seed)
+        with _shaping("documents"):
+            planned = place(outline, job.shape, job.difficulty, job.domain, job.seed)
         written = await write_documents(work, verifier, outline, planned)
     except NotChecked as unchecked:
         return _unverified(gave_up("verification", unchecked.task, unchecked.outcome), work, verifier)
     except GaveUp as reason:
         return _unverified(reason, work, verifier)
-    except Problem as problem:
-        return _unverified(GaveUp(stage, "shape", str(problem)), work, verifier)
     models = {task: asker.model(task) for task in TASKS}
     raw = released_json(job, outline, written, models, sum(work.costs.values()))
     return Synthesized(raw, verifier.checks)
+
+
+@contextmanager
+def _shaping(stage: str) -> Iterator[None]:
+    """A shape that cannot be had ends the stage; a Problem of anything that is asked is the caller's."""
+    try:
+        yield
+    except Problem as problem:
+        raise GaveUp(stage, "shape", str(problem)) from problem
 
 
 def _unverified(reason: GaveUp, work: Work, verifier: AnyVerifier) -> Unverified:

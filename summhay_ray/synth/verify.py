@@ -30,6 +30,7 @@ from summhay_ray.synth.checks import (
 from summhay_ray.synth.copies import COPY, near_copies
 from summhay_ray.synth.kinds import Input, Outline, PlannedDocument, PlannedInsight, PlannedSubtopic, Task, Verdict
 from summhay_ray.synth.presence import Presence
+from summhay_ray.synth.prompting import numbered
 
 NOTHING = 0.05
 """A score that says so."""
@@ -83,7 +84,7 @@ class Verifier:
         Those that are `settled` are not held against each other again.
         """
         pairs = {
-            (one, two): self._read(overlap(texts[one][1], texts[two][1]))
+            (one, two): self._read(overlap(texts[one][1], texts[two][1], str(self._given.get("topic", ""))))
             for two in range(len(texts))
             for one in range(two)
             if texts[two][0] not in settled
@@ -102,7 +103,11 @@ class Verifier:
         dropped = self._specific(listed, round)
         dropped |= self._one_sided(listed, round) | self._told_before(subtopics, round)
         over = dropped if drop else set[str]()
-        kept = [insight for insight in listed if insight.insight_id not in over]
+        # One that passed stays: a new one that says the same is the duplicate, wherever it stands.
+        kept = sorted(
+            (insight for insight in listed if insight.insight_id not in over),
+            key=lambda insight: (insight.insight_id, insight.text) not in self._passed,
+        )
         pairs = {
             (one, two): self._read(same_insight(kept[one].text, kept[two].text))
             for two in range(len(kept))
@@ -124,12 +129,12 @@ class Verifier:
         told = Told()
         if unsure := self._unsure("query_leaks", verdicts):
             given = {"query": subtopic.query, "subtopic": subtopic.text}
-            answer = await self._ask("query_leaks", {**given, "insights": _texts([insights[place].text for place in unsure])})
+            answer = await self._ask("query_leaks", {**given, "insights": numbered([insights[place].text for place in unsure])})
             told = self._told("query_leaks", unsure, dict.fromkeys(answer.value, subtopic.query), answer.key)
         decided = decisions(verdicts, told)
         for insight, decision in zip(insights, decided, strict=True):
             self._rows.add("query_leak", round, (subtopic.subtopic_id, insight.insight_id), "no", decision)
-        theirs = [(insight, leak(subtopic.query, insight.text, known)) for insight in others]
+        theirs = [(insight, self._read(leak(subtopic.query, insight.text, known))) for insight in others]
         told_too = [(insight, verdict) for insight, verdict in theirs if verdict.found and verdict.sure]
         for insight, verdict in told_too:
             ids = (subtopic.subtopic_id, insight.insight_id)
@@ -147,9 +152,9 @@ class Verifier:
         told = Told()
         hoped = {place for place, insight in enumerate(insights) if insight.insight_id in expected}
         if unsure := self._unsure("insights_present", verdicts, hoped):
-            listed = _texts([insights[place].text for place in unsure])
+            listed = numbered([insights[place].text for place in unsure])
             answer = await self._ask("insights_present", {"document": text, "insights": listed})
-            shown = {}
+            shown, unshown = {}, {}
             for place, words in answer.value.items():
                 if place < len(unsure):
                     verdict = verdicts[unsure[place]]
@@ -158,7 +163,9 @@ class Verifier:
                         shown[place] = words
                     elif verdict.found:
                         shown[place] = verdict.evidence
-            told = self._told("insights_present", unsure, shown, answer.key)
+                    else:
+                        unshown[unsure[place]] = words
+            told = replace(self._told("insights_present", unsure, shown, answer.key), unshown=unshown)
         there: dict[str, str] = {}
         for insight, decision in zip(insights, decisions(verdicts, told), strict=True):
             wanted = "yes" if insight.insight_id in expected else "no"
@@ -186,8 +193,8 @@ class Verifier:
             and self._asker.model("chapter_check")
         ):
             listed = {
-                "subtopics": _texts([one.text for one in outline.subtopics]),
-                "insights": _texts([one.text for one in insights]),
+                "subtopics": numbered([one.text for one in outline.subtopics]),
+                "insights": numbered([one.text for one in insights]),
             }
             answer = await self._ask("chapter_check", {"chapter": text, **listed})
             spot, by, key = _within(answer.value, len(insights)), self._asker.model("chapter_check"), answer.key
@@ -211,7 +218,8 @@ class Verifier:
 
         A row for each pair that shares at least half of what makes a copy, and one for the haystack.
         """
-        pairs = near_copies(texts)
+        # Ten thousand documents take a minute: who works on another haystack here goes on meanwhile.
+        pairs = await asyncio.to_thread(near_copies, texts)
         for one, two, share in pairs:
             evidence = f"{share:.0%} of their runs of words are the same" if share >= COPY else ""
             self._rows.add("document_copy", self._copy_rounds, (two, one), "no", Decision(share >= COPY, share, evidence))
@@ -231,7 +239,7 @@ class Verifier:
             decision = Decision(verdict.found, verdict.score, verdict.evidence)
             self._rows.add("insight_specific", round, (insight.insight_id, ""), "yes", decision)
             # Where names cannot be read, an insight may well have one.
-            if not verdict.found and verdict.sure:
+            if not verdict.found and verdict.sure and self._english:
                 dropped.add(insight.insight_id)
         return dropped
 
@@ -242,7 +250,7 @@ class Verifier:
             for insight in subtopic.insights:
                 if (insight.insight_id, insight.text) in self._passed:
                     continue
-                verdict = leak(subtopic.text, insight.text, topic := str(self._given.get("topic", "")))
+                verdict = self._read(leak(subtopic.text, insight.text, topic := str(self._given.get("topic", ""))))
                 told = verdict.found and verdict.sure and holds_facts(f"{subtopic.text} {topic}", insight.text)
                 decision = Decision(told, verdict.score, verdict.evidence if told else "")
                 self._rows.add("subtopic_leak", round, (subtopic.subtopic_id, insight.insight_id), "no", decision)
@@ -260,7 +268,7 @@ class Verifier:
             verdict = other_side(insight.text, earlier.text)
             decision = Decision(verdict.found, verdict.score, verdict.evidence)
             self._rows.add("insight_conflict", round, (insight.insight_id, earlier.insight_id), "yes", decision)
-            if not verdict.found:
+            if not verdict.found and (self._english or self._read(verdict).sure):
                 dropped.add(insight.insight_id)
         return dropped
 
@@ -269,7 +277,7 @@ class Verifier:
         places = sorted({place for pair, verdict in pairs.items() if not verdict.sure for place in pair})
         if not places or not self._asker.model(task):
             return set(), ""
-        answer = await self._ask(task, {name: _texts([texts[place] for place in places])})
+        answer = await self._ask(task, {name: numbered([texts[place] for place in places])})
         named = {(min(pair), max(pair)) for pair in answer.value if max(pair) < len(places)}
         return {(places[one], places[two]) for one, two in named if one != two}, answer.key
 
@@ -331,7 +339,7 @@ class Verifier:
             place, verdict = assigned(insight.text, texts, others)
             found.append((place, self._read(verdict), OFFLINE, ""))
         unsure = [place for place, (_, verdict, *_) in enumerate(found) if model and not verdict.sure]
-        asked = [{"subtopics": _texts(texts), "insight": new[place][1].text} for place in unsure]
+        asked = [{"subtopics": numbered(texts), "insight": new[place][1].text} for place in unsure]
         outcomes = await asyncio.gather(
             *(self._asker.ask("assign_subtopic", self._input("assign_subtopic", one)) for one in asked)
         )
@@ -382,7 +390,3 @@ def _within(place: int | None, number: int) -> int | None:
 
 def _conflicting(one: PlannedInsight, other: PlannedInsight) -> bool:
     return one.conflicts_with == other.insight_id or other.conflicts_with == one.insight_id
-
-
-def _texts(texts: Sequence[str]) -> list[dict[str, Any]]:
-    return [{"id": number, "text": text} for number, text in enumerate(texts, 1)]

@@ -23,7 +23,8 @@ Cli = Callable[..., Said]
 TWO = {**SMALL, "topics": ["the new tram line in Calaford", {"topic": "the dispute about the ferry", "name": "ferry"}]}
 DOCUMENT = {"run", "status", "cells", "calls", "usd", "left", "seconds", "stopped_models", "haystacks", "failed", "files"}
 HAYSTACK = {
-    *("name", "haystack_id", "entry", "topic", "domain", "documents", "subtopics", "insights", "tokens", "words"),
+    *("name", "haystack_id", "entry", "topic", "domain", "documents", "subtopics", "distractors", "insights"),
+    *("tokens", "words"),
     *("checks", "checks_by_model", "corrections", "usd"),
 }
 
@@ -164,8 +165,10 @@ def test_an_audit_goes_out_and_comes_back(cli: Cli, spec: str, made: RunStore, s
     news, everything = found["insight_subtopic"]
     assert (news["domain"], everything["insights_annotated"], everything["accuracy"]) == ("news", 5, 100.0)
     assert [row["f1"] for row in found["document_insight"]] == [100.0, 100.0]
+    assert [0 < row["stated_present"] < row["num_samples"] for row in found["document_insight"]] == [True, True]
     shown = cli("audit", made.run_id, *store, "--labels", sheet)
     assert "(Table 4)" in shown.out and "(Table 5)" in shown.out and "100.00" in shown.out
+    assert "Stated there: samples whose insight is in the document, as the haystack says." in shown.out
 
     # A haystack carries it, beside what its checks say.
     files = cli("export", made.run_id, *store, "--out", tmp_path / "audited", "--json").document["files"]
@@ -174,6 +177,9 @@ def test_an_audit_goes_out_and_comes_back(cli: Cli, spec: str, made: RunStore, s
     assert [one["by_checks"]["document_insight"]["accuracy"] for one in audits] == [100.0, 100.0]
     assert sum(one["by_person"]["insight_subtopic"]["insights_annotated"] for one in audits) == 5
     assert [one["by_person"]["document_insight"]["f1"] for one in audits] == [100.0, 100.0]
+    stated = [[one[by]["document_insight"]["stated_present"] for one in audits] for by in ("by_person", "by_checks")]
+    # 2 x 2 insights, each in 3 of the 6 documents.
+    assert sum(stated[0]) == found["document_insight"][-1]["stated_present"] and stated[1] == [12, 12]
 
     assert {haystack_id_of(json.loads(Path(name).read_bytes())) for name in files} == {
         one.haystack_id for one in made_haystacks(made)

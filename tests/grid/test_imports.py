@@ -117,7 +117,7 @@ def test_a_file_that_changed_after_its_check_is_refused(tmp_path: Path) -> None:
 def test_few_files_are_read_without_ray(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
     monkeypatch.setattr("summhay_ray.grid.importing.import_many", lambda *arguments: asked.append(arguments))
-    monkeypatch.setattr("summhay_ray.grid.imports.FILES_ALONE", 3)
+    monkeypatch.setattr("summhay_ray.grid.importing.FILES_ALONE", 3)
     paths, store = files(tmp_path, 4), store_in(tmp_path)
     assert import_files(paths[:3], store).haystacks == 3 and not asked
     import_files(paths, store)

@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 from synth_runs import small, synthesize_all
 
+from summhay_ray.cli import looking
 from summhay_ray.cli.looking import status_facts
 from summhay_ray.grid import plan_synth, status
-from summhay_ray.grid.planned import keep_start, keep_stop, latest_budget, latest_start, standing_stop
+from summhay_ray.grid.planned import keep_plan, keep_start, keep_stop, latest_budget, latest_start, standing_stop
 from summhay_ray.store import Finished, RunStore, Store, StoreError, begin, drivers
 from summhay_ray.store.drivers import find_dead
 
@@ -110,6 +111,22 @@ def test_a_synthesis_that_goes_on_tells_what_is_really_left(tmp_path: Path) -> N
     assert facts["topics"].endswith("of 2") and facts["status"] == "interrupted" and facts["dollars"].endswith(" of 0.006")
     assert facts["left to do"].startswith(f"{n_open} topics, about {calls} calls, ")
     assert facts["left to do"].endswith("; go on with: summhay synth SPEC, nothing is paid twice")
+
+
+def test_a_synthesis_that_is_done_is_held_against_its_bounds(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    grid, store = small(models={"outline": PRICED, "write": PRICED}), Store(str(tmp_path))
+    plan = plan_synth(grid, store)
+    done, _, _ = synthesize_all(grid, store)
+    keep_plan(done, plan)
+    for row, stage in zip(status(done).usage, plan.stages, strict=True):
+        told, planned, made = stage.to_json(), row["planned"], row["real"]["calls"]
+        assert row["stage"] == stage.stage and {name: told[name] for name in planned} == planned
+        assert 0 < planned["min_calls"] <= made <= planned["max_calls"]
+        assert 0 < planned["usd_min"] <= row["real"]["usd"] <= planned["usd_max"]
+        bounds = f"{made} of {told['min_calls']:,} / {told['calls']:,} / {told['max_calls']:,}"
+        looking.status(done.run_id, store.uri)
+        out = capsys.readouterr().out
+        assert "planned at least / expected / at most" in out and bounds in out
 
 
 def test_a_damaged_start_is_said(run: RunStore) -> None:

@@ -67,16 +67,28 @@ def test_a_topic_and_nothing_else_is_enough() -> None:
             {"models": {"write": {"model": "offline/writer", "prompt": "p.txt"}}},
             "models.write.prompt: prompts stand in the domain's YAML",
         ),
+        (
+            {"models": {"check": {"model": "offline/writer", "prompt": None}}},
+            "models.check.prompt: prompts stand in the domain's",
+        ),
         ({"models": {"write": "offline/support"}}, "models.write: 'offline/support' makes no haystacks"),
         ({"models": {"write": "openai/nobody-knows-it"}}, "price"),
         ({"models": {"write": {"model": "offline/writer", "max_tokens": 100}}}, "100 tokens are too few for documents of 120"),
         ({"limits": {"openai/gpt-4o": {"rpm": 5}}}, "limits: no stage uses 'openai/gpt-4o'; known: offline/writer"),
         ({"stage_budgets_usd": {"judge": 1}}, "stage_budgets_usd.judge: unknown field"),
+        (
+            {"stage_budgets_usd": {"check": 5, "write": 1}},
+            "synth: stage_budgets_usd.check: no model is asked to check; name one as models.check, or leave the budget out",
+        ),
         ({"words": 0}, "words: input should be greater than or equal to 20"),
     ],
 )
 def test_what_is_wrong_is_one_line(fields: dict[str, Any], said: str) -> None:
     assert said in refusal(**fields)
+
+
+def test_a_model_of_several_stages_is_named_once() -> None:
+    assert refusal(limits={"openai/gpt-4o": {"rpm": 5}}).endswith("known: offline/writer")
 
 
 def test_a_file_is_known_for_what_it_is(tmp_path: Path) -> None:
@@ -96,7 +108,6 @@ def test_topics_are_named_and_bring_their_files(tmp_path: Path) -> None:
         "words": None,
         "topics": [
             "A new ferry!",
-            "a new FERRY",
             "Fähren nach Überlingen, Straße und Weg",
             {"topic": "old bridges", "name": "bridges", "participants": ["Ann"], "context": ["seed.txt"]},
         ],
@@ -104,11 +115,10 @@ def test_topics_are_named_and_bring_their_files(tmp_path: Path) -> None:
     grid = load_synth(write(tmp_path, fields))
     assert [topic.name for topic in grid.topics] == [
         "a_new_ferry",
-        "a_new_ferry_2",
         "fahren_nach_uberlingen_strasse_und_weg",
         "bridges",
     ]
-    assert grid.topics[3].context == ("What a newspaper wrote.",) and grid.topics[3].participants == ("Ann",)
+    assert grid.topics[2].context == ("What a newspaper wrote.",) and grid.topics[2].participants == ("Ann",)
     assert (grid.domain.name, grid.shape.words) == ("letters", 90)
 
 
@@ -121,7 +131,18 @@ def test_another_language_needs_models_that_know_it(tmp_path: Path) -> None:
     assert "models.outline: offline/writer writes English, and the domain is in German" in refusal(**fields)
     written = {"outline": PAID, "write": PAID}
     assert "models.check: offline checks read English" in refusal(**{**fields, "models": written})
+    offline = {**written, "check": "offline/writer"}
+    assert "models.check: offline/writer reads English, and the domain is in German" in refusal(**{**fields, "models": offline})
     assert load_synth({**fields, "models": {**written, "check": PAID}}).domain.language == "German"
+
+
+def test_a_window_that_cannot_hold_the_answer_is_refused_as_such() -> None:
+    with pytest.raises(SpecError) as caught:
+        load_synth({**SMALL, "models": {"write": {**PAID, "context_window": 3000, "max_tokens": 4000}}})
+    assert str(caught.value) == (
+        "synth: models.write: the window of 3,000 tokens cannot hold max_tokens 4,000 and a prompt of some 4,000; "
+        "lower max_tokens"
+    )
 
 
 def test_a_context_beyond_the_window_is_refused(tmp_path: Path) -> None:
@@ -154,6 +175,11 @@ def test_made_up_topics_are_of_the_seed(tmp_path: Path) -> None:
     assert len({topic.name for topic in one}) == 200 and one[0] != two[0]
     mixed = topics_of(parse_synth({"topics": ["a ferry", {"made_up": 2}], "seed": 1}), tmp_path)
     assert [topic.topic for topic in mixed] == ["a ferry", *(topic.topic for topic in one[:2])]
+
+
+def test_a_budget_of_a_stage_that_is_asked_is_taken() -> None:
+    assert small(stage_budgets_usd={"check": 5}, models={"check": HOSTED}).spec.stage_budgets() == {"check": 5.0}
+    assert small(stage_budgets_usd={"check": None, "write": 1}).spec.stage_budgets() == {"write": 1.0}
 
 
 def test_the_id_is_of_what_is_made() -> None:

@@ -1,6 +1,6 @@
 """Tokens and dollars of asking a judge about all insights of a summary at once, against one call an insight.
 
-    python tests/perf/judge_tokens.py ../shared/data/summhay/judge_annotations.json
+    python tests/perf/judge_tokens.py judge_annotations.json
 
 Every strategy asks its real requests about the annotated summaries, and a stand-in answers as people judged. Tokens are
 GPT-4o's own (o200k_base), at its price in the paper's months ($5 and $15 a million) and, for the shared beginnings of the

@@ -36,6 +36,18 @@ def test_real_stands_beside_planned() -> None:
     assert len(table.columns) == len(table.rows[0])
 
 
+def test_of_a_synthesis_the_least_and_the_most_stand_beside_real() -> None:
+    bounds = {"min_calls": 4, "max_calls": 4000, "min_input_tokens": 700, "max_input_tokens": 90_000}
+    planned = {**STAGE, **bounds, "min_output_tokens": 20, "max_output_tokens": 8000}
+    table = usage_table([row(planned=planned), row(planned=None, stage="")])
+    assert table is not None and table.title == "Used, of what was planned at least / expected / at most"
+    assert table.rows[0] == (
+        *("judge", "openai/m", "6 of 4 / 7 / 4,000", "0.1111 of 0.1000 / 0.1234 / 2.0000"),
+        *("800 of 700 / 900 / 90,000", "30 of 20 / 40 / 8,000", "25.0 %", "0.0020"),
+    )
+    assert table.rows[1][2] == "6" and all(len(cells) == len(table.columns) for cells in table.rows)
+
+
 def test_what_was_not_planned_or_not_used_is_a_dash() -> None:
     table = usage_table([row(planned=None, cached_share=None, stage="", model="")])
     assert table is not None

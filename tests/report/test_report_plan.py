@@ -18,5 +18,5 @@ def test_the_legend_says_what_the_bounds_assume() -> None:
     shares = ((FAILS, "subtopics, insights and queries"), (EDITED, "documents"), (REJECTED, "chapters"))
     assert expected.startswith("expected: ")
     assert all(f"{100 * share:g} % of the {what} " in expected for share, what in shares)
-    assert most.startswith("at most: ") and f"documents up to {REWRITES + 1} times" in most
+    assert most.startswith("at most: ") and f"whole documents up to {REWRITES + 1} times" in most
     assert f"after {TRIES - 1} answers that cannot be read" in most

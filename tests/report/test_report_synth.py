@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from summhay_ray.grid import FailedTopic, MadeHaystack
-from summhay_ray.report import audit_tables, bounds_table, failed_table, made_table
+from summhay_ray.grid import FailedTopic, MadeHaystack, VerifiedFile
+from summhay_ray.report import audited_tables, bounds_table, failed_table, made_table, otherwise_table
 from summhay_ray.report.synth import MOST_ROWS
 
 pytestmark = pytest.mark.core
 
 
-def haystack(name: str, usd: float = 0.25) -> MadeHaystack:
-    numbers = {"documents": 100, "subtopics": 9, "insights": 63, "tokens": 101_000, "words": 75_000}
+def haystack(name: str, usd: float = 0.25, distractors: int = 0) -> MadeHaystack:
+    numbers = {"documents": 100, "subtopics": 9, "distractors": distractors, "insights": 63, "tokens": 101_000, "words": 75_000}
     checks = {"checks": 6_500, "checks_by_model": 12, "corrections": 3}
     return MadeHaystack(name, "h" * 16, f"store/{'d' * 64}/{name}.json", "a ferry", "news", **numbers, **checks, usd=usd)
 
@@ -25,9 +25,33 @@ def test_haystacks_have_a_row_each_and_a_sum() -> None:
     assert all(len(row) == len(table.columns) for row in table.rows)
 
 
+def test_what_distracts_stands_apart_where_any_has_some() -> None:
+    assert "Distracting" not in made_table([haystack("one")]).columns
+    table = made_table([haystack("one"), haystack("two", distractors=3)])
+    place = table.columns.index("Distracting")
+    assert [row[place - 1 : place + 1] for row in table.rows] == [("9", "0"), ("9", "3"), ("18", "3")]
+    assert all(len(row) == len(table.columns) for row in table.rows)
+
+
 def test_a_long_list_is_cut_and_summed_whole() -> None:
     table = made_table([haystack(f"h{number}") for number in range(MOST_ROWS + 10)])
     assert len(table.rows) == MOST_ROWS + 1 and table.rows[-1][:3] == ("all 50", "", "5,000")
+
+
+def test_a_table_that_is_cut_says_so() -> None:
+    failed = [FailedTopic("a ferry", f"h{number}", "c" * 32, "queries", "leak", "why", 0.0) for number in range(MOST_ROWS + 20)]
+    row = {"kind": "query_leak", "subject": "s1", "object": "i", "expected": "no", "found": "yes"}
+    verified = VerifiedFile("a.json", "h" * 16, ({**row, "sure": True, "score": 1.0, "evidence": "", "text": ""},) * 60)
+    told = "60, the first 40; --json has all"
+    made = [haystack(one.name) for one in failed]
+    for table, title in (
+        (made_table(made), "Haystacks"),
+        (failed_table(failed), "Topics without a haystack"),
+        (otherwise_table(verified), "Otherwise than stated"),
+    ):
+        assert table.title == f"{title}: {told}"
+    assert made_table(made[:MOST_ROWS]).title == "Haystacks"
+    assert failed_table(failed[:MOST_ROWS]).title == "Topics without a haystack: 40"
 
 
 def test_failures_say_how_many_and_why() -> None:
@@ -46,7 +70,9 @@ def test_bounds_stand_around_what_is_expected() -> None:
 
 def test_an_audit_is_the_papers_tables() -> None:
     news = {"domain": "news", "insights_annotated": 131, "assigned_to_several": 0.76, "accuracy": 92.37}
-    found = {"domain": "news", "num_samples": 85, "accuracy": 98.82, "precision": None, "recall": 97.14, "f1": 98.55}
-    fourth, fifth = audit_tables({"insight_subtopic": [news], "document_insight": [found]})
+    found = {"domain": "news", "num_samples": 85, "stated_present": 35}
+    found |= {"accuracy": 98.82, "precision": None, "recall": 97.14, "f1": 98.55}
+    fourth, fifth = audited_tables({"insight_subtopic": [news], "document_insight": [found]})
     assert fourth.rows == (("news", "131", "0.76", "92.37"),)
-    assert fifth.rows == (("news", "85", "98.82", "-", "97.14", "98.55"),)
+    assert fifth.columns[1:3] == ("Samples", "Stated there"), "the other figures depend on their share"
+    assert fifth.rows == (("news", "85", "35", "98.82", "-", "97.14", "98.55"),)

@@ -22,7 +22,7 @@ from summhay_ray.synth.audit import (
     unquoted,
     write_audit,
 )
-from summhay_ray.synth.audit_tables import Assigned, Labels, Present, audit_tables
+from summhay_ray.synth.audit_tables import Assigned, Labels, Present, audit_tables, haystack_tables
 
 pytestmark = pytest.mark.core
 
@@ -92,12 +92,36 @@ def test_the_sample_asks_about_insights_and_documents() -> None:
     assert rows[0].subtopics == "1. Subtopic 1\n2. Subtopic 2\n3. Subtopic 3"
 
 
-def test_of_a_document_as_many_insights_are_in_it_as_not() -> None:
+def test_all_that_a_document_holds_is_asked_and_what_else_there_is() -> None:
     rows = audit_sample([raw()], 0, 2, seed=1)
     for text in ("First text.", "Second text."):
         answers = [truth(row) for row in rows if row.text == text]
         # Three of the six insights are in each document, one that distracts among them in the second.
         assert sorted(answers) == ["no", "no", "no", "yes", "yes", "yes"]
+
+
+@pytest.mark.parametrize(("held", "others"), [(1, 2), (2, 4), (3, 5), (5, 9), (11, 20)])
+def test_the_share_of_what_is_there_is_the_papers(held: int, others: int) -> None:
+    """55 of 155, that is 11 of 31, as near as whole questions come to it."""
+    made = raw()
+    many = [{"insight_id": f"i{number}", "insight": f"Insight {number}"} for number in range(40)]
+    made["subtopics"][0]["insights"] = many
+    made["documents"] = [{**made["documents"][0], "insights_included": [one["insight_id"] for one in many[:held]]}]
+    rows = audit_sample([made], 0, 1, seed=1)
+    known = {one["insight"] for one in many[:held]}
+    assert len(rows) == held + others and len({row.insight for row in rows}) == len(rows)
+    assert sum(row.insight in known for row in rows) == held
+    assert held / len(rows) == pytest.approx(55 / 155, abs=0.025)
+
+
+@pytest.mark.parametrize(("all_there", "asked"), [(True, 6), (False, 2)])
+def test_a_document_that_holds_everything_or_nothing_is_asked_about(all_there: bool, asked: int) -> None:
+    made = raw()
+    ids = [one["insight_id"] for subtopic in made["subtopics"] for one in subtopic["insights"]]
+    made["documents"] = [{**made["documents"][0], "insights_included": ids if all_there else []}]
+    for one in made["topic_metadata"]["synthesis"]["distractors"][0]["insights"]:
+        one["documents"] = ["d1"] if all_there else []
+    assert len(audit_sample([made], 0, 1, seed=1)) == asked
 
 
 def test_the_sample_depends_on_the_seed_alone() -> None:
@@ -270,9 +294,23 @@ def test_table_5_as_the_paper_has_it() -> None:
     """Conversation: 16 of 20 found among 70; news: 34 of 35 among 85; nothing found that is not there."""
     labels = Labels((), (*counts("conversation", 16, 50, 4), *counts("news", 34, 50, 1)))
     rows = {row.pop("domain"): tuple(row.values()) for row in audit_tables(labels)["document_insight"]}
-    assert rows["conversation"] == (70, 94.29, 100.0, 80.0, 88.89)
-    assert rows["news"] == (85, 98.82, 100.0, 97.14, 98.55)
-    assert rows["all"] == (155, 96.77, 100.0, 90.91, 95.24)
+    assert rows["conversation"] == (70, 20, 94.29, 100.0, 80.0, 88.89)
+    assert rows["news"] == (85, 35, 98.82, 100.0, 97.14, 98.55)
+    assert rows["all"] == (155, 55, 96.77, 100.0, 90.91, 95.24)
+
+
+def test_other_shares_of_what_is_there_are_other_accuracies() -> None:
+    """The same person, who finds four fifths of what is there and nothing else, asked about 20 of 70, and of 20 of 40."""
+    papers, half = (
+        audit_tables(Labels((), tuple(counts("news", 16, neither, 4))))["document_insight"][0] for neither in (50, 20)
+    )
+    assert (papers["recall"], papers["precision"]) == (half["recall"], half["precision"]) == (80.0, 100.0)
+    assert [(one["stated_present"], one["num_samples"], one["accuracy"]) for one in (papers, half)] == [
+        (20, 70, round(100 * 66 / 70, 2)),
+        (20, 40, round(100 * 36 / 40, 2)),
+    ]
+    told = haystack_tables(Labels((), tuple(counts("news", 16, 50, 4))))
+    assert told["document_insight"]["stated_present"] == 20
 
 
 def test_table_4_as_the_paper_has_it() -> None:
@@ -309,5 +347,7 @@ def test_a_sample_haystack_from_sheet_to_table(tmp_path: Path) -> None:
         record["answer"] = "yes" if record["kind"] == "document_insight" else "1"
     save(tmp_path / "a.csv", records)
     table = audit_tables(read_audit(tmp_path / "a.csv", raws))["document_insight"][-1]
-    # Whoever always says yes is right about half, and finds everything.
-    assert (table["accuracy"], table["precision"], table["recall"]) == (50.0, 50.0, 100.0)
+    # Whoever always says yes is right about what is there, and finds everything.
+    share = round(100 * table["stated_present"] / table["num_samples"], 2)
+    assert (table["accuracy"], table["precision"], table["recall"]) == (share, share, 100.0)
+    assert share == pytest.approx(100 * 55 / 155, abs=2.0)

@@ -195,6 +195,37 @@ def test_an_insight_below_its_least_has_its_documents_written_again_and_ends_it_
     assert "it lacks insight s2-i1, which is in 0 documents and must be in 5, after 2 rewritings (7 such)" in reason.message
     samples = Counter(sample for task, _, sample in world.calls if task == "document")
     assert samples[0] == 20 and 7 <= samples[1] == samples[2] <= 20 and REWRITES == 2 and max(samples) == 2
+    # Five rounds of editing for each of the seven, however often they are written.
+    assert world.count("edit_document") == 7 * 5
+
+
+def test_a_chapter_has_its_tries_once_however_often_its_document_is_written() -> None:
+    class Deaf(World):
+        def _do_chapter(self, given: Any, bad: bool, chance: Any) -> Any:
+            return super()._do_chapter(given, given["insight"] == "Theme 1 has fact 0.", chance)
+
+        def _do_edit_document(self, given: Any, bad: bool, chance: Any) -> Any:
+            return given["document"]
+
+    world, eyes = Deaf(), Eyes()
+    reason = gave_up(world, eyes, domain=domain("chapters", tries=3, rounds=2))
+    assert (reason.stage, reason.error) == ("documents", "unsound_truth")
+    asked = Counter((given["number"], given["insight"]) for task, given, _ in world.calls if task == "chapter")
+    lost = [n for (_, insight), n in asked.items() if insight == "Theme 1 has fact 0."]
+    assert lost == [4] * 7 and max(asked.values()) == 4
+    assert max(round for kind, round in eyes.rounds if kind == "chapter") == 3 and world.count("edit_document") == 7 * 2
+
+
+def test_a_chapter_whose_tries_are_used_up_is_taken_as_it_passed() -> None:
+    class Once(World):
+        def _do_chapter(self, given: Any, bad: bool, chance: Any) -> Any:
+            return f"{super()._do_chapter(given, False, chance)} Told for the {self.count('chapter')}th time."
+
+    world, eyes = Once(), Eyes([{"d03"}])
+    outline, planned, documents = written(world, eyes, domain=domain("chapters", tries=0))
+    assert sound((outline, planned, documents))
+    # Nothing may be asked again: the copy stays what it was, with nothing lost.
+    assert world.count("chapter") == 16 * 7 and set(documents[2].planned.insight_ids) == set(planned[2].insight_ids)
 
 
 def test_near_copies_are_written_again_with_those_that_refer_to_them() -> None:
@@ -237,7 +268,10 @@ def test_short_documents_that_consist_of_their_insights_are_copies_where_they_ar
 def test_copies_that_stay_copies_end_it() -> None:
     reason = gave_up(World(), Eyes([{"d03"}] * 3))
     assert (reason.stage, reason.error) == ("verification", "near_copies")
-    assert reason.message == "document 3 is a near-copy of another after 2 rewritings; give more insights"
+    assert reason.message == (
+        "document 3 is a near-copy of another after 2 rewritings; "
+        "take another models.write, or give more insights or fewer documents"
+    )
 
 
 def test_the_plan_s_flaws_are_named() -> None:
@@ -278,7 +312,8 @@ def test_a_document_that_is_refused_is_asked_for_again_in_another_order_and_ends
     # Those that refer to it are written again as well, since there was nothing to quote.
     assert world.count("document") >= 20 + 2
     reason = gave_up(refusing(3))
-    assert (reason.stage, reason.error, reason.message) == ("documents", "content_filter", "document: refused: filtered")
+    assert (reason.stage, reason.error) == ("documents", "content_filter")
+    assert reason.message == "document: refused: filtered; take another models.write, or reword the topic"
 
 
 def test_no_more_documents_than_slots_are_written_at_one_time() -> None:

@@ -17,6 +17,7 @@ from summhay_ray.haystack import read_released
 from summhay_ray.llm import Request
 from summhay_ray.outcome import Answer, Failed, Malformed, Outcome
 from summhay_ray.records import Check, RawAnswer
+from summhay_ray.store import StoreUnavailable
 from summhay_ray.synth import (
     Difficulty,
     Job,
@@ -204,6 +205,39 @@ def test_a_bug_is_no_outcome() -> None:
         asyncio.run(synthesize(job(domain=domain()), Broken(), Eyes()))
 
 
+def test_a_store_that_does_not_answer_is_no_fault_of_the_shape() -> None:
+    class Away(World):
+        async def ask(self, task: Any, given: Any, sample: int = 0) -> Any:
+            if task == "document":
+                raise StoreUnavailable("s3://bucket does not answer")
+            return await super().ask(task, given, sample)
+
+    with pytest.raises(StoreUnavailable, match="does not answer"):
+        asyncio.run(synthesize(job(domain=domain()), Away(), Eyes()))
+
+
+@pytest.mark.parametrize("name", ["conversation", "news"])
+def test_what_refuses_to_write_stands_in_no_haystack(name: str) -> None:
+    refusal = (
+        "I'm sorry, but I can't write this part of the conversation, because it concerns real people and could mislead readers. "
+        "I can offer a neutral summary of the background instead if you like that."
+    )
+    gateway = Gateway()
+
+    async def write(request: Request) -> Outcome[RawAnswer]:
+        outcome = await gateway.ask(request)
+        asked = json.loads(request.prompt.rpartition("\n")[2])
+        if asked["task"] in ("chapter", "document") and asked["number"] in (1, 2) and isinstance(outcome, Answer):
+            return replace(outcome, value=replace(outcome.value, text=refusal))
+        return outcome
+
+    models: Any = {"outline": "offline/writer", "write": "offline/writer"}
+    asker = ModelAsker({"outline": gateway.ask, "write": write}, load_domain(name), models, {})
+    result = asyncio.run(synthesize(Job("cell", TOPIC, load_domain(name), SMALL, Difficulty(), 7), asker))
+    assert isinstance(result, Unverified)
+    assert result.error == ("no_chapter" if name == "conversation" else "too_short") and result.kind == "malformed"
+
+
 def test_the_checks_of_a_haystack_say_how_right_its_truth_is() -> None:
     result, _ = made("news")
     found = checked_tables(result.raw, result.checks)
@@ -215,7 +249,12 @@ def test_the_checks_of_a_haystack_say_how_right_its_truth_is() -> None:
         "accuracy": 100.0,
     }
     table = {"accuracy": 100.0, "precision": 100.0, "recall": 100.0, "f1": 100.0}
-    assert found["document_insight"] == {"num_samples": (insights + distracting) * len(result.raw["documents"]), **table}
+    held = sum(len(one["insights_included"]) for one in result.raw["documents"])
+    held += sum(
+        len(one["documents"]) for other in result.raw["topic_metadata"]["synthesis"]["distractors"] for one in other["insights"]
+    )
+    samples = {"num_samples": (insights + distracting) * len(result.raw["documents"]), "stated_present": held}
+    assert found["document_insight"] == {**samples, **table}
     assert found["plan_corrected"] == 0
     # A document that was found to lack an insight at first, and was mended; and one whose plan was corrected to it.
     one = next(check for check in result.checks if check.kind == "document_insight" and check.expected == "yes")

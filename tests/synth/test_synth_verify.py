@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from verify_world import (
     ALL,
@@ -76,7 +78,9 @@ class TestDocuments:
         found = run(made.document(document("s2-i1"), f"{FILLER} {HINT}", ALL, 0))
         assert found.missing == ("s2-i1",) or claimed == "licence"
         row = next(row for row in made.checks if row.object == "s2-i1")
-        assert row.by == "model/insights_present" and bool(row.evidence) == (row.found == "yes")
+        assert row.by == "model/insights_present"
+        # What it said stands in the row, though it counts nothing.
+        assert row.evidence == (claimed if row.found == "yes" else f"not the text's words: {claimed}")
 
     @pytest.mark.parametrize(
         "claimed", ["the licence asks for 14 stewards", "The licence ... 14 stewards", "[14 stewards]; on their feet"]
@@ -263,6 +267,21 @@ class TestOutlines:
         found = {row[0]: row[3] for row in rows(made, "insight_subtopic")}
         assert found["s1-i1"] == found["s2-i1"] == "none"
         assert all(given["subtopics"] == [{"id": 1, "text": "Money"}, {"id": 2, "text": "Safety"}] for _, given in model.asked)
+
+    def test_of_two_that_say_the_same_the_one_that_passed_stays_wherever_it_stands(self) -> None:
+        made = verifier()
+        plain = outline()
+        assert run(made.insights(plain.subtopics, 0)) == set()
+        first = replace(plain.subtopics[0], insights=(*plain.subtopics[0].insights, insight("s1-i9", STEWARDS)))
+        assert run(made.insights([first, plain.subtopics[1]], 1)) == {"s1-i9"}
+        row = next(row for row in made.checks if (row.kind, row.subject) == ("insight_distinct", "s1-i9"))
+        assert (row.object, row.found) == ("s2-i1", "no")
+
+    def test_in_another_language_words_alone_drop_nothing(self) -> None:
+        german = Verifier("cell", Model(), {**GIVEN, "language": "German"})
+        texts = {"s1_i1": "der preis ist hoch.", "s1_i2": "viele leute kamen.", "s2_i1": "es regnete.", "s2_i2": "man wartete."}
+        assert run(german.insights(outline(**texts).subtopics, 0)) == set()
+        assert run(verifier().insights(outline(**texts).subtopics, 0)) != set()
 
     def test_without_a_model_only_a_sure_landing_elsewhere_drops(self) -> None:
         made = verifier()

@@ -10,13 +10,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from summhay_ray.synth.writer import paraphrase
 from summhay_ray.synth.writer.grammar import Voice, filler_grammar
-from summhay_ray.synth.writer.paraphrase import restate
+from summhay_ray.synth.writer.paraphrase import APART, restate
 from summhay_ray.synth.writer.prompts import seeded
 from summhay_ray.synth.writer.sentences import complete, lower_start, speaker_of, split_sentences, words_of
 from summhay_ray.synth.writer.synonyms import _dictionary, other_words
 
 pytestmark = pytest.mark.core
+
+
+@pytest.fixture(autouse=True)
+def each_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Below level 3 no facts are spread, so that each way to say a thing is seen by itself."""
+    monkeypatch.setattr(paraphrase, "APART", {1: 0.0, 2: 0.0, 3: 1.0})
 
 
 def say(insight: str, level: int, seed: object = 0, domain: str = "news") -> str:
@@ -27,6 +34,14 @@ def say(insight: str, level: int, seed: object = 0, domain: str = "news") -> str
 def ways(insight: str, level: int, n: int = 60) -> set[str]:
     """All that an insight becomes at a level, under many seeds."""
     return {say(insight, level, seed) for seed in range(n)}
+
+
+def test_the_higher_the_level_the_more_statements_are_spread(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(paraphrase, "APART", APART)
+    insight = "Ann Hill sold 300 books to Halvex Labs on 3 March 2020."
+    shares = [sum(len(split_sentences(say(insight, level, seed))) > 1 for seed in range(400)) / 400 for level in (0, 1, 2, 3)]
+    assert shares[0] == 0 and shares[3] == 1
+    assert shares[1] == pytest.approx(APART[1], abs=0.06) and shares[2] == pytest.approx(APART[2], abs=0.08)
 
 
 def test_level_0_is_the_insight_as_a_sentence() -> None:

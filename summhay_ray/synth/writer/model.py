@@ -38,7 +38,7 @@ class OfflineWriter:
     """
 
     name: ClassVar[str] = "offline/writer"
-    revision: ClassVar[str] = "2"
+    revision: ClassVar[str] = "3"
 
     def answer(self, request: Request) -> str:
         """The answer to a prompt of the synthesis: a document's text, or JSON.

@@ -1,0 +1,31 @@
+"""The command lines of docstrings work where the repository lies: scripts that are there, and no path that leads out of it."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.core
+
+ROOT = Path(__file__).resolve().parents[2]
+FOLDERS = ("summhay_ray", "tests", "cluster", "jobs")
+LINES = {
+    f"{file.relative_to(ROOT)}: {line.strip()}": line.split()
+    for folder in FOLDERS
+    for file in sorted((ROOT / folder).rglob("*.py"))
+    for line in (ast.get_docstring(ast.parse(file.read_text(encoding="utf-8"))) or "").splitlines()
+    if re.match(r"\s+(?:[A-Z_]+=\S+\s+)*(?:python|summhay)\s", line)
+}
+
+
+def test_scripts_are_where_their_docstrings_say() -> None:
+    assert len(LINES) > 10
+    named = {told: word for told, words in LINES.items() for word in words if word.endswith(".py")}
+    assert [told for told, word in named.items() if not (ROOT / word).is_file()] == []
+
+
+def test_no_command_leads_out_of_the_repository() -> None:
+    assert [told for told, words in LINES.items() if any(word.startswith(("/", "../", "~")) for word in words)] == []

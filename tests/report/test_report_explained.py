@@ -1,0 +1,27 @@
+"""What `explain` finds in a synthesis, as tables."""
+
+from __future__ import annotations
+
+import pytest
+
+from summhay_ray.report import amiss_table, documents_table
+from summhay_ray.report.explained import MOST_ROWS
+
+pytestmark = pytest.mark.core
+
+CHECK = {"kind": "document_insight", "subject": "d1", "object": "s1-i1", "expected": "yes", "found": "no", "by": "offline"}
+
+
+def test_what_is_amiss_in_a_haystack_made_no_untruth_and_elsewhere_nobody_says_so() -> None:
+    checks = [{**CHECK, "score": 0.25}]
+    made, failed = amiss_table(checks, made=True), amiss_table(checks, made=False)
+    assert made.title == "Unexpected at the end (they corrected the plan, or were not sure enough to count)"
+    assert failed.title == "Unexpected at the end", "it may be what failed the topic"
+    assert made.rows == failed.rows == (("document_insight", "d1 s1-i1", "yes", "no", "offline", "0.25"),)
+
+
+def test_a_long_table_says_that_it_is_cut() -> None:
+    one = {"document_id": "d1", "words": 1200, "insights": ["i"], "distractors": [], "corrections": None}
+    table = documents_table([{**one, "date": "", "refers_to": []}] * (MOST_ROWS + 1))
+    assert (table.title, len(table.rows)) == ("Documents (41; the first 40, --json has all)", MOST_ROWS)
+    assert table.rows[0] == ("d1", "1,200", "1", "0", "-", "-", "-")
