@@ -20,10 +20,10 @@ test: $(VENV)/.installed
 	$(MAKE) -j2 test-alone test-beside
 
 test-alone:
-	$(BIN)/python -m pytest -m "not soak and not core and (ray or not s3)" tests
+	$(BIN)/python -m pytest -m "not soak and not core and (ray or not s3)" --durations=12 tests
 
 test-beside:
-	nice $(BIN)/python -m pytest -m "not soak and (core or s3 and not ray)" -n auto tests
+	nice -n 19 $(BIN)/python -m pytest -m "not soak and (core or s3 and not ray)" -n auto tests
 
 check: $(VENV)/.installed
 	$(BIN)/ruff check summhay_ray tests cluster jobs
