@@ -87,7 +87,6 @@ def run(faulty: Faulty, checked: bool, **changes: Any) -> tuple[Synthesized | Un
 
 
 RATES = st.sampled_from([0.0, 0.02, 0.1, 0.3])
-RATES = st.sampled_from([0.0, 0.02, 0.1, 0.3])
 DIFFICULTIES = st.builds(
     Difficulty,
     documents_per_insight=st.none() | st.just(3),
