@@ -21,15 +21,22 @@ from summhay_ray.problems import Problem
 CPUS_A_TASK = 1
 
 
-def through(work: Any, items: Iterable[Mapping[str, Any]]) -> Iterator[Any]:
-    """Each item's result, in order, by a pipeline with a task each: `work` takes them as JSON, in the column `item`, and gives
-    `answers`. A Problem travels as its message: whoever waits here raises it."""
+def in_order_and_quiet() -> None:
+    """How this process's pipelines run: results in the order of what they are of, and nothing printed but what is raised."""
     context = DataContext.get_current()
     context.enable_progress_bars = False
     context.verbose_stats_logs = False
     context.print_on_execution_start = False
     context.execution_options.preserve_order = True
     logging.getLogger("ray.data").setLevel(logging.ERROR)
+    # What it logs at that level it raises as well: a stream that is stopped would print its traceback.
+    logging.getLogger("ray.data.exceptions").setLevel(logging.CRITICAL)
+
+
+def through(work: Any, items: Iterable[Mapping[str, Any]]) -> Iterator[Any]:
+    """Each item's result, in order, by a pipeline with a task each: `work` takes them as JSON, in the column `item`, and gives
+    `answers`. A Problem travels as its message: whoever waits here raises it."""
+    in_order_and_quiet()
     rows = [{"item": json.dumps(item)} for item in items]
     data = ray.data.from_items(rows, override_num_blocks=len(rows)).map_batches(work, batch_size=1, num_cpus=CPUS_A_TASK)
     with contextlib.closing(iter(data.iter_batches(batch_size=None, prefetch_batches=1))) as found:

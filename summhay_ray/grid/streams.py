@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import logging
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, replace
@@ -17,10 +16,11 @@ from typing import Any
 
 import numpy as np
 import ray.data
-from ray.data import ActorPoolStrategy, DataContext
+from ray.data import ActorPoolStrategy
 
 from summhay_ray.grid.cells import Unit
 from summhay_ray.grid.lanes import Packet, Packing, order_text, read_order
+from summhay_ray.grid.over_ray import in_order_and_quiet
 from summhay_ray.grid.placing import CPUS_A_WORKER, Work
 from summhay_ray.grid.rejudging import Rejudging, Slice, read_slice, slice_text
 from summhay_ray.grid.synth_topics import stored_topics
@@ -86,14 +86,7 @@ def _summaries(work: Work, grid: Rejudging, order: WorkOrder) -> tuple[Iterator[
 
 
 def _through(worker: type[Any], rows: Sequence[Any], batch: int, work: Work, order: WorkOrder) -> Iterator[Any]:
-    context = DataContext.get_current()
-    context.enable_progress_bars = False
-    context.verbose_stats_logs = False
-    context.print_on_execution_start = False
-    context.execution_options.preserve_order = True
-    logging.getLogger("ray.data").setLevel(logging.ERROR)
-    # What it logs at that level it raises as well: a stream that is stopped would print its traceback.
-    logging.getLogger("ray.data.exceptions").setLevel(logging.CRITICAL)
+    in_order_and_quiet()
     data = ray.data.from_items(list(rows), override_num_blocks=-(-len(rows) // batch)).map_batches(
         worker,
         fn_constructor_args=(order,),
