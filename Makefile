@@ -26,13 +26,13 @@ test-beside:
 	nice -n 19 $(BIN)/python -m pytest -m "not soak and (core or s3 and not ray)" -n auto tests
 
 check: $(VENV)/.installed
-	$(BIN)/ruff check summhay_ray tests cluster jobs
-	$(BIN)/ruff format --check summhay_ray tests cluster jobs
+	$(BIN)/ruff check summhay_ray tests cluster jobs examples
+	$(BIN)/ruff format --check summhay_ray tests cluster jobs examples
 	$(BIN)/mypy
 	$(BIN)/python -m pytest -p no:cacheprovider tests/house
 
 schemas: $(VENV)/.installed
-	$(BIN)/python -m summhay_ray.grid.schemas schemas
+	$(BIN)/python -m summhay_ray.schemas schemas
 
 soak: $(VENV)/.installed
 	$(BIN)/python -m pytest -m soak -s -o timeout=0 tests

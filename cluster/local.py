@@ -100,7 +100,7 @@ class Nodes:
         options += ["--block", "--num-cpus", str(CPUS_A_NODE), "--dashboard-agent-listen-port", str(next(self._ports))]
         environment = {name: value for name, value in os.environ.items() if name not in ("RAY_ADDRESS", "RAY_API_SERVER_ADDRESS")}
         environment |= {
-            # Ray guards a cluster with a token where it finds one in ~/.ray; this one listens on this machine alone.
+            # Ray guards a cluster with a token where it finds one in ~/.ray; this one is a rehearsal that anybody joins.
             "RAY_AUTH_MODE": "disabled",
             "PATH": os.pathsep.join([str(Path(sys.executable).parent), environment.get("PATH", "")]),
             "RAY_USAGE_STATS_ENABLED": "0",

@@ -16,19 +16,19 @@ import urllib.request
 from http.client import HTTPException
 from pathlib import Path
 
-WORKERS = (b"ray::CellWorker", b"ray::ContextWorker")
+WORKER = b"ray::WorkerActor"
 GRACE_S = 24.0
 ASK_EVERY_S = 5.0
 METADATA = "http://169.254.169.254/latest"
 
 
 def workers() -> list[int]:
-    """The processes on this node that ask models: Ray calls each by its actor's class."""
+    """The processes on this node that ask models: Ray names each after its actor's class."""
     found = []
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             try:
-                if (entry / "cmdline").read_bytes().startswith(WORKERS):
+                if (entry / "cmdline").read_bytes().startswith(WORKER):
                     found.append(int(entry.name))
             except OSError:
                 continue

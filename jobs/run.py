@@ -2,11 +2,11 @@
 
     python jobs/run.py SPEC --store s3://BUCKET/PREFIX [--budget USD] [--set a.b=c]... [--settle]
 
-All options of `summhay run` (of `summhay synth`, where SPEC is a synth spec), with `--address auto`. It resumes: what the store
-holds of the run is neither asked nor paid again, so that whatever starts it again after a failure (KubeRay's backoffLimit makes
-a new cluster and starts from scratch) goes on where it was. `--settle`: exit code 0 also where starting again would change
-nothing, which is a run that stopped at its budget (3) or finished with failures listed (4); `summhay status RUN --store URI`
-tells them apart. Progress comes as a line every ten seconds.
+SPEC is of any kind. All options of `summhay run`, with `--address auto`. It resumes: what the store holds of the run is neither
+asked nor paid again, so that whatever starts it again after a failure (KubeRay's backoffLimit makes a new cluster and starts from
+scratch) goes on where it was. `--settle`: exit code 0 also where starting again would change nothing, which is a run that stopped
+at its budget (3) or finished with failures listed (4); `summhay status RUN --store URI` tells them apart. Progress comes as a
+line every ten seconds.
 """
 
 from __future__ import annotations
@@ -14,9 +14,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from summhay_ray.api import is_synth
 from summhay_ray.cli import main
-from summhay_ray.problems import Problem
 
 SETTLED = (3, 4)
 SETTLE = "--settle"
@@ -26,7 +24,7 @@ def job(arguments: Sequence[str]) -> int:
     """Run, and give the exit code of the job."""
     given = [argument for argument in arguments if argument != SETTLE]
     try:
-        main([_command(given), *given, "--address", "auto"])
+        main(["run", *given, "--address", "auto"])
     except SystemExit as end:
         code = end.code if isinstance(end.code, int) else 1
         if code in SETTLED and SETTLE in arguments:
@@ -34,14 +32,6 @@ def job(arguments: Sequence[str]) -> int:
             return 0
         return code
     return 0
-
-
-def _command(given: Sequence[str]) -> str:
-    try:
-        return "synth" if given and is_synth(given[0]) else "run"
-    except Problem:
-        # `run` says in its own words what is wrong with it.
-        return "run"
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The Python API: one function a command, typed results whose tables are polars frames. The command line calls these."""
+"""The Python API: the commands as functions that return typed results. Imported as `summhay_ray.run` and so on."""
 
 from __future__ import annotations
 
@@ -8,38 +8,31 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from summhay_ray import grid, plugins
-from summhay_ray.grid import (
-    BenchOptions,
-    BenchResult,
+from summhay_ray import engine, local_models, plugins
+from summhay_ray.benchmarks import judge_bench as bench
+from summhay_ray.benchmarks import rejudge as rejudging
+from summhay_ray.benchmarks import summhay as haystacks
+from summhay_ray.benchmarks import synth as synthesis
+from summhay_ray.engine import (
     Check,
-    CompareResult,
-    Grid,
-    ImportResult,
+    Compat,
     Job,
-    JobOrder,
-    Place,
     PlanResult,
     Progress,
-    RejudgeResult,
+    Results,
+    RunOptions,
     RunResult,
-    RunSpec,
-    Sample,
-    ScoreResult,
     SpecError,
     StatusResult,
-    SynthResult,
-    VerifiedFile,
-    Wish,
+    Workload,
 )
 from summhay_ray.problems import Problem
-from summhay_ray.records import Failure
-from summhay_ray.score import Compat
-from summhay_ray.store import TABLES, Store, with_endpoint
+from summhay_ray.store import Store, with_endpoint
 
 DEFAULT_STORE = "./summhay-store"
 Spec = str | Path | Mapping[str, Any]
 """The path of a YAML file, or its fields."""
+Watch = Callable[[Progress], None]
 
 
 def store_uri(uri: str | None = None) -> str:
@@ -47,65 +40,21 @@ def store_uri(uri: str | None = None) -> str:
     return uri or os.environ.get("SUMMHAY_STORE") or DEFAULT_STORE
 
 
-def _store_of(spec: RunSpec, store: str | None) -> str:
+def load(spec: Spec, overrides: Iterable[str] = (), store: str | None = None) -> Workload[Any]:
+    """The workload of a spec, with its inputs read and every name checked. Raises SpecError, InvalidHaystack, StoreError.
+
+    `store`: where inputs lie that are named by their content, or that another spec's run has made.
+    """
+    return engine.load_workload(spec, tuple(overrides), lambda parsed: Store(_store_of(parsed, store)))
+
+
+def _store_of(spec: engine.Spec, store: str | None) -> str:
     """The store for a spec: its `endpoint_url` says where an s3:// store is that does not say so itself."""
     return with_endpoint(store_uri(store), spec.endpoint_url)
 
 
-def load(spec: Spec, overrides: Iterable[str] = (), store: str | None = None) -> Grid:
-    """The spec with its haystacks and prompts read and every name checked. Raises SpecError, InvalidHaystack, StoreError.
-
-    `store` is opened only where the spec names haystacks that lie in it, itself or by the synth spec that made them.
-    """
-    if is_synth(spec):
-        raise SpecError(f"{'spec' if isinstance(spec, Mapping) else spec}: names topics, so it is for: summhay synth")
-    if isinstance(spec, Mapping):
-        parsed, folder = grid.parse_spec(spec, overrides=overrides), Path.cwd()
-    else:
-        parsed, folder = grid.read_spec(str(spec), overrides)
-    needed = any(grid.in_store(entry) or grid.names_synth(entry) for entry in parsed.haystacks)
-    opened = Store(_store_of(parsed, store)) if needed else None
-    if opened and any(map(grid.names_synth, parsed.haystacks)):
-        parsed = grid.with_synthesized(parsed, folder, opened)
-    return grid.load_grid(parsed, folder, opened)
-
-
-def is_synth(spec: Spec) -> bool:
-    """Whether a spec is one of a synthesis: it names topics, and no haystacks. Raises SpecError where it cannot be read."""
-    return grid.is_synth(spec) if isinstance(spec, Mapping) else grid.is_synth_file(str(spec))
-
-
-def run(
-    spec: Spec,
-    store: str | None = None,
-    budget: float | None = None,
-    address: str = "local",
-    watch: Callable[[Progress], None] | None = None,
-    **options: Any,
-) -> RunResult:
-    """Run or resume a grid; dollars spent never exceed `budget` (else the spec's). Options: overrides, compat."""
-    compat: Compat = options.pop("compat", "default")
-    overrides = options.pop("overrides", ())
-    if options:
-        raise TypeError(f"unknown options: {', '.join(options)}")
-    _check_budget(budget)
-    loaded = load(spec, overrides, store)
-    return grid.run_grid(loaded, Store(_store_of(loaded.spec, store)), budget, address, watch, compat)
-
-
-def submit(spec: Spec, address: str, store: str | None = None, budget: float | None = None, **options: Any) -> Job:
-    """Run or resume a grid, or a synthesis, as a job of the Ray cluster whose dashboard is at `address`; `.follow(print)` waits.
-
-    Options: overrides, compat. Keys are not sent. Raises JobError, SpecError, StoreError, with nothing sent.
-    """
-    compat: Compat = options.pop("compat", "default")
-    overrides = options.pop("overrides", ())
-    if options:
-        raise TypeError(f"unknown options: {', '.join(options)}")
-    _check_budget(budget)
-    loaded = grid.load_synth(spec, tuple(overrides)) if is_synth(spec) else load(spec, overrides, store)
-    folder = Path.cwd() if isinstance(spec, Mapping) else Path(spec).parent
-    return grid.submit_grid(loaded, folder, JobOrder(_store_of(loaded.spec, store), budget, compat), address)
+def _opened(loaded: Workload[Any], store: str | None) -> Store:
+    return Store(_store_of(loaded.spec, store))
 
 
 def _check_budget(budget: float | None) -> None:
@@ -113,82 +62,146 @@ def _check_budget(budget: float | None) -> None:
         raise SpecError(f"budget {budget}: expected dollars, 0 or more; leave it out for no bound")
 
 
-def plan(spec: Spec, store: str | None = None, overrides: Iterable[str] = ()) -> PlanResult:
-    """Calls, tokens and dollars per stage and model, before any call; what is already paid is `reused`. Also of a synth spec."""
-    if is_synth(spec):
-        synthesis = grid.load_synth(spec, tuple(overrides))
-        return grid.plan_synth(synthesis, Store(_store_of(synthesis.spec, store)))
+def run(
+    spec: Spec,
+    store: str | None = None,
+    budget: float | None = None,
+    address: str | None = None,
+    watch: Watch | None = None,
+    *,
+    overrides: Iterable[str] = (),
+    compat: Compat = "default",
+    executor: str | None = None,
+    note: Callable[[str], None] | None = None,
+) -> RunResult:
+    """Run or resume the work of a spec, of whatever kind; dollars spent never exceed `budget` (else the spec's).
+
+    `executor`: inline (this process, no Ray), ray, or auto, which takes what is sooner done; `note` is told which, in a line.
+    `address`: of a Ray cluster. `watch` is called about twice a second, in a thread of its own.
+    """
+    _check_budget(budget)
     loaded = load(spec, overrides, store)
-    return grid.plan_grid(loaded, Store(_store_of(loaded.spec, store)))
+    options = RunOptions(budget, executor, _address(address), watch, compat, note)
+    return engine.run_workload(loaded, _opened(loaded, store), options)
+
+
+def _address(address: str | None) -> str | None:
+    """None for this machine."""
+    return None if address in (None, "", "local") else address
+
+
+def submit(
+    spec: Spec,
+    address: str,
+    store: str | None = None,
+    budget: float | None = None,
+    *,
+    overrides: Iterable[str] = (),
+    compat: Compat = "default",
+) -> Job:
+    """Run or resume as a job of the Ray cluster whose dashboard is at `address`; `.follow(print)` waits.
+
+    Keys are not sent. Raises JobError, SpecError, StoreError, with nothing sent.
+    """
+    _check_budget(budget)
+    loaded = load(spec, overrides, store)
+    return engine.submit(loaded, engine.JobOrder(_store_of(loaded.spec, store), budget, compat), address)
+
+
+def plan(spec: Spec, store: str | None = None, overrides: Iterable[str] = ()) -> PlanResult:
+    """Calls, tokens and dollars per stage and model, before any call; what is already paid is `reused`."""
+    loaded = load(spec, overrides, store)
+    return engine.plan(loaded, _opened(loaded, store))
 
 
 def import_released(
     paths: str | Path | Sequence[str | Path], store: str | None = None, address: str | None = None
-) -> ImportResult:
+) -> haystacks.ImportResult:
     """Keep released SummHay files as a run. Raises InvalidHaystack, with nothing written, where one is broken.
 
     Hundreds of files are read by a Ray of its own, or by the one at `address`, whose nodes must see files and store.
     """
     listed = [paths] if isinstance(paths, str | Path) else paths
-    return grid.import_files([str(path) for path in listed], Store(store_uri(store)), address or "")
+    return haystacks.import_files([str(path) for path in listed], Store(store_uri(store)), address or "")
+
+
+def _stored(run_id: str, store: str | None) -> tuple[Workload[Any], Any]:
+    stored = Store(store_uri(store)).run(run_id)
+    return engine.workload_of(stored), stored
 
 
 def export(run_id: str, out: str | Path, store: str | None = None, judge: str = "") -> list[Path]:
     """The run as released JSON files in the folder `out`."""
-    return grid.export(Store(store_uri(store)).run(run_id), Path(out), judge)
+    workload, stored = _stored(run_id, store)
+    return workload.export(stored, Path(out), judge)
 
 
-def score(run_id: str, store: str | None = None, compat: Compat = "default", bias: str | Path | None = None) -> ScoreResult:
-    """Score stored judgments, those of `rejudge` among them, without a call. `bias`: a file of `judge_bench(...).biases()`."""
-    biases = grid.read_biases(Path(bias)) if bias is not None else ()
-    return grid.score_run(Store(store_uri(store)).run(run_id), compat, biases=biases, rejudged=True)
+def score(
+    run_id: str, store: str | None = None, compat: Compat = "default", bias: str | Path | None = None
+) -> haystacks.ScoreResult | Results:
+    """Score what is stored, without a call: judgments, those of `rejudge` among them, or a benchmark of one's own as it does.
+
+    `bias`: a file of `judge_bench(...).biases()`.
+    """
+    stored = Store(store_uri(store)).run(run_id)
+    if engine.scores_itself(stored):
+        return engine.workload_of(stored).results(stored, compat)
+    biases = haystacks.read_biases(Path(bias)) if bias is not None else ()
+    return haystacks.score_run(stored, compat, biases=biases, rejudged=True)
 
 
 def status(run_id: str, store: str | None = None) -> StatusResult:
     """How a run stands."""
-    return grid.status(Store(store_uri(store)).run(run_id))
+    return engine.status(Store(store_uri(store)).run(run_id))
 
 
-def failures(run_id: str, store: str | None = None) -> list[Failure]:
-    """Every failure of a run."""
-    return grid.failures(Store(store_uri(store)).run(run_id))
-
-
-def places(run_id: str, cell_ids: Iterable[str], store: str | None = None) -> dict[str, Place]:
-    """Cell -> its system, haystack and subtopic."""
-    return grid.places(Store(store_uri(store)).run(run_id), cell_ids)
+def failures(run_id: str, store: str | None = None) -> list[dict[str, Any]]:
+    """Every failure of a run, each with where it happened, as far as its benchmark knows."""
+    workload, stored = _stored(run_id, store)
+    frame = stored.table("failures")
+    places = workload.places(stored, frame[frame.columns[0]].unique().to_list())
+    return [{**row, **places.get(row[frame.columns[0]], {})} for row in frame.to_dicts()]
 
 
 def explain(run_id: str, key: str, store: str | None = None, compat: Compat = "default") -> dict[str, Any]:
-    """From a cell or an answer, of a synthesis also a haystack (NAME) or a document (NAME/ID), to everything it stands on."""
-    return grid.explain(Store(store_uri(store)).run(run_id), key, compat)
+    """From an item or an answer to everything it stands on; of a synthesis also from a haystack (NAME) or document (NAME/ID)."""
+    workload, stored = _stored(run_id, store)
+    return workload.explain(stored, key, compat)
 
 
 def doctor(spec: Spec | None = None, store: str | None = None) -> list[Check]:
     """Is this machine ready (for the spec)?"""
+    offline = Check("offline models", True, ", ".join(local_models.local_names()))
     if spec is None:
-        return grid.examine(store_uri(store))
-    loaded = grid.load_synth(spec) if is_synth(spec) else load(spec, store=store)
-    return grid.examine(_store_of(loaded.spec, store), loaded)
+        return [*engine.examine(store_uri(store)), offline]
+    loaded = load(spec, store=store)
+    return [*engine.examine(_store_of(loaded.spec, store), loaded), offline]
 
 
 def table(run_id: str, name: str, store: str | None = None) -> Any:
     """A table of a run as a polars frame, sorted by its primary key; names: schemas/*.json. Raises Problem for another name."""
-    if name not in TABLES:
-        raise plugins.unknown("table", name, TABLES)
-    return Store(store_uri(store)).run(run_id).table(name)
+    stored = Store(store_uri(store)).run(run_id)
+    if name not in stored.declared:
+        raise plugins.unknown("table", name, stored.declared)
+    return stored.table(name)
 
 
 def judge_bench(
-    file: str | Path, judges: Sequence[str] = (), store: str | None = None, budget: float | None = None, **options: Any
-) -> BenchResult:
+    file: str | Path,
+    judges: Sequence[str] = (),
+    store: str | None = None,
+    budget: float | None = None,
+    *,
+    spec: str | None = None,
+    held_out: bool = False,
+) -> bench.BenchResult:
     """Judges held against people's annotations; without judges, the file's stored predictions and the free one.
 
-    Options: `spec`, the path of a spec whose judges say how models are reached; `held_out`, whether the free judge is fitted on
-    the file's other topics. Nothing is written where nothing is asked.
+    `spec`: the path of a spec whose judges say how models are reached; `held_out`: whether the free judge is fitted on the
+    file's other topics. Nothing is written where nothing is asked.
     """
     _check_budget(budget)
-    return grid.bench_judges(Path(file), judges, Store(store_uri(store)), BenchOptions(budget, **options))
+    return bench.bench_judges(Path(file), judges, Store(store_uri(store)), bench.BenchOptions(budget, spec, held_out))
 
 
 def rejudge(
@@ -196,47 +209,54 @@ def rejudge(
     judges: str | Sequence[str] = (),
     store: str | None = None,
     budget: float | None = None,
-    watch: Callable[[Progress], None] | None = None,
-    **options: Any,
-) -> RejudgeResult:
+    watch: Watch | None = None,
+    *,
+    spec: str | None = None,
+    overrides: Iterable[str] = (),
+    address: str | None = None,
+    executor: str | None = None,
+    note: Callable[[str], None] | None = None,
+) -> RunResult:
     """New judgments over the stored summaries of a run, beside the old ones; the same call goes on where it was.
 
-    `judges`: names such as `offline` or `blend(openai/gpt-4o,offline)`. Options: spec (path of a YAML file with judges and
-    their settings), overrides, address. Raises SpecError, StoreError, with nothing asked.
+    `judges`: names such as `offline` or `blend(openai/gpt-4o,offline)`. `spec`: path of a YAML file with judges and their
+    settings. Raises SpecError, StoreError, with nothing asked.
     """
-    address: str = options.pop("address", "local")
-    wish = Wish((judges,) if isinstance(judges, str) else tuple(judges), options.pop("spec", None), options.pop("overrides", ()))
-    if options:
-        raise TypeError(f"unknown options: {', '.join(options)}")
+    named = (judges,) if isinstance(judges, str) else tuple(judges)
     _check_budget(budget)
-    return grid.rejudge_run(Store(store_uri(store)).run(run_id), wish, budget, address, watch)
+    request = rejudging.RejudgeRequest(named, spec, tuple(overrides))
+    options = RunOptions(budget, executor, _address(address), watch, note=note)
+    return rejudging.rejudge_run(Store(store_uri(store)).run(run_id), request, options)
 
 
 def synth(
     spec: Spec,
     store: str | None = None,
     budget: float | None = None,
-    address: str = "local",
-    watch: Callable[[Progress], None] | None = None,
-    **options: Any,
-) -> SynthResult:
-    """Make the haystacks of a synth spec, verified; the same call goes on where it was. Options: overrides, out (a folder).
+    address: str | None = None,
+    watch: Watch | None = None,
+    *,
+    overrides: Iterable[str] = (),
+    out: str | Path | None = None,
+    executor: str | None = None,
+    note: Callable[[str], None] | None = None,
+) -> RunResult:
+    """Make the haystacks of a synth spec, verified; the same call goes on where it was. `out`: a folder that gets them.
 
     Each haystack's `entry` names it in a run's spec, for the same store. Raises SpecError, StoreError, with nothing asked.
     """
-    overrides, out = tuple(options.pop("overrides", ())), options.pop("out", None)
-    if options:
-        raise TypeError(f"unknown options: {', '.join(options)}")
     _check_budget(budget)
-    loaded = grid.load_synth(spec, overrides)
-    opened = Store(_store_of(loaded.spec, store))
-    return grid.run_synth(loaded, opened, budget, address, watch, None if out is None else Path(out))
+    loaded = load(spec, overrides, store)
+    if not isinstance(loaded, synthesis.Synth):
+        raise SpecError(f"{'spec' if isinstance(spec, Mapping) else spec}: is of kind {loaded.kind}; start it with: summhay run")
+    options = RunOptions(budget, executor, _address(address), watch, note=note)
+    return synthesis.run_synth(loaded, _opened(loaded, store), options, None if out is None else Path(out))
 
 
 def verify(
     paths: str | Path | Sequence[str | Path], out: str | Path | None = None, address: str | None = None
-) -> list[VerifiedFile]:
-    """Hold haystack files against what they say of themselves: the checks of a synthesis, offline. `out`: a CSV of all of them.
+) -> list[synthesis.VerifiedFile]:
+    """Check haystack files against their own annotations, offline; list mismatches. `out`: a CSV of all checks.
 
     More than eight files are checked by a Ray of their own, or by the one at `address`, whose nodes must see them. Raises
     InvalidHaystack, and Problem where `out` exists.
@@ -244,9 +264,9 @@ def verify(
     listed = [paths] if isinstance(paths, str | Path) else paths
     if out is not None and Path(out).exists():
         raise Problem(f"{out} exists; give another file")
-    found = grid.verify_files([str(path) for path in listed], address or "")
+    found = synthesis.verify_files([str(path) for path in listed], address or "")
     if out is not None:
-        grid.write_checks(found, Path(out))
+        synthesis.write_checks(found, Path(out))
     return found
 
 
@@ -255,17 +275,17 @@ def audit(run_id: str, sheet: str | Path, store: str | None = None, **sample: in
 
     `sample`: insights (of which subtopic?), documents (what do they say?), haystacks (from so many at most), seed.
     """
-    return grid.write_sheet(Store(store_uri(store)).run(run_id), Path(sheet), Sample(**sample))
+    return synthesis.write_sheet(_stored(run_id, store)[1], Path(sheet), synthesis.Sample(**sample))
 
 
 def audited(run_id: str, sheet: str | Path, store: str | None = None) -> dict[str, Any]:
     """What a person's labels say of a run's haystacks: the paper's Tables 4 and 5, as lists of rows."""
-    return grid.read_sheet(Store(store_uri(store)).run(run_id), Path(sheet))
+    return synthesis.read_sheet(_stored(run_id, store)[1], Path(sheet))
 
 
-def compare(run_id: str, judges: Sequence[str] = (), store: str | None = None, rows: int = 20) -> CompareResult:
+def compare(run_id: str, judges: Sequence[str] = (), store: str | None = None, rows: int = 20) -> rejudging.CompareResult:
     """Two judges on one run: how far they agree, where they differ most (so many rows), and what moves among the systems.
 
     `judges`: two of the run's judges, its own or those of `rejudge`; where the run has just two, none need be named.
     """
-    return grid.compare_judges(Store(store_uri(store)).run(run_id), judges, rows)
+    return rejudging.compare_judges(_stored(run_id, store)[1], judges, rows)

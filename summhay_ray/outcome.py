@@ -7,6 +7,9 @@ from typing import Generic, TypeVar
 
 T = TypeVar("T")
 
+MICROS = 1_000_000
+"""Micro-dollars of a dollar."""
+
 
 @dataclass(frozen=True, slots=True)
 class Answer(Generic[T]):
@@ -31,13 +34,14 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class Malformed:
-    """The model answered, but not in the form that was asked for, and it could not be repaired."""
+    """The model answered, but not in the form that was asked for, and it could not be repaired. `retryable`: as of Failed."""
 
     error: str
     message: str
     key: str = ""
     attempts: int = 1
     usd_micros: int = 0
+    retryable: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,17 +6,22 @@ name with a colon (`my_package.my_module:MyRetriever`) is imported from wherever
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import functools
 import hashlib
 import importlib
 import inspect
 import pkgutil
-from collections.abc import Iterable
+from asyncio import CancelledError
+from collections.abc import Iterable, Iterator
 from types import ModuleType
 from typing import Any
 
 from summhay_ray.problems import Problem
+
+STOPS = (CancelledError, GeneratorExit)
+"""What ends a coroutine from outside, in which a person's own code runs. Whatever else that raises is its own error."""
 
 
 class UnknownName(Problem):
@@ -39,10 +44,25 @@ def discover(package: ModuleType) -> dict[str, type[Any]]:
 def load(path: str) -> Any:
     """The object at `module:attribute`. Raises UnknownName where there is none."""
     module_name, _, attribute = path.partition(":")
-    try:
+    with own_code(f"{path!r} cannot be imported", "expected module:Class on the Python path or in the folder you stand in"):
         return getattr(importlib.import_module(module_name), attribute)
-    except (ImportError, AttributeError, SyntaxError, TypeError, ValueError) as error:
-        raise UnknownName(f"{path!r} cannot be imported ({error}); expected module:Class on the Python path") from error
+
+
+@contextlib.contextmanager
+def own_code(wrong: str, mend: str) -> Iterator[None]:
+    """While a person's own module is imported or its class made: what it raises, SystemExit too, is an UnknownName."""
+    try:
+        yield
+    except (Problem, KeyboardInterrupt):
+        raise
+    # The border to a person's own code: it may raise anything, and must not end the process without a word.
+    except BaseException as error:
+        raise UnknownName(f"{wrong} ({told(error)}); {mend}") from error
+
+
+def told(error: BaseException) -> str:
+    """What a person's own code raised, in one line."""
+    return f"{type(error).__name__}: {' '.join(str(error).split())[:300]}".removesuffix(": ")
 
 
 @functools.lru_cache(maxsize=64)

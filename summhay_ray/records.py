@@ -1,7 +1,7 @@
 """The nouns of the benchmark: frozen, typed records. Any room may import this; it imports nothing of ours.
 
-Each persisted field is ``Annotated[type, "its meaning in one line"]``: `summhay_ray.store.tables` derives the Arrow schema
-of every table, and `schemas/*.json`, from these annotations, so that a field and its meaning stand in one place.
+Each persisted field is ``Annotated[type, "its meaning in one line"]``: `summhay_ray.store.Table` derives the columns of every
+table, and `schemas/*.json`, from these annotations, so that a field and its meaning stand in one place.
 Figures are fractions (0..1), money is integer micro-dollars, document numbers count from 1.
 Source of the terms: Laban et al., "Summary of a Haystack" (SummHay), sections 3 and 4.
 """
@@ -14,8 +14,6 @@ from typing import Annotated, Literal
 
 Coverage = Literal["NO_COVERAGE", "PARTIAL_COVERAGE", "FULL_COVERAGE"]
 COVERAGE_VALUE: Mapping[str, float] = {"NO_COVERAGE": 0.0, "PARTIAL_COVERAGE": 0.5, "FULL_COVERAGE": 1.0}
-MICROS = 1_000_000
-"""Micro-dollars of a dollar."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,23 +115,6 @@ class Context:
     numbers: Annotated[tuple[int, ...], "document numbers in the order shown"]
     n_tokens: Annotated[int, "cl100k tokens of the documents shown, headers and instructions not counted"]
     last_tokens: Annotated[int | None, "tokens kept of the last document where the budget cut it, else null"]
-
-
-@dataclass(frozen=True, slots=True)
-class RawAnswer:
-    """What a model answered to one request, before anything was parsed out of it."""
-
-    key: Annotated[str, "content hash of the request"]
-    model: Annotated[str, "model as the spec names it"]
-    text: Annotated[str, "the answer's text, unchanged"]
-    finish_reason: Annotated[str, "why the model stopped: stop, length, content_filter, ..."]
-    input_tokens: Annotated[int, "prompt tokens as the provider counts them"]
-    cached_tokens: Annotated[int, "of those, read from the provider's prefix cache"]
-    output_tokens: Annotated[int, "completion tokens as the provider counts them"]
-    usd_micros: Annotated[int, "price of the answer in millionths of a dollar"]
-    attempts: Annotated[int, "HTTP attempts that it took"]
-    cache_write_tokens: Annotated[int, "of the prompt tokens, written to the provider's prefix cache"] = 0
-    reasoning_tokens: Annotated[int, "of the completion tokens, reasoning that the text does not show"] = 0
 
 
 @dataclass(frozen=True, slots=True)

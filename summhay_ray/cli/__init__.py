@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import typer
 
 from summhay_ray.cli.app import app
-from summhay_ray.cli.options import DONE, FAILED, INTERRUPTED, USAGE
+from summhay_ray.cli.options import DONE, FAILED, INTERRUPTED, TERMINATED, USAGE
 from summhay_ray.cli.visible import one_line
 from summhay_ray.problems import Problem
 
@@ -22,7 +22,10 @@ _UsageProblem: type[Exception] = next(cls for cls in typer.BadParameter.__mro__ 
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command line and exit with its code: 0 done, 1 failed, 2 usage, 3 budget, 4 with failures, 130 Ctrl-C."""
+    """Run the command line and exit with its code.
+
+    0 done, 1 failed, 2 usage, 3 budget, 4 with failures, 130 Ctrl-C, 143 SIGTERM.
+    """
     _find_users_modules()
     # Only the main thread may hear signals.
     with contextlib.suppress(ValueError):
@@ -42,6 +45,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
         code = FAILED
     except OSError as problem:
         code = _say(FAILED, str(problem))
+    except SystemExit as stop:
+        # Of code that we called: ours ends here alone. Only typer ends so as well, where whoever read our output has enough.
+        if isinstance(stop.__context__, BrokenPipeError):
+            sys.exit(FAILED)
+        code = _say(FAILED, f"code of a module that was called ended the process (SystemExit: {stop}); it must return instead")
     sys.exit(code)
 
 
@@ -50,7 +58,7 @@ def _terminated(*_: object) -> None:
 
 
 class _Terminated(Problem):
-    exit_code = FAILED
+    exit_code = TERMINATED
 
 
 def _command(arguments: Sequence[str] | None) -> int:

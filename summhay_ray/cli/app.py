@@ -19,9 +19,11 @@ from summhay_ray.cli.options import (
     DONE,
     FAILED,
     PARTIAL,
+    AddressOption,
     BudgetOption,
     CompatChoice,
     CompatOption,
+    ExecutorOption,
     JsonOption,
     RunArgument,
     SetOption,
@@ -35,7 +37,8 @@ from summhay_ray.cli.synth import audit, synth
 from summhay_ray.cli.verify import verify
 
 if TYPE_CHECKING:
-    from summhay_ray.grid import RunResult, ScoreResult
+    from summhay_ray.benchmarks.summhay import ScoreResult
+    from summhay_ray.engine import RunResult
 
 app = typer.Typer(
     name="summhay",
@@ -51,12 +54,13 @@ def run(
     spec: SpecArgument,
     store: StoreOption = None,
     budget: BudgetOption = None,
-    address: Annotated[str, typer.Option(help="local, auto, or the address of a Ray cluster.")] = "local",
+    address: AddressOption = None,
+    executor: ExecutorOption = None,
     overrides: SetOption = None,
     compat: CompatOption = CompatChoice.default,
     as_json: JsonOption = False,
 ) -> None:
-    """Run or resume a grid of haystacks, retrievers, orderings and summarizers.
+    """Run or resume the work of a spec, of whatever kind.
 
     Exit codes: 0 done, 3 stopped at the budget, 4 finished with failures listed.
     """
@@ -66,21 +70,43 @@ def run(
 
     # Ray tells of dead workers on stdout, which is for results alone.
     with ProgressDisplay() as display, contextlib.redirect_stdout(sys.stderr):
-        result = api.run(spec, store, budget, address, display, overrides=overrides or (), compat=compat.value)
+        result = api.run(
+            spec,
+            store,
+            budget,
+            address,
+            display,
+            overrides=overrides or (),
+            compat=compat.value,
+            executor=executor and executor.value,
+            note=display.note,
+        )
     for warning in result.warnings:
         note(f"warning: {warning}")
     if as_json:
         document(result.to_json())
     else:
-        _show_run(result, spec, api.store_uri(store))
+        show_run(result, spec, api.store_uri(store))
     raise typer.Exit({"done": DONE, "budget": BUDGET, "partial": PARTIAL}[result.status])
 
 
-def _show_run(result: RunResult, spec: str, store: str) -> None:
+def show_run(result: RunResult, spec: str, store: str) -> None:
+    """Print what a run came to."""
+    from summhay_ray.cli.rejudge import show_judges
     from summhay_ray.cli.show import ended, facts
+    from summhay_ray.cli.show import sections as show_sections
+    from summhay_ray.cli.synth import show_made
 
-    _show_scores(result.scores)
-    facts(ended(result, ("run", result.run), "cells", store, f": summhay run {spec} --store {store} --budget MORE"))
+    own = {
+        "summhay": lambda: _show_scores(result.scores),
+        "rejudge": lambda: show_judges(result),
+        "synth": lambda: show_made(result),
+    }
+    if result.kind in own:
+        own[result.kind]()
+    else:
+        show_sections(result.sections)
+    facts(ended(result, ("run", result.run), result.unit, store, f": summhay run {spec} --store {store} --budget MORE"))
 
 
 def _show_scores(scores: ScoreResult) -> None:
@@ -109,23 +135,24 @@ def plan(spec: SpecArgument, store: StoreOption = None, overrides: SetOption = N
     if as_json:
         document(result.to_json())
         return
-    synthesis, stages = api.is_synth(spec), [stage.to_json() for stage in result.stages]
-    tables([bounds_table(stages) if synthesis else plan_table(stages)])
+    stages = [stage.to_json() for stage in result.stages]
+    bounded = any("max_calls" in stage for stage in stages)
+    tables([bounds_table(stages) if bounded else plan_table(stages)])
     for line in BOUNDS_LEGEND if any(stage.get("max_calls") for stage in stages) else ():
         say(line)
     usd = result.usd
     too_long = [
         ("too long for the model's window", result.too_long),
-        ("without the scores that retrieval needs", result.no_context),
+        ("without what must be prepared", result.no_context),
     ]
     pairs = [
         ("run", result.run),
-        ("topics" if synthesis else "cells", f"{result.cells}, {result.cells_finished} finished"),
-        *([] if synthesis else too_long),
+        (result.unit, f"{result.cells}, {result.cells_finished} finished"),
+        *([] if bounded else too_long),
         ("dollars", f"{usd['min']:.4f} at least, {usd['expected']:.4f} expected, {usd['max']:.4f} at most"),
         ("dollars spent so far", f"{result.spent_usd:.4f}"),
         ("budget", "none" if result.budget_usd is None else f"{result.budget_usd:g}"),
-        ("minutes that the limits imply", minutes(result.minutes)),
+        ("minimum minutes at the rate limits", minutes(result.minutes)),
     ]
     facts(pairs)
 
@@ -209,11 +236,17 @@ def score(
     bias: Annotated[str | None, typer.Option(help="Judges' biases as judge-bench --out wrote them, before ours.")] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Score the stored judgments of a run again, without a call."""
+    """Score what is stored of a run again, without a call."""
     from summhay_ray import api
-    from summhay_ray.cli.show import document, note
+    from summhay_ray.cli.show import document, note, sections
+    from summhay_ray.engine import Results
 
     result = api.score(run, store, compat.value, bias)
+    if isinstance(result, Results):
+        for warning in result.warnings:
+            note(f"warning: {warning}")
+        document({"run": run, **result.details}) if as_json else sections(result.sections)
+        return
     if result.failures:
         note(f"{len(result.failures)} judgments cannot be used and are not scored; summhay failures {run} lists them")
     if as_json:

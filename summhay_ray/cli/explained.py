@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from typing import Any
 
 from summhay_ray.cli.explained_synth import show_synthesis
 from summhay_ray.cli.show import answer, facts, part
+from summhay_ray.cli.visible import one_line
 
 
 def show(found: Mapping[str, Any]) -> None:
     """Print what `explain` found, from the summary to each score; of a synthesis, from the topic to each check."""
     if "checks" in found:
         show_synthesis(found)
+        return
+    if "calls" in found:
+        _item(found)
         return
     facts([(name, found[name]) for name in ("run", "cell_id", "system", "haystack", "subtopic_id", "query") if found.get(name)])
     for failure in found["failures"]:
@@ -26,6 +31,24 @@ def show(found: Mapping[str, Any]) -> None:
     part("bullets", "\n".join(f"{place}. {bullet}" for place, bullet in enumerate(found["bullets"], start=1)))
     for row in found["judgments"]:
         _judgment(row)
+
+
+def _item(found: Mapping[str, Any]) -> None:
+    """An item of any benchmark: what it is, its rows, and each question with its answer."""
+    item = found["item"]
+    facts([("run", f"{found['run']} ({found['kind']})"), ("item", item["id"]), ("queue", item["queue"]), *item["data"].items()])
+    for table, rows in found["rows"].items():
+        for row in rows if table not in ("raw_answers", "failures") else ():
+            sys.stdout.write(f"\n--- a row of {table}\n")
+            facts(list(row.items()))
+    for failure in found["rows"].get("failures", ()):
+        where = f"{failure['stage']} {failure['kind']} {failure['error']}".strip()
+        facts([("failure", f"{where}: {failure['message']}")])
+    for call in found["calls"]:
+        sys.stdout.write(f"\n=== {one_line(call['stage'])}\n")
+        answer(call)
+        if call["raw_answer"] is None:
+            facts([("answer", f"none that can be used; key {call['key']}")])
 
 
 def _judgment(row: Mapping[str, Any]) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from summhay_ray.cli.show import answer, console, part, say, tables
-from summhay_ray.records import MICROS
+from summhay_ray.outcome import MICROS
 from summhay_ray.report import amiss_table, answers_table, documents_table, kinds_table
 
 MOST_CHECKS = 20

@@ -38,7 +38,8 @@ def judge_bench(
     spec: Annotated[str | None, typer.Option(help="A spec whose judges say how models are reached, and at what price.")] = None,
     store: StoreOption = None,
     budget: Annotated[
-        float | None, typer.Option(help="Dollars that these judges never exceed on this file, over all times.", min=0)
+        float | None,
+        typer.Option(help="Dollars that these judges never exceed on this file, over all times; else the spec's.", min=0),
     ] = None,
     held_out: Annotated[
         bool, typer.Option("--held-out", help="Fit offline on the file's other topics: for a file that ours was fitted on.")
@@ -62,8 +63,12 @@ def judge_bench(
     for row in result.judges:
         if row.failures:
             note(f"{row.judge}: judgments are missing: {row.missing}")
+    for line in result.notes:
+        note(line)
     if left := result.left:
-        told = f"{left['judgments']:,} judgments, {left['calls']:,} calls, at most ${left['usd']['max']:,.6f}"
+        told = f"{left['judgments']:,} judgments"
+        if left["calls"] is not None:
+            told += f", {left['calls']:,} calls, at most ${left['usd']['max']:,.6f}"
         note(f"stopped at the budget; left: {told}; go on with the same command and a larger --budget")
     if as_json:
         document(result.to_json())

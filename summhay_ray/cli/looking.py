@@ -5,21 +5,25 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from summhay_ray.cli.options import JsonOption, RunArgument, StoreOption
+import typer
+
+from summhay_ray.cli.options import FAILED, JsonOption, RunArgument, StoreOption
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
-    from summhay_ray.grid import StatusResult
+    from summhay_ray.engine import StatusResult
 
-UNITS = {"synth": "topics", "rejudge": "summaries"}
-"""What the cells of a kind of run are called."""
-COMMANDS = {"grid": "summhay run SPEC", "synth": "summhay synth SPEC", "rejudge": "summhay rejudge RUN ..."}
+COMMANDS = {"synth": "summhay synth SPEC", "rejudge": "summhay rejudge RUN ..."}
+"""Kind -> what its runs are started with, where that is not `summhay run SPEC`."""
 
 
 def status(run: RunArgument, store: StoreOption = None, as_json: JsonOption = False) -> None:
-    """Say how a run stands, and what it cost beside what was planned, from the store, while it goes on or after."""
+    """Say how a run stands, and what it cost beside what was planned, from the store, while it goes on or after.
+
+    What is missing or damaged is told, a line for each file, with exit code 1.
+    """
     from summhay_ray import api
     from summhay_ray.cli.show import document, facts, tables
     from summhay_ray.report import usage_table
@@ -27,15 +31,19 @@ def status(run: RunArgument, store: StoreOption = None, as_json: JsonOption = Fa
     result = api.status(run, store)
     if as_json:
         document(result.to_json())
-        return
-    facts(status_facts(result))
-    table = usage_table(result.usage)
-    tables([table] if table else [])
+    else:
+        facts(status_facts(result))
+        table = usage_table(result.usage)
+        tables([table] if table else [])
+    if result.problems:
+        raise typer.Exit(FAILED)
 
 
 def status_facts(result: StatusResult) -> list[tuple[str, str]]:
     """Name and value, a line each."""
-    cells, budget, unit = result.cells, result.usd["budget"], UNITS.get(result.kind, "cells")
+    from summhay_ray.llm import Claims
+
+    cells, budget, unit = result.cells, result.usd["budget"], result.unit
     pairs = [
         ("run", f"{result.run} ({result.kind}: {result.name})"),
         ("status", f"{result.status} {result.driver}".rstrip()),
@@ -43,14 +51,16 @@ def status_facts(result: StatusResult) -> list[tuple[str, str]]:
         ("failures", _counts(result.failures) or "none"),
         ("dollars", f"{result.usd['spent']:.6f}" + ("" if budget is None else f" of {budget:g}") + _untold(result.untold_usd)),
     ]
+    pairs += [(f"{'stopped' if one['stopped'] else 'claimed'} {one['model']}", str(Claims(**one))) for one in result.claims]
     if result.left is not None:
         pairs.append(("left to do", _left(result, unit)))
     if result.finish_reasons:
         pairs.append(("cut or unfinished", f"{_counts(result.finish_reasons)} of the answers"))
-    if result.damaged:
-        pairs.append(("damaged", f"{result.damaged} records of the store's log; what they paid for is asked again"))
     return [
-        *pairs,
+        *pairs[:2],
+        *(("warning", line) for line in result.warnings),
+        *(("problem", line) for line in result.problems),
+        *pairs[2:],
         *((f"table {name}", f"{table['rows']} rows, sha256 {table['sha256'][:12]}") for name, table in result.tables.items()),
     ]
 
@@ -63,7 +73,7 @@ def _left(result: StatusResult, unit: str) -> str:
     told += [
         f"{usd[name]:.4f} dollars {word}" for name, word in (("expected", "expected"), ("max", "at most")) if usd and name in usd
     ]
-    again = f"go on with: {COMMANDS.get(result.kind, 'the same command')}"
+    again = f"go on with: {COMMANDS.get(result.kind, 'summhay run SPEC')}"
     how = {"running": "", "budget": f"; {again} --budget MORE"}.get(result.status, f"; {again}, nothing is paid twice")
     return ", ".join(told) + how
 
@@ -81,14 +91,10 @@ def failures(run: RunArgument, store: StoreOption = None, as_json: JsonOption = 
 
     A line each, or some where they are wider than the terminal. `summhay explain RUN KEY` says more of a key or a cell.
     """
-    from dataclasses import asdict
-
     from summhay_ray import api
     from summhay_ray.cli.show import document
 
-    found = api.failures(run, store)
-    places = api.places(run, {one.cell_id for one in found}, store)
-    rows = [{**asdict(one), **asdict(places[one.cell_id])} for one in found]
+    rows = api.failures(run, store)
     if as_json:
         document({"run": run, "failures": rows})
     else:

@@ -7,7 +7,15 @@ from typing import Annotated
 
 import typer
 
-DONE, FAILED, USAGE, BUDGET, PARTIAL, INTERRUPTED = 0, 1, 2, 3, 4, 130
+DONE, FAILED, USAGE, BUDGET, PARTIAL, INTERRUPTED, TERMINATED = 0, 1, 2, 3, 4, 130, 143
+
+
+class ExecutorChoice(StrEnum):
+    """Where a run works."""
+
+    auto = "auto"
+    inline = "inline"
+    ray = "ray"
 
 
 class CompatChoice(StrEnum):
@@ -24,5 +32,10 @@ BudgetOption = Annotated[
     float | None, typer.Option("--budget", help="Dollars that the run never exceeds; else the spec's.", min=0)
 ]
 SetOption = Annotated[list[str] | None, typer.Option("--set", help="Override a field of the spec: a.b=c, lists by index.")]
+AddressOption = Annotated[str | None, typer.Option(help="auto, or the address of a Ray cluster; else this machine.")]
+ExecutorOption = Annotated[
+    ExecutorChoice | None,
+    typer.Option(help="inline: in this process, without Ray; ray; auto takes what is sooner done. Else the spec's."),
+]
 CompatOption = Annotated[CompatChoice, typer.Option("--compat", help="release: as the release's scoring script reads them.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="One JSON document on stdout; everything else on stderr.")]

@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from summhay_ray.cli.visible import one_line
-from summhay_ray.grid import ModelProgress, Progress
+from summhay_ray.engine import ModelProgress, Progress
 
 PLAIN_EVERY_S = 10.0
 HEADS = ("", "calls", "a second", "requests/min", "input/min", "output/min", "in flight", "429s", "retries", "")
@@ -51,6 +51,13 @@ class ProgressDisplay:
             self._told = _turns(progress)
         self._last = progress
 
+    def note(self, text: str) -> None:
+        """A line for the person, above the display."""
+        if self._live:
+            self._live.console.print(Text(one_line(text)))
+        else:
+            self._write(one_line(text))
+
     def _write(self, text: str) -> None:
         sys.stderr.write(text + "\n")
         sys.stderr.flush()
@@ -63,7 +70,7 @@ def _turns(progress: Progress) -> tuple[object, ...]:
 
 def view(progress: Progress) -> Group:
     """What a terminal shows: how far, what it costs and how fast, and a row for each remote model."""
-    head = Text("  ".join((_cells(progress), _spent(progress), _times(progress))))
+    head = Text("  ".join((_items(progress), _spent(progress), _times(progress))))
     parts = [head, *([Text(", ".join(told))] if (told := _reserve(progress) + _traffic(progress)) else [])]
     if not progress.models:
         return Group(*parts)
@@ -83,16 +90,17 @@ def line(progress: Progress, ended: bool = False) -> str:
     """
     hindered = [f"{one_line(model.model)} {state}" for model in progress.models if (state := _state(model))]
     told = _reserve(progress) + _traffic(progress) + hindered
-    return "  ".join((_cells(progress), _spent(progress), *([", ".join(told)] if told else []), _times(progress, ended)))
+    return "  ".join((_items(progress), _spent(progress), *([", ".join(told)] if told else []), _times(progress, ended)))
 
 
-def _cells(progress: Progress) -> str:
-    # A synthesis judges nothing.
-    judged = f"judgments {progress.judgments}/{progress.judgments_total}  " if progress.judgments_total else ""
-    cells = f"{progress.unit} {progress.cells_done}/{progress.cells_total}"
-    expected = progress.calls_expected
-    calls = "" if expected is None else f"calls {progress.calls + progress.reused} of about {expected}  "
-    return f"{one_line(progress.run)}  {cells}  {calls}{judged}failures {progress.failures}"
+def _items(progress: Progress) -> str:
+    parts = [one_line(progress.run), f"{progress.unit} {progress.items_done}/{progress.items_total}"]
+    # Of a benchmark that counts no rows beside its items, an item may be hundreds of calls.
+    if progress.table:
+        parts.append(f"{progress.table} {progress.rows}/{progress.rows_total}")
+    elif progress.calls_expected is not None:
+        parts.append(f"calls {progress.calls + progress.reused} of about {progress.calls_expected}")
+    return "  ".join([*parts, f"failures {progress.failures}"])
 
 
 def _spent(progress: Progress) -> str:

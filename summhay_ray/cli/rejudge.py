@@ -8,10 +8,22 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from summhay_ray.cli.options import BUDGET, DONE, PARTIAL, BudgetOption, JsonOption, RunArgument, SetOption, StoreOption
+from summhay_ray.cli.options import (
+    BUDGET,
+    DONE,
+    PARTIAL,
+    AddressOption,
+    BudgetOption,
+    ExecutorOption,
+    JsonOption,
+    RunArgument,
+    SetOption,
+    StoreOption,
+)
 
 if TYPE_CHECKING:
-    from summhay_ray.grid import Choice, RejudgeResult
+    from summhay_ray.benchmarks.rejudge import Choice
+    from summhay_ray.engine import RunResult
 
 JudgeOption = Annotated[
     list[str] | None,
@@ -29,7 +41,8 @@ def rejudge(
     judges: JudgeOption = None,
     store: StoreOption = None,
     budget: BudgetOption = None,
-    address: Annotated[str, typer.Option(help="local, auto, or the address of a Ray cluster.")] = "local",
+    address: AddressOption = None,
+    executor: ExecutorOption = None,
     workers: Annotated[int | None, typer.Option(help="Worker actors; else one for each CPU, at most 4.", min=1)] = None,
     spec: Annotated[str | None, typer.Option(help="A spec (YAML): its judges, and how models are reached and paid.")] = None,
     overrides: SetOption = None,
@@ -47,7 +60,18 @@ def rejudge(
     changed = [*(overrides or ()), *([f"workers={workers}"] if workers is not None else [])]
     # Ray tells of dead workers on stdout, which is for results alone.
     with ProgressDisplay() as display, contextlib.redirect_stdout(sys.stderr):
-        result = api.rejudge(run, judges or (), store, budget, display, address=address, spec=spec, overrides=changed)
+        result = api.rejudge(
+            run,
+            judges or (),
+            store,
+            budget,
+            display,
+            address=address,
+            spec=spec,
+            overrides=changed,
+            executor=executor and executor.value,
+            note=display.note,
+        )
     for warning in result.warnings:
         note(f"warning: {warning}")
     if as_json:
@@ -69,8 +93,9 @@ def _told(choice: Choice) -> str:
     return f"{choice.judge} asks about {choice.n_asked:,} of {choice.n:,} insights{of}{paid}{given_up}"
 
 
-def _show(result: RejudgeResult, store: str) -> None:
-    from summhay_ray.cli.show import ended, facts, say, tables
+def show_judges(result: RunResult) -> None:
+    """Print what each judge said."""
+    from summhay_ray.cli.show import say, tables
     from summhay_ray.report import LEGEND, rejudge_table
 
     means = rejudge_table(result)
@@ -79,5 +104,11 @@ def _show(result: RejudgeResult, store: str) -> None:
         say(LEGEND)
     for choice in result.choices:
         say(_told(choice))
+
+
+def _show(result: RunResult, store: str) -> None:
+    from summhay_ray.cli.show import ended, facts
+
+    show_judges(result)
     head = ("rejudge", f"{result.run} of {result.of}")
     facts(ended(result, head, "summaries", store, " the same command and a larger --budget"))

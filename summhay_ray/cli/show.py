@@ -5,15 +5,18 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from rich.console import Console, JustifyMethod
 from rich.table import Table
 from rich.text import Text
 
 from summhay_ray.cli.visible import one_line, visible
-from summhay_ray.records import MICROS
-from summhay_ray.report import Grid2D, fitted
+from summhay_ray.outcome import MICROS
+from summhay_ray.report import Grid2D, fitted, shown
+
+if TYPE_CHECKING:
+    from summhay_ray.engine import Section
 
 PLAIN_WIDTH = 160
 PROMPT_SHOWN = 1500
@@ -44,13 +47,25 @@ def tables(grids: Iterable[Grid2D]) -> None:
     out = console()
     for grid in grids:
         for part in fitted(_plain(grid), out.width):
-            table = Table(title=Text(part.grid.title), title_justify="left", header_style="bold")
+            title = Text(part.grid.title.strip()) if part.grid.title else None
+            table = Table(title=title, title_justify="left", header_style="bold")
             for index, (column, width) in enumerate(zip(part.grid.columns, part.widths, strict=True)):
                 justify: JustifyMethod = "left" if index < grid.heads else "right"
                 table.add_column(Text(column), justify=justify, width=width, overflow="fold")
             for row in part.grid.rows:
                 table.add_row(*map(Text, row))
             out.print(table)
+
+
+def sections(found: Iterable[Section]) -> None:
+    """Print a benchmark's sections: text, table, what must be said of it, and its chart."""
+    for one in shown(found, console().width):
+        for text in (one.title, one.text):
+            sys.stdout.write(visible(text) + "\n" if text else "")
+        tables([] if one.table is None else [one.table])
+        for line in (*one.notes, *one.chart):
+            say(line)
+        sys.stdout.write("\n")
 
 
 class Ended(Protocol):
@@ -132,16 +147,22 @@ def answer(row: Mapping[str, Any]) -> None:
     """Print an answer with its prompt."""
     raw, prompt = row.get("raw_answer"), row.get("prompt")
     if prompt:
-        cut = (
-            prompt if len(prompt) <= PROMPT_SHOWN else prompt[:PROMPT_SHOWN] + f"\n[... {len(prompt)} characters; --json has all]"
-        )
-        part("prompt", cut)
+        part("prompt", cut(prompt))
     elif raw:
         part("prompt", "this version of summhay_ray asks with another prompt, so that it cannot be shown")
     if raw:
         price = f"{raw['usd_micros'] / MICROS:.6f} dollars"
         tokens = f"{raw['input_tokens']} tokens in ({raw['cached_tokens']} cached), {raw['output_tokens']} out"
         part(f"answer of {raw['model']}, key {raw['key']}, {raw['finish_reason']}, {tokens}, {price}", raw["text"])
+
+
+def cut(prompt: str) -> str:
+    """The beginning and the end of a long prompt: what is asked stands at either."""
+    if len(prompt) <= PROMPT_SHOWN:
+        return prompt
+    end = PROMPT_SHOWN // 3
+    left_out = f"[... {len(prompt)} characters; --json has all ...]"
+    return f"{prompt[: PROMPT_SHOWN - end]}\n{left_out}\n{prompt[-end:]}"
 
 
 def part(title: str, text: str | None) -> None:

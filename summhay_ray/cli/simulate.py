@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 if TYPE_CHECKING:
-    from summhay_ray.grid import simulate as simulation
+    from summhay_ray import simulator as simulation
 
 KEY_VARIABLE = "SIMULATED_API_KEY"
 
@@ -41,6 +41,7 @@ SETTINGS: Mapping[str, tuple[Any, str]] = {
     "cut": (0.0, "Fraction billed and cut in half as by the token limit."),
     "no_usage": (0.0, "Fraction of the answers without usage."),
     "wrong_usage": (0.0, "Fraction of the answers with untrue usage; the bill stays true."),
+    "claim": (1.0, "Times by which usage exceeds the tokens that are billed: a provider that lies."),
     "token_skew": (0.0, "Largest fraction by which the provider's token counts differ from cl100k's."),
     "context_window": (None, "Tokens of prompt and longest answer together."),
     "input_price": (2.5, "Dollars a million prompt tokens."),
@@ -95,7 +96,8 @@ def simulate(**given: Any) -> None:
     It answers as offline/support, offline/judge and offline/writer would. Its books: GET /simulated/stats, GET /simulated/calls,
     POST /simulated/reset. SIGTERM or Ctrl-C ends it.
     """
-    from summhay_ray.grid import simulate as simulation
+    from summhay_ray import simulator as simulation
+    from summhay_ray.cli.show import note
 
     as_json = given.pop("as_json")
     limits, unknown = given.pop("limits") or [], tuple(given.pop("unknown_models") or ())
@@ -119,6 +121,8 @@ def simulate(**given: Any) -> None:
         sys.stdout.write(said + "\n")
         sys.stdout.flush()
 
+    if serving.beyond_this_machine:
+        note(f"warning: --host {serving.host} lets other machines in; --host 127.0.0.1 keeps them out")
     books = simulation.simulate(settings, serving, announce)
     sys.stderr.write(f"served {books['served']} of {books['requests']} requests for {books['micros'] / 1e6:.6f} dollars\n")
 

@@ -20,7 +20,7 @@ from summhay_ray.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from summhay_ray.grid import Job
+    from summhay_ray.engine import Job
 
 NodesStoreOption = Annotated[
     str | None, typer.Option("--store", help="The store, as the nodes see it: s3://BUCKET/PREFIX or a shared folder.")

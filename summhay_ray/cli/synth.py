@@ -12,7 +12,9 @@ from summhay_ray.cli.options import (
     BUDGET,
     DONE,
     PARTIAL,
+    AddressOption,
     BudgetOption,
+    ExecutorOption,
     JsonOption,
     RunArgument,
     SetOption,
@@ -20,7 +22,7 @@ from summhay_ray.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from summhay_ray.grid import SynthResult
+    from summhay_ray.engine import RunResult
 
 SynthArgument = Annotated[
     str, typer.Argument(help="The synth spec, a YAML file: topics, size, difficulty, models.", metavar="SPEC")
@@ -31,7 +33,8 @@ def synth(
     spec: SynthArgument,
     store: StoreOption = None,
     budget: BudgetOption = None,
-    address: Annotated[str, typer.Option(help="local, auto, or the address of a Ray cluster.")] = "local",
+    address: AddressOption = None,
+    executor: ExecutorOption = None,
     out: Annotated[str | None, typer.Option("--out", help="A folder that gets the haystacks as released JSON files.")] = None,
     overrides: SetOption = None,
     as_json: JsonOption = False,
@@ -47,7 +50,17 @@ def synth(
 
     # Ray tells of dead workers on stdout, which is for results alone.
     with ProgressDisplay() as display, contextlib.redirect_stdout(sys.stderr):
-        result = api.synth(spec, store, budget, address, display, overrides=overrides or (), out=out)
+        result = api.synth(
+            spec,
+            store,
+            budget,
+            address,
+            display,
+            overrides=overrides or (),
+            out=out,
+            executor=executor and executor.value,
+            note=display.note,
+        )
     for warning in result.warnings:
         note(f"warning: {warning}")
     if as_json:
@@ -57,12 +70,19 @@ def synth(
     raise typer.Exit({"done": DONE, "budget": BUDGET, "partial": PARTIAL}[result.status])
 
 
-def _show(result: SynthResult, spec: str, store: str) -> None:
-    from summhay_ray.cli.show import ended, facts, tables
+def show_made(result: RunResult) -> None:
+    """Print the haystacks that were made, and the topics that failed."""
+    from summhay_ray.cli.show import tables
     from summhay_ray.report import failed_table, made_table
 
     made = [made_table(result.haystacks)] if result.haystacks else []
     tables([*made, *([failed_table(result.failed)] if result.failed else [])])
+
+
+def _show(result: RunResult, spec: str, store: str) -> None:
+    from summhay_ray.cli.show import ended, facts
+
+    show_made(result)
     go_on = f": summhay synth {spec} --store {store} --budget MORE"
     written = [("written", path) for path in result.files]
     facts([*ended(result, ("run", result.run), "topics", store, go_on), *written])

@@ -1,7 +1,7 @@
 """The haystack room: topics, insights and documents; the released JSON, both ways. For the rooms above haystack."""
 
 from summhay_ray.haystack.check import InvalidHaystack, Node
-from summhay_ray.haystack.export import export_imported, export_run
+from summhay_ray.haystack.export import export_run
 from summhay_ray.haystack.identity import haystack_id_of, imported_cell_id, without_labels
 from summhay_ray.haystack.imported import RELEASED_JUDGE, ImportedRows, imported_rows
 from summhay_ray.haystack.released import ReleasedFile, read_released, released_from
@@ -16,7 +16,6 @@ __all__ = [
     "Node",
     "ReleasedFile",
     "System",
-    "export_imported",
     "export_run",
     "haystack_id_of",
     "imported_cell_id",

@@ -166,8 +166,9 @@ def _walk(node: Node, depth: int) -> None:
     elif isinstance(value, dict | list) and depth == MAX_DEPTH:
         raise node.refuse(f"at most {MAX_DEPTH} levels of nesting", "more")
     elif isinstance(value, list):
-        for item in node.items():
-            _walk(item, depth + 1)
+        for place, item in enumerate(value):
+            if item is not None and not isinstance(item, int | float):
+                _walk(Node(node.file, f"{node.path}[{place}]", item), depth + 1)
     elif isinstance(value, dict):
         for key, item in value.items():
             _whole(node, key)

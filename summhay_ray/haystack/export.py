@@ -11,11 +11,6 @@ from summhay_ray.haystack.systems import PREFIX
 from summhay_ray.records import Judgment, Ranking, Summary
 
 
-def export_imported(raw: Mapping[str, Any]) -> dict[str, Any]:
-    """A released file as it was imported: the same parsed JSON, unknown fields included."""
-    return dict(raw)
-
-
 def export_run(
     raw: Mapping[str, Any],
     summaries: Iterable[Summary],

@@ -16,6 +16,7 @@ from summhay_ray.judge.embed import OfflineJudgeEmbed
 from summhay_ray.judge.names import DEFAULT_SHARE, BadName, Named, parse_name
 from summhay_ray.judge.offline import OfflineJudge, Rated, rate, uncertainty_at
 from summhay_ray.judge.strategies import (
+    asks_alone,
     check_prompt,
     default_strategy,
     parse_strategy,
@@ -35,6 +36,7 @@ __all__ = [
     "OfflineJudgeEmbed",
     "Rated",
     "Verdict",
+    "asks_alone",
     "blend",
     "check_prompt",
     "default_strategy",

@@ -10,12 +10,12 @@ coverage, not for linking. A row without `topic` goes by its `topic_id`, or else
 from __future__ import annotations
 
 import json
-import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from summhay_ray.inputs import read_json
 from summhay_ray.judge.answer import expected_of
 from summhay_ray.judge.base import Verdict
 from summhay_ray.problems import Problem
@@ -61,8 +61,13 @@ class AnnotatedSummary:
 
 def load_summaries(path: Path) -> list[AnnotatedSummary]:
     """An annotation file, summary by summary. Raises BadAnnotations for another form, OSError where it cannot be read."""
+    return read_summaries(read_json(path), path)
+
+
+def read_summaries(content: bytes, path: Path) -> list[AnnotatedSummary]:
+    """The summaries in the content of an annotation file. Raises BadAnnotations, naming the `path`, for another form."""
     try:
-        rows = json.loads(path.read_bytes())
+        rows = json.loads(content)
     except (ValueError, RecursionError) as error:
         raise _bad(path, f"it is no JSON ({error})") from error
     if not isinstance(rows, list) or not rows:
@@ -75,15 +80,6 @@ def load_summaries(path: Path) -> list[AnnotatedSummary]:
             told = f"{error.args[0]!r} is missing" if isinstance(error, KeyError) else str(error)
             raise _bad(path, f"summary {number} of {len(rows)}: {told}") from error
     return found
-
-
-def load_annotations(path: Path) -> list[Annotated]:
-    """People's judgments of an annotation file. Raises as `load_summaries` does."""
-    return [
-        Annotated(summary.topic, insight.text, summary.bullets, coverage, bullet)
-        for summary in load_summaries(path)
-        for insight, coverage, bullet in zip(summary.insights, summary.coverage, summary.bullet, strict=True)
-    ]
 
 
 def load_released(path: Path) -> list[Annotated]:
@@ -99,14 +95,6 @@ def load_released(path: Path) -> list[Annotated]:
                 coverage = COVERAGE_VALUE[verdict["coverage"]]
                 pairs.append(Annotated(path.stem, texts[verdict["insight_id"]], bullets, coverage, bullet if coverage else None))
     return pairs
-
-
-def correlation(ours: Sequence[float], theirs: Sequence[float]) -> float:
-    """Pearson correlation over insights (Table 1, "Cov. Corr."); 0 where either side says the same of all."""
-    try:
-        return statistics.correlation(ours, theirs)
-    except statistics.StatisticsError:
-        return 0.0
 
 
 def linking_accuracy(ours: Sequence[int | None], theirs: Sequence[int | None]) -> tuple[float, int]:

@@ -18,7 +18,7 @@ from typing import Any
 from summhay_ray.judge.base import Verdict
 from summhay_ray.outcome import Malformed
 from summhay_ray.records import COVERAGE_VALUE
-from summhay_ray.texts import whole_objects
+from summhay_ray.text import whole_objects
 
 _COVERAGE = {
     "full": "FULL_COVERAGE",

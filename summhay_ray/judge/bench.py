@@ -1,4 +1,4 @@
-"""Part of the judge room: `judge-bench`, from people's annotations and a judge's verdicts to figures. For `grid.bench`; pure.
+"""Part of the judge room: `judge-bench`, from people's annotations and a judge's verdicts to figures. Pure.
 
 Table 1 of the paper (correlation, linking accuracy, dollars) and Table 6 (bias by summarizer, length against score and delta),
 with the release's definitions: on its 144 summaries they give the stored GPT-4o predictions 0.730 and 88.5 %, where Table 1, on
@@ -18,12 +18,12 @@ from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
-from summhay_ray.judge.agreement import AnnotatedSummary, correlation, linked_bullet, linking_accuracy, load_summaries
+from summhay_ray.judge.agreement import AnnotatedSummary, linked_bullet, linking_accuracy, load_summaries, read_summaries
 from summhay_ray.judge.base import Verdict
 from summhay_ray.judge.bench_usd import stored_micros
 from summhay_ray.judge.offline import Rated, rate
+from summhay_ray.metrics import JudgeBias, pearson, words_per_bullet
 from summhay_ray.records import COVERAGE_VALUE
-from summhay_ray.score import JudgeBias, words_per_bullet
 
 if TYPE_CHECKING:
     import numpy as np
@@ -37,11 +37,11 @@ __all__ = [
     "Verdicts",
     "agreement",
     "biases_json",
-    "held_out_ratings",
     "load_summaries",
     "measured_bias",
     "rate",
     "read_biases",
+    "read_summaries",
     "shipped_biases",
     "stored_keys",
     "stored_micros",
@@ -117,9 +117,9 @@ def agreement(summaries: Sequence[AnnotatedSummary], verdicts: Verdicts, summari
     correlated, linked = _resampled([one for one, _ in kept], seed)
     bias = _by_summarizer(kept)
     return Agreement(
-        correlation=_correlation(ours, theirs),
-        correlation_ci=None if _correlation(ours, theirs) is None else correlated,
-        correlation_labels=_correlation(labels, theirs),
+        correlation=pearson(ours, theirs),
+        correlation_ci=None if pearson(ours, theirs) is None else correlated,
+        correlation_labels=pearson(labels, theirs),
         linking_accuracy=linking if linking_n else None,
         linking_ci=linked,
         linking_n=linking_n,
@@ -130,11 +130,6 @@ def agreement(summaries: Sequence[AnnotatedSummary], verdicts: Verdicts, summari
         n_scored=len(ours),
         n_expected=sum(len(summary.insights) for summary in summaries),
     )
-
-
-def _correlation(ours: Sequence[float], theirs: Sequence[float]) -> float | None:
-    """None where either side says the same of all: then there is no correlation."""
-    return correlation(ours, theirs) if len(set(ours)) > 1 and len(set(theirs)) > 1 else None
 
 
 def measured_bias(
@@ -177,17 +172,6 @@ def stored_keys(summaries: Sequence[AnnotatedSummary]) -> list[str]:
 def stored_verdicts(summaries: Sequence[AnnotatedSummary], key: str) -> Verdicts:
     """The stored predictions of a key, facing the insights."""
     return [summary.stored.get(key) or (None,) * len(summary.insights) for summary in summaries]
-
-
-def held_out_ratings(summaries: Sequence[AnnotatedSummary], together: bool = True) -> list[list[Rated]]:
-    """The free judge's ratings with numbers fitted on all other topics of the file: for a file that ours were fitted on.
-
-    Raises ValueError for a file of one topic.
-    """
-    # Fitting is a command's work: nothing else should load what it needs.
-    from summhay_ray.judge.fit import held_out, measure
-
-    return held_out(measure(summaries), together)
 
 
 @cache
@@ -249,7 +233,7 @@ def _by_summarizer(kept: Sequence[tuple[_Scored, str]]) -> dict[str, float]:
 def _with_length(kept: Sequence[tuple[_Scored, str]], figure: Callable[[_Scored], float]) -> float | None:
     lengths = [words_per_bullet(one.summary.bullets) for one, _ in kept]
     pairs = [(length, figure(one)) for length, (one, _) in zip(lengths, kept, strict=True) if length is not None]
-    return _correlation([length for length, _ in pairs], [value for _, value in pairs])
+    return pearson([length for length, _ in pairs], [value for _, value in pairs])
 
 
 def _draws(n: int, seed: int) -> NDArray[np.float64]:

@@ -13,7 +13,8 @@ from collections.abc import Sequence
 from summhay_ray.judge.agreement import AnnotatedSummary
 from summhay_ray.judge.base import Verdict
 from summhay_ray.judge.prompt import Form, render, template
-from summhay_ray.llm import Limits, ModelSettings, count_tokens
+from summhay_ray.llm import Limits, ModelSettings
+from summhay_ray.text import count_tokens
 
 PAPER_MODELS = {
     "claude3-haiku": "claude-3-haiku-20240307",

@@ -10,28 +10,17 @@ from __future__ import annotations
 import re
 import unicodedata
 
-from summhay_ray.texts import stem
+from summhay_ray.text import FUNCTION_WORDS, UNSPACED, root
 
 COMMON_WEIGHT = 0.5
 """What a common word counts of what a rare one does (`is_common`)."""
 
-_UNSPACED = (
-    "\u0e00-\u0eff\u0f00-\u0fff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
-    "\U00020000-\U0003ffff"
-)
-_WORD = re.compile(rf"\d+(?:[.,]\d+)*|[{_UNSPACED}]|[^\W\d_{_UNSPACED}]+")
+_WORD = re.compile(rf"\d+(?:[.,]\d+)*|[{UNSPACED}]|[^\W\d_{UNSPACED}]+")
 _NUMBER = r"\s{0,3}(?:[A-Za-z]{1,12}\s{0,3})?\d{1,5}\s{0,3}"
 _CITATION = re.compile(rf"[\[【]{_NUMBER}(?:[,;–-]{_NUMBER})*[\]】]")
-_ROOT = 5
-_FUNCTION_WORDS = """
-    a about after against all also although am an and another any are as at be because been before being between both but by
-    can could d did do does doing down during each either even every few for from had has have having he her him his how
-    however i if in into is it its just ll m many may me might more most much must my neither no nor not of on only onto or
-    other our out over own per re s same several shall she should since so some still such t than that the their them then
-    there these they this those though through to too toward towards under up upon us ve very via was we were what when where
-    which while who whom whose why will with within without would yet you your
-"""
-_STOP_WORDS = frozenset(_FUNCTION_WORDS.split())
+_STOP_WORDS = FUNCTION_WORDS - {"here", "until", "whether"} | {"still"}
+"""Those that the numbers of `fit.py` were fitted with."""
+
 # What anyone says when telling what another said, or why it matters: such words differ between two tellings of one thing.
 _COMMON_WORDS = """
     ability able accord account achieve acknowledge act address advise affect aim allow approach around ask aspect base become
@@ -69,7 +58,7 @@ def _words(text: str) -> list[str]:
 
 
 def _root(word: str) -> str:
-    return word.replace(",", "") if word[0].isdigit() else stem(word)[:_ROOT]
+    return word.replace(",", "") if word[0].isdigit() else root(word)
 
 
 _COMMON_ROOTS = frozenset(roots(_COMMON_WORDS))

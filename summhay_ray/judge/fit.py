@@ -1,4 +1,4 @@
-"""Part of the judge room: fits `offline/judge` to people's judgments. A command; nothing imports it but tests.
+"""Part of the judge room: fits `offline/judge` to people's judgments. A command; `grid.bench` takes held-out ratings from it.
 
     python -m summhay_ray.judge.fit judge_annotations.json [--out offline_judge.json] [--embed] [--released topic_*.json]
 
@@ -19,12 +19,13 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from summhay_ray.judge.agreement import AnnotatedSummary, BadAnnotations, correlation, load_released, load_summaries
+from summhay_ray.judge.agreement import AnnotatedSummary, BadAnnotations, load_released, load_summaries
 from summhay_ray.judge.calibrate import Coefficients, cut_points, fit
 from summhay_ray.judge.calibrate_report import report
 from summhay_ray.judge.embed import embedder
 from summhay_ray.judge.features import ALONE, MEANING, TOGETHER, Embedder, Features, features
 from summhay_ray.judge.offline import Parameters, Rated, rate, rating
+from summhay_ray.metrics import pearson
 from summhay_ray.records import COVERAGE_VALUE
 
 STEPS = 20
@@ -150,7 +151,7 @@ def _against(path: Path) -> str:
     seconds = time.perf_counter() - start
     theirs = [pair.coverage for pair in pairs]
     same = sum(COVERAGE_VALUE[one.coverage] == person for one, person in zip(ratings, theirs, strict=True)) / len(pairs)
-    values = correlation([one.value for one in ratings], theirs)
+    values = pearson([one.value for one in ratings], theirs) or 0.0
     return f"shipped, {path.name}: n {len(pairs)}, correlation {values:.3f}, same label {same:.3f}, {seconds:.1f} s\n"
 
 

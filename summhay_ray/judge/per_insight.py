@@ -11,9 +11,9 @@ from typing import ClassVar
 from summhay_ray.judge.answer import read_verdict, usable_bullet
 from summhay_ray.judge.base import JudgeSettings, Verdict
 from summhay_ray.judge.prompt import ALONE, Form, render, template, template_hash
-from summhay_ray.llm import Ask, Request
+from summhay_ray.llm import Ask, RawAnswer, Request
 from summhay_ray.outcome import Answer, Malformed, Outcome
-from summhay_ray.records import Insight, RawAnswer
+from summhay_ray.records import Insight
 
 
 class PerInsight:
@@ -31,7 +31,7 @@ class PerInsight:
         requests = [
             Request(
                 model=settings.model,
-                prompt=render(text, insight.text, bullets),
+                messages=render(text, insight.text, bullets),
                 sampling=settings.sampling,
                 prompt_hash=prompt_hash,
                 lookup=f"{settings.lookup}/{insight.insight_id}" if settings.lookup else "",

@@ -11,9 +11,9 @@ from summhay_ray.judge.base import JudgeSettings, Verdict
 from summhay_ray.judge.per_insight import FewShot, PerInsight, repaired
 from summhay_ray.judge.prompt import Form, render_together, template, template_hash
 from summhay_ray.judge.together import read_verdicts
-from summhay_ray.llm import Ask, Request
+from summhay_ray.llm import Ask, RawAnswer, Request
 from summhay_ray.outcome import Answer, Malformed, NoAnswer, Outcome
-from summhay_ray.records import Insight, RawAnswer
+from summhay_ray.records import Insight
 
 _LONGEST_ANSWER = ("max_tokens", "max_completion_tokens")
 
@@ -65,7 +65,7 @@ class PerSummary:
         text = template(settings.prompt, self.form)
         return Request(
             model=settings.model,
-            prompt=render_together(text, [insight.text for insight in insights], bullets),
+            messages=render_together(text, [insight.text for insight in insights], bullets),
             sampling=_for_judgments(settings.sampling, len(insights)),
             prompt_hash=template_hash(text),
         )

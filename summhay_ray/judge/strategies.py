@@ -90,6 +90,12 @@ def check_prompt(text: str, strategy: str = "per_insight") -> None:
     template(text, FORMS.get(parse_strategy(strategy).base, ALONE))
 
 
+def asks_alone(strategy: str) -> bool:
+    """Whether a strategy of ours asks about each insight apart from all others: what it says of one hangs on no other."""
+    form = FORMS.get(strategy)
+    return form is not None and not form.together
+
+
 @lru_cache(maxsize=64)
 def prompt_identity(prompt: str = "", strategy: str = "per_insight") -> str:
     """sha256 (hex) of what is asked with the user's `prompt`, or with our own where it is empty: part of a run's identity.

@@ -1,32 +1,35 @@
-"""The gateway to language models: the only room that knows litellm. Imports records, outcome and store.
+"""The gateway to language models: the only room that knows litellm. Imports outcome and store, and no record of a benchmark.
 
-Importing this room imports no litellm: `register` and the first call do, in the process that calls models.
+Importing this room imports no litellm: the first call that goes through it does.
 """
-
-from collections.abc import Mapping
 
 from summhay_ray.llm.answers import read_answer
 from summhay_ray.llm.batching import Batched
 from summhay_ray.llm.budgets import Budgets
+from summhay_ray.llm.excess import USAGE_NOT_CREDIBLE, Claims, claims_of, margins_of
 from summhay_ray.llm.gateway import Gateway
 from summhay_ray.llm.ledger import Ledger
 from summhay_ray.llm.local import LocalModel
-from summhay_ray.llm.messages import Claim, Grant, Message, News, Settlement
+from summhay_ray.llm.messages import Claim, Grant, News, Settlement, WorkerMessage
 from summhay_ray.llm.models import FREE, Limits, ModelSettings, Price, Unpriced, find_price, find_window, is_local
-from summhay_ray.llm.request import Ask, Request
+from summhay_ray.llm.providers import provider_of
+from summhay_ray.llm.raw_answer import RawAnswer
+from summhay_ray.llm.reply import Usage
+from summhay_ray.llm.request import MOST_LOGPROBS, Ask, Message, Request, Role, assistant, marked, system, user
 from summhay_ray.llm.sampling import RESERVED
 from summhay_ray.llm.secrets import NoKey, key_of, told_secrets
 from summhay_ray.llm.service import LedgerPort, LedgerService, LocalPort
-from summhay_ray.llm.tokens import count as count_tokens
-from summhay_ray.llm.tokens import encode, first_tokens
 
 __all__ = [
     "FREE",
+    "MOST_LOGPROBS",
     "RESERVED",
+    "USAGE_NOT_CREDIBLE",
     "Ask",
     "Batched",
     "Budgets",
     "Claim",
+    "Claims",
     "Gateway",
     "Grant",
     "Ledger",
@@ -40,24 +43,24 @@ __all__ = [
     "News",
     "NoKey",
     "Price",
+    "RawAnswer",
     "Request",
+    "Role",
     "Settlement",
     "Unpriced",
-    "count_tokens",
-    "encode",
+    "Usage",
+    "WorkerMessage",
+    "assistant",
+    "claims_of",
     "find_price",
     "find_window",
-    "first_tokens",
     "is_local",
     "key_of",
+    "margins_of",
+    "marked",
+    "provider_of",
     "read_answer",
-    "register",
+    "system",
     "told_secrets",
+    "user",
 ]
-
-
-def register(models: Mapping[str, LocalModel]) -> None:
-    """Make local models known to litellm in this process: by full name, or by `provider/` for a family."""
-    from summhay_ray.llm import custom
-
-    custom.register(models)

@@ -10,20 +10,24 @@ from typing import Any
 
 from summhay_ray.llm.learned import Learned
 from summhay_ray.llm.models import ModelSettings
+from summhay_ray.llm.raw_answer import RawAnswer
 from summhay_ray.llm.reply import Reply, Usage
 from summhay_ray.llm.secrets import hidden
-from summhay_ray.llm.tokens import count
 from summhay_ray.outcome import Answer, Malformed, Outcome, Refusal
-from summhay_ray.records import RawAnswer
+from summhay_ray.text import count_tokens as count
 
 MOST_TOKENS = 20_000_000
-"""No model reads or writes more at once; a count beyond it is no count."""
+"""No model reads or writes more at once; a count beyond it is kept as so many."""
+
+DEEPEST = 100
+"""Levels of a body that is kept; of those of providers none has ten."""
 
 _FINISH = {"max_tokens": "length", "model_length": "length", "eos": "stop", "eos_token": "stop", "end_turn": "stop"}
 """What endpoints of OpenAI's protocol say in words of their own; a cut answer must be seen as one, whoever cut it."""
 
+_REFUSED = ("refusal", "content_filter")
 _THOUGHTS = ("reasoning_content", "reasoning", "thinking")
-_NEW_FIELDS = ("cache_write_tokens", "reasoning_tokens")
+_NEW_FIELDS = ("cache_write_tokens", "reasoning_tokens", "claimed_tokens", "claimed_micros")
 _FIELDS = ("key", "model", "text", "finish_reason", "input_tokens", "cached_tokens", "output_tokens", "usd_micros", "attempts")
 
 
@@ -74,15 +78,35 @@ def reply_of(body: Any) -> Reply:
     usage = usage_of(body.get("usage"))
     if not choices:
         return Reply("", "no_choices", usage, body)
-    message = _part(choices[0], "message")
+    said = [_said_in(choices[0]), *map(_further, choices[1:])]
+    texts = ["" if finish in _REFUSED else text for text, finish in said]
+    # Of several choices those that were refused are no texts; where all were, the call was.
+    first = next((index for index, text in enumerate(texts) if text.strip()), 0)
+    logprobs = (_part(choices[0], "logprobs") or {}).get("content")
+    logprobs = logprobs if isinstance(logprobs, list) else None
+    text = texts[0] if first else said[0][0]
+    return Reply(text, said[first][1], usage, body, tuple(texts[1:]), logprobs)
+
+
+def _said_in(choice: Any) -> tuple[str, str]:
+    """Text and end of a choice. Raises ValueError."""
+    message = _part(choice, "message")
     if message is None:
         raise ValueError("no chat completion: its first choice has no message")
-    text, finish = _text(message.get("content")), choices[0].get("finish_reason")
+    text, finish = _text(message.get("content")), choice.get("finish_reason")
     refusal = message.get("refusal") or (_part(message, "provider_specific_fields") or {}).get("refusal")
     if not text and isinstance(refusal, str) and refusal:
-        return Reply(refusal, "refusal", usage, body)
+        return refusal, "refusal"
     finish = finish if isinstance(finish, str) else ""
-    return Reply(text, _FINISH.get(finish, finish), usage, body)
+    return text, _FINISH.get(finish, finish)
+
+
+def _further(choice: Any) -> tuple[str, str]:
+    """The same of a choice after the first: what is no text costs the call nothing else."""
+    try:
+        return _said_in(choice)
+    except ValueError:
+        return "", ""
 
 
 def answer_of(
@@ -92,28 +116,34 @@ def answer_of(
 
     It is charged what its usage says. **Without usage** it is charged by our own counts with a margin (`learned` from the
     model's other answers, else that of a strange tokenizer), nothing cached, at the dearest rate, and never more than was
-    reserved. The answer
-    counts as the longest allowed where not all of it can be seen: cut, filtered, empty, one of several, or of a model that may
-    reason. **Usage that cannot be true** (no whole number, zero, negative, absurd, or less than half of what we count in
-    prompt or text) is charged the greater of what it says and that.
+    reserved. The answer counts as the longest allowed where not all of it can be seen: cut, filtered, empty, one of several, or
+    of a model that may reason. **Usage that cannot be true** (no whole number, zero, negative, or less than half of our count in
+    prompt or text) is charged the greater of what it says and that. **Usage above what was reserved**, in dollars, or in tokens
+    where the model is free, is not credible: the reservation is charged; the answer tells the claim, and the `token_margin` that
+    would have reserved as much.
     """
     text: str = hidden(reply.text, secrets)
     usage = reply.usage
     learned = learned or Learned()
+    excess: dict[str, Any] = {}
     if settings.local:
         # What runs here counts as we do; it costs nothing, unless a person wrote a price, to rehearse a paid run.
-        usage = usage or Usage(asked.input_tokens, count(text))
-        charged, saved = settings.price.micros(usage), settings.price.saved_micros(usage)
+        usage = usage or Usage(asked.input_tokens, _counted(reply))
+        charged, saved = min(settings.price.micros(usage), asked.worst_micros), settings.price.saved_micros(usage)
     else:
-        counted = count(reply.text)
-        if usage is not None and _credible(usage, asked.input_tokens, counted):
+        counted, said = _counted(reply), _counts_of(usage)
+        excess = _excess(said, settings, asked)
+        if excess:
+            charged, saved = asked.worst_micros, 0
+            usage = _within(said, settings.reserved_tokens(asked.input_tokens, asked.max_tokens))
+        elif usage is not None and _credible(usage, asked.input_tokens, counted):
             charged, saved = settings.price.micros(usage), settings.price.saved_micros(usage)
             learned.note(asked.input_tokens, usage.input_tokens)
             learned.note(counted, usage.output_tokens - usage.reasoning_tokens)
         else:
             most = functools.partial(learned.most_tokens, settings)
-            charged, saved = _own_charge(reply, settings, asked, most), 0
-            usage = Usage(*(max(_said(usage, name), ours) for name, ours in _ours(asked, counted)))
+            charged, saved = min(_own_charge(reply, said, settings, asked, most), asked.worst_micros), 0
+            usage = Usage(max(said.input_tokens, asked.input_tokens), max(said.output_tokens, counted))
     answer: dict[str, Any] = {
         "text": text,
         "finish_reason": hidden(reply.finish_reason, secrets),
@@ -124,10 +154,43 @@ def answer_of(
         "output_tokens": usage.output_tokens,
         "usd_micros": charged,
         "saved_micros": saved,
+        **excess,
     }
+    if reply.further:
+        answer["further_texts"] = hidden(reply.further, secrets)
+    if reply.logprobs is not None:
+        answer["logprobs"] = json.dumps(hidden(reply.logprobs, secrets))
     if reply.raw is not None:
         answer["raw"] = _clean(reply.raw, secrets)
     return answer
+
+
+def _counts_of(usage: Usage | None) -> Usage:
+    """The counts of a usage as numbers that a table holds: 0 where one is no count, and none beyond `MOST_TOKENS`."""
+    counts = (getattr(usage, name, None) for name in Usage.__dataclass_fields__)
+    return Usage(*(min(number, MOST_TOKENS) if number is not None and _whole(number) else 0 for number in counts))
+
+
+def _excess(said: Usage, settings: ModelSettings, asked: Asked) -> dict[str, Any]:
+    """What a usage claims where it costs more than was reserved, or of a free model is more tokens; else nothing."""
+    tokens, micros = said.input_tokens + said.output_tokens, settings.price.micros(said)
+    reserved_tokens = sum(settings.reserved_tokens(asked.input_tokens, asked.max_tokens))
+    times = micros / asked.worst_micros if asked.worst_micros else tokens / reserved_tokens
+    if times <= 1:
+        return {}
+    return {"claimed_tokens": tokens, "claimed_micros": micros, "claimed_margin": times * settings.token_margin}
+
+
+def _within(said: Usage, reserved: tuple[int, int]) -> Usage:
+    """As much of a usage as was reserved."""
+    read, answered = min(said.input_tokens, reserved[0]), min(said.output_tokens, reserved[1])
+    cached = min(said.cached_tokens, read)
+    return Usage(read, answered, cached, min(said.cache_write_tokens, read - cached), min(said.reasoning_tokens, answered))
+
+
+def _counted(reply: Reply) -> int:
+    """Tokens of all texts, by our count."""
+    return sum(map(count, reply.texts))
 
 
 def _credible(usage: Usage, prompt: int, text: int) -> bool:
@@ -137,15 +200,12 @@ def _credible(usage: Usage, prompt: int, text: int) -> bool:
     return whole and usage.input_tokens > 0 and 2 * usage.input_tokens >= prompt and 2 * usage.output_tokens >= text
 
 
-def _own_charge(reply: Reply, settings: ModelSettings, asked: Asked, most_tokens: Callable[[int], int]) -> int:
+def _own_charge(reply: Reply, said: Usage, settings: ModelSettings, asked: Asked, most_tokens: Callable[[int], int]) -> int:
     thoughts = "".join(_thoughts(reply.raw))
-    seen = most_tokens(count(reply.text) + (count(thoughts) if thoughts else 0))
+    seen = most_tokens(_counted(reply) + (count(thoughts) if thoughts else 0))
     answer = asked.max_tokens if _unseen(reply, settings) else min(seen, asked.max_tokens)
     prompt = most_tokens(asked.input_tokens)
-    if reply.usage is None:
-        return min(settings.price.dearest_micros(prompt, answer), asked.worst_micros)
-    said = reply.usage
-    return settings.price.dearest_micros(max(_said(said, "input_tokens"), prompt), max(_said(said, "output_tokens"), answer))
+    return settings.price.dearest_micros(max(said.input_tokens, prompt), max(said.output_tokens, answer))
 
 
 def _unseen(reply: Reply, settings: ModelSettings) -> bool:
@@ -157,18 +217,8 @@ def _unseen(reply: Reply, settings: ModelSettings) -> bool:
     return settings.reasoning or cut or several or tools or not reply.text.strip()
 
 
-def _ours(asked: Asked, counted: int) -> tuple[tuple[str, int], tuple[str, int]]:
-    return ("input_tokens", asked.input_tokens), ("output_tokens", counted)
-
-
-def _said(usage: Usage | None, name: str) -> int:
-    """A count of the usage, 0 where it is none."""
-    number = getattr(usage, name, None)
-    return number if number is not None and _whole(number) else 0
-
-
 def _whole(number: Any) -> bool:
-    return isinstance(number, int) and not isinstance(number, bool) and 0 <= number <= MOST_TOKENS
+    return isinstance(number, int) and not isinstance(number, bool) and number >= 0
 
 
 def _messages(raw: Any) -> Iterator[Mapping[str, Any]]:
@@ -185,6 +235,11 @@ def _thoughts(raw: Any) -> Iterator[str]:
     for message in _messages(raw):
         # Some endpoints say the same under two names.
         yield next((text for text in map(message.get, _THOUGHTS) if isinstance(text, str)), "")
+
+
+def letters(reply: Reply) -> int:
+    """Of all that the model wrote, as far as it is shown: how much there is to count."""
+    return len(reply.text) + sum(map(len, _thoughts(reply.raw)))
 
 
 def _tokens(usage: Any, name: str) -> int | None:
@@ -215,24 +270,39 @@ def _text(content: Any) -> str:
 
 
 def _clean(raw: Any, secrets: Sequence[str]) -> Any:
-    """The body with the secrets hidden, and fit for the log's JSON."""
+    """The body with the secrets hidden, and fit for the log's JSON; None where it is too deep for some reader of it."""
+    if _deep(raw):
+        return None
     # Written once as a whole, which is quick; looked through value by value only where that shows something.
     try:
         text = json.dumps(raw, allow_nan=False)
     except (TypeError, ValueError):
         return hidden(json.loads(json.dumps(raw, default=str, skipkeys=True)), secrets)
-    except RecursionError:
-        return None
     if "\\ud" in text or any(json.dumps(secret)[1:-1] in text for secret in secrets):
         return hidden(raw, secrets)
     return raw
+
+
+def _deep(raw: Any) -> bool:
+    level = [raw]
+    for _ in range(DEEPEST):
+        level = [
+            inner
+            for one in level
+            if isinstance(one, Mapping | list)
+            for inner in (one.values() if isinstance(one, Mapping) else one)
+        ]
+        if not level:
+            return False
+    return True
 
 
 def read_answer(record: Mapping[str, Any]) -> tuple[Outcome[RawAnswer], RawAnswer]:
     """What the log's answer record says: the outcome, and the raw answer that it comes from."""
     known = {name: record[name] for name in _FIELDS}
     # Records of earlier versions lack these.
-    raw = RawAnswer(**known, **{name: record.get(name, 0) for name in _NEW_FIELDS})
+    texts, logprobs = tuple(record.get("further_texts", ())), record.get("logprobs", "")
+    raw = RawAnswer(**known, **{name: record.get(name, 0) for name in _NEW_FIELDS}, further_texts=texts, logprobs=logprobs)
     return outcome_of(raw), raw
 
 
@@ -242,6 +312,6 @@ def outcome_of(raw: RawAnswer) -> Outcome[RawAnswer]:
         return Refusal("content_filter", "the provider filtered the answer", raw.key, raw.attempts, raw.usd_micros)
     if raw.finish_reason == "refusal":
         return Refusal("refusal", "the model refused to answer", raw.key, raw.attempts, raw.usd_micros)
-    if not raw.text.strip():
+    if not any(text.strip() for text in raw.texts):
         return Malformed("empty_answer", "the model answered with nothing", raw.key, raw.attempts, raw.usd_micros)
     return Answer(raw, raw.key, raw.attempts, raw.usd_micros)

@@ -161,10 +161,7 @@ class Attempts:
                 reply = await self._transports.of(settings).send(call.request, settings, key)
         # The border of one attempt: each SDK behind a transport raises errors of its own, and each must become a decision.
         except Exception as error:  # noqa: BLE001
-            decision = decide(error)
-            if settings.local and decision.kind in ("transient", "ambiguous"):
-                decision = Decision("row", "local_model_error")
-            return Attempt(None, decision, one_line(error, known_secrets(settings.api_key_env)), number)
+            return Attempt(None, decide(error), one_line(error, known_secrets(settings.api_key_env)), number)
         return Attempt(reply, None, "", number)
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from summhay_ray.store import Purpose
+from summhay_ray.store import Purpose, Spent, Tally
 
 Scope = tuple[str, str]
 """("", "") the run, ("stage", NAME), ("model", NAME)."""
@@ -22,6 +22,8 @@ class Budgets:
     total: int | None = None
     stages: Mapping[str, int] = field(default_factory=dict)
     models: Mapping[str, int] = field(default_factory=dict)
+    margins: Mapping[str, float] = field(default_factory=dict)
+    """Model -> the `token_margin` that its claims of usage are held against; 1 where none is given."""
 
     def bounds(self) -> dict[Scope, int]:
         """Scope -> its budget, for those that have one."""
@@ -37,6 +39,25 @@ def scopes(purpose: Purpose) -> Iterator[Scope]:
     yield RUN
     yield "stage", purpose[0]
     yield "model", purpose[1]
+
+
+def account(told: Spent, living: Collection[str], in_flight: Iterable[tuple[str, Purpose, int]]) -> Spent:
+    """What a run has spent, by writer and purpose, as a commit keeps it. `told`: as the log tells it, and what is settled.
+
+    Of the `living` the calls `in_flight` are open (writer, purpose, worst case); of others those whose end the log does not tell.
+    """
+    open_now = {writer: Counter[Purpose]() for writer in living}
+    for writer, purpose, micros in in_flight:
+        open_now.setdefault(writer, Counter())[purpose] += micros
+    found: dict[str, dict[Purpose, Tally]] = {}
+    for writer in sorted({*told, *open_now}):
+        tallies, mine = told.get(writer, {}), open_now.get(writer)
+        for purpose in {*tallies, *(mine or ())}:
+            tally = tallies.get(purpose, Tally())
+            open_micros = tally.open_micros if mine is None else mine[purpose]
+            kept = Tally(tally.settled_micros + open_micros, tally.answers, open_micros=open_micros)
+            found.setdefault(writer, {})[purpose] = kept
+    return found
 
 
 class Purse:

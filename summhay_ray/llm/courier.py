@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from typing import Literal
 
-from summhay_ray.llm.messages import Claim, Grant, Message, News, Settlement
+from summhay_ray.llm.messages import Claim, Grant, News, Settlement, WorkerMessage
 from summhay_ray.llm.roster import LISTEN_S
 from summhay_ray.llm.service import LedgerPort
 from summhay_ray.llm.slots import SlotGate
@@ -198,7 +198,7 @@ class Courier:
             await self._mail.wait()
             began = loop.time()
             self._mail.clear()
-            message = Message(
+            message = WorkerMessage(
                 tuple(self._claims),
                 tuple(self._settlements),
                 tuple(self._limits_met),

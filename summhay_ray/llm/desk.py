@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from summhay_ray.llm.messages import Claim
 from summhay_ray.llm.meter import Meter
 from summhay_ray.llm.pacing import Pacer, Permit, Slots
+from summhay_ray.llm.retry import LONGEST_PAUSE_S
 
 FEW, SHARED_ANEW_S = 64, 2e-5
 """Sharing slots looks at every worker: with more than a few it waits so many seconds for each of the others."""
@@ -56,12 +57,45 @@ class Desk:
         paused_s = max(0.0, self.pacer.paused_until - now)
         return {"in_flight": sum(self.granted.values()), "cap": cap, "paused_s": paused_s, **self.meter.read(now)}
 
+    def limited(self, now: float) -> str:
+        """The provider answered 429; gives why the model is given up, where it has answered nothing else for too long."""
+        self.meter.limited += 1
+        if self.slots is not None:
+            self.slots.cut(now)
+        if self.limited_since is None:
+            self.limited_since = now
+        minutes = round((now - self.limited_since) / 60)
+        too_long = now - self.limited_since > LONGEST_PAUSE_S
+        return f"nothing but 429 for {minutes} minutes; run again when the quota is there" if too_long else ""
+
     def share_at(self, now: float, workers: int) -> float:
         """When the slots are to be shared again: `now`, where there are few workers or it is some time ago."""
         due = self._shared_at + SHARED_ANEW_S * max(0, workers - FEW)
         if due <= now:
             self._shared_at = due = now
         return due
+
+    def answered(self, now: float, input_tokens: int, output_tokens: int) -> None:
+        """The model answered."""
+        self.limited_since = None
+        self.pacer.answered()
+        self.meter.answered(now, input_tokens, output_tokens)
+        if self.slots is not None:
+            self.slots.grow()
+
+    def share(self) -> tuple[dict[str, int], dict[str, int]]:
+        """Worker -> slots that it gets; worker -> how many it may keep, for those that must give some back."""
+        if self.slots is None:
+            return {}, {}
+        wanted, held = self.wanted(), self.slots.held
+        order = sorted(wanted, key=lambda worker: (held.get(worker, 0), not self.granted[worker]))
+        given = {worker: self.slots.give(worker, wanted[worker]) for worker in order}
+        return {worker: n for worker, n in given.items() if n}, self.slots.surplus(wanted, self.granted)
+
+    @property
+    def stop_told(self) -> dict[str, str]:
+        """Why the model was given up: `error` and `reason`."""
+        return dict(zip(("error", "reason"), self.stopped or (), strict=False))
 
     def wanted(self) -> dict[str, int]:
         """Worker -> its open calls."""

@@ -14,6 +14,7 @@ from typing import Any
 import aiohttp
 
 from summhay_ray.llm.answers import reply_of
+from summhay_ray.llm.bodies import UNPACKED, Body, UnreadableAnswer, off_loop
 from summhay_ray.llm.models import ModelSettings, wire_name
 from summhay_ray.llm.reply import Reply
 from summhay_ray.llm.request import Request
@@ -33,14 +34,14 @@ class ProviderError(Exception):
     """The provider answered with an error. The message begins with the status."""
 
     def __init__(self, status: int, body: str, headers: Mapping[str, str] | None = None) -> None:
-        super().__init__(f"HTTP {status}: {_message(body)}")
+        self.headers = {name.lower(): value for name, value in (headers or {}).items()}
+        super().__init__(f"HTTP {status}: {self._elsewhere() if 300 <= status < 400 else _message(body)}")
         self.status_code = status
         self.body = body
-        self.headers = {name.lower(): value for name, value in (headers or {}).items()}
 
-
-class UnreadableAnswer(Exception):
-    """The provider answered 200 with something that is no chat completion."""
+    def _elsewhere(self) -> str:
+        place = self.headers.get("location", "")[:_SHOWN]
+        return f"the endpoint redirects to {place!r}, where no prompt and no key goes by itself; write the right api_base"
 
 
 class DirectTransport:
@@ -50,10 +51,15 @@ class DirectTransport:
         _allow_files()
         # Limits are the ledger's: the pool must not be a second, silent one.
         connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=KEEPALIVE_S, ttl_dns_cache=60)
-        self._session = aiohttp.ClientSession(connector=connector, cookie_jar=aiohttp.DummyCookieJar())
+        self._session = aiohttp.ClientSession(
+            connector=connector, cookie_jar=aiohttp.DummyCookieJar(), auto_decompress=False, headers=UNPACKED
+        )
 
     async def send(self, request: Request, settings: ModelSettings, key: str | None) -> Reply:
-        """One POST. Raises ProviderError, UnreadableAnswer, aiohttp's errors, TimeoutError, UnicodeEncodeError."""
+        """One POST.
+
+        Raises ProviderError, UnreadableAnswer, AnswerTooLarge, aiohttp's errors, TimeoutError, UnicodeEncodeError.
+        """
         headers = {"Content-Type": "application/json"}
         if key:
             headers["Authorization"] = f"Bearer {key}"
@@ -64,10 +70,11 @@ class DirectTransport:
             timeout=aiohttp.ClientTimeout(total=settings.timeout_s, sock_connect=CONNECT_S),
             allow_redirects=False,
         ) as response:
-            content = await response.text(encoding="utf-8", errors="replace")
+            body = Body(response.status, response.headers, settings.body_limit(request.sampling, request.n, request.logprobs))
+            content = await body.read(response.content.iter_any())
             if response.status != 200:
-                raise ProviderError(response.status, content, response.headers)
-        return _read(content)
+                raise ProviderError(response.status, content.decode("utf-8", "replace"), response.headers)
+        return await off_loop(len(content), lambda: _read(content.decode("utf-8", "replace")))
 
     async def close(self) -> None:
         """Close all connections."""
@@ -79,8 +86,7 @@ def _body(request: Request, model: str) -> bytes:
     extra = sampling.pop("extra_body", None) or {}
     if _REASONING.match(model) and "max_tokens" in sampling:
         sampling["max_completion_tokens"] = sampling.pop("max_tokens")
-    messages = [{"role": "user", "content": request.prompt}]
-    body = {"model": model, "messages": messages, **sampling, **extra}
+    body = {"model": model, **request.asked, **sampling, **extra}
     return json.dumps(body, allow_nan=False, ensure_ascii=False).encode("utf-8")
 
 

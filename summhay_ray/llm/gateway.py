@@ -7,28 +7,31 @@ key -> claim at the ledger (the log's answer, or leave to send) -> intent on dis
 from __future__ import annotations
 
 import asyncio
+import functools
 import uuid
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from summhay_ray.llm.answers import Asked, answer_of, read_answer
+from summhay_ray.llm.answers import Asked, answer_of, letters, read_answer
 from summhay_ray.llm.attempts import Attempt, Attempts, Call
 from summhay_ray.llm.batching import Batched
+from summhay_ray.llm.bodies import off_loop
 from summhay_ray.llm.courier import Courier, Leave
 from summhay_ray.llm.learned import Learned
+from summhay_ray.llm.local import LocalModel
 from summhay_ray.llm.messages import Claim, Grant, Settlement
 from summhay_ray.llm.models import FREE, ModelSettings
 from summhay_ray.llm.prefix import PrefixGate, Turn, prefixes_of
+from summhay_ray.llm.raw_answer import RawAnswer
 from summhay_ray.llm.request import Request
 from summhay_ray.llm.sampling import longest_answer, unusable
 from summhay_ray.llm.secrets import told_secrets
 from summhay_ray.llm.service import LedgerPort
 from summhay_ray.llm.transport import Transports
-from summhay_ray.outcome import Failed, Outcome, Refusal
-from summhay_ray.records import RawAnswer
-from summhay_ray.store import Files, Location, StoreError, Writer, read_at
+from summhay_ray.outcome import Failed, Malformed, Outcome, Refusal
+from summhay_ray.store import Excess, Files, Location, StoreError, Writer, read_at
 
 MENDABLE = {"bad_request", "context_window", "request_too_large"}
 """Errors of one row that a person may mend (an endpoint, a window): a later run tries them again, and nothing was paid."""
@@ -45,7 +48,11 @@ Ended = tuple[Outcome[RawAnswer], RawAnswer | None]
 
 
 class Gateway:
-    """A worker's way to the models, on one event loop. `models` holds the settings of every model that may be asked."""
+    """A worker's way to the models, on one event loop.
+
+    `models` holds the settings of every model that may be asked; `local` the models that run in this process, by name, or by
+    `provider/` for a family.
+    """
 
     def __init__(
         self,
@@ -55,13 +62,14 @@ class Gateway:
         log: Writer,
         run: str,
         buried: Callable[[], None] | None = None,
+        local: Mapping[str, LocalModel] | None = None,
     ) -> None:
         self._models = models
         self._files = files
         self._log = log
         self._run = run
         self._courier = Courier(port, frozenset(name for name, settings in models.items() if not settings.local), buried)
-        self._transports = Transports()
+        self._transports = Transports(local)
         self._attempts = Attempts(self._courier, self._transports)
         self._prefixes = PrefixGate()
         self._append: Batched[Mapping[str, Any], Location] = Batched(self._append_all)
@@ -122,12 +130,14 @@ class Gateway:
         problem = unusable(request.sampling)
         if problem:
             return Failed("unusable_sampling", problem), None
-        max_tokens = longest_answer(request.sampling)
+        longest = longest_answer(request.sampling)
+        max_tokens = longest * request.n
         # Counting costs; for a free model without a window nothing depends on it.
         uncounted = settings.local and settings.context_window is None and settings.price == FREE
-        prompt_tokens = 0 if uncounted else settings.prompt_tokens(request.prompt, request.sampling)
-        if settings.context_window is not None and prompt_tokens + max_tokens > settings.context_window:
-            message = window_message(settings, prompt_tokens, max_tokens)
+        counting = functools.partial(settings.prompt_tokens, request.prompt, request.sampling)
+        prompt_tokens = 0 if uncounted else await off_loop(len(request.prompt), counting)
+        if settings.context_window is not None and prompt_tokens + longest > settings.context_window:
+            message = window_message(settings, prompt_tokens, longest)
             # Another window may be written, and trying again costs no call.
             return Failed("context_window", message, retryable=True), None
         claim = Claim(
@@ -141,7 +151,10 @@ class Gateway:
         )
         call = Call(request, settings, claim)
         try:
-            return await asyncio.shield(self._complete(call))
+            work = asyncio.ensure_future(self._complete(call))
+            # Where the caller has gone, nobody asks what became of it: asyncio would print a traceback.
+            work.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
+            return await asyncio.shield(work)
         finally:
             call.wanted = False
 
@@ -175,7 +188,8 @@ class Gateway:
         if attempts and raw is None:
             turn.failed()
         # What an earlier round was charged is part of the failure, whatever ended the last one.
-        return (replace(outcome, attempts=attempts, usd_micros=charged) if isinstance(outcome, Failed) else outcome), raw
+        unanswered = isinstance(outcome, Failed | Malformed) and raw is None
+        return (replace(outcome, attempts=attempts, usd_micros=charged) if unanswered else outcome), raw
 
     async def _not_sent(self, grant: Grant, call: Call) -> Ended:
         if grant.location is not None:
@@ -214,11 +228,18 @@ class Gateway:
         if attempt.decision is None and attempt.reply is not None:
             asked = Asked(claim.input_tokens, claim.output_tokens, claim.worst_micros)
             secrets = self._secrets(call.settings.api_key_env)
-            answer = answer_of(attempt.reply, call.settings, asked, secrets, self._learned[claim.model])
+            read = functools.partial(answer_of, attempt.reply, call.settings, asked, secrets, self._learned[claim.model])
+            # A drain waits for what is on its way to the log.
+            self._writing += 1
+            try:
+                answer = await off_loop(letters(attempt.reply), read)
+            finally:
+                self._writing -= 1
             record = {"kind": "answer", **known, "attempts": attempt.number, **answer}
             location = await self._keep(record)
-            used = (record["input_tokens"], record["output_tokens"])
-            self._courier.settle(Settlement(claim.key, claim.model, record["usd_micros"], location, *used))
+            used = _used(record, call)
+            excess = Excess.of(record)
+            self._courier.settle(Settlement(claim.key, claim.model, record["usd_micros"], location, *used, excess=excess))
             return *read_answer(record), False
         return await self._failed(call, attempt, known, announced)
 
@@ -227,7 +248,7 @@ class Gateway:
     ) -> tuple[Outcome[RawAnswer], RawAnswer | None, bool]:
         claim, decision = call.claim, attempt.decision
         assert decision is not None
-        charged = claim.worst_micros if decision.kind == "ambiguous" else 0
+        charged = claim.worst_micros if decision.kind in ("ambiguous", "malformed") else 0
         # Else a drain has said it already, and closed the log; or there is nothing to say, since the call is free.
         if announced:
             await self._keep({"kind": "void", **known, "usd_micros": charged})
@@ -235,6 +256,9 @@ class Gateway:
         self._courier.settle(Settlement(claim.key, claim.model, charged, stop=stop, sent=attempt.number > 0))
         if decision.error == "content_filter":
             return Refusal("content_filter", attempt.message, claim.key, attempt.number, charged), None, False
+        if decision.kind == "malformed":
+            # Its limit may be raised, and a later run asks again.
+            return Malformed(decision.error, attempt.message, claim.key, attempt.number, charged, retryable=True), None, False
         mendable = decision.kind != "row" or decision.error in MENDABLE
         failed = Failed(decision.error, attempt.message, claim.key, attempt.number, charged, mendable)
         return failed, None, decision.kind in ("ambiguous", "lost")
@@ -244,6 +268,15 @@ class Gateway:
         if api_key_env not in self._told:
             self._told[api_key_env] = told_secrets(api_key_env)
         return self._told[api_key_env]
+
+
+def _used(record: Mapping[str, Any], call: Call) -> tuple[int, int]:
+    """What a call took of its model's limits: a claim beyond what was reserved must not close them for minutes."""
+    used = record["input_tokens"], record["output_tokens"]
+    if call.settings.local:
+        return used
+    read, answered = call.settings.reserved_tokens(call.claim.input_tokens, call.claim.output_tokens)
+    return min(used[0], read), min(used[1], answered)
 
 
 def window_message(settings: ModelSettings, prompt_tokens: int, max_tokens: int) -> str:

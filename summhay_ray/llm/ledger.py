@@ -9,16 +9,17 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any
 
-from summhay_ray.llm.budgets import Budgets, Purse
+from summhay_ray.llm.budgets import Budgets, Purse, account
 from summhay_ray.llm.desk import Desk, Flight, Waiting
-from summhay_ray.llm.messages import Claim, Grant, Message, News, Settlement
+from summhay_ray.llm.excess import USAGE_NOT_CREDIBLE, Doubts
+from summhay_ray.llm.messages import Claim, Grant, News, Settlement, WorkerMessage
 from summhay_ray.llm.models import Limits
 from summhay_ray.llm.pacing import Pacer, Slots
-from summhay_ray.llm.retry import LONGEST_PAUSE_S
 from summhay_ray.llm.roster import Roster
-from summhay_ray.store import Fetched, LogIndex
+from summhay_ray.store import Excess, Fetched, LogIndex, Spent
 
 REFRESH_S = 1.0
 """How often the log is read for what other writers appended."""
@@ -39,6 +40,7 @@ class Ledger:
         self.run = run
         self.index = index
         self.purse = Purse(budgets or Budgets())
+        self._doubts = Doubts(budgets.margins if budgets else {})
         self.counts: Counter[str] = Counter()
         self.over_budget = False
         self.next_at: float | None = None
@@ -59,14 +61,15 @@ class Ledger:
         self._stopping = False
         self._refreshed = float("-inf")
         self.index.refresh()
-        self.purse.read(self.index.spent_by(self.run))
+        self._read()
 
-    def take(self, worker: str, message: Message, now: float) -> None:
+    def take(self, worker: str, message: WorkerMessage, now: float) -> None:
         """What a worker says: money settled, limits met, slots back, calls wanted."""
         self.roster.hear(worker, now)
         self._adopt(worker, message)
         for name in message.limited:
-            self._limited(name, now)
+            if why := self._model(name).limited(now):
+                self._stop(self._model(name), ("quota_exhausted", why))
         for name in message.unasked:
             self._model(name).pacer.round_of_429s(now)
         for name, seconds in message.pauses:
@@ -119,7 +122,7 @@ class Ledger:
     def reread(self, fetched: Fetched) -> None:
         """Take in what was read of a log that lies far away."""
         self.index.take(fetched)
-        self.purse.read(self.index.spent_by(self.run))
+        self._read()
 
     def recovered(self, worker: str, fetched: Fetched, now: float) -> None:
         """All that a dying worker wrote is in the log, and has been read: it is buried."""
@@ -128,6 +131,12 @@ class Ledger:
             self.index.forget_unshipped(writer)
         self._bury({worker})
         self.tend(now)
+
+    def spent(self) -> Spent:
+        """What the run has spent, for a commit: what is settled, and the worst case of the calls in flight."""
+        in_flight = [(flight.claim.writer or flight.worker, flight.claim) for flight in self._flights.values()]
+        open_now = [(writer, claim.purpose, claim.worst_micros) for writer, claim in in_flight]
+        return account(self.index.spent_of(self.run), self.purse.writers, open_now)
 
     def count(self, numbers: Mapping[str, int]) -> None:
         """Add to the run's counters (cells, judgments, failures, ...)."""
@@ -146,12 +155,9 @@ class Ledger:
             "in_flight": len(self._flights),
             "over_budget": self.over_budget,
             "stopping": self._stopping,
-            "stopped": {
-                name: {"error": model.stopped[0], "reason": model.stopped[1]}
-                for name, model in self._models.items()
-                if model.stopped
-            },
+            "stopped": {name: model.stop_told for name, model in self._models.items() if model.stopped},
             "models": models,
+            "claims": [asdict(one) for one in self._doubts.claims()],
         }
 
     def tend(self, now: float) -> None:
@@ -261,18 +267,16 @@ class Ledger:
         flight = self._flights.get(done.key)
         mine = flight is not None and flight.worker == worker
         if flight is not None and mine and self.purse.knows(flight.claim.writer or worker):
-            self.purse.charge(flight.claim.writer or worker, flight.claim.purpose, done.usd_micros)
+            writer, purpose = flight.claim.writer or worker, flight.claim.purpose
+            self.purse.charge(writer, purpose, done.usd_micros)
+            self.index.settled(self.run, writer, purpose, done.usd_micros, answers=done.location is not None)
         else:
             self._refresh()
         if done.location is not None:
             if mine or self.index.near:  # else it may never come
                 self.index.answers.setdefault(done.key, done.location)
             self.counts["made"] += 1
-            model.limited_since = None
-            model.pacer.answered()
-            model.meter.answered(now, done.input_tokens, done.output_tokens)
-            if model.slots is not None:
-                model.slots.grow()
+            model.answered(now, done.input_tokens, done.output_tokens)
         else:
             self.counts["failed"] += done.sent
         if flight is not None and mine:
@@ -281,6 +285,8 @@ class Ledger:
             self._land(done.key)
         if done.stop:
             self._stop(model, done.stop)
+        if done.excess:
+            self._doubt({done.key: done.excess})
 
     def _stop(self, model: Desk, why: tuple[str, str]) -> None:
         """The model is given up: whoever waits for it is told so."""
@@ -305,32 +311,17 @@ class Ledger:
                 model.enter(follower.worker, follower.claim, first=True)
         return flight
 
-    def _limited(self, name: str, now: float) -> None:
-        model = self._model(name)
-        model.meter.limited += 1
-        if model.slots is not None:
-            model.slots.cut(now)
-        if model.limited_since is None:
-            model.limited_since = now
-        elif now - model.limited_since > LONGEST_PAUSE_S:
-            minutes = round((now - model.limited_since) / 60)
-            self._stop(model, ("quota_exhausted", f"nothing but 429 for {minutes} minutes; run again when the quota is there"))
-
     def _share_slots(self, name: str, model: Desk, now: float) -> None:
         due = model.share_at(now, len(self.roster.workers))
         if due > now:
             self._wake_at(due)
-        if due > now or (slots := model.slots) is None:
             return
-        wanted = model.wanted()
-        for worker in sorted(wanted, key=lambda worker: (slots.held.get(worker, 0), not model.granted[worker])):
-            given = slots.give(worker, wanted[worker])
-            if given:
-                self._slots_out.setdefault(worker, Counter())[name] += given
-                self.touched.add(worker)
-        for worker, n in slots.surplus(wanted, model.granted).items():
+        given, kept = model.share()
+        for worker, n in given.items():
+            self._slots_out.setdefault(worker, Counter())[name] += n
+        for worker, n in kept.items():
             self._keep.setdefault(worker, {})[name] = n
-            self.touched.add(worker)
+        self.touched.update(given, kept)
 
     def _halted(self, now: float) -> bool:
         return self._stopping or self._driver_heard is not None and now - self._driver_heard > DRIVER_SILENT_S
@@ -342,7 +333,7 @@ class Ledger:
         self._outbox.setdefault(worker, []).append((claim.ticket, grant))
         self.touched.add(worker)
 
-    def _adopt(self, worker: str, message: Message) -> None:
+    def _adopt(self, worker: str, message: WorkerMessage) -> None:
         writers = self.roster.writes(worker, {claim.writer or worker for claim in message.claims})
         newcomers = {writer for writer in writers if not self.purse.knows(writer)}
         if not newcomers:
@@ -352,7 +343,7 @@ class Ledger:
         spent = self.index.spent_by(self.run)
         for writer in newcomers:
             self.purse.adopt(writer, spent.get(writer, {}) if self.index.near else {})
-        self.purse.read(spent)
+        self._read()
 
     def _refresh(self) -> None:
         if not self.index.near:
@@ -360,7 +351,17 @@ class Ledger:
             return
         # What living workers write they also tell; reading it again would cost as much as all else here.
         self.index.refresh(but=self.purse.writers)
+        self._read()
+
+    def _read(self) -> None:
+        """Take over what the log tells: money spent, and usage that is not credible."""
         self.purse.read(self.index.spent_by(self.run))
+        self._doubt(self.index.excesses(self.run))
+
+    def _doubt(self, excesses: Mapping[str, Excess]) -> None:
+        """Give up the models whose answers claim too much."""
+        for model, reason in self._doubts.note(excesses):
+            self._stop(self._model(model), (USAGE_NOT_CREDIBLE, reason))
 
     def _mourn(self, now: float) -> None:
         dead = self.roster.silent(now)
@@ -385,7 +386,7 @@ class Ledger:
             self.purse.disown(writer)
         # The log tells what the dead were charged: the real price of what they had answered, the worst of what has no end.
         self._refresh()
-        self.purse.read(self.index.spent_by(self.run))
+        self._read()
         open_keys = {key for writer in writers for key in self.index.unanswered(writer)}
         for key in [key for key, flight in self._flights.items() if flight.worker in dead]:
             claim = self._land(key).claim

@@ -1,7 +1,7 @@
 """The contract of a model that runs in this process and needs no key. Imported by `llm`; written in the rooms above.
 
-Such a model is registered with litellm as a custom provider (`summhay_ray.llm.custom`), so that its answers take the very
-path of a paid answer: key, log, limits, budget, outcome.
+A gateway is given such models beside the settings of all. Their answers take the very path of a paid answer: key, log, limits,
+budget, outcome.
 """
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ class LocalModel(Protocol):
     """Part of every request's key: raise it when answers change, so that no answer of an older revision is taken for one."""
 
     def answer(self, request: Request) -> str:
-        """The answer's text, from the request's prompt (and `lookup`, for replay). Deterministic.
+        """The answer's text, from the request's messages (and `lookup`, for replay): one, since it is deterministic.
 
-        Raises LookupError, saying what is missing, where there is no answer to give.
+        Called in one thread, one request after the other. Raises LookupError, saying what is missing, where there is no answer
+        to give.
         """
         ...

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from summhay_ray.store import Location, Purpose
+from summhay_ray.store import Excess, Location, Purpose
 
 State = Literal["answered", "go", "budget", "stopped", "lost"]
 Held = Literal["", "retry", "late"]
@@ -71,10 +71,12 @@ class Settlement:
     """(class, reason): the model is given up."""
     sent: bool = True
     """False: the call was given back before any attempt of it."""
+    excess: Excess | None = None
+    """What the provider claims where it is more than was reserved."""
 
 
 @dataclass(frozen=True, slots=True)
-class Message:
+class WorkerMessage:
     """What a worker has to say: one message carries all that came together since the last one."""
 
     claims: tuple[Claim, ...] = ()

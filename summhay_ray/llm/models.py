@@ -14,8 +14,8 @@ from typing import Any
 from summhay_ray.llm.prices import FREE, Price, Unpriced, find_price, find_window, may_reason
 from summhay_ray.llm.providers import Transport, is_local, transport_of, wire_name
 from summhay_ray.llm.reply import Usage
-from summhay_ray.llm.sampling import beside
-from summhay_ray.llm.tokens import count
+from summhay_ray.llm.sampling import beside, most_bytes
+from summhay_ray.text import count_tokens
 
 __all__ = [
     "FREE",
@@ -77,6 +77,10 @@ class ModelSettings:
     """`local` for every model that runs in the worker, whatever is given."""
     reasoning: bool = False
     """Whether the model may write tokens that are billed and not shown."""
+    max_answer_bytes: int | None = None
+    """Of one response body, decompressed; None for what `max_tokens` implies."""
+    token_margin: float = 1.0
+    """So many times more tokens are reserved, of prompt and answer: for a tokenizer that counts more than was expected of it."""
 
     def __post_init__(self) -> None:
         if is_local(self.model):
@@ -84,7 +88,10 @@ class ModelSettings:
 
     @classmethod
     def written(cls, model: str, entry: Mapping[str, Any], limits: Limits) -> ModelSettings:
-        """Settings of a spec's entry (price, context_window, api_base, api_key_env, timeout_s, transport); raises Unpriced."""
+        """Settings of a spec's entry: what it says of price, window, endpoint, key, time-out, transport and bounds.
+
+        Raises Unpriced.
+        """
         return cls(
             model=model,
             price=find_price(model, entry.get("price")),
@@ -92,9 +99,11 @@ class ModelSettings:
             api_base=entry.get("api_base"),
             api_key_env=entry.get("api_key_env"),
             timeout_s=entry.get("timeout_s", 600.0),
+            max_answer_bytes=entry.get("max_answer_bytes"),
             limits=limits,
             transport=transport_of(model, entry.get("api_base"), entry.get("transport")),
             reasoning=may_reason(model),
+            token_margin=entry.get("token_margin", 1.0),
         )
 
     @property
@@ -109,15 +118,23 @@ class ModelSettings:
 
     def prompt_tokens(self, prompt: str, sampling: Mapping[str, Any]) -> int:
         """Our count of what goes in with a call: the prompt, and schemas and the like that are billed with it."""
-        return count(prompt) + (0 if self.local else count(beside(sampling)))
+        return count_tokens(prompt) + (0 if self.local else count_tokens(beside(sampling)))
+
+    def body_limit(self, sampling: Mapping[str, Any], n: int = 1, logprobs: int | None = None) -> int:
+        """The most bytes of a response body that are read."""
+        return most_bytes(sampling, n, logprobs) if self.max_answer_bytes is None else self.max_answer_bytes
 
     def most_tokens(self, counted: int) -> int:
         """The most tokens that the provider may count in a text that has `counted` by our count."""
-        return math.ceil(counted * self.margin) + SPARE_TOKENS
+        return math.ceil((math.ceil(counted * self.margin) + SPARE_TOKENS) * self.token_margin)
+
+    def reserved_tokens(self, prompt_tokens: int, max_tokens: int) -> tuple[int, int]:
+        """The most tokens of prompt and answer that are believed of a call."""
+        return self.most_tokens(prompt_tokens), math.ceil(max_tokens * self.token_margin)
 
     def worst_micros(self, prompt_tokens: int, max_tokens: int) -> int:
         """The most that a call can cost: a longer count than ours and the longest answer, both at their dearest rate."""
-        return self.price.dearest_micros(self.most_tokens(prompt_tokens), max_tokens)
+        return self.price.dearest_micros(*self.reserved_tokens(prompt_tokens, max_tokens))
 
     def expected_micros(self, prompt_tokens: int, answer_tokens: int) -> int:
         """What a call costs by our counts, with nothing cached."""

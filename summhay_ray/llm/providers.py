@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Literal
 
 LOCAL_PREFIXES = ("offline/", "replay/")
@@ -31,6 +32,13 @@ _OTHER_PROVIDERS = frozenset(_OTHER_NAMES.split())
 """Those that need litellm: for a protocol, an address or a login of their own."""
 _PROVIDERS = _OPENAI_PROVIDERS | _OTHER_PROVIDERS
 
+_BARE_NAMES = {
+    "openai": re.compile(r"(?:ft:)?(?:gpt-|chatgpt-|o[134](?:-|$))"),
+    "anthropic": re.compile(r"claude-"),
+    "cohere": re.compile(r"command(?:-|$)"),
+}
+"""Provider -> the models that litellm takes for its own without being told."""
+
 
 def is_local(model: str) -> bool:
     """Whether the model runs in the worker and needs no key."""
@@ -47,6 +55,12 @@ def transport_of(model: str, api_base: str | None, written: str | None = None) -
     if written is not None:
         return "direct" if written == "direct" else "litellm"
     return "direct" if api_base and _provider(model) not in _OTHER_PROVIDERS else "litellm"
+
+
+def provider_of(model: str) -> str:
+    """Whose model it is: what stands before the first slash, else by the name alone; empty where nobody can tell."""
+    root, slash, _ = model.partition("/")
+    return root if slash else next((name for name, bare in _BARE_NAMES.items() if bare.match(model)), "")
 
 
 def wire_name(model: str) -> str:

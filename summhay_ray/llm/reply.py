@@ -31,3 +31,12 @@ class Reply:
     usage: Usage | None
     raw: Any = None
     """The body as JSON; None for a model that runs in this process."""
+    further: tuple[str, ...] = ()
+    """The texts after the first, of a call that asks for several."""
+    logprobs: Any = None
+    """Of the first text's tokens, as OpenAI's protocol lists them; None without."""
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """All texts of the call."""
+        return (self.text, *self.further)

@@ -4,21 +4,52 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal, get_args
 
+from summhay_ray.llm.raw_answer import RawAnswer
 from summhay_ray.outcome import Outcome
-from summhay_ray.records import RawAnswer
+
+Role = Literal["system", "user", "assistant"]
+MOST_LOGPROBS = 20
+"""No provider gives more of them a token."""
 
 
 @dataclass(frozen=True, slots=True)
+class Message:
+    """One message of a conversation."""
+
+    role: Role
+    content: str
+
+    def __post_init__(self) -> None:
+        if self.role not in get_args(Role):
+            raise ValueError(f"a message has the role {self.role!r}; expected system, user or assistant")
+
+
+def system(text: str) -> Message:
+    """A message that says how to answer."""
+    return Message("system", text)
+
+
+def user(text: str) -> Message:
+    """A message that asks."""
+    return Message("user", text)
+
+
+def assistant(text: str) -> Message:
+    """A message that the model is taken to have answered."""
+    return Message("assistant", text)
+
+
+@dataclass(frozen=True, slots=True, init=False)
 class Request:
     """One call to one model. Every field is semantic: all of them, and nothing else, make the key."""
 
     model: str
-    prompt: str
-    """The text of the one user message."""
+    messages: tuple[Message, ...]
+    """The constructor also takes a text: that of one user message."""
     sampling: Mapping[str, Any] = field(default_factory=dict)
     """temperature, max_tokens, seed and the like: what is sent beside the messages."""
     prompt_hash: str = ""
@@ -27,13 +58,58 @@ class Request:
     """Index of the sample, for several answers to one prompt."""
     lookup: str = ""
     """For `replay/...` models alone: the released answer that the cell stands for."""
+    n: int = 1
+    """Answers that one call gives; a provider that does not know how gives fewer, a local model one."""
+    logprobs: int | None = None
+    """With each token of the answer its log probability and those of so many likeliest tokens (0 to 20); None: without."""
+
+    def __init__(
+        self,
+        model: str,
+        messages: str | Sequence[Message],
+        sampling: Mapping[str, Any] | None = None,
+        prompt_hash: str = "",
+        sample: int = 0,
+        lookup: str = "",
+        n: int = 1,
+        logprobs: int | None = None,
+    ) -> None:
+        """Raises ValueError for no message, for `n` below 1, and for `logprobs` that are not 0 to 20."""
+        given = (user(messages),) if isinstance(messages, str) else tuple(messages)
+        if not given:
+            raise ValueError("a request has no message; expected at least one")
+        if n < 1:
+            raise ValueError(f"a request asks for n={n} answers; expected at least 1")
+        if logprobs is not None and not 0 <= logprobs <= MOST_LOGPROBS:
+            raise ValueError(f"a request asks for logprobs={logprobs}; expected 0 to {MOST_LOGPROBS}, or None for none")
+        fields = (model, given, {} if sampling is None else sampling, prompt_hash, sample, lookup, n, logprobs)
+        for name, value in zip(self.__dataclass_fields__, fields, strict=True):
+            object.__setattr__(self, name, value)
+
+    @property
+    def prompt(self) -> str:
+        """The text of all messages: of one user message its content as it is, else each under its role."""
+        if len(self.messages) == 1 and self.messages[0].role == "user":
+            return self.messages[0].content
+        return marked((message.role, message.content) for message in self.messages)
+
+    @property
+    def asked(self) -> dict[str, Any]:
+        """The messages, and what is wanted of the answer, as OpenAI's protocol writes them."""
+        asked: dict[str, Any] = {"messages": [{"role": one.role, "content": one.content} for one in self.messages]}
+        if self.n > 1:
+            asked["n"] = self.n
+        if self.logprobs is not None:
+            asked.update(logprobs=True, top_logprobs=self.logprobs)
+        return asked
 
     @property
     def key(self) -> str:
         """sha256 (hex) over the canonical JSON of the fields: same content, same key, on every machine."""
         content = {
             "model": self.model,
-            "messages": [{"role": "user", "content": self.prompt}],
+            # Without `n` and `logprobs` where they are not asked for: the keys of answers that are paid for stay what they are.
+            **self.asked,
             "sampling": _plain(self.sampling),
             "prompt_hash": self.prompt_hash,
             "sample": self.sample,
@@ -41,6 +117,11 @@ class Request:
         }
         text = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
         return hashlib.sha256(text.encode("ascii")).hexdigest()
+
+
+def marked(messages: Iterable[tuple[str, str]]) -> str:
+    """(role, text) of a conversation as one text; the roles stand for what a provider adds to each message."""
+    return "\n\n".join(f"{role}:\n{text}" for role, text in messages)
 
 
 def _plain(value: Any) -> Any:

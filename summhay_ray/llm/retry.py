@@ -14,8 +14,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-Kind = Literal["rate_limit", "transient", "ambiguous", "row", "model", "lost"]
-"""rate_limit, transient: try again. ambiguous: sent, no answer: charged, try again once. row: this request never succeeds.
+Kind = Literal["rate_limit", "transient", "ambiguous", "malformed", "row", "model", "lost"]
+"""rate_limit, transient: try again. ambiguous: sent, no answer: charged, try again once. malformed: an answer that cannot be
+taken: charged, not tried again. row: this request never succeeds.
 model: no request to this model succeeds. lost: not sent, since another worker has taken the call over: ask for it again."""
 
 
@@ -34,6 +35,9 @@ is given up, and a later run goes on."""
 
 _BY_CLASS: tuple[tuple[str, Kind, str], ...] = (
     ("MissingAnswer", "row", "missing_answer"),
+    ("AnswerTooLarge", "malformed", "answer_too_large"),
+    ("LocalModelError", "row", "local_model_error"),
+    ("UnknownLocalModel", "model", "model_not_found"),
     ("NoKey", "model", "authentication"),
     ("InvalidURL", "model", "bad_api_base"),
     ("UnreadableAnswer", "ambiguous", "bad_response"),
@@ -89,10 +93,13 @@ _QUOTA = re.compile(r"exceeded your current quota", re.IGNORECASE)
 _SOON = re.compile(r"retry ?delay|(retry|try again) in \d|per ?(minute|day)|\b[rt]p[md]\b", re.IGNORECASE)
 _FILTERED = re.compile(r"content_filter|content_policy|content management policy", re.IGNORECASE)
 # A router answers so where the text was flagged: the model is open to the next prompt.
-_FLAGGED = re.compile(r"\bflagged\b.*\bmoderation\b|\bmoderation\b.*\bflagged\b", re.IGNORECASE | re.DOTALL)
+_FLAGGED = re.compile(r"\bflagged\b", re.IGNORECASE)
+_MODERATION = re.compile(r"\bmoderation\b", re.IGNORECASE)
 
 
 _TOO_LONG = re.compile(r"context_length_exceeded|maximum context length|context window|prompt is too long", re.IGNORECASE)
+_READ = 100_000
+"""Of an error's body so many characters are searched for what it means."""
 _BAD_KEY = re.compile(r"(invalid|incorrect) api key|api key not valid", re.IGNORECASE)
 _NO_KEY = re.compile(r"missing credentials|api_key client option must be set|api key (is )?missing", re.IGNORECASE)
 """What SDKs say before they send anything; litellm makes an InternalServerError of it."""
@@ -102,7 +109,8 @@ def decide(error: BaseException) -> Decision:
     """The decision for an error of the direct transport, of litellm, or of a local model."""
     names = {cls.__name__ for cls in type(error).__mro__}
     if "ProviderError" in names:
-        return _by_status(getattr(error, "status_code", 0), f"{error} {getattr(error, 'body', '')}", _retry_after(error))
+        text = f"{error} {getattr(error, 'body', '')[:_READ]}"
+        return _by_status(getattr(error, "status_code", 0), text, _retry_after(error))
     kind, word = next(((kind, word) for name, kind, word in _BY_CLASS if name in names), ("ambiguous", type(error).__name__))
     text = str(error)
     if word == "api_error":
@@ -113,6 +121,8 @@ def decide(error: BaseException) -> Decision:
         return Decision("model", "authentication")
     if kind in ("row", "model"):
         return _told(kind, word, text)
+    if kind == "malformed":
+        return Decision(kind, word)
     causes = {cls.__name__ for cause in _chain(error) for cls in type(cause).__mro__}
     if causes & _NEVER_SENT:
         return Decision("transient", "connection")
@@ -144,11 +154,15 @@ def _told(kind: Kind, word: str, text: str) -> Decision:
         return Decision("model", "authentication")
     if word == "bad_request" and _UNPAID.search(text):
         return Decision("model", "payment_required")
-    if word == "bad_request" and _FILTERED.search(text) or word == "permission_denied" and _FLAGGED.search(text):
+    if word == "bad_request" and _FILTERED.search(text) or _is_flagged(word, text):
         return Decision("row", "content_filter")
     if word == "bad_request" and _TOO_LONG.search(text):
         return Decision("row", "context_window")
     return Decision(kind, word)
+
+
+def _is_flagged(word: str, text: str) -> bool:
+    return word == "permission_denied" and bool(_FLAGGED.search(text) and _MODERATION.search(text))
 
 
 def _passing(kind: Kind, word: str, after_s: float | None) -> Decision:
@@ -174,7 +188,10 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
 
 
 def _retry_after(error: BaseException) -> float | None:
-    """Seconds: `retry-after-ms`, or `retry-after` as seconds or as a date."""
+    """Seconds: `retry-after-ms`, or `retry-after` as seconds, or as a date, which the answer's own `date` is taken from.
+
+    Of two dates by one clock the difference is right, whatever our own clock says.
+    """
     told = getattr(error, "litellm_response_headers", None) or getattr(error, "headers", None) or {}
     headers = {str(name).lower(): str(value) for name, value in told.items()}
     text = headers.get("retry-after", "")
@@ -185,9 +202,14 @@ def _retry_after(error: BaseException) -> float | None:
             continue
         if math.isfinite(seconds):
             return max(seconds, 0.0)
+    when, now = _date(text), _date(headers.get("date", "")) or datetime.datetime.now(datetime.UTC)
+    return None if when is None else max((when - now).total_seconds(), 0.0)
+
+
+def _date(text: str) -> datetime.datetime | None:
+    """A date of an HTTP header, None where it is none; one without a zone is in GMT, as all of HTTP."""
     try:
         when = email.utils.parsedate_to_datetime(text)
     except (ValueError, OverflowError):
         return None
-    now = datetime.datetime.now(when.tzinfo)
-    return max((when - now).total_seconds(), 0.0)
+    return when if when.tzinfo else when.replace(tzinfo=datetime.UTC)

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, KeysView
 
-DEAD_AFTER_S = 15.0
-"""A worker that has not been heard of for so long is dead: its keys are free, its reservations stay charged."""
+DEAD_AFTER_S = 60.0
+"""A worker that has not been heard of for so long is dead: its keys are free, its reservations stay charged.
+
+Longer than a process stands still on a machine that is full or is moved; of one that has died Ray starts another, which sits.
+"""
 
 
 LISTEN_S = 0.5

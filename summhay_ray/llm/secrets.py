@@ -9,7 +9,9 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
+
+from summhay_ray.llm.homes import ANYWHERE, own_variables, place_of
+from summhay_ray.llm.providers import provider_of
 
 HIDDEN = "***"
 _SHORTEST = 8
@@ -23,35 +25,31 @@ class NoKey(Exception):
     """A key cannot be read or cannot be sent; the message names the variable and the file, never their content."""
 
 
-_ANYWHERE = {"hosted_vllm", "vllm", "litellm_proxy", "openai_like", "custom_openai", "lm_studio", "llamafile"}
-"""Providers that are a protocol: their key is for an endpoint of one's own."""
-
-_HERE = {"127.0.0.1", "::1", "localhost"}
-_VARIABLES = {"together_ai": "TOGETHERAI_API_KEY", "fireworks_ai": "FIREWORKS_API_KEY"}
-
-
 def key_of(api_key_env: str | None, model: str, api_base: str | None = None) -> str | None:
     """The provider's key: the value of the variable, or the content of the file that `VARIABLE_FILE` names, else None.
 
     Without a name, the variable is the provider's own (`openai/...`: OPENAI_API_KEY), and goes to nobody else: an endpoint of
     another host gets a key only where the spec names its variable. Raises NoKey.
     """
-    provider, slash, _ = model.partition("/")
-    own = _VARIABLES.get(provider, f"{provider.upper()}_API_KEY") if slash and _at_home(provider, api_base) else ""
-    name = api_key_env or own
-    if not name:
-        return None
+    provider = provider_of(model)
+    place = place_of(provider, api_base)
+    names: tuple[str, ...] = (api_key_env,) if api_key_env else ()
+    if not names and provider and (provider in ANYWHERE or place != "elsewhere"):
+        names = own_variables(provider)
+    key = next((value for name in names if (value := _value(name))), None)
+    if key and place == "clear":
+        raise NoKey(
+            f"api_base {api_base} is of a provider that is reached over https: no key goes there in clear text; write https://"
+        )
+    return key
+
+
+def _value(name: str) -> str | None:
     value = (os.environ.get(name) or "").strip() or _file_key(name)
     # No header can hold it; an SDK would say so with the key in its words, or as an error after which a call may be paid.
     if value and not (value.isascii() and value.isprintable()):
         raise NoKey(f"{name} (or the file that {name}_FILE names) holds more than a key: line breaks or letters no key has")
     return value
-
-
-def _at_home(provider: str, api_base: str | None) -> bool:
-    host = (urlsplit(api_base).hostname or "") if api_base else ""
-    stem = provider.removesuffix("_ai").replace("_", "")
-    return not api_base or provider in _ANYWHERE or host in _HERE or stem in host.replace("-", "")
 
 
 def _file_key(name: str) -> str | None:
@@ -65,7 +63,7 @@ def _file_key(name: str) -> str | None:
 
 
 def known_secrets(api_key_env: str | None) -> list[str]:
-    """The values that this process must not tell, longest first: litellm finds a provider's key by the variable's name."""
+    """The values that this process must not tell, longest first."""
     found = {value for name, value in os.environ.items() if name == api_key_env or _SECRET_NAME.search(name)}
     for name in [name.removesuffix("_FILE") for name in os.environ if name.endswith("_FILE")]:
         if name == api_key_env or _SECRET_NAME.search(name):

@@ -12,14 +12,14 @@ from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping
 from typing import Any, Protocol
 
 from summhay_ray.llm.ledger import Ledger
-from summhay_ray.llm.messages import Message, News
+from summhay_ray.llm.messages import News, WorkerMessage
 from summhay_ray.store import Fetched, StoreError
 
 
 class LedgerPort(Protocol):
     """The ledger as a worker reaches it."""
 
-    async def exchange(self, message: Message) -> News:
+    async def exchange(self, message: WorkerMessage) -> News:
         """Say something, and hear what there is to know."""
         ...
 
@@ -46,7 +46,7 @@ class LedgerService:
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = float("inf")
 
-    async def exchange(self, worker: str, message: Message) -> News:
+    async def exchange(self, worker: str, message: WorkerMessage) -> News:
         """What a worker says, and what it must know."""
         now = time.monotonic()
         self.ledger.take(worker, message, now)
@@ -170,7 +170,7 @@ class LocalPort:
         self._service = service
         self._worker = worker
 
-    async def exchange(self, message: Message) -> News:
+    async def exchange(self, message: WorkerMessage) -> News:
         """See `LedgerPort`."""
         return await self._service.exchange(self._worker, message)
 

@@ -6,10 +6,10 @@ prices are not its business.
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Protocol
 
+from summhay_ray.llm.local import LocalModel
 from summhay_ray.llm.models import ModelSettings
 from summhay_ray.llm.reply import Reply
 from summhay_ray.llm.request import Request
@@ -27,44 +27,32 @@ class Transport(Protocol):
         ...
 
 
-def _direct() -> Transport:
-    from summhay_ray.llm.direct import DirectTransport
-
-    return DirectTransport()
-
-
-def _litellm() -> Transport:
-    from summhay_ray.llm.via_litellm import LitellmTransport
-
-    return LitellmTransport()
-
-
-MAKERS: Mapping[str, Callable[[], Transport]] = {"direct": _direct, "litellm": _litellm, "local": _litellm}
-"""Local models are registered with litellm, so that a run without a key takes the path of a paid one."""
-
-
-def spare_collector() -> None:
-    """Keep the garbage collector off what is there now: imports live as long as the process.
-
-    Walking litellm's million objects again and again costs a fifth of its speed.
-    """
-    gc.collect()
-    gc.freeze()
-
-
 class Transports:
-    """One of each kind, made when it is first needed: importing what they stand on takes seconds."""
+    """One of each kind, made when it is first needed: importing what they stand on takes seconds. `local`: as for a gateway."""
 
-    def __init__(self) -> None:
-        self._made: dict[Callable[[], Transport], Transport] = {}
+    def __init__(self, local: Mapping[str, LocalModel] | None = None) -> None:
+        self._local = local or {}
+        self._made: dict[str, Transport] = {}
 
     def of(self, settings: ModelSettings) -> Transport:
         """The transport of a model."""
-        maker = MAKERS[settings.transport]
-        if maker not in self._made:
-            self._made[maker] = maker()
-            spare_collector()
-        return self._made[maker]
+        if settings.transport not in self._made:
+            self._made[settings.transport] = self._make(settings.transport)
+        return self._made[settings.transport]
+
+    def _make(self, kind: str) -> Transport:
+        if kind == "direct":
+            from summhay_ray.llm.direct import DirectTransport
+
+            return DirectTransport()
+        if kind == "local":
+            from summhay_ray.llm.local_transport import LocalTransport
+
+            return LocalTransport(self._local)
+
+        from summhay_ray.llm.via_litellm import LitellmTransport
+
+        return LitellmTransport()
 
     async def close(self) -> None:
         """Give all connections back."""

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import functools
+import gc
 import os
-from dataclasses import replace
 from typing import Any
 
 from summhay_ray.llm.answers import reply_of
+from summhay_ray.llm.bodies import bound_httpx, bounded_bodies
+from summhay_ray.llm.homes import HOMES, place_of
 from summhay_ray.llm.models import ModelSettings
+from summhay_ray.llm.outgoing import Outgoing, watch_httpx, watching
+from summhay_ray.llm.providers import provider_of
 from summhay_ray.llm.reply import Reply
 from summhay_ray.llm.request import Request
 from summhay_ray.llm.sampling import bounded
-from summhay_ray.llm.transport import spare_collector
+from summhay_ray.llm.secrets import NoKey
+
+NO_KEY = "no-key"
+"""Given to litellm where there is no key; what holds it is not sent to a foreign endpoint."""
 
 
 @functools.cache
@@ -26,6 +33,8 @@ def load_litellm() -> Any:
     litellm.telemetry = False
     litellm.drop_params = False
     _spare_its_books()
+    watch_httpx()
+    bound_httpx()
     return litellm
 
 
@@ -47,7 +56,7 @@ def _make_known(litellm: Any, settings: ModelSettings) -> None:
 
     What it makes of the price is not used.
     """
-    if settings.local or not settings.api_base:
+    if not settings.api_base:
         return
     try:
         litellm.get_model_info(settings.model)
@@ -59,37 +68,65 @@ def _make_known(litellm: Any, settings: ModelSettings) -> None:
         litellm.register_model({settings.model: {"litellm_provider": provider, "mode": "chat", **rates}})
 
 
+def _given(settings: ModelSettings, key: str | None) -> str | None:
+    """The key as litellm is given it: never none, or it looks for one; but for its own login, to the provider's own place.
+
+    Raises NoKey.
+    """
+    model, provider = settings.model, provider_of(settings.model)
+    home, place = HOMES.get(provider), place_of(provider, settings.api_base)
+    if not provider:
+        raise NoKey(f"{model}: whose model it is, is not said; write PROVIDER/{model}")
+    if home is None or place != "home" and (key or not home.login) and home.variables:
+        return key or NO_KEY
+    if place != "home":
+        mend = "name the endpoint's key in api_key_env" if home.variables else "reach the endpoint as openai/NAME"
+        raise NoKey(f"{model}: the login of {provider} goes to its own addresses only; leave api_base out, or {mend}")
+    if not key and not home.login and not home.token:
+        raise NoKey(f"{model}: no key; export {home.variables[0]} where the workers run, or name another variable in api_key_env")
+    return key
+
+
+def spare_collector() -> None:
+    """Keep the garbage collector off what is there now: imports live as long as the process.
+
+    Walking litellm's million objects again and again costs a fifth of its speed.
+    """
+    gc.collect()
+    gc.freeze()
+
+
 class LitellmTransport:
-    """Every provider that litellm knows, and the models that run in this process."""
+    """Every provider that litellm knows."""
 
     def __init__(self) -> None:
         self._litellm = load_litellm()
+        spare_collector()
         self._known: set[str] = set()
         self._warm = False
 
     async def send(self, request: Request, settings: ModelSettings, key: str | None) -> Reply:
-        """One call of `litellm.acompletion`. Raises litellm's errors, and those of the SDKs behind it."""
+        """One call of `litellm.acompletion`. Raises litellm's errors, those of the SDKs behind it, NoKey, ProviderError."""
         if settings.model not in self._known:
             self._known.add(settings.model)
             _make_known(self._litellm, settings)
-        arguments = bounded(request.sampling)
-        if request.lookup:
-            arguments["extra_body"] = {**arguments.get("extra_body", {}), "lookup": request.lookup}
-        response = await self._litellm.acompletion(
-            model=request.model,
-            messages=[{"role": "user", "content": request.prompt}],
-            api_base=settings.api_base,
-            api_key=key,
-            timeout=settings.timeout_s,
-            max_retries=0,
-            **arguments,
-        )
+        given = _given(settings, key)
+        outgoing = Outgoing(settings.model, settings.api_base, settings.api_key_env, key)
+        with watching(outgoing), bounded_bodies(settings.body_limit(request.sampling, request.n, request.logprobs)):
+            response = await self._litellm.acompletion(
+                model=request.model,
+                api_base=settings.api_base,
+                api_key=given,
+                timeout=settings.timeout_s,
+                max_retries=0,
+                **request.asked,
+                **bounded(request.sampling),
+            )
         if not self._warm:
             # The first call imports most of litellm.
             self._warm = True
             spare_collector()
-        reply = reply_of(response.model_dump(mode="json", warnings=False))
-        return replace(reply, raw=None) if settings.local else reply
+        return reply_of(response.model_dump(mode="json", warnings=False))
 
     async def close(self) -> None:
         """litellm's connections live as long as the process."""

@@ -7,6 +7,7 @@ from summhay_ray.report.failed import failure_blocks, failures_table
 from summhay_ray.report.layout import Fitted, fitted
 from summhay_ray.report.money import minutes, plan_table, usage_table
 from summhay_ray.report.plan import BOUNDS_LEGEND
+from summhay_ray.report.sections import markdown, shown
 from summhay_ray.report.synth import (
     AUDITED_LEGEND,
     VERIFIED_LEGEND,
@@ -41,12 +42,14 @@ __all__ = [
     "fitted",
     "kinds_table",
     "made_table",
+    "markdown",
     "minutes",
     "otherwise_table",
     "plan_table",
     "position_table",
     "rejudge_table",
     "score_tables",
+    "shown",
     "usage_table",
     "verified_table",
 ]

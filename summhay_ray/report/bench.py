@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from summhay_ray.grid import BenchRow
+from summhay_ray.benchmarks.judge_bench import BenchRow
 from summhay_ray.report.tables import Grid2D
 
 _AGREEMENT = ("Judge", "Correlation (95 %)", "of labels", "Linking % (95 %)", "Linked", "$/200", "n")

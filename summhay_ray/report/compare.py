@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from summhay_ray.report.tables import Grid2D
 
 if TYPE_CHECKING:
-    from summhay_ray.grid import CompareResult, Difference, JudgeCounts, RejudgeResult, SystemMove
+    from summhay_ray.benchmarks.rejudge import CompareResult, Difference, JudgeCounts, SystemMove
+from summhay_ray.engine import RunResult
 
 _SHORT = {"FULL_COVERAGE": "full", "PARTIAL_COVERAGE": "partial", "NO_COVERAGE": "none"}
 _TEXT_SHOWN = 90
@@ -40,7 +41,7 @@ def compare_tables(result: CompareResult) -> list[Grid2D]:
     ]
 
 
-def rejudge_table(result: RejudgeResult) -> Grid2D:
+def rejudge_table(result: RunResult) -> Grid2D:
     """What each judge of a rejudge has said."""
     rows = tuple((one.judge, *_means(one), str(one.n_failed), f"{one.n_judged}/{one.n_expected}") for one in result.judges)
     heads = ("Judge", "Coverage", "Joint", "Failures", "n")

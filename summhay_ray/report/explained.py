@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from summhay_ray.records import MICROS
+from summhay_ray.outcome import MICROS
 from summhay_ray.report.tables import Grid2D
 
 MOST_ROWS = 40

@@ -6,10 +6,11 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from summhay_ray.records import MICROS
+from summhay_ray.outcome import MICROS
 from summhay_ray.report.tables import Grid2D
 
 _COLUMNS = (
+    ("Item", "item_id"),
     ("Cell", "cell_id"),
     ("System", "system"),
     ("Haystack", "haystack"),
@@ -31,8 +32,8 @@ _WHAT = ("stage", "kind", "error")
 def failures_table(run: str, failures: Sequence[Mapping[str, Any]]) -> Grid2D:
     """A row each, without the columns in which no failure has anything. `failures`: their fields, and where each happened."""
     cells = [{**one, "usd": _dollars(one), "attempts": str(one["attempts"])} for one in failures]
-    columns = [(head, name) for head, name in _COLUMNS if any(one[name] for one in cells)]
-    rows = tuple(tuple(one[name] for _, name in columns) for one in cells)
+    columns = [(head, name) for head, name in _COLUMNS if any(one.get(name) for one in cells)]
+    rows = tuple(tuple(one.get(name) or "" for _, name in columns) for one in cells)
     return Grid2D(_title(run, failures), tuple(head for head, _ in columns), rows)
 
 
@@ -40,13 +41,14 @@ def failure_blocks(run: str, failures: Sequence[Mapping[str, Any]], width: int) 
     """The same as lines of at most `width` characters, but for names that are longer: some for each failure."""
     lines = [_title(run, failures)]
     for one in failures:
-        where = " ".join(one[name] for name in _WHERE if one[name])
+        where = " ".join(one[name] for name in _WHERE if one.get(name))
         calls = f"{one['attempts']} attempt{'' if one['attempts'] == 1 else 's'}, " if one["attempts"] else ""
         parts = [
             ("", " ".join(filter(None, (where, *(one[name] for name in _WHAT))))),
             ("why", one["message"]),
             ("cost", f"{calls}{_dollars(one)} dollars"),
-            ("cell", one["cell_id"]),
+            ("item", one.get("item_id", "")),
+            ("cell", one.get("cell_id", "")),
             ("key", one["key"]),
         ]
         lines.append("")

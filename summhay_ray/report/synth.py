@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from summhay_ray.grid import FailedTopic, MadeHaystack, VerifiedFile
+from summhay_ray.benchmarks.synth import FailedTopic, MadeHaystack, VerifiedFile
 from summhay_ray.report.tables import Grid2D
 
 _SIZES = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from summhay_ray.score import JudgeBias, PositionSensitivity, SystemScore
+from summhay_ray.metrics import JudgeBias, PositionSensitivity, SystemScore
 
 METRICS = (("coverage", "Coverage"), ("citation", "Citation"), ("joint", "Joint"))
 CORRECTED = (("coverage_corrected", "Coverage"), ("joint_corrected", "Joint"))

@@ -28,7 +28,8 @@ def make(name: str, seed: int) -> Retriever:
         if head not in retrievers:
             raise plugins.unknown("retriever", head, retrievers)
         found = retrievers[head]
-    retriever: Retriever = found(argument, seed)
+    with plugins.own_code(f"retriever {name!r} cannot be made", "its class is called with the argument and the seed"):
+        retriever: Retriever = found(argument, seed)
     return retriever
 
 

@@ -9,7 +9,7 @@ from summhay_ray.records import Haystack, Subtopic
 from summhay_ray.retrieve.base import Ranked, by_score
 from summhay_ray.retrieve.per_haystack import PerHaystack
 from summhay_ray.retrieve.plain import Plain
-from summhay_ray.retrieve.words import stop_words
+from summhay_ray.retrieve.summhay_words import stop_words
 
 _WORD = re.compile(r"[^\W_]+")
 

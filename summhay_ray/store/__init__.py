@@ -1,18 +1,20 @@
-"""Tables, sources, response log and commits: the only room that knows where bytes live. Imports records only."""
+"""Tables, sources, response log and commits: the only room that knows where bytes live. Knows no record."""
 
 from summhay_ray.store.blocks import Block, Finished
 from summhay_ray.store.chain import Chain
 from summhay_ray.store.commits import Committer, Manifest
 from summhay_ray.store.drivers import Tenure, TenureRecord, begin, has_ended, how_ended, is_alive, read_tenure, tenures
-from summhay_ray.store.errors import NoCredentials, StoreError, StoreUnavailable, Superseded
+from summhay_ray.store.errors import Damaged, NoCredentials, StoreError, StoreUnavailable, Superseded
 from summhay_ray.store.files import Files, LocalFiles, open_files
 from summhay_ray.store.response_log import (
     Buried,
+    Excess,
     Fetched,
     Location,
     LogIndex,
     LogWriter,
     Purpose,
+    Spent,
     Tally,
     Writer,
     open_log,
@@ -22,16 +24,18 @@ from summhay_ray.store.response_log import (
     seal_rest,
     sweep,
 )
-from summhay_ray.store.runs import RunStore, Store
+from summhay_ray.store.runs import RUN_FORMAT, RunStore, Store
 from summhay_ray.store.s3_place import with_endpoint
-from summhay_ray.store.tables import TABLES, describe, digest, from_rows, schema_of, to_records
+from summhay_ray.store.tables import Table, Tables, columns_of, digest
 
 __all__ = [
-    "TABLES",
+    "RUN_FORMAT",
     "Block",
     "Buried",
     "Chain",
     "Committer",
+    "Damaged",
+    "Excess",
     "Fetched",
     "Files",
     "Finished",
@@ -43,18 +47,20 @@ __all__ = [
     "NoCredentials",
     "Purpose",
     "RunStore",
+    "Spent",
     "Store",
     "StoreError",
     "StoreUnavailable",
     "Superseded",
+    "Table",
+    "Tables",
     "Tally",
     "Tenure",
     "TenureRecord",
     "Writer",
     "begin",
-    "describe",
+    "columns_of",
     "digest",
-    "from_rows",
     "has_ended",
     "how_ended",
     "is_alive",
@@ -63,11 +69,9 @@ __all__ = [
     "pack",
     "read_at",
     "read_tenure",
-    "schema_of",
     "seal",
     "seal_rest",
     "sweep",
     "tenures",
-    "to_records",
     "with_endpoint",
 ]

@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import io
 import zlib
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -19,11 +19,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from summhay_ray.store import tables
-from summhay_ray.store.errors import StoreError
+from summhay_ray.store.errors import Damaged
 from summhay_ray.store.files import Files
+from summhay_ray.store.tables import Tables
 
-UNITS = "units"
+UNITS = "_units"
 UNIT = "_unit"
 _UNITS = pa.schema([pa.field("unit", pa.string()), pa.field("retry", pa.bool_())])
 _SMALL = 1 << 20
@@ -47,7 +47,10 @@ class Finished:
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """Where a table lies in a block: bytes, rows and the CRC-32 of the bytes; how its least and its largest key begin."""
+    """Where a table lies in a block: bytes, rows and the CRC-32 of the bytes; how its least and its largest key begin.
+
+    Both are empty where the first column of the key is no text.
+    """
 
     offset: int
     length: int
@@ -87,46 +90,47 @@ class Part:
     rows: Mapping[str, pa.Table]
 
 
-def write_block(files: Files, folder: str, stage: str, finished: Sequence[Finished]) -> Block:
-    """Write the rows of one unit or more as one block. Of a unit given twice a success counts before a failure, then the last."""
+def write_block(files: Files, folder: str, tables: Tables, stage: str, finished: Sequence[Finished]) -> Block:
+    """Write the rows of one unit or more as one block. Of a unit given twice a success counts before a failure, then the last.
+
+    `tables`: all that the run has; the rows of no others are written.
+    """
     if not finished:
         raise ValueError("a block holds one unit at least")
     kept: dict[str, Finished] = {}
     for one in finished:
         if one.unit not in kept or not one.retry or kept[one.unit].retry:
             kept[one.unit] = one
-    unknown = {table for one in kept.values() for table in one.rows} - set(tables.TABLES)
-    if unknown:
-        raise ValueError(f"no such table: {', '.join(sorted(unknown))}")
     rows = {}
-    for table in tables.TABLES:
+    for table, columns in tables.items():
         records = [record for one in kept.values() for record in one.rows.get(table, ())]
         places = [place for place, one in enumerate(kept.values()) for _ in one.rows.get(table, ())]
         if records:
-            rows[table] = tables.to_arrow(table, records).append_column(UNIT, pa.array(places, pa.int32()))
-    return _put(files, folder, Part([((stage, one.unit), one.retry) for one in kept.values()], rows), 0)
+            rows[table] = columns.arrow(records).append_column(UNIT, pa.array(places, pa.int32()))
+    return _put(files, folder, tables, Part([((stage, one.unit), one.retry) for one in kept.values()], rows), 0)
 
 
-def read_block(files: Files, block: Block, wanted: Collection[str]) -> Part:
+def read_block(files: Files, block: Block, wanted: Tables) -> Part:
     """The block's units and its rows of the wanted tables. Raises StoreError where it is absent or damaged."""
     places = [block.slices[table] for table in block.slices if table in {UNITS, *wanted}]
     # One request for all, unless it would bring much that nobody wants.
     if block.size <= _SMALL or (len(places) > 2 and sum(place.length for place in places) > block.size // 2):
         return _unpacked(block, _whole(files, block), wanted)
-    return _part(block, {table: _slice(files, block, block.slices[table]) for table in {UNITS, *wanted} & block.slices.keys()})
+    contents = {table: _slice(files, block, block.slices[table]) for table in {UNITS, *wanted} & block.slices.keys()}
+    return _part(block, contents, wanted)
 
 
-def _unpacked(block: Block, whole: memoryview, wanted: Collection[str]) -> Part:
+def _unpacked(block: Block, whole: memoryview, wanted: Tables) -> Part:
     places = {table: place for table, place in block.slices.items() if table == UNITS or table in wanted}
-    return _part(block, {table: whole[place.offset : place.offset + place.length] for table, place in places.items()})
+    return _part(block, {table: whole[place.offset : place.offset + place.length] for table, place in places.items()}, wanted)
 
 
-def _part(block: Block, contents: Mapping[str, memoryview]) -> Part:
+def _part(block: Block, contents: Mapping[str, memoryview], wanted: Tables) -> Part:
     rows = {table: pq.read_table(pa.BufferReader(content)) for table, content in contents.items()}
     units = rows.pop(UNITS)
     columns = (units[name].to_pylist() for name in ("unit", "retry"))
     found = [((block.stage, unit), retry) for unit, retry in zip(*columns, strict=True)]
-    return Part(found, {table: tables.declared(table, one, UNIT) for table, one in rows.items()})
+    return Part(found, {table: wanted[table].read(one, UNIT) for table, one in rows.items()})
 
 
 def winners(parts: Sequence[Sequence[tuple[Unit, bool]]]) -> dict[Unit, tuple[int, bool]]:
@@ -151,26 +155,26 @@ def only(part: Part, ranks: Mapping[Unit, int]) -> dict[str, pa.Table]:
     return found
 
 
-def merge(files: Files, folder: str, blocks: Sequence[Block], level: int) -> Block:
+def merge(files: Files, folder: str, tables: Tables, blocks: Sequence[Block], level: int) -> Block:
     """Write a stage's blocks, adjacent in a manifest, as one of that level: of each unit the rows that count among them.
 
     Holds the blocks as they are stored, and unpacked what is kept and one block more.
     """
     contents = [_whole(files, block) for block in blocks]
-    units = [_unpacked(block, content, ()).units for block, content in zip(blocks, contents, strict=True)]
+    units = [_unpacked(block, content, {}).units for block, content in zip(blocks, contents, strict=True)]
     won = winners(units)
     ranks = {unit: rank for rank, unit in enumerate(sorted(won))}
     kept: dict[str, list[pa.Table]] = {}
     for place, block in enumerate(blocks):
         own = {unit: ranks[unit] for unit, _ in units[place] if won[unit][0] == place}
-        for table, rows in only(_unpacked(block, contents[place], block.slices), own).items():
+        for table, rows in only(_unpacked(block, contents[place], tables), own).items():
             if rows.num_rows:
                 kept.setdefault(table, []).append(rows)
     merged = {table: pa.concat_tables(kept.pop(table)) for table in sorted(kept)}
-    return _put(files, folder, Part([(unit, won[unit][1]) for unit in ranks], merged), level)
+    return _put(files, folder, tables, Part([(unit, won[unit][1]) for unit in ranks], merged), level)
 
 
-def _put(files: Files, folder: str, part: Part, level: int) -> Block:
+def _put(files: Files, folder: str, tables: Tables, part: Part, level: int) -> Block:
     names, retries = [unit for (_, unit), _ in part.units], [retry for _, retry in part.units]
     stage = part.units[0][0][0]
     # The stage is part of the content, hence of the name: equal units of two stages are two blocks.
@@ -180,9 +184,8 @@ def _put(files: Files, folder: str, part: Part, level: int) -> Block:
         sink = io.BytesIO()
         pq.write_table(rows, sink, compression="zstd", write_statistics=False)
         content = sink.getvalue()
-        ends = pc.min_max(rows[tables.TABLES[table][1][0]]).as_py() if table != UNITS else {"min": "", "max": ""}
-        low, high = ends["min"][:_BEGIN], ends["max"][:_BEGIN]
-        slices[table] = Slice(offset, len(content), rows.num_rows, zlib.crc32(content), low, high)
+        ends = ("", "") if table == UNITS else _ends(rows[tables[table].key[0]])
+        slices[table] = Slice(offset, len(content), rows.num_rows, zlib.crc32(content), *ends)
         contents.append(content)
         offset += len(content)
     whole = b"".join(contents)
@@ -191,6 +194,14 @@ def _put(files: Files, folder: str, part: Part, level: int) -> Block:
     if not files.create(block.name, whole):
         _whole(files, block)
     return block
+
+
+def _ends(keys: pa.ChunkedArray) -> tuple[str, str]:
+    """How the least and the largest of them begin."""
+    if keys.type != pa.string():
+        return "", ""
+    ends = pc.min_max(keys).as_py()
+    return ends["min"][:_BEGIN], ends["max"][:_BEGIN]
 
 
 def _whole(files: Files, block: Block) -> memoryview:
@@ -213,9 +224,14 @@ def _slice(files: Files, block: Block, place: Slice) -> memoryview:
     return memoryview(content)
 
 
-def _damaged(files: Files, block: Block) -> StoreError:
+def check_block(files: Files, block: Block) -> None:
+    """Raises Damaged where the block is absent or damaged."""
+    _whole(files, block)
+
+
+def _damaged(files: Files, block: Block) -> Damaged:
     commits = files.where(f"{block.name.rsplit('/', 2)[0]}/commits")
-    return StoreError(
+    return Damaged(
         f"{files.where(block.name)} is absent or damaged; delete it and the folder {commits}, and run or import again: "
-        "no answer is paid twice"
+        f"no answer of the log is paid twice; or put it back from a copy, with the rows of {block.units} units ({block.stage})"
     )

@@ -48,6 +48,19 @@ class Chain:
         last = self._last(hint)
         return last if last > hint or self._taken(hint) else self._last(0)
 
+    def known(self) -> tuple[int, list[int]]:
+        """The highest number that anything tells of, and those up to it whose records are gone. For people: a folder is listed.
+
+        A bucket's listing may lag: it is asked only where `latest` names no record, so that a gap may have hidden later ones.
+        """
+        hint, last = self._hinted(), self.latest()
+        if self.files.folder is None and self._taken(hint):
+            return last, []
+        stems = (name.rpartition("/")[2].removesuffix(".json") for name in self.files.names(self.folder, ".json"))
+        there = {int(stem) for stem in stems if stem.isdigit()} | ({last} - {0})
+        gone = {hint, *range(min(there), max(there))} if there else {hint}
+        return max(there, default=0), sorted(gone - there - {0})
+
     def read(self, number: int) -> dict[str, Any] | None:
         """A record's body, None where the number is free. Raises StoreError where it is damaged."""
         content = self._content(number)

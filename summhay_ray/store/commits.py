@@ -1,20 +1,25 @@
 """Commits of a run: a chain of manifests, each of which names all blocks that count. Part of the store room.
 
-`runs/<run>/commits/00000001.json`, ...: {"driver", "told", "added", "blocks"}. `driver` is the number of the driver whose the
-run is and `told` says where it works; `added` counts the blocks that were ever added, which merging leaves as it is.
+`runs/<run>/commits/00000001.json`, ...: {"driver", "told", "added", "blocks", "spent"}. `driver` is the number of the driver
+whose the run is and `told` says where it works; `added` counts the blocks that were ever added, which merging leaves as it is.
+`spent` is what the run had spent by then, so that money is known where the log is lost: log writer -> a row for each stage and
+model, [stage, model, micro-dollars, those of calls in flight at their worst price, answers]. Earlier versions did not write it.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
 from summhay_ray.store.blocks import Block, merge
 from summhay_ray.store.chain import Chain
-from summhay_ray.store.errors import Superseded
+from summhay_ray.store.errors import StoreError, Superseded
 from summhay_ray.store.files import Files
+from summhay_ray.store.log_books import Spent, Tally
+from summhay_ray.store.tables import Tables
 
 BLOCK_BYTES = 32 << 20
 """Merged blocks are no larger. A reader holds what it wants of one block at a time, several times as large when unpacked."""
@@ -31,6 +36,7 @@ class Manifest:
     told: str = ""
     added: int = 0
     blocks: tuple[Block, ...] = ()
+    spent: Spent = field(default_factory=dict)
 
 
 class Manifests:
@@ -47,9 +53,26 @@ class Manifests:
         found = self.chain.newest()
         if found is None:
             return Manifest()
-        number, body = found
-        blocks = tuple(map(Block.from_json, body["blocks"]))
-        return Manifest(number, body["driver"], body["told"], body["added"], blocks)
+        return _manifest(*found)
+
+    def readable(self) -> tuple[Manifest, list[str]]:
+        """The newest manifest that can be read, and a line for each that is gone, or later and damaged."""
+        chain = self.chain
+        last, gone = chain.known()
+        found = [
+            f"{chain.files.where(chain.name(number))} is gone; put it back from a copy, or run again: "
+            "what it alone told is made again from the log, and no answer is paid twice"
+            for number in gone
+        ]
+        for number in range(last, 0, -1):
+            try:
+                body = chain.read(number)
+            except StoreError as error:
+                found.append(str(error))
+                continue
+            if body is not None:
+                return _manifest(number, body), found
+        return Manifest(), found
 
     def follow(self, manifest: Manifest) -> bool:
         """Write the manifest under its number; False where another has it."""
@@ -58,6 +81,7 @@ class Manifests:
             "told": manifest.told,
             "added": manifest.added,
             "blocks": [block.to_json() for block in manifest.blocks],
+            "spent": _told_spent(manifest.spent),
         }
         return self.chain.append(manifest.number, body)
 
@@ -80,9 +104,10 @@ class Manifests:
 class Committer:
     """Commits blocks for the driver whose the run is, and merges them. Any thread may call; `RunStore.committer` makes it."""
 
-    def __init__(self, manifests: Manifests, driver: int, told: str = "") -> None:
+    def __init__(self, manifests: Manifests, tables: Tables, driver: int, told: str = "") -> None:
         self.driver = driver
         self._told = told
+        self._tables = tables
         self._manifests = manifests
         self._appending = threading.Lock()
         self._merging = threading.Lock()
@@ -99,13 +124,23 @@ class Committer:
             return stands
         return dataclasses.replace(stands, driver=self.driver, told=self._told)
 
-    def add(self, blocks: Sequence[Block]) -> None:
-        """Make the blocks count, by one manifest. A block that was added before is not added again. Raises Superseded."""
+    @property
+    def spent(self) -> Spent:
+        """What the run had spent when it was last told."""
+        return self._stands.spent
+
+    def add(self, blocks: Sequence[Block], spent: Spent | None = None) -> None:
+        """Make the blocks count, by one manifest. A block that was added before is not added again. Raises Superseded.
+
+        `spent`: what the run has spent by now, all of it; None: as it was last told.
+        """
 
         def added(stands: Manifest) -> Manifest:
             known = self._added.union(block.name for block in stands.blocks)
             new = {block.name: block for block in blocks if block.name not in known}
             mine = self._mine(stands)
+            if spent is not None and _told_spent(spent) != _told_spent(mine.spent):
+                mine = dataclasses.replace(mine, spent=spent)
             return _with(mine, list(new.values())) if new else mine
 
         with self._appending:
@@ -126,7 +161,7 @@ class Committer:
     def _merge(self, piles: Sequence[_Pile]) -> int:
         files, folder = self._manifests.files, self._manifests.folder
         groups = [pile for pile in piles if len(pile.blocks) > 1]
-        merged = [(pile.blocks, merge(files, folder, pile.blocks, pile.level)) for pile in groups]
+        merged = [(pile.blocks, merge(files, folder, self._tables, pile.blocks, pile.level)) for pile in groups]
 
         def replaced(stands: Manifest) -> Manifest:
             mine = self._mine(stands)
@@ -151,6 +186,29 @@ def add_blocks(manifests: Manifests, blocks: Sequence[Block], driver: int = 0) -
         return _with(mine, new) if new else stands
 
     manifests.change(manifests.newest(), added)
+
+
+def _manifest(number: int, body: Mapping[str, Any]) -> Manifest:
+    blocks = tuple(map(Block.from_json, body["blocks"]))
+    return Manifest(number, body["driver"], body["told"], body["added"], blocks, _spent_of(body.get("spent", {})))
+
+
+def _told_spent(spent: Spent) -> dict[str, list[list[Any]]]:
+    return {
+        writer: [
+            [*purpose, tally.usd_micros, tally.open_micros, tally.answers]
+            for purpose, tally in sorted(purposes.items())
+            if tally.usd_micros or tally.answers
+        ]
+        for writer, purposes in spent.items()
+    }
+
+
+def _spent_of(told: Mapping[str, Sequence[Sequence[Any]]]) -> Spent:
+    return {
+        writer: {(stage, model): Tally(micros, answers, open_micros=at_most) for stage, model, micros, at_most, answers in rows}
+        for writer, rows in told.items()
+    }
 
 
 def _with(manifest: Manifest, new: Sequence[Block]) -> Manifest:

@@ -7,6 +7,10 @@ class StoreError(Problem):
     """The store, a run in it or a record of it is not usable; the message says which, why and how to mend it."""
 
 
+class Damaged(StoreError):
+    """A block of a run's rows is absent or damaged."""
+
+
 class NoCredentials(StoreError):
     """This machine has no credentials for the place; another one, such as a cluster's node, may have some."""
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
 
 from summhay_ray.store.log_lines import Charge, Entry, Location, Mark, writer_of
 
@@ -14,7 +14,29 @@ Purpose = tuple[str, str]
 
 COUNTS = ("input_tokens", "cached_tokens", "output_tokens", "saved_micros")
 _NEEDED = {"kind", "call", "run", "key", "usd_micros"}
-_KEPT = (*sorted(_NEEDED), "stage", "model", *COUNTS)
+_CLAIMED = ("claimed_tokens", "claimed_micros", "claimed_margin")
+_KEPT = (*sorted(_NEEDED), "stage", "model", *COUNTS, *_CLAIMED)
+
+
+class Excess(NamedTuple):
+    """A usage above what was reserved for its call: what the provider claims, and what is charged in its place."""
+
+    model: str
+    claimed_tokens: int
+    charged_tokens: int
+    claimed_micros: int
+    charged_micros: int
+    margin: float
+    """The model's `token_margin` that would have reserved as much."""
+
+    @classmethod
+    def of(cls, record: Mapping[str, Any]) -> Excess | None:
+        """The excess that an answer record tells of; None where its usage was credible."""
+        if not record.get("claimed_margin"):
+            return None
+        tokens, micros, margin = (record[name] for name in _CLAIMED)
+        charged_tokens = record["input_tokens"] + record["output_tokens"]
+        return cls(record["model"], tokens, charged_tokens, micros, record["usd_micros"], margin)
 
 
 @dataclass
@@ -29,11 +51,28 @@ class Tally:
     output_tokens: int = 0
     saved_micros: int = 0
     """What the answers would have cost more without the provider's cache."""
+    open_micros: int = 0
+    """The part of `usd_micros` that stands for calls whose end is not told yet: their worst price."""
+
+    @property
+    def settled_micros(self) -> int:
+        """The part that never becomes less."""
+        return self.usd_micros - max(0, self.open_micros)
 
     def add(self, other: Tally) -> None:
         """Add another's numbers."""
         for name, amount in vars(other).items():
             setattr(self, name, getattr(self, name) + amount)
+
+    def at_least(self, known: Tally) -> Tally:
+        """The same, where it tells of all that is `known` to be settled; else with what is known in the place of what lacks."""
+        settled = max(self.settled_micros, known.settled_micros)
+        charged = self.usd_micros if self.usd_micros >= known.settled_micros else known.usd_micros
+        return replace(self, usd_micros=charged, open_micros=charged - settled, answers=max(self.answers, known.answers))
+
+
+Spent = Mapping[str, Mapping[Purpose, Tally]]
+"""Log writer -> purpose -> what a run's calls came to: of a tally the money and the number of answers alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +89,8 @@ class Books:
     """The records taken so far, added up by run, writer and purpose."""
 
     answers: dict[str, Location] = field(default_factory=dict)
-    damaged: int = 0
+    damaged: Counter[str] = field(default_factory=Counter)
+    """File -> how many of its records could not be read."""
     tallies: dict[str, dict[str, dict[Purpose, Tally]]] = field(default_factory=dict)
     open: dict[str, Open] = field(default_factory=dict)
     """Call -> its intent."""
@@ -59,11 +99,13 @@ class Books:
     """(call, run, writer, stage, model) of ends that cost money or brought no answer, and whose intent was not among these."""
     allowed: dict[str, tuple[Charge, ...]] = field(default_factory=dict)
     """Writer that has not ended -> what its newest segment allows it to spend, which is entered as spent."""
+    excesses: dict[str, dict[str, Excess]] = field(default_factory=dict)
+    """Run -> key -> the usage above what was reserved for it."""
 
     def take(self, location: Location, record: Mapping[str, Any] | None) -> None:
         """Enter a record; None for a damaged one."""
         if record is None or not record.keys() >= _NEEDED:
-            self.damaged += 1
+            self.damaged[location.name] += 1
             return
         writer, call = writer_of(location.name), record["call"]
         purpose = (record.get("stage", ""), record.get("model", ""))
@@ -71,13 +113,16 @@ class Books:
         tally.usd_micros += record["usd_micros"]
         if record["kind"] == "intent":
             self.open[call] = Open(writer, record["key"], record["usd_micros"])
+            tally.open_micros += record["usd_micros"]
             return
         if call in self.open:
-            tally.usd_micros -= self.open.pop(call).usd_micros
+            self._end(tally, call)
         elif record["usd_micros"] or record["kind"] == "void":
             self.ends.append((call, record["run"], writer, *purpose))
         if record["kind"] == "answer":
             self.answers.setdefault(record["key"], location)
+            if (excess := Excess.of(record)) is not None:
+                self.excesses.setdefault(record["run"], {})[record["key"]] = excess
             tally.answers += 1
             for name in COUNTS:
                 setattr(tally, name, getattr(tally, name) + record.get(name, 0))
@@ -98,22 +143,31 @@ class Books:
 
     def _charge(self, writer: str, charges: Sequence[Charge], sign: int = 1) -> None:
         for run, stage, model, micros in charges:
-            self.tally(run, writer, (stage, model)).usd_micros += sign * micros
+            tally = self.tally(run, writer, (stage, model))
+            tally.usd_micros += sign * micros
+            tally.open_micros += sign * micros
+
+    def _end(self, tally: Tally, call: str) -> None:
+        worst = self.open.pop(call).usd_micros
+        tally.usd_micros -= worst
+        tally.open_micros -= worst
 
     def merge(self, later: Books) -> None:
         """Enter what stands in other books, as if its records came after these."""
-        self.damaged += later.damaged
+        self.damaged.update(later.damaged)
         for key, location in later.answers.items():
             self.answers.setdefault(key, location)
         for run, writers in later.tallies.items():
             for writer, purposes in writers.items():
                 for purpose, tally in purposes.items():
                     self.tally(run, writer, purpose).add(tally)
+        for run, found in later.excesses.items():
+            self.excesses.setdefault(run, {}).update(found)
         for writer, keys in later.void.items():
             self.void[writer] |= keys
         for call, run, writer, stage, model in later.ends:
             if call in self.open:
-                self.tally(run, writer, (stage, model)).usd_micros -= self.open.pop(call).usd_micros
+                self._end(self.tally(run, writer, (stage, model)), call)
             else:
                 self.ends.append((call, run, writer, stage, model))
         self.open.update(later.open)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from summhay_ray.store.drivers import has_ended
 from summhay_ray.store.files import Files
-from summhay_ray.store.log_books import Books, Purpose, Tally
+from summhay_ray.store.log_books import Books, Excess, Purpose, Spent, Tally
 from summhay_ray.store.log_follow import Begun, Chains, Lines, Segment, new_lines, new_segments
 from summhay_ray.store.log_lines import Location, read_at, segment_number, writer_name, writer_of
 from summhay_ray.store.packs import Packed, read_packs
@@ -35,6 +36,8 @@ class LogIndex:
     _read_to: dict[str, int] = field(default_factory=dict)
     _chains: Chains = field(default_factory=Chains)
     _packed: bool = False
+    _known: dict[str, dict[str, dict[Purpose, Tally]]] = field(default_factory=dict)
+    """Run -> writer -> purpose: what is known to be settled, whether the log still tells of it or not."""
 
     @property
     def near(self) -> bool:
@@ -49,7 +52,50 @@ class LogIndex:
     @property
     def damaged(self) -> int:
         """How many records could not be read."""
+        return self._books.damaged.total()
+
+    @property
+    def damaged_files(self) -> Mapping[str, int]:
+        """File -> how many of its records could not be read."""
         return self._books.damaged
+
+    def know(self, run: str, spent: Spent) -> None:
+        """Take in what a commit tells of the run's money: where the log tells less, that counts."""
+        self._known[run] = {writer: {one: replace(tally) for one, tally in rows.items()} for writer, rows in spent.items()}
+
+    def settled(self, run: str, writer: str, purpose: Purpose, usd_micros: int, answers: int) -> None:
+        """Take in that a call is settled: its end is in the log."""
+        tally = self._known.setdefault(run, {}).setdefault(writer, {}).setdefault(purpose, Tally())
+        tally.add(Tally(usd_micros, answers))
+
+    def spent_of(self, run: str) -> dict[str, dict[Purpose, Tally]]:
+        """Writer -> purpose -> what the run's calls came to: as the log tells it, or as it is known where that is more."""
+        written, known = self._books.tallies.get(run, {}), self._known.get(run, {})
+        found: dict[str, dict[Purpose, Tally]] = {writer: dict(tallies) for writer, tallies in written.items()}
+        for writer, tallies in known.items():
+            mine = found.setdefault(writer, {})
+            for purpose, tally in tallies.items():
+                mine[purpose] = mine.get(purpose, Tally()).at_least(tally)
+        return found
+
+    def lacking(self, run: str) -> dict[str, Tally]:
+        """Writer -> the money and the answers of the run that are known and that the log does not tell of any more."""
+        found = {}
+        for writer, tallies in self.spent_of(run).items():
+            written = self._books.tallies.get(run, {}).get(writer, {})
+            lacks, is_over = Tally(), self._is_over(writer)
+            for purpose, tally in tallies.items():
+                told = written.get(purpose, Tally())
+                ends = tally.settled_micros - told.settled_micros if is_over else 0
+                lacks.add(Tally(max(ends, tally.usd_micros - told.usd_micros), tally.answers - told.answers if is_over else 0))
+            if lacks.usd_micros or lacks.answers:
+                found[writer] = lacks
+        return found
+
+    def _is_over(self, writer: str) -> bool:
+        """Whether the store has all that the writer will ever bring: far away answers may be on their way."""
+        tenure = writer.partition("-")[0]
+        return self.near or not tenure.isdigit() or has_ended(self.files, int(tenure))
 
     def refresh(self, but: Collection[str] = ()) -> None:
         """Read what the writers appended since the last refresh, `but` for some of them (a later refresh reads them)."""
@@ -110,20 +156,30 @@ class LogIndex:
 
     def untold(self, run: str) -> int:
         """Of these, what writers that have not ended may have spent since their last segment: far away alone."""
-        return sum(micros for charges in self._books.allowed.values() for one, *_, micros in charges if one == run)
+        told = self.spent_of(run)
+        return sum(
+            min(micros, told[writer][stage, model].open_micros)
+            for writer, charges in self._books.allowed.items()
+            for one, stage, model, micros in charges
+            if one == run
+        )
 
     def spent_by(self, run: str) -> dict[str, dict[Purpose, int]]:
         """The same for each writer and purpose."""
-        written = self._books.tallies.get(run, {})
-        return {name: {purpose: tally.usd_micros for purpose, tally in tallies.items()} for name, tallies in written.items()}
+        told = self.spent_of(run)
+        return {name: {purpose: tally.usd_micros for purpose, tally in tallies.items()} for name, tallies in told.items()}
 
     def tallies(self, run: str) -> dict[Purpose, Tally]:
         """Purpose -> what the run's calls came to, over all writers."""
         found: dict[Purpose, Tally] = {}
-        for tallies in self._books.tallies.get(run, {}).values():
+        for tallies in self.spent_of(run).values():
             for purpose, tally in tallies.items():
                 found.setdefault(purpose, Tally()).add(tally)
         return found
+
+    def excesses(self, run: str) -> Mapping[str, Excess]:
+        """Key -> the usage above what was reserved for its call, for the run's answers that claim so much."""
+        return self._books.excesses.get(run, {})
 
     def unanswered(self, writer: str) -> set[str]:
         """The keys of a writer's calls that cost money and that no answer ends: void, or with no end at all."""

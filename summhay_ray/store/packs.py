@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import zlib
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
@@ -19,7 +20,7 @@ from summhay_ray.store.chain import Chain
 from summhay_ray.store.drivers import TenureRecord, close, has_ended, tenures
 from summhay_ray.store.errors import StoreError
 from summhay_ray.store.files import Files
-from summhay_ray.store.log_books import Books, Open, Tally
+from summhay_ray.store.log_books import Books, Excess, Open, Tally
 from summhay_ray.store.log_lines import Location, Mark, entries_of, mark_of, segment_name, writer_name
 from summhay_ray.store.sweep import free_number, read_mark
 
@@ -209,7 +210,7 @@ def _read(files: Files, name: str) -> bytes:
 
 def _told_books(books: Books) -> dict[str, Any]:
     return {
-        "damaged": books.damaged,
+        "damaged": dict(books.damaged),
         "tallies": [
             [run, writer, *purpose, list(asdict(tally).values())]
             for run, writers in books.tallies.items()
@@ -219,16 +220,22 @@ def _told_books(books: Books) -> dict[str, Any]:
         "open": {call: [one.writer, one.key, one.usd_micros] for call, one in books.open.items()},
         "void": {writer: sorted(keys) for writer, keys in books.void.items()},
         "ends": books.ends,
+        "excesses": books.excesses,
     }
 
 
 def _books_of(told: Mapping[str, Any]) -> Books:
-    books = Books(damaged=told["damaged"])
+    damaged = told["damaged"]
+    # Earlier versions tell how many, not where.
+    books = Books(damaged=Counter(damaged if isinstance(damaged, dict) else {FOLDER: damaged} if damaged else {}))
     for run, writer, stage, model, numbers in told["tallies"]:
         books.tally(run, writer, (stage, model)).add(Tally(*numbers))
     books.open.update({call: Open(*one) for call, one in told["open"].items()})
     for writer, keys in told["void"].items():
         books.void[writer].update(keys)
+    # Packs of earlier versions tell of none.
+    for run, excesses in told.get("excesses", {}).items():
+        books.excesses[run] = {key: Excess(*one) for key, one in excesses.items()}
     books.ends.extend((call, run, writer, stage, model) for call, run, writer, stage, model in told["ends"])
     return books
 

@@ -6,7 +6,7 @@ about to be sent: its worst price), `answer` (what came back, and its price), `v
 charged). An intent with neither stays charged at its worst price. Each says for which stage and model of which run the money is.
 """
 
-from summhay_ray.store.log_books import Purpose, Tally
+from summhay_ray.store.log_books import Excess, Purpose, Spent, Tally
 from summhay_ray.store.log_index import Fetched, LogIndex
 from summhay_ray.store.log_lines import Location, decode, encode, read_at
 from summhay_ray.store.log_writer import LogWriter, Writer, open_log
@@ -16,11 +16,13 @@ from summhay_ray.store.sweep import seal, seal_rest, sweep
 
 __all__ = [
     "Buried",
+    "Excess",
     "Fetched",
     "Location",
     "LogIndex",
     "LogWriter",
     "Purpose",
+    "Spent",
     "Tally",
     "Writer",
     "decode",

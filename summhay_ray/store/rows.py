@@ -2,95 +2,91 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from summhay_ray.store import tables
 from summhay_ray.store.blocks import UNIT, Block, Part, Unit, only, read_block, winners
 from summhay_ray.store.files import Files
+from summhay_ray.store.tables import Columns, Tables, digest_of
 
 TOGETHER = 16 << 20
 """So many stored bytes of rows are unpacked and sorted at a time where they are only needed for a moment."""
 
-Keep = Callable[[str, pa.Table, Part], pa.Table]
-"""Table, its rows in a block, the block's units -> the rows that are wanted."""
+Keep = Callable[[pa.Table, Part], pa.Table]
+"""Rows of a block, the block's units -> the rows that are wanted."""
 
 
 def finished_of(files: Files, blocks: Sequence[Block], stage: str) -> dict[str, bool]:
     """Unit -> whether it may be tried again, of one stage."""
-    parts = [read_block(files, block, ()).units for block in blocks if block.stage == stage]
+    parts = [read_block(files, block, {}).units for block in blocks if block.stage == stage]
     return {unit: retry for (_, unit), (_, retry) in winners(parts).items()}
 
 
 def frames_of(
-    files: Files, blocks: Sequence[Block], names: Collection[str], cells: Sequence[str] | None = None
+    files: Files, blocks: Sequence[Block], wanted: Tables, units: Sequence[str] | None = None
 ) -> dict[str, pl.DataFrame]:
-    """The tables, each row once, sorted by primary key; of these cells only where they are given.
+    """The tables, each row once, sorted by primary key; of these units only where they are given.
 
     Of rows with one key that several units brought the first unit's counts, in the order of stages and names: however the
     rows were batched and merged, the table is the same.
     """
-    return _frames(files, blocks, names, None if cells is None else _of_cells(cells))
+    return _frames(files, blocks, wanted, None if units is None else _of_units(units))
 
 
-def _frames(files: Files, blocks: Sequence[Block], names: Collection[str], keep: Keep | None) -> dict[str, pl.DataFrame]:
-    parts = [_read(files, block, names, keep) for block in _with_any(blocks, names)]
+def _frames(files: Files, blocks: Sequence[Block], wanted: Tables, keep: Keep | None) -> dict[str, pl.DataFrame]:
+    parts = [_read(files, block, wanted, keep) for block in _with_any(blocks, wanted)]
     won = winners([part.units for part in parts])
     ranks = {unit: rank for rank, unit in enumerate(sorted(won))}
-    found: dict[str, list[pa.Table]] = {name: [] for name in names}
+    found: dict[str, list[pa.Table]] = {name: [] for name in wanted}
     for place in range(len(parts)):
         part, parts[place] = parts[place], Part([], {})
         for name, rows in only(part, _own(part, place, won, ranks)).items():
             found[name].append(rows)
-    return {name: tables.to_frame(name, found.pop(name)) for name in list(found)}
+    return {name: columns.frame(found.pop(name)) for name, columns in wanted.items()}
 
 
 def _own(part: Part, place: int, won: Mapping[Unit, tuple[int, bool]], ranks: Mapping[Unit, int]) -> dict[Unit, int]:
     return {unit: ranks[unit] for unit, _ in part.units if won[unit][0] == place}
 
 
-def _with_any(blocks: Sequence[Block], names: Collection[str]) -> list[Block]:
+def _with_any(blocks: Sequence[Block], wanted: Tables) -> list[Block]:
     """The blocks of the stages that bring rows of these tables: one without such rows may finish a unit of another anew."""
-    for name in names:
-        tables.schema_of(name)
-    stages = {block.stage for block in blocks if not block.slices.keys().isdisjoint(names)}
+    stages = {block.stage for block in blocks if not block.slices.keys().isdisjoint(wanted)}
     return [block for block in blocks if block.stage in stages]
 
 
-def _read(files: Files, block: Block, names: Collection[str], keep: Keep | None) -> Part:
-    part = read_block(files, block, names)
-    return part if keep is None else Part(part.units, {name: keep(name, rows, part) for name, rows in part.rows.items()})
+def _read(files: Files, block: Block, wanted: Tables, keep: Keep | None) -> Part:
+    part = read_block(files, block, wanted)
+    return part if keep is None else Part(part.units, {name: keep(rows, part) for name, rows in part.rows.items()})
 
 
-def _of_cells(cells: Sequence[str]) -> Keep:
-    wanted, sought = set(cells), pa.array(cells, pa.string())
+def _of_units(units: Sequence[str]) -> Keep:
+    wanted = set(units)
 
-    def keep(name: str, rows: pa.Table, part: Part) -> pa.Table:
-        if "cell_id" in rows.column_names:
-            return rows.filter(pc.is_in(rows["cell_id"], sought))
+    def keep(rows: pa.Table, part: Part) -> pa.Table:
         places = [place for place, ((_, unit), _) in enumerate(part.units) if unit in wanted]
         return rows.filter(pc.is_in(rows[UNIT], pa.array(places, pa.int32())))
 
     return keep
 
 
-def digests_of(files: Files, blocks: Sequence[Block], names: Sequence[str]) -> dict[str, dict[str, Any]]:
+def digests_of(files: Files, blocks: Sequence[Block], tables: Tables) -> dict[str, dict[str, Any]]:
     """Table -> its number of rows and the hash of its sorted rows. Holds little more than one block at a time."""
-    sizes = {name: sum(block.slices[name].length for block in blocks if name in block.slices) for name in names}
-    small = [name for name in names if sizes[name] <= TOGETHER]
+    sizes = {name: sum(block.slices[name].length for block in blocks if name in block.slices) for name in tables}
+    small = [name for name in tables if sizes[name] <= TOGETHER]
     found = {}
     for group in _groups({name: sizes[name] for name in small}):
-        frames = _frames(files, blocks, group, None)
+        frames = _frames(files, blocks, {name: tables[name] for name in group}, None)
         for name in group:
             found[name] = _digest([frames.pop(name)])
-    for name in names:
+    for name in tables:
         if name not in found:
-            found[name] = _digest(_Pieces(files, blocks, name))
-    return {name: found[name] for name in names}
+            found[name] = _digest(_Pieces(files, blocks, tables[name]))
+    return {name: found[name] for name in tables}
 
 
 def _digest(pieces: Iterable[pl.DataFrame]) -> dict[str, Any]:
@@ -102,7 +98,7 @@ def _digest(pieces: Iterable[pl.DataFrame]) -> dict[str, Any]:
             rows += piece.height
             yield piece
 
-    digest = tables.digest_of(counted())
+    digest = digest_of(counted())
     return {"rows": rows, "sha256": digest}
 
 
@@ -121,11 +117,12 @@ def _groups(sizes: Mapping[str, int]) -> Iterator[list[str]]:
 class _Pieces:
     """A large table in pieces, one behind the other in the order of its key; rows of one key are in one piece."""
 
-    def __init__(self, files: Files, blocks: Sequence[Block], name: str) -> None:
-        self._files, self._name = files, name
-        self._key = tables.TABLES[name][1][0]
-        self._blocks = _with_any(blocks, [name])
-        self._won = winners([read_block(files, block, ()).units for block in self._blocks])
+    def __init__(self, files: Files, blocks: Sequence[Block], columns: Columns) -> None:
+        self._files, self._name = files, columns.table
+        self._wanted = {columns.table: columns}
+        self._key = columns.key[0]
+        self._blocks = _with_any(blocks, self._wanted)
+        self._won = winners([read_block(files, block, {}).units for block in self._blocks])
         self._ranks = {unit: rank for rank, unit in enumerate(sorted(self._won))}
 
     def __iter__(self) -> Iterator[pl.DataFrame]:
@@ -152,7 +149,7 @@ class _Pieces:
         """Ranges of the key with about as many rows each; each is read through all these blocks, of which one is unpacked."""
         if count == 1:
             return [None]
-        keys = [read_block(self._files, self._blocks[place], [self._name]).rows[self._name][self._key] for place in places]
+        keys = [read_block(self._files, self._blocks[place], self._wanted).rows[self._name][self._key] for place in places]
         ordered = pa.concat_arrays([chunk for column in keys for chunk in column.chunks]).sort()
         starts = sorted({ordered[len(ordered) * piece // count].as_py() for piece in range(1, count)})
         return [_between(self._key, low, high) for low, high in zip([None, *starts], [*starts, None], strict=True)]
@@ -160,13 +157,13 @@ class _Pieces:
     def _piece(self, places: Sequence[int], keep: Keep | None) -> pl.DataFrame:
         found = []
         for place in places:
-            part = _read(self._files, self._blocks[place], [self._name], keep)
+            part = _read(self._files, self._blocks[place], self._wanted, keep)
             found.append(only(part, _own(part, place, self._won, self._ranks))[self._name])
-        return tables.to_frame(self._name, found)
+        return self._wanted[self._name].frame(found)
 
 
 def _between(column: str, low: Any, high: Any) -> Keep:
-    def keep(name: str, rows: pa.Table, part: Part) -> pa.Table:
+    def keep(rows: pa.Table, part: Part) -> pa.Table:
         if low is not None:
             rows = rows.filter(pc.greater_equal(rows[column], low))
         return rows if high is None else rows.filter(pc.less(rows[column], high))

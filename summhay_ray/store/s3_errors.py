@@ -24,7 +24,6 @@ AGAIN_CODES = frozenset(
     }
 )
 AGAIN_STATUS = frozenset({408, 429})
-MISSING_CODES = frozenset({"NoSuchKey", "404", "NotFound"})
 RIGHTS = "s3:GetObject and s3:PutObject on its objects, s3:ListBucket on the bucket (without it a missing object looks denied)"
 CHECK_KEY = "check AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE"
 GIVE_KEY = "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY or AWS_PROFILE, or give this machine a role"

@@ -1,6 +1,7 @@
-"""Records as Arrow tables: the schema of every table, derived from the annotated fields of `summhay_ray.records`.
+"""Tables: records as rows of columns, whatever the records are. Part of the store room.
 
-Part of the store room. A table's primary key is what makes a row one row, whoever wrote it and how often.
+Whoever has records names them as tables (`Table`); a run keeps their columns (`Columns`) in its record, and whoever reads it
+needs nothing else. A table's primary key is what makes a row one row, whoever wrote it and how often.
 """
 
 from __future__ import annotations
@@ -9,120 +10,215 @@ import dataclasses
 import functools
 import hashlib
 import json
+import math
+import re
+import types
 import typing
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from json.encoder import encode_basestring_ascii
 from typing import Any
 
 import polars as pl
 import pyarrow as pa
 
-from summhay_ray import records
-
-TABLES: Mapping[str, tuple[type[Any], tuple[str, ...]]] = {
-    "haystacks": (records.Haystack, ("haystack_id",)),
-    "subtopics": (records.Subtopic, ("haystack_id", "position")),
-    "insights": (records.Insight, ("haystack_id", "subtopic_id", "position")),
-    "documents": (records.Document, ("haystack_id", "number")),
-    "rankings": (records.Ranking, ("haystack_id", "subtopic_id", "retriever", "rank")),
-    "contexts": (records.Context, ("context_id",)),
-    "raw_answers": (records.RawAnswer, ("key",)),
-    "summaries": (records.Summary, ("cell_id",)),
-    "judgments": (records.Judgment, ("cell_id", "judge", "position")),
-    "scores": (records.Score, ("cell_id", "judge", "position")),
-    "checks": (records.Check, ("cell_id", "position")),
-    "failures": (records.Failure, ("cell_id", "stage", "judge", "insight_id", "error", "message")),
-}
-"""Table name -> the record of a row and the fields that identify a row."""
+from summhay_ray.problems import Problem
 
 _SLICE_BYTES = 4 << 20
 
-_ARROW: Mapping[Any, pa.DataType] = {
-    str: pa.string(),
-    int: pa.int64(),
-    float: pa.float64(),
-    tuple[str, ...]: pa.list_(pa.string()),
-    tuple[int, ...]: pa.list_(pa.int64()),
-    int | None: pa.int64(),
-    float | None: pa.float64(),
+_NAMES: Mapping[Any, str] = {
+    str: "string",
+    int: "int64",
+    float: "double",
+    bool: "bool",
+    tuple[str, ...]: "list<item: string>",
+    tuple[int, ...]: "list<item: int64>",
+    tuple[float, ...]: "list<item: double>",
 }
+"""A field's type -> the column's, by its name in `schemas/` and in a run's record."""
+
+_ARROW: Mapping[str, pa.DataType] = {
+    "string": pa.string(),
+    "int64": pa.int64(),
+    "double": pa.float64(),
+    "bool": pa.bool_(),
+    "list<item: string>": pa.list_(pa.string()),
+    "list<item: int64>": pa.list_(pa.int64()),
+    "list<item: double>": pa.list_(pa.float64()),
+}
+_NAME_OF = {kind: name for name, kind in _ARROW.items()}
+_OF_A_KEY = (pa.string(), pa.int64(), pa.float64(), pa.bool_())
+"""Types that every row has exactly one value of, and that can be sorted."""
+_WORD = re.compile(r"[a-z][a-z0-9_]*")
+_SUPPORTED = "str, int, float, bool, tuple[str, ...], tuple[int, ...], tuple[float, ...], or one of these | None"
 
 
-@functools.cache
-def schema_of(table: str) -> pa.Schema:
-    """The Arrow schema of a table; each field's metadata carries its meaning."""
-    record = TABLES[table][0]
-    fields = []
-    for name, hint in typing.get_type_hints(record, include_extras=True).items():
-        if typing.get_origin(hint) is not typing.Annotated:
-            continue
-        kind, meaning = typing.get_args(hint)
-        nullable = type(None) in typing.get_args(kind)
-        fields.append(pa.field(name, _ARROW[kind], nullable=nullable, metadata={"meaning": meaning}))
-    return pa.schema(fields)
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """A table as a run keeps it: its name, the columns that identify a row, and all columns."""
+
+    table: str
+    key: tuple[str, ...]
+    schema: pa.Schema
+    """Each field's metadata carries its meaning."""
+
+    def described(self) -> list[dict[str, Any]]:
+        """The columns as JSON."""
+        return [
+            {
+                "name": field.name,
+                "type": _NAME_OF[field.type],
+                "nullable": field.nullable,
+                "meaning": field.metadata[b"meaning"].decode(),
+            }
+            for field in self.schema
+        ]
+
+    def to_json(self) -> dict[str, Any]:
+        """What stands in a run's record."""
+        return {"name": self.table, "key": list(self.key), "columns": self.described()}
+
+    @classmethod
+    def from_json(cls, body: Mapping[str, Any]) -> Columns:
+        """The columns of `to_json`. Raises KeyError for a type that this version has not."""
+        found = [_field(one["name"], one["type"], one["nullable"], one["meaning"]) for one in body["columns"]]
+        return cls(body["name"], tuple(body["key"]), pa.schema(found))
+
+    def same_as(self, other: Columns) -> bool:
+        """Whether both have the same columns and key, whatever the columns are said to mean."""
+        return self.key == other.key and self.schema.equals(other.schema)
+
+    def arrow(self, rows: Sequence[Any]) -> pa.Table:
+        """The rows (records that have the columns as attributes). Raises ValueError for a null where none may stand."""
+        found = pa.table({name: [_cell(getattr(row, name)) for row in rows] for name in self.schema.names}, schema=self.schema)
+        for field in self.schema:
+            if not field.nullable and found[field.name].null_count:
+                raise ValueError(f"table {self.table}: {field.name} may not be null")
+            # Nothing equals what is no number, not even itself.
+            if field.name in self.key and field.type == pa.float64() and any(map(math.isnan, found[field.name].to_pylist())):
+                raise ValueError(f"table {self.table}: {field.name} is part of the key, and may not be NaN")
+        return found
+
+    def flaw(self, row: Any) -> str | None:
+        """The first column that cannot hold what a row has for it; None where each can."""
+        for field in self.schema:
+            value = getattr(row, field.name)
+            not_a_number = field.name in self.key and isinstance(value, float) and math.isnan(value)
+            if not_a_number or (value is None and not field.nullable):
+                return str(field.name)
+            try:
+                pa.array([_cell(value)], field.type)
+            except (TypeError, ValueError, OverflowError, NotImplementedError):
+                return str(field.name)
+        return None
+
+    def read(self, found: pa.Table, *more: str) -> pa.Table:
+        """These columns of what was stored, then those named in `more`."""
+        schema = self.schema
+        for name in more:
+            schema = schema.append(pa.field(name, found.schema.field(name).type))
+        return found.select(schema.names).cast(schema)
+
+    def frame(self, found: Sequence[pa.Table]) -> pl.DataFrame:
+        """Arrow tables of one schema as one frame, each row once, sorted by primary key.
+
+        Of rows with one key the first in the order of the columns beyond these counts, then the first that was given.
+        """
+        frame = pl.from_arrow(pa.concat_tables(found) if found else self.schema.empty_table())
+        if not isinstance(frame, pl.DataFrame):
+            raise TypeError(f"table {self.table} is no frame")
+        key, names = list(self.key), self.schema.names
+        more = [name for name in frame.columns if name not in names]
+        return frame.sort([*key, *more], maintain_order=True).unique(subset=key, keep="first", maintain_order=True).select(names)
 
 
-def describe(table: str) -> dict[str, Any]:
-    """The table as a JSON document: what stands in `schemas/<table>.json`."""
-    record, key = TABLES[table]
-    doc = (record.__doc__ or "").strip()
-    columns = [
-        {"name": field.name, "type": str(field.type), "nullable": field.nullable, "meaning": field.metadata[b"meaning"].decode()}
-        for field in schema_of(table)
-    ]
-    return {"table": table, "row": doc, "primary_key": list(key), "columns": columns}
+Tables = Mapping[str, Columns]
+"""Table -> its columns."""
 
 
-def to_arrow(table: str, rows: Sequence[Any]) -> pa.Table:
-    """The rows (records of the table's class) in the declared schema. Raises ValueError for a null where none may stand."""
-    schema = schema_of(table)
-    found = pa.table({name: [_cell(getattr(row, name)) for row in rows] for name in schema.names}, schema=schema)
-    for field in schema:
-        if not field.nullable and found[field.name].null_count:
-            raise ValueError(f"table {table}: {field.name} may not be null")
+@dataclass(frozen=True)
+class Table:
+    """A table and the dataclass whose instances are its rows.
+
+    A column is a field, `Annotated[type, "its meaning in one line"]`, or of a plain type, without a meaning.
+    """
+
+    name: str
+    record: type[Any]
+    key: tuple[str, ...]
+    """The columns that identify a row."""
+    without: tuple[str, ...] = ()
+    """Fields of the record that are no columns."""
+
+    @functools.cached_property
+    def columns(self) -> Columns:
+        """The columns that the record's fields make. Raises Problem for a field that can be none, and for a key that is none."""
+        record = self.record.__name__
+        if not _WORD.fullmatch(self.name):
+            raise Problem(f"table {self.name!r}: a table's name is made of small letters, digits and _, and begins with a letter")
+        if not dataclasses.is_dataclass(self.record):
+            raise Problem(f"table {self.name}: {record} is no dataclass; write @dataclass(frozen=True) above it")
+        try:
+            hints = typing.get_type_hints(self.record, include_extras=True)
+        except NameError as error:
+            raise Problem(f"table {self.name}: {record}: {error}; a field's type is looked up where the class stands") from None
+        names = [field.name for field in dataclasses.fields(self.record) if field.name not in self.without]
+        schema = pa.schema([self._column(name, hints[name]) for name in names])
+        for name in self.key:
+            if name not in names:
+                raise Problem(f"table {self.name}: its key names {name!r}, which is no field of {record}: {', '.join(names)}")
+            if schema.field(name).type not in _OF_A_KEY or schema.field(name).nullable:
+                raise Problem(
+                    f"table {self.name}: {record}.{name} is part of the key; a key is made of str, int, float and bool alone"
+                )
+        if not self.key:
+            raise Problem(f"table {self.name}: it has no key; name the fields of {record} that identify a row")
+        return Columns(self.name, self.key, schema)
+
+    def _column(self, name: str, hint: Any) -> pa.Field:
+        if name.startswith("_"):
+            raise Problem(f"table {self.name}: {self.record.__name__}.{name}: a column's name begins with a letter")
+        annotated = typing.get_origin(hint) is typing.Annotated
+        kind, meaning = typing.get_args(hint)[:2] if annotated else (hint, "")
+        parts = typing.get_args(kind) if typing.get_origin(kind) in (typing.Union, types.UnionType) else (kind,)
+        plain = [part for part in parts if part is not type(None)]
+        if len(plain) != 1 or plain[0] not in _NAMES:
+            told = getattr(kind, "__name__", kind) if isinstance(kind, type) else kind
+            raise Problem(f"table {self.name}: {self.record.__name__}.{name}: {told} is no type of a column; take {_SUPPORTED}")
+        return _field(name, _NAMES[plain[0]], len(parts) > 1, str(meaning))
+
+    def describe(self) -> dict[str, Any]:
+        """The table as a JSON document: what stands in `schemas/<table>.json`."""
+        doc = (self.record.__doc__ or "").strip()
+        return {"table": self.name, "row": doc, "primary_key": list(self.key), "columns": self.columns.described()}
+
+    def frame(self, rows: Iterable[Any]) -> pl.DataFrame:
+        """The rows as a polars frame, each once (the first), sorted by primary key."""
+        return self.columns.frame([self.columns.arrow(list(rows))])
+
+    def records(self, frame: pl.DataFrame) -> list[Any]:
+        """The frame's rows as records of the table's class."""
+        return [
+            self.record(**{name: tuple(v) if isinstance(v, list) else v for name, v in row.items()}) for row in frame.to_dicts()
+        ]
+
+
+def columns_of(tables: Iterable[Table]) -> Tables:
+    """The columns of each table. Raises Problem where two have one name, and as `Table.columns` does."""
+    found: dict[str, Columns] = {}
+    for table in tables:
+        if table.name in found:
+            raise Problem(f"two tables are named {table.name!r}; give each a name of its own")
+        found[table.name] = table.columns
     return found
+
+
+def _field(name: str, kind: str, nullable: bool, meaning: str) -> pa.Field:
+    return pa.field(name, _ARROW[kind], nullable=nullable, metadata={"meaning": meaning})
 
 
 def _cell(value: Any) -> Any:
     return list(value) if isinstance(value, tuple) else value
-
-
-def from_rows(table: str, rows: Iterable[Any]) -> pl.DataFrame:
-    """The rows as a polars frame, each once (the first), sorted by primary key."""
-    return to_frame(table, [to_arrow(table, list(rows))])
-
-
-def to_frame(table: str, found: Sequence[pa.Table]) -> pl.DataFrame:
-    """Arrow tables of one schema as one frame, each row once, sorted by primary key.
-
-    Of rows with one key the first in the order of the columns beyond the declared ones counts, then the first that was given.
-    """
-    frame = pl.from_arrow(pa.concat_tables(found) if found else schema_of(table).empty_table())
-    if not isinstance(frame, pl.DataFrame):
-        raise TypeError(f"table {table} is no frame")
-    key, names = list(TABLES[table][1]), schema_of(table).names
-    more = [name for name in frame.columns if name not in names]
-    return frame.sort([*key, *more], maintain_order=True).unique(subset=key, keep="first", maintain_order=True).select(names)
-
-
-def declared(table: str, found: pa.Table, *more: str) -> pa.Table:
-    """The columns of the declared schema, then those named in `more`, whoever wrote them.
-
-    What an earlier version wrote lacks what came later: of counts, nothing was counted, so they are 0; the rest is null.
-    """
-    schema = schema_of(table)
-    for field in schema:
-        if field.name not in found.column_names and (field.nullable or field.type == pa.int64()):
-            found = found.append_column(field, pa.array([None if field.nullable else 0] * found.num_rows, field.type))
-    for name in more:
-        schema = schema.append(pa.field(name, found.schema.field(name).type))
-    return found.select(schema.names).cast(schema)
-
-
-def to_records(table: str, frame: pl.DataFrame) -> list[Any]:
-    """The frame's rows as records of the table's class."""
-    record = TABLES[table][0]
-    return [record(**{name: tuple(v) if isinstance(v, list) else v for name, v in row.items()}) for row in frame.to_dicts()]
 
 
 def digest(frame: pl.DataFrame) -> str:
@@ -150,8 +246,3 @@ def _texts(series: pl.Series) -> list[str]:
     if series.dtype == pl.String:
         return ["null" if value is None else encode_basestring_ascii(value) for value in series.to_list()]
     return [json.dumps(value, ensure_ascii=True) for value in series.to_list()]
-
-
-def field_names(record: type[Any]) -> list[str]:
-    """The names of a record's fields, persisted or not."""
-    return [field.name for field in dataclasses.fields(record)]

@@ -7,7 +7,7 @@ from summhay_ray.llm import LocalModel
 from summhay_ray.summarize.base import Shown, Summarizer, Task
 from summhay_ray.summarize.bullets import bullets_of, refuses
 from summhay_ray.summarize.context import ContextPlan, assemble, shown
-from summhay_ray.summarize.orderings import check_ordering, known_orderings, order
+from summhay_ray.summarize.orderings import check_ordering, order
 from summhay_ray.summarize.prompting import check_prompt, prompt_identity, render, template_hash
 
 __all__ = [
@@ -19,7 +19,6 @@ __all__ = [
     "bullets_of",
     "check_ordering",
     "check_prompt",
-    "known_orderings",
     "local_models",
     "make_summarizer",
     "order",
@@ -36,7 +35,10 @@ def make_summarizer(strategy: str = "direct") -> Summarizer:
     from summhay_ray.summarize import strategies
 
     if ":" in strategy:
-        made: Summarizer = plugins.load(strategy)()
+        loaded = plugins.load(strategy)
+        if not callable(getattr(loaded, "summarize", None)):
+            raise plugins.UnknownName(f"{strategy!r} has no method `summarize`; expected module:Class (summarize/base.py)")
+        made: Summarizer = loaded()
         return made
     known = plugins.discover(strategies)
     if strategy not in known:

@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol
 
-from summhay_ray.llm import Ask
+from summhay_ray.llm import Ask, RawAnswer
 from summhay_ray.outcome import Outcome
-from summhay_ray.records import Haystack, RawAnswer, Subtopic
+from summhay_ray.records import Haystack, Subtopic
 
 
 @dataclass(frozen=True, slots=True)

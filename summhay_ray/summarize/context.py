@@ -11,10 +11,10 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from summhay_ray.llm import tokens
 from summhay_ray.records import Context, Haystack
 from summhay_ray.summarize.base import Shown
 from summhay_ray.summarize.orderings import order
+from summhay_ray.text import count_tokens, first_tokens
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ def shown(haystack: Haystack, context: Context) -> tuple[Shown, ...]:
     documents = [Shown(number, texts[number]) for number in context.numbers]
     if context.last_tokens is not None:
         last = documents.pop()
-        documents.append(Shown(last.number, tokens.first_tokens(last.text, context.last_tokens)))
+        documents.append(Shown(last.number, first_tokens(last.text, context.last_tokens)))
     return tuple(documents)
 
 
@@ -98,7 +98,7 @@ def _cut(texts: dict[int, str], numbers: list[int], budget: int | None) -> tuple
     """The numbers that the budget admits, their tokens, and the tokens kept of the last where it is cut."""
     total = 0
     for place, number in enumerate(numbers, start=1):
-        length = tokens.count(texts[number])
+        length = count_tokens(texts[number])
         if budget is not None and total + length >= budget:
             left = budget - total
             return numbers[:place], budget, left if length > left else None

@@ -32,11 +32,6 @@ def order(name: str, haystack: Haystack, subtopic_id: str, seed: int) -> list[in
     return numbers
 
 
-def known_orderings() -> list[str]:
-    """The names of the built-in orderings, sorted."""
-    return sorted(_ORDERINGS)
-
-
 def check_ordering(name: str) -> None:
     """Raises UnknownName where no ordering, of ours or at `module:function`, answers to the name."""
     _find(name)

@@ -7,7 +7,7 @@ from summhay_ray.synth.base import Asker
 from summhay_ray.synth.bounds import Bounds, Tally, bounds
 from summhay_ray.synth.check_rows import OFFLINE
 from summhay_ray.synth.checks import is_english
-from summhay_ray.synth.domains import BadDomain, Domain, domain_names, load_domain, parse_domain
+from summhay_ray.synth.domains import BadDomain, Domain, domain_from, domain_names, load_domain, parse_domain
 from summhay_ray.synth.existing import Held, verify_haystack
 from summhay_ray.synth.faulty import Faults, faulty
 from summhay_ray.synth.kinds import (
@@ -57,6 +57,7 @@ __all__ = [
     "by_haystack",
     "check_placement",
     "checked_tables",
+    "domain_from",
     "domain_names",
     "faulty",
     "haystack_tables",

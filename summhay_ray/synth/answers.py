@@ -13,11 +13,10 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from summhay_ray.llm import count_tokens
 from summhay_ray.outcome import Malformed
 from summhay_ray.synth.kinds import Input, Task
-from summhay_ray.synth.words import plain_words, quoted
-from summhay_ray.texts import whole_objects
+from summhay_ray.synth.words import quoted
+from summhay_ray.text import count_tokens, plain_words, whole_objects
 
 MOST_TOKENS: Mapping[str, int] = {"name": 60, "subtopic": 150, "insight": 300, "query": 200}
 """A longer text is none of the kind (the paper's insights have some 35 tokens), and would have no place in the plan of costs."""

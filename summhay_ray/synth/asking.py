@@ -83,7 +83,7 @@ class ModelAsker:
             asked["attempt"] = sample
         request = Request(
             model=self._models[group],
-            prompt=render(template, asked),
+            messages=render(template, asked),
             sampling=self._sampling.get(group, {}),
             prompt_hash=template_hash(template),
             sample=sample,

@@ -17,6 +17,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from summhay_ray.inputs import read_file
 from summhay_ray.problems import Problem
 from summhay_ray.records import Check
 from summhay_ray.synth.audit_tables import Assigned, Labels, Present, haystack_tables
@@ -273,7 +274,7 @@ def _named_apart(raws: Sequence[Mapping[str, Any]]) -> None:
 def _records(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
     """The sheet's rows, counted as a spreadsheet counts them: the header is row 1."""
     try:
-        text = path.read_bytes().decode("utf-8-sig")
+        text = read_file(path).decode("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise Problem(f"{path} cannot be read ({error}); save the sheet as CSV in UTF-8") from error
     header = text.split("\n", 1)[0]

@@ -10,7 +10,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from typing import Literal
 
-from summhay_ray.llm import count_tokens
 from summhay_ray.synth.answers import MOST_TOKENS
 from summhay_ray.synth.asking import GROUP_OF, TRIES, Group, Job
 from summhay_ray.synth.documents import BEFORE, EVIDENCE, REWRITES
@@ -20,6 +19,7 @@ from summhay_ray.synth.outline import half, least_insights
 from summhay_ray.synth.pieces import HEADLINE
 from summhay_ray.synth.placement import placements, planned_insights
 from summhay_ray.synth.prompting import input_json
+from summhay_ray.text import count_tokens
 
 FAILS = 0.08
 """Share of subtopics, insights and queries expected to fail a check (Table 4: people assign 9 % of insights elsewhere)."""

@@ -20,7 +20,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from summhay_ray.synth.kinds import Verdict
-from summhay_ray.synth.words import FUNCTION_WORDS, MONTH_NAMES, Reading, plain_words, read, sentences
+from summhay_ray.synth.words import Reading, read
+from summhay_ray.text import FUNCTION_WORDS, MONTHS, plain_words, sentences
 
 ENGLISH = "English"
 """The language whose numbers, names and endings the offline checks know: of a text in another one they are sure only of a
@@ -187,7 +188,7 @@ def _day(text: str, date: str) -> str:
     if not date:
         return ""
     year, month, day = date.split("-")
-    name, figures = MONTH_NAMES[int(month) - 1], rf"0?{int(day)}[./]0?{int(month)}[./]|0?{int(month)}/0?{int(day)}/"
+    name, figures = MONTHS[int(month) - 1], rf"0?{int(day)}[./]0?{int(month)}[./]|0?{int(month)}/0?{int(day)}/"
     months, days = rf"(?:{name}|{name[:3]}\.?)", rf"0?{int(day)}(?:st|nd|rd|th|\.)?"
     spelled = rf"\b(?:{days}(?: of)? {months}|{months} {days})\b(?:,? (?:of )?(?P<year>(?:19|20)\d\d))?"
     for match in re.finditer(rf"{date}|\b(?:{figures})(?:{year}|{year[2:]})\b|{spelled}", text, re.IGNORECASE):

@@ -7,7 +7,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from hashlib import blake2b
 
-from summhay_ray.synth.words import read, sentences
+from summhay_ray.synth.words import read
+from summhay_ray.text import sentences
 
 COPY = 0.5
 """Share of two documents' shingles that they have in common (Jaccard), from which on one is a near-copy of the other."""

@@ -13,18 +13,18 @@ from dataclasses import MISSING, dataclass, field, fields
 from datetime import date
 from functools import cache
 from importlib import resources
-from pathlib import Path
 from typing import Any, get_args
 
+from summhay_ray.inputs import read_file
 from summhay_ray.plugins import unknown
 from summhay_ray.problems import Problem
 from summhay_ray.synth.kinds import Task
+from summhay_ray.yaml_text import MAX_MB, YamlError, load
 
 TASKS: tuple[Task, ...] = get_args(Task)
 METHODS = ("chapters", "whole")
 INPUT = "[[INPUT]]"
 _ENDINGS = (".yaml", ".yml")
-_MERGE = "tag:yaml.org,2002:merge"
 
 
 class BadDomain(Problem):
@@ -85,7 +85,9 @@ def load_domain(name_or_path: str) -> Domain:
     """
     if name_or_path.endswith(_ENDINGS):
         try:
-            text = Path(name_or_path).read_text(encoding="utf-8-sig")
+            text = read_file(name_or_path, MAX_MB).decode("utf-8-sig")
+        except Problem as error:
+            raise BadDomain(str(error)) from error
         except (OSError, UnicodeDecodeError) as error:
             raise BadDomain(f"{name_or_path}: cannot be read as a domain ({_reason(error)}); expected a YAML file") from error
         return parse_domain(text, name_or_path)
@@ -96,7 +98,14 @@ def load_domain(name_or_path: str) -> Domain:
 
 def parse_domain(text: str, file: str) -> Domain:
     """The domain in the text of `file`. Raises BadDomain."""
-    raw = _yaml(text, file)
+    try:
+        return domain_from(load(text), file)
+    except YamlError as error:
+        raise BadDomain(f"{file}:{error}") from error
+
+
+def domain_from(raw: Any, file: str) -> Domain:
+    """The domain of a domain file's data. Raises BadDomain."""
     if not isinstance(raw, dict):
         raise BadDomain(f"{file}: expected lines such as 'genre: a news article' (field: value), found {_kind(raw)}")
     known = {one.name: one for one in fields(Domain)}
@@ -159,28 +168,6 @@ def _shipped(name: str) -> Domain:
 def _templates() -> dict[Task, str]:
     folder = resources.files("summhay_ray.synth").joinpath("prompts")
     return {task: folder.joinpath(f"{task}.txt").read_text(encoding="utf-8") for task in TASKS}
-
-
-def _yaml(text: str, file: str) -> Any:
-    # yaml takes a while to load, and only who reads a domain needs it.
-    import yaml
-
-    class Loader(yaml.SafeLoader):
-        """PyYAML's reader keeps the last of two entries of one name without a word; this one refuses them."""
-
-        def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-            names = [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode) and key.tag != _MERGE]
-            twice = next((name for place, name in enumerate(names) if name in names[:place]), None)
-            if twice is not None:
-                raise yaml.constructor.ConstructorError(None, None, f"{twice!r} stands twice; leave one out", node.start_mark)
-            return super().construct_mapping(node, deep)
-
-    try:
-        return yaml.load(text, Loader)
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        mark = getattr(error, "problem_mark", None)
-        where = f" line {mark.line + 1}:" if mark else ""
-        raise BadDomain(f"{file}:{where} not YAML: {' '.join(str(getattr(error, 'problem', '') or error).split())}") from error
 
 
 def _nearest(name: str, known: Any) -> str:

@@ -41,11 +41,6 @@ class Held:
     text: str
     """Of the insight that is looked for, or the subtopic or query that is checked; empty for documents."""
 
-    @property
-    def as_stated(self) -> bool:
-        """Whether the check found what the haystack says."""
-        return self.check.found == self.check.expected
-
 
 class _NoModel:
     """Asks nobody."""

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from summhay_ray.synth.asking import GaveUp
 from summhay_ray.synth.kinds import Written
 from summhay_ray.synth.verify import NotChecked
-from summhay_ray.synth.words import parts_of, plain_words, sentences
+from summhay_ray.synth.words import parts_of
+from summhay_ray.text import plain_words, sentences
 
 FREE = 60
 """Words beside its insights that a document must have for these to tell it from others."""

@@ -30,7 +30,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from summhay_ray.synth.kinds import Verdict
-from summhay_ray.synth.words import Reading, canonical, quoted, read, sentences
+from summhay_ray.synth.words import Reading, canonical, quoted, read
+from summhay_ray.text import sentences
 
 LEAST = 0.48
 """Recall of an insight's words in a window, from which on it is found where its numbers are there, too."""

@@ -1,4 +1,4 @@
-"""Part of the synth room, for the room alone: sentences, words, numbers, dates and names of a text, as the checks compare them.
+"""Part of the synth room, for the room alone: words, numbers, dates and names of a text, as the checks compare them.
 
 A word is a root: lower case, without an English ending, and without what follows its fifth letter. Numbers are read as values:
 1,025, 1 025 and "one thousand and twenty-five" are one number; 25 %, 25 per cent and "twenty-five percent" too. A script that
@@ -13,43 +13,22 @@ import unicodedata
 from dataclasses import dataclass
 from decimal import Decimal
 
-from summhay_ray.texts import stem
+from summhay_ray.text import FUNCTION_WORDS, MONTHS, UNSPACED, plain_words
+from summhay_ray.text import root as word_root
 
-_WIDE = (
-    "\u0e00-\u0eff\u0f00-\u0fff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
-    "\U00020000-\U0003ffff"
-)
 _TOKEN = re.compile(
     r"(?P<time>(?<![\d:.,])\d{1,2}:\d\d(?![\d:]))"
     r"|(?P<date>(?<![\d-])\d{4}-\d\d-\d\d(?![\d-]))"
     r"|(?P<number>(?<![\d.,])\d{1,3}(?:[ \u00a0\u202f]\d{3})+(?![\d.,]*\d)|\d+(?:[.,'’]\d+)*)"
-    rf"|(?P<wide>[{_WIDE}])"
-    rf"|(?P<word>[^\W\d_{_WIDE}](?:[^\W_{_WIDE}]|[&’'](?=[^\W\d_]))*)"
+    rf"|(?P<wide>[{UNSPACED}])"
+    rf"|(?P<word>[^\W\d_{UNSPACED}](?:[^\W_{UNSPACED}]|[&’'](?=[^\W\d_]))*)"
     r"|(?P<sign>[$€£¥%])"
 )
-_PLAIN = re.compile(rf"[{_WIDE}]|[^\W_{_WIDE}]+")
 _RUN, _QUOTED = 3, 0.7
 _JOINED = re.compile(r"\.\.\.|[…;|/\n()\[\]\"“”„«»]")
-_SENTENCE_END = re.compile(
-    r"(?<!\b(?:Mr|Ms|Dr|St|No|vs)\.)(?<!\b(?:Mrs|Inc|Ltd)\.)(?:(?<=[.!?])|(?<=[.!?][\"'”’)\]]))\s+(?=[^a-z\s])"
-    r"|(?<=[。！？])|[\r\n\v\f\x1c-\x1e\x85\u2028\u2029]+"
-)
 _OPENS = re.compile(r"(?:^|[.!?:;—\"“‘(\[\n\r*•])\s*$")
 _NUMERAL = re.compile(r"\d+(?:\.\d+)?")
-_LONGEST_SENTENCE = 600  # About 100 words; a "sentence" beyond that is a text without sentence ends.
 _LONGEST_NUMERAL = 30  # What is longer counts nothing: it is an identifier.
-_ROOT = 5
-
-_CLOSED_CLASSES = """
-    a about after against all also although am an and another any are as at be because been before being between both but by
-    can could d did do does doing down during each either even every few for from had has have having he her here him his how
-    however i if in into is it its just ll m many may me might more most much must my neither no nor not of on only onto or
-    other our out over own per re s same several shall she should since so some such t than that the their them then there
-    these they this those though through to too toward towards under until up upon us ve very via was we were what when where
-    whether which while who whom whose why will with within without would yet you your
-"""
-FUNCTION_WORDS = frozenset(_CLOSED_CLASSES.split())
-"""English words of closed classes: they say nothing about what a sentence is about."""
 
 _SMALL = """
     zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen
@@ -57,10 +36,6 @@ _SMALL = """
 """
 _ROUND = "twenty thirty forty fifty sixty seventy eighty ninety"
 _ORDINALS = "first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth"
-MONTH_NAMES = (
-    *("january", "february", "march", "april", "may", "june"),
-    *("july", "august", "september", "october", "november", "december"),
-)
 _DAY_NAMES = "monday tuesday wednesday thursday friday saturday sunday"
 _UNITS = {word: value for value, word in enumerate(_SMALL.split())}
 _TENS = {word: 10 * value for value, word in enumerate(_ROUND.split(), 2)}
@@ -70,7 +45,7 @@ _NUMBER_WORDS = frozenset(_UNITS) | frozenset(_TENS) | frozenset(_SCALES)
 _LOOSE = {word: str(value) for value, word in enumerate(_ORDINALS.split(), 1)}
 _LOOSE |= {"one": "1", "once": "1", "single": "1", "both": "2", "twice": "2", "couple": "2", "pair": "2", "double": "2"}
 _LOOSE |= {"triple": "3", "dozen": "12", "half": "0.5", "noon": "12", "midnight": "12", "fortnight": "14", "decade": "10"}
-_MONTHS = {name: f"month:{number}" for number, name in enumerate(MONTH_NAMES, 1)}
+_MONTHS = {name.lower(): f"month:{number}" for number, name in enumerate(MONTHS, 1)}
 _MONTHS |= {name[:3]: number for name, number in _MONTHS.items()} | {"sept": "month:9"}
 _WORDS_TOO = frozenset({"may", "march", "mar", "dec", "jan", "sep", "jun"})
 """Months' names that are words, or names, as well: months only beside a day or a year, or after `in`, `since`, `of`, ..."""
@@ -97,26 +72,6 @@ class Reading:
     loose: frozenset[str]
     names: tuple[tuple[str, ...], ...]
     capitals: frozenset[str]
-
-
-def sentences(text: str) -> list[str]:
-    """The sentences of a text in their order, stripped; a line of a conversation ends one. None is longer than 600 characters."""
-    found: list[str] = []
-    for part in _SENTENCE_END.split(text):
-        left = part.strip()
-        while len(left) > _LONGEST_SENTENCE:
-            end = left.rfind(" ", 1, _LONGEST_SENTENCE)
-            end = end if end > 0 else _LONGEST_SENTENCE
-            found.append(left[:end].strip())
-            left = left[end:].strip()
-        if left:
-            found.append(left)
-    return found
-
-
-def plain_words(text: str) -> list[str]:
-    """The words and numerals of a text as they stand, in lower case, without any sign between them."""
-    return _PLAIN.findall(unicodedata.normalize("NFKC", text).casefold())
 
 
 def parts_of(words: str) -> list[str]:
@@ -153,7 +108,7 @@ def root(word: str) -> str:
     """The word in lower case without a plural's, a past tense's or a participle's ending, at most five letters of it."""
     word = word[:-1] if len(word) > 2 and word[-1] == "s" and word[:-1].isupper() else word
     plain = word.lower().replace("’", "'").removesuffix("'s")
-    return _SAME.get(plain) or stem(plain)[:_ROOT]
+    return _SAME.get(plain) or word_root(plain)
 
 
 def canonical(numeral: str) -> str:

@@ -19,7 +19,7 @@ SPEC = {
     # Priced, so that a budget can stop it: a prompt of some 1,900 tokens is 0.0019 dollars.
     "summarizers": [{"model": "offline/lead", "price": {"input_per_mtok": 1.0, "output_per_mtok": 2.0}}],
     "judges": [{"model": "offline/judge", "strategy": "per_insight"}],
-    "workers": 1,
+    "executor": "inline",
     "seed": 7,
 }
 TINY_BUDGET = 0.02
@@ -57,7 +57,7 @@ class Finished:
 
 @pytest.fixture(scope="session")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Finished:
-    """The one real run; what uses it is marked `ray`."""
+    """The one run, as a person makes it; inline, which is what this machine is for a small one."""
     folder = tmp_path_factory.mktemp("finished")
     spec, store = write_spec(folder, SPEC), folder / "store"
     stopped = command("run", spec, "--store", store, "--budget", str(TINY_BUDGET), "--json")

@@ -162,6 +162,8 @@ def test_export_overwrites_nothing(cli: Cli, imported: tuple[str, Path], tmp_pat
     )
     assert (tmp_path / "out" / "small.json").read_text() == "mine"
     assert cli("export", run, *where, tmp_path / "small.json").refusal == f"{tmp_path / 'small.json'} is a file; give a folder"
+    below = tmp_path / "small.json" / "below"
+    assert cli("export", run, *where, below).refusal == f"{below} cannot be written (Not a directory); give another folder"
     line = cli("export", run, *where, tmp_path / "new", "--judge", "nobody").refusal
     assert line == "judge 'nobody' did not judge this run; known: released"
     assert not (tmp_path / "new").exists()

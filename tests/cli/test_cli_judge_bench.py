@@ -69,16 +69,20 @@ def test_missing_judgments_are_told_and_exit_4(cli: Cli, tmp_path: Path) -> None
 
 def test_a_stop_at_the_budget_says_what_is_left_and_its_dollars(cli: Cli, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found = api.judge_bench(file, [f"stored/{GPT}"])
-    left = {"judgments": 1200, "calls": 150, "usd": {"min": 0.1, "expected": 0.2, "max": 1.25}}
+    usd = {"min": 0.1, "expected": 0.2, "max": 1.25}
     rows = [replace(found.judges[0], failures={"budget": 1200})]
-    monkeypatch.setattr(api, "judge_bench", lambda *_, **__: replace(found, judges=rows, left=left))
-    said = cli("judge-bench", file, "--judge", "openai/gpt-4o")
-    assert said.code == 3
-    told = "1,200 judgments, 150 calls, at most $1.250000; go on with the same command and a larger --budget"
-    assert said.err.splitlines() == [
-        f"stored/{GPT}: judgments are missing: 1200 budget",
-        f"stopped at the budget; left: {told}",
-    ]
+    for calls, dollars, more in ((150, usd, ", 150 calls, at most $1.250000"), (None, None, "")):
+        left = {"judgments": 1200, "calls": calls, "usd": dollars}
+        stopped = replace(found, judges=rows, left=left, warnings=("it cannot be planned",))
+        monkeypatch.setattr(api, "judge_bench", lambda *_, stopped=stopped, **__: stopped)
+        said = cli("judge-bench", file, "--judge", "openai/gpt-4o")
+        assert said.code == 3
+        told = f"1,200 judgments{more}; go on with the same command and a larger --budget"
+        assert said.err.splitlines() == [
+            f"stored/{GPT}: judgments are missing: 1200 budget",
+            "it cannot be planned",
+            f"stopped at the budget; left: {told}",
+        ]
 
 
 @pytest.mark.parametrize(

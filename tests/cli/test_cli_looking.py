@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 from commands import SUMMHAY, Said
-from synth_runs import small, synthesize_all
+from synth_runs import run_inline, small
 
 from summhay_ray import api, cli
-from summhay_ray.grid import synth_cell
+from summhay_ray.benchmarks.synth import topic as making
 from summhay_ray.store import RunStore, Store
 from summhay_ray.synth import Unverified
 
@@ -30,7 +30,7 @@ WHY = "assign_subtopic: unreadable: the answer holds no JSON object that could b
 @pytest.fixture(scope="module")
 def half(tmp_path_factory: pytest.TempPathFactory) -> RunStore:
     """One of two topics failed for good."""
-    real = synth_cell.synthesize
+    real = making.synthesize
 
     async def one_fails(job: Any, asker: Any) -> Any:
         found = await real(job, asker)
@@ -38,8 +38,8 @@ def half(tmp_path_factory: pytest.TempPathFactory) -> RunStore:
         return replace(failed, kind="malformed") if job.topic.name == "ferry" else found
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(synth_cell, "synthesize", one_fails)
-        return synthesize_all(small(**TWO), Store(str(tmp_path_factory.mktemp("half"))))[0]
+        patch.setattr(making, "synthesize", one_fails)
+        return run_inline(small(**TWO), Store(str(tmp_path_factory.mktemp("half"))))[0]
 
 
 def at_80_columns(*arguments: str) -> str:

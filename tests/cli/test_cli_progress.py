@@ -10,7 +10,7 @@ from rich.console import Console
 
 from summhay_ray.cli.progress import ProgressDisplay, line, view
 from summhay_ray.cli.show import left_over
-from summhay_ray.grid import ModelProgress, Progress
+from summhay_ray.engine import ModelProgress, Progress
 
 pytestmark = pytest.mark.core
 
@@ -30,10 +30,10 @@ MODEL = ModelProgress(
 )
 AT = Progress(
     run="r1",
-    cells_total=40,
-    cells_done=10,
-    judgments_total=200,
-    judgments=50,
+    items_total=40,
+    items_done=10,
+    rows_total=200,
+    rows=50,
     failures=2,
     spent_usd=0.5,
     budget_usd=2.0,
@@ -46,6 +46,8 @@ AT = Progress(
     limited=3,
     retries=5,
     models=(MODEL,),
+    unit="cells",
+    table="judgments",
 )
 
 
@@ -64,9 +66,10 @@ def test_money_and_traffic_in_one_line() -> None:
 
 
 def test_a_synthesis_shows_its_calls_beside_those_that_are_expected() -> None:
-    one = replace(AT, unit="topics", cells_total=1, cells_done=0, judgments_total=0, calls=57, reused=3, calls_expected=284)
+    one = replace(AT, unit="topics", table="", items_total=1, items_done=0, calls=57, reused=3, calls_expected=284)
     assert line(one).startswith("r1  topics 0/1  calls 60 of about 284  failures 2  $0.5000 of $2  ")
     assert shown(one).startswith("r1  topics 0/1  calls 60 of about 284  failures 2  $0.5000")
+    assert "of about" not in line(replace(AT, calls_expected=284)), "judgments tell how far it is"
 
 
 def test_a_row_for_each_model_with_its_limits() -> None:
@@ -112,7 +115,7 @@ def lines_of(capsys: pytest.CaptureFixture[str], *seen: Progress, every_s: float
 
 
 def test_elsewhere_a_line_comes_at_once_and_one_at_the_end(capsys: pytest.CaptureFixture[str]) -> None:
-    done = replace(AT, cells_done=40, seconds=99.0, seconds_left=0.0)
+    done = replace(AT, items_done=40, seconds=99.0, seconds_left=0.0)
     assert lines_of(capsys, EARLY, AT, AT, done) == [line(EARLY), line(done, ended=True)]
     assert line(done, ended=True).endswith("  1:39 gone, ended")
     assert lines_of(capsys, EARLY, AT, every_s=0.0) == [line(EARLY), line(AT), line(AT, ended=True)]

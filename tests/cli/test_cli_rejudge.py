@@ -1,4 +1,4 @@
-"""`summhay rejudge` and `summhay compare` as a person runs them: one Ray run for all."""
+"""`summhay rejudge` and `summhay compare` as a person runs them."""
 
 from __future__ import annotations
 
@@ -9,19 +9,21 @@ import pytest
 from commands import Said
 from rejudged_runs import N_INSIGHTS, N_QUERIES, source_run
 
+pytestmark = pytest.mark.core
+
 Cli = Callable[..., Said]
 
 JUDGES = ("offline", "cascade(offline,replay/gpt-4o,0.5)")
 N_ASKED = N_INSIGHTS // 2
-REJUDGE = {"run", "of", "status", "cells", "calls", "usd", "left", "seconds", "stopped_models", "judges", "cascades"}
+TOLD = {"run", "of", "status", "cells", "calls", "usd", "left", "seconds", "executor", "stopped_models", "warnings"}
+REJUDGE = TOLD | {"judges", "cascades"}
 
 
-@pytest.mark.ray
 def test_judgments_stand_beside_the_old_ones(cli: Cli, tmp_path: Path) -> None:
     run = source_run(tmp_path)
     store = ("--store", run.store.uri)
     named = [argument for name in JUDGES for argument in ("--judge", name)]
-    said = cli("rejudge", run.run_id, *named, "--workers", "1", *store, "--json")
+    said = cli("rejudge", run.run_id, *named, "--executor", "inline", *store, "--json")
     assert said.code == 4, "the sample holds no released judgment: whoever the cascade asks about fails"
     found = said.document
     assert found.keys() == REJUDGE and (found["of"], found["status"]) == (run.run_id, "partial")
@@ -37,9 +39,9 @@ def test_judgments_stand_beside_the_old_ones(cli: Cli, tmp_path: Path) -> None:
     assert len(told) == N_ASKED and {one["system"] for one in told} == {"bm25_offline/lead"}
     assert cli("status", found["run"], *store, "--json").document["cells"]["total"] == N_QUERIES
 
-    # A finished one again: no Ray, no call; and the free judge's own rejudge is what the cascade had asked.
+    # A finished one again: no call; and the free judge's own rejudge is what the cascade had asked.
     again = cli("rejudge", run.run_id, "--judge", "offline", *store)
-    assert again.code == 0 and "0 made" in again.out and "offline/judge" in again.out
+    assert again.code == 0 and again.err == "" and "0 made" in again.out and "offline/judge" in again.out
 
     compared = cli("compare", run.run_id, "--judges", "offline/judge", JUDGES[1], *store, "--json")
     assert compared.code == 0 and compared.document["agreement"]["n"] == N_INSIGHTS - N_ASKED
@@ -47,7 +49,6 @@ def test_judgments_stand_beside_the_old_ones(cli: Cli, tmp_path: Path) -> None:
     assert "insights scored by both" in shown.out and "Where they differ most" in shown.out
 
 
-@pytest.mark.core
 def test_what_is_wrong_is_said_before_anything_is_written(cli: Cli, tmp_path: Path) -> None:
     run = source_run(tmp_path)
     store = ("--store", run.store.uri)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from commands import Said
 
 from summhay_ray import api
 
-pytestmark = pytest.mark.ray
+pytestmark = pytest.mark.core
 
 Cli = Callable[..., Said]
 N_CELLS, N_JUDGMENTS = 2 * 4 * 2, 44 * 2
@@ -155,19 +156,19 @@ def test_plan_before_and_after(cli: Cli, finished: Any, tmp_path: Path) -> None:
 def test_plan_for_a_person(cli: Cli, finished: Any, tmp_path: Path) -> None:
     out = cli("plan", finished.spec, "--store", tmp_path).out
     assert "Calls to come" in out
-    assert f"cells                                    {N_CELLS}, 0 finished\n" in out
+    assert re.search(rf"^cells +{N_CELLS}, 0 finished$", out, re.MULTILINE)
     assert " at least, " in out
 
 
 def test_status(cli: Cli, finished: Any) -> None:
     document = cli("status", finished.run, "--store", finished.store, "--json").document
-    assert (document["status"], document["kind"], document["name"], document["failures"]) == ("done", "grid", "quick", {})
+    assert (document["status"], document["kind"], document["name"], document["failures"]) == ("done", "summhay", "quick", {})
     assert document["cells"] == {"total": N_CELLS, "done": N_CELLS, "failed": 0}
     assert document["usd"]["spent"] == finished.done.document["usd"]["spent"]
     rows = {name: table["rows"] for name, table in document["tables"].items()}
     assert (rows["summaries"], rows["judgments"], rows["scores"], rows["failures"]) == (N_CELLS, N_JUDGMENTS, N_JUDGMENTS, 0)
     out = cli("status", finished.run, "--store", finished.store).out
-    assert out.startswith(f"run                {finished.run} (grid: quick)\nstatus             done\n")
+    assert out.startswith(f"run                {finished.run} (summhay: quick)\nstatus             done\n")
 
 
 def test_failures_of_a_clean_run(cli: Cli, finished: Any) -> None:

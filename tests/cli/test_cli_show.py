@@ -20,7 +20,7 @@ from summhay_ray.cli import progress as progress_room
 from summhay_ray.cli.progress import ProgressDisplay, line
 from summhay_ray.cli.show import document, facts, lines, note, tables
 from summhay_ray.cli.visible import one_line, visible
-from summhay_ray.grid import Progress
+from summhay_ray.engine import Progress
 from summhay_ray.report import Grid2D
 
 pytestmark = pytest.mark.core
@@ -29,15 +29,17 @@ HOSTILE = "[red]x[/red]\x1b[31m\x07\u202e\nnext :skull:"
 SHOWN = "[red]x[/red]\\x1b[31m\\x07\\u202e\\nnext :skull:"
 AT = Progress(
     run="r1",
-    cells_total=40,
-    cells_done=10,
-    judgments_total=200,
-    judgments=50,
+    items_total=40,
+    items_done=10,
+    rows_total=200,
+    rows=50,
     failures=2,
     spent_usd=0.123456,
     budget_usd=1.5,
     seconds=61.4,
     seconds_left=3725.0,
+    unit="cells",
+    table="judgments",
 )
 
 
@@ -163,7 +165,7 @@ def test_on_a_terminal_a_line_that_is_rewritten(monkeypatch: pytest.MonkeyPatch)
         ends = time.monotonic() + 60
         while "cells 10/40" not in screen.getvalue() and time.monotonic() < ends:
             time.sleep(0.05)
-        display(replace(AT, cells_done=11))
+        display(replace(AT, items_done=11))
     shown = screen.getvalue()
     assert "starting" in shown
     assert "r1  cells 10/40  judgments 50/200  failures 2" in shown

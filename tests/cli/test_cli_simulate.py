@@ -13,15 +13,16 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 import yaml
 from commands import SUMMHAY, Said
 from simulated_provider import KEY, Simulated, fingerprint, recorded, simulated_provider
 
+from summhay_ray import simulator
 from summhay_ray.cli.simulate import SETTINGS
-from summhay_ray.grid import simulate as simulation
 from summhay_ray.judge import OfflineJudge
-from summhay_ray.llm import Request, find_price, simulated
+from summhay_ray.llm import Request, find_price
 from summhay_ray.summarize import local_models
 
 pytestmark = pytest.mark.core
@@ -66,13 +67,13 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Simulated]:
 
 def test_it_judges_and_summarizes_as_the_offline_models(served: Simulated) -> None:
     verdict = served.chat(JUDGMENT).text
-    assert verdict == OfflineJudge().answer(Request(model="m", prompt=JUDGMENT))
+    assert verdict == OfflineJudge().answer(Request("m", JUDGMENT))
     found = json.loads(verdict)
     assert (found["coverage"], found["bullet_id"]) == ("FULL_COVERAGE", 1) and found["value"] > 0.75
     summary = served.chat(SUMMARY).text
-    assert summary == local_models()["offline/support"]().answer(Request(model="m", prompt=SUMMARY))
+    assert summary == local_models()["offline/support"]().answer(Request("m", SUMMARY))
     assert "toll" in summary and "[1][2]" in summary.replace("[1, 2]", "[1][2]")
-    assert served.chat("Good morning!").text == simulation.NOTHING_TO_SAY
+    assert served.chat("Good morning!").text == simulator.NOTHING_TO_SAY
 
 
 def test_options_reach_the_provider(served: Simulated) -> None:
@@ -111,7 +112,7 @@ def test_one_line_says_how_to_reach_it_and_a_signal_ends_it(number: signal.Signa
     assert (model["model"], model["api_base"], model["api_key_env"]) == ("openai/simulated", base[0], "SIMULATED_API_KEY")
     price = find_price(model["model"], model["price"])
     assert (price.input_per_mtok, price.output_per_mtok, price.cached_input_per_mtok) == (2.5, 10.0, 0.5)
-    assert Simulated(base[0]).chat("a toll").text == simulation.SHORT_BULLET
+    assert Simulated(base[0]).chat("a toll").text == "- The documents say so. [1]"
     process.send_signal(number)
     out, err = process.communicate(timeout=30)
     assert (process.returncode, out) == (0, "")
@@ -119,7 +120,7 @@ def test_one_line_says_how_to_reach_it_and_a_signal_ends_it(number: signal.Signa
 
 
 def test_there_is_an_option_for_each_setting_with_its_default() -> None:
-    fields = {field.name: field.default for field in dataclasses.fields(simulated.Settings)}
+    fields = {field.name: field.default for field in dataclasses.fields(simulator.Settings)}
     given = {name: default for name, (default, _) in SETTINGS.items()}
     assert {**given, "unknown_models": (), "models": fields["models"]} == fields
 
@@ -156,6 +157,33 @@ def test_a_taken_port_is_named(cli: Callable[..., Said]) -> None:
 
 
 def test_limits_of_a_model_add_up() -> None:
-    settings = simulation.make_settings({"rpm": 100.0}, ["m:rpm=5", "m:latency=2", "n:errors=0.5"])
-    assert settings.of("m") == simulated.Settings(rpm=5, latency=2)
-    assert settings.of("n") == simulated.Settings(rpm=100, errors=0.5)
+    settings = simulator.make_settings({"rpm": 100.0}, ["m:rpm=5", "m:latency=2", "n:errors=0.5"])
+    assert settings.of("m") == simulator.Settings(rpm=5, latency=2)
+    assert settings.of("n") == simulator.Settings(rpm=100, errors=0.5)
+
+
+@pytest.mark.parametrize(
+    ("host", "beyond"),
+    [
+        ("127.0.0.1", False),
+        ("127.8.0.1", False),
+        ("::1", False),
+        ("localhost", False),
+        ("0.0.0.0", True),
+        ("::", True),
+        ("", True),
+    ],
+)
+def test_a_host_that_other_machines_reach_is_known(host: str, beyond: bool) -> None:
+    assert simulator.Serving(host=host).beyond_this_machine is beyond
+
+
+def test_it_listens_on_this_machine_alone(served: Simulated) -> None:
+    listening = [one.laddr.ip for one in psutil.Process(served.pid).net_connections() if one.status == psutil.CONN_LISTEN]
+    assert listening == ["127.0.0.1"]
+
+
+def test_it_warns_where_other_machines_reach_it(cli: Callable[..., Said], served: Simulated) -> None:
+    # The port is taken: nothing opens.
+    said = cli("simulate", "--host", "0.0.0.0", "--port", served.root.rpartition(":")[2]).err.splitlines()
+    assert said[0] == "warning: --host 0.0.0.0 lets other machines in; --host 127.0.0.1 keeps them out" and len(said) == 2

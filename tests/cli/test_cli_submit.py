@@ -12,7 +12,7 @@ from typer.main import get_command
 from typer.testing import CliRunner
 
 from summhay_ray.cli.app import app
-from summhay_ray.grid import Job, JobEnd
+from summhay_ray.engine import Job, JobEnd
 
 pytestmark = pytest.mark.core
 

@@ -1,4 +1,4 @@
-"""`summhay synth`, `plan`, `audit`, `status`, `failures` and `explain` of a synthesis, as a person runs them. No Ray."""
+"""`summhay synth`, `plan`, `audit`, `status`, `failures` and `explain` of a synthesis, as a person runs them."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 import yaml
 from commands import Said
-from synth_runs import SMALL, small, synthesize_all
+from synth_runs import SMALL, run_inline, small
 
-from summhay_ray.grid.synth import made_haystacks
+from summhay_ray.benchmarks.synth import MadeHaystack
+from summhay_ray.engine import workload_of
 from summhay_ray.haystack import haystack_id_of
 from summhay_ray.store import RunStore, Store
 
@@ -21,7 +22,21 @@ pytestmark = pytest.mark.core
 
 Cli = Callable[..., Said]
 TWO = {**SMALL, "topics": ["the new tram line in Calaford", {"topic": "the dispute about the ferry", "name": "ferry"}]}
-DOCUMENT = {"run", "status", "cells", "calls", "usd", "left", "seconds", "stopped_models", "haystacks", "failed", "files"}
+DOCUMENT = {
+    "run",
+    "status",
+    "cells",
+    "calls",
+    "usd",
+    "left",
+    "seconds",
+    "executor",
+    "stopped_models",
+    "warnings",
+    "haystacks",
+    "failed",
+    "files",
+}
 HAYSTACK = {
     *("name", "haystack_id", "entry", "topic", "domain", "documents", "subtopics", "distractors", "insights"),
     *("tokens", "words"),
@@ -34,7 +49,12 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> RunStore:
     """Two haystacks, made by the spec `synth.yaml` beside the store."""
     folder = tmp_path_factory.mktemp("made")
     (folder / "synth.yaml").write_text(yaml.safe_dump(TWO), encoding="utf-8")
-    return synthesize_all(small(**TWO), Store(str(folder / "store")))[0]
+    return run_inline(small(**TWO), Store(str(folder / "store")))[0]
+
+
+def described(run: RunStore) -> list[MadeHaystack]:
+    found: list[MadeHaystack] = workload_of(run).results(run).scores.haystacks
+    return found
 
 
 @pytest.fixture
@@ -62,6 +82,35 @@ def test_a_finished_synthesis_is_told_and_written(cli: Cli, spec: str, store: tu
     assert cli("synth", spec, *store, "--out", tmp_path / "out", "--json").document["files"] == found["files"]
     Path(found["files"][0]).write_text("{}", encoding="ascii")
     assert "exists; give an empty folder" in cli("synth", spec, *store, "--out", tmp_path / "out").refusal
+
+
+def test_run_takes_the_spec_as_synth_does(cli: Cli, spec: str, store: tuple[str, str]) -> None:
+    run, synth = (cli(command, spec, *store, "--json") for command in ("run", "synth"))
+    assert run.code == 0 and run.document.keys() == DOCUMENT
+    assert {**run.document, "seconds": 0} == {**synth.document, "seconds": 0}
+    shown = cli("run", spec, *store)
+    assert "all 2" in shown.out and "topics   2 done, 0 with failures, of 2" in shown.out
+
+
+def test_a_synthesis_that_the_budget_stops_says_how_to_go_on(cli: Cli, tmp_path: Path) -> None:
+    path, store = tmp_path / "synth.yaml", ("--store", tmp_path / "store")
+    priced = {"model": "offline/writer", "max_tokens": 400, "price": {"input_per_mtok": 1.0, "output_per_mtok": 2.0}}
+    path.write_text(yaml.safe_dump({**TWO, "models": {"outline": priced, "write": priced}}), encoding="utf-8")
+    stopped = cli("synth", path, *store, "--budget", "0.004", "--executor", "inline")
+    assert stopped.code == 3 and f"summhay synth {path} --store {tmp_path / 'store'} --budget MORE" in " ".join(
+        stopped.out.split()
+    )
+    failing = cli("synth", path, *store, "--executor", "inline", "--json")
+    assert (failing.code, failing.document["status"], failing.document["cells"]["done"]) == (0, "done", 2)
+
+
+def test_doctor_looks_at_its_models(cli: Cli, made: RunStore, tmp_path: Path) -> None:
+    path = tmp_path / "synth.yaml"
+    hosted = {"model": "openai/writer", "api_base": "http://127.0.0.1:9/v1", "price": 0, "api_key_env": "NO_SUCH_KEY_IS_SET"}
+    path.write_text(yaml.safe_dump({**SMALL, "models": {"write": hosted}}), encoding="utf-8")
+    told = cli("doctor", path, "--store", made.store.uri, "--json").document
+    lacking = [one for one in told["checks"] if not one["ok"]]
+    assert [one for one in lacking if "NO_SUCH_KEY_IS_SET" in one["message"]], told
 
 
 def test_the_files_are_imported_as_they_were_exported(cli: Cli, made: RunStore, store: tuple[str, str], tmp_path: Path) -> None:
@@ -103,7 +152,7 @@ def test_status_failures_and_explain_know_it(cli: Cli, made: RunStore, store: tu
 @pytest.mark.parametrize("command", [("score",), ("compare",), ("rejudge", "--judge", "offline")])
 def test_it_has_no_summaries_to_judge(cli: Cli, made: RunStore, store: tuple[str, str], command: tuple[str, ...]) -> None:
     name, *more = command
-    assert "holds haystacks and no summaries; give a run on them" in cli(name, made.run_id, *more, *store).refusal
+    assert "holds no summaries; give a run o" in cli(name, made.run_id, *more, *store).refusal
 
 
 def test_what_is_wrong_is_one_line_and_nothing_is_written(cli: Cli, tmp_path: Path) -> None:
@@ -114,9 +163,10 @@ def test_what_is_wrong_is_one_line_and_nothing_is_written(cli: Cli, tmp_path: Pa
         return cli("synth", path, *store, *more).refusal
 
     assert "synth.yaml: docments: unknown field; did you mean documents?" in refusal({**SMALL, "docments": 3})
-    assert "is the spec of a run, since it names haystacks" in refusal({"haystacks": ["sample/news"], "retrievers": ["full"]})
-    assert "--set words=1: " in refusal(SMALL, "--set", "words=1") or "words: " in refusal(SMALL, "--set", "words=1")
-    assert "names topics, so it is for: summhay synth" in cli("run", path, *store).refusal
+    run = {"haystacks": ["sample/news"], "retrievers": ["full"], "summarizers": ["offline/lead"]}
+    assert refusal(run).endswith("synth.yaml: is of kind summhay; start it with: summhay run")
+    assert "words: " in refusal(SMALL, "--set", "words=1")
+    assert "did you mean 'synth'?" in refusal({**SMALL, "kind": "sinth"})
     assert "no such file" in cli("synth", tmp_path / "gone.yaml", *store).refusal
     assert not (tmp_path / "store").exists()
 
@@ -139,7 +189,7 @@ def test_an_audit_goes_out_and_comes_back(cli: Cli, spec: str, made: RunStore, s
     assert "may hold a person's labels" in cli("audit", made.run_id, *store, "--out", sheet).refusal
 
     assert "it is empty" in cli("audit", made.run_id, *store, "--labels", sheet).refusal
-    sources = [json.loads(made.store.get_object("haystack", one.entry.split("/")[1])) for one in made_haystacks(made)]
+    sources = [json.loads(made.store.get_object("haystack", one.entry.split("/")[1])) for one in described(made)]
     place = {
         insight["insight"]: str(number)
         for raw in sources
@@ -181,9 +231,7 @@ def test_an_audit_goes_out_and_comes_back(cli: Cli, spec: str, made: RunStore, s
     # 2 x 2 insights, each in 3 of the 6 documents.
     assert sum(stated[0]) == found["document_insight"][-1]["stated_present"] and stated[1] == [12, 12]
 
-    assert {haystack_id_of(json.loads(Path(name).read_bytes())) for name in files} == {
-        one.haystack_id for one in made_haystacks(made)
-    }
+    assert {haystack_id_of(json.loads(Path(name).read_bytes())) for name in files} == {one.haystack_id for one in described(made)}
     taken_up = cli("synth", spec, *store, "--out", tmp_path / "audited", "--json")
     assert taken_up.code == 0 and taken_up.document["files"] == files
     # A sheet of documents alone leaves what was said of insights.

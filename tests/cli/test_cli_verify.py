@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import json
 from pathlib import Path
@@ -10,8 +11,9 @@ from typing import Any
 import pytest
 
 from summhay_ray import api
+from summhay_ray.benchmarks.synth import verify as verifying
 from summhay_ray.cli import main
-from summhay_ray.grid import verifying
+from summhay_ray.engine import many
 from summhay_ray.haystack import load_sample
 from summhay_ray.problems import Problem
 
@@ -78,7 +80,11 @@ def test_what_is_no_haystack_is_refused_in_one_line(tmp_path: Path, capsys: pyte
 def test_many_files_go_over_ray_and_find_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     paths = [sample(tmp_path), sample(tmp_path, "conversation")]
     alone = api.verify(paths)
+    assert [one.file for one in alone] == paths
     monkeypatch.setattr(verifying, "FILES_ALONE", 1)
-    assert api.verify(paths) == alone and [one.file for one in alone] == paths
-    with pytest.raises(Problem, match=r"broken\.json: subtopics"):
-        api.verify([*paths, sample(tmp_path, file="broken", subtopics=[])])
+    # One Ray for both.
+    with many():
+        monkeypatch.setattr(verifying, "many", contextlib.nullcontext)
+        assert api.verify(paths) == alone
+        with pytest.raises(Problem, match=r"broken\.json: subtopics"):
+            api.verify([*paths, sample(tmp_path, file="broken", subtopics=[])])

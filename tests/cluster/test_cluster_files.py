@@ -147,10 +147,10 @@ def load(path: Path) -> Any:
 
 
 def test_what_kubernetes_runs_is_a_spec_and_a_command_of_ours(monkeypatch: pytest.MonkeyPatch) -> None:
-    from summhay_ray.grid import parse_spec
+    from summhay_ray import api
 
     documents = list(yaml.safe_load_all((CLUSTER / "kuberay.yaml").read_text(encoding="utf-8")))
-    spec = parse_spec(yaml.safe_load(documents[0]["data"]["spec.yaml"]))
+    spec = api.load(yaml.safe_load(documents[0]["data"]["spec.yaml"])).spec
     assert spec.name == "quickstart"
     python, script, path, *options = shlex.split(documents[1]["spec"]["entrypoint"])
     assert (python, script, path) == ("python", "/home/summhay/jobs/run.py", "/etc/summhay/spec/spec.yaml")
@@ -205,16 +205,14 @@ def test_one_ray_everywhere() -> None:
 
 
 def test_drain_knows_our_workers() -> None:
-    from summhay_ray.grid import worker
+    from summhay_ray.engine.worker_actor import WorkerActor
 
-    drain = load(ROOT / "jobs" / "drain.py")
-    assert set(drain.WORKERS) == {f"ray::{name}".encode() for name in ("CellWorker", "ContextWorker")}
-    assert all(hasattr(worker, name.decode().removeprefix("ray::")) for name in drain.WORKERS)
+    assert f"ray::{WorkerActor.__name__}".encode() == load(ROOT / "jobs" / "drain.py").WORKER
 
 
 def test_drain_asks_waits_and_tells(tmp_path: Path) -> None:
     drain = load(ROOT / "jobs" / "drain.py")
-    drain.WORKERS = (b"drain-test-worker",)
+    drain.WORKER = b"drain-test-worker"
     obeys = subprocess.Popen(["bash", "-c", "exec -a drain-test-worker sleep 60"])
     try:
         while not drain.workers():

@@ -17,9 +17,8 @@ from typing import Any
 
 import pytest
 import yaml
-from synth_runs import SMALL, synthesize_all
 
-from summhay_ray.grid import load_synth
+from summhay_ray import api
 from summhay_ray.store import Store
 
 pytestmark = pytest.mark.ray
@@ -178,7 +177,7 @@ def assert_no_canary(person: Person) -> None:
             told += "".join(
                 file.read_text(errors="replace") for folder in folders for file in folder.rglob("*") if file.is_file()
             )
-    assert "class Gate" in told and "def submit_grid" in told
+    assert "class Gate" in told and "def store_for_job" in told
     assert CANARY not in told
     assert all(set(details["runtime_env"]["env_vars"]) == {"RAY_JOB_STOP_WAIT_TIME_S"} for details in jobs.values())
 
@@ -193,23 +192,36 @@ def test_a_synthesis_is_a_job_that_its_budget_stops(nodes: Any, tmp_path: Path) 
     files = {"minutes.yaml": "name: minutes\ngenre: the minutes of a town council\n", "seed.txt": "The bridge was closed."}
     topics = ["the new swimming pool", {"topic": "the bridge", "context": ["seed.txt"]}]
     models = {"outline": WRITER, "write": WRITER}
-    spec = {**SMALL, "domain": "minutes.yaml", "topics": topics, "models": models, "workers": 1}
+    spec = {
+        "topics": topics,
+        "domain": "minutes.yaml",
+        "models": models,
+        "workers": 1,
+        "subtopics": 2,
+        "insights": 2,
+        "documents": 6,
+        "words": 120,
+        "license": "CC-BY-4.0",
+        "difficulty": {"least": 2, "documents_per_insight": 3},
+    }
     files["synth.yaml"] = yaml.safe_dump(spec)
     for name, text in files.items():
         (tmp_path / name).write_text(text, encoding="utf-8")
-    grid = load_synth(tmp_path / "synth.yaml")
+    workload = api.load(tmp_path / "synth.yaml")
     job = person.submit("--budget", str(LITTLE), spec="synth.yaml")
-    assert f"job {grid.run_id}-1 of run {grid.run_id} is sent" in said_until(job, "is sent")
+    assert f"job {workload.run_id}-1 of run {workload.run_id} is sent" in said_until(job, "is sent")
     for name in files:
         (tmp_path / name).unlink()
     out, said = job.communicate(timeout=PATIENCE_S)
     assert job.returncode == 3, out + said
-    assert f"run      {grid.run_id}\nstatus   budget" in out and "to go on: summhay submit synth.yaml" in said
+    assert f"run      {workload.run_id}\nstatus   budget" in out and "to go on: summhay submit synth.yaml" in said
 
     # What the job paid is not asked again, and the whole is what one makes that nothing happened to.
-    store = Store(str(person.store))
     made = int(out.split("calls    ")[1].split(" made")[0].replace(",", ""))
-    run, _, ledger = synthesize_all(grid, store)
-    clean, _, whole = synthesize_all(grid, Store(str(tmp_path / "clean")))
-    assert made > 0 and made + ledger.counts["made"] == whole.counts["made"]
-    assert run.digests() == clean.digests()
+    for name, text in files.items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    stores = [person.store, tmp_path / "clean"]
+    rest, whole = (api.run(tmp_path / "synth.yaml", str(store), executor="inline") for store in stores)
+    assert made > 0 and made + rest.calls["made"] == whole.calls["made"]
+    tables, clean = (Store(str(store)).run(workload.run_id).digests() for store in stores)
+    assert tables == clean

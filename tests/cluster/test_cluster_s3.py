@@ -76,7 +76,7 @@ class Cluster:
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     folder = tmp_path_factory.mktemp("local")
-    local = document("summhay", "run", QUICKSTART, "--store", folder / "store")
+    local = document("summhay", "run", QUICKSTART, "--executor", "inline", "--store", folder / "store")
     tables = document("summhay", "status", local["run"], "--store", folder / "store")["tables"]
     server: S3Server = running("moto")
     with pytest.MonkeyPatch.context() as patch:

@@ -144,8 +144,7 @@ def test_a_notice_goes_to_the_workers_again_and_again(metadata: Metadata, tmp_pa
         ("http://169.254.169.254/latest", metadata.url),
         ("GRACE_S = 24.0", "GRACE_S = 1.0"),
         ("ASK_EVERY_S = 5.0", "ASK_EVERY_S = 0.1"),
-        ("ray::CellWorker", "spot-test-worker"),
-        ("ray::ContextWorker", "spot-test-context"),
+        ("ray::WorkerActor", "spot-test-worker"),
     ):
         assert source.count(old) == 1
         source = source.replace(old, new)

@@ -10,8 +10,8 @@ import polars as pl
 import pytest
 
 from summhay_ray.haystack import RELEASED_JUDGE, imported_rows, read_released
+from summhay_ray.metrics import Compat, SystemScore, position_sensitivity, score_summary, system_scores, words_per_bullet
 from summhay_ray.records import Failure, Judgment, Score
-from summhay_ray.score import Compat, SystemScore, position_sensitivity, score_summary, system_scores, words_per_bullet
 
 pytestmark = pytest.mark.core
 

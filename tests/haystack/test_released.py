@@ -14,7 +14,6 @@ from released_files import GPT, KEYWORDS, released_files, small_file
 from summhay_ray.haystack import (
     ImportedRows,
     ReleasedFile,
-    export_imported,
     imported_cell_id,
     imported_rows,
     load_sample,
@@ -210,7 +209,7 @@ def test_real_files(summhay_data: Path, name: str) -> None:
     assert orderings == {"given", "top", "bottom", "middle"}
     stored = haystack.released_scores[haystack.subtopics[0].subtopic_id]
     assert {one.retriever for one in rows.summaries} == {"full", *stored}
-    assert export_imported(released.raw) == json.loads(content)
+    assert released.raw == json.loads(content)
 
 
 def test_samples_are_released_files() -> None:
@@ -227,7 +226,7 @@ def test_samples_are_released_files() -> None:
 def test_import_and_export_lose_nothing(raw: dict[str, Any]) -> None:
     before = copy.deepcopy(raw)
     released = read(raw)
-    exported = export_imported(released.raw)
+    exported = released.raw
     assert json.dumps(exported) == json.dumps(before)
     _rows_in_are_rows_out(raw, imported_rows(released))
 

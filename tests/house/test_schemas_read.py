@@ -3,25 +3,33 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import jsonschema
 import pytest
 
-from summhay_ray.grid.spec import RunSpec, SpecError, parse_spec
-from summhay_ray.grid.synth_spec import StageModel, SynthSpec, is_synth, parse_synth
-from summhay_ray.grid.yaml_text import load
+from summhay_ray.benchmarks import kind_of
+from summhay_ray.engine import Spec, SpecError, find, validated
+from summhay_ray.yaml_text import load
 
 pytestmark = pytest.mark.core
 
 ROOT = Path(__file__).resolve().parents[2]
 JOBS = sorted((ROOT / "jobs").glob("*.yaml"))
-READERS: Mapping[str, Callable[[Mapping[str, Any]], Any]] = {"spec": parse_spec, "synth_spec": parse_synth}
+KINDS = {"spec": "summhay", "synth_spec": "synth"}
 RUN: Mapping[str, Any] = {"haystacks": ["sample/news"], "retrievers": ["full"], "summarizers": ["offline/lead"]}
 TOPICS: Mapping[str, Any] = {"topics": ["a ferry"]}
 FULL = {"model": "openai/gpt-4o", "max_tokens": 4000, "temperature": None, "price": {"input_per_mtok": 1, "output_per_mtok": 2.5}}
+
+
+def spec_class(name: str) -> type[Spec]:
+    return find(KINDS[name]).spec_class
+
+
+def read(name: str, fields: Mapping[str, Any]) -> Spec:
+    return validated(spec_class(name), {**fields, "kind": KINDS[name]}, "spec", ())
 
 
 def schema(name: str) -> dict[str, Any]:
@@ -34,7 +42,7 @@ def flaws(name: str, fields: Any) -> list[str]:
     return [error.message for error in jsonschema.Draft202012Validator(schema(name)).iter_errors(fields)]
 
 
-@pytest.mark.parametrize("name", READERS)
+@pytest.mark.parametrize("name", sorted(file.stem for file in (ROOT / "schemas").glob("*spec.json")))
 def test_a_schema_is_one(name: str) -> None:
     jsonschema.Draft202012Validator.check_schema(schema(name))
 
@@ -42,11 +50,11 @@ def test_a_schema_is_one(name: str) -> None:
 @pytest.mark.parametrize("file", JOBS, ids=lambda file: file.name)
 def test_every_spec_that_is_shipped_is_valid(file: Path) -> None:
     fields = load(file.read_text(encoding="utf-8"))
-    assert flaws("synth_spec" if is_synth(fields) else "spec", fields) == []
+    assert flaws("synth_spec" if kind_of(fields) == "synth" else "spec", fields) == []
 
 
 def test_both_kinds_are_shipped() -> None:
-    assert {is_synth(load(file.read_text(encoding="utf-8"))) for file in JOBS} == {True, False}
+    assert {kind_of(load(file.read_text(encoding="utf-8"))) for file in JOBS} == {"summhay", "synth"}
 
 
 @pytest.mark.parametrize(
@@ -69,9 +77,7 @@ def test_both_kinds_are_shipped() -> None:
     ],
 )
 def test_what_a_reader_takes_is_valid_as_it_is_written_and_as_it_is_sent(name: str, fields: dict[str, Any]) -> None:
-    read = READERS[name](fields)
-    assert isinstance(read, RunSpec | SynthSpec)
-    assert flaws(name, fields) == [] and flaws(name, read.model_dump(mode="json")) == []
+    assert flaws(name, fields) == [] and flaws(name, read(name, fields).model_dump(mode="json")) == []
 
 
 @pytest.mark.parametrize(
@@ -97,13 +103,14 @@ def test_what_a_reader_takes_is_valid_as_it_is_written_and_as_it_is_sent(name: s
 def test_what_a_reader_refuses_is_not_valid(name: str, fields: dict[str, Any]) -> None:
     assert flaws(name, fields) != []
     with pytest.raises(SpecError):
-        READERS[name](fields)
+        read(name, fields)
 
 
-@pytest.mark.parametrize(("name", "kind"), [("spec", RunSpec), ("synth_spec", SynthSpec)])
-def test_a_schema_names_the_fields_that_can_be_written(name: str, kind: type[RunSpec | SynthSpec]) -> None:
-    assert set(schema(name)["properties"]) == set(kind.model_fields)
+@pytest.mark.parametrize("name", KINDS)
+def test_a_schema_names_the_fields_that_can_be_written(name: str) -> None:
+    assert set(schema(name)["properties"]) == set(spec_class(name).model_fields)
 
 
 def test_no_field_is_offered_that_is_always_refused() -> None:
-    assert set(schema("synth_spec")["$defs"]["StageModel"]["properties"]) == set(StageModel.model_fields) - {"prompt"}
+    model = schema("synth_spec")["$defs"]["StageModel"]["properties"]
+    assert set(model) == set(schema("spec")["$defs"]["SummarizerSpec"]["properties"]) - {"prompt", "strategy"}

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from annotated import summary, write
 
-from summhay_ray.judge import Verdict, bench
+from summhay_ray.judge import Verdict, bench, fit
 from summhay_ray.judge.agreement import linked_bullet
 
 pytestmark = pytest.mark.core
@@ -205,7 +205,7 @@ def test_what_ships_is_what_judge_bench_measures_now(summhay_data: Path) -> None
     summaries = bench.load_summaries(summhay_data / "judge_annotations.json")
     shipped = {bias.judge: bias for bias in bench.shipped_biases()}
     for name, together in (("offline/judge", True), ("offline/judge per_insight", False)):
-        rows = bench.held_out_ratings(summaries, together)
+        rows = fit.held_out(fit.measure(summaries), together)
         verdicts = [[Verdict(one.coverage, '"NA"', one.value) for one in row] for row in rows]
         found = bench.measured_bias(name, summaries, verdicts, ["all"] * len(summaries))
         assert found is not None

@@ -12,9 +12,9 @@ from fake_provider import FakeProvider, Reply, fake_provider
 from gateway_room import KEY, KEY_ENV, MODEL, OPEN, Room, settings_of
 
 from summhay_ray.judge import JudgeSettings, Verdict, make_judge
-from summhay_ray.llm import Request
+from summhay_ray.llm import RawAnswer, Request
 from summhay_ray.outcome import Answer, Failed, Outcome
-from summhay_ray.records import Insight, RawAnswer
+from summhay_ray.records import Insight
 
 pytestmark = pytest.mark.core
 

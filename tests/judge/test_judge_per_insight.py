@@ -10,10 +10,10 @@ import pytest
 
 from summhay_ray.judge import JudgeSettings, OfflineJudge, Verdict, make_judge
 from summhay_ray.judge.per_insight import PerInsight
-from summhay_ray.llm import Request
+from summhay_ray.llm import RawAnswer, Request
 from summhay_ray.outcome import Answer, Failed, Malformed, Outcome, Refusal
 from summhay_ray.plugins import UnknownName
-from summhay_ray.records import Insight, RawAnswer
+from summhay_ray.records import Insight
 
 pytestmark = pytest.mark.core
 

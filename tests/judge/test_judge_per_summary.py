@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from summhay_ray.judge import JudgeSettings, Verdict, make_judge
 from summhay_ray.judge.per_summary import spread
 from summhay_ray.judge.prompt import read
-from summhay_ray.llm import Request
+from summhay_ray.llm import RawAnswer, Request
 from summhay_ray.outcome import Answer, Failed, Malformed, Outcome, Refusal
-from summhay_ray.records import Insight, RawAnswer
+from summhay_ray.records import Insight
 
 pytestmark = pytest.mark.core
 

@@ -5,14 +5,25 @@ from __future__ import annotations
 import asyncio
 import json
 import uuid
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-from summhay_ray.llm import Budgets, Gateway, Ledger, LedgerService, Limits, LocalPort, ModelSettings, Price, Request
+from summhay_ray.llm import (
+    Budgets,
+    Gateway,
+    Ledger,
+    LedgerService,
+    Limits,
+    LocalModel,
+    LocalPort,
+    ModelSettings,
+    Price,
+    RawAnswer,
+    Request,
+)
 from summhay_ray.outcome import Outcome
-from summhay_ray.records import RawAnswer
 from summhay_ray.store import LocalFiles, LogIndex, LogWriter
 
 R = TypeVar("R")
@@ -40,6 +51,7 @@ class Room:
     loop: asyncio.AbstractEventLoop
     budget_micros: int | None = None
     run_id: str = "run"
+    local: Mapping[str, LocalModel] = field(default_factory=dict)
     ledger: Ledger = field(init=False)
     gateway: Gateway = field(init=False)
 
@@ -55,13 +67,13 @@ class Room:
         files, name = LocalFiles(self.root), f"w{uuid.uuid4().hex[:8]}"
         log = LogWriter(files, name)
         models = {settings.model: settings for settings in self.settings}
-        gateway = Gateway(models, LocalPort(self.service, f"worker of {name}"), files, log, self.run_id)
+        gateway = Gateway(models, LocalPort(self.service, f"worker of {name}"), files, log, self.run_id, local=self.local)
         OPEN.append(gateway)
         return gateway, log
 
     def again(self, **changes: Any) -> Room:
         """A later run, or another one, over the same store."""
-        known = {"budget_micros": self.budget_micros, "run_id": self.run_id, "settings": self.settings}
+        known = {"budget_micros": self.budget_micros, "run_id": self.run_id, "settings": self.settings, "local": self.local}
         return Room(self.root, loop=self.loop, **{**known, **changes})
 
     def run(self, work: Awaitable[R]) -> R:
@@ -110,4 +122,4 @@ class Room:
 
 def request(prompt: str = "a prompt", **fields: Any) -> Request:
     """A request to the fake model."""
-    return Request(**{"model": MODEL, "prompt": prompt, "sampling": {"max_tokens": 20, "temperature": 0}, **fields})
+    return Request(**{"model": MODEL, "messages": prompt, "sampling": {"max_tokens": 20, "temperature": 0}, **fields})

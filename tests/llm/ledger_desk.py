@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from summhay_ray.llm import Budgets, Claim, Grant, Ledger, Limits, Message, Settlement
+from summhay_ray.llm import Budgets, Claim, Grant, Ledger, Limits, Settlement, WorkerMessage
 from summhay_ray.store import LocalFiles, Location, LogIndex, LogWriter
 
 HERE = Location("log/w.jsonl", 0, 1)
@@ -25,7 +25,7 @@ class Desk:
 
     def say(self, worker: str, now: float = 0.0, **message: Any) -> None:
         """One message, and what comes back."""
-        self.books.take(worker, Message(**message), now)
+        self.books.take(worker, WorkerMessage(**message), now)
         self.hear(worker, now)
 
     def hear(self, worker: str, now: float = 0.0) -> None:

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from summhay_ray.llm import RawAnswer
 from summhay_ray.llm.answers import MOST_TOKENS, Asked, answer_of, outcome_of, read_answer, reply_of, usage_of
+from summhay_ray.llm.excess import enough
 from summhay_ray.llm.models import FREE, ModelSettings, Price
 from summhay_ray.llm.reply import Reply, Usage
-from summhay_ray.llm.tokens import count
 from summhay_ray.outcome import Answer, Malformed, Refusal
-from summhay_ray.records import RawAnswer
+from summhay_ray.text import count_tokens as count
 
 pytestmark = pytest.mark.core
 
@@ -97,8 +99,6 @@ def test_thoughts_that_are_shown_are_charged(name: str) -> None:
         Usage(100, 0),
         Usage(49, 9),
         Usage(100, 3),
-        Usage(MOST_TOKENS + 1, 9),
-        Usage(10**40, 10**40),
         Usage(True, 9),
         Usage(100.0, 9),  # type: ignore[arg-type]
         Usage(None, None),  # type: ignore[arg-type]
@@ -115,9 +115,57 @@ def test_usage_that_cannot_be_true_is_charged_by_our_own_counts(usage: Usage) ->
 
 def test_the_greater_of_a_doubtful_count_and_ours_is_charged() -> None:
     # Output 0 cannot be true of a text; the prompt's count may be, and it is more than ours.
-    answer = charged(Usage(500, 0))
-    assert answer["usd_micros"] == math.ceil(500 * 2.5 + 26 * 10) and answer["input_tokens"] == 500
+    answer = charged(Usage(140, 0))
+    assert answer["usd_micros"] == math.ceil(140 * 2.5 + 26 * 10) and answer["input_tokens"] == 140
     assert charged(Usage(10, 40))["usd_micros"] == math.ceil(131 * 2.5 + 40 * 10)
+
+
+@pytest.mark.parametrize("usage", [Usage(10**7, 10**7), Usage(MOST_TOKENS + 1, 9), Usage(10**40, 10**40), Usage(10**7, 0)])
+def test_usage_above_what_was_reserved_is_charged_the_reservation(usage: Usage) -> None:
+    answer = charged(usage)
+    # 131 tokens of the prompt and 50 of the answer were reserved.
+    assert answer["usd_micros"] == LONGEST and answer["saved_micros"] == 0
+    assert answer["input_tokens"] == 131 and answer["output_tokens"] == min(usage.output_tokens, MOST)
+    tokens_in, tokens_out = (min(number, MOST_TOKENS) for number in (usage.input_tokens, usage.output_tokens))
+    assert (answer["claimed_tokens"], answer["claimed_micros"]) == (tokens_in + tokens_out, tokens_in * 2 + tokens_out * 10)
+    assert answer["claimed_margin"] == answer["claimed_micros"] / LONGEST
+
+
+def test_more_tokens_than_were_reserved_are_credible_while_their_price_is() -> None:
+    answer = charged(Usage(200, 9))
+    assert answer["usd_micros"] == 200 * 2 + 9 * 10 and "claimed_margin" not in answer
+
+
+def test_usage_that_was_reserved_to_the_last_token_is_credible() -> None:
+    # All of the prompt written to the cache is the dearest that it can be.
+    answer = charged(Usage(131, MOST, 0, 131))
+    assert answer["usd_micros"] == LONGEST and "claimed_margin" not in answer
+
+
+def test_a_free_model_that_claims_too_much_is_marked_too() -> None:
+    free = ModelSettings("openai/gpt-4o", FREE)
+    assert "claimed_margin" not in charged(Usage(131, MOST), free)
+    answer = charged(Usage(131, MOST + 1), free)
+    assert (answer["usd_micros"], answer["claimed_micros"], answer["claimed_tokens"]) == (0, 0, 182)
+    assert answer["claimed_margin"] == 182 / 181 and answer["output_tokens"] == MOST
+
+
+@given(
+    st.integers(0, 10**9), st.integers(0, 10**9), st.floats(1, 50), st.sampled_from([GPT, THINKER, ModelSettings("x/y", FREE)])
+)
+def test_no_claim_is_charged_above_the_reservation_and_its_margin_reserves_as_much(
+    tokens_in: int, tokens_out: int, margin: float, settings: ModelSettings
+) -> None:
+    usage = Usage(tokens_in, tokens_out)
+    written = replace(settings, token_margin=margin)
+    reserved = written.worst_micros(IN, MOST)
+    answer = charged(usage, written)
+    assert answer["usd_micros"] <= reserved and reserved >= settings.worst_micros(IN, MOST)
+    if "claimed_margin" not in answer:
+        return
+    assert answer["usd_micros"] == reserved and answer["claimed_margin"] > margin
+    # What a person is told to write is enough.
+    assert "claimed_margin" not in charged(usage, replace(settings, token_margin=enough(answer["claimed_margin"])))
 
 
 def test_half_of_our_count_can_still_be_true() -> None:
@@ -218,7 +266,7 @@ def test_a_body_that_is_no_json_is_kept_as_far_as_it_is() -> None:
         ({"prompt_tokens": 10.0, "completion_tokens": 1}, None),
         ({"prompt_tokens": "10", "completion_tokens": 1}, None),
         ({"prompt_tokens": -1, "completion_tokens": 1}, None),
-        ({"prompt_tokens": 10, "completion_tokens": MOST_TOKENS + 1}, None),
+        ({"prompt_tokens": 10, "completion_tokens": MOST_TOKENS + 1}, Usage(10, MOST_TOKENS + 1)),
         (None, None),
         ([], None),
         ("usage", None),
@@ -312,6 +360,58 @@ def test_a_body_is_a_reply_or_a_value_error(body: Any) -> None:
 
 OLD = {"key": "k", "model": "m", "text": "hi", "finish_reason": "stop", "attempts": 2, "usd_micros": 5, "raw": {}}
 OLD |= {"input_tokens": 9, "cached_tokens": 1, "output_tokens": 3}
+
+
+def several(*choices: dict[str, Any]) -> Any:
+    """A body with these choices: content, end, refusal."""
+    made = []
+    for one in choices:
+        message = {"content": one.get("content"), "refusal": one.get("refusal")}
+        made.append({"message": message, "finish_reason": one.get("end", "stop")})
+    return {"choices": made}
+
+
+@pytest.mark.parametrize(
+    ("choices", "texts", "end"),
+    [
+        ([{"content": "a"}, {"content": "b", "end": "length"}], ("a", "b"), "stop"),
+        ([{"content": ""}, {"content": "b", "end": "length"}], ("", "b"), "length"),
+        # Of several, one that was refused or filtered is no text.
+        ([{"content": "a"}, {"refusal": "I will not"}], ("a", ""), "stop"),
+        ([{"refusal": "I will not"}, {"content": "b"}], ("", "b"), "stop"),
+        ([{"content": "half", "end": "content_filter"}, {"content": "b"}], ("", "b"), "stop"),
+        ([{"refusal": "I will not"}, {"refusal": "Nor I"}], ("I will not", ""), "refusal"),
+        ([{"content": "a"}, {"content": 5}], ("a", ""), "stop"),
+    ],
+)
+def test_several_choices_are_several_texts(choices: list[dict[str, Any]], texts: tuple[str, ...], end: str) -> None:
+    reply = reply_of(several(*choices))
+    assert (reply.texts, reply.finish_reason) == (texts, end)
+    record = json.loads(json.dumps({**OLD, **answer_of(reply, GPT, ASKED, [])}))
+    outcome, raw = read_answer(record)
+    assert (raw.texts, raw.finish_reason) == (texts, end)
+    assert isinstance(outcome, Refusal if end == "refusal" else Answer)
+
+
+def test_without_usage_all_texts_are_counted() -> None:
+    reply = reply_of(several({"content": TEXT}, {"content": TEXT}))
+    assert answer_of(reply, GPT, ASKED, [])["output_tokens"] == 2 * OUT
+
+
+def test_a_secret_is_hidden_in_every_text_and_token() -> None:
+    body = several({"content": "a"}, {"content": "it is canary-1"})
+    body["choices"][0]["logprobs"] = {"content": [{"token": "canary-1", "logprob": float("-inf"), "top_logprobs": []}]}
+    answer = answer_of(reply_of(body), GPT, ASKED, ["canary-1"])
+    assert "canary-1" not in json.dumps(answer)
+    assert json.loads(answer["logprobs"]) == [{"token": "***", "logprob": None, "top_logprobs": []}]
+
+
+@pytest.mark.parametrize("logprobs", [None, {}, {"content": None}, {"content": "x"}, [], "x", {"tokens": ["a"]}])
+def test_logprobs_that_are_none_are_none(logprobs: Any) -> None:
+    body = several({"content": "a"})
+    body["choices"][0]["logprobs"] = logprobs
+    answer = answer_of(reply_of(body), GPT, ASKED, [])
+    assert "logprobs" not in answer and read_answer({**OLD, **answer})[1].logprobs == ""
 
 
 def test_records_of_earlier_versions_are_read() -> None:

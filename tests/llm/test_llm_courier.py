@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import still_time
 
-from summhay_ray.llm import Claim, Grant, Message, News, Settlement, courier
+from summhay_ray.llm import Claim, Grant, News, Settlement, WorkerMessage, courier
 from summhay_ray.llm.courier import LATE_S, PAD_S, Courier, Leave
 
 pytestmark = pytest.mark.core
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.core
 GO = Grant("go")
 
 
-def grant_all(message: Message, **news: Any) -> News:
+def grant_all(message: WorkerMessage, **news: Any) -> News:
     """Every claim may be sent."""
     return News(grants=tuple((claim.ticket, GO) for claim in message.claims), **news)
 
@@ -25,14 +25,14 @@ def grant_all(message: Message, **news: Any) -> News:
 class Port:
     """A ledger whose answers the test writes; `news` is heard by whoever listens."""
 
-    def __init__(self, answer: Callable[[Message], News] = grant_all) -> None:
+    def __init__(self, answer: Callable[[WorkerMessage], News] = grant_all) -> None:
         self.answer = answer
-        self.messages: list[Message] = []
+        self.messages: list[WorkerMessage] = []
         self.open = asyncio.Event()
         self.open.set()
         self.news: asyncio.Queue[News | Exception] = asyncio.Queue()
 
-    async def exchange(self, message: Message) -> News:
+    async def exchange(self, message: WorkerMessage) -> News:
         self.messages.append(message)
         await self.open.wait()
         return self.answer(message)
@@ -52,7 +52,7 @@ class Port:
         return sum(message.returned.get(model, 0) for message in self.messages)
 
 
-def play(scene: Callable[[Port, Courier], Awaitable[None]], answer: Callable[[Message], News] = grant_all) -> None:
+def play(scene: Callable[[Port, Courier], Awaitable[None]], answer: Callable[[WorkerMessage], News] = grant_all) -> None:
     """One scene, on a loop of its own, in a minute at most."""
 
     async def whole() -> None:
@@ -109,7 +109,7 @@ def test_what_comes_while_a_trip_is_under_way_shares_the_next() -> None:
 
 
 def test_each_caller_gets_its_own_answer_in_whatever_order_they_come() -> None:
-    def answer(message: Message) -> News:
+    def answer(message: WorkerMessage) -> News:
         grants = [(one.ticket, Grant("stopped", reason=one.key)) for one in message.claims]
         return News(grants=(*reversed(grants), (10**6, GO)))
 
@@ -144,7 +144,7 @@ def test_a_caller_that_goes_away_is_not_answered_and_harms_nobody() -> None:
 
 @pytest.mark.parametrize("broken", ["exchange", "listen"])
 def test_a_broken_channel_reaches_every_caller_now_and_later(broken: str) -> None:
-    def answer(message: Message) -> News:
+    def answer(message: WorkerMessage) -> News:
         if broken == "exchange":
             raise ConnectionError("the ledger is gone")
         return News()

@@ -15,7 +15,8 @@ from fake_provider import OUTPUT_TOKENS, PROMPT_TOKENS, FakeProvider, Reply
 from gateway_room import KEY, KEY_ENV, PRICE, Room
 
 from summhay_ray.llm import Limits, ModelSettings, Request, key_of
-from summhay_ray.llm.direct import DirectTransport, ProviderError, UnreadableAnswer
+from summhay_ray.llm.bodies import UnreadableAnswer
+from summhay_ray.llm.direct import DirectTransport, ProviderError
 from summhay_ray.llm.reply import Reply as Told
 from summhay_ray.llm.reply import Usage
 from summhay_ray.llm.retry import decide

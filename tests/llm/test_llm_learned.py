@@ -37,6 +37,12 @@ def test_what_is_learned_is_never_above_the_strange_margin() -> None:
     assert learned.most_tokens(STRANGE, 1000) == 1516
 
 
+def test_an_answer_that_is_not_credible_teaches_nothing() -> None:
+    learned, asked = Learned(), Asked(1000, 200, STRANGE.worst_micros(1000, 200))
+    answer_of(Reply("one two", "stop", Usage(10**7, 10**7)), STRANGE, asked, [], learned)
+    assert learned == Learned()
+
+
 def test_an_answer_without_usage_is_charged_as_the_others_were() -> None:
     learned, asked = Learned(), Asked(1000, 200, STRANGE.worst_micros(1000, 200))
     text = "one two three four five six seven eight nine ten"

@@ -92,9 +92,9 @@ def test_the_dead_are_buried_although_the_living_have_nothing_to_say(tmp_path: P
     desk = Desk(tmp_path)
     assert desk.claimed("dead", "a") == ["go"]
     waiting = desk.claim("alive", "a", now=10.0)
-    desk.books.tend(16.0)
+    desk.books.tend(DEAD_AFTER_S + 1)
     assert "alive" in desk.books.touched
-    desk.hear("alive", 16.0)
+    desk.hear("alive", DEAD_AFTER_S + 1)
     assert desk.states("alive", waiting) == ["go"]
 
 
@@ -120,31 +120,33 @@ def test_burying_charges_nobody_twice(tmp_path: Path) -> None:
         log_call(log, f"{worker}-2", 100)
         desk.settle(worker, f"{worker}-1", 40, location=HERE)
     assert desk.money == (80, 200)
-    desk.books.beat("alive", 20.0)
-    desk.say("alive", 20.0)
+    now = DEAD_AFTER_S + 5
+    desk.books.beat("alive", now)
+    desk.say("alive", now)
     # alive's open intent is both in the log and in flight: it counts once.
     assert desk.money == (80 + 100, 100)
     alive.append([{"kind": "answer", "call": "call-alive-2", "run": "r", "key": "alive-2", "usd_micros": 60}])
-    desk.say("alive", 22.0)
-    desk.settle("alive", "alive-2", 60, now=22.0, location=HERE)
+    desk.say("alive", now + 2)
+    desk.settle("alive", "alive-2", 60, now=now + 2, location=HERE)
     assert desk.money == (80 + 100 + 60, 0)
 
 
 def test_who_comes_back_from_the_dead_takes_nothing_from_the_living_and_is_told(tmp_path: Path) -> None:
     desk, log = Desk(tmp_path, budget=250), LogWriter(LocalFiles(tmp_path), "slow")
+    now = DEAD_AFTER_S + 1
     tickets = desk.claim("slow", "a", worst_micros=100)
     log_call(log, "a", 100)
     assert desk.books.collect("slow", 0.0).epoch == 0
-    assert desk.claimed("quick", "a", worst_micros=100, now=16.0) == ["go"]
+    assert desk.claimed("quick", "a", worst_micros=100, now=now) == ["go"]
     assert desk.money == (100, 100)
-    assert desk.books.collect("slow", 16.5).epoch == 1
+    assert desk.books.collect("slow", now + 0.5).epoch == 1
     log.append([{"kind": "void", "call": "call-a", "run": "r", "key": "a", "usd_micros": 90}])
-    desk.settle("slow", "a", 90, now=17.0)
+    desk.settle("slow", "a", 90, now=now + 1)
     # quick's call is still in flight, and slow's is charged once.
     assert desk.money == (90, 100)
-    assert desk.claimed("slow", "a", now=17.0) == ["waits"]
+    assert desk.claimed("slow", "a", now=now + 1) == ["waits"]
     held = Claim("a", "m", worst_micros=100, ticket=tickets[0], held="late")
-    desk.say("slow", 17.0, claims=(held,))
+    desk.say("slow", now + 1, claims=(held,))
     assert desk.grants["slow"][tickets[0]].state == "lost"
 
 
@@ -173,7 +175,7 @@ def test_a_worker_and_its_log_writer_may_have_two_names(tmp_path: Path) -> None:
     desk.settle("w", "a", 40, now=0.5, location=HERE)
     desk.say("v", 2.0)
     assert desk.money == (40, 100)
-    desk.say("v", 20.0)
+    desk.say("v", DEAD_AFTER_S + 5)
     assert desk.money == (40 + 100, 0)
 
 

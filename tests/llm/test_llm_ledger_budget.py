@@ -154,7 +154,7 @@ class World:
             del worker.waiting[ticket]
             if state == "go":
                 self.n_calls += 1
-                call = {"call": f"c{self.n_calls}", "run": "r", "key": key}
+                call = {"call": f"c{self.n_calls}", "run": "r", "key": key, "model": "m"}
                 worker.log.append([{"kind": "intent", **call, "usd_micros": worst}])
                 worker.calls[key] = (f"c{self.n_calls}", worst)
             elif state == "budget":
@@ -167,7 +167,8 @@ class World:
         kind = self.random.choice(["answer", "answer", "void", "ambiguous"])
         charged = {"answer": real, "void": 0, "ambiguous": worst}[kind]
         self.truth += 0 if kind == "void" else real
-        record = {"kind": "answer" if kind == "answer" else "void", "call": name, "run": "r", "key": key, "usd_micros": charged}
+        told = {"call": name, "run": "r", "key": key, "model": "m", "usd_micros": charged}
+        record = {"kind": "answer" if kind == "answer" else "void", **told}
         location = worker.log.append([record])[0]
         if self.random.random() < 0.05:
             return self.die(worker)

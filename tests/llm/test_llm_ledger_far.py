@@ -11,7 +11,7 @@ from far_desk import FarDesk, die, far_store, take_seat
 from far_files import FarFiles
 from ledger_desk import log_call
 
-from summhay_ray.llm import Budgets, Claim, Ledger, LedgerService, Message
+from summhay_ray.llm import Budgets, Claim, Ledger, LedgerService, WorkerMessage
 from summhay_ray.llm.roster import DEAD_AFTER_S
 from summhay_ray.store import Buried, LogIndex, StoreUnavailable, seal, sweep
 from summhay_ray.store.spool import AHEAD
@@ -177,14 +177,14 @@ def test_a_recovery_that_fails_is_tried_again_and_the_key_is_held_meanwhile(file
     async def scene() -> None:
         service = LedgerService(Ledger("r", LogIndex(files), Budgets(1000)), recover, again_s=0.01)
         claim = Claim("a", "m", worst_micros=100, writer=log.writer, ticket=1)
-        assert (await service.exchange("dead", Message((claim,)))).grants[0][1].state == "go"
+        assert (await service.exchange("dead", WorkerMessage((claim,)))).grants[0][1].state == "go"
         await asyncio.to_thread(log_call, log, "a", 100, {"kind": "answer", "usd_micros": 30})
         await asyncio.to_thread(die, log)
-        assert (await service.exchange("alive", Message((claim,)))).grants == ()
+        assert (await service.exchange("alive", WorkerMessage((claim,)))).grants == ()
         service.leave("dead")
         while len(asked) < 3:
             await asyncio.sleep(0.005)
-        assert (await service.exchange("alive", Message())).grants == () and service.ledger.roster.dying == {"dead"}
+        assert (await service.exchange("alive", WorkerMessage())).grants == () and service.ledger.roster.dying == {"dead"}
         away.set()
         while not (news := await service.listen("alive")).grants:
             pass

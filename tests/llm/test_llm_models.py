@@ -28,7 +28,7 @@ from summhay_ray.llm.models import (
 )
 from summhay_ray.llm.reply import Usage
 from summhay_ray.llm.sampling import DEFAULT_MAX_TOKENS, bounded, longest_answer, unusable
-from summhay_ray.llm.tokens import count
+from summhay_ray.text import count_tokens as count
 
 pytestmark = pytest.mark.core
 
@@ -292,7 +292,6 @@ def test_our_provider_names_are_litellms() -> None:
         ({"max_tokens": 10}, 10),
         ({"max_tokens": 10, "max_completion_tokens": 300}, 300),
         ({"max_completion_tokens": 7}, 7),
-        ({"max_tokens": 10, "n": 3}, 30),
     ],
 )
 def test_no_answer_is_without_bounds(sampling: dict[str, Any], longest: int) -> None:
@@ -302,11 +301,24 @@ def test_no_answer_is_without_bounds(sampling: dict[str, Any], longest: int) -> 
 
 
 @pytest.mark.parametrize(
-    "sampling", [{"max_tokens": 0}, {"max_tokens": "9"}, {"n": -1}, {"max_tokens": True}, {"stream": True}, {"num_retries": 2}]
+    "sampling", [{"max_tokens": 0}, {"max_tokens": "9"}, {"max_tokens": True}, {"stream": True}, {"num_retries": 2}]
 )
 def test_parameters_that_would_break_the_promises_are_refused(sampling: dict[str, Any]) -> None:
     problem = unusable(sampling)
     assert next(iter(sampling)) in problem and "\n" not in problem
+
+
+@pytest.mark.parametrize(("name", "field"), [("n", "n"), ("logprobs", "logprobs"), ("top_logprobs", "logprobs")])
+def test_what_belongs_to_the_request_is_no_parameter(name: str, field: str) -> None:
+    expected = f"sampling parameter {name!r} belongs to the request; leave it out of extra and write Request({field}=...)"
+    assert unusable({name: 1}) == unusable({"extra_body": {name: 1}}) == expected
+
+
+@pytest.mark.parametrize("name", ["stream", "messages", "max_tokens", "max_completion_tokens"])
+def test_nothing_gets_past_the_budget_in_the_body(name: str) -> None:
+    problem = unusable({"max_tokens": 5, "extra_body": {"top_k": 3, name: 10**6}})
+    assert problem.startswith(f"sampling parameter {name!r} ") and "\n" not in problem
+    assert unusable({"extra_body": {"top_k": 3}}) == unusable({"extra_body": None}) == ""
 
 
 def test_limits_are_off_until_somebody_writes_them() -> None:

@@ -3,36 +3,105 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 import subprocess
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from summhay_ray.llm import Limits, ModelSettings, Price, Request
+from summhay_ray.llm import Limits, Message, ModelSettings, Price, Request, assistant, system, user
 
 pytestmark = pytest.mark.core
 
 BASE = Request("openai/m", "a prompt", {"temperature": 0.5, "max_tokens": 10}, "hash", 0, "lookup")
 OTHER: dict[str, Any] = {
     "model": "openai/m2",
-    "prompt": "a prompt ",
+    "messages": "a prompt ",
     "sampling": {"temperature": 0.5, "max_tokens": 11},
     "prompt_hash": "hash2",
     "sample": 1,
     "lookup": "",
+    "n": 2,
+    "logprobs": 0,
 }
 SAMPLING = st.dictionaries(
     st.sampled_from(["temperature", "max_tokens", "seed", "stop", "extra_body"]), st.none() | st.text() | st.integers()
 )
-REQUESTS = st.builds(Request, st.text(), st.text(), SAMPLING, st.text(), st.integers(0, 9), st.text())
+MESSAGES = st.lists(st.builds(Message, st.sampled_from(["system", "user", "assistant"]), st.text()), min_size=1, max_size=3)
+LOGPROBS = st.none() | st.integers(0, 20)
+REQUESTS = st.builds(
+    Request, st.text(), MESSAGES | st.text(), SAMPLING, st.text(), st.integers(0, 9), st.text(), st.integers(1, 3), LOGPROBS
+)
 
 
 @pytest.mark.parametrize("field", [field.name for field in dataclasses.fields(Request)])
 def test_each_field_in_turn_changes_the_key(field: str) -> None:
     assert dataclasses.replace(BASE, **{field: OTHER[field]}).key != BASE.key
+
+
+@pytest.mark.parametrize(
+    ("request_", "key"),
+    [
+        (BASE, "1877204c6c9af5bc09c64cdfe2f402dd8ca10bc7c25d9a5ac67881a2d3d2c5dc"),
+        (
+            Request("offline/support", "é\n\n[1]", {"extra_body": {"revision": "3"}}),
+            "65a0531982ba3556bfcc4a006c5c670af0905b36e2a1a38f88843bc39a1dbc3c",
+        ),
+        (
+            Request("openai/gpt-4o", "p", {"temperature": 0, "max_tokens": 1000}, "h", 2),
+            "35c2ac95cb5582224c0e1f31fea5106756923b0a1bddfc350aaebf3175b3f473",
+        ),
+    ],
+)
+def test_answers_that_are_paid_for_keep_their_keys(request_: Request, key: str) -> None:
+    assert request_.key == key
+    assert dataclasses.replace(request_, messages=(user(request_.prompt),), n=1, logprobs=None).key == key
+
+
+TALK = (system("Be brief."), user("Who?"), assistant("Ann."), user("Why?"))
+
+
+@pytest.mark.parametrize(
+    "messages",
+    [
+        TALK[1:],
+        TALK[:3],
+        (user("Be brief."), *TALK[1:]),
+        (*TALK[:2], system("Ann."), TALK[3]),
+        (*TALK[:3], user("Why")),
+        (TALK[0], TALK[3], TALK[2], TALK[1]),
+        (user(Request("m", TALK).prompt),),
+        Request("m", TALK).prompt,
+    ],
+)
+def test_every_message_its_role_and_its_place_change_the_key(messages: Any) -> None:
+    assert Request("m", messages).key != Request("m", TALK).key
+
+
+def test_a_text_is_one_message_of_a_user() -> None:
+    assert Request("m", "p").messages == (user("p"),) == (Message("user", "p"),)
+    assert Request("m", "p") == Request("m", [user("p")]) and Request("m", [user("p")]).prompt == "p"
+    assert Request("m", TALK).prompt == "system:\nBe brief.\n\nuser:\nWho?\n\nassistant:\nAnn.\n\nuser:\nWhy?"
+    assert Request("m", [system("p")]).prompt == "system:\np"
+
+
+@pytest.mark.parametrize(
+    ("make", "problem"),
+    [
+        (lambda: Request("m", ()), "a request has no message; expected at least one"),
+        (lambda: Request("m", "p", n=0), "a request asks for n=0 answers; expected at least 1"),
+        (lambda: Request("m", "p", logprobs=21), "a request asks for logprobs=21; expected 0 to 20, or None for none"),
+        (lambda: Request("m", "p", logprobs=-1), "a request asks for logprobs=-1; expected 0 to 20, or None for none"),
+        (lambda: Message("tool", "p"), "a message has the role 'tool'; expected system, user or assistant"),  # type: ignore[arg-type]
+    ],
+)
+def test_what_is_no_request_is_none(make: Callable[[], object], problem: str) -> None:
+    with pytest.raises(ValueError, match=f"^{re.escape(problem)}$"):
+        make()
 
 
 @pytest.mark.parametrize(
@@ -70,7 +139,7 @@ def test_settings_are_no_part_of_a_request() -> None:
 def test_equal_content_means_equal_key_and_other_content_another(one: Request, other: Request) -> None:
     copy = dataclasses.replace(one, sampling=dict(reversed(one.sampling.items())))
     assert copy.key == one.key
-    assert (one.key == other.key) == (dataclasses.astuple(one) == dataclasses.astuple(other))
+    assert (one.key == other.key) == (one == other)
 
 
 @pytest.mark.parametrize("prompt", ["a\ud800", "\x00", "é", "e\u0301", "\u202e", "", " ", "x" * 10_000_000])

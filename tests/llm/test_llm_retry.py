@@ -14,7 +14,8 @@ import openai
 import pytest
 
 from summhay_ray.llm import NoKey, retry
-from summhay_ray.llm.direct import ProviderError, UnreadableAnswer
+from summhay_ray.llm.bodies import AnswerTooLarge, UnreadableAnswer
+from summhay_ray.llm.direct import ProviderError
 from summhay_ray.llm.retry import LONGEST_PAUSE_S, Decision, decide
 from summhay_ray.llm.via_litellm import load_litellm
 
@@ -276,6 +277,7 @@ def test_a_date_that_is_none_is_no_pause(date: str) -> None:
         (aiohttp.ClientConnectorDNSError(REFUSED, OSError(-2, "x")), Decision("transient", "connection")),
         (aiohttp.InvalidURL("no url"), Decision("model", "bad_api_base")),
         (UnreadableAnswer("<html>"), Decision("ambiguous", "bad_response")),
+        (AnswerTooLarge("longer than 9 bytes"), Decision("malformed", "answer_too_large")),
         (NoKey("KEY_FILE names '/x', which cannot be read"), Decision("model", "authentication")),
     ],
 )

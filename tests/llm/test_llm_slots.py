@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from ledger_desk import HERE
 
-from summhay_ray.llm import Budgets, Claim, Ledger, Limits, Message, Settlement
+from summhay_ray.llm import Budgets, Claim, Ledger, Limits, Settlement, WorkerMessage
 from summhay_ray.llm.slots import SlotGate
 from summhay_ray.store import LocalFiles, LogIndex
 
@@ -38,7 +38,7 @@ class Worker:
         self.say(now, claims=tuple(claims))
 
     def say(self, now: float, **message: object) -> None:
-        self.ledger.take(self.name, Message(returned=self.returned, **message), now)  # type: ignore[arg-type]
+        self.ledger.take(self.name, WorkerMessage(returned=self.returned, **message), now)  # type: ignore[arg-type]
         self.returned = {}
         self.hear(now)
 

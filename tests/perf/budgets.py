@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parent.parent / "llm"))
+sys.path.insert(0, str(Path(__file__).parent.parent / "simulator"))
 from paid_worker import Job, finish, kill, start
 from simulated_provider import Simulated, fingerprint, simulated_provider
 
@@ -38,7 +38,7 @@ CHARGED = 0.98
 """The share of such a budget that is charged at least: what is left over is less than one call."""
 PROVIDER = (
     *("--answers", "short", "--latency", "0.03", "--latency-spread", "0.5", "--token-skew", "0.1", "--no-usage", "0.05"),
-    *("--limit", "gpt-errors:errors=0.05", "--limit", "gpt-drops:drops=0.01,wrong_usage=0.01,errors=0.02"),
+    *("--limit", "gpt-errors:errors=0.05", "--limit", "gpt-drops:drops=0.01,no_usage=0.06,errors=0.02"),
 )
 WORST_CALLS = (100, 300)
 """A budget is the worst case of so many calls of mean size."""

@@ -33,16 +33,11 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parent.parent / "grid"))
-from inprocess import answer_all
-from synth_runs import synthesize_all
-
 from summhay_ray import api
-from summhay_ray.grid import ScoreResult, load_synth, score_run
-from summhay_ray.grid.synth import failed_topics, made_haystacks
-from summhay_ray.grid.synth_topics import made_up
+from summhay_ray.benchmarks.summhay import ScoreResult, score_run
+from summhay_ray.benchmarks.synth.topics import made_up
+from summhay_ray.metrics import SystemScore, rank_agreement
 from summhay_ray.problems import Problem
-from summhay_ray.score import SystemScore, rank_agreement
 from summhay_ray.store import RunStore, Store
 from summhay_ray.synth import domain_names
 from summhay_ray.synth.presence import Presence
@@ -119,7 +114,7 @@ def measured(setting: Setting, **turned: int) -> dict[str, Scores]:
             "summarizers": ["offline/support"],
             "judges": ["offline/judge"],
         }
-        run, _, _ = answer_all(api.load(spec, store=store.uri), store)
+        run = store.run(api.run(spec, store.uri, executor="inline").run)
         result, whole = score_run(run), told(run)
     return {one.retriever: scores_of(one, result, whole[one.retriever]) for one in result.systems}
 
@@ -160,12 +155,11 @@ def made(setting: Setting, domain: str, seed: int, store: Store, difficulty: Map
     [topic] = made_up(seed, 1)
     shape = {name: getattr(setting, name) for name in ("subtopics", "insights", "documents", "words")}
     named = {"topic": topic, "name": f"{domain}_{seed}"}
-    run, _, _ = synthesize_all(
-        load_synth({"domain": domain, "topics": [named], "seed": seed, "difficulty": difficulty, **shape}), store
-    )
-    if failed := failed_topics(run):
+    spec = {"domain": domain, "topics": [named], "seed": seed, "difficulty": difficulty, **shape}
+    result = api.synth(spec, store.uri, executor="inline")
+    if failed := result.failed:
         print(f"no haystack of {domain}, seed {seed}, {dict(difficulty)}: {failed[0].message}", file=sys.stderr, flush=True)
-    return next((one.entry for one in made_haystacks(run)), "")
+    return next((one.entry for one in result.haystacks), "")
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-for folder in ("llm", "grid"):
+for folder in ("llm", "simulator", "engine"):
     sys.path.insert(0, str(Path(__file__).parent.parent / folder))
 from runs import summhay, write_spec
 from simulated_provider import KEY, Simulated, simulated_provider
@@ -49,7 +49,7 @@ def measure(models: list[str]) -> dict[str, float]:
             "summarizers": [{**entry(model, provider), "temperature": 1.0} for model in models],
             "limits": {model: {"rpm": 60} if model == SLOW else {"concurrency": 8} for model in models},
         }
-        summhay("run", write_spec(Path(folder), spec), "--store", Path(folder) / "store", "--budget", "100")
+        summhay("run", write_spec(Path(folder), spec), "--store", Path(folder) / "store", "--budget", "100", "--executor", "ray")
         return {model: seconds(provider, model) for model in models}
 
 

@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
-for folder in ("llm", "grid", "store"):
+for folder in ("llm", "simulator", "engine", "store"):
     sys.path.insert(0, str(Path(__file__).parent.parent / folder))
 from fault_proxy import Fault, FaultProxy
 from kills import spec_of
@@ -81,7 +81,12 @@ class Stage:
     def driver(self) -> subprocess.Popen[bytes]:
         """A run in the background."""
         self.said = tempfile.TemporaryFile()  # noqa: SIM115 (read when the driver has ended)
-        return start(self.spec, self.store, *(["--address", self.cluster.address] if self.cluster else []), into=self.said)
+        return start(
+            self.spec,
+            self.store,
+            *(["--address", self.cluster.address] if self.cluster else ["--executor", "ray"]),
+            into=self.said,
+        )
 
     def served(self) -> int:
         """Calls that the provider was asked so far."""
@@ -108,7 +113,7 @@ class Stage:
     def kill_worker(self, process: subprocess.Popen[bytes]) -> None:
         """SIGKILL to one of the workers that call."""
         top = os.getpid() if self.cluster else process.pid
-        found = [pid for pid, title in descendants(top) if "CellWorker" in title]
+        found = [pid for pid, title in descendants(top) if "WorkerActor" in title]
         if found:
             self.tolls.in_flight += self.provider.stats()["in_flight"]
             os.kill(self.random.choice(found), signal.SIGKILL)
@@ -211,7 +216,7 @@ def play(stage: Stage, kills: argparse.Namespace, calls: int) -> None:
 def report_of(stage: Stage, url: str | None, clean: dict[str, Any]) -> dict[str, Any]:
     """What became of it, beside the tables of the run that nothing happened to."""
     before = stage.served()
-    again = summhay("run", stage.spec, "--store", stage.store)
+    again = summhay("run", stage.spec, "--store", stage.store, "--executor", "inline")
     tables = summhay("status", again["run"], "--store", stage.store)["tables"]
     answers, tolls = stage.answers(url), stage.tolls
     return {
@@ -253,7 +258,7 @@ def main() -> None:
             simulated_provider("--latency", asked.latency, "--latency-spread", "0.5", "--cache-lifetime", "0")
         )
         spec = write_spec(folder, {**spec_of(provider.base, asked.judges, "FAULTS_KEY"), "workers": 2})
-        done = summhay("run", spec, "--store", folder / "clean")
+        done = summhay("run", spec, "--store", folder / "clean", "--executor", "inline")
         clean = summhay("status", done["run"], "--store", folder / "clean")["tables"]
         provider.reset()
         store, url, proxy = str(folder / "store"), None, None

@@ -22,9 +22,8 @@ from typing import Any
 from summhay_ray.judge import JudgeSettings, make_judge
 from summhay_ray.judge.agreement import AnnotatedSummary, load_summaries
 from summhay_ray.judge.prompt import read
-from summhay_ray.llm import Request
+from summhay_ray.llm import RawAnswer, Request
 from summhay_ray.outcome import Answer, Outcome
-from summhay_ray.records import RawAnswer
 
 STRATEGIES = ("per_insight", "few_shot", "per_summary", "few_shot+per_summary")
 INPUT, OUTPUT = 5.0, 15.0

@@ -21,7 +21,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-for folder in ("llm", "grid"):
+for folder in ("llm", "simulator", "engine"):
     sys.path.insert(0, str(Path(__file__).parent.parent / folder))
 from runs import kill_worker, log_records, start, summhay, write_spec
 from simulated_provider import KEY, Simulated, simulated_provider
@@ -57,7 +57,7 @@ class Killer:
     def session(self, worker_kills: int, calls: int) -> bool:
         """One driver: let it make about so many calls, kill workers on the way, then the driver. False where it ended before."""
         served = self.provider.stats()["served"]
-        process = start(self.spec, self.store)
+        process = start(self.spec, self.store, "--executor", "ray")
         marks = sorted(self.random.randrange(1, calls) for _ in range(worker_kills))
         for mark in marks:
             if not self._wait(process, served + mark):
@@ -107,11 +107,11 @@ def main() -> None:
                 file=sys.stderr,
                 flush=True,
             )
-        done = summhay("run", spec, "--store", store)
+        done = summhay("run", spec, "--store", store, "--executor", "ray")
         stats = provider.stats()
         answers = Counter(record["key"] for record in log_records(store) if record["kind"] == "answer")
         began = time.monotonic()
-        again = summhay("run", spec, "--store", store)
+        again = summhay("run", spec, "--store", store, "--executor", "ray")
         report = {
             "driver_kills": killer.driver_kills,
             "worker_kills": killer.worker_kills,

@@ -21,7 +21,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parent.parent / "llm"))
+for folder in ("llm", "simulator"):
+    sys.path.insert(0, str(Path(__file__).parent.parent / folder))
 from fake_provider import Reply, fake_provider
 from paid_worker import Job, finish, start
 from simulated_provider import Simulated, fingerprint, simulated_provider

@@ -28,7 +28,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-for folder in ("llm", "grid", "perf"):
+for folder in ("llm", "simulator", "engine", "perf"):
     sys.path.insert(0, str(Path(__file__).parent.parent / folder))
 import psutil
 from big_haystacks import write_haystacks
@@ -37,7 +37,7 @@ from simulated_provider import KEY, simulated_provider
 
 MIB = 2**20
 EVERY_S = 0.5
-KINDS = ("CellWorker", "MapWorker", "LedgerActor", "ray::IDLE", "ray::", "agent", "monitor", "raylet", "gcs_server")
+KINDS = ("WorkerActor", "MapWorker", "LedgerActor", "ray::IDLE", "ray::", "agent", "monitor", "raylet", "gcs_server")
 """In the command line of a descendant: the first that stands in it; what has none of them is `other`."""
 
 
@@ -118,7 +118,7 @@ def measure_run(folder: Path, spec: dict[str, Any]) -> dict[str, Any]:
     """`summhay run` of the spec with a store in `folder`."""
     path, store = folder / "spec.yaml", folder / "store"
     path.write_text(json.dumps(spec), encoding="ascii")
-    command = [str(SUMMHAY), "run", str(path), "--store", str(store), "--json"]
+    command = [str(SUMMHAY), "run", str(path), "--store", str(store), "--executor", "ray", "--json"]
     environment = {**os.environ, "MEMORY_KEY": KEY, "PYTHONPATH": os.pathsep.join(sys.path)}
     with (folder / "out.json").open("wb") as out:
         code, seconds, peaks = watched(command, stdout=out, env=environment)
@@ -162,29 +162,28 @@ def measure_parts(folder: Path, spec: dict[str, Any], planned: bool = True) -> d
     """Each part of a run that knows all haystacks, without Ray: made-up summaries and judgments are scored."""
     from made_up import commit_all
 
-    from summhay_ray.grid import load_grid, parse_spec, plan_grid, score_run, status
-    from summhay_ray.grid.opening import open_run
-    from summhay_ray.grid.standing import StillRun, standing_of
+    from summhay_ray import api, engine
+    from summhay_ray.benchmarks.summhay import score_run
+    from summhay_ray.engine.state import RunSnapshot, state_of
     from summhay_ray.store import Store
 
     found: dict[str, Any] = {"bare_mib": resident() // MIB}
     store = Store(str(folder / "store"))
-    with growth(found, "load_grid"):
-        grid = load_grid(parse_spec(spec), folder)
-    with growth(found, "open_run"):
-        run = open_run(grid, store)
-    grid = grid.from_store(store)
-    with growth(found, "standing"):
-        standing = standing_of(grid, StillRun(run))
-        left = standing.left()
-        judgments = standing.judgments()
-    found["cells"], found["judgments"] = len(judgments), sum(judgments.values())
-    del left, judgments
+    with growth(found, "load"):
+        workload = api.load(spec)
+    with growth(found, "open"):
+        run = workload.open(store)
+    with growth(found, "state"):
+        state = state_of(workload, RunSnapshot(run))
+        left = state.left()
+        sizes = [item.size for items in left.values() for item in items]
+    found["cells"], found["judgments"] = len(sizes), sum(sizes)
+    del left, sizes, state
     if planned:
         with growth(found, "plan"):
-            plan_grid(grid, store)
-    commit_all(grid, run)
-    parts: dict[str, Callable[[], Any]] = {"score": lambda: score_run(run), "status": lambda: status(run)}
+            engine.plan(workload, store)
+    commit_all(workload, run)
+    parts: dict[str, Callable[[], Any]] = {"score": lambda: score_run(run), "status": lambda: engine.status(run)}
     for name, part in parts.items():
         with growth(found, name):
             part()

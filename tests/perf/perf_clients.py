@@ -18,7 +18,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parent.parent / "grid"))
+sys.path.insert(0, str(Path(__file__).parent.parent / "engine"))
 from runs import descendants
 
 MODEL = "simulated"
@@ -124,7 +124,7 @@ def ours(base: str, n: int, in_flight: int, transport: str, n_workers: int) -> d
     """Worker actors and the ledger actor of a run, on a Ray of their own."""
     import ray
 
-    from summhay_ray.grid.actors import LedgerActor, RemoteLedger
+    from summhay_ray.engine.ledger_actor import LedgerActor, RemoteLedger
     from summhay_ray.llm import Budgets, Gateway
     from summhay_ray.store import LogWriter, Store
 
@@ -153,7 +153,10 @@ def ours(base: str, n: int, in_flight: int, transport: str, n_workers: int) -> d
         ray.init(address="local", runtime_env=environment, _temp_dir=folder, **options)
         settings = settings_of(base, transport, in_flight)
         store = str(Path(folder) / "store")
-        ledger = LedgerActor.remote(store, "perf", Budgets(10**12), {settings.model: settings.limits})  # type: ignore[attr-defined]
+        Store(store).create_run("perf", {"kind": "perf"}, ())
+        limits = {settings.model: settings.limits}
+        ledger = LedgerActor.remote((store, "perf"), (1, "here"), Budgets(10**12), limits)  # type: ignore[attr-defined]
+        ray.get(ledger.begin.remote())
         workers = [ray.remote(num_cpus=0.25)(Worker).remote(store, ledger, number) for number in range(n_workers)]
         each = n // n_workers
         ray.get([worker.work.remote(8, 10**6 * (number + 1)) for number, worker in enumerate(workers)])

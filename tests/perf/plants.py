@@ -23,9 +23,8 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
-from summhay_ray.llm import Request
+from summhay_ray.llm import RawAnswer, Request
 from summhay_ray.outcome import Answer, Failed, Outcome
-from summhay_ray.records import RawAnswer
 from summhay_ray.synth import Difficulty, Job, ModelAsker, Shape, Synthesized, Topic, load_domain, synthesize
 from summhay_ray.synth.kinds import PlannedDocument, PlannedInsight, PlannedSubtopic
 from summhay_ray.synth.verify import Verifier

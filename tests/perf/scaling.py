@@ -23,7 +23,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-for folder in ("llm", "grid", "store"):
+for folder in ("llm", "simulator", "engine", "store"):
     sys.path.insert(0, str(Path(__file__).parent.parent / folder))
 import psutil
 from big_haystacks import write_haystacks
@@ -37,7 +37,7 @@ A_HAYSTACK = 54
 
 CONCURRENCY = 400
 LATENCY_S = 0.5
-KINDS = ("CellWorker", "LedgerActor", "MapWorker", "raylet", "gcs_server", "summhay")
+KINDS = ("WorkerActor", "LedgerActor", "MapWorker", "raylet", "gcs_server", "summhay")
 
 
 def spec_of(base: str, haystacks: list[str], workers: int) -> dict[str, Any]:
@@ -121,7 +121,7 @@ def measure(provider: Simulated, spec: Path, store: str, address: str) -> dict[s
     result = json.loads(output)
     between = calls[-1] - calls[0]
     cpu = watching.seconds()
-    ours = cpu.get("CellWorker", 0.0) + cpu.get("LedgerActor", 0.0)
+    ours = cpu.get("WorkerActor", 0.0) + cpu.get("LedgerActor", 0.0)
     return {
         "judgments": len(calls),
         "per_s": round(len(calls) / between, 1),

@@ -15,7 +15,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent.parent / "llm"))
+sys.path.insert(0, str(Path(__file__).parent.parent / "simulator"))
 from simulated_provider import simulated_provider
 
 CLIENTS = Path(__file__).with_name("perf_clients.py")

@@ -18,8 +18,9 @@ from big_haystacks import write_haystacks
 from made_up import commit_all
 from memory import MIB, Peaks, growth, kind_of, measure_parts, measure_run, own_bytes, sampled, shared_bytes, spec_of
 
-from summhay_ray.grid import import_released, load_grid, parse_spec, plan_grid, score_run
-from summhay_ray.grid.opening import HAYSTACKS_A_BLOCK, open_run
+from summhay_ray import api, engine
+from summhay_ray.benchmarks.summhay import import_released, score_run
+from summhay_ray.benchmarks.summhay.opening import HAYSTACKS_A_BLOCK
 from summhay_ray.store import Store
 
 LARGE = {"documents": 20, "words": 400, "subtopics": 2, "insights": 2}
@@ -38,7 +39,7 @@ def most(work: Callable[[], Any]) -> int:
 
 def test_more_haystacks_take_no_more_room_than_their_outlines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # Counts of tokens are kept up to a bound of their own, which so small a grid would not reach.
-    monkeypatch.setattr("summhay_ray.llm.tokens._KEPT_LETTERS", 100_000)
+    monkeypatch.setattr("summhay_ray.text.tokens._KEPT_LETTERS", 100_000)
     few, many = 2 * HAYSTACKS_A_BLOCK, 4 * HAYSTACKS_A_BLOCK
     paths = write_haystacks(tmp_path, many, **LARGE)
     one = paths[0].stat().st_size
@@ -47,15 +48,15 @@ def test_more_haystacks_take_no_more_room_than_their_outlines(tmp_path: Path, mo
         return Store(tempfile.mkdtemp(dir=tmp_path))
 
     def parts(number: int) -> dict[str, Callable[[], Any]]:
-        grid = load_grid(parse_spec(spec_of(paths[:number], ["oracle"])), tmp_path)
-        store = Store(str(tmp_path / f"store-{number}"))
-        run = open_run(grid, store)
-        commit_all(grid, run)
+        spec = spec_of(paths[:number], ["oracle"])
+        workload, store = api.load(spec), Store(str(tmp_path / f"store-{number}"))
+        run = workload.open(store)
+        commit_all(workload, run)
         return {
-            "load": lambda: load_grid(grid.spec, tmp_path),
-            "plan": lambda: plan_grid(grid.from_store(store), store),
+            "load": lambda: api.load(spec),
+            "plan": lambda: engine.plan(workload, store),
             "score": lambda: score_run(run),
-            "open": lambda: open_run(grid, fresh()),
+            "open": lambda: api.load(spec).open(fresh()),
             "import": lambda: import_released(list(map(str, paths[:number])), fresh()),
         }
 
@@ -70,22 +71,22 @@ def test_more_haystacks_take_no_more_room_than_their_outlines(tmp_path: Path, mo
 @pytest.mark.core
 def test_peaks_are_of_the_sum_and_of_each_kind() -> None:
     peaks = Peaks()
-    peaks.see(Counter({"driver": 3 * MIB, "CellWorker": 5 * MIB}), 1.0)
-    peaks.see(Counter({"driver": 4 * MIB, "CellWorker": MIB}), 2.0)
-    assert peaks.to_json() == {"peak_mib": {"total": 8, "driver": 4, "CellWorker": 5}, "at_s": 1.0}
+    peaks.see(Counter({"driver": 3 * MIB, "WorkerActor": 5 * MIB}), 1.0)
+    peaks.see(Counter({"driver": 4 * MIB, "WorkerActor": MIB}), 2.0)
+    assert peaks.to_json() == {"peak_mib": {"total": 8, "driver": 4, "WorkerActor": 5}, "at_s": 1.0}
 
 
 @pytest.mark.core
 def test_what_a_process_and_its_children_hold_is_seen() -> None:
-    child = subprocess.Popen([sys.executable, "-c", "held = b'x' * (64 << 20); import time; time.sleep(60)", "CellWorker"])
+    child = subprocess.Popen([sys.executable, "-c", "held = b'x' * (64 << 20); import time; time.sleep(60)", "WorkerActor"])
     try:
         end = time.monotonic() + 30
         while own_bytes(child.pid) < 64 * MIB and time.monotonic() < end:
             time.sleep(0.05)
         assert 64 * MIB < own_bytes(child.pid) < 128 * MIB
-        assert kind_of(psutil.Process(child.pid)) == "CellWorker" and kind_of(psutil.Process()) == "other"
+        assert kind_of(psutil.Process(child.pid)) == "WorkerActor" and kind_of(psutil.Process()) == "other"
         seen = sampled(psutil.Process().pid, shared_bytes())
-        assert seen["CellWorker"] > 64 * MIB and seen["driver"] > 0
+        assert seen["WorkerActor"] > 64 * MIB and seen["driver"] > 0
     finally:
         child.kill()
         child.wait()
@@ -112,7 +113,7 @@ def test_the_parts_of_a_small_grid(tmp_path: Path) -> None:
     found = measure_parts(tmp_path, spec_of(write_haystacks(tmp_path, 3, **TINY), ["oracle"]))
     # Three haystacks of two queries of two insights each.
     assert (found["cells"], found["judgments"]) == (6, 12)
-    assert {"load_grid", "open_run", "standing", "plan", "score", "status"} < set(found)
+    assert {"load", "open", "state", "plan", "score", "status"} < set(found)
 
 
 @pytest.mark.soak

@@ -19,7 +19,7 @@ from typing import Any
 
 import ray
 
-from summhay_ray.grid.actors import LedgerActor, RemoteLedger
+from summhay_ray.engine.ledger_actor import LedgerActor, RemoteLedger
 from summhay_ray.llm import Budgets, Claim, Limits, Settlement
 from summhay_ray.llm.courier import Courier
 from summhay_ray.store import Store
@@ -78,7 +78,7 @@ class Clients:
 def measure(workers: int, in_flight: int, seconds: float) -> dict[str, Any]:
     """One number of workers, each with so many calls in flight."""
     with tempfile.TemporaryDirectory() as folder:
-        Store(folder).create_run("r", {"kind": "grid"})
+        Store(folder).create_run("r", {"kind": "grid"}, ())
         limits = {MODEL: Limits(concurrency=workers * in_flight)}
         ledger = LedgerActor.remote((folder, "r"), (1, "here"), Budgets(10**12), limits)
         shares = [workers // HOSTS + (host < workers % HOSTS) for host in range(HOSTS)]

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parent.parent / "llm"))
+sys.path.insert(0, str(Path(__file__).parent.parent / "simulator"))
 from paid_worker import Job, finish, kill, prompt_of, request_of, start
 from simulated_provider import Simulated, fingerprint, simulated_provider
 

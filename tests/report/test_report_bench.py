@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 from test_report_tables import system
 
-from summhay_ray.grid import BenchRow
+from summhay_ray.benchmarks.judge_bench import BenchRow
 from summhay_ray.judge import bench
+from summhay_ray.metrics import JudgeBias
 from summhay_ray.report import BENCH_LEGEND, bench_tables, bias_lines, score_tables
-from summhay_ray.score import JudgeBias
 
 pytestmark = pytest.mark.core
 

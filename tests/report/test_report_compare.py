@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from summhay_ray.grid import JudgeCounts, RejudgeResult
+from summhay_ray.benchmarks.rejudge import JudgeCounts
+from summhay_ray.benchmarks.rejudge.workload import Rejudged
+from summhay_ray.engine import Results, RunResult
 from summhay_ray.report import rejudge_table
 
 pytestmark = pytest.mark.core
 
 
-def result(*judges: JudgeCounts) -> RejudgeResult:
-    return RejudgeResult(run="j1", of="r1", status="budget", cells={}, calls={}, usd={}, seconds=1.0, judges=judges)
+def result(*judges: JudgeCounts) -> RunResult:
+    return RunResult("j1", "rejudge", "budget", {}, {}, {}, 1.0, Results(scores=Rejudged("r1", judges, ())))
 
 
 def test_means_over_all_summaries_are_called_so() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from summhay_ray.grid import FailedTopic, MadeHaystack, VerifiedFile
+from summhay_ray.benchmarks.synth import FailedTopic, MadeHaystack, VerifiedFile
 from summhay_ray.report import audited_tables, bounds_table, failed_table, made_table, otherwise_table
 from summhay_ray.report.synth import MOST_ROWS
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from summhay_ray.metrics import PositionSensitivity, SystemScore
 from summhay_ray.report import Grid2D, fitted, position_table, score_tables
-from summhay_ray.score import PositionSensitivity, SystemScore
 
 pytestmark = pytest.mark.core
 

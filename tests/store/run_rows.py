@@ -8,12 +8,23 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from summhay_ray.records import Failure, Judgment, RawAnswer, Summary
-from summhay_ray.store import Finished, LocalFiles, RunStore, Store
+from summhay_ray.llm import RawAnswer
+from summhay_ray.records import Document, Failure, Judgment, Score, Summary
+from summhay_ray.store import Finished, LocalFiles, RunStore, Store, Table
+
+TABLES = (
+    Table("documents", Document, ("haystack_id", "number")),
+    Table("raw_answers", RawAnswer, ("key",)),
+    Table("summaries", Summary, ("cell_id",)),
+    Table("judgments", Judgment, ("cell_id", "judge", "position")),
+    Table("scores", Score, ("cell_id", "judge", "position")),
+    Table("failures", Failure, ("cell_id", "stage", "judge", "insight_id", "error", "message")),
+)
+NAMES = [table.name for table in TABLES]
 
 
 def new_run(root: Path, run_id: str = "run") -> RunStore:
-    return Store(str(root)).create_run(run_id, {"kind": "grid"})
+    return Store(str(root)).create_run(run_id, {"kind": "mine"}, TABLES)
 
 
 def done(cell: str, word: str = "") -> Finished:
@@ -104,6 +115,6 @@ class Watched(LocalFiles):
 def watched_run(root: Path, run_id: str = "run") -> tuple[RunStore, Watched]:
     """A run whose files are watched, created where it is not there."""
     store = Store(str(root))
-    store.create_run(run_id, {"kind": "grid"})
+    store.create_run(run_id, {"kind": "mine"}, TABLES)
     store.files = files = Watched(root)
     return RunStore(store, run_id), files

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from run_rows import Watched, commit, done, lost, new_run, watched_run
+from run_rows import NAMES, TABLES, Watched, commit, done, lost, new_run, watched_run
 
 from summhay_ray.records import Document
-from summhay_ray.store import TABLES, Finished, StoreError, blocks, rows, tables
+from summhay_ray.store import Finished, Store, StoreError, Table, blocks, columns_of, digest, rows, tables
 from summhay_ray.store.blocks import UNITS, read_block, winners, write_block
 
 pytestmark = pytest.mark.core
 
 FOLDER = "runs/run/blocks"
+DECLARED = columns_of(TABLES)
+JUDGMENTS = {"judgments": DECLARED["judgments"]}
 
 
 def documents(haystack: str, count: int, words: int) -> Finished:
@@ -28,7 +31,7 @@ def documents_row(haystack: str, number: int, words: int) -> Document:
 
 def test_a_block_lists_its_slices_one_behind_the_other(tmp_path: Path) -> None:
     files = Watched(tmp_path)
-    block = write_block(files, FOLDER, "cell", [done("a"), lost("b"), done("c")])
+    block = write_block(files, FOLDER, DECLARED, "cell", [done("a"), lost("b"), done("c")])
     assert list(block.slices) == [UNITS, "raw_answers", "summaries", "judgments", "failures"]
     assert (block.stage, block.units, block.level, block.name) == ("cell", 3, 0, f"{FOLDER}/{block.sha256}.block")
     assert [one.rows for one in block.slices.values()] == [3, 5, 2, 2, 1]
@@ -39,8 +42,8 @@ def test_a_block_lists_its_slices_one_behind_the_other(tmp_path: Path) -> None:
 
 def test_each_row_knows_its_unit(tmp_path: Path) -> None:
     files = Watched(tmp_path)
-    block = write_block(files, FOLDER, "cell", [done("a"), lost("b"), done("c")])
-    part = read_block(files, block, list(TABLES))
+    block = write_block(files, FOLDER, DECLARED, "cell", [done("a"), lost("b"), done("c")])
+    part = read_block(files, block, DECLARED)
     assert part.units == [(("cell", "a"), False), (("cell", "b"), True), (("cell", "c"), False)]
     assert part.rows["summaries"]["_unit"].to_pylist() == [0, 2]
     assert part.rows["raw_answers"]["_unit"].to_pylist() == [0, 0, 1, 2, 2]
@@ -50,10 +53,10 @@ def test_each_row_knows_its_unit(tmp_path: Path) -> None:
 
 def test_equal_units_make_one_block(tmp_path: Path) -> None:
     files = Watched(tmp_path)
-    first, second = (write_block(files, FOLDER, "cell", [done("a")]) for _ in range(2))
+    first, second = (write_block(files, FOLDER, DECLARED, "cell", [done("a")]) for _ in range(2))
     assert first == second and len(list((tmp_path / FOLDER).iterdir())) == 1
-    assert write_block(files, FOLDER, "cell", [done("a"), done("a"), lost("a")]) == first
-    assert write_block(files, FOLDER, "context", [done("a")]).name != first.name
+    assert write_block(files, FOLDER, DECLARED, "cell", [done("a"), done("a"), lost("a")]) == first
+    assert write_block(files, FOLDER, DECLARED, "context", [done("a")]).name != first.name
 
 
 def test_winners_by_hand() -> None:
@@ -67,7 +70,7 @@ def test_winners_by_hand() -> None:
 def test_every_flipped_byte_of_what_is_read_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, small: int) -> None:
     monkeypatch.setattr(blocks, "_SMALL", small)
     files = Watched(tmp_path)
-    block = write_block(files, FOLDER, "cell", [done("a"), lost("b")])
+    block = write_block(files, FOLDER, DECLARED, "cell", [done("a"), lost("b")])
     path, wanted = tmp_path / block.name, block.slices["judgments"]
     content = path.read_bytes()
     for place in range(0, block.size, 29):
@@ -76,9 +79,9 @@ def test_every_flipped_byte_of_what_is_read_is_seen(tmp_path: Path, monkeypatch:
         touched = units.offset <= place < units.offset + units.length or 0 <= place - wanted.offset < wanted.length
         if small or touched:
             with pytest.raises(StoreError, match="is absent or damaged; delete it and the folder"):
-                read_block(files, block, ["judgments"])
+                read_block(files, block, JUDGMENTS)
         else:
-            assert read_block(files, block, ["judgments"]).rows["judgments"].num_rows == 1
+            assert read_block(files, block, JUDGMENTS).rows["judgments"].num_rows == 1
 
 
 def test_who_wants_judgments_reads_no_documents(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -106,7 +109,7 @@ def test_a_table_in_pieces_has_the_digest_of_the_whole(tmp_path: Path, monkeypat
         run.commit("haystack", [documents(f"h{place}", 3 + place, 20)])
     run.commit("haystack", [documents("h1", 2, 10)])
     commit(run, [done(f"c{place}") for place in range(20)])
-    expected = {name: {"rows": frame.height, "sha256": tables.digest(frame)} for name, frame in run.tables([*TABLES]).items()}
+    expected = {name: {"rows": frame.height, "sha256": digest(frame)} for name, frame in run.tables(NAMES).items()}
     monkeypatch.setattr(rows, "TOGETHER", together)
     assert run.digests() == expected and expected["documents"]["rows"] == sum([3, 2, 5, 6, 7, 8])
 
@@ -118,14 +121,14 @@ def test_a_large_table_is_digested_without_being_held(tmp_path: Path, monkeypatc
     run.committer(1).finish()
     whole = run.table("documents").to_arrow().nbytes
     most = [0]
-    real = tables.to_frame
+    real = tables.Columns.frame
 
-    def to_frame(table: str, found: list[pa.Table]) -> object:
+    def frame(columns: tables.Columns, found: list[pa.Table]) -> object:
         most[0] = max(most[0], sum(one.nbytes for one in found))
-        return real(table, found)
+        return real(columns, found)
 
     monkeypatch.setattr(rows, "TOGETHER", run.manifest().blocks[0].size // 8)
-    monkeypatch.setattr(tables, "to_frame", to_frame)
+    monkeypatch.setattr(tables.Columns, "frame", frame)
     run.digests()
     assert most[0] < whole / 4
 
@@ -144,5 +147,29 @@ def test_blocks_whose_keys_follow_each_other_are_digested_one_at_a_time(tmp_path
     run.commit("haystack", [documents("h0", 2, 20), documents("h7", 2, 20)])
     assert run.digests()["documents"] == {
         "rows": 6 * 5 + 2 * 2,
-        "sha256": tables.digest(run.table("documents")),
+        "sha256": digest(run.table("documents")),
     }
+
+
+@dataclass(frozen=True)
+class Draw:
+    number: int
+    word: str
+
+
+@pytest.mark.parametrize("together", [1, 300, 1 << 20])
+@pytest.mark.parametrize("merged", [False, True])
+def test_a_key_that_is_a_number_is_sorted_as_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, together: int, merged: bool
+) -> None:
+    draws = Table("units", Draw, ("number",))
+    run = Store(str(tmp_path)).create_run("run", {"kind": "mine"}, [draws])
+    for place in range(6):
+        drawn = [Draw(number, f"{place}") for number in range(-7 * place, 120, 6 + place)]
+        run.commit("cell", [Finished(f"u{place}", {"units": drawn})])
+    if merged:
+        run.committer(1).finish()
+    found = draws.records(run.table("units"))
+    assert [one.number for one in found] == sorted({one.number for one in found}) and found[0].number == -35
+    monkeypatch.setattr(rows, "TOGETHER", together)
+    assert run.digests() == {"units": {"rows": len(found), "sha256": digest(draws.frame(found))}}

@@ -77,7 +77,7 @@ def test_rows_of_what_is_superseded_go_and_those_that_may_count_again_stay(tmp_p
     committer.finish()
     [block] = run.manifest().blocks
     assert {name: one.rows for name, one in block.slices.items()} == {
-        "units": 2,
+        "_units": 2,
         "summaries": 1,
         "judgments": 1,
         "failures": 1,
@@ -87,7 +87,7 @@ def test_rows_of_what_is_superseded_go_and_those_that_may_count_again_stay(tmp_p
     assert run.table("failures").height == 0 and run.table("raw_answers").height == 3
     committer.finish()
     [block] = run.manifest().blocks
-    assert sorted(block.slices) == ["judgments", "raw_answers", "summaries", "units"], "no failure is left"
+    assert sorted(block.slices) == ["_units", "judgments", "raw_answers", "summaries"], "no failure is left"
 
 
 def test_large_blocks_are_left_alone() -> None:

@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from run_rows import Watched, batches, watched_run
+from run_rows import NAMES, Watched, batches, watched_run
 
-from summhay_ray.records import Judgment, RawAnswer, Score, Summary
-from summhay_ray.store import TABLES, Finished, RunStore
+from summhay_ray.llm import RawAnswer
+from summhay_ray.records import Judgment, Score, Summary
+from summhay_ray.store import Finished, RunStore
 
 pytestmark = pytest.mark.soak
 
@@ -60,7 +61,7 @@ def test_a_run_of_a_hundred_thousand_judgments(tmp_path: Path) -> None:
     told["finish"] = measured(files, committer.finish)
     told["blocks"] = [block.size for block in run.manifest().blocks]
     told["digests"] = measured(files, run.digests)
-    told["all tables"] = measured(files, lambda: run.tables(list(TABLES)))
+    told["all tables"] = measured(files, lambda: run.tables(NAMES))
     told["judgments of ten cells"] = measured(files, lambda: run.table("judgments", [cell_rows(n).unit for n in range(10)]))
     told["finished"] = measured(files, lambda: run.finished("cell"))
     manifests = sum(path.stat().st_size for path in (tmp_path / "runs/run/commits").iterdir())

@@ -17,6 +17,9 @@ from summhay_ray.store.log_lines import Mark, encode, segment_name
 pytestmark = pytest.mark.core
 
 
+CLAIM = {"claimed_tokens": 900, "claimed_micros": 180, "claimed_margin": 2.5}
+
+
 @pytest.fixture(autouse=True)
 def spool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SUMMHAY_SPOOL", str(tmp_path / "spool"))
@@ -41,6 +44,7 @@ def told(index: LogIndex, runs: tuple[str, ...] = ("r", "q")) -> dict[str, Any]:
         "answers": {key: index.read(key) for key in index.answers},
         "damaged": index.damaged,
         "spent": {run: (index.spent(run), index.spent_by(run), index.tallies(run)) for run in runs},
+        "excesses": {run: index.excesses(run) for run in runs},
         "unanswered": {writer: index.unanswered(writer) for writer in writers},
     }
 
@@ -56,9 +60,9 @@ def tenure(files: FarFiles, seed: int, *, seal_one: bool = False) -> int:
             if kind < 4:
                 log.append([intent(key, 90, run, stage="judge", model="m")])
             if kind < 2:
-                log.append(
-                    [answer(key, dice.randrange(90), run=run, stage="judge", model="m", input_tokens=7, text="x" * number)]
-                )
+                claim = CLAIM if number % 3 == 0 else {}
+                used = {"input_tokens": 7, "output_tokens": 2, "text": "x" * number}
+                log.append([answer(key, dice.randrange(90), run=run, stage="judge", model="m", **used, **claim)])
             if kind == 2:
                 log.append([void(key, 90, run, stage="judge", model="m")])
             if kind > 3:

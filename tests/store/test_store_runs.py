@@ -5,15 +5,19 @@ from __future__ import annotations
 import itertools
 import json
 import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from run_rows import batches, commit, done, lost, new_run, watched_run
+from run_rows import NAMES, TABLES, batches, commit, done, lost, new_run, watched_run
 
-from summhay_ray.records import RawAnswer
-from summhay_ray.store import TABLES, Finished, Store, StoreError
+from summhay_ray.llm import RawAnswer
+from summhay_ray.store import Finished, RunStore, Store, StoreError, Table, columns_of
 
 pytestmark = pytest.mark.core
 
@@ -81,17 +85,28 @@ def test_a_unit_of_one_stage_is_none_of_another(tmp_path: Path) -> None:
     assert run.table("summaries").height == 1
 
 
-def test_tables_of_some_cells(tmp_path: Path) -> None:
+def test_tables_of_some_units(tmp_path: Path) -> None:
     run = new_run(tmp_path)
     commit(run, [done("a"), lost("b"), done("c")])
     run.commit("haystack", [Finished("h", dict(done("d").rows))])
-    assert run.table("summaries", ["c", "d", "no"])["cell_id"].to_list() == ["c", "d"], "whatever unit brought them"
+    assert run.table("summaries", ["c", "h", "no"])["cell_id"].to_list() == ["c", "d"], "whatever they hold"
     assert run.table("raw_answers", ["c"])["key"].to_list() == ["key-c", "shared"]
     assert run.table("summaries", []).height == 0
-    several = run.tables(list(TABLES))
-    assert all(several[name].equals(run.table(name)) for name in TABLES)
-    with pytest.raises(KeyError):
-        run.table("nonsense")
+    several = run.tables(NAMES)
+    assert all(several[name].equals(run.table(name)) for name in NAMES)
+
+
+def test_a_table_that_a_run_has_not_is_refused_and_those_named_that_it_has(tmp_path: Path) -> None:
+    run = new_run(tmp_path)
+    message = "run run has no table 'nonsense'; it has: documents, failures, judgments, raw_answers, scores, summaries$"
+    for use in (
+        lambda: run.table("nonsense"),
+        lambda: run.tables(["summaries", "nonsense"]),
+        lambda: run.write("cell", [Finished("a", {"nonsense": []})]),
+    ):
+        with pytest.raises(StoreError, match=message):
+            use()
+    assert (run.version(), list((tmp_path / "runs/run").iterdir())) == (0, [tmp_path / "runs/run/run.json"])
 
 
 def test_the_same_block_twice_is_one(tmp_path: Path) -> None:
@@ -102,8 +117,6 @@ def test_the_same_block_twice_is_one(tmp_path: Path) -> None:
     assert (run.version(), run.added(), run.table("summaries").height) == (1, 1, 1)
     with pytest.raises(ValueError, match="one unit at least"):
         run.write("cell", [])
-    with pytest.raises(ValueError, match="no such table: nonsense"):
-        run.write("cell", [Finished("a", {"nonsense": []})])
 
 
 def test_a_view_stays_as_it_was(tmp_path: Path) -> None:
@@ -187,7 +200,7 @@ def test_objects_are_kept_once_and_checked(tmp_path: Path) -> None:
 def test_unknown_runs_are_refused_and_the_known_named(tmp_path: Path) -> None:
     store = Store(str(tmp_path))
     for run_id in ("r2", "r1"):
-        store.create_run(run_id, {})
+        store.create_run(run_id, {"kind": "mine"}, ())
     (tmp_path / "runs" / "unfinished").mkdir()
     assert store.run_ids() == ["r1", "r2"]
     for unknown in ("r3", "", "../runs/r1", ".", ".."):
@@ -199,8 +212,121 @@ def test_unknown_runs_are_refused_and_the_known_named(tmp_path: Path) -> None:
 
 def test_the_first_creator_of_a_run_writes_its_record(tmp_path: Path) -> None:
     store = Store(str(tmp_path))
-    store.create_run("r", {"cells": 1})
-    assert store.create_run("r", {"cells": 2}).record == {"cells": 1} == store.run("r").record
+    first = {"kind": "mine", "cells": 1}
+    store.create_run("r", first, ())
+    assert store.create_run("r", {**first, "cells": 2}, ()).record == {**first, "tables": []} == store.run("r").record
+
+
+@dataclass(frozen=True)
+class Guess:
+    """A row of somebody's own."""
+
+    number: int
+    right: bool
+    share: float | None = None
+
+
+GUESSES = Table("guesses", Guess, ("number",))
+
+
+def test_a_run_describes_its_tables_so_that_whoever_reads_it_needs_no_record(tmp_path: Path) -> None:
+    Store(str(tmp_path)).create_run("r", {"kind": "mine"}, [GUESSES]).commit(
+        "cell", [Finished("a", {"guesses": [Guess(2, True), Guess(10, False, 0.5)]})]
+    )
+    code = (
+        "import sys; from summhay_ray.store import Store; run = Store(sys.argv[1]).run('r'); "
+        "print(run.table('guesses').rows(), list(run.digests())); "
+        "assert 'summhay_ray.records' not in sys.modules and 'summhay_ray.engine' not in sys.modules"
+    )
+    read = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=True).stdout
+    assert read == "[(2, True, None), (10, False, 0.5)] ['guesses']\n"
+    assert json.loads((tmp_path / "runs/r/run.json").read_text())["tables"] == [
+        {
+            "name": "guesses",
+            "key": ["number"],
+            "columns": [
+                {"name": "number", "type": "int64", "nullable": False, "meaning": ""},
+                {"name": "right", "type": "bool", "nullable": False, "meaning": ""},
+                {"name": "share", "type": "double", "nullable": True, "meaning": ""},
+            ],
+        }
+    ]
+
+
+def test_a_run_reads_its_description_once(tmp_path: Path) -> None:
+    new_run(tmp_path).commit("cell", [done("a")])
+    run, files = watched_run(tmp_path)
+    run.table("summaries")
+    files.asked.clear()
+    run.digests()
+    run.at().table("judgments")
+    assert files.asked["read"] == 2 * 2 + 2, "hint and manifest, and the one block"
+
+
+def test_blocks_of_a_run_that_is_not_there_yet_count_once_it_is(tmp_path: Path) -> None:
+    store = Store(str(tmp_path))
+    block = RunStore(store, "r", declared=columns_of([GUESSES])).write("cell", [Finished("a", {"guesses": [Guess(1, True)]})])
+    assert store.run_ids() == []
+    run = store.create_run("r", {"kind": "mine"}, [GUESSES])
+    run.committer(0).add([block])
+    assert GUESSES.records(run.table("guesses")) == [Guess(1, True)]
+
+
+def test_a_run_of_an_earlier_version_is_refused_in_one_line(tmp_path: Path) -> None:
+    run = new_run(tmp_path)
+    (tmp_path / "runs/run/run.json").write_text(json.dumps({"kind": "grid", "cells": 1}))
+    for use in (
+        lambda: run.store.run("run").table("summaries"),
+        lambda: run.store.run("run").digests(),
+        lambda: run.store.run("run").at(),
+        lambda: run.store.create_run("run", {"kind": "mine"}, TABLES),
+    ):
+        with pytest.raises(StoreError) as refused:
+            use()
+        assert str(refused.value) == (
+            "run run was written by an earlier version; run its spec again in this store: "
+            "a new run takes every answer from the log"
+        )
+
+
+@pytest.mark.parametrize("change", ["type", "name", "missing"])
+def test_a_description_that_cannot_be_read_is_refused(tmp_path: Path, change: str) -> None:
+    new_run(tmp_path)
+    path = tmp_path / "runs/run/run.json"
+    record = json.loads(path.read_text())
+    columns = record["tables"][0]["columns"]
+    odd = {"type": {**columns[0], "type": "decimal"}, "name": {"type": "string"}, "missing": None}
+    columns[0] = odd[change]
+    path.write_text(json.dumps(record))
+    with pytest.raises(StoreError, match=r"run run: its run\.json describes a table in a way that this version cannot read"):
+        Store(str(tmp_path)).run("run").table("summaries")
+
+
+def test_a_run_keeps_its_tables_whatever_a_later_version_makes_of_them(tmp_path: Path) -> None:
+    @dataclass(frozen=True)
+    class Longer(Guess):
+        why: str = ""
+
+    @dataclass(frozen=True)
+    class Told:
+        number: Annotated[int, "said otherwise"]
+        right: bool
+        share: float | None
+
+    store = Store(str(tmp_path))
+    store.create_run("r", {"kind": "mine"}, [GUESSES])
+    other_key = Table("guesses", Guess, ("number", "right"))
+    for tables, named in (
+        ([Table("guesses", Longer, ("number",))], "guesses"),
+        ([other_key], "guesses"),
+        ([GUESSES, TABLES[0]], "documents"),
+        ([], "guesses"),
+    ):
+        with pytest.raises(
+            StoreError, match=rf"with other tables \({named}\) than this version writes; delete .*/runs/r and run"
+        ):
+            store.create_run("r", {"kind": "mine"}, tables)
+    assert store.create_run("r", {"kind": "mine"}, [Table("guesses", Told, ("number",))]).declared["guesses"].key == ("number",)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from fault_proxy import Fault, FaultProxy
-from run_rows import batches, commit, done, lost, new_run
+from run_rows import TABLES, batches, commit, done, lost, new_run
 from s3_servers import Bucket, s3_bucket, s3_server
 
 from summhay_ray.store import Store, Superseded
@@ -26,7 +26,7 @@ def expected(tmp_path: Path) -> dict[str, dict[str, object]]:
 
 def test_a_run_in_a_bucket_has_the_tables_of_one_in_a_folder(tmp_path: Path, s3_bucket: Bucket) -> None:
     with FaultProxy(s3_bucket.server.url) as proxy:
-        run = Store(s3_bucket.uri(url=proxy.url)).create_run("run", {"kind": "grid"})
+        run = Store(s3_bucket.uri(url=proxy.url)).create_run("run", {"kind": "mine"}, TABLES)
         committer = run.committer(1, "on a, pid 1")
         for cell in CELLS:
             committer.add([run.write("cell", [lost(cell)]), run.write("cell", [done(cell)])])
@@ -44,7 +44,7 @@ def test_lost_answers_and_slow_downs_double_nothing(tmp_path: Path, s3_bucket: B
     with FaultProxy(s3_bucket.server.url) as proxy:
         proxy.add(Fault("503", share=0.1))
         proxy.add(Fault("lose", method="PUT", share=0.2))
-        run = Store(s3_bucket.uri(url=proxy.url)).create_run("run", {"kind": "grid"})
+        run = Store(s3_bucket.uri(url=proxy.url)).create_run("run", {"kind": "mine"}, TABLES)
         committer = run.committer(1, "on a, pid 1")
         for cells in batches(CELLS, 2):
             committer.add([run.write("cell", [done(cell) for cell in cells])])
@@ -55,7 +55,7 @@ def test_lost_answers_and_slow_downs_double_nothing(tmp_path: Path, s3_bucket: B
 
 
 def test_of_32_that_commit_at_once_every_block_is_there_once(tmp_path: Path, s3_bucket: Bucket) -> None:
-    Store(s3_bucket.uri()).create_run("run", {"kind": "grid"})
+    Store(s3_bucket.uri()).create_run("run", {"kind": "mine"}, TABLES)
     start, failed = threading.Barrier(32), []
 
     def work(who: int) -> None:
@@ -78,7 +78,7 @@ def test_of_32_that_commit_at_once_every_block_is_there_once(tmp_path: Path, s3_
 
 
 def test_a_driver_elsewhere_that_was_superseded_stops(s3_bucket: Bucket) -> None:
-    run = Store(s3_bucket.uri()).create_run("run", {"kind": "grid"})
+    run = Store(s3_bucket.uri()).create_run("run", {"kind": "mine"}, TABLES)
     first = run.committer(1)
     Store(s3_bucket.uri()).run("run").committer(2, "on b, pid 2")
     with pytest.raises(Superseded, match="another driver \\(on b, pid 2\\) took the run over"):

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import datetime
 import hashlib
+import json
 import random
 import typing
-from typing import Any
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar, Optional
 
 import pyarrow as pa
 import pytest
@@ -14,7 +17,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from summhay_ray import records
-from summhay_ray.store import TABLES, describe, digest, from_rows, schema_of, tables, to_records
+from summhay_ray.benchmarks import summhay
+from summhay_ray.engine import RAW_ANSWERS as RAW
+from summhay_ray.llm import RawAnswer
+from summhay_ray.problems import Problem
+from summhay_ray.store import Table, columns_of, digest, tables
 
 pytestmark = pytest.mark.core
 
@@ -37,34 +44,60 @@ VALUES: dict[Any, st.SearchStrategy[Any]] = {
     str: TEXT,
     int: INT,
     float: FLOAT,
+    bool: st.booleans(),
     tuple[str, ...]: st.lists(TEXT, max_size=4).map(tuple),
     tuple[int, ...]: st.lists(INT, max_size=4).map(tuple),
-    int | None: st.none() | INT,
-    float | None: st.none() | FLOAT,
+    tuple[float, ...]: st.lists(FLOAT, max_size=4).map(tuple),
 }
+VALUES |= {kind | None: st.none() | values for kind, values in VALUES.items()}
+
+
+@dataclass(frozen=True)
+class Everything:
+    """A column of every type."""
+
+    known: ClassVar[int] = 3
+    name: str
+    number: Annotated[int, "which one"]
+    share: float
+    right: bool
+    words: tuple[str, ...]
+    numbers: Annotated[tuple[int, ...], "which ones"]
+    shares: tuple[float, ...]
+    maybe_name: str | None
+    maybe_number: Annotated[int | None, "which one, null where none"]
+    maybe_share: Optional[float]  # noqa: UP045
+    maybe_right: bool | None
+    maybe_words: tuple[str, ...] | None
+    maybe_numbers: tuple[int, ...] | None = None
+    maybe_shares: tuple[float, ...] | None = None
+
+
+EVERYTHING = Table("everything", Everything, ("name", "right"))
+TABLES = {table.name: table for table in (*summhay.TABLES, RAW)}
+FAILURES, SUMMARIES, RAW_ANSWERS = TABLES["failures"], TABLES["summaries"], TABLES["raw_answers"]
 # A haystack's row holds no documents: they are a table of their own.
-WHOLE = sorted(set(TABLES) - {"haystacks"})
+WHOLE = [EVERYTHING, *(TABLES[name] for name in sorted(set(TABLES) - {"haystacks"}))]
 
 
-def persisted(table: str) -> dict[str, Any]:
-    hints = typing.get_type_hints(TABLES[table][0], include_extras=True)
-    return {name: typing.get_args(hint)[0] for name, hint in hints.items() if typing.get_origin(hint) is typing.Annotated}
+def persisted(table: Table) -> dict[str, Any]:
+    hints = typing.get_type_hints(table.record)
+    return {name: kind for name, kind in hints.items() if name not in table.without and name != "known"}
 
 
-def rows_of(table: str) -> st.SearchStrategy[list[Any]]:
-    record, key = TABLES[table]
-    row = st.builds(record, **{name: VALUES[kind] for name, kind in persisted(table).items()})
-    return st.lists(row, max_size=8, unique_by=lambda one: tuple(getattr(one, name) for name in key))
+def rows_of(table: Table) -> st.SearchStrategy[list[Any]]:
+    row = st.builds(table.record, **{name: VALUES[kind] for name, kind in persisted(table).items()})
+    return st.lists(row, max_size=8, unique_by=lambda one: tuple(getattr(one, name) for name in table.key))
 
 
-@pytest.mark.parametrize("table", WHOLE)
+@pytest.mark.parametrize("table", WHOLE, ids=lambda table: table.name)
 @settings(max_examples=25, deadline=None)
 @given(data=st.data())
-def test_every_record_round_trips(table: str, data: st.DataObject) -> None:
+def test_every_record_round_trips(table: Table, data: st.DataObject) -> None:
     rows = data.draw(rows_of(table))
-    key = TABLES[table][1]
-    frame = from_rows(table, rows)
-    back = to_records(table, frame)
+    key = table.key
+    frame = table.frame(rows)
+    back = table.records(frame)
     assert sorted(map(repr, back)) == sorted(map(repr, rows))
     stored = [tuple(getattr(row, name) for name in key) for row in back]
     assert len(set(stored)) == len(stored) == frame.unique(subset=list(key)).height
@@ -72,7 +105,7 @@ def test_every_record_round_trips(table: str, data: st.DataObject) -> None:
 
 def test_a_haystack_row_holds_its_persisted_fields() -> None:
     haystack = records.Haystack("h", "n\x00", "", "t", "news", ("A", "B"), (), (), ())
-    assert from_rows("haystacks", [haystack]).to_dicts() == [
+    assert TABLES["haystacks"].frame([haystack]).to_dicts() == [
         {"haystack_id": "h", "name": "n\x00", "topic_id": "", "topic": "t", "domain": "news", "participants": ["A", "B"]}
     ]
 
@@ -83,27 +116,103 @@ def test_every_record_has_a_table_and_every_field_a_column() -> None:
         for found in vars(records).values()
         if isinstance(found, type) and dataclasses.is_dataclass(found) and found.__module__ == records.__name__
     }
-    assert {record for record, _ in TABLES.values()} == nouns
-    for table, (record, key) in TABLES.items():
-        assert schema_of(table).names == [name for name in tables.field_names(record) if name in persisted(table)]
-        assert set(key) <= set(schema_of(table).names)
+    assert {table.record for table in TABLES.values()} == {*nouns, RawAnswer}
+    for name, table in TABLES.items():
+        assert (table.name, table.columns.schema.names) == (name, list(persisted(table)))
+        annotated = typing.get_type_hints(table.record, include_extras=True)
+        assert all(typing.get_origin(annotated[field]) is typing.Annotated for field in persisted(table))
 
 
-@pytest.mark.parametrize("table", sorted(TABLES))
-def test_arrow_has_the_declared_schema_even_without_rows(table: str) -> None:
-    stored = tables.to_arrow(table, []).schema
-    assert stored.equals(schema_of(table), check_metadata=False)
-    assert [column["name"] for column in describe(table)["columns"]] == stored.names
-    assert from_rows(table, []).height == 0
-    assert digest(from_rows(table, [])) == hashlib.sha256(b"").hexdigest()
+@pytest.mark.parametrize("table", [EVERYTHING, *TABLES.values()], ids=lambda table: table.name)
+def test_arrow_has_the_declared_schema_even_without_rows(table: Table) -> None:
+    stored = table.columns.arrow([]).schema
+    assert stored.equals(table.columns.schema, check_metadata=False)
+    assert [column["name"] for column in table.describe()["columns"]] == stored.names
+    assert table.frame([]).height == 0
+    assert digest(table.frame([])) == hashlib.sha256(b"").hexdigest()
 
 
-def test_what_an_earlier_version_wrote_lacks_later_counts_and_keeps_what_is_asked_for() -> None:
-    found = tables.to_arrow("failures", [failure("a", "m")]).append_column("_unit", pa.array([7], pa.int32()))
-    older = tables.declared("failures", found.drop_columns(["usd_micros"]), "_unit")
-    assert older.schema.names == [*schema_of("failures").names, "_unit"]
-    assert (older["usd_micros"].to_pylist(), older["_unit"].to_pylist()) == ([0], [7])
-    assert tables.declared("failures", found).schema.equals(schema_of("failures"))
+@pytest.mark.parametrize("table", [EVERYTHING, *TABLES.values()], ids=lambda table: table.name)
+def test_columns_come_back_from_json_with_their_meanings(table: Table) -> None:
+    back = tables.Columns.from_json(json.loads(json.dumps(table.columns.to_json())))
+    assert (back.table, back.key) == (table.name, table.key)
+    assert back.schema.equals(table.columns.schema, check_metadata=True) and back.same_as(table.columns)
+
+
+def test_a_field_without_a_meaning_is_a_column_without_one() -> None:
+    columns = {column["name"]: column for column in EVERYTHING.describe()["columns"]}
+    assert columns["name"] == {"name": "name", "type": "string", "nullable": False, "meaning": ""}
+    assert columns["maybe_number"]["meaning"] == "which one, null where none"
+    assert "known" not in columns and columns["maybe_words"]["type"] == "list<item: string>"
+
+
+def test_a_row_keeps_its_own_columns_and_those_that_are_asked_for() -> None:
+    found = FAILURES.columns.arrow([failure("a", "m")]).append_column("_unit", pa.array([7], pa.int32()))
+    read = FAILURES.columns.read(found, "_unit")
+    assert read.schema.names == [*FAILURES.columns.schema.names, "_unit"] and read["_unit"].to_pylist() == [7]
+    assert FAILURES.columns.read(found).schema.equals(FAILURES.columns.schema)
+
+
+@dataclass(frozen=True)
+class Odd:
+    when: datetime.date
+    kinds: list[str]
+    either: int | str
+    name: str
+    _unit: int
+    maybe: int | None
+    share: float
+    words: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Lost:
+    name: Nowhere  # type: ignore[name-defined]  # noqa: F821
+
+
+class Plain:
+    name: str
+
+
+REST = ("when", "kinds", "either", "_unit")
+
+
+@pytest.mark.parametrize(
+    ("table", "told"),
+    [
+        (
+            Table("odd", Odd, ("name",), ("kinds", "either", "_unit")),
+            r"table odd: Odd\.when: date is no type of a column; take str",
+        ),
+        (
+            Table("odd", Odd, ("name",), ("when", "either", "_unit")),
+            r"Odd\.kinds: list\[str\] is no type of a column; take str, int",
+        ),
+        (Table("odd", Odd, ("name",), ("when", "kinds", "_unit")), r"Odd\.either: int \| str is no type of a column"),
+        (Table("odd", Odd, ("name",), ("when", "kinds", "either")), r"Odd\._unit: a column's name begins with a letter"),
+        (Table("odd", Odd, ("nmae",), REST), "its key names 'nmae', which is no field of Odd: name, maybe, share, words"),
+        (Table("odd", Odd, ("name", "when"), REST), "its key names 'when', which is no field of Odd"),
+        (
+            Table("odd", Odd, ("name", "maybe"), REST),
+            r"Odd\.maybe is part of the key; a key is made of str, int, float and bool alone",
+        ),
+        (Table("odd", Odd, ("words",), REST), r"Odd\.words is part of the key"),
+        (Table("odd", Odd, (), REST), "table odd: it has no key; name the fields of Odd that identify a row"),
+        (Table("odd", Lost, ("name",)), "table odd: Lost: name 'Nowhere' is not defined"),
+        (Table("odd", Plain, ("name",)), "table odd: Plain is no dataclass"),
+        (Table("../odd", Odd, ("name",), REST), "table '../odd': a table's name is made of small letters"),
+        (Table("_units", Odd, ("name",), REST), "table '_units': a table's name"),
+    ],
+)
+def test_a_record_that_makes_no_table_is_refused_in_one_line(table: Table, told: str) -> None:
+    with pytest.raises(Problem, match=told) as refused:
+        columns_of([table])
+    assert "\n" not in str(refused.value)
+
+
+def test_two_tables_of_one_name_are_refused() -> None:
+    with pytest.raises(Problem, match="two tables are named 'failures'; give each a name of its own"):
+        columns_of([FAILURES, Table("failures", Everything, ("name",))])
 
 
 def failure(cell_id: str, message: str) -> records.Failure:
@@ -115,40 +224,40 @@ def failure(cell_id: str, message: str) -> records.Failure:
 def test_neither_order_nor_parts_nor_repeats_change_the_digest(order: list[int], size: int) -> None:
     rows = [failure(f"cell-{number}", "m") for number in range(6)]
     shuffled = [rows[number] for number in order]
-    parts = [tables.to_arrow("failures", shuffled[start : start + size]) for start in range(0, 6, size)]
-    frame = tables.to_frame("failures", [*parts, parts[0]])
-    assert digest(frame) == digest(from_rows("failures", rows)) and frame.height == 6
+    parts = [FAILURES.columns.arrow(shuffled[start : start + size]) for start in range(0, 6, size)]
+    frame = FAILURES.columns.frame([*parts, parts[0]])
+    assert digest(frame) == digest(FAILURES.frame(rows)) and frame.height == 6
 
 
 def test_the_digest_sees_every_change() -> None:
     rows = [failure("a", "m"), failure("b", "m")]
-    known = {digest(from_rows("failures", rows))}
-    for name in schema_of("failures").names:
+    known = {digest(FAILURES.frame(rows))}
+    for name in FAILURES.columns.schema.names:
         value = getattr(rows[1], name)
         changed = dataclasses.replace(rows[1], **{name: value + 1 if isinstance(value, int) else value + "x"})
-        known.add(digest(from_rows("failures", [rows[0], changed])))
-    known.add(digest(from_rows("failures", rows[:1])))
-    assert len(known) == 1 + len(schema_of("failures").names) + 1
+        known.add(digest(FAILURES.frame([rows[0], changed])))
+    known.add(digest(FAILURES.frame(rows[:1])))
+    assert len(known) == 1 + len(FAILURES.columns.schema.names) + 1
 
 
 def test_of_two_rows_with_one_key_the_first_is_kept() -> None:
-    raw = records.RawAnswer("k", "m", "first", "stop", 1, 0, 1, 5, 1)
+    raw = RawAnswer("k", "m", "first", "stop", 1, 0, 1, 5, 1)
     later = dataclasses.replace(raw, text="second", usd_micros=7)
-    parts = [tables.to_arrow("raw_answers", [raw]), tables.to_arrow("raw_answers", [later])]
-    assert to_records("raw_answers", tables.to_frame("raw_answers", parts)) == [raw]
+    parts = [RAW_ANSWERS.columns.arrow([raw]), RAW_ANSWERS.columns.arrow([later])]
+    assert RAW_ANSWERS.records(RAW_ANSWERS.columns.frame(parts)) == [raw]
     ranked = [part.append_column("_unit", pa.array([rank], pa.int32())) for rank, part in zip((5, 3), parts, strict=True)]
-    assert to_records("raw_answers", tables.to_frame("raw_answers", ranked)) == [later], "the first in the order beyond the key"
+    assert RAW_ANSWERS.records(RAW_ANSWERS.columns.frame(ranked)) == [later], "the first in the order beyond the key"
 
 
 @given(st.integers(1, 7))
 def test_the_digest_of_a_table_in_pieces_is_that_of_the_whole(size: int) -> None:
-    frame = from_rows("failures", [failure(f"cell-{number}", "m") for number in range(6)])
+    frame = FAILURES.frame([failure(f"cell-{number}", "m") for number in range(6)])
     assert tables.digest_of(frame.iter_slices(size)) == digest(frame)
 
 
 def test_a_null_where_none_is_allowed_is_refused() -> None:
     with pytest.raises(ValueError, match="table summaries: system may not be null"):
-        from_rows("summaries", [dataclasses.replace(summary("c"), system=None)])  # type: ignore[arg-type]
+        SUMMARIES.frame([dataclasses.replace(summary("c"), system=None)])  # type: ignore[arg-type]
 
 
 def summary(cell_id: str, *bullets: str) -> records.Summary:
@@ -157,4 +266,16 @@ def summary(cell_id: str, *bullets: str) -> records.Summary:
 
 def test_a_ten_megabyte_line_is_a_value() -> None:
     text = random.Random(3).randbytes(5_000_000).hex()
-    assert to_records("summaries", from_rows("summaries", [summary("c", text)])) == [summary("c", text)]
+    assert SUMMARIES.records(SUMMARIES.frame([summary("c", text)])) == [summary("c", text)]
+
+
+@dataclass(frozen=True)
+class Depth:
+    depth: float
+
+
+def test_a_float_may_be_part_of_a_key_where_it_is_a_number() -> None:
+    table = Table("depths", Depth, ("depth",))
+    assert table.frame([Depth(0.5), Depth(0.25), Depth(0.5)])["depth"].to_list() == [0.25, 0.5]
+    with pytest.raises(ValueError, match="table depths: depth is part of the key, and may not be NaN"):
+        table.frame([Depth(float("nan"))])

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from summhay_ray.summarize import bullets_of
+from summhay_ray.summarize import bullets_of, refuses
 
 pytestmark = pytest.mark.core
 
@@ -34,3 +34,20 @@ def test_every_bullet_is_a_stripped_line_in_order(text: str) -> None:
     assert all(bullet and bullet == bullet.strip() and "\n" not in bullet for bullet in bullets)
     assert bullets_of("\n".join(bullets)) == bullets
     assert len(bullets) == sum(1 for line in text.split("\n") if line.strip())
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("I'm sorry, but I can't help with that.", True),
+        ("I cannot provide a summary of these documents.", True),
+        ("Unfortunately, I am unable to assist with this request.", True),
+        ("<think>easy</think>\nI can't assist with that.", True),
+        ("- I cannot help but notice that the tram reopened in May. [3]", False),
+        ("- The council will not provide new trams. [1][2]", False),
+        ("- Sorry states of repair were found on 12 bridges.", False),
+        ("- The tram reopened in May.\n" * 60, False),
+    ],
+)
+def test_a_refusal_in_words_is_told_from_a_summary(text: str, expected: bool) -> None:
+    assert refuses(text) is expected

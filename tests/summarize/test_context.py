@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from summhay_ray.llm import tokens
 from summhay_ray.records import Context, Document, Haystack, Insight
 from summhay_ray.retrieve import by_score
 from summhay_ray.summarize.base import Shown
 from summhay_ray.summarize.context import ContextPlan, assemble, shown
+from summhay_ray.text import tokens
 
 pytestmark = pytest.mark.core
 
@@ -109,7 +109,7 @@ def test_an_empty_document_takes_nothing_and_keeps_its_place() -> None:
 
 
 def test_a_cut_inside_the_first_character_leaves_an_empty_text() -> None:
-    assert tokens.count("👩") == 3
+    assert tokens.count_tokens("👩") == 3
     context, documents = context_of(haystack_of("a", "👩"), [1, 2], retrieved(3))
     assert (context.n_tokens, context.last_tokens) == (3, 2)
     assert documents == (Shown(1, "a"), Shown(2, ""))
@@ -195,7 +195,7 @@ def test_two_thousand_documents() -> None:
     assert list(context.numbers) == ranked[: len(documents)]
     whole, everything = context_of(haystack, ranked, ContextPlan("full", "random", None, 3, whole=True))
     assert sorted(whole.numbers) == ranked[::-1] and len(everything) == 2000
-    assert whole.n_tokens == sum(tokens.count(document.text) for document in haystack.documents)
+    assert whole.n_tokens == sum(tokens.count_tokens(document.text) for document in haystack.documents)
 
 
 @pytest.mark.parametrize("retriever", ["oracle", "keywords", "rerank3", "vector"])

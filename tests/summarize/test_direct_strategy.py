@@ -10,10 +10,9 @@ from dataclasses import replace
 import pytest
 from summarize_tasks import build_task
 
-from summhay_ray.llm import Request
+from summhay_ray.llm import Ask, RawAnswer, Request
 from summhay_ray.outcome import Answer, Outcome, Refusal
 from summhay_ray.plugins import UnknownName
-from summhay_ray.records import RawAnswer
 from summhay_ray.summarize import Task, local_models, make_summarizer, render, template_hash
 
 pytestmark = pytest.mark.core
@@ -25,6 +24,9 @@ class Mine:
     """A strategy that a user keeps elsewhere."""
 
     name = "mine"
+
+    async def summarize(self, task: Task, ask: Ask) -> Outcome[RawAnswer]:
+        raise NotImplementedError
 
 
 def test_one_request_with_every_field_of_the_task() -> None:

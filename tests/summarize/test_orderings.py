@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from summhay_ray import plugins
 from summhay_ray.records import Document, Haystack, Insight
-from summhay_ray.summarize.orderings import known_orderings, order
+from summhay_ray.summarize import check_ordering, order
 
 pytestmark = pytest.mark.core
 NAMES = ["bottom", "given", "middle", "random", "top"]
@@ -43,7 +43,8 @@ SCORES = st.lists(st.integers(0, 5), max_size=40)
 
 
 def test_the_known_names_and_the_nearest_one() -> None:
-    assert known_orderings() == NAMES
+    for name in NAMES:
+        check_ordering(name)
     with pytest.raises(plugins.UnknownName, match="no ordering is named 'topp'; did you mean 'top'"):
         order("topp", haystack_of([1]), "s1", 0)
 
@@ -103,7 +104,7 @@ def test_a_draw_depends_on_seed_haystack_and_subtopic(name: str) -> None:
 def test_random_is_the_same_in_another_process() -> None:
     script = (
         "from summhay_ray.records import Document, Haystack\n"
-        "from summhay_ray.summarize.orderings import order\n"
+        "from summhay_ray.summarize import check_ordering, order\n"
         "documents = tuple(Document('h', f'd{n}', n, '', ()) for n in range(1, 31))\n"
         "print(order('random', Haystack('h', '', '', 'h', 'news', (), documents, (), ()), 's1', 7))"
     )

@@ -9,9 +9,8 @@ from typing import Any
 
 import pytest
 
-from summhay_ray.llm import Request
+from summhay_ray.llm import RawAnswer, Request
 from summhay_ray.outcome import Answer, Failed, Malformed, Outcome, Refusal
-from summhay_ray.records import RawAnswer
 from summhay_ray.synth import GROUP_OF, Job, ModelAsker, Topic, load_domain
 from summhay_ray.synth.asking import GaveUp, Work, all_of
 from summhay_ray.synth.domains import TASKS, template_hash

@@ -14,9 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from synth_world import SMALL, domain
 
-from summhay_ray.llm import Request, count_tokens
+from summhay_ray.llm import RawAnswer, Request
 from summhay_ray.outcome import Answer, Outcome
-from summhay_ray.records import RawAnswer
 from summhay_ray.synth import (
     GROUP_OF,
     Bounds,
@@ -33,6 +32,7 @@ from summhay_ray.synth import (
     synthesize,
 )
 from summhay_ray.synth.writer import OfflineWriter
+from summhay_ray.text import count_tokens
 
 pytestmark = pytest.mark.core
 

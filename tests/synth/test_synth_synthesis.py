@@ -14,9 +14,9 @@ import pytest
 from synth_world import SMALL, Eyes, World, domain, job
 
 from summhay_ray.haystack import read_released
-from summhay_ray.llm import Request
+from summhay_ray.llm import RawAnswer, Request
 from summhay_ray.outcome import Answer, Failed, Malformed, Outcome
-from summhay_ray.records import Check, RawAnswer
+from summhay_ray.records import Check
 from summhay_ray.store import StoreUnavailable
 from summhay_ray.synth import (
     Difficulty,

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from summhay_ray.synth.words import canonical, quoted, read, root, sentences
+from summhay_ray.synth.words import canonical, quoted, read, root
 
 pytestmark = pytest.mark.core
 
@@ -143,22 +143,11 @@ def test_a_script_without_blanks_is_cut_into_characters() -> None:
     assert reading.roots == ("人", "口", "は", "万", "人") and reading.numbers == {"25"}
 
 
-def test_sentences_keep_titles_and_turns() -> None:
-    text = 'Dr. Quill came. "Good." She left!\nTobias: Yes. No. 5 is mine。次です。'
-    assert sentences(text) == ["Dr. Quill came.", '"Good."', "She left!", "Tobias: Yes.", "No. 5 is mine。", "次です。"]
-
-
-def test_a_text_without_ends_is_cut() -> None:
-    pieces = sentences("word " * 1000)
-    assert max(map(len, pieces)) <= 600 and " ".join(pieces).split() == ["word"] * 1000
-
-
 @given(st.text(max_size=200))
 def test_any_text_is_read(text: str) -> None:
     reading = read(text)
     assert all(reading.roots) and all(reading.names)
     assert read(text) == reading
-    assert "".join("".join(sentences(text)).split()) == "".join(text.split())
 
 
 DOCUMENT = "They'll be replaced by November, she said. Her group, the Friends of the Quay, collected 4,800 signatures in 2021."

@@ -15,7 +15,8 @@ from summhay_ray.synth.writer.grammar import GENERIC, articles, filler_grammar, 
 from summhay_ray.synth.writer.invention import Inventor
 from summhay_ray.synth.writer.outline import themes
 from summhay_ray.synth.writer.prompts import seeded
-from summhay_ray.synth.writer.sentences import MONTHS, root, words_of
+from summhay_ray.synth.writer.sentences import root, words_of
+from summhay_ray.text import MONTHS
 
 pytestmark = pytest.mark.core
 
@@ -194,11 +195,10 @@ def test_invented_names_mean_nothing_in_any_theme() -> None:
 
 def test_a_month_drawn_later_is_later() -> None:
     inventor = Inventor(seeded("months"), [], GENERIC)
-    months = MONTHS.split("|")
     for _ in range(50):
         drawn = inventor.draw(["month", "later"])
         (first, year), (second, later) = drawn["month"].split(), drawn["later"].split()
-        assert 12 * int(year) + months.index(first) < 12 * int(later) + months.index(second)
+        assert 12 * int(year) + MONTHS.index(first) < 12 * int(later) + MONTHS.index(second)
 
 
 def test_a_used_up_space_still_answers() -> None:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from summhay_ray.llm import Ask, Request
+from summhay_ray.llm import Ask, RawAnswer, Request
 from summhay_ray.outcome import Outcome
-from summhay_ray.records import RawAnswer
 from summhay_ray.summarize.base import Task
 from summhay_ray.summarize.prompting import render, template_hash
 
@@ -20,7 +19,7 @@ class Direct:
         """The model's answer to the one prompt, or why there is none."""
         request = Request(
             model=task.model,
-            prompt=render(task),
+            messages=render(task),
             sampling=task.sampling,
             prompt_hash=template_hash(task),
             sample=task.sample,

@@ -14,8 +14,9 @@ from random import Random
 from summhay_ray.synth.writer.grammar import Grammar, Voice, filler_grammar, known, meant, name_banks
 from summhay_ray.synth.writer.paraphrase import restate
 from summhay_ray.synth.writer.prompts import Given
-from summhay_ray.synth.writer.sentences import MONTHS, count, speaker_of, words_of
+from summhay_ray.synth.writer.sentences import count, speaker_of, words_of
 from summhay_ray.synth.writer.subject import FALLBACK, subject_of
+from summhay_ray.text import MONTHS
 
 _LONGEST_TOPIC = 25
 _LONGEST_QUOTE = 30
@@ -73,7 +74,7 @@ def readable_date(iso: str) -> str:
         day = Date.fromisoformat(iso.strip())
     except ValueError:
         return " ".join(iso.split())
-    return f"{day.day} {MONTHS.split('|')[day.month - 1]} {day.year}"
+    return f"{day.day} {MONTHS[day.month - 1]} {day.year}"
 
 
 @dataclass(slots=True)

@@ -7,10 +7,10 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from summhay_ray.synth.writer.grammar import name_banks
-from summhay_ray.synth.writer.sentences import DATE, MONTHS, root, words_of
+from summhay_ray.synth.writer.sentences import DATE, root, words_of
+from summhay_ray.text import MONTHS
 
 _TRIES = 40
-_MONTHS = MONTHS.split("|")
 _DATE = re.compile(DATE)
 _DOLLARS: Mapping[str, int] = {"news": 1_000_000, "incident_reports": 2_000, "generic": 1_000}
 """What the smallest sums of a domain are worth; elsewhere they are those of a household."""
@@ -61,13 +61,13 @@ class Inventor:
 
     def date(self) -> str:
         """Day, month and year between 1995 and 2023."""
-        return self._fresh(lambda: f"{self._between(1, 28)} {self._rng.choice(_MONTHS)} {self._between(1995, 2023)}", _month_of)
+        return self._fresh(lambda: f"{self._between(1, 28)} {self._rng.choice(MONTHS)} {self._between(1995, 2023)}", _month_of)
 
     def month(self) -> str:
         """Month and year between 1995 and 2019; `later` lies after it."""
         value = self._fresh(lambda: self._month_at(self._between(12 * 1995, 12 * 2020 - 1)), self._itself)
         name, year = value.split()
-        self._month = 12 * int(year) + _MONTHS.index(name)
+        self._month = 12 * int(year) + MONTHS.index(name)
         return value
 
     def later(self) -> str:
@@ -115,19 +115,19 @@ class Inventor:
 
     def like_date(self, date: str) -> str:
         """Another date of the same form."""
-        month = self._rng.choice(_MONTHS)
+        month = self._rng.choice(MONTHS)
         if "-" in date:
             return f"{self._between(1995, 2023)}-{self._between(1, 12):02}-{self._between(1, 28):02}"
-        words = [month if word in _MONTHS else word for word in date.split()]
+        words = [month if word in MONTHS else word for word in date.split()]
         if words[-1].isdigit() and len(words[-1]) == 4:
             old = int(words[-1])
             words[-1] = str(old + self._rng.choice((-3, -2, -1, 1, 2, 3)))
         elif " ".join(words) == date:
-            words = [_MONTHS[(_MONTHS.index(month) + 1) % 12] if word in _MONTHS else word for word in words]
+            words = [MONTHS[(MONTHS.index(month) + 1) % 12] if word in MONTHS else word for word in words]
         return " ".join(words)
 
     def _month_at(self, months: int) -> str:
-        return f"{_MONTHS[months % 12]} {months // 12}"
+        return f"{MONTHS[months % 12]} {months // 12}"
 
     def _between(self, least: int, most: int) -> int:
         return least + int(self._rng.random() * (most - least + 1))

@@ -9,8 +9,11 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 
-MONTHS = "January|February|March|April|May|June|July|August|September|October|November|December"
-DATE = rf"(?:\d{{1,2}} (?:{MONTHS})(?: \d{{4}})?|(?:{MONTHS}) \d{{1,2}}, \d{{4}}|(?:{MONTHS}) \d{{4}}|\d{{4}}-\d\d-\d\d)"
+from summhay_ray.text import FUNCTION_WORDS as FUNCTION_WORDS_OF_TEXT
+from summhay_ray.text import MONTHS
+
+_MONTH = "|".join(MONTHS)
+DATE = rf"(?:\d{{1,2}} (?:{_MONTH})(?: \d{{4}})?|(?:{_MONTH}) \d{{1,2}}, \d{{4}}|(?:{_MONTH}) \d{{4}}|\d{{4}}-\d\d-\d\d)"
 NUMBER = r"\d+(?:,\d{3})*(?:\.\d+)?"
 
 _TOKEN = re.compile(rf"{NUMBER}|[^\W\d_]+(?:['’][^\W\d_]+)*")
@@ -19,18 +22,14 @@ _ABBREVIATED = re.compile(r"(?:\b(?:Mr|Mrs|Ms|Dr|St|No|vs|Inc|Ltd|Co|Jr|Sr|e\.g|
 _SPEAKER = re.compile(r"^(?!(?:[^\s:]+ ){2,}[^\s:]+: +[\"“])([^\s:.!?\"][^:.!?\"\n]{0,40}): +(?=\S)")
 _ROOT = 5
 
-_COMMON = """
-    a about above across after again against all almost along also although always am among an and another any are around as at
-    be because become been before behind being below beside besides between beyond both but by can could despite did do does doing
-    down during each either else enough even ever every everybody everyone everything few following for from further had has have
-    having he hence her here hers him his how however i if in indeed inside instead into is it its itself just later least less
-    like many may me meanwhile might mine more moreover most much must my near neither never nevertheless no nobody none nor not
-    nothing now of off often on once only onto or other others our out over overall own per perhaps rather same several shall she
-    should since so some somebody someone something soon still such than that the their them themselves then there therefore these
-    they this those though through throughout thus to today together too toward towards under unless until up upon us very was we
-    were what whatever when where whether which while who whom whose why will with within without would yet you your according
-    due given currently recently finally additionally similarly initially"""
-FUNCTION_WORDS = frozenset(_COMMON.split())
+_OPENING = """
+    above according across additionally again almost along always among around become behind below beside besides beyond currently
+    despite due else enough ever everybody everyone everything finally following further given hence hers indeed initially inside
+    instead itself later least less like meanwhile mine moreover near never nevertheless nobody none nothing now off often once
+    others overall perhaps rather recently similarly somebody someone something soon still themselves therefore throughout thus
+    today together unless whatever
+"""
+FUNCTION_WORDS = FUNCTION_WORDS_OF_TEXT - frozenset(["d", "ll", "m", "re", "s", "t", "ve", "via"]) | frozenset(_OPENING.split())
 """English words that open a sentence without being a name, and say nothing about what it is about."""
 
 

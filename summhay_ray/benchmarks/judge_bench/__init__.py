@@ -1,0 +1,7 @@
+"""Judges held against people's annotations: agreement, bias, dollars (paper, section 4.3, Tables 1 and 6)."""
+
+from summhay_ray.benchmarks.judge_bench.result import BenchResult, BenchRow
+from summhay_ray.benchmarks.judge_bench.run import BenchOptions, bench_judges
+from summhay_ray.benchmarks.judge_bench.workload import JudgeBench
+
+__all__ = ["BenchOptions", "BenchResult", "BenchRow", "JudgeBench", "bench_judges"]

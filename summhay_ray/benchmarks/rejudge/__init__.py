@@ -1,0 +1,20 @@
+"""New judgments over the stored summaries of a run (paper, section 4.3), beside the old ones."""
+
+from summhay_ray.benchmarks.rejudge.choices import Choice
+from summhay_ray.benchmarks.rejudge.compare import CompareResult, Difference, SystemMove, compare_judges
+from summhay_ray.benchmarks.rejudge.run import rejudge_run
+from summhay_ray.benchmarks.rejudge.workload import JudgeCounts, Rejudge, RejudgeRequest, RejudgeSpec, load_rejudge
+
+__all__ = [
+    "Choice",
+    "CompareResult",
+    "Difference",
+    "JudgeCounts",
+    "Rejudge",
+    "RejudgeRequest",
+    "RejudgeSpec",
+    "SystemMove",
+    "compare_judges",
+    "load_rejudge",
+    "rejudge_run",
+]

@@ -1,0 +1,147 @@
+"""Which insights a cascade asks about, where all summaries are known: the run's least certain.
+
+The free judge is asked about everything first. Its uncertainties give an order; a share of it, or what a budget surely pays for,
+is what the cascade's own judge is asked about.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import polars as pl
+
+from summhay_ray.benchmark import Failed, Outcome, Request, SpecError, planning
+from summhay_ray.benchmarks.rejudge.choices import Choice
+from summhay_ray.benchmarks.rejudge.workload import Rejudge
+from summhay_ray.benchmarks.summhay.cell import judge_settings
+from summhay_ray.benchmarks.summhay.cells import Cell
+from summhay_ray.benchmarks.summhay.judging import TOKENS_A_VERDICT
+from summhay_ray.benchmarks.summhay.spec import JudgeSpec
+from summhay_ray.judge import least_certain, make_judge, parse_name, parse_strategy, planned
+from summhay_ray.llm import RawAnswer
+from summhay_ray.outcome import MICROS
+from summhay_ray.records import Summary
+from summhay_ray.store import RunStore
+
+Asked = Mapping[str, Mapping[str, Collection[str]]]
+"""Cascade's label -> cell -> the insights that it asks about."""
+
+_DIGITS = 4
+
+
+@dataclass(frozen=True)
+class Uncertain:
+    """Every insight that the free judge judged, by cell and position."""
+
+    cells: Sequence[str]
+    insights: Sequence[str]
+    uncertainties: Sequence[float]
+
+    @classmethod
+    def of(cls, free: RunStore, label: str) -> Uncertain:
+        """What a finished rejudge by the free judge says."""
+        rows = free.table("judgments").filter((pl.col("judge") == label) & pl.col("uncertainty").is_not_null())
+        return cls(*(rows[name].to_list() for name in ("cell_id", "insight_id", "uncertainty")))
+
+    def asked(self, share: float) -> dict[str, list[str]]:
+        """Cell -> the insights among the least certain `share` of all."""
+        found: dict[str, list[str]] = defaultdict(list)
+        for index in sorted(least_certain(self.uncertainties, share)):
+            found[self.cells[index]].append(self.insights[index])
+        return found
+
+    def choice(self, judge: str, share: float) -> Choice:
+        """What a share means."""
+        chosen = least_certain(self.uncertainties, share)
+        asked = [one for index, one in enumerate(self.uncertainties) if index in chosen]
+        left = [one for index, one in enumerate(self.uncertainties) if index not in chosen]
+        return Choice(judge, share, len(asked), len(self.uncertainties), _mean(asked), _mean(left))
+
+
+def cascades_of(grid: Rejudge) -> list[JudgeSpec]:
+    """The judges that ask another only where the free one is uncertain."""
+    return [one for one in grid.spec.judges if parse_strategy(one.strategy).share is not None]
+
+
+def is_open(name: str) -> bool:
+    """Whether a judge's name is a cascade without a share. Raises BadName, UnknownName."""
+    return name.lstrip().startswith("cascade") and parse_name(name).share is None
+
+
+def with_share(name: str, share: float) -> str:
+    """The cascade's name with its share."""
+    named = parse_name(name)
+    inside = named.text.rpartition(")")[0]
+    return parse_name(f"{inside},{share:.{_DIGITS}f})").text
+
+
+def affordable(grid: Rejudge, spec: JudgeSpec, free: Uncertain, budget_usd: float) -> tuple[float, float, float]:
+    """(share, expected dollars, dollars at most): the greatest share whose calls cost no more than the budget, come what may.
+
+    Prices are those of all its calls, answered before or not, so that the same budget gives the same share when the command is
+    run again. Raises SpecError where the budget does not pay for one call.
+    """
+    prices = _Prices(grid, spec)
+    order = sorted(range(len(free.cells)), key=lambda index: (-free.uncertainties[index], index))
+    spent: dict[str, tuple[int, int]] = {}
+    taken: dict[str, list[str]] = defaultdict(list)
+    expected = most = n_asked = 0
+    for index in order:
+        cell = free.cells[index]
+        before = spent.get(cell, (0, 0))
+        now = prices.of(cell, {*taken[cell], free.insights[index]})
+        if most + now[1] - before[1] > budget_usd * MICROS:
+            break
+        taken[cell].append(free.insights[index])
+        spent[cell], n_asked = now, n_asked + 1
+        expected, most = expected + now[0] - before[0], most + now[1] - before[1]
+    share = math.floor(n_asked / max(1, len(order)) * 10**_DIGITS) / 10**_DIGITS
+    if not share:
+        pays = f"--budget {budget_usd:g} surely pays for asking {spec.model} about {n_asked} of {len(order)} insights"
+        raise SpecError(f"{pays}, which is no share; raise it, or take the free judge: --judge offline")
+    return share, expected / MICROS, most / MICROS
+
+
+class _Prices:
+    """What the calls about some insights of one summary cost: (expected, at most), in micro-dollars."""
+
+    def __init__(self, grid: Rejudge, spec: JudgeSpec) -> None:
+        self._grid, self._spec, self._settings = grid, spec, grid.settings()
+        self._judge = make_judge(planned(spec.strategy)[0])
+        self._stored: dict[str, tuple[Cell, Summary]] = {
+            cell.cell_id: (cell, summary) for part in grid.slices for cell, summary in part.summaries(grid.source)
+        }
+        self._micros = (0, 0)
+
+    def of(self, cell_id: str, asked: Collection[str]) -> tuple[int, int]:
+        cell, summary = self._stored[cell_id]
+        insights = self._grid.haystacks[cell.unit.haystack_id].insights_of(cell.unit.subtopic_id)
+        wanted = [insight for insight in insights if insight.insight_id in asked]
+        self._micros = (0, 0)
+        settings = judge_settings(self._grid, cell, cell.system, self._spec)
+        with planning(self._spec.strategy):
+            asyncio.run(self._judge.judge(wanted, summary.bullets, settings, self._ask))
+        return self._micros
+
+    async def _ask(self, request: Request) -> Outcome[RawAnswer]:
+        settings = self._settings[request.model]
+        if not settings.local:
+            tokens = settings.prompt_tokens(request.prompt, request.sampling)
+            longest = int(request.sampling["max_tokens"]) * request.n
+            verdicts = max(1, longest // self._spec.max_tokens)
+            expected = settings.expected_micros(tokens, min(longest, verdicts * TOKENS_A_VERDICT))
+            self._micros = (self._micros[0] + expected, self._micros[1] + settings.worst_micros(tokens, longest))
+        return Failed("planned", "no call is made while planning")
+
+
+def by_budget(choice: Choice, usd: tuple[float, float]) -> Choice:
+    """A choice that a budget made. `usd`: expected, and at most."""
+    return replace(choice, by_budget=True, usd_expected=usd[0], usd_max=usd[1])
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return math.fsum(values) / len(values) if values else None

@@ -1,0 +1,176 @@
+"""Two judges on one run: how far they agree, where they differ most, what moves among the systems.
+
+Everything is measured on the insights that both judges scored: what only one of them could judge must not move a system.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import polars as pl
+
+from summhay_ray.benchmarks.summhay.judges import all_judgments, all_scores, check_judged, judges_of
+from summhay_ray.judge import parse_name
+from summhay_ray.metrics import Agreement, RankAgreement, Verdicts, agreement_between, rank_agreement, ranks
+from summhay_ray.problems import Problem
+from summhay_ray.records import COVERAGE_VALUE
+from summhay_ray.store import RunStore
+
+SYSTEM = ("system", "retriever", "ordering", "model")
+_LABEL = {value: label for label, value in COVERAGE_VALUE.items()}
+_PAIR = ("cell_id", "insight_id")
+_FIGURES = ("joint", "coverage")
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """An insight of which the two judges say different things."""
+
+    cell_id: str
+    system: str
+    haystack_id: str
+    subtopic_id: str
+    insight_id: str
+    insight: str
+    labels: tuple[str, str]
+    values: tuple[float, float]
+    """Expected coverage by each judge."""
+    bullets: tuple[int | None, int | None]
+    texts: tuple[str | None, str | None]
+    """The bullets' texts."""
+
+
+@dataclass(frozen=True, slots=True)
+class SystemMove:
+    """One system by both judges, over the insights that both scored; ranks from 1, equals share the mean of theirs."""
+
+    system: str
+    retriever: str
+    ordering: str
+    model: str
+    n: int
+    joint: tuple[float, float]
+    joint_ranks: tuple[float, float]
+    coverage: tuple[float, float]
+    coverage_ranks: tuple[float, float]
+
+
+@dataclass(frozen=True)
+class CompareResult:
+    """Two judges on one run."""
+
+    run: str
+    judges: tuple[str, str]
+    n_scored: tuple[int, int]
+    """Insights that each of them scored."""
+    agreement: Agreement
+    differences: Sequence[Difference]
+    """The greatest first."""
+    systems: Sequence[SystemMove]
+    """The first judge's best joint score first."""
+    ranking: Mapping[str, RankAgreement]
+    """joint, coverage: how far the judges rank the systems alike."""
+
+    def to_json(self) -> dict[str, Any]:
+        """The JSON document of `summhay compare`."""
+        return {
+            "run": self.run,
+            "judges": list(self.judges),
+            "n_scored": list(self.n_scored),
+            "agreement": asdict(self.agreement),
+            "ranking": {name: asdict(one) for name, one in self.ranking.items()},
+            "systems": [asdict(one) for one in self.systems],
+            "differences": [asdict(one) for one in self.differences],
+        }
+
+
+def compare_judges(run: RunStore, judges: Sequence[str] = (), rows: int = 20) -> CompareResult:
+    """Compare two of the run's judges; where it has just two, none need be named. Raises Problem, StoreError."""
+    check_judged(run)
+    run = run.at()
+    first, second = _chosen(run, judges)
+    scores, judgments = all_scores(run), all_judgments(run)
+    mine, other = (_of(scores, judgments, judge) for judge in (first, second))
+    both = mine.join(other, on=_PAIR, suffix="_2", how="inner").sort(_PAIR)
+    if both.is_empty():
+        counts = f"{first} scored {mine.height} insights and {second} {other.height}"
+        raise Problem(f"no insight of {run.run_id} is scored by both judges: {counts}; let both finish")
+    summaries = run.table("summaries").select("cell_id", *SYSTEM, "haystack_id", "subtopic_id", "bullets")
+    both = both.join(summaries, on="cell_id", how="left", maintain_order="left")
+    systems = _moves(both)
+    return CompareResult(
+        run=run.run_id,
+        judges=(first, second),
+        n_scored=(mine.height, other.height),
+        agreement=agreement_between(_verdicts(both, ""), _verdicts(both, "_2")),
+        differences=_differences(both, run, rows),
+        systems=systems,
+        ranking={name: rank_agreement(*zip(*(getattr(one, name) for one in systems), strict=True)) for name in _FIGURES},
+    )
+
+
+def _chosen(run: RunStore, wanted: Sequence[str]) -> tuple[str, str]:
+    known = [one.judge for one in judges_of(run)]
+    listed = ", ".join(known)
+    if not wanted and len(known) == 2:
+        return known[0], known[1]
+    if len(set(wanted)) != 2:
+        raise Problem(f"compare takes two judges: --judges A B; {run.run_id} has {listed}")
+    found = [name if name in known else parse_name(name).text for name in wanted]
+    for name, written in zip(found, wanted, strict=True):
+        if name not in known:
+            raise Problem(f"{run.run_id} has no judgments by {written!r}; it has those by {listed}; summhay rejudge makes more")
+    return found[0], found[1]
+
+
+def _of(scores: pl.DataFrame, judgments: pl.DataFrame, judge: str) -> pl.DataFrame:
+    """A judge's scored insights: coverage, joint, bullet, and the value (expected coverage, 0..1)."""
+    told = judgments.filter(pl.col("judge") == judge).select("cell_id", "position", "value")
+    scored = scores.filter(pl.col("judge") == judge).join(told, on=["cell_id", "position"], how="left")
+    return scored.select(*_PAIR, "coverage", "joint", "bullet", pl.coalesce("value", "coverage").alias("value"))
+
+
+def _verdicts(both: pl.DataFrame, end: str) -> Verdicts:
+    labels = [_LABEL[value] for value in both[f"coverage{end}"].to_list()]
+    return Verdicts(labels, both[f"value{end}"].to_list(), both[f"bullet{end}"].to_list())
+
+
+def _differences(both: pl.DataFrame, run: RunStore, rows: int) -> list[Difference]:
+    apart = (pl.col("value") - pl.col("value_2")).abs()
+    unlike = pl.col("coverage").ne(pl.col("coverage_2")) | pl.col("bullet").ne_missing(pl.col("bullet_2"))
+    most = both.filter(unlike).sort(apart, *map(pl.col, _PAIR), descending=[True, False, False]).head(rows)
+    insights = run.table("insights").select("haystack_id", "insight_id", "text")
+    found = most.join(insights, on=["haystack_id", "insight_id"], how="left", maintain_order="left")
+    return [_difference(row) for row in found.iter_rows(named=True)]
+
+
+def _difference(row: Mapping[str, Any]) -> Difference:
+    bullets, texts = (row["bullet"], row["bullet_2"]), row["bullets"]
+    names = ("cell_id", "system", "haystack_id", "subtopic_id", "insight_id")
+    return Difference(
+        **{name: row[name] for name in names},
+        insight=row["text"] or "",
+        labels=(_LABEL[row["coverage"]], _LABEL[row["coverage_2"]]),
+        values=(row["value"], row["value_2"]),
+        bullets=bullets,
+        texts=(texts[bullets[0] - 1] if bullets[0] else None, texts[bullets[1] - 1] if bullets[1] else None),
+    )
+
+
+def _moves(both: pl.DataFrame) -> list[SystemMove]:
+    means = [pl.col(f"{name}{end}").mean() for name in _FIGURES for end in ("", "_2")]
+    systems = both.group_by(SYSTEM).agg(pl.len().alias("n"), *means).sort("joint", *SYSTEM, descending=[True] + [False] * 4)
+    placed = {f"{name}{end}": ranks(systems[f"{name}{end}"].to_list()) for name in _FIGURES for end in ("", "_2")}
+    return [
+        SystemMove(
+            **{name: row[name] for name in SYSTEM},
+            n=row["n"],
+            joint=(row["joint"], row["joint_2"]),
+            joint_ranks=(placed["joint"][place], placed["joint_2"][place]),
+            coverage=(row["coverage"], row["coverage_2"]),
+            coverage_ranks=(placed["coverage"][place], placed["coverage_2"][place]),
+        )
+        for place, row in enumerate(systems.iter_rows(named=True))
+    ]

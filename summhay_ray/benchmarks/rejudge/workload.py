@@ -1,0 +1,335 @@
+"""New judgments over the stored summaries of a run, beside the old ones. The run that is judged stays as it is."""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, astuple, dataclass
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+from pydantic import Field
+
+from summhay_ray import judge
+from summhay_ray.benchmark import Ask, Compat, Counted, Inputs, Item, Prepared, Queue, Results, Rows, SpecError
+from summhay_ray.benchmarks.rejudge.choices import Choice
+from summhay_ray.benchmarks.summhay import TABLES, SummHay, SummhaySpec
+from summhay_ray.benchmarks.summhay.cell import judge_all, truth_of
+from summhay_ray.benchmarks.summhay.cells import Cell, Unit
+from summhay_ray.benchmarks.summhay.checks import check_judges, check_prompts
+from summhay_ray.benchmarks.summhay.explain import explain, places
+from summhay_ray.benchmarks.summhay.judges import join_rejudges
+from summhay_ray.benchmarks.summhay.judging import STAGE, Judging
+from summhay_ray.benchmarks.summhay.record import record_flaw
+from summhay_ray.benchmarks.summhay.sources import OUTLINES
+from summhay_ray.benchmarks.summhay.spec import JudgingSpec
+from summhay_ray.benchmarks.summhay.tables import rows_of
+from summhay_ray.engine import REACH, check_spec, read_fields, validated, workload_of
+from summhay_ray.records import Summary
+from summhay_ray.store import Block, Manifest, RunStore, Store, StoreError
+
+SUMMARIES_A_SLICE = 512
+AT_ONCE = 128
+"""Of the summaries that a model in the worker judges: each takes it milliseconds."""
+QUEUE = "summaries"
+_SHARED = ("limits", "workers", "executor", "endpoint_url", "seed")
+_OWN = ("budget_usd", "stage_budgets_usd", "model_budgets_usd")
+
+
+class RejudgeSpec(JudgingSpec):
+    """Judges for the summaries that a run holds already."""
+
+    kind: str = Field(default="rejudge", description="the benchmark")
+    of: str = Field(min_length=1, description="id of the run whose summaries are judged")
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """Some of the summaries of one block of the judged run, haystack by haystack."""
+
+    block: Block
+    cells: tuple[Cell, ...]
+
+    def summaries(self, run: RunStore) -> Iterator[tuple[Cell, Summary]]:
+        """The cells with their summaries, in order."""
+        found = {
+            one.cell_id: one for one in rows_of(_of_block(run, self.block), "summaries", [cell.cell_id for cell in self.cells])
+        }
+        return ((cell, found[cell.cell_id]) for cell in self.cells)
+
+
+class Rejudge(Judging[RejudgeSpec]):
+    """A run whose items are the summaries that another run holds, as that stood when it was opened."""
+
+    kind = "rejudge"
+    prefix = "j"
+    stages = (STAGE,)
+    tables = TABLES
+    counted = Counted("summaries", "judgments")
+
+    def __init__(self, spec: RejudgeSpec, inputs: Inputs, prompts: Mapping[str, str] | None = None) -> None:
+        if inputs.store is None:
+            raise SpecError(f"spec: of: {spec.of!r} is a run of a store; give the store")
+        source = inputs.store.run(spec.of)
+        check_source(source)
+        kept = prompts or {}
+        texts = {one.prompt: kept.get(one.prompt) or inputs.text(one.prompt) for one in spec.judges if one.prompt}
+        self.restore(spec, inputs.store, {**source.record, "prompts": texts})
+        self.inputs = inputs
+        self.source = source.at()
+        self.asked: Mapping[str, Mapping[str, Collection[str]]] = {}
+        """Cascade's label -> cell -> the insights that it asks about, where they are chosen over all summaries."""
+        self.choices: Sequence[Choice] = ()
+        check_judges(spec.judges, spec.partners())
+        check_prompts(spec.judges, texts)
+
+    def identity(self) -> Any:
+        """See `Workload`: the judged run, and the semantic part of the judges."""
+        return {"kind": self.kind, "of": self.spec.of, "judges": sorted(self.identity_of(one) for one in self.spec.judges)}
+
+    def record(self, store: Store) -> dict[str, Any]:
+        """See `Workload`."""
+        record = self.source.record
+        return {
+            "of": self.spec.of,
+            "spec": self.spec.model_dump(mode="json"),
+            "prompts": dict(self.prompts),
+            "judges": self.named_judges(),
+            **{name: record[name] for name in ("haystacks", OUTLINES) if name in record},
+        }
+
+    @classmethod
+    def record_flaw(cls, record: Mapping[str, Any]) -> str:
+        """See `Workload`."""
+        return record_flaw(record, ("of", "spec", "prompts", "haystacks"))
+
+    @classmethod
+    def from_record(cls, store: Store, record: Mapping[str, Any]) -> Rejudge:
+        """See `Workload`."""
+        found = cls.__new__(cls)
+        found.restore(RejudgeSpec.model_validate(record["spec"]), store, record)
+        found.source, found.asked, found.choices = store.run(record["of"]), {}, ()
+        return found
+
+    def open(self, store: Store) -> RunStore:
+        """See `Workload`: the judged run names its rejudges."""
+        run = super().open(store)
+        join_rejudges(self.source, run.run_id)
+        return run
+
+    @classmethod
+    def total(cls, run: RunStore) -> int:
+        """See `Workload`: a run that is judged may get more summaries."""
+        return run.store.run(run.record["of"]).table("summaries").height
+
+    @functools.cached_property
+    def slices(self) -> Sequence[Slice]:
+        """All summaries. What holds no summary (a cell that failed, a judgment without one) is not here."""
+        return tuple(_slices(self.source))
+
+    def items(self) -> Iterator[Item]:
+        """A summary each."""
+        insights = {
+            (source.haystack_id, subtopic.subtopic_id): n
+            for source in self.sources
+            for subtopic, n in zip(source.subtopics, source.n_insights, strict=True)
+        }
+        for one in self.slices:
+            place = json.dumps(one.block.to_json())
+            for cell in one.cells:
+                asked = {label: sorted(cells.get(cell.cell_id, ())) for label, cells in self.asked.items()}
+                data = {"unit": astuple(cell.unit), "summarizer": 0, "repeat": cell.repeat, "system": cell.system, "asked": asked}
+                size = insights[cell.unit.haystack_id, cell.unit.subtopic_id] * len(self.spec.judges)
+                yield Item(cell.cell_id, QUEUE, data, place, size=size)
+
+    def n_items(self) -> int:
+        """How many summaries there are."""
+        return sum(len(one.cells) for one in self.slices)
+
+    def queues(self) -> Mapping[str, Queue]:
+        """See `Workload`."""
+        settings = self.settings()
+        models = tuple(dict.fromkeys([*(one.model for one in self.spec.judges), *self.spec.partners()]))
+        computes = all(settings[model].local for model in models)
+        return {QUEUE: Queue(models, computes=computes, at_once=AT_ONCE if computes else None, together=16)}
+
+    def prepare(self, source: str, items: Sequence[Item]) -> Prepared:
+        """See `Workload`: reads summaries of one block."""
+        part = Slice(Block.from_json(json.loads(source)), tuple(map(Cell.of, items)))
+        return Prepared(own={cell.cell_id: asdict(summary) for cell, summary in part.summaries(self.source)})
+
+    async def answer(self, item: Item, ask: Ask) -> Rows:
+        """What every judge says of a summary, insight by insight."""
+        cell, summary = Cell.of(item), Summary(**{**ask.prepared, "bullets": tuple(ask.prepared["bullets"])})
+        truth = truth_of(await self.haystacks.fetch(cell.unit.haystack_id), cell)
+        return await judge_all(self, cell, summary, truth, ask, item.data["asked"])
+
+    def results(self, run: RunStore, compat: Compat = "default") -> Results:
+        """See `Workload`."""
+        judges = judge_counts(run, self.spec.judges, sum(item.size for item in self.items()))
+        details = {
+            "of": self.spec.of,
+            "judges": [asdict(one) for one in judges],
+            "cascades": [asdict(one) for one in self.choices],
+        }
+        return Results(details, Rejudged(self.spec.of, judges, self.choices))
+
+    def explain(self, run: RunStore, key: str, compat: Compat = "default") -> dict[str, Any]:
+        """See `Workload`."""
+        return explain(self, run, self.source, key, compat)
+
+    def export(self, run: RunStore, folder: Path, judge: str = "") -> list[Path]:
+        """See `Workload`: what is exported is the run that was judged, by whichever of its judges."""
+        raise StoreError(f"{run.run_id} holds judgments of the summaries of {self.spec.of}; give that run")
+
+    def places(self, run: RunStore, item_ids: Iterable[str]) -> Mapping[str, Mapping[str, str]]:
+        """See `Workload`."""
+        return {cell: asdict(place) for cell, place in places(self.source, item_ids).items()}
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeCounts:
+    """What one judge has said so far."""
+
+    judge: str
+    n_expected: int
+    """Insights that it is to judge."""
+    n_judged: int
+    n_failed: int
+    coverage: float | None
+    """Mean over the insights that are scored; None where none is."""
+    joint: float | None
+
+
+@dataclass(frozen=True)
+class Rejudged:
+    """What a rejudge came to."""
+
+    of: str
+    judges: Sequence[JudgeCounts]
+    choices: Sequence[Choice]
+    """What each cascade asks about, and what it leaves to the free judge."""
+
+
+def judge_counts(run: RunStore, judges: Sequence[Any], n_expected: int) -> list[JudgeCounts]:
+    """What each judge has said so far. `n_expected`: judgments of all judges together."""
+    tables = run.tables(["scores", "failures"])
+    found = []
+    for judging in judges:
+        scores, failures = (tables[name].filter(pl.col("judge") == judging.label) for name in ("scores", "failures"))
+        means = [scores[name].mean() for name in ("coverage", "joint")]
+        coverage, joint = (float(one) if isinstance(one, float) else None for one in means)
+        found.append(JudgeCounts(judging.label, n_expected // len(judges), scores.height, failures.height, coverage, joint))
+    return found
+
+
+def check_source(run: RunStore) -> None:
+    """Raises SpecError for a run that has no summaries of its own."""
+    record = run.record
+    if (of := record.get("of")) is not None:
+        raise SpecError(f"{run.run_id} holds judgments of the summaries of {of}; give that run")
+    if "haystacks" not in record:
+        raise SpecError(f"{run.run_id} is of kind {record['kind']} and holds no summaries; give a run of summaries")
+
+
+def _of_block(run: RunStore, block: Block) -> RunStore:
+    """The run as if this block were all of it. Blocks never change, whatever is merged meanwhile."""
+    return run.at(Manifest(number=1, blocks=(block,)))
+
+
+def _slices(run: RunStore) -> Iterator[Slice]:
+    """The summaries block by block: the memory of one block is held at a time."""
+    blocks = run.manifest().blocks
+    won: dict[str, tuple[bool, int]] = {}
+    for place, block in enumerate(blocks):
+        for unit, again in _of_block(run, block).finished("cell").items():
+            won[unit] = max(won.get(unit, (False, 0)), (not again, place))
+    seen: set[str] = set()
+    for place, block in enumerate(blocks):
+        if "summaries" not in block.slices:
+            continue
+        cells = []
+        rows = _of_block(run, block).table("summaries").drop("bullets").sort("haystack_id", "subtopic_id", "cell_id")
+        for row in rows.iter_rows(named=True):
+            if won.get(row["cell_id"], (True, place))[1] == place and row["cell_id"] not in seen:
+                seen.add(row["cell_id"])
+                shown = Unit(row["haystack_id"], row["subtopic_id"], row["retriever"], row["ordering"])
+                cells.append(Cell(row["cell_id"], shown, 0, row["repeat"], row["system"]))
+        for start in range(0, len(cells), SUMMARIES_A_SLICE):
+            yield Slice(block, tuple(cells[start : start + SUMMARIES_A_SLICE]))
+
+
+@dataclass(frozen=True, slots=True)
+class RejudgeRequest:
+    """Who is to judge: names of judges; a spec's path, whose judges (all, where none is named) and settings count; overrides."""
+
+    judges: tuple[str, ...] = ()
+    spec: str | None = None
+    overrides: tuple[str, ...] = ()
+
+
+def load_rejudge(run: RunStore, request: RejudgeRequest) -> Rejudge:
+    """Check the run's record and every name, before anything is paid. Raises SpecError, StoreError.
+
+    A judge that the spec, else the run itself, has under that name is that judge; how any other model is reached, and what it
+    costs, is taken from there where the model stands there.
+    """
+    workload_of(run)
+    record = run.record
+    check_source(run)
+    fields, folder = read_fields(request.spec) if request.spec else (dict(record.get("spec", {})), None)
+    own = _OWN if request.spec else ()
+    # A field that no spec has is refused below, with the nearest that one has.
+    unknown = {name: fields[name] for name in fields if name not in SummhaySpec.model_fields}
+    chosen = {**unknown, **{name: fields[name] for name in (*_SHARED, *own) if fields.get(name) is not None}}
+    for name in ("judges", "summarizers"):
+        if not isinstance(fields.get(name, []), list):
+            raise SpecError(f"{request.spec or 'rejudge'}: {name}: expected a list")
+    listed = [_entry(name, fields) for name in request.judges] or (fields.get("judges", []) if request.spec else [])
+    if not listed:
+        raise SpecError("no judge is named: give --judge NAME, such as offline, or --spec FILE with judges")
+    where = request.spec or "rejudge"
+    base = {"kind": Rejudge.kind, "of": run.run_id}
+    first = validated(RejudgeSpec, {**base, "judges": listed}, where)
+    asked = {*(one.model for one in first.judges), *first.partners()}
+    spec = validated(RejudgeSpec, {**base, **_only_of(asked, {**chosen, "judges": listed})}, where, request.overrides)
+    spec = spec.model_copy(update={"name": f"{', '.join(one.label for one in spec.judges)} on {run.run_id}"})
+    check_spec(spec, where, [STAGE.name])
+    kept = record.get("prompts", {}) if folder is None else {}
+    workload = Rejudge(spec, Inputs(folder or Path.cwd(), lambda: run.store), kept)
+    workload.settings()
+    return workload
+
+
+def free_of(workload: Rejudge) -> Rejudge:
+    """The same summaries judged by the free judge, as a cascade asks it."""
+    shared = {name: getattr(workload.spec, name) for name in ("workers", "executor") if getattr(workload.spec, name) is not None}
+    fields = {"kind": Rejudge.kind, "of": workload.spec.of, "judges": ["offline"], **shared}
+    spec = validated(RejudgeSpec, {**fields, "name": f"offline on {workload.spec.of}"}, "rejudge")
+    return Rejudge(spec, workload.inputs)
+
+
+def _entry(name: str, fields: Mapping[str, Any]) -> Any:
+    """A judge's entry: the one that has this name, or one made of the name and of how its model is reached."""
+    judges = [one if isinstance(one, Mapping) else {"model": one} for one in fields.get("judges", [])]
+    for entry in judges:
+        if name in (entry.get("name"), entry.get("model") if not entry.get("name") else None):
+            return entry
+    named = judge.parse_name(name)
+    model, strategy = judge.strategy_of(named)
+    label = {} if strategy == judge.default_strategy(model) else {"name": named.text}
+    summarizers = [one for one in fields.get("summarizers", []) if isinstance(one, Mapping)]
+    like = next((one for one in [*judges, *summarizers] if one.get("model") == model), {})
+    return {"model": model, "strategy": strategy, **label, **{part: like[part] for part in REACH if like.get(part) is not None}}
+
+
+def _only_of(asked: set[str], fields: dict[str, Any]) -> dict[str, Any]:
+    """The fields without limits and budgets of a run's other stages, and of models that judge nothing here."""
+    of_models = {name: fields[name] for name in ("limits", "model_budgets_usd") if isinstance(fields.get(name), Mapping)}
+    kept = {name: {model: one[model] for model in one if model in asked} for name, one in of_models.items()}
+    if isinstance(budgets := fields.get("stage_budgets_usd"), Mapping):
+        others = {stage.name for stage in SummHay.stages} - {STAGE.name}
+        kept["stage_budgets_usd"] = {stage: usd for stage, usd in budgets.items() if stage not in others}
+    return {**fields, **kept}

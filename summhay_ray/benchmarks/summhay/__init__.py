@@ -1,0 +1,30 @@
+"""Summary of a Haystack (Laban et al., 2024): retrieve, summarize with citations, judge coverage, score (sections 3.3 to 5).
+
+`workload.py` is the benchmark; start reading there, then `cell.py`. For the other benchmarks of haystacks, and for `api`.
+"""
+
+from summhay_ray.benchmarks.summhay.export import export
+from summhay_ray.benchmarks.summhay.imports import Import, ImportResult, import_released
+from summhay_ray.benchmarks.summhay.imports_on_ray import import_files
+from summhay_ray.benchmarks.summhay.judges import JudgedBy, all_judgments, judges_of
+from summhay_ray.benchmarks.summhay.scores import ScoreResult, read_biases, score_run
+from summhay_ray.benchmarks.summhay.spec import SummhaySpec
+from summhay_ray.benchmarks.summhay.tables import TABLES
+from summhay_ray.benchmarks.summhay.workload import SummHay
+
+__all__ = [
+    "TABLES",
+    "Import",
+    "ImportResult",
+    "JudgedBy",
+    "ScoreResult",
+    "SummHay",
+    "SummhaySpec",
+    "all_judgments",
+    "export",
+    "import_files",
+    "import_released",
+    "judges_of",
+    "read_biases",
+    "score_run",
+]

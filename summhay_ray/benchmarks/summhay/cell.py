@@ -1,0 +1,254 @@
+"""One cell from its context to its rows: summarize, judge, score (paper, sections 3.3 and 4.1).
+
+A summary is judged as soon as it is written. Whatever becomes of a question is a row: an answer, or a failure with its class.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Collection, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
+
+from summhay_ray.benchmark import Answer, Ask, Failed, Malformed, Outcome, Refusal, Request, Rows, planning
+from summhay_ray.benchmarks.summhay.cells import Cell
+from summhay_ray.benchmarks.summhay.judging import TOKENS_A_VERDICT, Judging
+from summhay_ray.benchmarks.summhay.replay import lookup
+from summhay_ray.benchmarks.summhay.spec import JudgeSpec
+from summhay_ray.haystack import system_key
+from summhay_ray.judge import JudgeSettings, Verdict, make_judge, planned
+from summhay_ray.llm import RawAnswer
+from summhay_ray.metrics import score_summary
+from summhay_ray.outcome import KIND
+from summhay_ray.plugins import STOPS, told
+from summhay_ray.problems import Problem
+from summhay_ray.records import Context, Failure, Haystack, Insight, Judgment, Summary
+from summhay_ray.summarize import Task, bullets_of, make_summarizer, refuses, shown
+
+if TYPE_CHECKING:
+    from summhay_ray.benchmarks.summhay.workload import SummHay
+
+TOKENS_A_BULLET = 60
+"""Expected length of one bullet with its citations (paper, Table 2: about 30 words)."""
+
+AskedBy = Mapping[str, Collection[str]]
+"""Cascade's label -> the insights that it asks about."""
+
+
+@dataclass(frozen=True, slots=True)
+class Truth:
+    """What a summary of one query is judged and scored against: all that a cell keeps of its haystack while it waits."""
+
+    insights: tuple[Insight, ...]
+    gold: Mapping[str, frozenset[int]]
+
+
+def truth_of(haystack: Haystack, cell: Cell) -> Truth:
+    """The truth about a cell's query."""
+    insights, gold = haystack.insights_of(cell.unit.subtopic_id), haystack.gold()
+    return Truth(insights, {insight.insight_id: gold[insight.insight_id] for insight in insights})
+
+
+async def summarize_cell(grid: SummHay, cell: Cell, context: Context, ask: Ask) -> tuple[Summary | None, Truth]:
+    """The summary, or None where there is none: `ask` has the failure then."""
+    spec = grid.spec.summarizers[cell.summarizer]
+    async with ask.turn("summarize", spec.model, spec.label):
+        haystack = await grid.haystacks.fetch(cell.unit.haystack_id)
+        truth = truth_of(haystack, cell)
+        bare = ask.of("summarize", output_tokens=lambda _: len(truth.insights) * TOKENS_A_BULLET)
+        task = task_of(grid, cell, haystack, context)
+
+        async def asked() -> Any:
+            return await make_summarizer(spec.strategy).summarize(task, bare)
+
+        outcome = _read(await guarded("strategy_error", spec.strategy, asked(), ask.planning))
+    if isinstance(outcome, Answer):
+        return _summary(cell, spec.label, context, outcome.value), truth
+    ask.fail("context" if outcome.error == "context_window" else "summarize", outcome)
+    return None, truth
+
+
+def task_of(grid: SummHay, cell: Cell, haystack: Haystack, context: Context) -> Task:
+    """What the cell's summarizer is asked."""
+    spec = grid.spec.summarizers[cell.summarizer]
+    subtopic = next(subtopic for subtopic in haystack.subtopics if subtopic.subtopic_id == cell.unit.subtopic_id)
+    return Task(
+        haystack=haystack,
+        subtopic=subtopic,
+        shown=shown(haystack, context),
+        model=spec.model,
+        prompt=grid.prompt_of(spec),
+        sampling=grid.sampling_of(spec),
+        sample=cell.repeat,
+        lookup=lookup_of(cell, spec.model, system_key(cell.unit.retriever, cell.unit.ordering, spec.model)),
+    )
+
+
+def lookup_of(cell: Cell, asked: str, system: str) -> str:
+    """Where the release holds what a `replay/` model is asked for; empty for any other model. `system`: the release's key."""
+    return lookup(cell.unit.haystack_id, cell.unit.subtopic_id, system) if asked.startswith("replay/") else ""
+
+
+def judge_settings(
+    grid: Judging[Any], cell: Cell, system: str, spec: JudgeSpec, asked: Collection[str] | None = None
+) -> JudgeSettings:
+    """How a judge is asked about the cell's summary. `asked`: the insights that a cascade asks about, where they are chosen."""
+    return JudgeSettings(
+        model=spec.model,
+        prompt=grid.prompt_of(spec),
+        sampling=grid.sampling_of(spec),
+        lookup=lookup_of(cell, spec.model, system),
+        asked=None if asked is None else frozenset(asked),
+    )
+
+
+async def judge_all(
+    grid: Judging[Any], cell: Cell, summary: Summary, truth: Truth, ask: Ask, asked: AskedBy | None = None
+) -> Rows:
+    """Judgments and scores of a summary by every judge."""
+    rows: dict[str, list[Any]] = {"judgments": [], "scores": []}
+    system = release_system(grid, cell)
+    judging = (_judge(grid, cell, system, summary, truth, one, ask, (asked or {}).get(one.label)) for one in grid.spec.judges)
+    for judgments, scores in await asyncio.gather(*judging):
+        rows["judgments"] += judgments
+        rows["scores"] += scores
+    return rows
+
+
+def release_system(grid: Judging[Any], cell: Cell) -> str:
+    """What the release calls the system whose summary is judged: a stored summary has that name already."""
+    summarizers = getattr(grid.spec, "summarizers", ())
+    return system_key(cell.unit.retriever, cell.unit.ordering, summarizers[cell.summarizer].model) if summarizers else cell.system
+
+
+async def guarded(error_class: str, name: str, work: Awaitable[Any], planned: bool = False) -> Any:
+    """What a strategy or judge gives, or a Failed where it raises: it may be a person's own, and must not stop the other rows.
+
+    While a run is `planned`, what it raises is told at once: Unplannable.
+    """
+    if planned:
+        with planning(name):
+            return await work
+    try:
+        return await work
+    except (OSError, Problem, *STOPS):
+        raise
+    # The border to strategies: what goes wrong there is a row, also what would end the process.
+    except BaseException as error:  # noqa: BLE001
+        return Failed(error_class, told(error), retryable=True)
+
+
+def one_each(judged: Any, n_insights: int) -> list[Outcome[Verdict]]:
+    """A judge's outcomes, one an insight; where it gives another number, nobody knows which is whose, and none counts."""
+    if isinstance(judged, Failed):
+        return [judged] * n_insights
+    kinds = tuple(KIND)
+    if not isinstance(judged, list) or len(judged) != n_insights or not all(isinstance(one, kinds) for one in judged):
+        found = f"{len(judged)} outcomes" if isinstance(judged, list) else type(judged).__name__
+        return [Failed("judge_error", f"the judge gave {found} for {n_insights} insights", retryable=True)] * n_insights
+    return [_checked(one) for one in judged]
+
+
+def _checked(outcome: Any) -> Outcome[Verdict]:
+    """The outcome of a judgment, where it is one: a person's own judge may answer with anything."""
+    if not isinstance(outcome, Answer):
+        return cast(Outcome[Verdict], outcome)
+    if not isinstance(verdict := outcome.value, Verdict):
+        return Failed("judge_error", f"the judge gave an Answer of {type(verdict).__name__} and no Verdict", retryable=True)
+    if verdict.value is not None and not 0 <= verdict.value <= 1:
+        told_value = f"the judge's value is {verdict.value}; expected 0 to 1"
+        return Malformed("unusable_value", told_value, outcome.key, outcome.attempts, outcome.usd_micros)
+    return outcome
+
+
+def _read(outcome: Any) -> Outcome[RawAnswer]:
+    """The outcome of a summary; a refusal in words is a refusal, and what is no outcome is a failure."""
+    if not isinstance(outcome, tuple(KIND)):
+        return Failed("strategy_error", f"the strategy gave {type(outcome).__name__} and no outcome", retryable=True)
+    if isinstance(outcome, Answer) and refuses(outcome.value.text):
+        raw = outcome.value
+        return Refusal("refusal", "the model refused in words", raw.key, raw.attempts, raw.usd_micros)
+    if isinstance(outcome, Answer) and not bullets_of(outcome.value.text):
+        raw = outcome.value
+        return Malformed("empty_answer", "the answer holds no line but its thinking", raw.key, raw.attempts, raw.usd_micros)
+    return cast(Outcome[RawAnswer], outcome)
+
+
+def _summary(cell: Cell, label: str, context: Context, raw: RawAnswer) -> Summary:
+    return Summary(
+        cell_id=cell.cell_id,
+        haystack_id=cell.unit.haystack_id,
+        subtopic_id=cell.unit.subtopic_id,
+        system=cell.system,
+        retriever=cell.unit.retriever,
+        ordering=cell.unit.ordering,
+        model=label,
+        repeat=cell.repeat,
+        context_id=context.context_id,
+        key=raw.key,
+        bullets=bullets_of(raw.text),
+    )
+
+
+async def _judge(
+    grid: Judging[Any],
+    cell: Cell,
+    system: str,
+    summary: Summary,
+    truth: Truth,
+    spec: JudgeSpec,
+    ask: Ask,
+    asked: Collection[str] | None,
+) -> tuple[list[Judgment], list[Any]]:
+    insights, strategy, share = truth.insights, spec.strategy, 1.0
+    if ask.planning:
+        # A cascade is planned as asking about all that it may ask about, of which a share is expected.
+        strategy, share = planned(spec.strategy)
+        if asked is not None:
+            insights, share = tuple(one for one in insights if one.insight_id in asked), 1.0
+
+    def expected(request: Request) -> int:
+        # One answer may hold several verdicts.
+        return TOKENS_A_VERDICT * max(1, int(request.sampling.get("max_tokens", 0)) // spec.max_tokens)
+
+    async with ask.turn("judge", spec.model, spec.label):
+        settings = judge_settings(grid, cell, system, spec, None if ask.planning else asked)
+        bare = ask.of("judge", share, expected)
+        judged = await guarded("judge_error", spec.strategy, _asked(strategy, insights, summary, settings, bare), ask.planning)
+    judgments = []
+    for position, (insight, outcome) in enumerate(zip(insights, one_each(judged, len(insights)), strict=True)):
+        if isinstance(outcome, Answer):
+            judgments.append(_judgment(summary, spec.label, insight, position, outcome))
+        else:
+            ask.fail("judge", outcome, judge=spec.label, insight_id=insight.insight_id)
+    return judgments, _scores(judgments, summary, truth.gold, ask)
+
+
+async def _asked(strategy: str, insights: tuple[Insight, ...], summary: Summary, settings: JudgeSettings, ask: Any) -> Any:
+    return await make_judge(strategy).judge(insights, summary.bullets, settings, ask)
+
+
+def _judgment(summary: Summary, judge: str, insight: Insight, position: int, outcome: Answer[Verdict]) -> Judgment:
+    return Judgment(
+        cell_id=summary.cell_id,
+        judge=judge,
+        insight_id=insight.insight_id,
+        position=position,
+        key=outcome.key,
+        coverage=str(outcome.value.coverage),
+        bullet_id=str(outcome.value.bullet_id),
+        value=outcome.value.value,
+        uncertainty=outcome.value.uncertainty,
+    )
+
+
+def _scores(judgments: list[Judgment], summary: Summary, gold: Mapping[str, frozenset[int]], ask: Ask) -> list[Any]:
+    raw = {judgment.insight_id: judgment.key for judgment in judgments}
+    scores = []
+    for scored in score_summary(judgments, summary.bullets, gold):
+        if isinstance(scored, Failure):
+            found = Malformed(scored.error, scored.message, raw[scored.insight_id])
+            ask.fail("judge", found, judge=scored.judge, insight_id=scored.insight_id)
+        else:
+            scores.append(scored)
+    return scores

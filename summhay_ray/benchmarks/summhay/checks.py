@@ -1,0 +1,94 @@
+"""What is wrong with the names and prompts of a SummHay spec, told before anything is paid."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from summhay_ray import judge, retrieve, summarize
+from summhay_ray.benchmark import ModelSpec, SpecError
+from summhay_ray.benchmarks.summhay.sources import Outline
+from summhay_ray.benchmarks.summhay.spec import JudgeSpec, SummarizerSpec, try_judge, try_strategy
+from summhay_ray.judge import OfflineJudge
+from summhay_ray.local_models import check_model
+from summhay_ray.plugins import UnknownName
+
+if TYPE_CHECKING:
+    from summhay_ray.benchmarks.summhay.workload import SummHay
+
+
+def check_grid(grid: SummHay) -> None:
+    """Raises SpecError where a name, a prompt or a price that the spec needs is none."""
+    _check_names(grid)
+    check_prompts([*grid.spec.summarizers, *grid.spec.judges], grid.prompts)
+
+
+def _check_names(grid: SummHay) -> None:
+    spec = grid.spec
+    try:
+        for name in spec.retrievers:
+            _check_retriever(name, grid)
+        for ordering in spec.orderings:
+            summarize.check_ordering(ordering)
+        for summarizer in spec.summarizers:
+            try_strategy(summarizer.strategy)
+    except (UnknownName, judge.BadName) as error:
+        raise SpecError(f"spec: {error}") from error
+    check_judges(spec.judges, spec.partners())
+    check_models(spec.summarizers)
+    for name in spec.retrievers:
+        if name.startswith("released/"):
+            _check_released(name.removeprefix("released/"), grid.sources)
+
+
+def check_judges(judges: Sequence[JudgeSpec], partners: Sequence[str]) -> None:
+    """Raises SpecError where a judge cannot be made, or its model is not there."""
+    try:
+        for judging in judges:
+            try_judge(judging.strategy)
+        for name in [*(one.model for one in judges), *partners]:
+            check_model(name)
+    except (UnknownName, judge.BadName) as error:
+        raise SpecError(f"spec: {error}") from error
+
+
+def check_models(models: Sequence[ModelSpec]) -> None:
+    """Raises SpecError for a local model that does not exist."""
+    try:
+        for one in models:
+            check_model(one.model)
+    except UnknownName as error:
+        raise SpecError(f"spec: {error}") from error
+
+
+def _check_retriever(name: str, grid: SummHay) -> None:
+    try:
+        retrieve.make(name, grid.spec.seed)
+    except UnknownName:
+        if all(name in source.released for source in grid.sources):
+            raise UnknownName(f"no retriever is named {name!r}; did you mean 'released/{name}'?") from None
+        raise
+
+
+def _check_released(name: str, sources: Iterable[Outline]) -> None:
+    for source in sources:
+        if name not in source.released:
+            has = ", ".join(source.released) or "none"
+            raise SpecError(f"spec: retrievers: {source.name} holds no scores of 'released/{name}'; it holds: {has}")
+
+
+def check_prompts(models: Sequence[SummarizerSpec | JudgeSpec], prompts: Mapping[str, str]) -> None:
+    """Raises SpecError for a prompt that lacks a placeholder, or that its model cannot read."""
+    for model in models:
+        if not model.prompt:
+            continue
+        text = prompts[model.prompt]
+        try:
+            summarize.check_prompt(text) if isinstance(model, SummarizerSpec) else judge.check_prompt(text, model.strategy)
+        except ValueError as error:
+            raise SpecError(f"spec: prompt {model.prompt!r}: {error}") from error
+        # Any other model makes sense of any wording; this one reads the headings.
+        headings = ("Reference Insights:" if "per_summary" in model.strategy else "Reference Insight:", "Bullet Points:")
+        absent = [heading for heading in headings if heading not in map(str.strip, text.splitlines())]
+        if model.model == OfflineJudge.name and absent:
+            raise SpecError(f"spec: prompt {model.prompt!r}: offline/judge reads the section under a line {absent[0]!r}; add it")

@@ -1,0 +1,157 @@
+"""Where a number of a stored run comes from: from a score to judgment, raw answer, prompt, price, documents cited.
+
+Everything is read from the store, so that it works while the run goes on, and from another machine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import polars as pl
+
+from summhay_ray.benchmarks.summhay.cells import Cell
+from summhay_ray.benchmarks.summhay.judging import Judging
+from summhay_ray.benchmarks.summhay.sources import read_source
+from summhay_ray.benchmarks.summhay.tables import of_cells, rows_of
+from summhay_ray.engine import Replay
+from summhay_ray.haystack import ReleasedFile
+from summhay_ray.metrics import Compat, score_summary
+from summhay_ray.records import Judgment, Summary
+from summhay_ray.store import RunStore, StoreError
+
+SHORTEST_KEY = 6
+
+
+def check_key(key: str) -> None:
+    """Raises StoreError for a key that is too short to mean anything."""
+    if len(key) < SHORTEST_KEY:
+        raise StoreError(f"key {key!r} is too short; give at least {SHORTEST_KEY} characters of a cell_id or of an answer's key")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Which summary a cell is; empty where the store does not say (an imported judgment without its summary)."""
+
+    system: str = ""
+    haystack: str = ""
+    subtopic_id: str = ""
+
+
+def places(run: RunStore, cell_ids: Iterable[str], grid: Any = None) -> dict[str, Place]:
+    """Cell -> where it stands, for cells with a summary and, where the `grid` is given, for those without."""
+    wanted = set(cell_ids)
+    found = dict.fromkeys(sorted(wanted), Place())
+    if not wanted:
+        return found
+    names = {entry["haystack_id"]: entry["name"] for entry in run.record["haystacks"]}
+    if grid is not None:
+        for cell in (Cell.of(item) for item in grid.items() if item.id in wanted):
+            found[cell.cell_id] = Place(cell.system, names.get(cell.unit.haystack_id, ""), cell.unit.subtopic_id)
+        return found
+    for row in rows_of(run, "summaries", sorted(wanted)):
+        found[row.cell_id] = Place(row.system, names.get(row.haystack_id, ""), row.subtopic_id)
+    return found
+
+
+def explain(workload: Judging[Any] | None, run: RunStore, holder: RunStore, key: str, compat: Compat) -> dict[str, Any]:
+    """From a cell or an answer (its id or key, or the beginning of one) to everything that it stands on.
+
+    `holder`: the run that holds the summaries; `workload`: what asks, None where nothing was asked. Raises StoreError where
+    nothing, or more than one thing, has that key.
+    """
+    cell_id, judgment_key = _find(run, holder, key)
+    found = rows_of(holder, "summaries", [cell_id])
+    failed = of_cells(run, "failures", [cell_id]).to_dicts()
+    if not found:
+        place = asdict(places(run, [cell_id], workload)[cell_id])
+        return {"run": run.run_id, "cell_id": cell_id, **place, "summary": None, "failures": failed}
+    summary: Summary = found[0]
+    entry = next((one for one in run.record["haystacks"] if one["haystack_id"] == summary.haystack_id), None)
+    if entry is None:
+        raise StoreError(f"{run.run_id}: its run.json lacks haystack {summary.haystack_id}; put back a copy of it")
+    source = read_source(run.store, entry)
+    raw = [one for place in {run.run_id: run, holder.run_id: holder}.values() for one in rows_of(place, "raw_answers", [cell_id])]
+    answers = {one.key: asdict(one) for one in raw}
+    prompts = _prompts(workload, run, cell_id) if workload is not None else {}
+    subtopic = next(one for one in source.haystack.subtopics if one.subtopic_id == summary.subtopic_id)
+    judgments = rows_of(run, "judgments", [cell_id])
+    return {
+        "run": run.run_id,
+        "cell_id": cell_id,
+        "system": summary.system,
+        "haystack": source.haystack.name,
+        "subtopic_id": subtopic.subtopic_id,
+        "query": subtopic.query,
+        "bullets": list(summary.bullets),
+        "context": _context(holder, summary),
+        "raw_answer": answers.get(summary.key),
+        "prompt": prompts.get(summary.key),
+        "judgments": [
+            row
+            for row in _judged(judgments, summary, source, compat, (answers, prompts))
+            if not judgment_key or row["judgment"]["key"] == judgment_key
+        ],
+        "failures": failed,
+    }
+
+
+def _find(run: RunStore, holder: RunStore, key: str) -> tuple[str, str]:
+    """(cell_id, key of the one judgment asked for, or empty)."""
+    check_key(key)
+    hits: set[tuple[str, str]] = set()
+    for table in ("summaries", "failures", "judgments"):
+        frame = (holder if table == "summaries" else run).table(table)
+        named = frame.filter(pl.col("cell_id").str.starts_with(key))
+        hits.update((cell, "") for cell in named["cell_id"].to_list())
+        keyed = frame.filter(pl.col("key").str.starts_with(key))
+        hits.update(
+            (cell, full if table == "judgments" else "")
+            for cell, full in zip(keyed["cell_id"].to_list(), keyed["key"].to_list(), strict=True)
+        )
+    if not hits:
+        raise StoreError(f"run {run.run_id} has no cell or answer {key!r}; `summhay failures` and the tables list their keys")
+    if len({cell for cell, _ in hits}) > 1 and len(key) < 32:
+        raise StoreError(f"{len(hits)} cells or answers of run {run.run_id} begin with {key!r}; give more of it")
+    return min(hits)
+
+
+def _context(run: RunStore, summary: Summary) -> dict[str, Any] | None:
+    found = run.table("contexts").filter(pl.col("context_id") == summary.context_id).to_dicts()
+    return found[0] if found else None
+
+
+def _judged(
+    judgments: list[Judgment],
+    summary: Summary,
+    source: ReleasedFile,
+    compat: Compat,
+    kept: tuple[Mapping[str, Any], Mapping[str, str]],
+) -> Iterable[dict[str, Any]]:
+    answers, prompts = kept
+    insights = {insight.insight_id: insight.text for insight in source.haystack.insights}
+    scored = score_summary(judgments, summary.bullets, source.haystack.gold(), compat)
+    for judgment, score in zip(judgments, scored, strict=True):
+        bullet = getattr(score, "bullet", None)
+        yield {
+            "insight": insights.get(judgment.insight_id),
+            "judgment": asdict(judgment),
+            "bullet": summary.bullets[bullet - 1] if bullet else None,
+            "score": asdict(score),
+            "raw_answer": answers.get(judgment.key),
+            "prompt": prompts.get(judgment.key),
+        }
+
+
+def _prompts(workload: Judging[Any], run: RunStore, cell_id: str) -> dict[str, str]:
+    """Key -> prompt of every request of the cell, made again from content: the key proves that it is the same text.
+
+    Where another version asked with other prompts, their keys are absent.
+    """
+    item = next((one for one in workload.items() if one.id == cell_id), None)
+    if item is None:
+        return {}
+    replay = Replay(workload, run)
+    replay.item(item)
+    return {key: request.prompt for key, (_, request) in replay.asked.items()}

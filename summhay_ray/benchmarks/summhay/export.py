@@ -1,0 +1,118 @@
+"""Runs out of a store as released files, one haystack at a time."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import shutil
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from summhay_ray.benchmarks.summhay.judges import all_judgments, judges_of
+from summhay_ray.benchmarks.summhay.sources import read_source
+from summhay_ray.benchmarks.summhay.tables import BY_NAME
+from summhay_ray.haystack import RELEASED_JUDGE, ReleasedFile, export_run
+from summhay_ray.problems import Problem
+from summhay_ray.store import RunStore
+
+
+def export(run: RunStore, folder: Path, judge: str = "") -> list[Path]:
+    """The run as released JSON files, one a haystack: an import as it came, a grid's run with its summaries.
+
+    `judge`: whose judgments, of the run's judges or a rejudge's; the first of them where empty. An import holds its own
+    summaries and retriever scores whoever judged. Raises Problem rather than overwrite a file; then, and where one haystack
+    cannot be written, nothing is.
+    """
+    judges = [one.judge for one in judges_of(run)]
+    if judge and judge not in judges:
+        raise Problem(f"judge {judge!r} did not judge this run; known: {', '.join(judges) or 'none'}")
+    imported = "spec" not in run.record
+    as_it_came = imported and judge in ("", RELEASED_JUDGE)
+    rows = None if as_it_came else _Rows(run, judge or judges[0], imported)
+    entries = run.record["haystacks"]
+    contents = (rows.exported(one) if rows else one.raw for one in (read_source(run.store, entry) for entry in entries))
+    return write_files(folder, zip(file_names(entries), contents, strict=True))
+
+
+def write_files(
+    folder: Path, contents: Iterable[tuple[str, Any]], again: Callable[[Path, Path], bool] | None = None
+) -> list[Path]:
+    """Write JSON files into a folder, all or none. Raises Problem rather than overwrite one.
+
+    `again`: whether a file that is there (first) may be replaced by the new one (second).
+    """
+    if folder.exists() and not folder.is_dir():
+        raise Problem(f"{folder} is a file; give a folder")
+    is_new = not folder.exists()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        part = Path(tempfile.mkdtemp(prefix=".export-", dir=folder))
+    except OSError as error:
+        raise Problem(f"{folder} cannot be written ({error.strerror}); give another folder") from error
+    try:
+        names = []
+        for name, content in contents:
+            if (folder / name).exists() and again is None:
+                raise Problem(taken(folder / name))
+            (part / name).write_text(released_text(content), encoding="ascii")
+            if again is not None and (folder / name).exists() and not again(folder / name, part / name):
+                raise Problem(taken(folder / name))
+            names.append(name)
+        return [(part / name).replace(folder / name) for name in names]
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+        if is_new:
+            with contextlib.suppress(OSError):
+                folder.rmdir()
+
+
+def taken(path: Path) -> str:
+    """The message for a file that is in the way."""
+    return f"{path} exists; give an empty folder"
+
+
+def released_text(content: Any) -> str:
+    """A released file's text."""
+    return json.dumps(content, ensure_ascii=True, indent=2)
+
+
+def file_names(entries: Sequence[Mapping[str, str]]) -> list[str]:
+    """What the files of haystacks are called."""
+    shared = Counter(entry["name"] for entry in entries)
+    return [
+        f"{entry['name']}.json" if shared[entry["name"]] == 1 else f"{entry['name']}-{entry['haystack_id']}.json"
+        for entry in entries
+    ]
+
+
+class _Rows:
+    """What a run holds of each haystack."""
+
+    def __init__(self, run: RunStore, judge: str, imported: bool) -> None:
+        self._summaries, self._rankings = map(run.table, ("summaries", "rankings"))
+        self._judgments = all_judgments(run).filter(pl.col("judge") == judge)
+        self._judge, self._imported = judge, imported
+
+    def exported(self, source: ReleasedFile) -> dict[str, Any]:
+        mine = pl.col("haystack_id") == source.haystack.haystack_id
+        summaries = self._summaries.filter(mine)
+        judgments = self._judgments.join(summaries.select("cell_id"), on="cell_id", how="semi", maintain_order="left")
+        rankings = BY_NAME["rankings"].records(self._rankings.filter(mine))
+        try:
+            written = BY_NAME["summaries"].records(summaries), BY_NAME["judgments"].records(judgments)
+            exported = export_run(source.raw, *written, rankings, self._judge)
+        except ValueError as error:
+            message = f"{source.haystack.name}: {error}; such a run cannot be written in the released format"
+            raise Problem(message) from error
+        return _judged_again(source.raw, exported) if self._imported else exported
+
+
+def _judged_again(raw: Mapping[str, Any], exported: Mapping[str, Any]) -> dict[str, Any]:
+    """The file as it came, with the judgments of `exported`."""
+    pairs = zip(raw["subtopics"], exported["subtopics"], strict=True)
+    return {**raw, "subtopics": [{**ours, "eval_summaries": theirs["eval_summaries"]} for ours, theirs in pairs]}

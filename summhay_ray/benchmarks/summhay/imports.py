@@ -1,0 +1,217 @@
+"""Released files into a store, as a run that was made elsewhere. `imports_on_ray.py` has the same for many files.
+
+Files are read twice, a few at a time: first all are checked, so that nothing is written where one is broken; then their rows go
+into blocks, and one commit makes all of them count: an import that is killed is no import.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from summhay_ray.benchmark import Compat, Results
+from summhay_ray.benchmarks.summhay.judging import Judging
+from summhay_ray.benchmarks.summhay.opening import STAGE, blocks_of, haystack_rows
+from summhay_ray.benchmarks.summhay.record import record_flaw
+from summhay_ray.benchmarks.summhay.sources import (
+    OUTLINES,
+    Outline,
+    changed,
+    haystack_entries,
+    keep_outlines,
+    outline_of,
+    source_bytes,
+    stored_haystacks,
+)
+from summhay_ray.benchmarks.summhay.tables import TABLES
+from summhay_ray.haystack import InvalidHaystack, ReleasedFile, imported_rows, read_released
+from summhay_ray.inputs import read_json
+from summhay_ray.metrics import score_summary
+from summhay_ray.problems import Problem
+from summhay_ray.records import Failure, Judgment, Score
+from summhay_ray.store import Block, Finished, RunStore, Store, columns_of
+
+COUNTED = ("summaries", "judgments", "failures")
+
+
+class Import(Judging[Any]):
+    """Summaries and judgments that were made elsewhere."""
+
+    kind = "import"
+    prefix = "i"
+    tables = TABLES
+    given = True
+
+    @classmethod
+    def record_flaw(cls, record: Mapping[str, Any]) -> str:
+        """See `Workload`."""
+        return record_flaw(record, ("haystacks",))
+
+    @classmethod
+    def from_record(cls, store: Store, record: Mapping[str, Any]) -> Import:
+        """See `Workload`."""
+        found = cls.__new__(cls)
+        entries = ((entry["haystack_id"], entry["object"], entry["name"]) for entry in record["haystacks"])
+        found.haystacks = stored_haystacks(store, entries)
+        return found
+
+    @classmethod
+    def total(cls, run: RunStore) -> int:
+        """See `Workload`: its summaries."""
+        return run.table("summaries").height
+
+    def results(self, run: RunStore, compat: Compat = "default") -> Results:
+        """See `Workload`."""
+        from summhay_ray.benchmarks.summhay.scores import results
+
+        return results(run, compat)
+
+    def explain(self, run: RunStore, key: str, compat: Compat = "default") -> dict[str, Any]:
+        """See `Workload`: nothing was asked here."""
+        from summhay_ray.benchmarks.summhay.explain import explain
+
+        return explain(None, run, run, key, compat)
+
+    def places(self, run: RunStore, item_ids: Iterable[str]) -> Mapping[str, Mapping[str, str]]:
+        """See `Workload`."""
+        from summhay_ray.benchmarks.summhay.explain import places
+
+        return {cell: asdict(place) for cell, place in places(run, item_ids).items()}
+
+    def export(self, run: RunStore, folder: Path, judge: str = "") -> list[Path]:
+        """See `Workload`."""
+        from summhay_ray.benchmarks.summhay.export import export
+
+        return export(run, folder, judge)
+
+
+@dataclass(frozen=True)
+class ImportResult:
+    """What an import kept."""
+
+    run: str
+    haystacks: int
+    documents: int
+    queries: int
+    summaries: int
+    judgments: int
+    failures: int
+    """Judgments without their summary, or that cannot be used: kept, and listed as failures."""
+    warnings: tuple[str, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """The JSON document of `summhay import`."""
+        return {
+            name: getattr(self, name)
+            for name in ("run", "haystacks", "documents", "queries", "summaries", "judgments", "failures")
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Files whose rows make one block, and where they go; `ids` once they were checked."""
+
+    store_uri: str
+    paths: tuple[str, ...]
+    run_id: str = ""
+    ids: tuple[str, ...] = ()
+
+
+class Workbench:
+    """Where the batches are worked on, in order: here, one after the other. `importing.OnRay` is another."""
+
+    def check(self, batches: Iterable[Batch]) -> Iterator[Sequence[Outline]]:
+        """The outlines of each batch's files. Raises InvalidHaystack for the first file that is broken."""
+        return map(check_batch, batches)
+
+    def keep(self, batches: Iterable[Batch]) -> Iterator[tuple[Block, Mapping[str, int]]]:
+        """Each batch's block, which counts for nobody yet, and the number of rows in it by table."""
+        return map(keep_batch, batches)
+
+
+def import_released(paths: Sequence[str], store: Store, workbench: Workbench | None = None) -> ImportResult:
+    """Keep released files as one run. Every file is checked before anything is written. Raises InvalidHaystack."""
+    bench = workbench or Workbench()
+    sources = [
+        source for found in bench.check(Batch(store.files.uri, tuple(part)) for part in blocks_of(paths)) for source in found
+    ]
+    first: dict[str, str] = {}
+    for path, source in zip(paths, sources, strict=True):
+        if source.haystack_id in first:
+            raise InvalidHaystack(f"{path}: has the same content as {first[source.haystack_id]}; leave one out")
+        first[source.haystack_id] = path
+    run_id = "i" + hashlib.sha256("\n".join(sorted(first)).encode()).hexdigest()[:12]
+    pairs = list(first.items())
+    batches = [
+        Batch(store.files.uri, tuple(path for _, path in part), run_id, tuple(one for one, _ in part))
+        for part in blocks_of(pairs)
+    ]
+    blocks: list[Block] = []
+    counted = Counter(dict.fromkeys(COUNTED, 0))
+    for block, rows in bench.keep(batches):
+        blocks.append(block)
+        counted.update({table: rows.get(table, 0) for table in COUNTED})
+    name = ", ".join(source.name for source in sources)
+    record = {"kind": Import.kind, "name": name, "haystacks": haystack_entries(sources), OUTLINES: keep_outlines(store, sources)}
+    store.create_run(run_id, record, Import.all_tables()).committer(driver=0).add(blocks)
+    return ImportResult(
+        run=run_id,
+        haystacks=len(sources),
+        documents=sum(source.n_documents for source in sources),
+        queries=sum(len(source.subtopics) for source in sources),
+        warnings=tuple(warning for source in sources for warning in source.warnings),
+        **counted,
+    )
+
+
+def check_batch(batch: Batch) -> list[Outline]:
+    """The outlines of the files, read one at a time. Raises InvalidHaystack."""
+    return [outline_of(read_file(path)) for path in batch.paths]
+
+
+def keep_batch(batch: Batch) -> tuple[Block, Mapping[str, int]]:
+    """Put the files into the store, and their rows into one block. Raises Problem for a file that changed since its check."""
+    store = Store(batch.store_uri)
+    finished = []
+    counted: Counter[str] = Counter()
+    for path, haystack_id in zip(batch.paths, batch.ids, strict=True):
+        source = read_file(path)
+        if source.haystack.haystack_id != haystack_id:
+            raise changed(path)
+        store.put_object("haystack", source_bytes(source.raw))
+        rows = {**haystack_rows(source), **_imported(source)}
+        counted.update({table: len(records) for table, records in rows.items()})
+        finished.append(Finished(haystack_id, rows))
+    # The run is created when all blocks are there.
+    return RunStore(store, batch.run_id, declared=columns_of(Import.all_tables())).write(STAGE, finished), counted
+
+
+def read_file(path: str) -> ReleasedFile:
+    """The haystack of a released file. Raises InvalidHaystack."""
+    try:
+        return read_released(read_json(path), path)
+    except OSError as error:
+        raise InvalidHaystack(f"{path}: cannot be read ({error.strerror}); expected a released JSON file") from error
+    except InvalidHaystack:
+        raise
+    except Problem as error:
+        raise InvalidHaystack(str(error)) from error
+
+
+def _imported(source: ReleasedFile) -> dict[str, list[Any]]:
+    rows = imported_rows(source)
+    gold = source.haystack.gold()
+    judged: dict[str, list[Judgment]] = {}
+    for judgment in rows.judgments:
+        judged.setdefault(judgment.cell_id, []).append(judgment)
+    scored = [row for one in rows.summaries for row in score_summary(judged.get(one.cell_id, []), one.bullets, gold)]
+    return {
+        "summaries": list(rows.summaries),
+        "judgments": list(rows.judgments),
+        "scores": [row for row in scored if isinstance(row, Score)],
+        "failures": [*rows.failures, *(row for row in scored if isinstance(row, Failure))],
+    }

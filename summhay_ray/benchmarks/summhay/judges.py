@@ -1,0 +1,123 @@
+"""All that was judged of a run's summaries: by its own judges, and by those that came later.
+
+Which rejudges a run has stands in a numbered chain beside it, `runs/<run>/rejudges/00000001.json`, ...: {"run": "j..."}; the run
+itself is never changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import polars as pl
+
+from summhay_ray.benchmarks.summhay.tables import BY_NAME
+from summhay_ray.haystack import RELEASED_JUDGE
+from summhay_ray.store import Chain, RunStore, StoreError
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedBy:
+    """One judge of a run's summaries."""
+
+    judge: str
+    """What it is called among all judges of the run: its label, with the id of its rejudge where another judge has that label."""
+    label: str
+    """What the tables of `runs` call it."""
+    runs: tuple[str, ...]
+    """The runs that hold its judgments, the earliest first: of a judgment that several hold the first counts."""
+
+
+def join_rejudges(run: RunStore, rejudge_id: str) -> None:
+    """Name a rejudge beside the run that it judges; one that is named already is not named again."""
+    chain = _chain(run)
+    number = chain.latest()
+    if rejudge_id in rejudge_ids(run):
+        return
+    while not chain.append(number + 1, {"run": rejudge_id}):
+        number += 1
+
+
+def rejudge_ids(run: RunStore) -> list[str]:
+    """The rejudges of a run, in the order in which they first began. Raises StoreError where one of the records is damaged."""
+    chain = _chain(run)
+    found = [chain.read(number) for number in range(1, chain.latest() + 1)]
+    return list(dict.fromkeys(str(one["run"]) for one in found if one is not None))
+
+
+def judges_of(run: RunStore) -> list[JudgedBy]:
+    """Every judge of the run's summaries, its own first. Judges with one label that are not the same have other names.
+
+    A rejudge that holds no judgment is not among them: what became of it, its own id tells.
+    """
+    found: dict[tuple[str, str], list[str]] = {}
+    for run_id, label, identity in _named(run):
+        found.setdefault((label, identity), []).append(run_id)
+    taken: set[str] = set()
+    judges = []
+    for (label, _), runs in found.items():
+        judges.append(JudgedBy(label if label not in taken else f"{label} ({runs[0]})", label, tuple(runs)))
+        taken.add(label)
+    return judges
+
+
+def all_judgments(run: RunStore) -> pl.DataFrame:
+    """The judgments of all judges of the run's summaries, sorted by primary key, `judge` as `judges_of` names it."""
+    return _all(run, "judgments")
+
+
+def all_scores(run: RunStore) -> pl.DataFrame:
+    """The scores of all judges of the run's summaries, as `all_judgments`."""
+    return _all(run, "scores")
+
+
+def _all(run: RunStore, table: str) -> pl.DataFrame:
+    judges = judges_of(run)
+    frames: dict[str, pl.DataFrame] = {}
+    parts = [BY_NAME[table].frame(())]
+    key = list(BY_NAME[table].key)
+    for one in judges:
+        mine = []
+        for run_id in one.runs:
+            if run_id not in frames:
+                frames[run_id] = (run if run_id == run.run_id else run.store.run(run_id)).table(table)
+            mine.append(frames[run_id].filter(pl.col("judge") == one.label))
+        # A judgment that is there is no failure, whichever of the runs could not get it.
+        rows = pl.concat(mine).unique(subset=key, keep="first", maintain_order=True)
+        parts.append(rows.with_columns(pl.lit(one.judge).alias("judge")))
+    return pl.concat(parts).sort(key, maintain_order=True)
+
+
+def _named(run: RunStore) -> Iterator[tuple[str, str, str]]:
+    """(run, label, identity) of every judge of the run and of its rejudges."""
+    record = run.record
+    if "judges" not in record:
+        yield run.run_id, RELEASED_JUDGE, RELEASED_JUDGE
+    else:
+        yield from _of_record(run, record)
+    for rejudge_id in rejudge_ids(run):
+        one = run.store.run(rejudge_id)
+        if any(block.slices["judgments"].rows for block in one.manifest().blocks if "judgments" in block.slices):
+            yield from _of_record(one, one.record)
+
+
+def _of_record(run: RunStore, record: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
+    # As it was when it judged: a person's own judge may be another by now, or be away.
+    yield from ((run.run_id, label, identity) for label, identity in record["judges"])
+
+
+def check_judged(run: RunStore) -> None:
+    """Raises StoreError for a run that has no summaries of its own."""
+    record = run.record
+    if (of := record.get("of")) is not None:
+        raise StoreError(f"{run.run_id} holds judgments of the summaries of {of}; give that run")
+    if "haystacks" not in record:
+        raise StoreError(f"{run.run_id} holds no summaries; give a run on its haystacks (haystacks: [its spec])")
+
+
+_MEND = "delete it and those after it, and rejudge again: no call is made"
+
+
+def _chain(run: RunStore) -> Chain:
+    return Chain(run.store.files, f"runs/{run.run_id}/rejudges", _MEND)

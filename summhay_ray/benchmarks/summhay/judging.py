@@ -1,0 +1,76 @@
+"""What every benchmark has whose judges read summaries: their prompts, their identity, and the haystacks that they judge by."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TypeVar
+
+from summhay_ray import judge, summarize
+from summhay_ray.benchmark import Benchmark, Inputs, LocalModel, ModelSpec, Stage, semantic_hash
+from summhay_ray.benchmarks.summhay.replay import Replay
+from summhay_ray.benchmarks.summhay.sources import OUTLINES, Haystacks, LateOutlines, Outline, stored_haystacks, stored_outlines
+from summhay_ray.benchmarks.summhay.spec import JudgeSpec, JudgingSpec, SummarizerSpec, semantic_model
+from summhay_ray.local_models import LocalModels
+from summhay_ray.plugins import code_identity
+from summhay_ray.store import RunStore, Store
+
+TOKENS_A_VERDICT = 20
+STAGE = Stage("judge", output_tokens=TOKENS_A_VERDICT)
+
+S = TypeVar("S", bound=JudgingSpec)
+
+
+class Judging(Benchmark[S]):
+    """A benchmark with judges of summaries."""
+
+    sources: Sequence[Outline]
+    """What is known of the haystacks besides their documents."""
+    haystacks: Haystacks
+    """The haystacks, loaded when they are asked for."""
+    prompts: Mapping[str, str]
+    """Path as the spec writes it -> text."""
+
+    def restore(self, spec: S, store: Store, record: Mapping[str, Any]) -> None:
+        """As a run's record has it; nothing of the haystacks is read before it is asked for."""
+        Benchmark.__init__(self, spec, Inputs.stored(store, {}))
+        entries = ((entry["haystack_id"], entry["object"], entry["name"]) for entry in record["haystacks"])
+        self.sources = LateOutlines(lambda: stored_outlines(store, record))
+        self.haystacks = stored_haystacks(store, entries)
+        self.prompts = record["prompts"]
+
+    @classmethod
+    def objects(cls, run: RunStore) -> Iterable[tuple[str, str]]:
+        """See `Workload`: the haystacks, and what is known of them."""
+        record = run.record
+        yield from ((OUTLINES, record[OUTLINES]) for _ in range(OUTLINES in record))
+        yield from (("haystack", entry["object"]) for entry in record["haystacks"])
+
+    def local_models(self) -> Mapping[str, LocalModel]:
+        """See `Workload`; `replay/` reads the run's haystacks."""
+        return LocalModels([Replay(self.haystacks.file)])
+
+    def semantic(self, model: ModelSpec) -> dict[str, Any]:
+        """What makes a summarizer or a judge the one that it is: model, parameters, prompt, a person's own code."""
+        prompt = self.prompt_of(model)
+        if isinstance(model, JudgeSpec):
+            identity, code = judge.prompt_identity(prompt, model.strategy), judge.parse_strategy(model.strategy).base
+        else:
+            assert isinstance(model, SummarizerSpec)
+            identity, code = summarize.prompt_identity(prompt), model.strategy
+        return {**semantic_model(model, identity), **self.revision_of(model.model), "code": code_identity(code)}
+
+    def identity_of(self, judging: JudgeSpec) -> str:
+        """sha256 (hex) of what makes a judge the one that it is: equal for judges that say the same of every summary."""
+        return semantic_hash(self.semantic(judging))
+
+    def named_judges(self) -> list[list[str]]:
+        """Label and identity of every judge, as a run's record has them."""
+        return [[one.label, self.identity_of(one)] for one in self.spec.judges]
+
+    def prompt_of(self, model: ModelSpec) -> str:
+        """The text of the model's prompt file, empty where it uses ours."""
+        return self.prompts[model.prompt] if model.prompt else ""
+
+    def sampling_of(self, model: ModelSpec) -> dict[str, Any]:
+        """The semantic parameters that go with each call of the model."""
+        return {**model.sampling(), **self.revision_of(model.model)}

@@ -1,0 +1,75 @@
+"""`replay/<model>`: the released summaries and judgments, as if the model answered now.
+
+A request's `lookup` says what is replayed: haystack, subtopic and system of a summary; an insight behind them: a judgment.
+The released judgments are GPT-4o's (SummHay, section 4.3): `replay/gpt-4o` judges, no other model does.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import ClassVar
+
+from summhay_ray.haystack import ReleasedFile, imported_rows
+from summhay_ray.llm import Request
+from summhay_ray.records import Judgment
+from summhay_ray.summarize import bullets_of
+
+JUDGE = "replay/gpt-4o"
+
+
+@dataclass(frozen=True, slots=True)
+class _Released:
+    bullets: Mapping[tuple[str, str], tuple[str, ...]]
+    judgments: Mapping[tuple[str, str, str], Judgment]
+
+
+class Replay:
+    """Reads released answers out of the run's sources; `file` gives a source by haystack_id."""
+
+    name: ClassVar[str] = "replay/"
+    revision: ClassVar[str] = "1"
+
+    def __init__(self, file: Callable[[str], ReleasedFile]) -> None:
+        self._file = file
+        self._released = lru_cache(maxsize=4)(self._read)
+
+    def answer(self, request: Request) -> str:
+        """The released answer's text. Raises LookupError naming what the release lacks."""
+        if not request.lookup:
+            raise LookupError(f"{request.model} only replays cells of a released haystack; this request names none")
+        (haystack_id, subtopic_id, system), end = json.JSONDecoder().raw_decode(request.lookup)
+        insight_id = request.lookup[end + 1 :]
+        released = self._released(haystack_id)
+        if not insight_id:
+            return _summary(released.bullets.get((subtopic_id, system)), f"summary {system!r} of subtopic {subtopic_id}")
+        if request.model != JUDGE:
+            raise LookupError(f"the release holds no judgments of {request.model}; only {JUDGE} judged it")
+        judgment = released.judgments.get((subtopic_id, system, insight_id))
+        if judgment is None:
+            raise LookupError(f"the release holds no judgment of {system!r} on insight {insight_id}")
+        return f'{{"coverage": {json.dumps(judgment.coverage)}, "bullet_id": {judgment.bullet_id or "null"}}}'
+
+    def _read(self, haystack_id: str) -> _Released:
+        rows = imported_rows(self._file(haystack_id))
+        cells = {summary.cell_id: (summary.subtopic_id, summary.system) for summary in rows.summaries}
+        judgments: dict[tuple[str, str, str], Judgment] = {}
+        for judgment in rows.judgments:
+            judgments.setdefault((*cells[judgment.cell_id], judgment.insight_id), judgment)
+        return _Released({cells[summary.cell_id]: summary.bullets for summary in rows.summaries}, judgments)
+
+
+def lookup(haystack_id: str, subtopic_id: str, system: str) -> str:
+    """The lookup of a summary; with `/` and an insight's id behind it, of the judgment of that insight in it."""
+    return json.dumps([haystack_id, subtopic_id, system])
+
+
+def _summary(bullets: tuple[str, ...] | None, which: str) -> str:
+    if bullets is None:
+        raise LookupError(f"the release holds no {which}")
+    text = "\n".join(bullets)
+    if bullets_of(text) != bullets:
+        raise LookupError(f"the released {which} has bullets that are not single lines")
+    return text

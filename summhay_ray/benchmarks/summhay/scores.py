@@ -1,0 +1,348 @@
+"""The scores of a stored run, from its judgments, without a call (paper, section 4.1)."""
+
+from __future__ import annotations
+
+import functools
+import json
+import math
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from summhay_ray.benchmark import Results
+from summhay_ray.benchmarks.summhay.judges import all_judgments, check_judged, judges_of, rejudge_ids
+from summhay_ray.benchmarks.summhay.sources import Outline, stored_outlines
+from summhay_ray.benchmarks.summhay.tables import BY_NAME
+from summhay_ray.haystack import RELEASED_JUDGE
+from summhay_ray.inputs import read_json
+from summhay_ray.judge import bench, default_strategy, parse_name, parse_strategy, strategy_of
+from summhay_ray.llm import Unpriced, find_price
+from summhay_ray.metrics import (
+    Compat,
+    JudgeBias,
+    PositionSensitivity,
+    SystemScore,
+    bias_of,
+    corrected,
+    position_sensitivity,
+    score_summary,
+    system_scores,
+    words_per_bullet,
+)
+from summhay_ray.problems import Problem
+from summhay_ray.records import Failure, Judgment, Score, Summary
+from summhay_ray.store import RunStore
+
+SYSTEM = ("system", "retriever", "ordering", "model")
+_TEXT = (*SYSTEM, "judge", "haystack_id", "subtopic_id")
+_WORDS = (*SYSTEM, "haystack_id", "subtopic_id")
+_VALUES = ("coverage", "citation_precision", "citation_recall", "citation_f1", "joint")
+SUMMARIES_AT_ONCE = 1000
+ROWS_AT_ONCE = 10_000
+
+
+@dataclass(frozen=True)
+class ScoreResult:
+    """The scores of a run: pooled over its haystacks, for each haystack, and how much the order of documents matters."""
+
+    run: str
+    compat: Compat
+    systems: list[SystemScore]
+    haystacks: dict[str, list[SystemScore]]
+    """Name of the haystack -> its systems."""
+    position: list[PositionSensitivity]
+    failures: list[Failure]
+    """Judgments that scoring could not use."""
+    biases: Mapping[str, JudgeBias | None] = field(default_factory=dict)
+    """Judge -> the bias that its scores are corrected by; None where none is known."""
+
+    def to_json(self) -> dict[str, Any]:
+        """The JSON document of `summhay score`."""
+        return {
+            "run": self.run,
+            "compat": self.compat,
+            "systems": [asdict(system) for system in self.systems],
+            "haystacks": {name: [asdict(system) for system in systems] for name, systems in self.haystacks.items()},
+            "position_sensitivity": [asdict(row) for row in self.position],
+            "unusable_judgments": len(self.failures),
+        }
+
+    @property
+    def table(self) -> pl.DataFrame:
+        """One row a system."""
+        rows = [{**asdict(system), "ci": None, "bias": None} for system in self.systems]
+        return pl.DataFrame(rows, infer_schema_length=None).drop("ci", "bias")
+
+
+@dataclass(frozen=True)
+class _Frames:
+    insights: pl.DataFrame
+    expected: pl.DataFrame
+    words: pl.DataFrame
+    failures: list[Failure]
+
+
+def score_run(
+    run: RunStore,
+    compat: Compat = "default",
+    samples: int = 1000,
+    biases: Sequence[JudgeBias] = (),
+    rejudged: bool = False,
+) -> ScoreResult:
+    """Score what the run holds now; what it does not hold yet is expected and not scored.
+
+    `biases`: one's own measurements of judges against people, which stand before those that we ship. `rejudged`: also the
+    judgments that came later, of `rejudge`. Raises StoreError for a run that has no summaries of its own.
+    """
+    check_judged(run)
+    record = run.record
+    rejudges = rejudge_ids(run) if rejudged else []
+    known = _known_biases(run, bool(rejudges), biases)
+
+    def scores(insights: pl.DataFrame, expected: pl.DataFrame, words: pl.DataFrame) -> list[SystemScore]:
+        return [corrected(one, known(one.judge)) for one in system_scores(insights, expected, words, seed, samples)]
+
+    sources = stored_outlines(run.store, record)
+    judgments = all_judgments(run) if rejudges else run.table("judgments")
+    further = [one.judge for one in judges_of(run)] if rejudges else []
+    frames = _frames(run, sources, (judgments, further), compat)
+    seed = record["spec"].get("seed", 0) if "spec" in record else 0
+    pooled = scores(frames.insights, frames.expected, frames.words)
+    shared = Counter(source.name for source in sources)
+    by_haystack = {}
+    for source in sources:
+        mine = pl.col("haystack_id") == source.haystack_id
+        insights, expected, words = (frame.filter(mine) for frame in (frames.insights, frames.expected, frames.words))
+        label = source.name if shared[source.name] == 1 else f"{source.name} ({source.haystack_id})"
+        by_haystack[label] = scores(insights, expected, words) if len(sources) > 1 else pooled
+    found = {judge: known(judge) for judge in sorted({one.judge for one in pooled})}
+    return ScoreResult(run.run_id, compat, pooled, by_haystack, position_sensitivity(pooled), frames.failures, found)
+
+
+def results(run: RunStore, compat: Compat) -> Results:
+    """What a run's judgments come to, as the engine tells it: scores of every system, position sensitivity first seen."""
+    scores = score_run(run, compat)
+    told = scores.to_json()
+    details = {name: told[name] for name in ("systems", "position_sensitivity")}
+    warnings = tuple(warning for source in stored_outlines(run.store, run.record) for warning in source.warnings)
+    return Results(details, scores, warnings=warnings)
+
+
+def read_biases(path: Path) -> tuple[JudgeBias, ...]:
+    """The biases that `judge-bench --out` wrote. Raises Problem, in one line, for a file of another form or none."""
+    try:
+        text = read_json(path).decode("utf-8")
+        if what := _no_biases(text):
+            raise Problem(f"{path.name} holds no measured biases: {what}; give one that judge-bench --out wrote")
+        return bench.read_biases(text)
+    except OSError as error:
+        raise Problem(f"{path}: cannot be read ({error.strerror}); give a file that judge-bench --out wrote") from error
+    except ValueError as error:
+        raise Problem(f"{path.name}: {error}") from error
+
+
+def _no_biases(text: str) -> str:
+    """What is wrong with a file of biases, empty where its form is right."""
+    try:
+        content = json.loads(text)
+    except (ValueError, RecursionError):
+        return "it is no JSON"
+    judges = content.get("judges") if isinstance(content, dict) else None
+    if not isinstance(judges, list) or not all(isinstance(one, dict) for one in judges):
+        return "it has no list of judges"
+    if any("correlation" in one for one in judges):
+        return "it is what judge-bench --json says"
+    for place, one in enumerate(judges):
+        if not isinstance(one.get("judge"), str):
+            return f"judges[{place}] has no name"
+        if lacking := [name for name in ("mean", "se", "n_insights", "n_summaries") if not _is_number(one.get(name))]:
+            return f"judges[{place}], {one['judge']}, has no number as {lacking[0]}"
+        if unlike := sorted(set(one) - set(JudgeBias.__dataclass_fields__)):
+            return f"judges[{place}], {one['judge']}, has an unknown field {unlike[0]!r}"
+    return ""
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _known_biases(run: RunStore, rejudged: bool, own: Sequence[JudgeBias]) -> Callable[[str], JudgeBias | None]:
+    """Judge as tables call it -> its bias; None where it was asked in a way that nobody has measured."""
+    ways = _asked_entries(run, rejudged)
+    named = [replace(bias, names=(*bias.names, *_stands_for(bias.judge))) for bias in own]
+
+    def known(judge: str) -> JudgeBias | None:
+        entry = ways.get(judge)
+        name = _asked(entry) if entry else judge
+        found = bias_of(name, named)
+        if found is None and entry and entry["name"]:
+            # A spec's judge with a name of its own is measured under that name, whatever it is.
+            found = next((one for one in own if one.judge == entry["name"] and not one.names and _is_private(one.judge)), None)
+        return found or bias_of(name, bench.shipped_biases())
+
+    return known
+
+
+def _asked_entries(run: RunStore, rejudged: bool) -> dict[str, Mapping[str, Any]]:
+    """Judge as tables call it -> its entry in the spec that it judged by; the judge of an imported run has none."""
+    if not rejudged:
+        return {_label(entry): entry for entry in _entries(run)}
+    found: dict[str, Mapping[str, Any]] = {}
+    for one in judges_of(run):
+        entries = _entries(run if one.runs[0] == run.run_id else run.store.run(one.runs[0]))
+        labelled = {_label(entry): entry for entry in entries}
+        if one.label in labelled:
+            found[one.judge] = labelled[one.label]
+    return found
+
+
+def _entries(run: RunStore) -> Sequence[Mapping[str, Any]]:
+    entries: Sequence[Mapping[str, Any]] = run.record.get("spec", {}).get("judges", ())
+    return entries
+
+
+def _label(entry: Mapping[str, Any]) -> str:
+    return str(entry["name"] or entry["model"])
+
+
+def _stands_for(text: str) -> tuple[str, ...]:
+    """How the judge is asked that a form such as `blend(MODEL,offline)` names; nothing for any other name."""
+    try:
+        named = parse_name(text)
+        return () if named.kind in ("model", "stored") else (asked_name(*strategy_of(named)),)
+    except Problem:
+        return ()
+
+
+def _is_private(label: str) -> bool:
+    """Whether a name says nothing of who is asked: neither a form nor, at its beginning, a model that anybody knows."""
+    model = label.split(" ")[0]
+    try:
+        if parse_name(model).kind != "model":
+            return False
+        find_price(model, None)
+    except Unpriced:
+        return True
+    except Problem:
+        return False
+    return False
+
+
+def _asked(entry: Mapping[str, Any]) -> str:
+    """The name that the bias of a spec's judge is looked up by; a prompt of one's own makes it another judge."""
+    name = asked_name(entry["model"], entry["strategy"])
+    return f"{name} prompt {entry['prompt']}" if entry["prompt"] else name
+
+
+def asked_name(model: str, strategy: str) -> str:
+    """A judge by what it is: the model, and how it is asked where that is not what it is asked by default."""
+    strategy = parse_strategy(strategy).text
+    return model if strategy == default_strategy(model) else f"{model} {strategy}"
+
+
+def _frames(run: RunStore, sources: Sequence[Outline], judged_by: tuple[pl.DataFrame, Sequence[str]], compat: Compat) -> _Frames:
+    """All that is scored, expected and said. `judged_by`: the judgments, and the judges beside the run's own."""
+    judgments, further = judged_by
+    summaries = run.table("summaries")
+    named, own = _expected_systems(run, run.record, summaries)
+    systems = named, list(dict.fromkeys([*own, *further]))
+    kinds = _kinds(sources, systems, summaries, judgments)
+    gold = {source.haystack_id: functools.cache(source.gold) for source in sources}
+    scored, spoken = _Columns(kinds, (*_TEXT, *_VALUES)), _Columns(kinds, (*_WORDS, "words_per_bullet"))
+    failures: list[Failure] = []
+    for summary, judged in _judged(summaries, judgments):
+        system = tuple(getattr(summary, name) for name in SYSTEM)
+        place = (summary.haystack_id, summary.subtopic_id)
+        spoken.add(*system, *place, words_per_bullet(summary.bullets))
+        for row in score_summary(judged, summary.bullets, gold[summary.haystack_id](), compat):
+            if isinstance(row, Score):
+                scored.add(*system, row.judge, *place, *(getattr(row, name) for name in _VALUES))
+            else:
+                failures.append(row)
+    return _Frames(scored.frame(), _expected(sources, systems, kinds), spoken.frame(), failures)
+
+
+def _judged(summaries: pl.DataFrame, judgments: pl.DataFrame) -> Iterator[tuple[Summary, list[Judgment]]]:
+    """Each summary with its judgments, in order. Both frames are sorted by cell: a part of one faces a part of the other."""
+    cells = judgments["cell_id"]
+    for start in range(0, summaries.height, SUMMARIES_AT_ONCE):
+        part = summaries.slice(start, SUMMARIES_AT_ONCE)
+        first, last = part["cell_id"][0], part["cell_id"][-1]
+        begin, end = cells.search_sorted(first, "left"), cells.search_sorted(last, "right")
+        judged: dict[str, list[Judgment]] = defaultdict(list)
+        for judgment in BY_NAME["judgments"].records(judgments.slice(begin, end - begin)):
+            judged[judgment.cell_id].append(judgment)
+        for summary in BY_NAME["summaries"].records(part):
+            yield summary, judged[summary.cell_id]
+
+
+class _Columns:
+    """A frame that grows by rows; its texts are kept as numbers, since a million judgments name few systems and queries."""
+
+    def __init__(self, kinds: Mapping[str, Any], names: Sequence[str]) -> None:
+        self._schema = {name: kinds[name] for name in names}
+        self._rows: list[tuple[Any, ...]] = []
+        self._parts: list[pl.DataFrame] = []
+
+    def add(self, *values: Any) -> None:
+        """Append a row."""
+        self._rows.append(values)
+        if len(self._rows) == ROWS_AT_ONCE:
+            self._pack()
+
+    def frame(self) -> pl.DataFrame:
+        """All rows."""
+        self._pack()
+        return pl.concat(self._parts)
+
+    def _pack(self) -> None:
+        self._parts.append(pl.DataFrame(self._rows, schema=self._schema, orient="row"))
+        self._rows = []
+
+
+Systems = Mapping[tuple[str, str, str, str], int]
+"""A system's SYSTEM -> how often it answers each query."""
+
+
+def _expected_systems(run: RunStore, record: Mapping[str, Any], summaries: pl.DataFrame) -> tuple[Systems, list[str]]:
+    """The systems that each query must have, and the judges."""
+    if "spec" in record:
+        from summhay_ray.benchmarks.summhay.workload import SummHay
+        from summhay_ray.engine import workload_of
+
+        grid = workload_of(run)
+        assert isinstance(grid, SummHay)
+        labels = [summarizer.label for summarizer in grid.spec.summarizers]
+        named = {(system, combo[0], combo[1], labels[combo[2]]): grid.spec.repeats for combo, system in grid.systems.items()}
+        return named, [judge.label for judge in grid.spec.judges]
+    found = summaries.group_by(SYSTEM, maintain_order=True).agg(pl.col("repeat").max() + 1)
+    return {row[:4]: row[4] for row in found.iter_rows()}, [RELEASED_JUDGE]
+
+
+def _kinds(
+    sources: Sequence[Outline], systems: tuple[Systems, list[str]], summaries: pl.DataFrame, judgments: pl.DataFrame
+) -> dict[str, Any]:
+    """Column -> its type; each text's values in their order, so that numbers sort as the texts do."""
+    texts: dict[str, set[str]] = {name: set(summaries[name].unique().to_list()) for name in _WORDS}
+    for place, name in enumerate(SYSTEM):
+        texts[name].update(system[place] for system in systems[0])
+    texts["judge"] = {*systems[1], *judgments["judge"].unique().to_list()}
+    texts["haystack_id"].update(source.haystack_id for source in sources)
+    texts["subtopic_id"].update(one.subtopic_id for source in sources for one in source.subtopics)
+    numbers = dict.fromkeys((*_VALUES, "words_per_bullet"), pl.Float64)
+    return {**{name: pl.Enum(sorted(values)) for name, values in texts.items()}, **numbers, "n_expected": pl.Int64}
+
+
+def _expected(sources: Sequence[Outline], systems: tuple[Systems, list[str]], kinds: Mapping[str, Any]) -> pl.DataFrame:
+    """How many insights each system must be judged on, query by query: what a denominator is held against."""
+    found = _Columns(kinds, (*_TEXT, "n_expected"))
+    for source in sources:
+        for subtopic, n_insights in zip(source.subtopics, source.n_insights, strict=True):
+            for system, repeats in systems[0].items():
+                for judge in systems[1]:
+                    found.add(*system, judge, source.haystack_id, subtopic.subtopic_id, repeats * n_insights)
+    return found.frame()

@@ -1,0 +1,139 @@
+"""The spec of a SummHay run: haystacks x queries x retrievers x orderings x summarizers x repeats, and judges."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, Field, model_validator
+
+from summhay_ray import judge, plugins, summarize
+from summhay_ray.benchmark import ModelSpec, Spec, SpecError, Text, model_entry
+from summhay_ray.problems import Problem
+
+
+def _judge(value: Any) -> Any:
+    """A judge's entry; `blend(MODEL,offline)` or `module:Class` becomes its model and strategy. Raises ValueError."""
+    entry = model_entry(value)
+    if not isinstance(entry, Mapping) or not isinstance(text := entry.get("model"), str):
+        return entry
+    if not is_expression(text) and not _is_code(text, entry):
+        # A person's own prompt asks about one insight, unless the entry says more.
+        return entry if entry.get("prompt") else {"strategy": judge.default_strategy(text), **entry}
+    if "strategy" in entry:
+        raise ValueError(f"{text} says already how the model is asked; leave `strategy` out")
+    try:
+        named = judge.parse_name(text)
+        model, strategy = judge.strategy_of(named)
+    except Problem as error:
+        raise ValueError(str(error)) from error
+    # One judge is one judge, however it is written.
+    name = {} if strategy == judge.default_strategy(model) else {"name": named.text}
+    return {**name, **entry, "model": model, "strategy": strategy}
+
+
+def is_expression(name: str) -> bool:
+    """Whether a judge's name says more than the model that is asked."""
+    return name == "offline" or "(" in name
+
+
+def _is_code(name: str, entry: Mapping[str, Any]) -> bool:
+    """Whether the name is a person's own judge; a model at an endpoint of its own may be called alike (`mistral:latest`)."""
+    return ":" in name and "/" not in name and not entry.get("api_base") and judge.parse_name(name).kind == "code"
+
+
+def try_judge(strategy: str) -> None:
+    """Raises UnknownName or BadName, in one line, where a strategy's judge is none or cannot be made."""
+    with plugins.own_code(f"judge {strategy!r} cannot be made", "its class is called without arguments"):
+        judge.make_judge(strategy)
+
+
+def try_strategy(strategy: str) -> None:
+    """Raises UnknownName, in one line, where a summarizing strategy is none or cannot be made."""
+    with plugins.own_code(f"strategy {strategy!r} cannot be made", "its class is called without arguments"):
+        summarize.make_summarizer(strategy)
+
+
+class SummarizerSpec(ModelSpec):
+    """A summarizer: a model and a strategy."""
+
+    strategy: str = Field(default="direct", description="how the model is asked; or module:Class")
+
+
+class JudgeSpec(ModelSpec):
+    """A judge: a model and a strategy."""
+
+    strategy: str = Field(
+        default="per_insight", description="how the model is asked; or module:Class; offline/judge by default per_summary"
+    )
+    max_tokens: int = Field(default=200, ge=1, description="longest answer, in tokens")
+
+
+Summarizer = Annotated[SummarizerSpec, BeforeValidator(model_entry, json_schema_input_type=Text | SummarizerSpec)]
+Judge = Annotated[JudgeSpec, BeforeValidator(_judge, json_schema_input_type=Text | JudgeSpec)]
+
+
+class JudgingSpec(Spec):
+    """Who judges, whatever is judged."""
+
+    judges: list[Judge] = Field(
+        default=[JudgeSpec(model="offline/judge", strategy=judge.default_strategy("offline/judge"))],
+        min_length=1,
+        description="who judges every summary",
+    )
+
+    def partners(self) -> list[str]:
+        """The further models that judges ask by their strategies, each once."""
+        try:
+            return list(dict.fromkeys(partner for one in self.judges for partner in judge.partners(one.strategy)))
+        except Problem as error:
+            raise SpecError(f"judges: {error}") from error
+
+    @model_validator(mode="after")
+    def _labels_differ(self) -> JudgingSpec:
+        check_labels("judges", [one.label for one in self.judges])
+        return self
+
+
+class SummhaySpec(JudgingSpec):
+    """A run: haystacks x queries x retrievers x orderings x summarizers x repeats, each summary judged by every judge."""
+
+    kind: str = Field(default="summhay", description="the benchmark: its name, or module:Class for one of your own")
+    haystacks: list[str] = Field(
+        min_length=1, description="released JSON files from the spec's folder, sample/NAME, or store/SHA256/NAME"
+    )
+    retrievers: list[str] = Field(min_length=1, description="random, bm25, oracle, full, none, released/NAME, ...")
+    orderings: list[str] = Field(default=["given"], min_length=1, description="of `full`: given, random, top, bottom, middle")
+    token_budget: int = Field(default=15000, ge=1, description="cl100k tokens of documents that retrieval may show")
+    repeats: int = Field(default=1, ge=1, description="samples for each cell")
+    summarizers: list[Summarizer] = Field(min_length=1, description="who summarizes")
+    seed: int = Field(default=0, description="of random retrieval, random and middle orderings, and intervals")
+
+    def model_entries(self) -> Sequence[ModelSpec]:
+        """Every model of the spec, summarizers first."""
+        return [*self.summarizers, *self.judges]
+
+    @model_validator(mode="after")
+    def _names_differ(self) -> SummhaySpec:
+        for field in ("haystacks", "retrievers", "orderings"):
+            names = getattr(self, field)
+            for name in names:
+                if names.count(name) > 1:
+                    raise ValueError(f"{field}: {name!r} is listed twice; remove one")
+        check_labels("summarizers", [one.label for one in self.summarizers])
+        return self
+
+
+def check_labels(field: str, labels: list[str]) -> None:
+    """Raises ValueError where two entries would have one name in the tables."""
+    for index, label in enumerate(labels):
+        if label in labels[:index]:
+            raise ValueError(f"{field}[{index}]: {label!r} is listed twice; give one of them another name: NAME")
+
+
+def semantic_model(model: ModelSpec, prompt: str) -> dict[str, Any]:
+    """The part of a model's spec that makes it another system; `prompt` is the identity of what it is asked with."""
+    return {**model.model_dump(include=_SEMANTIC_MODEL), "prompt": prompt}
+
+
+_SEMANTIC_MODEL = {"model", "name", "max_tokens", "temperature", "seed", "extra", "strategy"}

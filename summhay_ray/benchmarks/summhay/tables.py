@@ -1,0 +1,42 @@
+"""The tables of a SummHay run, and of what reads and makes its haystacks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import polars as pl
+
+from summhay_ray import records
+from summhay_ray.benchmark import RAW_ANSWERS, Table
+from summhay_ray.store import RunStore
+
+TABLES = (
+    # What a haystack holds, and the scores that its source has, are no columns: they are tables of their own, and a file.
+    Table("haystacks", records.Haystack, ("haystack_id",), ("documents", "subtopics", "insights", "released_scores")),
+    Table("subtopics", records.Subtopic, ("haystack_id", "position")),
+    Table("insights", records.Insight, ("haystack_id", "subtopic_id", "position")),
+    Table("documents", records.Document, ("haystack_id", "number")),
+    Table("rankings", records.Ranking, ("haystack_id", "subtopic_id", "retriever", "rank")),
+    Table("contexts", records.Context, ("context_id",)),
+    Table("summaries", records.Summary, ("cell_id",)),
+    Table("judgments", records.Judgment, ("cell_id", "judge", "position")),
+    Table("scores", records.Score, ("cell_id", "judge", "position")),
+    Table("checks", records.Check, ("cell_id", "position")),
+    Table("failures", records.Failure, ("cell_id", "stage", "judge", "insight_id", "error", "message")),
+)
+"""Table name, the record of a row, and the fields that identify a row; a run on haystacks, of any kind, has all of them."""
+
+BY_NAME = {table.name: table for table in (*TABLES, RAW_ANSWERS)}
+
+
+def rows_of(run: RunStore, name: str, cells: Sequence[str] | None = None) -> list[Any]:
+    """A table's rows as records; `cells`: only those of these cells."""
+    return BY_NAME[name].records(of_cells(run, name, cells))
+
+
+def of_cells(run: RunStore, name: str, cells: Sequence[str] | None = None) -> pl.DataFrame:
+    """A table's rows; `cells`: only those of these cells. An import has none that was finished by itself."""
+    if cells is None or "cell_id" not in run.declared[name].schema.names:
+        return run.table(name, cells)
+    return run.table(name).filter(pl.col("cell_id").is_in(cells))

@@ -1,0 +1,365 @@
+"""SummHay as the engine runs it: which summaries a run must hold, how each is made, judged and scored.
+
+A cell is haystack x query x retriever x ordering x summarizer x repeat (paper, sections 3.3 and 5). Everything here is content:
+the same spec and the same files give the same run, cells and keys on every machine.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, astuple
+from pathlib import Path
+from typing import Any
+
+from summhay_ray import retrieve
+from summhay_ray.benchmark import (
+    Ask,
+    Compat,
+    Counted,
+    Failed,
+    Inputs,
+    Item,
+    Prepared,
+    Queue,
+    Results,
+    Rows,
+    Size,
+    SpecError,
+    Stage,
+    semantic_hash,
+)
+from summhay_ray.benchmarks.summhay.cell import judge_all, summarize_cell
+from summhay_ray.benchmarks.summhay.cells import Cell, Unit
+from summhay_ray.benchmarks.summhay.checks import check_grid
+from summhay_ray.benchmarks.summhay.contexts import make_context, rank
+from summhay_ray.benchmarks.summhay.explain import explain, places
+from summhay_ray.benchmarks.summhay.export import export
+from summhay_ray.benchmarks.summhay.judging import STAGE as JUDGE_STAGE
+from summhay_ray.benchmarks.summhay.judging import Judging
+from summhay_ray.benchmarks.summhay.opening import keep_sources, open_haystacks
+from summhay_ray.benchmarks.summhay.record import record_flaw
+from summhay_ray.benchmarks.summhay.scores import results
+from summhay_ray.benchmarks.summhay.sources import (
+    OUTLINES,
+    STORE,
+    Haystacks,
+    Outline,
+    haystack_entries,
+    in_store,
+    keep_outlines,
+    outline_of,
+    store_entry,
+    stored_haystacks,
+)
+from summhay_ray.benchmarks.summhay.spec import SummhaySpec
+from summhay_ray.benchmarks.summhay.tables import TABLES
+from summhay_ray.engine import load_workload
+from summhay_ray.haystack import load_sample, read_released, system_key
+from summhay_ray.plugins import UnknownName, code_identity
+from summhay_ray.records import Context
+from summhay_ray.store import RunStore, Store, StoreError, StoreUnavailable
+
+SAMPLE = "sample/"
+_SPECS = (".yaml", ".yml")
+"""How an entry of the haystacks ends that is a spec whose run makes haystacks."""
+READS_AT_ONCE = 8
+"""Sources that are read from the store at once."""
+
+TOKENS_A_BULLET = 60
+"""Expected length of one bullet with its citations (paper, Table 2: about 30 words)."""
+SHORTEST_BULLET = 10
+"""Tokens; with bullets of no more, a judge's prompt is as long as a summary of so many tokens can make it."""
+_BULLET = "- " + "one of the words of a bullet point " * 4 + "[12][34][56]"
+_SHORT_BULLET = "- six words of a short bullet"
+
+
+class SummHay(Judging[SummhaySpec]):
+    """A grid of cells: retrieve, order, summarize, judge, score."""
+
+    kind = "summhay"
+    stages = (Stage("context"), Stage("summarize"), JUDGE_STAGE)
+    tables = TABLES
+    counted = Counted("cells", "judgments")
+
+    def __init__(self, spec: SummhaySpec, inputs: Inputs) -> None:
+        super().__init__(_with_made(spec, inputs), inputs)
+        self.sources = self._read_sources()
+        self.prompts = {one.prompt: inputs.text(one.prompt) for one in spec.model_entries() if one.prompt}
+        check_grid(self)
+
+    # --- what the run is: haystacks, prompts, systems -------------------------------------------------------------------
+
+    def _read_sources(self) -> tuple[Outline, ...]:
+        entries: dict[str, str] = {}
+        sources = _outlines(self.spec.haystacks, self._content)
+        for index, (entry, source) in enumerate(zip(self.spec.haystacks, sources, strict=True)):
+            first = entries.setdefault(source.haystack_id, entry)
+            if first != entry:
+                raise SpecError(f"spec: haystacks[{index}]: {entry!r} has the same content as {first!r}; remove one")
+        self.haystacks = Haystacks(entries, lambda haystack_id: (self._content(entries[haystack_id]), entries[haystack_id]))
+        return sources
+
+    def _content(self, entry: str) -> bytes:
+        """The content of one of the spec's haystacks."""
+        if digest := in_store(entry):
+            return _stored(entry, digest, self.inputs.store)
+        if not entry.startswith(SAMPLE):
+            return self._file(entry)
+        try:
+            return json.dumps(load_sample(entry.removeprefix(SAMPLE))).encode("ascii")
+        except UnknownName as error:
+            raise SpecError(f"spec: haystacks: {error}") from error
+
+    def _file(self, entry: str) -> bytes:
+        try:
+            return self.inputs.read(entry)
+        except SpecError as error:
+            if not entry.startswith(STORE):
+                raise
+            raise SpecError(f"{error}; one in the store is {STORE} and its 64 hex digits") from error
+
+    def identity(self) -> Any:
+        """See `Workload`. Haystacks and prompts are known by their content."""
+        spec = self.spec
+        return {
+            "kind": self.kind,
+            "haystacks": sorted(source.haystack_id for source in self.sources),
+            "retrievers": sorted(map(_named, spec.retrievers)),
+            "orderings": sorted({_named(ordering) for name in spec.retrievers for ordering in self.orderings_of(name)}),
+            "token_budget": spec.token_budget,
+            "repeats": spec.repeats,
+            "summarizers": sorted((self.semantic(model) for model in spec.summarizers), key=semantic_hash),
+            "judges": sorted((self.semantic(model) for model in spec.judges), key=semantic_hash),
+            "seed": spec.seed,
+        }
+
+    def record(self, store: Store) -> dict[str, Any]:
+        """See `Workload`: enough to make the grid again without the spec's files."""
+        return {
+            "spec": self.spec.model_dump(mode="json"),
+            "prompts": dict(self.prompts),
+            "haystacks": haystack_entries(self.sources),
+            "judges": self.named_judges(),
+            OUTLINES: keep_outlines(store, self.sources),
+        }
+
+    @classmethod
+    def record_flaw(cls, record: Mapping[str, Any]) -> str:
+        """See `Workload`."""
+        return record_flaw(record, ("spec", "prompts", "haystacks", "cells"))
+
+    @classmethod
+    def from_record(cls, store: Store, record: Mapping[str, Any]) -> SummHay:
+        """See `Workload`. Nothing of the haystacks is read before it is asked for."""
+        found = cls.__new__(cls)
+        found.restore(SummhaySpec.model_validate(record["spec"]), store, record)
+        return found
+
+    def open(self, store: Store) -> RunStore:
+        """See `Workload`: the haystacks go into the store, and from here on its copies are read."""
+        keep_sources(self.haystacks, self.sources, store)
+        run = super().open(store)
+        open_haystacks(run, self.haystacks, self.sources)
+        entries = ((source.haystack_id, source.digest, source.name) for source in self.sources)
+        self.haystacks = stored_haystacks(store, entries)
+        return run
+
+    def own_code(self) -> Sequence[str]:
+        """See `Workload`."""
+        spec = self.spec
+        strategies = [*(one.strategy for one in spec.summarizers), *(one.strategy for one in spec.judges)]
+        return [*super().own_code(), *(name for name in [*spec.retrievers, *spec.orderings, *strategies] if ":" in name)]
+
+    def by_store(self) -> Mapping[str, str]:
+        """See `Workload`: haystacks go by way of the store."""
+        entries = zip(self.spec.haystacks, self.sources, strict=True)
+        return {entry: store_entry(one) for entry, one in entries if not entry.startswith(SAMPLE) and in_store(entry) is None}
+
+    def keep_by_store(self, store: Store) -> None:
+        """See `Workload`."""
+        keep_sources(self.haystacks, self.sources, store)
+
+    @functools.cached_property
+    def systems(self) -> dict[tuple[str, str, int], str]:
+        """(retriever, ordering, summarizer index) -> the release's key, or a longer one where two would share it."""
+        combos = [
+            (retriever, ordering, index)
+            for retriever in self.spec.retrievers
+            for ordering in self.orderings_of(retriever)
+            for index in range(len(self.spec.summarizers))
+        ]
+        labels = [summarizer.label for summarizer in self.spec.summarizers]
+        short = {combo: system_key(combo[0], combo[1], labels[combo[2]]) for combo in combos}
+        shared = Counter(short.values())
+        return {combo: key if shared[key] == 1 else _long_key(combo, labels) for combo, key in short.items()}
+
+    def orderings_of(self, retriever: str) -> Sequence[str]:
+        """Orderings apply to the whole haystack; retrieval keeps its ranking (paper, section 5.3)."""
+        return self.spec.orderings if self._is_whole(retriever) else ["given"]
+
+    def _is_whole(self, retriever: str) -> bool:
+        return retrieve.make(retriever, self.spec.seed).whole
+
+    # --- cells ----------------------------------------------------------------------------------------------------------
+
+    def units(self) -> Iterator[Unit]:
+        """All units, haystack by haystack, so that calls that share a prefix stand together."""
+        shown = [(retriever, ordering) for retriever in self.spec.retrievers for ordering in self.orderings_of(retriever)]
+        for source in self.sources:
+            for retriever, ordering in shown:
+                for subtopic in source.subtopics:
+                    yield Unit(source.haystack_id, subtopic.subtopic_id, retriever, ordering)
+
+    def items(self) -> Iterator[Item]:
+        """The cells of every unit: every summarizer, every repeat."""
+        n_insights = {
+            (source.haystack_id, subtopic.subtopic_id): n
+            for source in self.sources
+            for subtopic, n in zip(source.subtopics, source.n_insights, strict=True)
+        }
+        summarizers = [(one.label, self.semantic(one)) for one in self.spec.summarizers]
+        named, whole = functools.cache(_named), functools.cache(self._is_whole)
+        for unit in self.units():
+            shared = f"{unit.haystack_id}/{unit.retriever}/{unit.ordering}" if whole(unit.retriever) else ""
+            content = {
+                **asdict(unit),
+                "retriever": named(unit.retriever),
+                "ordering": named(unit.ordering),
+                "seed": self.spec.seed,
+                "token_budget": self.spec.token_budget,
+            }
+            size = n_insights[unit.haystack_id, unit.subtopic_id] * len(self.spec.judges)
+            for index, (label, semantic) in enumerate(summarizers):
+                system = self.systems[unit.retriever, unit.ordering, index]
+                for repeat in range(self.spec.repeats):
+                    cell_id = semantic_hash({**content, "summarizer": semantic, "repeat": repeat})[:32]
+                    data = {"unit": astuple(unit), "summarizer": index, "repeat": repeat, "system": system}
+                    yield Item(cell_id, label, data, "/".join(astuple(unit)), shared, size)
+
+    def n_items(self) -> int:
+        """How many cells the run has."""
+        shown = sum(len(self.orderings_of(retriever)) for retriever in self.spec.retrievers)
+        queries = sum(len(source.subtopics) for source in self.sources)
+        return queries * shown * len(self.spec.summarizers) * self.spec.repeats
+
+    def queues(self) -> Mapping[str, Queue]:
+        """See `Workload`: one queue a summarizer, whose judges it needs as well."""
+        settings = self.settings()
+        judges = tuple(dict.fromkeys([*(one.model for one in self.spec.judges), *self.spec.partners()]))
+        return {one.label: Queue((one.model, *judges), computes=settings[one.model].local) for one in self.spec.summarizers}
+
+    # --- retrieve and order (section 5.1), summarize, judge (section 4.1) ------------------------------------------------
+
+    def prepare(self, source: str, items: Sequence[Item]) -> Prepared:
+        """See `Workload`: the ranking and the context of a unit."""
+        unit = Unit(*items[0].data["unit"])
+        context, rankings, problem = make_context(self, self.haystacks[unit.haystack_id], unit, self._ranked)
+        if context is None:
+            error, message = problem or ("no_context", "the unit has no context")
+            return Prepared(problem=Failed(error, message, retryable=True), stage="context")
+        return Prepared({"rankings": rankings, "contexts": [context]}, shared=asdict(context))
+
+    @functools.cached_property
+    def _ranked(self) -> Callable[[str, str, str], Sequence[retrieve.Ranked]]:
+        return functools.lru_cache(maxsize=64)(
+            lambda haystack_id, subtopic_id, retriever: rank(self, self.haystacks[haystack_id], subtopic_id, retriever)
+        )
+
+    async def answer(self, item: Item, ask: Ask) -> Rows:
+        """A cell: the summary, and what every judge says of it, insight by insight."""
+        cell, context = Cell.of(item), Context(**{**ask.prepared, "numbers": tuple(ask.prepared["numbers"])})
+        # Its haystack is held while it is summarized; while it waits to be judged, what it is judged against.
+        summary, truth = await summarize_cell(self, cell, context, ask)
+        return {} if summary is None else {"summaries": [summary], **await judge_all(self, cell, summary, truth, ask)}
+
+    def guess(self, item: Item, stage: str, size: Size) -> str | None:
+        """A summary that nobody knows yet: what its judges are asked depends on its length."""
+        if stage != "summarize":
+            return None
+        cell, n_insights = Cell.of(item), max(1, item.size // len(self.spec.judges))
+        if size == "least":
+            return "-"
+        longest = self.spec.summarizers[cell.summarizer].max_tokens
+        bullets = [_BULLET] * n_insights if size == "expected" else [_SHORT_BULLET] * max(longest // SHORTEST_BULLET, n_insights)
+        return "\n".join(bullets)
+
+    # --- what it comes to -----------------------------------------------------------------------------------------------
+
+    def results(self, run: RunStore, compat: Compat = "default") -> Results:
+        """See `Workload`: the scores of every system (section 4.1, Table 2)."""
+        return results(run, compat)
+
+    def explain(self, run: RunStore, key: str, compat: Compat = "default") -> dict[str, Any]:
+        """See `Workload`."""
+        return explain(self, run, run, key, compat)
+
+    def places(self, run: RunStore, item_ids: Iterable[str]) -> Mapping[str, Mapping[str, str]]:
+        """See `Workload`."""
+        return {cell: asdict(place) for cell, place in places(run, item_ids, self).items()}
+
+    def export(self, run: RunStore, folder: Path, judge: str = "") -> list[Path]:
+        """See `Workload`: as released JSON."""
+        return export(run, folder, judge)
+
+
+def _named(name: str) -> str:
+    """A name, and behind it the identity of its code where it is a person's own."""
+    return f"{name} {code_identity(name)}".rstrip()
+
+
+def _long_key(combo: tuple[str, str, int], labels: Sequence[str]) -> str:
+    retriever, ordering, index = combo
+    return "_".join([retriever, *([] if ordering == "given" else [ordering]), labels[index]])
+
+
+def _with_made(spec: SummhaySpec, inputs: Inputs) -> SummhaySpec:
+    """The spec with what the specs among its haystacks have made in the store, in their place. Raises SpecError, StoreError."""
+    if not any(entry.endswith(_SPECS) for entry in spec.haystacks):
+        return spec
+    entries: list[str] = []
+    for entry in spec.haystacks:
+        found = _made_by(entry, inputs) if entry.endswith(_SPECS) else [entry]
+        entries += [one for one in found if one not in entries]
+    return spec.model_copy(update={"haystacks": entries})
+
+
+def _made_by(entry: str, inputs: Inputs) -> list[str]:
+    if inputs.store is None:
+        raise SpecError(f"spec: haystacks: what {entry!r} makes lies in a store; give the store")
+    path = inputs.path(entry)
+    maker = load_workload(path, store=inputs.store)
+    entries: Callable[[Store, str], list[str]] | None = getattr(maker, "entries", None)
+    if entries is None:
+        raise SpecError(f"spec: haystacks: {entry}: a spec of kind {maker.kind!r} makes no haystacks")
+    try:
+        return entries(inputs.store, str(path))
+    except SpecError as error:
+        raise SpecError(f"spec: haystacks: {entry}: {error}") from error
+
+
+def _outlines(entries: Sequence[str], read: Callable[[str], bytes]) -> tuple[Outline, ...]:
+    def outline(entry: str) -> Outline:
+        return outline_of(read_released(read(entry), entry))
+
+    if not any(map(in_store, entries)):
+        return tuple(map(outline, entries))
+    with ThreadPoolExecutor(max_workers=READS_AT_ONCE) as threads:
+        return tuple(threads.map(outline, entries))
+
+
+def _stored(entry: str, digest: str, store: Store | None) -> bytes:
+    if store is None:
+        raise SpecError(f"spec: haystacks: {entry!r} lies in a store; give the store, or the haystack's file")
+    try:
+        return store.get_object("haystack", digest)
+    except StoreUnavailable:
+        raise
+    except StoreError as error:
+        if store.files.exists(f"objects/haystack/{digest}"):
+            raise
+        mend = "run or submit the spec once with its file, or give the store that holds it"
+        raise SpecError(f"spec: haystacks: {entry!r}: store {store.uri!r} holds no such source; {mend}") from error

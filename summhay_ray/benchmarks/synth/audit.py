@@ -1,0 +1,107 @@
+"""The audit of a run's haystacks: a sheet for a person to label, and what the labels say.
+
+After appendices A.1.2 and A.1.3 of the paper: its Table 4 (insights assigned to subtopics) and Table 5 (insights in documents).
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from summhay_ray.benchmarks.summhay.sources import read_source
+from summhay_ray.benchmarks.synth.made import made_by
+from summhay_ray.benchmarks.synth.topics import TOPICS
+from summhay_ray.inputs import read_file
+from summhay_ray.problems import Problem
+from summhay_ray.store import Chain, RunStore
+from summhay_ray.synth import Labels, audit_sample, audit_tables, by_haystack, haystack_tables, read_audit, write_audit
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """How much a person is asked to label; as in the paper, few haystacks, and of each a few documents."""
+
+    insights: int = 100
+    documents: int = 10
+    haystacks: int = 10
+    """At most so many are drawn from."""
+    seed: int = 0
+
+
+def write_sheet(run: RunStore, path: Path, sample: Sample) -> dict[str, Any]:
+    """Write the sheet and say what is in it. Raises Problem where there is nothing to audit, or a file already."""
+    if path.exists():
+        raise Problem(f"{path} exists, and may hold a person's labels; give another file")
+    if not path.parent.is_dir():
+        raise Problem(f"{path.parent} is no folder; make it first")
+    sources = _sources(run)
+    if not sources:
+        raise Problem(f"{run.run_id} holds no haystack yet; go on with it first")
+    drawn = random.Random(f"audit {sample.seed}").sample(range(len(sources)), min(sample.haystacks, len(sources)))
+    rows = audit_sample(_raws(run, [sources[place] for place in sorted(drawn)]), sample.insights, sample.documents, sample.seed)
+    write_audit(path, rows)
+    kinds = [row.kind for row in rows]
+    return {
+        "run": run.run_id,
+        "file": str(path),
+        "haystacks": len(drawn),
+        "rows": len(rows),
+        "insights": kinds.count("insight_subtopic"),
+        "documents": len({(row.haystack, row.document) for row in rows if row.kind == "document_insight"}),
+    }
+
+
+def read_sheet(run: RunStore, path: Path) -> dict[str, Any]:
+    """What the labels of a sheet say: `insight_subtopic` and `document_insight`, a row for each domain and one for all.
+
+    It is kept with the run, and what `export` writes of a haystack carries it. Raises Problem, in one line, for a label that
+    cannot be read.
+    """
+    try:
+        text = read_file(path).decode("utf-8-sig", "replace")
+    except OSError as error:
+        raise Problem(
+            f"{path} cannot be read ({error.strerror}); give the sheet that `summhay audit --out` wrote, labelled"
+        ) from error
+    # Only haystacks that the sheet may be about are read.
+    raws = _raws(run, [source for source in _sources(run) if source["name"] in text])
+    labels = read_audit(path, raws)
+    _keep(_audits(run), by_haystack(labels))
+    return {"run": run.run_id, "file": str(path), **audit_tables(labels)}
+
+
+def _keep(audits: Chain, by_name: Mapping[str, Labels]) -> None:
+    """Add the labels' figures to those that are kept, which another reader may add to at the same time."""
+    while True:
+        number, body = audits.newest() or (0, {"haystacks": {}})
+        kept = dict(body["haystacks"])
+        for name, labels in by_name.items():
+            tables = haystack_tables(labels)
+            # A sheet may ask for one table alone: it leaves the other as it was.
+            asked = {"insight_subtopic": bool(labels.insights), "document_insight": bool(labels.documents)}
+            kept[name] = {**tables, **kept.get(name, {}), **{table: row for table, row in tables.items() if asked[table]}}
+        if kept == body["haystacks"] and number or audits.append(number + 1, {"haystacks": kept}):
+            return
+
+
+def person_audits(run: RunStore) -> dict[str, Any]:
+    """Name of a haystack -> the figures of the latest labels that were read for it. Raises StoreError where they are damaged."""
+    newest = _audits(run).newest()
+    return dict(newest[1]["haystacks"]) if newest else {}
+
+
+def _audits(run: RunStore) -> Chain:
+    return Chain(run.store.files, f"runs/{run.run_id}/audits", "delete it and those after it, and read the sheet again")
+
+
+def _raws(run: RunStore, sources: Sequence[Mapping[str, str]]) -> list[dict[str, Any]]:
+    return [{**read_source(run.store, source).raw, "topic_id": source["name"]} for source in sources]
+
+
+def _sources(run: RunStore) -> list[dict[str, str]]:
+    """How the haystacks of a run are named: by its record, or, where a synthesis made them, by what it holds now."""
+    record = run.record
+    return [one.source() for one in made_by(run).values()] if TOPICS in record else list(record["haystacks"])

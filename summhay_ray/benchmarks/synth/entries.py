@@ -1,0 +1,46 @@
+"""What a synthesis made, as entries of another spec's haystacks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from summhay_ray.benchmark import SpecError
+from summhay_ray.benchmarks.synth.made import Made, made_by
+from summhay_ray.engine import ITEM
+from summhay_ray.store import Store
+
+if TYPE_CHECKING:
+    from summhay_ray.benchmarks.synth.workload import Synth
+
+
+def entries_of(workload: Synth, store: Store, path: str) -> list[str]:
+    """The entries of the haystacks that a synthesis made in the store, in its order. Raises SpecError where one is missing.
+
+    `path`: of its spec, for the message.
+    """
+    made: dict[str, Made] = {}
+    tried: dict[str, bool] = {}
+    if store.files.exists(f"runs/{workload.run_id}/run.json"):
+        run = store.run(workload.run_id)
+        made, tried = made_by(run), run.finished(ITEM)
+    missing = [cell for cell in map(workload.cell_id, workload.topics) if cell not in made]
+    if not missing:
+        return [one.entry for one in made.values()]
+    synth = f"summhay synth {path} --store {store.uri}"
+    if failed := sum(not tried.get(cell, True) for cell in missing):
+        raise SpecError(f"{_failed(workload, store, (failed, len(missing) - failed), synth)}")
+    lack = f"{len(missing)} of its {workload.n_items()} haystacks are" if made else "its haystacks are"
+    raise SpecError(f"{lack} not in the store {store.uri!r}; make them first: {synth}")
+
+
+def _failed(workload: Synth, store: Store, n: tuple[int, int], synth: str) -> str:
+    """What is so, and what to do, where topics gave no haystack and the same answers would give none again.
+
+    `n`: how many these are, and how many more are not made yet.
+    """
+    failed, others = n
+    look = f"summhay failures {workload.run_id} --store {store.uri} says why"
+    why = f"{failed} of its {workload.n_items()} topics failed for good ({look})"
+    more = f", {others} more are not made yet" if others else ""
+    again = f"reword them or take them out (the others cost nothing again) or give another seed (all are new), then: {synth}"
+    return f"{why}{more}; {again}; or name those that are done by their `entry`, which the same with --json gives"

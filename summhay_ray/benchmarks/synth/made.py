@@ -1,0 +1,39 @@
+"""What a synthesis has made: a haystack a topic, as its run's table names it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from summhay_ray.benchmark import Table
+from summhay_ray.benchmarks.summhay.sources import STORE
+from summhay_ray.benchmarks.synth.topics import stored_topics
+from summhay_ray.store import RunStore
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A haystack that a synthesis has made, as its run names it."""
+
+    cell_id: Annotated[str, "the topic's item"]
+    haystack_id: Annotated[str, "content hash of the haystack"]
+    digest: Annotated[str, "sha256 of its released JSON, as the store keeps it"]
+    name: Annotated[str, "name of the haystack"]
+
+    @property
+    def entry(self) -> str:
+        """The entry of a run's spec that names it."""
+        return f"{STORE}{self.digest}/{self.name}.json"
+
+    def source(self) -> dict[str, str]:
+        """As the record of a run names its sources."""
+        return {"haystack_id": self.haystack_id, "name": self.name, "object": self.digest}
+
+
+MADE = Table("made", Made, ("cell_id",))
+
+
+def made_by(run: RunStore) -> dict[str, Made]:
+    """Cell -> its haystack, for the topics of a synthesis that are done, in the spec's order."""
+    found = {one.cell_id: one for one in MADE.records(run.table(MADE.name))}
+    return {cell: found[cell] for cell, _ in stored_topics(run.store, run.record) if cell in found}

@@ -1,0 +1,133 @@
+"""The spec of a synthesis: the YAML that says which haystacks are to be made, and by whom.
+
+As in a run's spec, unknown fields are refused with the nearest known name, and every error is one line.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, Field, field_validator, model_validator
+from pydantic.json_schema import SkipJsonSchema
+
+from summhay_ray.benchmark import ModelSpec, Spec, Strict, Text, model_entry
+from summhay_ray.llm import is_local
+from summhay_ray.synth import Difficulty, Group
+
+WRITER = "offline/writer"
+GROUPS: tuple[Group, ...] = ("outline", "write", "check")
+"""The stages of a synthesis, in the order in which a topic first asks them."""
+MOST_NAME = 60
+MOST_MADE_UP = 100_000
+"""Topics that a spec may have made up, all entries together."""
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
+
+
+class StageModel(ModelSpec):
+    """A model and how to ask it; its prompts are the domain's."""
+
+    prompt: SkipJsonSchema[None] = Field(default=None, description="no such field: prompts are the domain's", exclude=True)
+    max_tokens: int = Field(default=4000, ge=1, description="longest answer, in tokens")
+
+    @field_validator("prompt", mode="before")
+    @classmethod
+    def _no_prompt(cls, value: Any) -> None:
+        raise ValueError("prompts stand in the domain's YAML; write `domain: FILE.yaml` with `prompts:`")
+
+
+_Stage = Annotated[StageModel, BeforeValidator(model_entry, json_schema_input_type=Text | StageModel)]
+
+
+class ModelsSpec(Strict):
+    """Who is asked what."""
+
+    outline: _Stage = Field(default=StageModel(model=WRITER), description="subtopics, insights, queries")
+    write: _Stage = Field(default=StageModel(model=WRITER), description="documents and their corrections")
+    check: _Stage | None = Field(
+        default=None, description="verification where the offline checks are unsure; null: the offline checks alone"
+    )
+
+    def used(self) -> dict[Group, StageModel]:
+        """Stage -> its model, for the stages that ask one."""
+        return {stage: model for stage in GROUPS if (model := getattr(self, stage)) is not None}
+
+
+class DifficultySpec(Strict):
+    """How hard a haystack is made, beyond its size (paper, section 7)."""
+
+    documents_per_insight: int | None = Field(default=None, ge=1, description="on average; null: as the domain's documents hold")
+    least: int = Field(default=Difficulty().least, ge=1, description="documents that hold an insight, at least")
+    spread: float = Field(default=0.0, ge=0, le=1, description="how uneven documents are shared out among insights: 0 alike")
+    paraphrase: int = Field(default=1, ge=0, le=3, description="0: an insight's own words, to 3: spread over several sentences")
+    distractors: int = Field(default=0, ge=0, description="subtopics beside those asked about, whose insights are in documents")
+    conflicts: int = Field(default=0, ge=0, description="pairs of insights that disagree, both of them truth")
+    cross_references: float = Field(default=0.0, ge=0, le=1, description="share of documents that refer to an earlier one")
+
+    def difficulty(self) -> Difficulty:
+        """As the synth room takes it."""
+        return Difficulty(**self.model_dump())
+
+
+class TopicSpec(Strict):
+    """One topic, or so many made-up ones."""
+
+    topic: str = Field(default="", description="what the documents are about")
+    name: str = Field(default="", description="of the haystack: letters, digits, - and _; made from the topic where empty")
+    participants: list[str] = Field(default=[], description="speakers; the domain's where none are named")
+    context: list[str] = Field(default=[], description="text files, from the spec's folder, that give ideas (news: seeds)")
+    made_up: int = Field(default=0, ge=0, le=MOST_MADE_UP, description="in the place of a topic: so many, invented from the seed")
+
+    @model_validator(mode="after")
+    def _one_or_many(self) -> TopicSpec:
+        if bool(self.topic.strip()) == bool(self.made_up):
+            raise ValueError("expected a topic, or made_up: a number of topics")
+        if self.made_up and (self.name or self.participants or self.context):
+            raise ValueError("made_up topics have no name, participants or context of their own")
+        if self.name and (not _NAME.fullmatch(self.name) or len(self.name) > MOST_NAME):
+            raise ValueError(f"name {self.name!r}: expected at most {MOST_NAME} letters, digits, - and _")
+        return self
+
+
+def _topic(value: Any) -> Any:
+    return {"topic": value} if isinstance(value, str) else value
+
+
+def _topics(value: Any) -> Any:
+    return [value] if isinstance(value, Mapping) else value
+
+
+_Topic = Annotated[TopicSpec, BeforeValidator(_topic, json_schema_input_type=Annotated[str, Field(pattern=r"\S")] | TopicSpec)]
+_Topics = BeforeValidator(_topics, json_schema_input_type=TopicSpec | Annotated[list[_Topic], Field(min_length=1)])
+
+
+class SynthSpec(Spec):
+    """A synthesis: for each topic a haystack of documents, with the truth about it verified."""
+
+    kind: str = Field(default="synth", description="the benchmark: its name, or module:Class for one of your own")
+    name: str = Field(default="synth", min_length=1, description="for people; not part of the run's identity")
+    domain: str = Field(default="news", min_length=1, description="a shipped domain, or FILE.yaml from the spec's folder")
+    topics: Annotated[list[_Topic], _Topics] = Field(
+        min_length=1, description="topics, each a haystack; {made_up: 100}: so many, invented from the seed"
+    )
+    subtopics: int = Field(default=9, ge=1, description="of each topic that are asked about")
+    insights: int = Field(default=7, ge=1, description="of each subtopic")
+    documents: int = Field(default=100, ge=1, description="of each haystack")
+    words: int | None = Field(default=None, ge=20, description="of each document, about; null: the domain's")
+    difficulty: DifficultySpec = Field(default=DifficultySpec(), description="how hard, beyond the size")
+    models: ModelsSpec = Field(default=ModelsSpec(), description="who outlines, writes and checks")
+    license: str = Field(default="unspecified", min_length=1, description="of what is made; stands in every haystack's metadata")
+    seed: int = Field(default=0, description="of all that is made: another seed, another haystack of the same topic")
+
+    @model_validator(mode="after")
+    def _stages_asked(self) -> SynthSpec:
+        used = self.models.used()
+        for stage, model in used.items():
+            if is_local(model.model) and model.model != WRITER:
+                raise ValueError(f"models.{stage}: {model.model!r} makes no haystacks; without a key, {WRITER} does")
+        for name in self.stage_budgets_usd:
+            if name in GROUPS and name not in used:
+                told = f"no model is asked to {name}; name one as models.{name}, or leave the budget out"
+                raise ValueError(f"stage_budgets_usd.{name}: {told}")
+        return self

@@ -1,0 +1,129 @@
+"""Haystack files held to account: what they say of themselves, checked without a model. Part of the benchmark's room.
+
+A few files are checked here; many as a Ray Data pipeline, a task each.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from summhay_ray.benchmarks.summhay.imports import read_file
+from summhay_ray.engine import answers, many, through
+from summhay_ray.haystack import InvalidHaystack
+from summhay_ray.problems import Problem
+from summhay_ray.synth import Held, quoted, verify_haystack
+
+FILES_ALONE = 8
+"""More files than these are worth the seconds that Ray takes to start."""
+
+COLUMNS = ("file", "kind", "subject", "object", "expected", "found", "sure", "score", "evidence", "text")
+"""Of the CSV; those of a row of `VerifiedFile.rows`, after the file's path."""
+
+
+@dataclass(frozen=True)
+class VerifiedFile:
+    """A haystack file and its checks."""
+
+    file: str
+    haystack_id: str
+    rows: tuple[Mapping[str, Any], ...] = field(repr=False)
+    """One for each check, in order: kind, subject, object, expected, found, sure, score, evidence and the insight's text."""
+
+    @property
+    def otherwise(self) -> tuple[Mapping[str, Any], ...]:
+        """The rows that find something else than the file says; those that are sure first."""
+        return tuple(sorted((row for row in self.rows if row["found"] != row["expected"]), key=lambda row: not row["sure"]))
+
+    def kinds(self) -> list[dict[str, Any]]:
+        """For each kind of check: how many there are, how many find what the file says, something else, surely so."""
+        total = Counter(row["kind"] for row in self.rows)
+        otherwise = Counter(row["kind"] for row in self.otherwise)
+        surely = Counter(row["kind"] for row in self.otherwise if row["sure"])
+        return [
+            {
+                "kind": kind,
+                "checks": number,
+                "as_stated": number - otherwise[kind],
+                "otherwise": otherwise[kind],
+                "surely": surely[kind],
+            }
+            for kind, number in total.items()
+        ]
+
+    def to_json(self) -> dict[str, Any]:
+        """One of the `files` of the JSON document of `summhay verify`."""
+        return {
+            "file": self.file,
+            "haystack_id": self.haystack_id,
+            "kinds": self.kinds(),
+            "otherwise": [dict(row) for row in self.otherwise],
+        }
+
+
+def verify_files(paths: Sequence[str], address: str = "") -> list[VerifiedFile]:
+    """Check each released file offline; many files over a Ray of their own, or over that at `address`, which must see them.
+
+    Raises InvalidHaystack for the first file that is none.
+    """
+    if not address and len(paths) <= FILES_ALONE:
+        return [_verified(path, verify_file(path)) for path in paths]
+    with many(address or "local"):
+        found = through(_verify, ({"path": path} for path in paths), InvalidHaystack)
+        return [_verified(path, one) for path, one in zip(paths, found, strict=True)]
+
+
+def verify_file(path: str) -> dict[str, Any]:
+    """The checks of one file, as JSON."""
+    source = read_file(path)
+    return {"haystack_id": source.haystack.haystack_id, "rows": [_row(one) for one in verify_haystack(source, path)]}
+
+
+def write_checks(found: Iterable[VerifiedFile], out: Path) -> None:
+    """Every check of the files as CSV in UTF-8, a row each; no text of it is a spreadsheet's formula. Raises Problem."""
+    buffer = io.StringIO(newline="")
+    writer = csv.writer(buffer)
+    writer.writerow(COLUMNS)
+    for one in found:
+        for row in one.rows:
+            writer.writerow([quoted(str(value)) for value in (one.file, *(row[name] for name in COLUMNS[1:]))])
+    try:
+        with out.open("x", encoding="utf-8-sig", errors="replace", newline="") as file:
+            file.write(buffer.getvalue())
+    except FileExistsError as error:
+        raise Problem(f"{out} exists; give another file") from error
+
+
+def _verified(path: str, found: Mapping[str, Any]) -> VerifiedFile:
+    return VerifiedFile(path, found["haystack_id"], tuple(found["rows"]))
+
+
+def _row(held: Held) -> dict[str, Any]:
+    check = held.check
+    return {
+        "kind": check.kind,
+        "subject": check.subject,
+        "object": check.object,
+        "expected": check.expected,
+        "found": check.found,
+        "sure": not held.open,
+        "score": round(check.score, 4),
+        "evidence": check.evidence,
+        "text": held.text,
+    }
+
+
+def _verify(rows: Mapping[str, Any]) -> dict[str, Any]:
+    def one(item: str) -> dict[str, Any]:
+        try:
+            return {"found": verify_file(json.loads(item)["path"])}
+        except InvalidHaystack as error:
+            return {"invalid": str(error)}
+
+    return answers(map(one, rows["item"]))

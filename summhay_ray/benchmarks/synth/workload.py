@@ -1,0 +1,274 @@
+"""Haystacks out of topics: a run whose items are topics (paper, section 3.2 and appendix A.1)."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, fields
+from pathlib import Path
+from typing import Any
+
+from summhay_ray.benchmark import (
+    Ask,
+    Benchmark,
+    Compat,
+    Counted,
+    Inputs,
+    Item,
+    Prepared,
+    Queue,
+    Results,
+    Rows,
+    SpecError,
+    Stage,
+    StagePlan,
+    semantic_hash,
+)
+from summhay_ray.benchmarks.summhay import TABLES
+from summhay_ray.benchmarks.summhay.checks import check_models
+from summhay_ray.benchmarks.summhay.record import record_flaw
+from summhay_ray.benchmarks.synth.made import MADE
+from summhay_ray.benchmarks.synth.spec import GROUPS, WRITER, StageModel, SynthSpec
+from summhay_ray.benchmarks.synth.topics import TOPICS, LateTopics, alone, keep_topics, stored_topics, topic_from, topics_of
+from summhay_ray.llm import find_window, is_local
+from summhay_ray.store import LogIndex, RunStore, Store
+from summhay_ray.synth import (
+    Domain,
+    Group,
+    Job,
+    Shape,
+    Topic,
+    check_placement,
+    domain_from,
+    is_english,
+    load_domain,
+    parse_domain,
+)
+from summhay_ray.text import count_tokens
+
+SYSTEM = "synth"
+"""What the makers of haystacks are called among systems."""
+QUEUE = "topics"
+TOPICS_AT_ONCE = (2, 16)
+"""In each worker: where all is computed there, and at most where models are called."""
+ASKED_A_TOPIC = 8
+"""Calls that a topic has in flight, about, over its stages: alone its documents are written at once."""
+WORDS_AT_ONCE = 8_000_000
+"""Of the documents that are in the making in a worker, with their checks some 50 bytes a word."""
+TOPICS_A_SOURCE = 16
+_ROOM = 4000
+"""Tokens of a prompt beside its context."""
+_IDENTITY = {"model", "max_tokens", "temperature", "seed", "extra"}
+
+
+class Synth(Benchmark[SynthSpec]):
+    """Each topic becomes a haystack: outline, documents, and the verification of all of it."""
+
+    kind = "synth"
+    prefix = "y"
+    stages = tuple(Stage(group) for group in GROUPS)
+    tables = (*TABLES, MADE)
+    counted = Counted("topics")
+
+    def __init__(self, spec: SynthSpec, inputs: Inputs) -> None:
+        super().__init__(spec, inputs)
+        if spec.domain.endswith((".yaml", ".yml")):
+            self.domain = parse_domain(inputs.text(spec.domain), spec.domain)
+        else:
+            self.domain = load_domain(spec.domain)
+        self.topics: Sequence[Topic] = topics_of(spec, inputs)
+        self.store: Store | None = None
+        check_models(spec.model_entries())
+        _check_lengths(self)
+        _check_language(self)
+        _check_windows(self)
+        check_placement(self.shape, spec.difficulty.difficulty(), self.domain)
+
+    @functools.cached_property
+    def shape(self) -> Shape:
+        """How large each haystack is made."""
+        spec = self.spec
+        return Shape(spec.subtopics, spec.insights, spec.documents, spec.words or self.domain.words)
+
+    def identity(self) -> Any:
+        """See `Workload`: topics, domain and prompts by their content."""
+        return {"kind": self.kind, **self._semantic_part, "topics": sorted(map(self.cell_id, self.topics))}
+
+    def record(self, store: Store) -> dict[str, Any]:
+        """See `Workload`. The topics go into the store."""
+        return {
+            "spec": self.spec.model_dump(mode="json"),
+            "domain": domain_json(self.domain, self.domain.prompts),
+            TOPICS: keep_topics(store, ((self.cell_id(topic), topic) for topic in self.topics)),
+        }
+
+    @classmethod
+    def record_flaw(cls, record: Mapping[str, Any]) -> str:
+        """See `Workload`."""
+        return record_flaw(record, ("spec", "domain", "cells", "topics"))
+
+    @classmethod
+    def from_record(cls, store: Store, record: Mapping[str, Any]) -> Synth:
+        """See `Workload`; its topics are read when they are asked for."""
+        found = cls.__new__(cls)
+        Benchmark.__init__(found, SynthSpec.model_validate(record["spec"]), Inputs.stored(store, {}))
+        found.domain = domain_from(record["domain"], "stored domain")
+        found.topics = LateTopics(lambda: [topic for _, topic in stored_topics(store, record)])
+        found.store = store
+        return found
+
+    @classmethod
+    def objects(cls, run: RunStore) -> Iterable[tuple[str, str]]:
+        """See `Workload`: the topics, and the haystacks that were made."""
+        yield TOPICS, run.record[TOPICS]
+        yield from (("haystack", one.digest) for one in MADE.records(run.table(MADE.name)))
+
+    def open(self, store: Store) -> RunStore:
+        """See `Workload`."""
+        self.store = store
+        return super().open(store)
+
+    @functools.cached_property
+    def _semantic_part(self) -> dict[str, Any]:
+        """What makes the haystack of a topic the one that it is, besides the topic."""
+        spec = self.spec
+        return {
+            "domain": domain_json(self.domain, self.domain.hashes()),
+            "shape": asdict(self.shape),
+            "difficulty": spec.difficulty.model_dump(),
+            "models": {stage: self._identity(model) for stage, model in spec.models.used().items()},
+            "license": spec.license,
+            "seed": spec.seed,
+        }
+
+    def _identity(self, model: StageModel) -> dict[str, Any]:
+        return {**model.model_dump(include=_IDENTITY), **self.revision_of(model.model)}
+
+    def cell_id(self, topic: Topic) -> str:
+        """32 hex digits of the topic and of all that its haystack is made of; other topics of the spec are no part of it."""
+        return semantic_hash({**self._semantic_part, "topic": asdict(alone(topic))})[:32]
+
+    def job(self, topic: Topic) -> Job:
+        """What the synth room is to make of a topic, named as `alone` says: the same haystack beside any others."""
+        spec = self.spec
+        models = spec.models.used()
+        # Where a model was reached is no part of it: the same answers give the same haystack.
+        metadata = {"license": spec.license, "models": {stage: self._identity(model) for stage, model in models.items()}}
+        difficulty = spec.difficulty.difficulty()
+        return Job(self.cell_id(topic), alone(topic), self.domain, self.shape, difficulty, spec.seed, metadata)
+
+    def sampling(self, stage: Group) -> dict[str, Any]:
+        """The semantic parameters that go with each call of a stage."""
+        model = self.spec.models.used()[stage]
+        return {**model.sampling(), **self.revision_of(model.model)}
+
+    def items(self) -> Iterator[Item]:
+        """A topic each."""
+        for place, topic in enumerate(self.topics):
+            yield Item(self.cell_id(topic), QUEUE, {"name": topic.name}, f"topics/{place // TOPICS_A_SOURCE}")
+
+    def n_items(self) -> int:
+        """How many topics there are."""
+        return len(self.topics)
+
+    def queues(self) -> Mapping[str, Queue]:
+        """See `Workload`: a worker holds few topics at once, since each is a whole haystack in the making."""
+        settings = self.settings()
+        called = [one.limits.concurrency for one in settings.values() if not one.local]
+        least, most = TOPICS_AT_ONCE
+        wanted = max(least, min(most, 2 * max(called) // ASKED_A_TOPIC)) if called else least
+        fits = WORDS_AT_ONCE // max(1, self.shape.documents * self.shape.words)
+        return {QUEUE: Queue(tuple(settings), computes=not called, at_once=max(1, min(wanted, fits)), together=1)}
+
+    def prepare(self, source: str, items: Sequence[Item]) -> Prepared:
+        """See `Workload`: the topics, with the texts that give them ideas."""
+        wanted = {item.id for item in items}
+        first = int(source.rpartition("/")[2]) * TOPICS_A_SOURCE
+        some = self.topics[first : first + TOPICS_A_SOURCE]
+        return Prepared(own={cell: asdict(topic) for topic in some if (cell := self.cell_id(topic)) in wanted})
+
+    async def answer(self, item: Item, ask: Ask) -> Rows:
+        """See `Workload`: a topic's haystack and its checks."""
+        from summhay_ray.benchmarks.synth.topic import synthesize_topic
+
+        return await synthesize_topic(self, item.id, topic_from(ask.prepared), ask)
+
+    def bounds(self, run: RunStore | None, index: LogIndex, done: Collection[str]) -> Sequence[StagePlan]:
+        """See `Workload`: what a topic asks depends on what is answered, so there are bounds."""
+        from summhay_ray.benchmarks.synth.plan import bounds_of
+
+        return bounds_of(self, run, index, done)
+
+    def results(self, run: RunStore, compat: Compat = "default") -> Results:
+        """See `Workload`."""
+        from summhay_ray.benchmarks.synth.run import results
+
+        return results(run)
+
+    def explain(self, run: RunStore, key: str, compat: Compat = "default") -> dict[str, Any]:
+        """See `Workload`; `key` may name a haystack (NAME) or a document (NAME/ID), too."""
+        from summhay_ray.benchmarks.synth.explain import explain_synth
+
+        return explain_synth(run, key)
+
+    def places(self, run: RunStore, item_ids: Iterable[str]) -> Mapping[str, Mapping[str, str]]:
+        """See `Workload`."""
+        wanted = set(item_ids)
+        named = {self.cell_id(topic): topic.name for topic in self.topics}
+        return {cell: {"system": SYSTEM, "haystack": named[cell], "subtopic_id": ""} for cell in wanted & named.keys()}
+
+    def entries(self, store: Store, path: str) -> list[str]:
+        """What it has made in a store, as entries of a run's haystacks; `path`: of its spec, for messages. Raises SpecError."""
+        from summhay_ray.benchmarks.synth.entries import entries_of
+
+        return entries_of(self, store, path)
+
+    def export(self, run: RunStore, folder: Path, judge: str = "") -> list[Path]:
+        """See `Workload`: as released JSON."""
+        from summhay_ray.benchmarks.synth.run import export_made
+
+        return export_made(run, folder)
+
+
+def domain_json(domain: Domain, prompts: Mapping[Any, str]) -> dict[str, Any]:
+    """A domain as JSON, with its prompts, or their hashes, as given."""
+    found = {one.name: getattr(domain, one.name) for one in fields(domain)}
+    return {**found, "participants": list(domain.participants), "prompts": dict(prompts)}
+
+
+def _check_lengths(grid: Synth) -> None:
+    """A writer whose longest answer is shorter than a document would be paid for cut ones."""
+    longest, words = grid.spec.models.write.max_tokens, grid.shape.words
+    if longest < 2 * words:
+        few = f"{longest} tokens are too few for documents of {words} words; give at least {2 * words}"
+        raise SpecError(f"synth: models.write.max_tokens: {few}")
+
+
+def _check_language(grid: Synth) -> None:
+    """The offline writer and the offline checks know English: in another language their word would be worth nothing."""
+    language, models = grid.domain.language, grid.spec.models
+    if is_english(language):
+        return
+    for stage, model in models.used().items():
+        if is_local(model.model):
+            does = "reads" if stage == "check" else "writes"
+            raise SpecError(f"synth: models.{stage}: {WRITER} {does} English, and the domain is in {language}; name a model")
+    if models.check is None:
+        raise SpecError(f"synth: models.check: offline checks read English, and the domain is in {language}; name a model")
+
+
+def _check_windows(grid: Synth) -> None:
+    """The texts of a topic's context go into every prompt of its outline and, unless it has chapters, of its documents."""
+    stages: tuple[Group, ...] = ("outline",) if grid.domain.method == "chapters" else ("outline", "write")
+    for stage in stages:
+        model = grid.spec.models.used()[stage]
+        window = find_window(model.model, model.context_window)
+        room = (window or 0) - model.max_tokens - _ROOM
+        if window is not None and room < 0:
+            needed = f"max_tokens {model.max_tokens:,} and a prompt of some {_ROOM:,}"
+            raise SpecError(f"synth: models.{stage}: the window of {window:,} tokens cannot hold {needed}; lower max_tokens")
+        for topic in grid.topics if window is not None else ():
+            tokens = sum(map(count_tokens, topic.context))
+            if tokens > room:
+                told = f"the context of {topic.name!r} has {tokens:,} tokens; {model.model} takes {room:,} beside the rest"
+                raise SpecError(f"synth: topics: {told}; shorten it, or name another model for {stage}")

@@ -1,0 +1,125 @@
+"""Plans, runs, resumes, watches and explains any workload, inline or on Ray: the only room that knows Ray.
+
+It knows no benchmark. Those who write one enter by `summhay_ray.benchmark`; importing this starts nothing and loads no Ray.
+"""
+
+from summhay_ray.engine.ask import Ask, NoReply, Unreadable
+from summhay_ray.engine.contract import (
+    FAILURES,
+    RAW_ANSWERS,
+    Compat,
+    Counted,
+    Failure,
+    Item,
+    Prepared,
+    Queue,
+    Results,
+    Rows,
+    Size,
+    Stage,
+    Tables,
+    Workload,
+    semantic_hash,
+)
+from summhay_ray.engine.doctor import Check, examine, key_check, missing_keys
+from summhay_ray.engine.explain import Replay
+from summhay_ray.engine.inputs import Inputs
+from summhay_ray.engine.jobs import Job, JobEnd, JobError, JobLost
+from summhay_ray.engine.many import answers, many, through
+from summhay_ray.engine.own_code import BadBenchmark, planning
+from summhay_ray.engine.plan import PlanResult, StagePlan, plan
+from summhay_ray.engine.progress import ModelProgress, Progress
+from summhay_ray.engine.registry import find, kinds, load_workload, scores_itself, stored_workload, workload_of
+from summhay_ray.engine.run import RunFailed, RunOptions, RunResult, Start
+from summhay_ray.engine.run import run as run_workload
+from summhay_ray.engine.sections import Chart, Section
+from summhay_ray.engine.spec import (
+    REACH,
+    LimitsSpec,
+    Model,
+    ModelSpec,
+    Spec,
+    SpecError,
+    Strict,
+    Text,
+    check_spec,
+    model_entry,
+    model_settings,
+    read_fields,
+    validated,
+)
+from summhay_ray.engine.state import ITEM
+from summhay_ray.engine.status import StatusResult, status
+from summhay_ray.engine.submit import JobOrder, submit
+
+__all__ = [
+    "FAILURES",
+    "ITEM",
+    "RAW_ANSWERS",
+    "REACH",
+    "Ask",
+    "BadBenchmark",
+    "Chart",
+    "Check",
+    "Compat",
+    "Counted",
+    "Failure",
+    "Inputs",
+    "Item",
+    "Job",
+    "JobEnd",
+    "JobError",
+    "JobLost",
+    "JobOrder",
+    "LimitsSpec",
+    "Model",
+    "ModelProgress",
+    "ModelSpec",
+    "NoReply",
+    "PlanResult",
+    "Prepared",
+    "Progress",
+    "Queue",
+    "Replay",
+    "Results",
+    "Rows",
+    "RunFailed",
+    "RunOptions",
+    "RunResult",
+    "Section",
+    "Size",
+    "Spec",
+    "SpecError",
+    "Stage",
+    "StagePlan",
+    "Start",
+    "StatusResult",
+    "Strict",
+    "Tables",
+    "Text",
+    "Unreadable",
+    "Workload",
+    "answers",
+    "check_spec",
+    "examine",
+    "find",
+    "key_check",
+    "kinds",
+    "load_workload",
+    "many",
+    "missing_keys",
+    "model_entry",
+    "model_settings",
+    "plan",
+    "planning",
+    "read_fields",
+    "run_workload",
+    "scores_itself",
+    "semantic_hash",
+    "status",
+    "stored_workload",
+    "submit",
+    "through",
+    "validated",
+    "workload_of",
+]

@@ -1,0 +1,103 @@
+"""Is this machine ready? Keys, prices, store, Ray and offline models, one line each. Part of the engine room."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import os
+from dataclasses import dataclass
+from typing import Any
+
+from summhay_ray.engine.contract import Workload
+from summhay_ray.llm import NoKey, is_local, key_of, provider_of
+from summhay_ray.store import Store, StoreError
+from summhay_ray.text import count_tokens
+
+PROVIDER_KEYS = {
+    "openai": "OPENAI_API_KEY",
+    "anthropic": "ANTHROPIC_API_KEY",
+    "gemini": "GEMINI_API_KEY",
+    "cohere": "COHERE_API_KEY",
+}
+OTHER_NAMES = {"anthropic": ("ANTHROPIC_AUTH_TOKEN",), "gemini": ("GOOGLE_API_KEY",), "cohere": ("CO_API_KEY",)}
+"""Variables that litellm reads in the place of the first one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One line of the doctor's: what, whether it is well, and what was seen or is to be done."""
+
+    name: str
+    ok: bool
+    message: str
+
+
+def examine(store_uri: str, workload: Workload[Any] | None = None) -> list[Check]:
+    """All checks; with a workload also the keys and prices of its models."""
+    checks = [_store(store_uri), _ray(), _tokenizer()]
+    if workload is None:
+        seen = [f"{name} {'set' if os.environ.get(name) else 'not set'}" for name in PROVIDER_KEYS.values()]
+        return [*checks, Check("keys", True, "; ".join(seen) + "; offline and replay models need none")]
+    for model, settings in sorted(workload.settings().items()):
+        price = settings.price
+        rates = f"{price.input_per_mtok:g} / {price.output_per_mtok:g} dollars a million tokens in / out"
+        checks.append(Check(f"price {model}", True, "local, free" if settings.local else rates))
+        if not is_local(model):
+            checks.append(key_check(model, settings.api_key_env))
+    return checks
+
+
+def missing_keys(workload: Workload[Any]) -> list[str]:
+    """One line for each model whose key this machine's environment lacks; a model with an endpoint of its own may need none."""
+    checks = [
+        key_check(model, settings.api_key_env)
+        for model, settings in sorted(workload.settings().items())
+        if not settings.local and (settings.api_key_env or not settings.api_base)
+    ]
+    return [f"{check.name.removeprefix('key ')}: {check.message}" for check in checks if not check.ok]
+
+
+def key_check(model: str, named: str | None) -> Check:
+    """Whether the environment holds the model's key: in the variable that the spec names, else in its provider's own."""
+    provider = provider_of(model)
+    variable = named or PROVIDER_KEYS.get(provider)
+    if variable is None:
+        return Check(f"key {model}", True, "the spec names none; the provider's own variables are used")
+    others = () if named else OTHER_NAMES.get(provider, ())
+    variable = next((name for name in (variable, *others) if os.environ.get(name)), variable)
+    try:
+        found = bool(key_of(variable, model))
+    except NoKey as error:
+        return Check(f"key {model}", False, str(error))
+    where = "is set" if os.environ.get(variable) else "comes from a file"
+    missing = f"{variable} is not set; export it, or the path of a file that holds it as {variable}_FILE, where the workers run"
+    return Check(f"key {model}", found, f"{variable} {where}" if found else missing)
+
+
+def _store(uri: str) -> Check:
+    try:
+        store = Store(uri)
+        folder = store.files.folder
+        if folder is None:
+            store.files.check()
+        else:
+            # Looking at a folder that is not there yet must not make it.
+            parent = next(path for path in (folder, *folder.parents) if path.exists())
+            if not os.access(parent, os.W_OK):
+                return Check("store", False, f"{parent} is not writable; give another --store")
+        return Check("store", True, f"{store.files.uri}: {len(store.run_ids())} runs")
+    except StoreError as error:
+        return Check("store", False, str(error))
+
+
+def _ray() -> Check:
+    if importlib.util.find_spec("ray") is None:
+        return Check("ray", False, "not installed; pip install 'ray[data]'")
+    return Check("ray", True, f"ray {importlib.metadata.version('ray')}, {os.cpu_count()} CPUs here")
+
+
+def _tokenizer() -> Check:
+    try:
+        return Check("tokens", True, f"cl100k works offline: {count_tokens('Hello, world!')} tokens in 'Hello, world!'")
+    except (OSError, LookupError, ValueError) as error:
+        return Check("tokens", False, f"cl100k cannot be loaded: {error}")

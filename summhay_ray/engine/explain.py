@@ -1,0 +1,99 @@
+"""From an item to its rows, questions, answers and prices, for any benchmark. Part of the engine room; no calls.
+
+Prompts are made again from content, by the benchmark's own `answer`: a key proves that it is the same text.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from dataclasses import asdict
+from typing import Any
+
+import polars as pl
+
+from summhay_ray.engine.ask import Ask, ConcurrencyLimiter
+from summhay_ray.engine.contract import Item, Prepared, Workload
+from summhay_ray.engine.prepared import prepared, prepares, work_items
+from summhay_ray.engine.worker import answered
+from summhay_ray.llm import RawAnswer, Request, read_answer
+from summhay_ray.outcome import Answer, Failed, Outcome
+from summhay_ray.store import LogIndex, RunStore, StoreError
+
+SHORTEST = 4
+"""So much of an id or a key must be given."""
+
+
+class Replay:
+    """Asks an item's questions again, of the response log alone, and notes them."""
+
+    def __init__(self, workload: Workload[Any], run: RunStore) -> None:
+        self._workload = workload
+        self._index = LogIndex(run.store.files)
+        self._index.refresh()
+        self.asked: dict[str, tuple[str, Request]] = {}
+        """Key -> stage and request."""
+        self.answers: dict[str, RawAnswer] = {}
+
+    async def complete(self, request: Request, stage: str) -> tuple[Outcome[RawAnswer], RawAnswer | None]:
+        """The log's answer. See `engine.ask.Complete`."""
+        self.asked[request.key] = stage, request
+        record = self._index.read(request.key)
+        if record is None:
+            return Failed("not_asked", "explaining makes no call", request.key), None
+        outcome, raw = read_answer(record)
+        if isinstance(outcome, Answer):
+            self.answers[request.key] = outcome.value
+        return outcome, raw
+
+    def item(self, item: Item) -> None:
+        """Ask what the item asks."""
+        found = prepared(self._workload, item.source, [item]) if prepares(self._workload) else Prepared()
+        [work] = work_items([item], found)
+        ask = Ask(self._workload, item, self.complete, ConcurrencyLimiter(self._workload.settings()))
+        asyncio.run(answered(self._workload, work, ask))
+
+
+def explained(workload: Workload[Any], run: RunStore, key: str) -> dict[str, Any]:
+    """An item and all that it stands on. `key`: its id, or the key of an answer, or how one of them begins. Raises StoreError."""
+    item = find_item(workload, run, key)
+    replay = Replay(workload, run)
+    replay.item(item)
+    return {
+        "run": run.run_id,
+        "kind": workload.kind,
+        "item": {"id": item.id, "queue": item.queue, "data": dict(item.data)},
+        "rows": dict(rows_of(workload, run, item.id)),
+        "calls": [_call(replay, key) for key in replay.asked],
+    }
+
+
+def _call(replay: Replay, key: str) -> dict[str, Any]:
+    stage, request = replay.asked[key]
+    raw = replay.answers.get(key)
+    return {"stage": stage, "key": key, "prompt": request.prompt, "raw_answer": None if raw is None else asdict(raw)}
+
+
+def rows_of(workload: Workload[Any], run: RunStore, item_id: str) -> Iterator[tuple[str, list[dict[str, Any]]]]:
+    """Table -> the item's rows, for the tables that have some."""
+    for table in workload.all_tables():
+        if (frame := run.table(table.name, [item_id])).height:
+            yield table.name, frame.to_dicts()
+
+
+def find_item(workload: Workload[Any], run: RunStore, key: str) -> Item:
+    """The item of an id, or of an answer's key. Raises StoreError, naming how many begin so where it is not one."""
+    items = {item.id: item for item in workload.items()}
+    found = {one for one in items if one == key} or {one for one in items if len(key) >= SHORTEST and one.startswith(key)}
+    if not found and len(key) >= SHORTEST:
+        answers = run.table("raw_answers").filter(pl.col("key").str.starts_with(key))
+        if answers.height:
+            found = {
+                one for one in items if not run.table("raw_answers", [one]).filter(pl.col("key").str.starts_with(key)).is_empty()
+            }
+    if not found:
+        some = ", ".join(list(items)[:3])
+        raise StoreError(f"run {run.run_id} has no item and no answer that begins with {key!r}; its items are such as {some}")
+    if len(found) > 1:
+        raise StoreError(f"{len(found)} items of run {run.run_id} begin with {key!r}; give more of it")
+    return items[found.pop()]

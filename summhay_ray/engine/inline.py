@@ -1,0 +1,151 @@
+"""The inline executor: a run in this process, on one event loop, without Ray. Part of the engine room.
+
+For small runs, tests and notebooks: the first call leaves at once. Ledger, log, budget, commits and tables are a cluster's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections import Counter
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from typing import Any
+
+from summhay_ray.engine.contract import Item
+from summhay_ray.engine.execution import LOOK_EVERY_S, Work, first_end, run_loop, told_to_end
+from summhay_ray.engine.heartbeat import Heartbeat
+from summhay_ray.engine.prepared import finished_source, prepared, prepares, work_items
+from summhay_ray.engine.queues import Dispatcher, ItemResult, Kind, WorkItem, queue_settings
+from summhay_ray.engine.state import PREPARED
+from summhay_ray.engine.worker import Worker
+from summhay_ray.llm import Batched, Budgets, Gateway, Ledger, LedgerService, LocalPort
+from summhay_ray.store import Block, Finished, LogIndex, StoreError, has_ended, open_log, pack, seal_rest, sweep
+
+SEAT = "inline"
+SOURCES_AT_ONCE = 64
+"""Sources whose rows are committed together."""
+DRAIN_S = 20.0
+"""The longest that an end which somebody forces waits for the answers that are on their way."""
+SWEEP_PATIENCE_S = 5.0
+TELL_EVERY_S = 2.0
+
+
+class InlineExecution:
+    """One start of a run in this process."""
+
+    name = "inline"
+    seats: Mapping[str, int] = {SEAT: 1}
+
+    def __init__(self, work: Work) -> None:
+        self._work = work
+        self._latest: dict[str, Any] = {}
+        self._told_at = float("-inf")
+
+    def begin(self, heartbeat: Heartbeat, budgets: Budgets) -> None:
+        """See `Execution`."""
+        run, files, settings = self._work.run, self._work.run.store.files, self._work.workload.settings()
+        if files.folder is None:
+            self._recover(heartbeat)
+        self._heartbeat = heartbeat
+        self._committer = run.committer(heartbeat.session.number, heartbeat.session.told)
+        limits = {model: one.limits for model, one in settings.items() if not one.local}
+        index = LogIndex(files)
+        index.know(run.run_id, self._committer.spent)
+        self._ledger = Ledger(run.run_id, index, budgets, limits)
+        self._latest = self._ledger.snapshot(time.monotonic())
+
+    def snapshot(self) -> dict[str, Any]:
+        """See `Execution`."""
+        return dict(self._latest)
+
+    def answer(self, left: Mapping[str, Sequence[Item]]) -> Counter[str]:
+        """See `Execution`."""
+        return run_loop(lambda: self._run(left))
+
+    def finish(self) -> None:
+        """See `Execution`."""
+        self._committer.finish()
+
+    async def _run(self, left: Mapping[str, Sequence[Item]]) -> Counter[str]:
+        run, workload = self._work.run, self._work.workload
+        files, settings = run.store.files, workload.settings()
+        is_local = any(one.local for one in settings.values())
+        local = await asyncio.to_thread(workload.local_models) if is_local else {}
+        log = open_log(files, self._heartbeat.session.number, f"{SEAT}-0")
+        service = LedgerService(self._ledger)
+        gateway = Gateway(settings, LocalPort(service, log.writer), files, log, run.run_id, local=local)
+        self._commits: Batched[Block | None, None] = Batched(self._add)
+        worker = Worker(workload, run, gateway, self._commits, service.count)
+        queues = queue_settings(workload, Counter(item.queue for items in left.values() for item in items), 1)
+
+        async def send(_: Kind, __: int, batch: Sequence[WorkItem]) -> Sequence[ItemResult]:
+            return await worker.answer(batch)
+
+        dispatcher = Dispatcher(queues, send)
+        tending = asyncio.create_task(self._tend(service, log.writer))
+        try:
+            try:
+                ending = asyncio.ensure_future(told_to_end(lambda: self._heartbeat.superseded))
+                async with contextlib.aclosing(self._work_items(left)) as blocks:
+                    await first_end(asyncio.ensure_future(dispatcher.run(blocks)), [ending])
+            except BaseException:
+                # What is on its way is paid for: it is waited for and kept.
+                service.stop()
+                await gateway.drain(DRAIN_S)
+                raise
+            finally:
+                await gateway.close()
+                await asyncio.to_thread(log.close)
+        finally:
+            tending.cancel()
+            self._latest = service.snapshot()
+            # Whatever ended it: the next start knows what was spent.
+            with contextlib.suppress(StoreError, OSError):
+                await self._add([None])
+        return dispatcher.counts
+
+    async def _work_items(self, left: Mapping[str, Sequence[Item]]) -> AsyncGenerator[Sequence[WorkItem], None]:
+        """Some sources at a time, their rows committed before their items are answered."""
+        workload, sources = self._work.workload, list(left)
+        for start in range(0, len(sources), SOURCES_AT_ONCE):
+            some = sources[start : start + SOURCES_AT_ONCE]
+            if not prepares(workload):
+                yield [WorkItem(item) for source in some for item in left[source]]
+                continue
+            rows: list[Finished] = []
+            found: list[WorkItem] = []
+            for source in some:
+                made = await asyncio.to_thread(prepared, workload, source, left[source])
+                found += work_items(left[source], made)
+                if (one := finished_source(source, made)) is not None:
+                    rows.append(one)
+            if rows:
+                await self._commits(await asyncio.to_thread(self._work.run.write, PREPARED, rows))
+            yield found
+
+    async def _add(self, blocks: Sequence[Block | None]) -> list[None]:
+        self._told_at = time.monotonic()
+        await asyncio.to_thread(self._committer.add, [one for one in blocks if one is not None], self._ledger.spent())
+        return [None] * len(blocks)
+
+    async def _tend(self, service: LedgerService, worker: str) -> None:
+        """Beat for the one worker; the driver's sign of life is the snapshot."""
+        while True:
+            service.beat(worker)
+            self._latest = service.snapshot()
+            if time.monotonic() - self._told_at > TELL_EVERY_S:
+                # While no block is committed, what was spent is; a store that does not answer now hears of it later.
+                with contextlib.suppress(StoreError, OSError):
+                    await self._commits(None)
+            await asyncio.sleep(LOOK_EVERY_S)
+
+    def _recover(self, heartbeat: Heartbeat) -> None:
+        """Far away the log of a start that died may lie on this machine's disk: what it paid for must be seen."""
+        files = self._work.run.store.files
+        sweep(files, SWEEP_PATIENCE_S, None)
+        for number in heartbeat.session.record.earlier:
+            if has_ended(files, number):
+                seal_rest(files, number)
+        with contextlib.suppress(StoreError, OSError):
+            pack(files)

@@ -1,0 +1,224 @@
+"""A Ray job as its job server tells of it: reach the server, follow a job's log, learn its end. Part of the engine room."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import http.client
+import json
+import logging
+import os
+import shlex
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any
+
+from summhay_ray.problems import Problem
+
+OLDEST_RAY = (2, 50)
+REACH_S = 10.0
+LOST_S = 60.0
+"""The job server may be gone for so long (a forwarded port that breaks, a head that restarts) before a follower gives up."""
+POLL_S = 1.0
+_EXIT_CODES = range(5)
+"""Of the command line: 0 done to 4 with failures. Any other is a death."""
+_GUARDED = (401, 403)
+_TOKEN = "the cluster wants a token: set RAY_AUTH_MODE=token, and RAY_AUTH_TOKEN or the file ~/.ray/auth_token, as on its head"
+
+
+class JobError(Problem):
+    """The job cannot be sent, or not any more be followed; the message says why in one line."""
+
+
+class JobLost(JobError):
+    """The job server stopped answering while the job ran; the job goes on, or is gone with its cluster."""
+
+    exit_code = 1
+
+
+@dataclass(frozen=True, slots=True)
+class JobEnd:
+    """How a job ended."""
+
+    status: str
+    """Ray's word: SUCCEEDED, FAILED or STOPPED."""
+    exit_code: int
+    """The run's own (0 done, 2 spec, 3 budget, 4 failures listed); 1 where it was killed, stopped, or never started."""
+    message: str = ""
+    """Why, where the run itself could not say it."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """A job that runs a grid."""
+
+    job: str
+    """Ray's submission id."""
+    run: str
+    address: str
+    """URL of the job server."""
+    store: str
+    attached: bool
+    """Whether it was running already."""
+    notes: tuple[str, ...]
+    client: Any = field(repr=False, compare=False)
+
+    def look(self) -> str:
+        """The commands by which a person looks at the run and at the job."""
+        at = f"{self.job} --address {self.address}"
+        return f"summhay status {self.run} --store {shlex.quote(self.store)}; its log: ray job logs {at} --follow"
+
+    def stop(self) -> str:
+        """The command that stops it."""
+        return f"ray job stop {self.job} --address {self.address}"
+
+    def follow(self, tell: Callable[[str], None]) -> JobEnd:
+        """Give the job's log to `tell` piece by piece, from its beginning, until the job ends. Raises JobLost."""
+        log = _Log(self.client, self.job, tell)
+        lost_since: float | None = None
+        while True:
+            try:
+                log.read()
+                details = self.client.get_job_info(self.job)
+                if details.status.is_terminal():
+                    log.read()
+                    return _end(details, self)
+                lost_since = None
+            except _lost_errors() as error:
+                lost_since = time.monotonic() if lost_since is None else lost_since
+                if time.monotonic() - lost_since > LOST_S:
+                    raise JobLost(
+                        f"no word of job {self.job} for {LOST_S:.0f} s ({one_line(error)}); look: {self.look()}"
+                    ) from error
+            time.sleep(POLL_S)
+
+
+class _Log:
+    """A job's log, each letter told once: a new connection gives it from its beginning."""
+
+    def __init__(self, client: Any, job: str, tell: Callable[[str], None]) -> None:
+        self._client = client
+        self._job = job
+        self._tell = tell
+        self._told = 0
+
+    def read(self) -> None:
+        """Tell what comes until the connection ends."""
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            asyncio.run(self._read())
+            return
+        # A notebook has a loop of its own, which cannot be entered again.
+        with ThreadPoolExecutor(max_workers=1) as thread:
+            thread.submit(asyncio.run, self._read()).result()
+
+    async def _read(self) -> None:
+        came = 0
+        async for text in self._client.tail_job_logs(self._job):
+            came += len(text)
+            if came > self._told:
+                self._tell(text[self._told - came :])
+                self._told = came
+
+
+def _end(details: Any, job: Job) -> JobEnd:
+    status, code = str(details.status.value), details.driver_exit_code
+    if status == "SUCCEEDED":
+        return JobEnd(status, 0)
+    if status == "STOPPED":
+        return JobEnd(status, 1, f"job {job.job} was stopped; submit again to go on where it was")
+    if code in _EXIT_CODES:
+        return JobEnd(status, int(code))
+    # Ray repeats the log behind the first sentence.
+    message = (details.message or "").partition(", last available logs")[0]
+    return JobEnd(status, 1, f"job {job.job} ended {status}: {_line(message)}; what was answered is kept, submit again to go on")
+
+
+def reach(url: str) -> list[str]:
+    """Whether a job server that we can use answers at `url`; gives what is odd about it. Raises JobError."""
+    where = f"--address {url}"
+    mend = "give the URL of the head's dashboard, such as http://HEAD:8265"
+    try:
+        with urllib.request.urlopen(f"{url}/api/version", timeout=REACH_S) as answer:
+            found = json.loads(answer.read())
+        version = str(found["ray_version"])
+        numbers = tuple(int(part) for part in version.split(".")[:2])
+    except urllib.error.HTTPError as error:
+        if error.code in _GUARDED:
+            return []
+        raise JobError(f"{where}: what answers there is no Ray dashboard (HTTP {error.code}); {mend}") from error
+    except (ValueError, KeyError, TypeError, http.client.HTTPException, ConnectionResetError) as error:
+        raise JobError(f"{where}: what answers there is no Ray dashboard ({type(error).__name__}); {mend}") from error
+    except OSError as error:
+        reason = getattr(error, "reason", error)
+        if isinstance(reason, ConnectionResetError | http.client.HTTPException):
+            raise JobError(f"{where}: what answers there is no Ray dashboard ({type(reason).__name__}); {mend}") from error
+        raise JobError(
+            f"{where}: no job server answers there ({_line(str(reason))}); {mend}, and a port that is open here"
+        ) from error
+    return _check_version(version, numbers, where)
+
+
+def _check_version(version: str, numbers: tuple[int, ...], where: str) -> list[str]:
+    import ray
+
+    if numbers < OLDEST_RAY:
+        oldest = ".".join(map(str, OLDEST_RAY))
+        raise JobError(f"{where}: the cluster runs Ray {version}; a run needs {oldest} or later there")
+    if version != ray.__version__:
+        return [f"the cluster runs Ray {version}, this machine {ray.__version__}: the job runs with the cluster's"]
+    return []
+
+
+def job_client(url: str) -> Any:
+    """Ray's client of the job server at `url`. Raises JobError."""
+    from ray.job_submission import JobSubmissionClient
+
+    # They set their own level when they are imported.
+    for name in ("ray.dashboard.modules.dashboard_sdk", "ray.dashboard.modules.job.sdk", "ray._private.runtime_env.packaging"):
+        logging.getLogger(name).setLevel(logging.ERROR)
+    with asking(url), _without("RAY_ADDRESS", "RAY_API_SERVER_ADDRESS"):
+        return JobSubmissionClient(url)
+
+
+@contextlib.contextmanager
+def _without(*names: str) -> Iterator[None]:
+    """The environment without these: Ray lets them win over the address that it is given."""
+    kept = {name: os.environ.pop(name) for name in names if name in os.environ}
+    try:
+        yield
+    finally:
+        os.environ.update(kept)
+
+
+@contextlib.contextmanager
+def asking(url: str) -> Iterator[None]:
+    """A question to the job server: what goes wrong is a JobError."""
+    from ray.exceptions import AuthenticationError
+
+    try:
+        yield
+    except AuthenticationError as error:
+        raise JobError(f"--address {url}: {_TOKEN}") from error
+    except (RuntimeError, OSError) as error:
+        raise JobError(f"--address {url}: the job server does not answer as one: {one_line(error)}") from error
+
+
+def _lost_errors() -> tuple[type[Exception], ...]:
+    import aiohttp
+
+    return (RuntimeError, OSError, aiohttp.ClientError, TimeoutError)
+
+
+def one_line(error: BaseException) -> str:
+    """An error's text, short and in one line."""
+    return _line(str(error)) or type(error).__name__
+
+
+def _line(text: str) -> str:
+    return " ".join(text.split())[:300]

@@ -1,0 +1,49 @@
+"""What of a stored run is missing or damaged: a line a file, with what it means and how to mend it. Part of the engine room."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from summhay_ray.outcome import MICROS
+from summhay_ray.store import LogIndex, RunStore, StoreError
+
+
+def short_log(run: RunStore, index: LogIndex) -> tuple[str, ...]:
+    """A line where the log tells of less money than the run's commits do; none where it tells of all."""
+    micros = sum(tally.usd_micros for tally in index.lacking(run.run_id).values())
+    if not micros:
+        return ()
+    log = run.store.files.where("log")
+    return (
+        f"{log} is short by {micros / MICROS:.6f} dollars that the run's commits tell of: they count as spent, so that no budget "
+        f"is overrun; summhay status {run.run_id} names the files",
+    )
+
+
+def lost_log(run: RunStore, index: LogIndex) -> list[str]:
+    """A line for each file of the log that is gone, cut or damaged."""
+    files, found = run.store.files, []
+    for writer, lacks in sorted(index.lacking(run.run_id).items()):
+        near, far = f"log/{writer}.jsonl", f"log/{writer}"
+        is_there = any(files.names(far)) if files.folder is None else files.exists(near)
+        found.append(
+            f"{files.where(far if files.folder is None else near)} is {'cut or damaged' if is_there else 'gone'}: "
+            f"{lacks.answers} answers and {lacks.usd_micros / MICROS:.6f} dollars of this run are known by its commits alone, "
+            "and count; put it back from a copy, or leave it: what is finished is not asked again"
+        )
+    for name, n in sorted(index.damaged_files.items()):
+        records = "1 record" if n == 1 else f"{n} records"
+        mend = "put it back from a copy, or leave it: what is finished is not asked again"
+        found.append(f"{files.where(name)}: {records} cannot be read; {mend}")
+    return found
+
+
+def lost_inputs(run: RunStore, objects: Iterable[tuple[str, str]]) -> list[str]:
+    """A line for each of these objects (kind, sha256) that is gone or damaged."""
+    found = []
+    for kind, digest in sorted(set(objects)):
+        try:
+            run.store.get_object(kind, digest)
+        except StoreError as error:
+            found.append(str(error))
+    return found

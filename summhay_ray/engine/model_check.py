@@ -1,0 +1,106 @@
+"""What a model's entry in a spec must not hold: secrets, and sampling parameters that would break a promise. For `spec.py`."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+from urllib.parse import urlsplit
+
+from summhay_ray.llm import RESERVED
+
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_SECRET_WORDS = {"auth", "authorization", "bearer", "credential", "credentials", "passwd", "password", "private", "pwd"} | {
+    *("secret", "token")
+}
+_KEY_LIKE = re.compile(r"\b(sk|key|AIza)[-_][-_A-Za-z0-9]{12,}|PRIVATE KEY")
+_OWN = {
+    "api_base": "api_base",
+    "base_url": "api_base",
+    "max_completion_tokens": "max_tokens",
+    "max_tokens": "max_tokens",
+    "model": "model",
+    "seed": "seed",
+    "temperature": "temperature",
+    "timeout": "timeout_s",
+}
+"""What a field of the entry says already: here it would be a second truth. Name -> field."""
+
+
+def flaw(extra: Mapping[str, Any], api_base: str | None, api_key_env: str | None) -> str:
+    """What is wrong with these fields, in one line that repeats no secret; empty where nothing is."""
+    secret = next((path for path, name in _names(extra) if _is_secret(name)), None)
+    if secret:
+        return f"extra.{secret}: keys never stand in a spec; name the variable in api_key_env"
+    if _KEY_LIKE.search(repr(extra)):
+        return "extra: a value looks like a key; keys never stand in a spec; name the variable in api_key_env"
+    if api_key_env is not None and not _VARIABLE.fullmatch(api_key_env):
+        return "api_key_env: expected the name of an environment variable, such as OPENAI_API_KEY, and never the key itself"
+    if api_base is not None and not _plain_url(api_base):
+        return "api_base: expected a URL without user, password or query; keys never stand in a spec"
+    body = extra.get("extra_body")
+    for name in [*extra, *(body if isinstance(body, Mapping) else ())]:
+        if name in _OWN:
+            return f"extra.{name}: write {_OWN[name]} beside extra, not in it"
+        if name in RESERVED:
+            return f"extra.{name}: leave it out; how a call is made is decided here, so that it is made and paid once"
+        if name == "n":
+            return "extra.n: leave it out and write repeats: N; of several answers to one call only the first would be read"
+        if name in ("logprobs", "top_logprobs"):
+            return f"extra.{name}: leave it out; what reads log probabilities asks for them itself"
+    try:
+        json.dumps(extra, allow_nan=False)
+    except (TypeError, ValueError, RecursionError) as error:
+        return f"extra: cannot be sent as JSON ({error}); write text, numbers, true, false, null, lists and mappings"
+    return ""
+
+
+def reach_flaw(transport: str | None, api_base: str | None) -> str:
+    """What is wrong with how a model is reached, in one line; empty where nothing is."""
+    if transport == "direct" and not api_base:
+        return "transport: direct needs an endpoint; write api_base: URL beside it, or leave transport out"
+    return ""
+
+
+def endpoint_flaw(endpoint_url: str | None) -> str:
+    """What is wrong with the URL of the store's service, in one line; empty where nothing is."""
+    if endpoint_url is None or (re.match(r"https?://[^/]", endpoint_url) and _plain_url(endpoint_url)):
+        return ""
+    return "endpoint_url: expected http:// or https:// and a host, such as http://127.0.0.1:9000, without user, password or query"
+
+
+def tier_flaw(extra: Mapping[str, Any]) -> str:
+    """What is wrong with `extra` where the price comes from a map, in one line; empty where nothing is."""
+    body = extra.get("extra_body")
+    tiers = [held.get("service_tier") for held in (extra, body) if isinstance(held, Mapping)]
+    if any(tier not in (None, "auto", "default", "standard") for tier in tiers):
+        return "extra.service_tier: the known price is the standard tier's; write price: {...} beside it"
+    return ""
+
+
+def _names(value: Any, path: str = "", depth: int = 0) -> Iterator[tuple[str, str]]:
+    # A mapping that holds itself is refused as JSON later; here its depth is enough.
+    if depth > 20:
+        return
+    if isinstance(value, Mapping):
+        for name, inner in value.items():
+            here = f"{path}.{name}" if path else str(name)
+            yield here, str(name)
+            yield from _names(inner, here, depth + 1)
+    elif isinstance(value, list | tuple):
+        for index, inner in enumerate(value):
+            yield from _names(inner, f"{path}[{index}]", depth + 1)
+
+
+def _is_secret(name: str) -> bool:
+    words = re.split(r"[^a-z]+", re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower())
+    return "key" in name.lower() or not _SECRET_WORDS.isdisjoint(words)
+
+
+def _plain_url(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return False
+    return "@" not in parts.netloc and not parts.query and not parts.fragment and ";" not in url and not _KEY_LIKE.search(url)

@@ -1,0 +1,257 @@
+"""The ray executor: a run on actors of this machine or of a cluster. Part of the engine room; imports Ray."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import io
+import os
+import signal
+import socket
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import ray
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+from summhay_ray.engine.contract import Item
+from summhay_ray.engine.execution import Work, first_end, hear_sigterm, run_loop, told_to_end
+from summhay_ray.engine.heartbeat import Heartbeat
+from summhay_ray.engine.ledger_actor import SWEEPING_S, LedgerActor, lives, start_sweeping
+from summhay_ray.engine.placement import CPUS_A_WORKER, PlacementError, place, placed
+from summhay_ray.engine.queues import Dispatcher, ItemResult, Kind, WorkItem, batch_text
+from summhay_ray.engine.ray_data import work_items_of
+from summhay_ray.engine.ray_home import is_on_loopback, own_variables, ray_home
+from summhay_ray.engine.sigterm import SETUP_HOOK
+from summhay_ray.engine.worker_actor import DRAIN_S, WorkerActor, WorkOrder
+from summhay_ray.llm import Budgets
+from summhay_ray.problems import Problem
+from summhay_ray.store import StoreError, StoreUnavailable, has_ended, pack, seal_rest
+
+CLOSING_S = 30.0
+TASKS_AT_ONCE = 100_000
+"""More than the lanes ever send to one worker: Ray must not make one lane wait for another."""
+
+
+class RayMissing(Problem):
+    """Ray did not come up, or cannot be joined."""
+
+    exit_code = 1
+
+
+@contextlib.contextmanager
+def ray_session(address: str, own_modules: bool = False) -> Iterator[None]:
+    """A Ray connection: `local` starts a Ray of its own and ends it, `auto` or HOST joins a cluster.
+
+    `own_modules`: the spec names a module:Class, which the workers look for where the person stands.
+    """
+    if ray.is_initialized():
+        raise RayMissing("this process is connected to a Ray already; nothing was asked, call ray.shutdown() and run again")
+    _check_address(address)
+    with own_variables():
+        if address != "local":
+            yield from _session(address, {}, own_modules)
+            return
+        with contextlib.ExitStack() as stack:
+            try:
+                folder = stack.enter_context(ray_home())
+            except OSError as error:
+                raise RayMissing(f"Ray has no temporary folder ({error}); nothing was asked, mend it or set TMPDIR") from error
+            options = {"include_dashboard": False, "_temp_dir": str(folder), "object_store_memory": 512 * 2**20}
+            yield from _session(address, options, own_modules)
+
+
+def _session(address: str, options: dict[str, Any], own_modules: bool) -> Iterator[None]:
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    # Ray's C++ side warns of Ray Data's own actors, and at its start it tells that it was asked not to.
+    os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")
+    environment: dict[str, Any] = {"worker_process_setup_hook": SETUP_HOOK}
+    if own_modules:
+        paths = os.pathsep.join(filter(None, [os.environ.get("PYTHONPATH", ""), os.getcwd()]))
+        environment["env_vars"] = {"PYTHONPATH": paths}
+    options = {**options, "log_to_driver": False, "logging_level": "ERROR", "runtime_env": environment}
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        with _silent():
+            ray.init(address=address, **options)
+        if address == "local" and not is_on_loopback():
+            raise RayMissing("this version of Ray does not keep to this machine; nothing was asked, install ray 2.60")
+    except (Problem, KeyboardInterrupt):
+        _leave()
+        raise
+    # Ray raises a bare Exception where its processes do not come up in time.
+    except Exception as error:
+        _leave()
+        raise RayMissing(f"Ray does not start: {' '.join(str(error).split())[:300]}; nothing was asked, run again") from error
+    hear_sigterm()
+    try:
+        yield
+    finally:
+        _leave()
+        with contextlib.suppress(ValueError):
+            signal.signal(signal.SIGTERM, before)
+
+
+def _leave() -> None:
+    """End Ray, also one that is still coming up."""
+    with _unheard():
+        ray.shutdown()
+
+
+def _unheard() -> contextlib.AbstractContextManager[Any]:
+    """While workers end with their driver: Ray prints of each that it died and is started again."""
+    return contextlib.redirect_stdout(io.StringIO())
+
+
+@contextlib.contextmanager
+def _silent() -> Iterator[None]:
+    """Nothing reaches stderr from outside Python either; what goes wrong comes as an exception."""
+    kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(nowhere, 2)
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(nowhere)
+
+
+def _check_address(address: str) -> None:
+    """Ray would try for many minutes to reach a head that is not there."""
+    host, colon, port = address.removeprefix("ray://").rpartition(":")
+    if not colon or not port.isdigit():
+        return
+    try:
+        socket.create_connection((host, int(port)), timeout=10).close()
+    except (OSError, OverflowError) as error:
+        message = f"--address {address}: no Ray head answers there ({error}); give a running one's address, or local"
+        raise PlacementError(message) from error
+
+
+def sweep_nodes(store_uri: str) -> None:
+    """Bring to the store what dead writers left on the disks of the cluster's machines. Raises StoreUnavailable."""
+    sweeping = {node["NodeID"]: start_sweeping(node["NodeID"], store_uri) for node in ray.nodes() if node["Alive"]}
+    for node, one in sweeping.items():
+        try:
+            ray.get(one, timeout=SWEEPING_S)
+        except ray.exceptions.RayError as error:
+            # A machine that has gone meanwhile has nothing left to bring; of one that lives the answers must not be given up.
+            if lives(node):
+                raise StoreUnavailable(f"the disk of node {node} cannot be swept ({type(error).__name__}); run again") from error
+
+
+class RayExecution:
+    """One start of a run on the cluster that this process is connected to: see `Execution`."""
+
+    name = "ray"
+
+    def __init__(self, work: Work, own_ray: bool) -> None:
+        self._work = work
+        self._placement = place(work, own_ray)
+
+    @property
+    def seats(self) -> Mapping[str, int]:
+        """See `Execution`."""
+        return {str(kind): n for kind, n in self._placement.seats.items()}
+
+    def begin(self, heartbeat: Heartbeat, budgets: Budgets) -> None:
+        """See `Execution`."""
+        workload, run = self._work.workload, self._work.run
+        files = run.store.files
+        if files.folder is None:
+            sweep_nodes(files.uri)
+            for number in heartbeat.session.record.earlier:
+                if has_ended(files, number):
+                    seal_rest(files, number)
+            with contextlib.suppress(StoreError, OSError):
+                pack(files)
+        self._heartbeat = heartbeat
+        self._order = WorkOrder(
+            store_uri=files.uri,
+            run_id=run.run_id,
+            driver=heartbeat.session.number,
+            record={**run.record, **workload.record(run.store), "kind": workload.record_kind},
+            workers=sum(self._placement.seats.values()),
+        )
+        limits = {model: settings.limits for model, settings in workload.settings().items() if not settings.local}
+        here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
+        # Workers find it by its name: a handle among a worker's arguments would lie in the object store, and could be lost.
+        actor = LedgerActor.options(name=self._order.ledger, scheduling_strategy=here)  # type: ignore[attr-defined]
+        driver = heartbeat.session.number, heartbeat.session.told
+        self._ledger = actor.remote((files.uri, run.run_id), driver, budgets, limits)
+        ray.get(self._ledger.begin.remote())
+
+    def snapshot(self) -> dict[str, Any]:
+        """See `Execution`."""
+        numbers: dict[str, Any] = ray.get(self._ledger.snapshot.remote())
+        return numbers
+
+    def finish(self) -> None:
+        """See `Execution`."""
+        ray.get(self._ledger.finish.remote())
+
+    def answer(self, left: Mapping[str, Sequence[Item]]) -> Counter[str]:
+        """See `Execution`."""
+        return run_loop(lambda: self._run(left))
+
+    async def _run(self, left: Mapping[str, Sequence[Item]]) -> Counter[str]:
+        first = asyncio.Event()
+        order, placement = self._order, self._placement
+        actors = {kind: [_start(order, kind, seat) for seat in range(n)] for kind, n in placement.seats.items()}
+        everybody = [actor for workers in actors.values() for actor in workers]
+
+        async def send(kind: Kind, worker: int, batch: Sequence[WorkItem]) -> Sequence[ItemResult]:
+            results: Sequence[ItemResult] = await actors[kind][worker].answer.remote(batch_text(batch))
+            return results
+
+        dispatcher = Dispatcher(placement.queues, send)
+
+        async def dispatch() -> None:
+            async with contextlib.aclosing(work_items_of(left, placement, order, first)) as blocks:
+                await dispatcher.run(blocks)
+
+        beginning = placed([actor.ready.remote() for actor in everybody], placement, first)
+        others = [asyncio.ensure_future(beginning), asyncio.ensure_future(told_to_end(lambda: self._heartbeat.superseded))]
+        try:
+            await first_end(asyncio.ensure_future(dispatch()), others)
+            await _all_of([actor.close.remote() for actor in everybody], CLOSING_S)
+        except BaseException:
+            with _unheard():
+                await self._drain(everybody)
+            raise
+        return dispatcher.counts
+
+    async def _drain(self, actors: Sequence[Any]) -> None:
+        with contextlib.suppress(ray.exceptions.RayError):
+            await self._ledger.stop.remote()
+        await _all_of([actor.drain.remote() for actor in actors], DRAIN_S + CLOSING_S / 2)
+        with contextlib.suppress(ray.exceptions.RayError):
+            await self._ledger.tell.remote()
+
+
+async def _all_of(references: Sequence[Any], timeout_s: float) -> int:
+    """Wait for all; gives how many have not come by then. What they raise is their own matter: the dead say nothing."""
+    waiting = [asyncio.ensure_future(_result(one)) for one in references]
+    if not waiting:
+        return 0
+    _, late = await asyncio.wait(waiting, timeout=timeout_s)
+    for one in waiting:
+        one.cancel()
+    await asyncio.gather(*waiting, return_exceptions=True)
+    return len(late)
+
+
+async def _result(reference: Any) -> Any:
+    return await reference
+
+
+def _start(order: WorkOrder, kind: Kind, seat: int) -> Any:
+    actor = ray.remote(WorkerActor).options(
+        num_cpus=CPUS_A_WORKER,
+        max_restarts=-1,
+        max_task_retries=-1,
+        max_concurrency=TASKS_AT_ONCE,
+        scheduling_strategy="SPREAD",
+    )
+    return actor.remote(order, kind, seat)

@@ -1,0 +1,160 @@
+"""What a job needs of this machine, as one folder: spec, files, a person's own modules. Part of the engine room.
+
+No Ray here, and no secret in what is packed: a file that holds the value of one of this machine's keys is refused.
+"""
+
+from __future__ import annotations
+
+import shutil
+import site
+import sys
+import sysconfig
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain, count
+from pathlib import Path, PurePosixPath
+from types import MappingProxyType
+from typing import Any
+
+import yaml
+
+from summhay_ray.engine.contract import Workload
+from summhay_ray.llm import told_secrets
+from summhay_ray.problems import Problem
+
+SPEC = "summhay-spec.yaml"
+"""What the spec is called in the package."""
+MOST_BYTES = 90 * 2**20
+"""Of a package, before it is compressed: clusters of Ray take 100 MiB or more, by their version and settings."""
+
+
+class PackageError(Problem):
+    """The job cannot be packed; the message says what is in the way and how to mend it."""
+
+
+@dataclass(frozen=True)
+class Package:
+    """What goes with a job: where each file of the package lies on this machine, and the spec that names them so."""
+
+    spec: Mapping[str, Any]
+    files: Mapping[str, Path]
+    """Name in the package -> file here."""
+    notes: tuple[str, ...] = ()
+
+    def write(self, folder: Path) -> None:
+        """Make the package in an empty folder. Raises OSError where a file is gone meanwhile."""
+        for name, source in self.files.items():
+            target = folder / name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(source, target)
+        text = yaml.safe_dump(dict(self.spec), sort_keys=False, allow_unicode=True)
+        (folder / SPEC).write_text(text, encoding="utf-8")
+
+
+def pack(workload: Workload[Any], by_store: Mapping[str, str] = MappingProxyType({})) -> Package:
+    """The package of a run. Raises PackageError.
+
+    `by_store`: input as the spec names it -> its name in the package's spec, for those that go by way of the store.
+    """
+    files: dict[str, Path] = {}
+    entries = workload.inputs.files()
+    names = {entry: by_store.get(entry) or _packed(entry, source, files) for entry, source in entries.items()}
+    modules, notes = own_modules(workload.own_code())
+    for name, source in modules.items():
+        if name == SPEC or files.setdefault(name, source) != source:
+            raise PackageError(f"{name}: a file of the spec and one of your modules have one name; rename one of them")
+    package = Package(_renamed(workload.spec.model_dump(mode="json"), names), files, tuple(notes))
+    _check_size(package)
+    _check_secrets(package, workload, [entries[entry] for entry in by_store if entry in entries])
+    return package
+
+
+def _renamed(value: Any, names: Mapping[str, str]) -> Any:
+    """The spec with its inputs as the package names them."""
+    if isinstance(value, Mapping):
+        return {name: _renamed(inner, names) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [_renamed(inner, names) for inner in value]
+    return names.get(value, value) if isinstance(value, str) else value
+
+
+def _packed(entry: str, source: Path, files: dict[str, Path]) -> str:
+    """The file's name in the package: its own where it can stay, else one of ours with the same last part."""
+    path = PurePosixPath(entry)
+    stays = not path.is_absolute() and ".." not in path.parts and str(path) != SPEC
+    names = chain([entry] if stays else [], (f"files/{number}/{path.name}" for number in count()))
+    name = next(name for name in names if files.get(name, source) == source)
+    files[name] = source
+    return name
+
+
+def own_modules(names: Sequence[str]) -> tuple[dict[str, Path], list[str]]:
+    """Name in the package -> file, of the modules of module:Class names and of those beside them that they import; and notes.
+
+    A package comes whole, without hidden files. What is installed here must be installed on the nodes.
+    """
+    files: dict[str, Path] = {}
+    notes = []
+    for top in sorted({name.partition(":")[0].partition(".")[0] for name in names}):
+        place = _place(top)
+        if place is None or _installed(place):
+            notes.append(f"module {top} is installed here and not sent: the cluster's nodes must have it, too")
+            continue
+        for other in sorted({name.partition(".")[0] for name in sys.modules}):
+            beside = _place(other)
+            if beside and beside.parent == place.parent and other not in ("__main__", "summhay_ray"):
+                files.update({str(file.relative_to(place.parent)): file for file in _files_of(beside)})
+    return files, notes
+
+
+def _place(top: str) -> Path | None:
+    """The file, or the folder, of a module that is imported; None where it has none."""
+    module = sys.modules.get(top)
+    folders: Sequence[str] = list(getattr(module, "__path__", None) or ())
+    file = getattr(module, "__file__", None)
+    return Path(folders[0]).resolve() if folders else Path(file).resolve() if file else None
+
+
+def _installed(place: Path) -> bool:
+    paths = sysconfig.get_paths()
+    roots = [paths[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")]
+    return place.parent in {Path(root).resolve() for root in [*roots, *site.getsitepackages(), site.getusersitepackages()]}
+
+
+def _files_of(place: Path) -> Iterator[Path]:
+    if place.is_file():
+        yield place
+        return
+    for file in sorted(place.rglob("*")):
+        parts = file.relative_to(place).parts
+        if file.is_file() and not any(part.startswith(".") or part == "__pycache__" for part in parts):
+            yield file
+
+
+def _check_size(package: Package) -> None:
+    sizes = {name: source.stat().st_size for name, source in package.files.items()}
+    if (total := sum(sizes.values())) > MOST_BYTES:
+        largest = max(sizes, key=lambda name: sizes[name])
+        raise PackageError(
+            f"the job's {len(sizes)} files have {total / 2**20:.0f} MiB, of which {largest} has {sizes[largest] / 2**20:.0f}; "
+            f"a job takes {MOST_BYTES // 2**20}: give an s3:// store that can be reached from here, "
+            "through which any number of inputs goes, or make several runs of it"
+        )
+
+
+def _check_secrets(package: Package, workload: Workload[Any], kept: Sequence[Path]) -> None:
+    """No key leaves this machine, not even one that stands in a person's own file. `kept`: what goes by way of the store."""
+    secrets = {secret.encode() for model in workload.spec.model_entries() for secret in told_secrets(model.api_key_env)}
+    if not secrets:
+        return
+    _refuse("the spec", yaml.safe_dump(dict(package.spec), allow_unicode=True).encode(), secrets)
+    for name, source in [*package.files.items(), *((path.name, path) for path in kept)]:
+        _refuse(name, source.read_bytes(), secrets)
+
+
+def _refuse(name: str, content: bytes, secrets: set[bytes]) -> None:
+    if any(secret in content for secret in secrets):
+        raise PackageError(
+            f"{name} holds the value of a key of this machine's environment, which would leave it; take it out: "
+            "keys come from the environment of the cluster's nodes"
+        )

@@ -1,0 +1,142 @@
+"""Where the workers of a run find room, and what is said where a cluster has too little. Part of the engine room."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import ray
+from ray.autoscaler.sdk import request_resources
+from ray.experimental.internal_kv import _internal_kv_get
+
+from summhay_ray.engine.contract import Workload
+from summhay_ray.engine.execution import Work
+from summhay_ray.engine.prepared import prepares
+from summhay_ray.engine.queues import Kind, QueueSettings, queue_settings
+from summhay_ray.problems import Problem
+
+CPUS_A_WORKER = 0.25
+MOST_WORKERS_A_NODE = 4
+SOURCES_A_PREPARER = 200
+"""With fewer sources than that, a further worker takes longer to start than it saves."""
+
+PLACED_WITHIN_S = 120.0
+SLOW_ROUNDS = 5
+"""A slow machine has begun by then: whoever has not finds no room, though it cannot be seen that others hold it."""
+ANSWERS_WITHIN_S = 20.0
+"""A cluster that grows says within this time that it does."""
+
+GROWN_WITHIN_S = 900.0
+
+
+class PlacementError(Problem):
+    """The cluster cannot hold the run's workers; the message says what they need and what there is."""
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Who does the work of a run."""
+
+    workload: Workload[Any]
+    queues: Mapping[str, QueueSettings]
+    preparers: int
+    """Workers that prepare."""
+
+    @property
+    def seats(self) -> dict[Kind, int]:
+        """Kind of worker -> how many."""
+        return {queue.kind: queue.workers for queue in self.queues.values()}
+
+
+def place(work: Work, own_ray: bool = True) -> Placement:
+    """The workers that the cluster has room for, or grows for where it is not our `own_ray`.
+
+    Raises PlacementError where it has too little.
+    """
+    workload = work.workload
+    cpus, nodes = _cpus(), sum(1 for node in ray.nodes() if node["Alive"])
+    workers = workload.spec.workers or max(1, min(int(cpus), MOST_WORKERS_A_NODE * nodes))
+    queues = queue_settings(workload, work.in_queues(), workers)
+    kinds = len({settings.kind for settings in queues.values()})
+    preparing = prepares(workload)
+    needed = CPUS_A_WORKER * (kinds * workers + preparing)
+    if cpus < needed and not own_ray:
+        cpus = _grown(needed)
+    if cpus < needed:
+        fit = (int(cpus / CPUS_A_WORKER) - preparing) // kinds
+        mend = f"set workers: {fit} or less" if fit > 0 else "start more nodes"
+        raise PlacementError(f"{kinds * workers + preparing} workers need {needed} CPUs and the cluster has {cpus:g}; {mend}")
+    room = int(cpus / CPUS_A_WORKER) - kinds * workers
+    preparers = max(1, min(workers, room, len(work.left) // SOURCES_A_PREPARER)) if preparing else 0
+    return Placement(workload, queues, preparers)
+
+
+async def placed(beginning: Sequence[Any], placement: Placement, first: asyncio.Event | None = None) -> None:
+    """Return when all workers have begun (`beginning`: a reference for each), and the `first` items have come.
+
+    Raises PlacementError where others keep the room that they need, and what hindered a worker from beginning.
+    """
+    begun = [asyncio.ensure_future(_result(one)) for one in beginning]
+    parts = [*begun, *([asyncio.ensure_future(first.wait())] if first is not None else [])]
+    rounds = 0
+    try:
+        while waiting := {one for one in parts if not one.done()}:
+            done, _ = await asyncio.wait(waiting, timeout=PLACED_WITHIN_S, return_when=asyncio.FIRST_COMPLETED)
+            for one in done:
+                one.result()
+            late, rounds = sum(not one.done() for one in begun), rounds + (not done)
+            # The first items may take long for themselves.
+            if not done and (late or rounds > SLOW_ROUNDS):
+                _check_room(late, len(begun), placement, rounds > SLOW_ROUNDS)
+    finally:
+        for one in parts:
+            one.cancel()
+        await asyncio.gather(*parts, return_exceptions=True)
+
+
+def _check_room(late: int, workers: int, placement: Placement, long: bool) -> None:
+    """Raises PlacementError where nothing is free and others hold something; `long`: where they may."""
+    free, cpus = ray.available_resources().get("CPU", 0.0), _cpus()
+    others = cpus - free - CPUS_A_WORKER * ((workers - late if long else workers) + placement.preparers)
+    if free < CPUS_A_WORKER <= others:
+        what = f"{late} of {workers} workers" if late else "those that prepare"
+        mend = f"wait, or set workers: {max(1, workers - max(late, 1))}"
+        raise PlacementError(
+            f"{what} found no room within {PLACED_WITHIN_S:.0f} s: each needs {CPUS_A_WORKER} CPUs, and other jobs hold them "
+            f"({cpus:g} in all); {mend}"
+        )
+
+
+def _cpus() -> float:
+    return float(ray.cluster_resources().get("CPU", 0.0))
+
+
+def _grown(needed: float) -> float:
+    """The cluster's CPUs after its autoscaler, if it has one, was asked for what is needed."""
+    request_resources(bundles=[{"CPU": CPUS_A_WORKER}] * round(needed / CPUS_A_WORKER))
+    try:
+        began = time.monotonic()
+        until = began + ANSWERS_WITHIN_S
+        while _cpus() < needed and time.monotonic() < min(until, began + GROWN_WITHIN_S):
+            if _is_growing():
+                until = time.monotonic() + ANSWERS_WITHIN_S
+            time.sleep(1.0)
+    finally:
+        # From here on the workers' own needs hold the nodes; this wish would outlive the run.
+        request_resources(bundles=[])
+    return _cpus()
+
+
+def _is_growing() -> bool:
+    """Whether the autoscaler says that nodes are on their way."""
+    told = _internal_kv_get(b"__autoscaling_status")
+    report = json.loads(told).get("autoscaler_report", {}) if told else {}
+    return bool(report.get("pending_nodes") or report.get("pending_launches"))
+
+
+async def _result(reference: Any) -> Any:
+    return await reference

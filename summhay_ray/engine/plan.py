@@ -1,0 +1,341 @@
+"""What a run will ask and cost, before any call. Part of the engine room; no Ray, no calls.
+
+`plan` is the benchmark's own `answer` with an `ask` that only looks into the response log: what is there is reused, what is not
+is a call to come. What depends on an answer that nobody knows yet is counted with what the benchmark takes it for, three times:
+as expected, as short as it may be (the least dollars) and as long as it may be (the most).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from summhay_ray.engine.ask import Ask, ConcurrencyLimiter
+from summhay_ray.engine.contract import Item, Size, Workload
+from summhay_ray.engine.own_code import Unplannable, raised
+from summhay_ray.engine.prepared import prepared
+from summhay_ray.engine.state import ITEM, checked_items
+from summhay_ray.llm import Ask as AskModel
+from summhay_ray.llm import ModelSettings, RawAnswer, Request, read_answer
+from summhay_ray.outcome import MICROS, Answer, Failed, Outcome
+from summhay_ray.plugins import STOPS
+from summhay_ray.problems import Problem
+from summhay_ray.store import LogIndex, RunStore, Store
+
+SIZES: tuple[Size, ...] = ("expected", "least", "most")
+_MOST_MEASURED = 200_000
+"""Prompts whose length is remembered: one is measured for each size of the answers before it."""
+
+
+@dataclass
+class StagePlan:
+    """One stage and model: calls still to make, answers already there, tokens and micro-dollars of the calls to make.
+
+    As long as every call is answered once, what they really cost lies between `min_micros` (the provider counts fewer tokens
+    than we do, every prompt is read from its cache, no answer is longer than a token) and `max_micros` (it counts more, nothing
+    is cached, every answer is as long as it may be). `usd_micros` is expected: our counts, nothing cached.
+    """
+
+    stage: str
+    model: str
+    calls: int = 0
+    reused: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    usd_micros: int = 0
+    min_micros: int = 0
+    max_micros: int = 0
+    minutes: float | None = None
+    """What the model's limits make the expected calls and tokens take; None without limits."""
+
+    def add(self, settings: ModelSettings, prompt_tokens: int, expected: int, longest: int) -> None:
+        """Count one call: its prompt, the answer expected, the longest answer allowed."""
+        expected = min(expected, longest)
+        self.calls += 1
+        self.input_tokens += prompt_tokens
+        self.output_tokens += expected
+        self.usd_micros += settings.expected_micros(prompt_tokens, expected)
+        self.min_micros += settings.least_micros(prompt_tokens)
+        self.max_micros += settings.worst_micros(prompt_tokens, longest)
+
+    def add_between(self, least: StagePlan, expected: StagePlan, most: StagePlan, share: float) -> None:
+        """Count the calls of `expected`, which may turn out as those of the others; of them a `share` is expected to be made, at
+        the least none, at the most all."""
+        self.reused += expected.reused
+        for name in ("calls", "input_tokens", "output_tokens", "usd_micros"):
+            setattr(self, name, getattr(self, name) + round(getattr(expected, name) * share))
+        self.min_micros += min(least.min_micros, expected.min_micros) if share == 1 else 0
+        self.max_micros += max(most.max_micros, expected.max_micros)
+
+    @property
+    def usd(self) -> float:
+        """Dollars expected."""
+        return self.usd_micros / MICROS
+
+    @property
+    def usd_min(self) -> float:
+        """Dollars at least."""
+        return self.min_micros / MICROS
+
+    @property
+    def usd_max(self) -> float:
+        """Dollars at most."""
+        return self.max_micros / MICROS
+
+    def to_json(self) -> dict[str, Any]:
+        """The stage as JSON."""
+        names = ("stage", "model", "calls", "reused", "input_tokens", "output_tokens", "usd", "usd_min", "usd_max", "minutes")
+        return {name: getattr(self, name) for name in names}
+
+
+@dataclass(frozen=True)
+class PlanResult:
+    """The plan of a run."""
+
+    run: str
+    cells: int
+    cells_finished: int
+    too_long: int
+    """Items whose prompt exceeds the model's window: they become failures, and no call is made."""
+    no_context: int
+    """Items for which nothing could be prepared: they become failures, and no call is made."""
+    stages: list[StagePlan] = field(repr=False)
+    spent_usd: float = 0.0
+    """What the run has spent so far."""
+    budget_usd: float | None = None
+    kind: str = ""
+    unit: str = "items"
+    """What people call the items."""
+    warnings: tuple[str, ...] = ()
+    """Budgets (of the run, a stage, a model) that what is spent and expected exceeds, a line each."""
+
+    @property
+    def usd(self) -> dict[str, float]:
+        """Dollars of the calls to make: at least, expected, and at most."""
+        return {
+            "min": sum(stage.min_micros for stage in self.stages) / MICROS,
+            "expected": sum(stage.usd_micros for stage in self.stages) / MICROS,
+            "max": sum(stage.max_micros for stage in self.stages) / MICROS,
+        }
+
+    @property
+    def minutes(self) -> float | None:
+        """The time that the limits imply: of the slowest model, its stages one after another; models run side by side."""
+        slowest: Counter[str] = Counter()
+        for stage in self.stages:
+            if stage.minutes is not None:
+                slowest[stage.model] += stage.minutes  # type: ignore[assignment]
+        return max(slowest.values(), default=None)
+
+    def to_json(self) -> dict[str, Any]:
+        """The JSON document of `summhay plan`."""
+        names = ("run", "cells", "cells_finished", "too_long", "no_context", "usd", "minutes", "spent_usd", "budget_usd")
+        plain = {name: getattr(self, name) for name in names}
+        return {**plain, "warnings": list(self.warnings), "stages": [stage.to_json() for stage in self.stages]}
+
+
+class CountingAsk(Ask):
+    """An item's `ask` that makes no call: counts it for its stage, and answers from the log where it can."""
+
+    planning = True
+
+    def __init__(self, planner: Planner, item: Item, size: Size, done: bool) -> None:
+        super().__init__(planner.workload, item, self._never, planner.limiter)
+        self._planner, self._size, self._done = planner, size, done
+        self._guesses: list[int] = []
+        """What was asked whose answers are guessed: what is asked after it may depend on them."""
+        self.guessed_on = False
+        self.too_long = False
+
+    async def _never(self, request: Request, stage: str) -> tuple[Outcome[RawAnswer], RawAnswer | None]:
+        raise AssertionError("planning makes no call")
+
+    def of(self, stage: str, share: float = 1.0, output_tokens: Callable[[Request], int] | None = None) -> AskModel:
+        """See `Ask`."""
+        self._check_stage(stage)
+
+        async def ask(request: Request) -> Outcome[RawAnswer]:
+            return self._counted(stage, request, share, output_tokens)
+
+        return ask
+
+    def turn(self, stage: str, model: str, name: str = "") -> contextlib.AbstractAsyncContextManager[None]:
+        """Nobody waits while nothing is asked."""
+        return contextlib.nullcontext()
+
+    def _counted(
+        self, stage: str, request: Request, share: float, output_tokens: Callable[[Request], int] | None
+    ) -> Outcome[RawAnswer]:
+        planner, after = self._planner, tuple(self._guesses)
+        self.guessed_on |= bool(after)
+        # What is asked before anything is guessed is asked whatever an answer's size: it is counted once, for all of them.
+        counts, sizes = bool(after) or self._size == "expected", (self._size,) if after else SIZES
+        counted = [planner.stage(size, stage, request.model, share) for size in sizes]
+        known = planner.known(request)
+        if known is not None:
+            counted[0].reused += counts
+            return known
+        tokens, longest = planner.measured(request)
+        settings = planner.settings[request.model]
+        if settings.context_window is not None and tokens + longest // request.n > settings.context_window:
+            if not after:
+                self.too_long = True
+                return Failed("context_window", "the prompt is too long for the model's window")
+            # A prompt beyond the window is not sent: the dearest call is the one that just fits.
+            tokens = max(settings.context_window - longest // request.n, 0)
+        asked = planner.asked(request, after)
+        if counts and not self._done:
+            if planner.is_new(self._size, asked):
+                expected = output_tokens(request) if output_tokens else self._stages[stage].output_tokens
+                for one in counted:
+                    one.add(settings, tokens, expected, longest)
+            else:
+                counted[0].reused += 1
+        guess = planner.workload.guess(self.item, stage, self._size)
+        if guess is None:
+            return Failed("planned", "no call is made while planning")
+        self._guesses.append(asked)
+        # Not the request's key, which costs milliseconds for a long prompt; what is guessed is kept nowhere.
+        key = f"{asked % 2**64:064x}"
+        return Answer(RawAnswer(key, request.model, guess, "stop", tokens, 0, 0, 0, 0), key=key)
+
+
+class Planner:
+    """Asks what a workload would ask, and counts."""
+
+    def __init__(self, workload: Workload[Any], store: Store) -> None:
+        self.workload = workload
+        self.settings = workload.settings()
+        self.limiter = ConcurrencyLimiter(self.settings)
+        self.index = RunStore(store, workload.run_id).log()
+        self._stages: dict[tuple[str, str, float], dict[Size, StagePlan]] = {}
+        self._seen: dict[Size, set[int]] = {size: set() for size in SIZES}
+        """Hashes, of 64 bits each: a million calls are known apart, and take no more room than that."""
+        self._tokens: dict[int, int] = {}
+        self.total = self.left = self.too_long = self.no_context = 0
+
+    def stage(self, size: Size, stage: str, model: str, share: float) -> StagePlan:
+        """What is counted for a stage and a model. `share`: of these calls so many are expected to be made."""
+        place = stage, model, share
+        if place not in self._stages:
+            self._stages[place] = {size: StagePlan(stage, model) for size in SIZES}
+        return self._stages[place][size]
+
+    def stages(self) -> list[StagePlan]:
+        """All stages and models, in the order of the stages, with the minutes that the limits make them take."""
+        found: dict[tuple[str, str], StagePlan] = {}
+        for (stage, model, share), sizes in self._stages.items():
+            total = found.setdefault((stage, model), StagePlan(stage, model))
+            # Where no size makes a difference, one was counted for all.
+            least, most = (sizes[size] if sizes[size].calls else sizes["expected"] for size in ("least", "most"))
+            total.add_between(least, sizes["expected"], most, share)
+        for one in found.values():
+            one.minutes = self.settings[one.model].limits.minutes(one.calls, one.input_tokens, one.output_tokens)
+        order = [stage.name for stage in self.workload.stages]
+        return [found[key] for key in sorted(found, key=lambda key: (order.index(key[0]), key[1]))]
+
+    def known(self, request: Request) -> Outcome[RawAnswer] | None:
+        """The log's answer; None for a call to make."""
+        # A request's key costs milliseconds for a long prompt, and tells nothing more where the log is empty.
+        record = self.index.read(request.key) if self.index.answers else None
+        return None if record is None else read_answer(record)[0]
+
+    def asked(self, request: Request, after: tuple[int, ...]) -> int:
+        """A question as others may ask it, too. `after`: what was asked before whose answers are guessed; two that are guessed
+        alike need not be alike, and so it is with what is asked about them."""
+        wanted = request.sample, request.lookup, request.n, request.logprobs
+        return hash((request.model, request.messages, repr(request.sampling), *wanted, after))
+
+    def is_new(self, size: Size, asked: int) -> bool:
+        """Whether nobody has asked this before: what two items ask is one call."""
+        if asked in self._seen[size]:
+            return False
+        self._seen[size].add(asked)
+        return True
+
+    def measured(self, request: Request) -> tuple[int, int]:
+        """Tokens of the prompt, and of the longest answer."""
+        place = hash((request.model, request.prompt, repr(request.sampling)))
+        if place not in self._tokens:
+            if len(self._tokens) >= _MOST_MEASURED:
+                self._tokens.clear()
+            self._tokens[place] = self.settings[request.model].prompt_tokens(request.prompt, request.sampling)
+        return self._tokens[place], int(request.sampling.get("max_tokens", 0)) * request.n
+
+    async def count(self, done: set[str]) -> None:
+        """Go through all items, source by source. `done`: those that are finished, whose answers are reused."""
+        sources: dict[str, list[Item]] = {}
+        for item in checked_items(self.workload):
+            sources.setdefault(item.source, []).append(item)
+        for source, items in sources.items():
+            self.total += len(items)
+            self.left += sum(item.id not in done for item in items)
+            found = await asyncio.to_thread(prepared, self.workload, source, items)
+            if found.problem is not None:
+                self.no_context += len(items)
+                continue
+            for item in items:
+                asks = {size: CountingAsk(self, item, size, item.id in done) for size in SIZES}
+                for ask in asks.values():
+                    ask.prepared = found.own.get(item.id, found.shared)
+                try:
+                    await self.workload.estimate(item, asks)
+                except (OSError, Problem, *STOPS):
+                    raise
+                # The border to a benchmark's own code: here it is not an item's row, but why there is no plan.
+                except BaseException as error:
+                    name = f"{self.workload.kind}: item {item.id!r}"
+                    raise Unplannable(f"the run cannot be planned: {name} raises {raised(error)}") from error
+                self.too_long += asks["expected"].too_long
+
+
+def plan(workload: Workload[Any], store: Store, budget_usd: float | None = None) -> PlanResult:
+    """Calls, tokens, dollars and minutes per stage and model of what is left to do. `budget_usd` replaces the spec's."""
+    planner = Planner(workload, store)
+    run = store.run(workload.run_id) if store.files.exists(f"runs/{workload.run_id}/run.json") else None
+    done = set() if run is None else {item for item, again in run.finished(ITEM).items() if not again}
+    bounds = workload.bounds(run, planner.index, done)
+    if bounds is None:
+        asyncio.run(planner.count(done))
+        stages, total, left = planner.stages(), planner.total, planner.left
+    else:
+        items = [item.id for item in workload.items()]
+        stages, total, left = list(bounds), len(items), sum(item not in done for item in items)
+    budget_usd = workload.spec.budget_usd if budget_usd is None else budget_usd
+    return PlanResult(
+        run=workload.run_id,
+        cells=total,
+        cells_finished=total - left,
+        too_long=planner.too_long,
+        no_context=planner.no_context,
+        stages=stages,
+        spent_usd=planner.index.spent(workload.run_id) / MICROS,
+        budget_usd=budget_usd,
+        kind=workload.kind,
+        unit=workload.counted.items,
+        warnings=tuple(exceeded(workload, planner.index, stages, budget_usd)),
+    )
+
+
+def exceeded(workload: Workload[Any], index: LogIndex, stages: Sequence[StagePlan], budget: float | None) -> list[str]:
+    """A line for each budget that what is spent and expected exceeds."""
+    expected: Counter[tuple[str, str]] = Counter()
+    for (stage, model), tally in index.tallies(workload.run_id).items():
+        expected.update({("", ""): tally.usd_micros, ("stage", stage): tally.usd_micros, ("model", model): tally.usd_micros})
+    for one in stages:
+        expected.update({("", ""): one.usd_micros, ("stage", one.stage): one.usd_micros, ("model", one.model): one.usd_micros})
+    spec = workload.spec
+    bounds = [
+        ("budget_usd", ("", ""), budget),
+        *((f"stage_budgets_usd.{name}", ("stage", name), dollars) for name, dollars in spec.stage_budgets_usd.items()),
+        *((f"model_budgets_usd.{name}", ("model", name), dollars) for name, dollars in spec.model_budgets_usd.items()),
+    ]
+    return [
+        f"{name} is {dollars:g}, and {expected[scope] / MICROS:.4f} dollars are expected: it will stop the run; raise it"
+        for name, scope, dollars in bounds
+        if dollars is not None and expected[scope] > dollars * MICROS
+    ]

@@ -1,0 +1,75 @@
+"""Pipelines of Ray Data: what is prepared for a run's items comes streaming. Part of the engine room.
+
+Ray Data hands out whole batches and puts answers back in order, so that one slow call would hold up the others of its actor: it
+prepares, which is computing, and calls go another way. Imports Ray.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
+from typing import Any
+
+import ray.data
+from ray.data import ActorPoolStrategy, DataContext
+
+from summhay_ray.engine.contract import Item
+from summhay_ray.engine.placement import CPUS_A_WORKER, Placement
+from summhay_ray.engine.prepared import prepares
+from summhay_ray.engine.queues import WorkItem, read_batch
+from summhay_ray.engine.worker_actor import Preparer, WorkOrder
+
+SOURCES_A_BATCH = 16
+ITEMS_A_BLOCK = 256
+"""Items that come together where nothing is prepared."""
+
+
+def in_order_and_quiet() -> None:
+    """How this process's pipelines run: results in the order of what they are of, and nothing printed but what is raised."""
+    context = DataContext.get_current()
+    context.enable_progress_bars = False
+    context.verbose_stats_logs = False
+    context.print_on_execution_start = False
+    context.execution_options.preserve_order = True
+    logging.getLogger("ray.data").setLevel(logging.ERROR)
+    # What it logs at that level it raises as well: a stream that is stopped would print its traceback.
+    logging.getLogger("ray.data.exceptions").setLevel(logging.CRITICAL)
+
+
+async def work_items_of(
+    left: Mapping[str, Sequence[Item]], placement: Placement, order: WorkOrder, first: asyncio.Event
+) -> AsyncGenerator[Sequence[WorkItem], None]:
+    """All that is left, with what was prepared for it; `first` is set when there is something."""
+    if not prepares(placement.workload):
+        items = [item for some in left.values() for item in some]
+        for start in range(0, len(items), ITEMS_A_BLOCK):
+            first.set()
+            yield [WorkItem(item) for item in items[start : start + ITEMS_A_BLOCK]]
+        return
+    blocks = _prepared(left, placement, order)
+    # Ray Data's iterator blocks: it has a thread of its own.
+    thread, loop = ThreadPoolExecutor(max_workers=1), asyncio.get_running_loop()
+    try:
+        while (block := await loop.run_in_executor(thread, next, blocks, None)) is not None:
+            first.set()
+            yield [work for text in block["batch"] for work in read_batch(text)]
+    finally:
+        thread.shutdown(wait=False, cancel_futures=True)
+
+
+def _prepared(left: Mapping[str, Sequence[Item]], placement: Placement, order: WorkOrder) -> Iterator[Any]:
+    in_order_and_quiet()
+    rows = [{"source": source, "items": json.dumps([asdict(item) for item in items])} for source, items in left.items()]
+    batch = max(1, min(SOURCES_A_BATCH, len(rows) // (placement.preparers * 4)))
+    data = ray.data.from_items(rows, override_num_blocks=-(-len(rows) // batch)).map_batches(
+        Preparer,
+        fn_constructor_args=(order,),
+        compute=ActorPoolStrategy(size=placement.preparers),
+        num_cpus=CPUS_A_WORKER,
+        batch_size=batch,
+    )
+    return iter(data.iter_batches(batch_size=None, prefetch_batches=1))

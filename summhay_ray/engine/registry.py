@@ -1,0 +1,138 @@
+"""Benchmarks by name: built in, a person's own as `module:Class`, or an entry point's. Part of the engine room."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Any
+
+from summhay_ray.engine.contract import RAW_ANSWERS, Stage, Workload, damaged
+from summhay_ray.engine.execution import own_modules
+from summhay_ray.engine.inputs import Inputs
+from summhay_ray.engine.spec import Spec, SpecError, check_spec, read_fields, validated
+from summhay_ray.engine.state import checked_items
+from summhay_ray.plugins import UnknownName, load, own_code, unknown
+from summhay_ray.store import RunStore, Store, Table, columns_of
+
+GROUP = "summhay_ray.benchmarks"
+"""Entry points of this group are benchmarks: name -> module:Class."""
+BUILT_IN = "summhay_ray.benchmarks"
+"""The package whose `KINDS` names the benchmarks that come with this one, and whose `kind_of` tells that of a spec without."""
+
+
+def kinds() -> dict[str, str]:
+    """Kind -> module:Class, of the benchmarks that are here."""
+    return {**{one.name: one.value for one in entry_points(group=GROUP)}, **built_in()}
+
+
+def built_in() -> Mapping[str, str]:
+    """Kind -> module:Class, of the benchmarks that come with this package: no other takes their names."""
+    named: Mapping[str, str] = importlib.import_module(BUILT_IN).KINDS
+    return named
+
+
+def find(kind: str) -> type[Workload[Any]]:
+    """The benchmark of a kind. Raises UnknownName, SpecError."""
+    here = kinds()
+    path = here.get(kind) or (kind if ":" in kind else "")
+    if not path:
+        raise UnknownName(f"{unknown('kind of benchmark', kind, here)}; one of your own is module:Class")
+    if ":" in kind:
+        own_modules()
+    found = load(path)
+    if not isinstance(found, type) or not issubclass(found, Workload):
+        raise SpecError(f"kind: {path!r} is no benchmark; write a class of summhay_ray.benchmark.Benchmark")
+    if kind not in built_in():
+        _check_class(found, f"kind {kind!r}")
+    return found
+
+
+def load_workload(
+    spec: str | Path | Mapping[str, Any], overrides: Iterable[str] = (), store: Callable[[Spec], Store] | Store | None = None
+) -> Workload[Any]:
+    """The workload of a spec: of a YAML file, or of its fields. Everything is checked, and nothing asked. Raises SpecError.
+
+    `store`: where inputs lie that are named by their content; opened for the spec when one of them is asked for.
+    """
+    if isinstance(spec, Mapping):
+        fields, folder, where = dict(spec), Path.cwd(), "spec"
+    else:
+        fields, folder = read_fields(str(spec))
+        where = str(spec)
+    kind = fields.get("kind") or importlib.import_module(BUILT_IN).kind_of(fields)
+    if not isinstance(kind, str):
+        raise SpecError(f"{where}: kind: expected the name of a benchmark, or module:Class")
+    benchmark = find(kind)
+    parsed = validated(benchmark.spec_class, {**fields, "kind": kind}, where, overrides)
+    check_spec(parsed, where, [stage.name for stage in benchmark.stages])
+    opened = (lambda: store(parsed)) if callable(store) else (lambda: store)
+    return made(benchmark, parsed, Inputs(folder, opened))
+
+
+def made(benchmark: type[Workload[Any]], spec: Any, inputs: Inputs) -> Workload[Any]:
+    """An instance. Raises UnknownName, in one line, where a person's own class cannot be made."""
+    with own_code(f"kind {spec.kind or benchmark.kind!r} cannot be made", "mend its class, which is called with spec and inputs"):
+        workload = benchmark(spec, inputs)
+        workload.settings()
+        if workload.own_name():
+            _check_local_models(workload)
+            # What its items are read from is part of what the run is, and must be known before anybody asks for its id.
+            for _ in checked_items(workload):
+                pass
+            inputs.settle()
+    return workload
+
+
+def _check_local_models(workload: Workload[Any]) -> None:
+    """Raises UnknownName for a model that answers in the worker and that nobody has."""
+    wanted = [model for model, settings in workload.settings().items() if settings.local]
+    here = workload.local_models() if wanted else {}
+    for model in wanted:
+        if model not in here and f"{model.partition('/')[0]}/" not in here:
+            raise unknown("model that needs no key", model, here)
+
+
+def _check_class(benchmark: type[Workload[Any]], where: str) -> None:
+    """Raises SpecError, in one line, where a class does not declare what the engine must know of it."""
+    for name, kind in (("stages", Stage), ("tables", Table)):
+        found = getattr(benchmark, name)
+        if not isinstance(found, list | tuple) or not all(isinstance(one, kind) for one in found):
+            raise SpecError(f"{where}: {name} is {found!r:.80}; expected a tuple: {name} = ({kind.__name__}(...),)")
+    for table in benchmark.tables:
+        if table.name in ("items", RAW_ANSWERS.name):
+            raise SpecError(f"{where}: a table is named {table.name!r}, as one that every run has; give it another name")
+    columns_of(benchmark.all_tables())
+    if not inspect.iscoroutinefunction(benchmark.answer):
+        raise SpecError(f"{where}: answer is a plain function; write `async def answer(self, item, ask)`")
+
+
+def stored_workload(store: Store, record: Mapping[str, Any]) -> Workload[Any]:
+    """The workload of a record; nothing of its inputs is read before it is asked for. Raises UnknownName, SpecError."""
+    return find(str(record.get("kind", ""))).from_record(store, record)
+
+
+def workload_of(run: RunStore) -> Workload[Any]:
+    """The workload of a stored run. Raises UnknownName, and StoreError, in one line, where its record is damaged."""
+    record = run.record
+    benchmark = checked(run, record)
+    try:
+        return benchmark.from_record(run.store, record)
+    except (KeyError, TypeError, ValueError) as error:
+        told = " ".join(str(error).split())[:200]
+        raise damaged(run, told) from error
+
+
+def scores_itself(run: RunStore) -> bool:
+    """Whether the run's benchmark has nothing but `score` and `report` to say what its tables come to. Raises UnknownName."""
+    return checked(run, run.record).results is Workload.results
+
+
+def checked(run: RunStore, record: Mapping[str, Any]) -> type[Workload[Any]]:
+    """The benchmark of a run whose record it can use. Raises UnknownName, StoreError."""
+    benchmark = find(str(record.get("kind", "")))
+    if wrong := benchmark.record_flaw(record):
+        raise damaged(run, wrong)
+    return benchmark

@@ -1,0 +1,373 @@
+"""Run or resume a workload. Part of the engine room.
+
+A finished run is read back without starting anything; an unfinished one goes on with the items that no commit finishes. What was
+asked before is in the response log, so that going on costs nothing twice.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from summhay_ray.engine.contract import Compat, Results, Workload
+from summhay_ray.engine.doctor import missing_keys
+from summhay_ray.engine.execution import Execution, Work, choose, hearing_sigterm
+from summhay_ray.engine.heartbeat import Heartbeat
+from summhay_ray.engine.inline import InlineExecution
+from summhay_ray.engine.missing import short_log
+from summhay_ray.engine.own_code import Unplannable
+from summhay_ray.engine.plan import PlanResult, plan
+from summhay_ray.engine.progress import Extent, Progress, Snapshot, Timeline, Watch
+from summhay_ray.engine.sections import Section
+from summhay_ray.engine.state import RunSnapshot, RunState, answers_used, item_counts, state_of
+from summhay_ray.engine.usage import keep_margins, keep_plan, keep_start, keep_stop, read_plan
+from summhay_ray.llm import FREE, USAGE_NOT_CREDIBLE, Budgets, claims_of, margins_of
+from summhay_ray.outcome import MICROS
+from summhay_ray.problems import Problem
+from summhay_ray.store import RunStore, Store, StoreError, begin, pack
+
+PLANNING_NICENESS = 10
+PLANNED_AFTER_S = 20.0
+"""The longest that a run which is done waits for its own plan."""
+
+
+class RunFailed(Problem):
+    """The run could not go on; the message says why in one line. What was answered is kept; run again to go on."""
+
+    exit_code = 1
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """What became of a run, of whatever kind. `calls` are of this time alone; `reused` answers were paid before."""
+
+    run: str
+    kind: str
+    status: str
+    """done, budget (stopped at it; resumable), or partial (finished, with failures or with usage that is not credible)."""
+    cells: Mapping[str, int]
+    """Items: all, those with every answer, those with a failure."""
+    calls: Mapping[str, int]
+    usd: Mapping[str, float | None]
+    seconds: float
+    results: Results = field(repr=False)
+    """The benchmark's own: scores, sections, fields of the JSON document."""
+    unit: str = "items"
+    """What people call the items."""
+    stopped_models: Mapping[str, str] = field(default_factory=dict)
+    left: Mapping[str, Any] | None = None
+    """Where the budget stopped it, what is left: items, calls, and their dollars at least, expected and at most."""
+    warnings: tuple[str, ...] = ()
+    executor: str = ""
+    """inline or ray; empty where nothing was left to do."""
+
+    @property
+    def scores(self) -> Any:
+        """The benchmark's own result object."""
+        return self.results.scores
+
+    @property
+    def sections(self) -> Sequence[Section]:
+        """What the terminal and the report show."""
+        return self.results.sections
+
+    def __getattr__(self, name: str) -> Any:
+        # What the benchmark's own result has: its tables, its lists of what was made.
+        results = self.__dict__.get("results")
+        if results is None or name.startswith("_") or not hasattr(results.scores, name):
+            raise AttributeError(f"a result of kind {self.__dict__.get('kind')!r} has no {name!r}")
+        return getattr(results.scores, name)
+
+    def to_json(self) -> dict[str, Any]:
+        """The JSON document of the command."""
+        names = ("run", "status", "cells", "calls", "usd", "left", "seconds", "executor")
+        return {
+            **{name: getattr(self, name) for name in names},
+            "stopped_models": dict(self.stopped_models),
+            "warnings": list(self.warnings),
+            **self.results.details,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """How a run is made this time; nothing here is part of what it is."""
+
+    budget_usd: float | None = None
+    """Replaces the spec's."""
+    executor: str | None = None
+    """auto, inline or ray; None: the spec's."""
+    address: str | None = None
+    """auto, or the address of a Ray cluster; None: this machine."""
+    watch: Callable[[Progress], None] | None = None
+    """Called about twice a second, in a thread of its own."""
+    compat: Compat = "default"
+    """How the result reads stored answers."""
+    note: Callable[[str], None] | None = None
+    """Told in a line which executor is taken, and why."""
+
+
+def run(workload: Workload[Any], store: Store, options: RunOptions = RunOptions()) -> RunResult:
+    """Run or resume. Raises SpecError, StoreError, RunFailed, Superseded, Stopped."""
+    began = time.monotonic()
+    store.files.check()
+    return Start.of(workload, workload.open(store), options, began).result()
+
+
+def budgets_of(workload: Workload[Any], budget_usd: float | None) -> Budgets:
+    """The most that the run, each stage and each model may spend; part of a micro-dollar is not there to be spent."""
+    spec = workload.spec
+    return Budgets(
+        None if budget_usd is None else _micros(budget_usd),
+        {name: _micros(dollars) for name, dollars in spec.stage_budgets_usd.items()},
+        {name: _micros(dollars) for name, dollars in spec.model_budgets_usd.items()},
+        margins_of(workload.settings()),
+    )
+
+
+def _micros(dollars: float) -> int:
+    # 0.29 dollars are 289999.99999999994 micro-dollars to a float.
+    return math.floor(round(dollars * MICROS, 3))
+
+
+class _Planning:
+    """A plan that is made in a thread of its own, while the workers start; `keep` gets it as soon as it is made."""
+
+    def __init__(self, work: Callable[[], PlanResult], keep: Callable[[PlanResult], None] | None = None) -> None:
+        self._plan: Future[PlanResult] = Future()
+        self._made = threading.Event()
+        self._plan.add_done_callback(lambda _: self._made.set())
+        self._make = work
+        self._keep = keep
+        threading.Thread(target=self._work, daemon=True).start()
+
+    def _work(self) -> None:
+        # The run's own work goes first.
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), PLANNING_NICENESS)
+        try:
+            found = self._make()
+            if self._keep is not None:
+                self._keep(found)
+            self._plan.set_result(found)
+        # The border of the thread: whoever asks for the plan gets the error.
+        except BaseException as error:  # noqa: BLE001
+            self._plan.set_exception(error)
+
+    def calls(self) -> int | None:
+        """The calls that are planned and the answers that are to be reused; None until there is a plan."""
+        if not self._made.is_set() or self._plan.exception() is not None:
+            return None
+        return sum(stage.calls + stage.reused for stage in self._plan.result().stages)
+
+    def result(self, patience_s: float | None = None) -> PlanResult | str:
+        """The plan, or why a person's own code makes it impossible: their items become failures, and stop no others.
+
+        Empty where it is not made within `patience_s`. Raises OSError, Problem.
+        """
+        if not self._made.wait(patience_s):
+            return ""
+        try:
+            return self._plan.result()
+        except Unplannable as error:
+            return str(error)
+        except (OSError, Problem):
+            raise
+        # The border to a person's own code, which planning asks as the run does.
+        except BaseException as error:  # noqa: BLE001
+            return f"the run cannot be planned: {type(error).__name__}: {' '.join(str(error).split())}"
+
+
+@dataclass(frozen=True)
+class Start:
+    """One start of a run: from what is left to its result."""
+
+    workload: Workload[Any]
+    run: RunStore
+    before: RunSnapshot
+    state: RunState
+    options: RunOptions
+    began: float
+
+    @classmethod
+    def of(cls, workload: Workload[Any], run: RunStore, options: RunOptions, began: float) -> Start:
+        """A start of a run as it stands now."""
+        before = RunSnapshot(run)
+        if options.budget_usd is None:
+            options = replace(options, budget_usd=workload.spec.budget_usd)
+        return cls(workload, run, before, state_of(workload, before), options, began)
+
+    def result(self) -> RunResult:
+        """Answer what is left, and say what the run holds then."""
+        return self.told(*self.finished())
+
+    def finished(self) -> tuple[RunSnapshot, dict[str, Any]]:
+        """The run after what is left of it was answered, and the ledger's last snapshot."""
+        reused = answers_used(self.before)
+        left = self.state.left()
+        if not left:
+            keep_margins(self.run, self._margins)
+            return self.before, {"reused": reused}
+        worked = self._work(Work(self.workload, self.run, left))
+        return RunSnapshot(self.run), {**worked, "reused": worked.get("reused", 0) + reused}
+
+    def told(self, run: RunSnapshot, snapshot: Mapping[str, Any]) -> RunResult:
+        """What the run holds now."""
+        items = item_counts(run, self.state.total)
+        results = self.workload.results(run, self.options.compat)
+        index = run.log()
+        claims = claims_of(index.excesses(self.run.run_id).values(), self._margins)
+        finished = "done" if items["done"] == items["total"] and not claims else "partial"
+        doubted = {one.model: {"error": USAGE_NOT_CREDIBLE, "reason": str(one)} for one in claims if one.stopped}
+        stopped: Mapping[str, Mapping[str, str]] = {**snapshot.get("stopped", {}), **doubted}
+        doubts = tuple(f"{one.model}: {one}" for one in claims if one.model not in stopped)
+        return RunResult(
+            run=run.run_id,
+            kind=self.workload.kind,
+            status="budget" if snapshot.get("left") else finished,
+            cells=items,
+            calls={name: snapshot.get(name, 0) for name in ("made", "reused", "failed")},
+            usd={"spent": index.spent(run.run_id) / MICROS, "budget": self.options.budget_usd},
+            seconds=round(time.monotonic() - self.began, 3),
+            results=results,
+            unit=self.workload.counted.items,
+            stopped_models={model: f"{why['error']}: {why['reason']}" for model, why in stopped.items()},
+            left=snapshot.get("left"),
+            warnings=(*results.warnings, *snapshot.get("warnings", ()), *short_log(run, index), *doubts),
+            executor=snapshot.get("executor", ""),
+        )
+
+    def _work(self, work: Work) -> dict[str, Any]:
+        """Answer what is left; gives the ledger's last snapshot."""
+        options = self.options
+        executor, why = choose(work, options.executor or self.workload.spec.executor, options.address)
+        if why and options.note is not None:
+            options.note(why)
+        if options.address is None and (missing := missing_keys(self.workload)):
+            raise Problem(f"{missing[0]}; nothing was asked")
+        with self._executing(work, executor) as execution:
+            session = begin(self.run.store.files, self.run.run_id, self._paying(), execution.seats)
+            with Heartbeat(session) as heartbeat:
+                keep_start(self.run, session.number, options.budget_usd, self._margins)
+                snapshot = self._watched(execution, heartbeat)
+                heartbeat.how = "done"
+        # Nothing depends on it but the number of reads: what is not packed now is packed by the next start.
+        with contextlib.suppress(StoreError, OSError):
+            pack(self.run.store.files)
+        return {**snapshot, "executor": executor}
+
+    @contextlib.contextmanager
+    def _executing(self, work: Work, executor: str) -> Iterator[Execution]:
+        if executor == "inline":
+            try:
+                with hearing_sigterm():
+                    yield InlineExecution(work)
+            except OSError as error:
+                raise self._failed(error) from error
+            return
+        # Ray is imported where it is needed: a finished run, and a small one, do without it.
+        # A thread of Ray Data's that outlives our session must not begin another.
+        os.environ.setdefault("RAY_ENABLE_AUTO_CONNECT", "0")
+        import ray
+
+        from summhay_ray.engine.on_ray import RayExecution, ray_session
+
+        try:
+            with ray_session(self.options.address or "local", own_modules=True):
+                yield RayExecution(work, own_ray=self.options.address is None)
+        except ray.exceptions.RayError as error:
+            raise self._failed(error) from error
+
+    def _failed(self, error: BaseException) -> RunFailed:
+        return RunFailed(f"run {self.run.run_id} stopped: {_cause(error)}; what was answered is kept, run again to go on")
+
+    @property
+    def _margins(self) -> dict[str, float]:
+        return margins_of(self.workload.settings())
+
+    def _paying(self) -> bool:
+        return any(settings.price != FREE for settings in self.workload.settings().values())
+
+    def _watched(self, execution: Execution, heartbeat: Heartbeat) -> dict[str, Any]:
+        # Begun before the ledger, which reads the same log before it answers anybody: no call of this start is in the plan.
+        keep = None if read_plan(self.run) else lambda made: keep_plan(self.run, made)
+        planning = _Planning(self._plan, keep)
+        execution.begin(heartbeat, budgets_of(self.workload, self.options.budget_usd))
+        snapshot = self._answered(execution, planning)
+        execution.finish()
+        # A run that is done so much sooner than its plan needs none.
+        planned = planning.result(PLANNED_AFTER_S) if keep else ""
+        warnings = [planned] if isinstance(planned, str) and planned else []
+        return {**snapshot, "warnings": warnings, **self._stopped(heartbeat.session.number, snapshot)}
+
+    def _plan(self) -> PlanResult:
+        return plan(self.workload, self.run.store, self.options.budget_usd)
+
+    def _answered(self, execution: Execution, planning: _Planning) -> dict[str, Any]:
+        first = execution.snapshot()
+        # The ledger has the run: what another start committed until then is finished, and nothing of it comes any more.
+        state = state_of(self.workload, RunSnapshot(self.run))
+        tell = self._teller(state, planning)
+        tell(first)
+        left = state.left()
+        with Watch(execution.snapshot, tell):
+            # An earlier driver may have finished the run meanwhile.
+            counts = execution.answer(left) if left else {}
+        snapshot = {**execution.snapshot(), **counts}
+        tell(snapshot)
+        return snapshot
+
+    def _stopped(self, session: int, snapshot: Snapshot) -> dict[str, Any]:
+        """What is left where the budget stopped the run, kept in the store."""
+        if not snapshot.get("over_budget"):
+            return {}
+        n_items = sum(map(len, state_of(self.workload, RunSnapshot(self.run)).left().values()))
+        if not n_items:
+            return {}
+        made = _Planning(self._plan).result()
+        if isinstance(made, str):
+            left: dict[str, Any] = {"cells": n_items, "calls": None, "usd": None}
+        else:
+            left = {"cells": n_items, "calls": sum(stage.calls for stage in made.stages), "usd": dict(made.usd)}
+        keep_stop(self.run, session, {"status": "budget", "budget_usd": self.options.budget_usd, "left": left})
+        return {"left": left}
+
+    def _teller(self, state: RunState, planning: _Planning) -> Callable[[Snapshot], None]:
+        """What makes a Progress of a snapshot and shows it."""
+        sizes = {item.id: item.size for item in state.items()}
+        counted = self.workload.counted
+        done = [item for item in sizes if item in state.finished]
+        extent = Extent(
+            run=self.run.run_id,
+            unit=counted.items,
+            items=len(sizes),
+            items_before=len(done),
+            table=counted.table,
+            rows=sum(sizes.values()) if counted.table else 0,
+            rows_before=sum(sizes[item] for item in done) if counted.table else 0,
+            budget_usd=self.options.budget_usd,
+            models=self.workload.settings(),
+        )
+        timeline = Timeline(extent, self.began, planning.calls)
+        watch = self.options.watch
+
+        def tell(snapshot: Snapshot) -> None:
+            if watch is not None:
+                watch(timeline.progress(snapshot, time.monotonic()))
+
+        return tell
+
+
+def _cause(error: BaseException) -> str:
+    """The innermost error in one line: Ray wraps what a worker raised in errors of its own."""
+    seen = {id(error)}
+    while (inner := getattr(error, "cause", None) or error.__cause__) is not None and id(inner) not in seen:
+        seen.add(id(inner))
+        error = inner
+    return f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"

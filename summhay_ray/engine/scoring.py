@@ -1,0 +1,92 @@
+"""What a run's tables come to, for any benchmark: its own scores and sections, held against its declarations.
+
+Part of the engine room; no calls.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import polars as pl
+
+from summhay_ray.engine.contract import Results, Tables, Workload
+from summhay_ray.engine.own_code import BadBenchmark, reading
+from summhay_ray.engine.sections import Section
+from summhay_ray.engine.state import checked_items
+from summhay_ray.store import RunStore
+
+ITEMS = "items"
+"""The frame of all items, as `score` is given it."""
+_MEND = "mend it and run again: no answer is paid twice"
+
+
+def scored(workload: Workload[Any], run: RunStore) -> Results:
+    """The scores and sections of the run as it stands. Raises BadBenchmark, in one line, for what is wrong with them."""
+    tables = run.tables([table.name for table in workload.all_tables()])
+    items = items_frame(workload)
+    for name in (table.name for table in workload.tables):
+        _check_keys(workload, run, name, tables[name].height)
+    with reading(f"{workload.kind}: score", _MEND):
+        scores = workload.score({ITEMS: items, **tables})
+    _check_scores(workload, scores)
+    with reading(f"{workload.kind}: report", _MEND):
+        sections = list(workload.report(scores))
+    for section in sections:
+        if not isinstance(section, Section):
+            raise BadBenchmark(f"{workload.kind}: report gives {type(section).__name__}; expected Section(...); {_MEND}")
+    details = {"scores": {name: _plain(frame) for name, frame in scores.items()}}
+    return Results(details, scores, sections, () if items.height else (f"{workload.kind}: items gives none; nothing was asked",))
+
+
+def items_frame(workload: Workload[Any]) -> pl.DataFrame:
+    """A row for each item: `item_id`, `model`, and of its data what is a number, a text or a truth value."""
+    rows = [
+        {**{name: value for name, value in item.data.items() if _is_plain(value)}, "item_id": item.id, "model": item.model}
+        for item in checked_items(workload)
+    ]
+    return (
+        pl.DataFrame(rows, infer_schema_length=None) if rows else pl.DataFrame(schema={"item_id": pl.String, "model": pl.String})
+    )
+
+
+def _is_plain(value: Any) -> bool:
+    return value is None or isinstance(value, str | int | float | bool)
+
+
+def _check_scores(workload: Workload[Any], scores: Tables) -> None:
+    if not isinstance(scores, Mapping):
+        raise BadBenchmark(f"{workload.kind}: score gives {type(scores).__name__}; expected a mapping of name to frame; {_MEND}")
+    for name, frame in scores.items():
+        if not isinstance(frame, pl.DataFrame):
+            told = type(frame).__name__
+            raise BadBenchmark(f"{workload.kind}: score gives {told} as {name!r}; expected a polars DataFrame; {_MEND}")
+
+
+def _plain(frame: pl.DataFrame) -> list[dict[str, Any]]:
+    """The rows as JSON may hold them: no figure that is none."""
+    return [{name: _finite(value) for name, value in row.items()} for row in frame.to_dicts()]
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    return value if isinstance(value, str | int | bool | list | dict | None) else str(value)
+
+
+def _check_keys(workload: Workload[Any], run: RunStore, table: str, rows: int) -> None:
+    """Raises BadBenchmark where rows of two items have one key: one of them would be lost."""
+    written = sum(block.slices[table].rows for block in run.manifest().blocks if table in block.slices)
+    # Of an item that was tried again the earlier rows stand in their block, too: only then it is looked at more closely.
+    if written == rows:
+        return
+    key = list(run.declared[table].key)
+    found: dict[tuple[Any, ...], str] = {}
+    for item in checked_items(workload):
+        for row in run.table(table, [item.id]).select(key).iter_rows():
+            if (other := found.setdefault(row, item.id)) != item.id:
+                raise BadBenchmark(
+                    f"{workload.kind}: items {other!r} and {item.id!r} both give a row of {table} whose {', '.join(key)} is "
+                    f"{', '.join(map(repr, row))}; add to the table's key what tells them apart; no answer is paid twice"
+                )

@@ -1,0 +1,109 @@
+"""Where a run stands when it is started: all items, the finished ones, and its tables as they are. Part of the engine room."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import polars as pl
+
+from summhay_ray.engine.contract import Item, Workload
+from summhay_ray.engine.own_code import BadBenchmark, reading
+from summhay_ray.engine.spec import near
+from summhay_ray.store import RunStore
+
+ITEM = "cell"
+"""What the store's blocks call items."""
+PREPARED = "context"
+"""What they call the rows that `prepare` made."""
+
+
+class RunSnapshot(RunStore):
+    """A run as it stands now: its manifest and tables are read once, whoever asks how often."""
+
+    def __init__(self, run: RunStore) -> None:
+        super().__init__(run.store, run.run_id, run.manifest(), run.declared)
+        self._tables: dict[str, pl.DataFrame] = {}
+
+    def table(self, table: str, units: Sequence[str] | None = None) -> pl.DataFrame:
+        """See `RunStore.table`."""
+        if units is not None:
+            return super().table(table, units)
+        return self.tables([table])[table]
+
+    def tables(self, names: Sequence[str]) -> dict[str, pl.DataFrame]:
+        """See `RunStore.tables`."""
+        self._tables.update(super().tables([name for name in names if name not in self._tables]))
+        return {name: self._tables[name] for name in names}
+
+
+@dataclass(frozen=True)
+class RunState:
+    """All items of a workload by source, and those that need no further try."""
+
+    workload: Workload[Any]
+    sources: Mapping[str, Sequence[Item]]
+    finished: frozenset[str]
+
+    @property
+    def total(self) -> int:
+        """Items of the workload."""
+        return sum(map(len, self.sources.values()))
+
+    def items(self) -> Iterator[Item]:
+        """All items."""
+        return (item for items in self.sources.values() for item in items)
+
+    def left(self) -> dict[str, list[Item]]:
+        """Sources with their unfinished items, in the workload's order."""
+        open_items = {source: [item for item in items if item.id not in self.finished] for source, items in self.sources.items()}
+        return {source: items for source, items in open_items.items() if items}
+
+
+def checked_items(workload: Workload[Any]) -> Iterator[Item]:
+    """The workload's items. Raises BadBenchmark for one that is none, for two of one id, and for a queue that is not there."""
+    queues, seen = workload.queues(), set()
+    with reading(f"{workload.kind}: items", "mend it and run again"):
+        for item in workload.items():
+            if not isinstance(item, Item):
+                raise BadBenchmark(f"{workload.kind}: items gives {type(item).__name__}; expected Item(...)")
+            if not isinstance(item.id, str) or not item.id:
+                raise BadBenchmark(f"{workload.kind}: an item has the id {item.id!r}; expected a text that says what it is")
+            if item.id in seen:
+                raise BadBenchmark(
+                    f"{workload.kind}: two items have the id {item.id!r}; an item is answered once, so give each its own"
+                )
+            if item.queue not in queues:
+                raise BadBenchmark(f"{workload.kind}: item {item.id!r} waits in a queue {item.queue!r}{near(item.queue, queues)}")
+            seen.add(item.id)
+            yield item
+
+
+def state_of(workload: Workload[Any], run: RunSnapshot) -> RunState:
+    """How the workload's run stands. Raises BadBenchmark, as `checked_items` does."""
+    finished = frozenset(item for item, again in run.finished(ITEM).items() if not again)
+    sources: dict[str, list[Item]] = {}
+    for item in checked_items(workload):
+        sources.setdefault(item.source, []).append(item)
+    return RunState(workload, sources, finished)
+
+
+def item_counts(run: RunStore, total: int) -> dict[str, int]:
+    """Items of the run: all, those with every answer, those with a failure."""
+    committed = run.finished(ITEM)
+    failures = run.table("failures")
+    failed = set(failures[failures.columns[0]].to_list()) & set(committed)
+    return {"total": total, "done": len(committed) - len(failed), "failed": len(failed)}
+
+
+def answers_used(run: RunStore) -> int:
+    """How many answers the run's rows stand on, item by item: one answer may serve several."""
+    failures = run.table("failures")
+    item = failures.columns[0]
+    used = [failures.filter(pl.col("kind") != "failed").select(item, "key")]
+    for name, table in run.declared.items():
+        if name != "failures" and {item, "key"} <= set(table.schema.names):
+            used.append(run.table(name).select(item, "key"))
+    # Answers that no row names were used as well.
+    return max(pl.concat(used).filter(pl.col("key") != "").n_unique(), run.table("raw_answers").height)

@@ -1,0 +1,180 @@
+"""How a stored run stands: what is done, what it cost, whether somebody is at it. Part of the engine room; no Ray, no calls.
+
+Everything is read from the store, so that it works while the run goes on, and from another machine.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from summhay_ray.engine.contract import Workload
+from summhay_ray.engine.missing import lost_inputs, lost_log, short_log
+from summhay_ray.engine.plan import plan
+from summhay_ray.engine.registry import checked, workload_of
+from summhay_ray.engine.state import item_counts
+from summhay_ray.engine.usage import latest_budget, latest_margins, latest_start, standing_stop, usage_of_run
+from summhay_ray.llm import claims_of
+from summhay_ray.outcome import MICROS
+from summhay_ray.plugins import UnknownName
+from summhay_ray.store import Damaged, RunStore, StoreError, how_ended, is_alive, read_tenure
+
+
+@dataclass(frozen=True)
+class StatusResult:
+    """How a stored run stands."""
+
+    run: str
+    kind: str
+    name: str
+    status: str
+    """running; else done, partial (finished, with failures or with usage that is not credible), budget (unfinished since its
+    budget stopped it), interrupted (unfinished since its driver was ended), unfinished (nothing tells why), imported."""
+    cells: Mapping[str, int]
+    failures: Mapping[str, int]
+    """Class of error -> rows."""
+    usd: Mapping[str, float | None]
+    """Spent so far, and the budget of the latest start, null where it had none or nothing tells."""
+    usage: Sequence[Mapping[str, Any]]
+    """A row for each stage and model: planned (with its bounds where it has some) beside real, cached share of the input, dollars
+    that the cache saved."""
+    finish_reasons: Mapping[str, int]
+    """Why answers ended other than by stopping -> how many: `length` are cut answers."""
+    damaged: int
+    """Records of the store's log that cannot be read; what they paid for is asked again."""
+    tables: Mapping[str, Mapping[str, Any]]
+    """Table -> rows and hash of its sorted rows."""
+    untold_usd: float = 0.0
+    """What workers that are at it, or were killed, may have spent beyond that: the store hears of it every two seconds."""
+    stop: Mapping[str, Any] | None = None
+    """Where the run stands still: what its budget left to do."""
+    left: Mapping[str, Any] | None = None
+    """What is left to do: cells, calls, and their dollars expected; calls and usd are null where nothing tells."""
+    unit: str = "items"
+    """What people call the items that `cells` counts."""
+    claims: Sequence[Mapping[str, Any]] = ()
+    """A row for each model whose provider claims more than was reserved for its answers: tokens and dollars claimed, and charged,
+    the `token_margin` that would cover it, and whether the model is stopped."""
+    driver: str = ""
+    """Of a run that is running: who drives it, `on HOST, pid N`."""
+    warnings: Sequence[str] = ()
+    """Where the log tells of less money than the run's commits, one line."""
+    problems: Sequence[str] = ()
+    """What is missing or damaged, a line for each file: without it the tables and figures here are less than was made."""
+
+    def to_json(self) -> dict[str, Any]:
+        """The JSON document of `summhay status`."""
+        return asdict(self)
+
+
+def status(run: RunStore) -> StatusResult:
+    """Read how the run stands. What of it is missing or damaged is told, and the rest is read. Raises StoreError."""
+    still, problems = run.readable()
+    try:
+        return _status(still, problems)
+    except Damaged:
+        still, damaged = still.without_damaged()
+        return _status(still, [*problems, *damaged])
+
+
+def _status(run: RunStore, problems: Sequence[str]) -> StatusResult:
+    record = run.record
+    failures = Counter(run.table("failures")["error"].to_list())
+    ends = Counter(run.table("raw_answers")["finish_reason"].to_list())
+    stop, driver = None, ""
+    # A run is told of without the benchmark's own code, too: it may be a person's, who is elsewhere.
+    benchmark = _benchmark(run, record)
+    lost = [] if benchmark is None else lost_inputs(run, benchmark.objects(run))
+    packs: list[str] = []
+    try:
+        index = run.log()
+    except StoreError as error:
+        packs.append(str(error))
+        index = run.log(packed=False)
+    claims = claims_of(index.excesses(run.run_id).values(), latest_margins(run))
+    total = benchmark.total(run) if benchmark is not None else record["cells"]
+    if benchmark is not None and benchmark.given:
+        cells, state, budget, open_items = {"total": total, "done": total, "failed": 0}, "imported", None, 0
+    else:
+        cells = item_counts(run, total)
+        budget = latest_budget(run)
+        open_items = cells["total"] - cells["done"] - cells["failed"]
+        stop = standing_stop(run) if open_items else None
+        driver, how = _driver(run)
+        state = _state(cells, stop, driver, how)
+        if state == "done" and claims:
+            state = "partial"
+    return StatusResult(
+        run=run.run_id,
+        kind=record["kind"],
+        name=str(record["name"]),
+        status=state,
+        cells=cells,
+        failures=dict(sorted(failures.items())),
+        usd={"spent": (index.spent(run.run_id) - index.untold(run.run_id)) / MICROS, "budget": budget},
+        untold_usd=index.untold(run.run_id) / MICROS,
+        usage=(usage := usage_of_run(run, index)),
+        finish_reasons={reason: number for reason, number in sorted(ends.items()) if reason != "stop"},
+        damaged=index.damaged,
+        tables=run.digests(),
+        stop=stop,
+        left=_left(run, benchmark, stop, [] if lost else usage, open_items) if open_items else None,
+        unit=benchmark.counted.items if benchmark is not None else "items",
+        claims=[asdict(one) for one in claims],
+        driver=driver,
+        warnings=short_log(run, index),
+        problems=[*problems, *lost, *packs, *lost_log(run, index)],
+    )
+
+
+def _driver(run: RunStore) -> tuple[str, str]:
+    """(who drives the run, empty where nobody does; how its latest start ended, empty where nothing tells)."""
+    start = latest_start(run)
+    if start is None:
+        return "", ""
+    files, tenure = run.store.files, start["tenure"]
+    how = how_ended(files, tenure)
+    if how is None and is_alive(files, tenure) and (record := read_tenure(files, tenure)) is not None:
+        return record.told(), ""
+    return "", how or "dead"
+
+
+def _state(cells: Mapping[str, int], stop: Mapping[str, Any] | None, driver: str, how: str) -> str:
+    """How a run stands that is not imported."""
+    open_items = cells["total"] - cells["done"] - cells["failed"]
+    if driver and cells["done"] < cells["total"]:
+        return "running"
+    if not open_items:
+        return "partial" if cells["failed"] else "done"
+    if stop is not None:
+        return str(stop.get("status", "unfinished"))
+    return "interrupted" if how in ("stopped", "dead") else "unfinished"
+
+
+def _left(
+    run: RunStore,
+    benchmark: type[Workload[Any]] | None,
+    stop: Mapping[str, Any] | None,
+    usage: Sequence[Mapping[str, Any]],
+    open_items: int,
+) -> dict[str, Any]:
+    """What is left to do of a run: as its stop tells, as its bounds say, else as planned less what was made."""
+    if stop is not None:
+        return dict(stop.get("left") or {})
+    if benchmark is not None and benchmark.bounds is not Workload.bounds:
+        made = plan(workload_of(run), run.store)
+        return {"cells": open_items, "calls": sum(stage.calls for stage in made.stages), "usd": dict(made.usd)}
+    rows = [row for row in usage if row["planned"] is not None]
+    if not rows:
+        return {"cells": open_items, "calls": None, "usd": None}
+    calls, usd = (sum(max(0, row["planned"][name] - row["real"][name]) for row in rows) for name in ("calls", "usd"))
+    return {"cells": open_items, "calls": calls, "usd": {"expected": usd}}
+
+
+def _benchmark(run: RunStore, record: Mapping[str, Any]) -> type[Workload[Any]] | None:
+    try:
+        return checked(run, record)
+    except UnknownName:
+        return None

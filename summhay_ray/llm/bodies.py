@@ -1,0 +1,185 @@
+"""A response body, of which no more is read than its limit, whatever the server sends. Part of the llm room, for the room alone.
+
+Nothing packed is asked for. What comes packed all the same is unpacked up to the limit: a megabyte can hold a thousand.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import zlib
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    import httpx
+
+R = TypeVar("R")
+
+UNPACKED = {"Accept-Encoding": "identity"}
+"""The header that asks for a body as it is."""
+
+ERROR_BYTES = 1 << 16
+"""Of an error's body so much is read: what it means stands at its beginning."""
+
+LONG = 100_000
+"""Work on texts of more letters takes 20 ms and more: too long for an event loop."""
+
+_WINDOWS = {"gzip": (zlib.MAX_WBITS | 32,), "x-gzip": (zlib.MAX_WBITS | 32,), "deflate": (zlib.MAX_WBITS | 32, -zlib.MAX_WBITS)}
+"""Encoding -> how zlib may read it; some servers send deflate without its header."""
+
+
+class UnreadableAnswer(Exception):
+    """The provider answered 200 with something that is no chat completion."""
+
+
+class AnswerTooLarge(Exception):
+    """The provider's answer is longer than the model's limit."""
+
+
+class Body:
+    """The body of one response, in the pieces in which it comes. An error's is cut at its limit."""
+
+    def __init__(self, status: int, headers: Mapping[str, str], limit: int) -> None:
+        self._answers = 200 <= status < 300
+        self._limit = limit if self._answers else min(limit, ERROR_BYTES)
+        self._encoding = headers.get("Content-Encoding", "").strip().lower()
+        self._raw = bytearray()
+
+    def take(self, piece: bytes) -> bool:
+        """Add a piece; whether another one is wanted."""
+        self._raw += piece
+        return len(self._raw) <= self._limit
+
+    async def read(self, pieces: AsyncIterator[bytes]) -> bytes:
+        """`content`, after all the pieces that are wanted."""
+        async for piece in pieces:
+            if not self.take(piece):
+                break
+        return await asyncio.to_thread(self.content) if self._packed else self.content()
+
+    def content(self) -> bytes:
+        """What was taken, unpacked. Raises AnswerTooLarge, UnreadableAnswer."""
+        content = self._unpacked() if self._packed else bytes(self._raw)
+        if self._answers and max(len(content), len(self._raw)) > self._limit:
+            raise AnswerTooLarge(
+                f"the answer's body is longer than {self._limit} bytes; where that may be, write a larger max_answer_bytes "
+                "beside the model"
+            )
+        return content[: self._limit]
+
+    @property
+    def _packed(self) -> bool:
+        return self._encoding not in ("", "identity")
+
+    def _unpacked(self) -> bytes:
+        problem = "nobody asked for it"
+        for window in _WINDOWS.get(self._encoding, ()):
+            try:
+                return zlib.decompressobj(window).decompress(bytes(self._raw), self._limit + 1)
+            except zlib.error as error:
+                problem = str(error)
+        if self._answers:
+            raise UnreadableAnswer(f"the answer's encoding {self._encoding[:50]!r} cannot be read: {problem}")
+        return b""
+
+
+async def off_loop(letters: int, work: Callable[[], R]) -> R:
+    """The work's result; where its text is long, from a thread, while other calls go on."""
+    return await asyncio.to_thread(work) if letters > LONG else work()
+
+
+@dataclass
+class _Bound:
+    """The limit of one call of an SDK, and why its answer was not taken."""
+
+    limit: int
+    problem: AnswerTooLarge | UnreadableAnswer | None = None
+
+    @contextmanager
+    def noting(self) -> Iterator[None]:
+        try:
+            yield
+        except (AnswerTooLarge, UnreadableAnswer) as problem:
+            self.problem = problem
+            raise
+
+
+_BOUND: ContextVar[_Bound | None] = ContextVar("summhay_body_limit", default=None)
+
+
+@contextmanager
+def bounded_bodies(limit: int) -> Iterator[None]:
+    """Of each answer that httpx gets within, no more than `limit` bytes are read.
+
+    Raises AnswerTooLarge or UnreadableAnswer in the place of what an SDK makes of them.
+    """
+    bound = _Bound(limit)
+    token = _BOUND.set(bound)
+    try:
+        yield
+    finally:
+        _BOUND.reset(token)
+        if bound.problem is not None:
+            raise bound.problem from None
+
+
+@functools.cache
+def bound_httpx() -> None:
+    """Let httpx's clients keep to `bounded_bodies`; outside of it they are as they were."""
+    # litellm has it; who calls no litellm does without the time that it takes.
+    import httpx
+
+    send, send_async = httpx.Client.send, httpx.AsyncClient.send
+
+    def bounded(self: httpx.Client, request: httpx.Request, **options: Any) -> httpx.Response:
+        bound = _BOUND.get()
+        if bound is None:
+            return send(self, request, **options)
+        request.headers.update(UNPACKED)
+        response = send(self, request, **{**options, "stream": True})
+        try:
+            body = Body(response.status_code, response.headers, bound.limit)
+            with bound.noting():
+                all(map(body.take, response.iter_raw()))
+                content = body.content()
+        finally:
+            response.close()
+        return _whole(response, content)
+
+    async def bounded_async(self: httpx.AsyncClient, request: httpx.Request, **options: Any) -> httpx.Response:
+        bound = _BOUND.get()
+        if bound is None:
+            return await send_async(self, request, **options)
+        request.headers.update(UNPACKED)
+        response = await send_async(self, request, **{**options, "stream": True})
+        try:
+            with bound.noting():
+                content = await Body(response.status_code, response.headers, bound.limit).read(response.aiter_raw())
+        finally:
+            await response.aclose()
+        return _whole(response, content)
+
+    httpx.Client.send = bounded  # type: ignore[method-assign]
+    httpx.AsyncClient.send = bounded_async  # type: ignore[method-assign]
+
+
+def _whole(response: httpx.Response, content: bytes) -> httpx.Response:
+    """The response with its body, as if it had come unpacked and in one piece."""
+    import httpx
+
+    ways = ("content-encoding", "content-length", "transfer-encoding")
+    headers = [(name, value) for name, value in response.headers.multi_items() if name.lower() not in ways]
+    whole = httpx.Response(
+        response.status_code,
+        headers=headers,
+        content=content,
+        request=response.request,
+        extensions=response.extensions,
+        history=response.history,
+    )
+    whole.elapsed = response.elapsed
+    return whole

@@ -1,0 +1,58 @@
+"""The transport of models that run in this process: `offline/...` and `replay/...`. Part of the llm room, for the room alone."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+
+from summhay_ray.llm.local import LocalModel
+from summhay_ray.llm.models import ModelSettings
+from summhay_ray.llm.reply import Reply, Usage
+from summhay_ray.llm.request import Request
+from summhay_ray.text import count_tokens
+
+
+class MissingAnswer(Exception):
+    """A local model has no answer to give to this request."""
+
+
+class UnknownLocalModel(Exception):
+    """No local model has the name."""
+
+
+class LocalModelError(Exception):
+    """A local model made a mistake of its own."""
+
+
+class LocalTransport:
+    """`models` by full name, or by `provider/` for a family. They answer in one thread, in the order of the requests."""
+
+    def __init__(self, models: Mapping[str, LocalModel]) -> None:
+        self._models = models
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="local-models")
+
+    async def send(self, request: Request, settings: ModelSettings, key: str | None) -> Reply:
+        """The model's answer, with our own counts of its tokens. Raises MissingAnswer, UnknownLocalModel, LocalModelError."""
+        model = self._models.get(request.model) or self._models.get(f"{request.model.partition('/')[0]}/")
+        if model is None:
+            raise UnknownLocalModel(f"no local model is named {request.model!r}")
+        return await asyncio.get_running_loop().run_in_executor(self._thread, _answered, model, request)
+
+    async def close(self) -> None:
+        """End the thread after the answer that it is at."""
+        self._thread.shutdown(wait=False, cancel_futures=True)
+
+
+def _answered(model: LocalModel, request: Request) -> Reply:
+    # Without the sampling: a local model is asked for the same whatever else stands in the key.
+    asked = Request(request.model, request.messages, lookup=request.lookup)
+    try:
+        text = model.answer(asked)
+    # The border to a model that anybody may have written: a mistake of its own, which KeyError and IndexError are, too, fails
+    # the row and no more.
+    except Exception as error:
+        if isinstance(error, LookupError) and not isinstance(error, KeyError | IndexError):
+            raise MissingAnswer(str(error.args[0]) if error.args else "no answer") from error
+        raise LocalModelError(": ".join(filter(None, (type(error).__name__, str(error))))) from error
+    return Reply(text, "stop", Usage(count_tokens(request.prompt), count_tokens(text)))

@@ -1,0 +1,185 @@
+"""What may leave this process in a call of litellm, whichever SDK sends it: they all send by httpx. Part of the llm room.
+
+litellm looks for keys in some hundred variables, files and globals of its own, beside the key that it is given, and follows
+redirects. What it sends passes here: only to the model's own place, with the model's own key, and no further. For some providers
+it also has an SDK send again what was lost or answered with an error, whatever is asked of it: here a request is sent once.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Any
+
+import httpx
+
+from summhay_ray.llm.bodies import UnreadableAnswer
+from summhay_ray.llm.direct import ProviderError
+from summhay_ray.llm.homes import HOMES, place_of
+from summhay_ray.llm.providers import provider_of
+from summhay_ray.llm.secrets import NoKey, told_secrets
+
+# Beside these, a foreign endpoint gets the headers that hold the key it is given, and no other: others tell of an account.
+_PROTOCOL = re.compile(
+    r"accept(-.*)?|connection|content-.*|host|prefer|transfer-encoding|user-agent|x-stainless-.*|.*-(version|beta)"
+)
+
+
+@dataclass
+class Outgoing:
+    """One call: to whom it may speak, and with what."""
+
+    model: str
+    api_base: str | None
+    api_key_env: str | None
+    key: str | None
+    sent: bool = False
+    stopped: Exception | None = None
+    """Why nothing was sent, or what came was an error that an SDK wanted to try again."""
+    ends: dict[tuple[str, str], httpx.Response | Exception | None] = field(default_factory=dict)
+    """What became of each request, by method and address; None while it is under way."""
+
+    def __post_init__(self) -> None:
+        self.provider = provider_of(self.model)
+        self.home = place_of(self.provider, self.api_base) == "home"
+        self.origin = _origin(httpx.URL(self.api_base)) if self.api_base else None
+
+    def admitted(self, request: httpx.Request, options: dict[str, Any]) -> dict[str, Any]:
+        """How the request is sent; a foreign endpoint's loses all that is not for it.
+
+        Raises NoKey where it may not go, and where it was sent before, what became of it then.
+        """
+        if isinstance(self.stopped, ProviderError):
+            raise self.stopped
+        if _name(request) in self.ends:
+            raise self._again(self.ends[_name(request)])
+        options = {**options, "follow_redirects": False}
+        if _origin(request.url) == self.origin and not self.home:
+            self._bare(request)
+            self._note(request)
+            return {**options, "auth": None}
+        if _origin(request.url) == self.origin or self.home and self._at_home(str(request.url)):
+            self._note(request)
+            return options
+        whose = f"the api_base of {self.model}" if self.api_base else f"{self.provider}'s own; write it as api_base"
+        raise self._refused(f"a request to {request.url.host} was not sent: the host is not {whose}")
+
+    def _at_home(self, url: str) -> bool:
+        return self.provider not in HOMES or place_of(self.provider, url) == "home"
+
+    def _bare(self, request: httpx.Request) -> None:
+        for name, value in list(request.headers.items()):
+            if not _PROTOCOL.fullmatch(name.lower()) and not (self.key and self.key in value):
+                del request.headers[name]
+        sent = str(request.url).encode() + request.content
+        if any(secret.encode() in sent for secret in told_secrets(self.api_key_env) if secret != self.key):
+            raise self._refused(f"a request to {request.url.host} was not sent: it holds a secret of the worker's environment")
+
+    def _note(self, request: httpx.Request) -> None:
+        """The request goes out. A login before it has an address of its own; what only reads may be read again."""
+        self.sent = True
+        if request.method not in ("GET", "HEAD"):
+            self.ends[_name(request)] = None
+
+    def ended(self, request: httpx.Request, end: httpx.Response | Exception) -> Exception | None:
+        """What became of a request. Gives the error of a redirect, as the direct transport has it."""
+        if _name(request) in self.ends:
+            self.ends[_name(request)] = end
+        if isinstance(end, Exception):
+            return None
+        # OpenAI's SDK and its like keep to this word of a server's.
+        end.headers["x-should-retry"] = "false"
+        if not 300 <= end.status_code < 400:
+            return None
+        self.stopped = ProviderError(end.status_code, "", end.headers)
+        return self.stopped
+
+    def _again(self, end: httpx.Response | Exception | None) -> Exception:
+        """The error of a request that is to be sent again."""
+        if isinstance(end, Exception):
+            return end
+        if end is not None and end.status_code >= 400:
+            self.stopped = ProviderError(end.status_code, end.text if end.is_closed else "", end.headers)
+        else:
+            self.stopped = UnreadableAnswer(f"litellm sends a request of {self.model} twice; the second was not sent")
+        return self.stopped
+
+    def _refused(self, why: str) -> Exception:
+        """What was not sent. litellm also asks for things beside a call (a tokenizer): once the call is sent, it may be paid."""
+        reason = NoKey(why)
+        if not self.sent:
+            self.stopped = reason
+        return reason
+
+
+_CALL: ContextVar[Outgoing | None] = ContextVar("summhay_outgoing", default=None)
+
+
+@contextmanager
+def watching(call: Outgoing) -> Iterator[None]:
+    """Whatever is sent by httpx within is that call's. Raises what stopped it, in the place of what an SDK makes of it."""
+    token = _CALL.set(call)
+    try:
+        yield
+    except Exception as error:
+        if call.stopped is None or not _beneath(error, call.stopped):
+            raise
+        raise call.stopped from None
+    finally:
+        _CALL.reset(token)
+
+
+def _beneath(error: BaseException | None, reason: Exception, depth: int = 0) -> bool:
+    """Whether the error was made of the reason."""
+    if error is None or error is reason or depth > 20:
+        return error is reason
+    return _beneath(error.__cause__, reason, depth + 1) or _beneath(error.__context__, reason, depth + 1)
+
+
+def _name(request: httpx.Request) -> tuple[str, str]:
+    return request.method, str(request.url.copy_with(query=None, fragment=None))
+
+
+def _origin(url: httpx.URL) -> tuple[str, str, int | None]:
+    return url.scheme, url.host, url.port
+
+
+def watch_httpx() -> None:
+    """Let httpx's clients ask the call that they send for; where there is none they are as they were."""
+    send, send_async = httpx.Client.send, httpx.AsyncClient.send
+
+    def watched(self: httpx.Client, request: httpx.Request, **options: Any) -> httpx.Response:
+        call = _CALL.get()
+        if call is None:
+            return send(self, request, **options)
+        options = call.admitted(request, options)
+        try:
+            response = send(self, request, **options)
+        except Exception as error:
+            call.ended(request, error)
+            raise
+        if problem := call.ended(request, response):
+            response.close()
+            raise problem
+        return response
+
+    async def watched_async(self: httpx.AsyncClient, request: httpx.Request, **options: Any) -> httpx.Response:
+        call = _CALL.get()
+        if call is None:
+            return await send_async(self, request, **options)
+        options = call.admitted(request, options)
+        try:
+            response = await send_async(self, request, **options)
+        except Exception as error:
+            call.ended(request, error)
+            raise
+        if problem := call.ended(request, response):
+            await response.aclose()
+            raise problem
+        return response
+
+    httpx.Client.send = watched  # type: ignore[method-assign]
+    httpx.AsyncClient.send = watched_async  # type: ignore[method-assign]

@@ -1,0 +1,59 @@
+"""The models that need no key, by name: what a spec may call `offline/...`. They read the same prompts as any model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from summhay_ray.judge import OfflineJudge, OfflineJudgeEmbed
+from summhay_ray.llm import LocalModel
+from summhay_ray.plugins import UnknownName, load, unknown
+from summhay_ray.summarize import local_models
+
+FAMILIES = ("replay/",)
+"""Beginnings of the names of local models that a benchmark has of its own."""
+
+WRITER = "offline/writer"
+_WRITER = "summhay_ray.synth:OfflineWriter"
+"""Where it is: the grammars of a synthesis are loaded by who asks for them alone."""
+
+
+class LocalModels(Mapping[str, LocalModel]):
+    """The local models by name, or by `provider/` for a family; each is made when it is first asked for."""
+
+    def __init__(self, more: Iterable[LocalModel] = ()) -> None:
+        self._made = {model.name: model for model in more}
+
+    def __getitem__(self, name: str) -> LocalModel:
+        if name not in self._made:
+            self._made[name] = (load(_WRITER) if name == WRITER else _classes()[name])()
+        return self._made[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter({WRITER: None, **dict.fromkeys(_classes()), **dict.fromkeys(self._made)})
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._made or name == WRITER or name in _classes()
+
+
+def _classes() -> dict[str, type[LocalModel]]:
+    judges: tuple[type[LocalModel], ...] = (OfflineJudge, OfflineJudgeEmbed)
+    return {**local_models(), **{model.name: model for model in judges}}
+
+
+def local_names() -> list[str]:
+    """What a spec may write, sorted; a family takes any name behind its slash."""
+    return sorted([*LocalModels(), *FAMILIES])
+
+
+def check_model(name: str) -> None:
+    """Raises UnknownName for an `offline/...` that does not exist, or whose extra is not installed."""
+    if name.startswith("offline/") and name not in LocalModels():
+        raise unknown("offline model", name, local_names())
+    if name == OfflineJudgeEmbed.name:
+        try:
+            OfflineJudgeEmbed.check()
+        except LookupError as error:
+            raise UnknownName(str(error)) from error

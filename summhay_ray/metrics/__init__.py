@@ -1,0 +1,37 @@
+"""The metrics room: PURE functions from judgments to scores, and what scores are worth (no I/O, no LLM, no Ray).
+
+It imports `records` alone, whose judgments and scores it reads and makes; any room above it may import it.
+"""
+
+from summhay_ray.metrics.agreement import Agreement, RankAgreement, Verdicts, agreement_between, pearson, rank_agreement, ranks
+from summhay_ray.metrics.bias import JudgeBias, bias_of, corrected
+from summhay_ray.metrics.citations import Compat, citation_scores, extract_citations
+from summhay_ray.metrics.coverage import score_judgment, score_summary, words_per_bullet
+from summhay_ray.metrics.intervals import mean_interval
+from summhay_ray.metrics.position import PositionSensitivity, position_sensitivity
+from summhay_ray.metrics.systems import SystemScore, TakenOff, system_scores
+
+__all__ = [
+    "Agreement",
+    "Compat",
+    "JudgeBias",
+    "PositionSensitivity",
+    "RankAgreement",
+    "SystemScore",
+    "TakenOff",
+    "Verdicts",
+    "agreement_between",
+    "bias_of",
+    "citation_scores",
+    "corrected",
+    "extract_citations",
+    "mean_interval",
+    "pearson",
+    "position_sensitivity",
+    "rank_agreement",
+    "ranks",
+    "score_judgment",
+    "score_summary",
+    "system_scores",
+    "words_per_bullet",
+]

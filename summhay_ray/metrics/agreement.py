@@ -1,0 +1,118 @@
+"""How far two judges agree, and how two rankings do. Pure. Part of the metrics room; imported from `summhay_ray.metrics`."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+LABELS = ("FULL_COVERAGE", "PARTIAL_COVERAGE", "NO_COVERAGE")
+
+
+@dataclass(frozen=True, slots=True)
+class Verdicts:
+    """What one judge says of some insights, in an order that both judges share."""
+
+    labels: Sequence[str]
+    """Each one of LABELS."""
+    values: Sequence[float]
+    """Expected coverage (0..1): the label's worth where the judge tells no other."""
+    bullets: Sequence[int | None]
+    """The bullet that covers the insight, from 1; None where none does."""
+
+
+@dataclass(frozen=True, slots=True)
+class Agreement:
+    """How far two judges agree on the same insights; a figure is None where nothing makes it."""
+
+    n: int
+    """Insights that both judged."""
+    correlation: float | None
+    """Pearson's, of the values."""
+    same_label: float | None
+    """Share of the insights that both call the same."""
+    same_bullet: float | None
+    """Of the insights that both link to a bullet, the share linked to the same one."""
+    n_linked: int
+    """Insights that both link to a bullet."""
+    confusion: Mapping[str, Mapping[str, int]]
+    """First judge's label -> second's -> insights."""
+
+
+@dataclass(frozen=True, slots=True)
+class RankAgreement:
+    """How far two rankings of the same things agree; None where one of them ranks nothing above anything."""
+
+    n: int
+    spearman: float | None
+    """Of average ranks."""
+    kendall: float | None
+    """tau-b: ties in either ranking are allowed for."""
+
+
+def agreement_between(first: Verdicts, second: Verdicts) -> Agreement:
+    """Compare two judges' verdicts. Raises ValueError where they are not of as many insights."""
+    labels = list(zip(first.labels, second.labels, strict=True))
+    linked = [(a, b) for a, b in zip(first.bullets, second.bullets, strict=True) if a is not None and b is not None]
+    confusion = {label: dict.fromkeys(LABELS, 0) for label in LABELS}
+    for a, b in labels:
+        confusion[a][b] += 1
+    return Agreement(
+        n=len(labels),
+        correlation=pearson(first.values, second.values),
+        same_label=_share([a == b for a, b in labels]),
+        same_bullet=_share([a == b for a, b in linked]),
+        n_linked=len(linked),
+        confusion=confusion,
+    )
+
+
+def rank_agreement(first: Sequence[float], second: Sequence[float]) -> RankAgreement:
+    """Compare the rankings that two scores give the same things, in one order. Raises ValueError for unequal lengths."""
+    return RankAgreement(len(first), pearson(ranks(first), ranks(second)), _kendall(first, second))
+
+
+def ranks(values: Sequence[float]) -> list[float]:
+    """Each value's rank from 1, the greatest first; equals share the mean of their ranks."""
+    order = sorted(range(len(values)), key=lambda index: -values[index])
+    found = [0.0] * len(values)
+    start = 0
+    while start < len(order):
+        end = start
+        while end < len(order) and values[order[end]] == values[order[start]]:
+            end += 1
+        for index in order[start:end]:
+            found[index] = (start + 1 + end) / 2
+        start = end
+    return found
+
+
+def pearson(first: Sequence[float], second: Sequence[float]) -> float | None:
+    """Pearson's correlation; None where either side says the same of all. Raises ValueError for unequal lengths."""
+    if len(first) != len(second):
+        raise ValueError(f"{len(first)} values against {len(second)}; expected as many")
+    if not first or min(first) == max(first) or min(second) == max(second):
+        return None
+    try:
+        return max(-1.0, min(1.0, statistics.correlation(first, second)))
+    except statistics.StatisticsError:  # The squares of values that all but agree may be 0.
+        return None
+
+
+def _kendall(first: Sequence[float], second: Sequence[float]) -> float | None:
+    """(concordant - discordant) / sqrt(pairs untied in the first x pairs untied in the second)."""
+    balance = untied_a = untied_b = 0
+    for one in range(len(first)):
+        for other in range(one):
+            a, b = _sign(first[one] - first[other]), _sign(second[one] - second[other])
+            balance, untied_a, untied_b = balance + a * b, untied_a + (a != 0), untied_b + (b != 0)
+    return balance / math.sqrt(untied_a * untied_b) if untied_a and untied_b else None
+
+
+def _sign(value: float) -> int:
+    return (value > 0) - (value < 0)
+
+
+def _share(same: Sequence[bool]) -> float | None:
+    return sum(same) / len(same) if same else None

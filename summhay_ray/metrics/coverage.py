@@ -1,0 +1,131 @@
+"""Coverage, citations and joint of each judged insight of a summary (section 4.1). Part of the metrics room, behind its door."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from summhay_ray.metrics.citations import Compat, citation_scores, extract_citations
+from summhay_ray.records import COVERAGE_VALUE, Failure, Judgment, Score
+
+_SHOWN = 40
+_FALLBACK = -1
+
+
+def score_summary(
+    judgments: Sequence[Judgment], bullets: Sequence[str], gold: Mapping[str, frozenset[int]], compat: Compat = "default"
+) -> list[Score | Failure]:
+    """One row a judgment of one summary, in order; `gold` maps insight_id to the documents that contain the insight.
+
+    By default a second judgment of an insight by one judge is a Failure; the released script counts both.
+    """
+    rows: list[Score | Failure] = []
+    seen: set[tuple[str, str]] = set()
+    for judgment in judgments:
+        judged = (judgment.judge, judgment.insight_id)
+        documents = gold.get(judgment.insight_id)
+        if documents is None:
+            rows.append(_failure(judgment, "unknown_insight", "the judged insight is not in the haystack"))
+        elif compat == "default" and judged in seen:
+            rows.append(_failure(judgment, "judged_twice", "the insight was judged before in this summary; the first counts"))
+        else:
+            rows.append(score_judgment(judgment, bullets, documents, compat))
+        seen.add(judged)
+    return rows
+
+
+def score_judgment(
+    judgment: Judgment, bullets: Sequence[str], gold: frozenset[int], compat: Compat = "default"
+) -> Score | Failure:
+    """Coverage, citation scores and joint of one insight in one summary (section 4.1).
+
+    By default an unknown coverage word, or a bullet id of a covered insight that is no number from 1 to the number of
+    bullets, makes the judgment a Failure. `release` does as the released script does: an unknown word counts 0, and the
+    bullet id is what Python's int() and list indexing make of it (see `_released_index`).
+    """
+    value = COVERAGE_VALUE.get(judgment.coverage)
+    if value is None and compat == "default":
+        expected = " or ".join(COVERAGE_VALUE)
+        return _failure(judgment, "unknown_coverage", f"the judge says {_short(judgment.coverage)}; expected {expected}")
+    if not value:
+        return _score(judgment, 0.0, None, (), gold)
+    index = _released_index(judgment.bullet_id) if compat == "release" else _strict_index(judgment.bullet_id)
+    if index is None or not -len(bullets) <= index < len(bullets):
+        message = f"the judge names bullet {_short(judgment.bullet_id)}; the summary's bullets are 1 to {len(bullets)}"
+        return _failure(judgment, "unusable_bullet", message if bullets else "an insight is covered by a summary without bullets")
+    cited = extract_citations(bullets[index], compat)
+    return _score(judgment, value, index % len(bullets) + 1, cited, gold)
+
+
+def words_per_bullet(bullets: Sequence[str]) -> float | None:
+    """Words (parted by white space) of a summary divided by its bullets (appendix A.3); None without bullets."""
+    return sum(len(bullet.split()) for bullet in bullets) / len(bullets) if bullets else None
+
+
+def _score(judgment: Judgment, value: float, bullet: int | None, cited: tuple[int, ...], gold: frozenset[int]) -> Score:
+    covered = bullet is not None
+    precision, recall, f1 = citation_scores(cited, gold) if covered else (None, None, None)
+    return Score(
+        cell_id=judgment.cell_id,
+        judge=judgment.judge,
+        insight_id=judgment.insight_id,
+        position=judgment.position,
+        coverage=value,
+        bullet=bullet,
+        cited=cited,
+        gold=tuple(sorted(gold)),
+        citation_precision=precision,
+        citation_recall=recall,
+        citation_f1=f1,
+        joint=value * (f1 or 0.0),
+    )
+
+
+def _failure(judgment: Judgment, error: str, message: str) -> Failure:
+    return Failure(
+        cell_id=judgment.cell_id,
+        stage="judge",
+        judge=judgment.judge,
+        insight_id=judgment.insight_id,
+        kind="malformed",
+        error=error,
+        message=f"{message} (judgment {judgment.position + 1})",
+        key=judgment.key,
+        attempts=0,
+        usd_micros=0,
+    )
+
+
+def _strict_index(bullet_id: str) -> int | None:
+    """Place of the bullet, from 0; None unless the JSON is an integer or a string of digits, and at least 1."""
+    value = _json(bullet_id)
+    if isinstance(value, str) and value.strip().isascii() and value.strip().isdecimal() and len(value) <= _SHOWN:
+        value = int(value)
+    return value - 1 if isinstance(value, int) and not isinstance(value, bool) and value >= 1 else None
+
+
+def _released_index(bullet_id: str) -> int | None:
+    """Place of the bullet as the released script finds it: int(id) - 1, and int(id) is -1 where Python cannot convert it.
+
+    So "NA", a list or null takes the last bullet but one, 0 the last, 3.7 the third. None where the judgment has no id at
+    all: there the script ends in a KeyError, as it ends in an IndexError for an id beyond the bullets.
+    """
+    if not bullet_id:
+        return None
+    try:
+        return int(_json(bullet_id)) - 1
+    except (ValueError, TypeError, OverflowError):
+        return _FALLBACK - 1
+
+
+def _json(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _short(text: str) -> str:
+    """`text` in one line of plain ASCII, cut."""
+    return ascii(text if len(text) <= _SHOWN else text[:_SHOWN] + "...")

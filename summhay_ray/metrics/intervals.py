@@ -1,0 +1,118 @@
+"""What a figure is worth: the mean of any column with its 95 % interval, and the cluster bootstrap behind a system's scores.
+
+Part of the metrics room.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import numpy as np
+    import polars as pl
+    from numpy.typing import NDArray
+
+LEVEL = (0.025, 0.975)
+SAMPLES = 2000
+_Z = 1.959963984540054
+_BLOCK = 1_000_000
+
+
+def generator(seed: int, names: Sequence[str]) -> np.random.Generator:
+    """A random stream of a system's own: it depends on the seed and on `names` alone, not on the other systems."""
+    import numpy as np
+
+    digest = hashlib.sha256(json.dumps([seed, *names]).encode("ascii")).digest()
+    return np.random.default_rng(int.from_bytes(digest[:16], "big"))
+
+
+def resampled_sums(
+    sums: NDArray[np.float64], strata: NDArray[np.int64], samples: int, rng: np.random.Generator
+) -> NDArray[np.float64]:
+    """Sums over `samples` resamples, (samples, columns), of clusters' sums, (clusters, columns).
+
+    Within each stratum as many clusters are drawn, with replacement, as it has; the strata themselves are fixed.
+    """
+    import numpy as np
+
+    total = np.zeros((samples, sums.shape[1]))
+    for stratum in np.unique(strata):
+        members = sums[strata == stratum]
+        block = max(1, _BLOCK // members.size)
+        for start in range(0, samples, block):
+            drawn = rng.integers(len(members), size=(min(block, samples - start), len(members)))
+            total[start : start + len(drawn)] += members[drawn].sum(axis=1)
+    return total
+
+
+def varies(strata: NDArray[np.int64]) -> bool:
+    """Whether resampling can change anything: some stratum has two clusters."""
+    import numpy as np
+
+    return len(strata) > len(np.unique(strata))
+
+
+def ratio_interval(numerators: NDArray[np.float64], denominators: NDArray[np.float64]) -> tuple[float, float] | None:
+    """The 95 % percentile interval of the resampled ratios, those over 0 left out; None where none is left."""
+    import numpy as np
+
+    kept = denominators > 0
+    if not kept.any():
+        return None
+    low, high = np.quantile(numerators[kept] / denominators[kept], LEVEL)
+    return float(low), float(high)
+
+
+def mean_interval(
+    frame: pl.DataFrame, value: str, by: str | Sequence[str], expected: pl.DataFrame | None = None, seed: int = 0
+) -> pl.DataFrame:
+    """The mean of a column for each group, and the 95 % interval of that mean.
+
+    Columns of the result, sorted by group: those of `by`, VALUE, VALUE_low, VALUE_high, and `n`, the rows that have a value.
+    `expected` (rows with the columns of `by`) adds `n_expected`, and the groups of which nothing came. Of truth values the
+    interval is Wilson's (1927); of numbers it is the percentile bootstrap's, 2,000 resamples, seeded by the group. The ends are
+    null for fewer than two values. Rows are taken for independent: average several answers to one question first.
+    """
+    import polars as pl
+
+    names = [by] if isinstance(by, str) else list(by)
+    interval = _wilson if frame.schema[value] == pl.Boolean else _bootstrapped
+    rows = []
+    for group, found in frame.group_by(names):
+        given = found[value].drop_nulls().cast(pl.Float64).sort().to_numpy()
+        mean = float(given.mean()) if len(given) else None
+        rows.append((*group, mean, *(interval(given, generator(seed, list(map(str, group)))) or (None, None)), len(given)))
+    keys = {name: frame.schema[name] for name in names}
+    figures = dict.fromkeys((value, f"{value}_low", f"{value}_high"), pl.Float64)
+    result = pl.DataFrame(rows, schema={**keys, **figures, "n": pl.Int64}, orient="row")
+    if expected is not None:
+        typed = expected.select(pl.col(name).cast(kind) for name, kind in keys.items())
+        counts = typed.group_by(names).agg(pl.len().cast(pl.Int64).alias("n_expected"))
+        result = result.join(counts, on=names, how="full", coalesce=True, nulls_equal=True)
+        result = result.with_columns(pl.col("n", "n_expected").fill_null(0))
+    return result.sort(names)
+
+
+def _wilson(values: NDArray[np.float64], _: np.random.Generator) -> tuple[float, float] | None:
+    """Wilson's score interval of a share."""
+    n = len(values)
+    if n < 2:
+        return None
+    share, z2 = float(values.mean()), _Z * _Z
+    centre, half = share + z2 / (2 * n), _Z * math.sqrt(share * (1 - share) / n + z2 / (4 * n * n))
+    return max(0.0, (centre - half) / (1 + z2 / n)), min(1.0, (centre + half) / (1 + z2 / n))
+
+
+def _bootstrapped(values: NDArray[np.float64], rng: np.random.Generator) -> tuple[float, float] | None:
+    """The percentile interval of the mean."""
+    import numpy as np
+
+    if len(values) < 2:
+        return None
+    sums = resampled_sums(values[:, None], np.zeros(len(values), dtype=np.int64), SAMPLES, rng)[:, 0]
+    low, high = np.quantile(sums / len(values), LEVEL)
+    return float(low), float(high)

@@ -1,0 +1,147 @@
+"""The scores of systems, pooled over insights, with intervals. Part of the metrics room; imported from `summhay_ray.metrics`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from summhay_ray.metrics.intervals import generator, ratio_interval, resampled_sums, varies
+
+if TYPE_CHECKING:
+    import numpy as np
+    import polars as pl
+    from numpy.typing import NDArray
+
+KEYS = ("system", "retriever", "ordering", "model", "judge")
+ORDER = ("model", "retriever", "ordering", "system", "judge")
+CLUSTER = ("haystack_id", "subtopic_id")
+VALUES = ("coverage", "joint", "citation_f1", "citation_precision", "citation_recall")
+
+_SCORED, _COVERED = 0, 1
+_HIGH, _LOW = 2.0**26, 2.0**34
+_FIGURES = {  # figure -> columns of its numerator and its denominator among the clusters' sums
+    "coverage": (2, _SCORED),
+    "citation": (4, _COVERED),
+    "citation_precision": (5, _COVERED),
+    "citation_recall": (6, _COVERED),
+    "joint": (3, _SCORED),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class TakenOff:
+    """The bias that a score is corrected by, in fractions: whose it is, its mean, its standard error, what it was measured on."""
+
+    judge: str
+    mean: float
+    se: float
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class SystemScore:
+    """The scores of one system by one judge: fractions, None where nothing was scored or, for citations, covered.
+
+    `n_scored` of `n_expected` insights were scored; `n_covered` of those are covered. `ci` maps a figure's name to its 95 %
+    interval; a figure is absent from it where resampling has nothing to vary (no haystack with two scored subtopics).
+    The corrected figures are None where the judge's bias against people is unknown (`metrics.bias`).
+    """
+
+    system: str
+    retriever: str
+    ordering: str
+    model: str
+    judge: str
+    coverage: float | None
+    citation: float | None
+    citation_precision: float | None
+    citation_recall: float | None
+    joint: float | None
+    n_expected: int
+    n_scored: int
+    n_covered: int
+    words_per_bullet: float | None
+    ci: dict[str, tuple[float, float]] = field(default_factory=dict)
+    coverage_corrected: float | None = None
+    joint_corrected: float | None = None
+    bias: TakenOff | None = None
+
+
+def system_scores(
+    insights: pl.DataFrame, expected: pl.DataFrame, words: pl.DataFrame, seed: int = 0, samples: int = 1000
+) -> list[SystemScore]:
+    """The scores of every system that was scored or expected, sorted by model, retriever, ordering, system and judge.
+
+    `insights`: one row a scored insight, with KEYS, CLUSTER and VALUES (the citation columns null where the insight is not
+    covered). `expected`: KEYS, CLUSTER and n_expected, the insights that were to be scored. `words`: KEYS without judge, and
+    words_per_bullet, one row a summary (null without bullets). Pooling is the release's: coverage and joint are means over
+    all scored insights, the citation figures over the covered ones (section 4.1). Intervals: cluster bootstrap, subtopics
+    resampled within haystacks, of `samples` resamples; a system's stream depends on `seed` and its own KEYS alone.
+    The order of rows changes nothing, to the last bit.
+    """
+    import polars as pl
+
+    frames = [insights.select(KEYS), expected.select(KEYS)]
+    groups = pl.concat(frames).unique().sort(ORDER).with_row_index("group")
+    owners, strata, sums = _cluster_sums(insights, groups)
+    starts = owners.searchsorted(range(len(groups) + 1))
+    counts = expected.group_by(KEYS).agg(pl.col("n_expected").sum())
+    spoken = words.group_by(KEYS[:4]).agg(pl.col("words_per_bullet").drop_nulls())
+    counted = groups.join(counts, on=KEYS, how="left").join(spoken, on=KEYS[:4], how="left").sort("group")
+    scores = []
+    for row in counted.iter_rows(named=True):
+        part = slice(starts[row["group"]], starts[row["group"] + 1])
+        total = sums[part].sum(axis=0)
+        names = [row[key] for key in KEYS]
+        fields: dict[str, Any] = dict(zip(KEYS, names, strict=True))
+        for name, (top, bottom) in _FIGURES.items():
+            fields[name] = float(total[top] / total[bottom]) if total[bottom] else None
+        fields |= {"n_expected": row["n_expected"] or 0, "n_scored": int(total[_SCORED]), "n_covered": int(total[_COVERED])}
+        fields["words_per_bullet"] = _mean(row["words_per_bullet"])
+        fields["ci"] = _intervals(sums[part], strata[part], samples, generator(seed, names))
+        scores.append(SystemScore(**fields))
+    return scores
+
+
+def _cluster_sums(
+    insights: pl.DataFrame, groups: pl.DataFrame
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
+    """Per cluster (a subtopic of a haystack under one system): group, haystack, and sums of scored, covered and VALUES."""
+    import numpy as np
+    import polars as pl
+
+    counts = [pl.len().cast(pl.Float64).alias("scored"), pl.col("citation_f1").count().cast(pl.Float64).alias("covered")]
+    sums = insights.group_by(*KEYS, *CLUSTER).agg(*counts, *(_exact_sum(pl.col(name)).alias(name) for name in VALUES))
+    sums = sums.join(groups, on=KEYS).sort("group", *CLUSTER)
+    owners = sums["group"].to_numpy().astype(np.int64)
+    strata = sums["haystack_id"].rank("dense").to_numpy().astype(np.int64)
+    return owners, strata, sums.select("scored", "covered", *VALUES).to_numpy()
+
+
+def _exact_sum(column: pl.Expr) -> pl.Expr:
+    """The sum of fractions, the same to the last bit in any order: float sums depend on it, sums of integers do not.
+
+    Each value is taken to the nearest 2**-60, in two integers of which a billion can be added up.
+    """
+    import polars as pl
+
+    scaled = column.cast(pl.Float64) * _HIGH
+    low = ((scaled - scaled.floor()) * _LOW).round().cast(pl.Int64)
+    return scaled.floor().cast(pl.Int64).sum() / _HIGH + low.sum() / (_HIGH * _LOW)
+
+
+def _mean(values: Sequence[float] | None) -> float | None:
+    """The mean over the summaries of a system that have bullets (appendix A.3), whatever their order."""
+    return math.fsum(values) / len(values) if values else None
+
+
+def _intervals(
+    sums: NDArray[np.float64], strata: NDArray[np.int64], samples: int, rng: np.random.Generator
+) -> dict[str, tuple[float, float]]:
+    if not varies(strata):
+        return {}
+    drawn = resampled_sums(sums, strata, samples, rng)
+    found = {name: ratio_interval(drawn[:, top], drawn[:, bottom]) for name, (top, bottom) in _FIGURES.items()}
+    return {name: interval for name, interval in found.items() if interval is not None}

@@ -1,0 +1,190 @@
+"""A benchmark's sections as tables and charts for the terminal, and as Markdown. Part of the report room; prints nothing."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rich.cells import cell_len
+
+from summhay_ray.engine import Section
+from summhay_ray.report.tables import Grid2D
+
+HIDDEN = ("_low", "_high", "n_expected")
+"""Ends of columns that stand in the cell of another: the interval in that of its figure, what was expected in that of `n`."""
+FEWER = "* fewer answers scored than expected, see n (scored/expected)"
+INTERVALS = "95 % intervals: [low, high]"
+MARKDOWN_WIDTH = 80
+_NARROWEST, _LONGEST = 10, 60
+_MEANS = re.compile(r"[\\`*|<]|~(?=~)|!(?=\[)|\](?=[(\[:])|&(?=[#\w])|(?<!\w)_|_(?!\w)")
+"""What Markdown would take for more than a letter, where it stands so that it would."""
+_BEGINS = re.compile(r"^(?=[#>+-])|(?<=^\d)(?=[.)])|(?<=^\d\d)(?=[.)])")
+"""Where a paragraph would begin as a heading, a quotation or a list."""
+_BLOCKS = " ▏▎▍▌▋▊▉█"
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A section for a terminal of some width."""
+
+    title: str
+    text: str
+    table: Grid2D | None
+    chart: tuple[str, ...]
+    notes: tuple[str, ...]
+
+
+def shown(sections: Iterable[Section], width: int, more: bool = False) -> list[Shown]:
+    """The sections, those of `more` only where it is asked for. No line of a chart is longer than `width` characters."""
+    return [
+        Shown(one.title, one.text, section_table(one), tuple(chart_lines(one, width)), tuple(notes(one)))
+        for one in sections
+        if more or not one.more
+    ]
+
+
+def section_table(section: Section) -> Grid2D | None:
+    """One section's table: figures in their units, with their intervals, and how many answers stand behind a row.
+
+    Without a title: the section has one, above its text.
+    """
+    if section.table is None:
+        return None
+    columns = [name for name in section.table.columns if not name.endswith(HIDDEN)]
+    # What says what a row is of comes first, and how much stands behind it last.
+    columns = [name for name in columns if name != "n"] + [name for name in columns if name == "n"]
+    n_heads = next((place for place, name in enumerate(columns) if _is_figure(section, name)), len(columns))
+    heads = tuple(f"{name} ({section.units[name]})" if name in section.units else name for name in columns)
+    rows = tuple(tuple(_cell(section, row, name) for name in columns) for row in section.table.iter_rows(named=True))
+    return Grid2D("" if rows else "nothing yet", heads, rows, max(1, n_heads)) if columns else None
+
+
+def notes(section: Section) -> list[str]:
+    """What must be said beside the table, the section's own notes first."""
+    found = list(section.notes)
+    if section.table is None:
+        return found
+    if section.table.height and any(f"{name}_low" in section.table.columns for name in section.table.columns):
+        found.append(INTERVALS)
+    if any(_lacks(row) for row in section.table.iter_rows(named=True)):
+        found.append(FEWER)
+    return found
+
+
+def chart_lines(section: Section, width: int) -> list[str]:
+    """The section's chart as text: a bar for each row, a block of them for each series, on one scale from 0, or from the least
+    where that is below 0."""
+    chart, table = section.chart, section.table
+    if chart is None or table is None or not table.height:
+        return []
+    rows = list(table.iter_rows(named=True))
+    values = [float(row[chart.y]) for row in rows if _finite(row[chart.y])]
+    if not values:
+        return []
+    percent = section.units.get(chart.y) == "%"
+    low, high = min(0.0, *values), max(1.0 if percent else 0.0, *values)
+    labels = [_value(row[chart.x], 1, False) for row in rows]
+    told = [f"{_figure(section, row, chart.y)}{'  n ' + _n(row) if 'n' in row else ''}" for row in rows]
+    wide, wide_told = max(map(cell_len, labels)), max(map(len, told))
+    room = min(_LONGEST, max(_NARROWEST, width - wide - wide_told - 4))
+    lines = [f"{chart.y}{' (' + section.units[chart.y] + ')' if chart.y in section.units else ''}, by {chart.x}"]
+    series = list(dict.fromkeys(row[chart.series] for row in rows)) if chart.series else [None]
+    for one in series:
+        if one is not None:
+            lines += ["", _value(one, 1, False)]
+        for row, label, text in zip(rows, labels, told, strict=True):
+            if one is None or row[chart.series] == one:
+                bar = _bar(row[chart.y], low, high, room)
+                lines.append(f"{' ' * (wide - cell_len(label))}{label} │{bar} {text}".rstrip())
+    return lines
+
+
+def markdown(sections: Sequence[Section]) -> str:
+    """The sections as one Markdown text, tables as tables and charts as text."""
+    parts = []
+    for one in sections:
+        parts += [f"## {_escaped(one.title)}", *([_paragraph(one.text)] if one.text else [])]
+        if (table := section_table(one)) is not None:
+            parts += [_paragraph(table.title)] if table.title else []
+            rule = ["---" if place < table.heads else "---:" for place in range(len(table.columns))]
+            lines = [[*map(_escaped, table.columns)], rule, *([*map(_escaped, row)] for row in table.rows)]
+            parts.append("\n".join("| " + " | ".join(line) + " |" for line in lines))
+        parts += [_paragraph(note) for note in notes(one)]
+        if chart := chart_lines(one, MARKDOWN_WIDTH):
+            # Indented, not fenced: no text of a document can end it.
+            parts.append("\n".join(f"    {line}".rstrip() for line in chart))
+    return "\n\n".join(parts) + "\n"
+
+
+def _is_figure(section: Section, name: str) -> bool:
+    """Whether a column holds figures: not what says what a row is of, which comes before the first of them."""
+    assert section.table is not None
+    kind = section.table.schema[name]
+    measured = name in section.units or name == "n" or f"{name}_low" in section.table.columns
+    drawn = section.chart is not None and name in (section.chart.x, section.chart.series)
+    return measured or (kind.is_float() and not drawn)
+
+
+def _cell(section: Section, row: Mapping[str, Any], name: str) -> str:
+    if name == "n":
+        return _n(row)
+    if not _is_figure(section, name):
+        return "" if row[name] is None else _value(row[name], 1, False)
+    text = _figure(section, row, name)
+    percent = section.units.get(name) == "%"
+    low, high = row.get(f"{name}_low"), row.get(f"{name}_high")
+    if not _finite(low) or not _finite(high):
+        return text
+    return f"{text} [{_value(low, 100 if percent else 1, percent)}, {_value(high, 100 if percent else 1, percent)}]"
+
+
+def _figure(section: Section, row: Mapping[str, Any], name: str) -> str:
+    """The figure alone, with a star where fewer answers stand behind it than should."""
+    value, percent = row[name], section.units.get(name) == "%"
+    if value is None or (isinstance(value, float) and not math.isfinite(value)):
+        return "-"
+    return _value(value, 100 if percent else 1, percent) + ("*" if isinstance(value, float) and _lacks(row) else "")
+
+
+def _value(value: Any, scale: int, percent: bool) -> str:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return " ".join("".join(letter if letter.isprintable() else " " for letter in str(value)).split())
+    if percent:
+        return f"{value * scale:.1f}"
+    return f"{value:.4g}" if isinstance(value, float) else f"{value}"
+
+
+def _n(row: Mapping[str, Any]) -> str:
+    n, expected = row.get("n"), row.get("n_expected")
+    return f"{n}" if expected is None else f"{n}/{expected}"
+
+
+def _lacks(row: Mapping[str, Any]) -> bool:
+    n, expected = row.get("n"), row.get("n_expected")
+    return n is not None and expected is not None and n < expected
+
+
+def _finite(value: Any) -> bool:
+    return isinstance(value, int | float) and math.isfinite(value)
+
+
+def _bar(value: Any, low: float, high: float, room: int) -> str:
+    """From 0 to the value, in eighths of a character."""
+    if not _finite(value) or high <= low:
+        return " " * room
+    ends = sorted((0.0, float(value)))
+    begin, end = (round(8 * room * (one - low) / (high - low)) for one in ends)
+    return "".join(_BLOCKS[max(0, min(8, end - 8 * place))] if 8 * place + 8 > begin else " " for place in range(room))
+
+
+def _paragraph(text: str) -> str:
+    return "\n\n".join(_BEGINS.sub(r"\\", _escaped(part)) for part in text.split("\n\n"))
+
+
+def _escaped(text: str) -> str:
+    """Text that Markdown shows as it is: what a model or a document says is no link, no picture and no tag."""
+    plain = "".join(letter if letter.isprintable() else " " for letter in text)
+    return _MEANS.sub(r"\\\g<0>", " ".join(plain.split()))

@@ -1,0 +1,54 @@
+"""What the simulated provider answers: asked once a prompt, off the event loop, and remembered. Part of the simulator room."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+Answer = Callable[[str, str], str]
+"""(model, prompt) -> the answer's text. Called in threads; the same answer for the same two."""
+
+_KEPT_CHARACTERS = 64 * 2**20
+_KEPT_ANSWERS = 200_000
+_THREADS = 4
+
+
+class Answers:
+    """`quick`: the answer takes microseconds, so that it is given in the event loop and not remembered."""
+
+    def __init__(self, answer: Answer, quick: bool = False) -> None:
+        self._answer, self._quick = answer, quick
+        self._known: dict[tuple[str, str], str] = {}
+        self._coming: dict[tuple[str, str], asyncio.Future[str]] = {}
+        self._characters = 0
+        self._threads: ThreadPoolExecutor | None = None
+
+    def known(self, model: str, prompt: str, prompt_sha: str) -> str | None:
+        """The answer where it is there already."""
+        return self._answer(model, prompt) if self._quick else self._known.get((model, prompt_sha))
+
+    async def find(self, model: str, prompt: str, prompt_sha: str) -> str:
+        """The answer; who asks for the same meanwhile waits for the same."""
+        key = (model, prompt_sha)
+        coming = self._coming.get(key)
+        if coming is None:
+            self._threads = self._threads or ThreadPoolExecutor(_THREADS, thread_name_prefix="answer")
+            coming = asyncio.get_running_loop().run_in_executor(self._threads, self._answer, model, prompt)
+            self._coming[key] = coming
+            coming.add_done_callback(lambda done: self._came(key, done))
+        return await asyncio.shield(coming)
+
+    def _came(self, key: tuple[str, str], done: asyncio.Future[str]) -> None:
+        del self._coming[key]
+        if done.cancelled() or done.exception():
+            return
+        self._known[key] = done.result()
+        self._characters += len(done.result())
+        while self._characters > _KEPT_CHARACTERS or len(self._known) > _KEPT_ANSWERS:
+            self._characters -= len(self._known.pop(next(iter(self._known))))
+
+    def close(self) -> None:
+        """Start no more answers."""
+        if self._threads is not None:
+            self._threads.shutdown(wait=False, cancel_futures=True)

@@ -1,0 +1,191 @@
+"""What was asked, served and billed, by key and model. Part of the simulator room. Money is micro-dollars.
+
+Served means worked on: whatever is billed, answered or not. Errors (4xx, 429, 5xx) are neither served nor billed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from array import array
+from collections import Counter
+from dataclasses import asdict, dataclass, field
+from typing import IO, Any
+
+from summhay_ray.simulator.limits import Limiter, most_in_a_minute
+from summhay_ray.simulator.prefixes import PrefixCache
+
+_KEPT_CALLS = 1_000_000
+_SUMS = ("served", "answered", "micros", "tokens_in", "tokens_cached", "tokens_out", "repeated", "repeated_answered")
+_SUMS_TOO = ("prompts", "rate_limited", "in_flight")
+
+
+@dataclass(slots=True)
+class Call:
+    """One request, from its arrival on."""
+
+    n: int
+    """Order of arrival, from 0."""
+    time: float
+    """Unix seconds at arrival."""
+    monotonic: float
+    """The same on the machine's monotonic clock."""
+    kind: str
+    """chat or embeddings."""
+    key: str
+    """Fingerprint of the API key: the first 12 hex digits of its sha256; `none` for a request without one."""
+    model: str = ""
+    prompt: str = ""
+    """sha256 (hex) of the user message's text, or of all messages where there are more, or of the inputs of embeddings."""
+    attempt: int = 0
+    """How many requests for this prompt were let in before, for the same key and model."""
+    status: int = 0
+    """HTTP status; 0 while there is no answer, and for good where the connection ends without one."""
+    fault: str = ""
+    """What was simulated, or the code of the error."""
+    served: bool = False
+    tokens_in: int = 0
+    tokens_cached: int = 0
+    tokens_out: int = 0
+    micros: int = 0
+    answered: bool = False
+    """Whether a whole answer, no error, was handed to a connection that was still open."""
+    done: float = 0.0
+    """Unix seconds at the end of the request; 0 while it goes on."""
+
+
+@dataclass(slots=True)
+class Tally:
+    """What one key had of one model."""
+
+    served: int = 0
+    answered: int = 0
+    micros: int = 0
+    tokens_in: int = 0
+    tokens_cached: int = 0
+    tokens_out: int = 0
+    repeated: int = 0
+    """Served calls for a prompt that had been served before: served less distinct prompts."""
+    repeated_answered: int = 0
+    """Of those, calls that came after an answer to the prompt had been sent."""
+    in_flight: int = 0
+    most_in_flight: int = 0
+    last_served: float | None = None
+    """Unix seconds."""
+    refused: Counter[str] = field(default_factory=Counter)
+    """Requests refused, by the error's code or limit."""
+    rate_limited: int = 0
+    """Requests refused with 429."""
+    faults: Counter[str] = field(default_factory=Counter)
+    """Requests that met a simulated fault, by kind."""
+    attempts: Counter[str] = field(default_factory=Counter)
+    """Requests let in, by prompt."""
+    prompts: dict[str, bool] = field(default_factory=dict)
+    """Prompts served -> whether one of their answers was sent."""
+    accepted: array[float] = field(default_factory=lambda: array("d"))
+    """Monotonic arrival times of the requests let in."""
+    limiter: Limiter = field(default_factory=Limiter)
+    cache: PrefixCache = field(default_factory=PrefixCache)
+
+    def to_json(self) -> dict[str, Any]:
+        """As JSON: the sums, and what the lists and tables come to."""
+        sums = {name: getattr(self, name) for name in _SUMS}
+        return {
+            **sums,
+            "prompts": len(self.prompts),
+            "rate_limited": self.rate_limited,
+            "refused": dict(self.refused),
+            "faults": dict(self.faults),
+            "in_flight": self.in_flight,
+            "most_in_flight": self.most_in_flight,
+            "accepted": len(self.accepted),
+            "most_in_a_minute": most_in_a_minute(sorted(self.accepted)),
+            "last_served": self.last_served,
+        }
+
+
+class Books:
+    """All calls and tallies; `record` gets each call as a line of JSON, once it is billed or refused and once it is over."""
+
+    def __init__(self, record: IO[str] | None = None) -> None:
+        self._record = record
+        self._keys: dict[str, str] = {}
+        self._begin()
+
+    def _begin(self) -> None:
+        self.calls: dict[int, Call] = {}
+        self.arrived = 0
+        self.micros: Counter[str] = Counter()
+        self._tallies: dict[tuple[str, str], Tally] = {}
+
+    def reset(self) -> None:
+        """Forget all, bills, limits and caches too; what is in flight ends in books that nobody reads."""
+        self._begin()
+
+    def fingerprint(self, key: str) -> str:
+        """The name under which a key is known here; the key itself is never told."""
+        if not key:
+            return "none"
+        found = self._keys.get(key)
+        if found is None:
+            if len(self._keys) > 10_000:
+                self._keys.clear()
+            found = self._keys[key] = hashlib.sha256(key.encode("utf-8", "surrogatepass")).hexdigest()[:12]
+        return found
+
+    def arrive(self, kind: str, key: str, time: float, monotonic: float) -> Call:
+        """A request came in."""
+        call = Call(self.arrived, time, monotonic, kind, key)
+        self.arrived += 1
+        self.calls[call.n] = call
+        if len(self.calls) > _KEPT_CALLS:
+            del self.calls[next(iter(self.calls))]
+        return call
+
+    def tally(self, call: Call) -> Tally:
+        """The tally of the call's key and model."""
+        found = self._tallies.get((call.key, call.model))
+        if found is None:
+            found = self._tallies[call.key, call.model] = Tally()
+        return found
+
+    def bill(self, call: Call, tally: Tally, now: float) -> None:
+        """The call is served: its tokens and price are charged."""
+        call.served = True
+        tally.served += 1
+        tally.micros += call.micros
+        tally.tokens_in += call.tokens_in
+        tally.tokens_cached += call.tokens_cached
+        tally.tokens_out += call.tokens_out
+        before = tally.prompts.get(call.prompt)
+        if before is None:
+            tally.prompts[call.prompt] = False
+        else:
+            tally.repeated += 1
+            tally.repeated_answered += before
+        tally.last_served = now
+        self.micros[call.key] += call.micros
+        self.write(call)
+
+    def end(self, call: Call, tally: Tally | None, now: float) -> None:
+        """The request is over, whatever came of it."""
+        call.done = now
+        if call.answered and tally is not None:
+            tally.answered += 1
+            tally.prompts[call.prompt] = True
+        self.write(call)
+
+    def write(self, call: Call) -> None:
+        """A line of the record; of several lines with one `n` the last is true."""
+        if self._record is not None:
+            self._record.write(json.dumps(asdict(call)) + "\n")
+            self._record.flush()
+
+    def to_json(self) -> dict[str, Any]:
+        """The sums over all, then by key and model."""
+        keys: dict[str, Any] = {}
+        for (key, model), tally in self._tallies.items():
+            keys.setdefault(key, {"micros": self.micros[key], "models": {}})["models"][model] = tally.to_json()
+        models = [model for key in keys.values() for model in key["models"].values()]
+        sums = {name: sum(model[name] for model in models) for name in (*_SUMS, *_SUMS_TOO)}
+        return {"requests": self.arrived, **sums, "keys": keys}

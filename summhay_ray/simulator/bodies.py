@@ -1,0 +1,226 @@
+"""The bodies of OpenAI's API: what is asked, what is answered, what is refused. Part of the simulator room."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeGuard
+
+from summhay_ray.llm import MOST_LOGPROBS, marked
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What goes back: a status and JSON, or a closed connection (`drop`)."""
+
+    status: int
+    body: bytes
+    headers: Mapping[str, str] = field(default_factory=dict)
+    drop: bool = False
+
+
+class Refused(Exception):
+    """A request that is not served; `code` says why, in OpenAI's word where it has one."""
+
+    def __init__(self, status: int, code: str, message: str, **details: Any) -> None:
+        super().__init__(message)
+        self.status, self.code, self.message = status, code, message
+        self.type: str = details.get("type", "invalid_request_error")
+        self.param: str | None = details.get("param")
+        self.headers: Mapping[str, str] = details.get("headers", {})
+        self.limit: str = details.get("limit", code)
+        """What the tally calls it."""
+
+    def reply(self) -> Reply:
+        """As OpenAI's API words it."""
+        error = {"message": self.message, "type": self.type, "param": self.param, "code": self.code or None}
+        return Reply(self.status, json.dumps({"error": error}).encode(), self.headers)
+
+
+@dataclass(frozen=True, slots=True)
+class ChatAsk:
+    """A chat request; `text` is that of all messages, `prompt` that of the user's alone."""
+
+    model: str
+    prompt: str
+    text: str
+    max_tokens: int | None
+    n: int = 1
+    logprobs: int | None = None
+    """How many likeliest tokens are wanted beside each one; None where no log probability is."""
+
+    @property
+    def sha(self) -> str:
+        """sha256 (hex) of the text."""
+        return hashlib.sha256(self.text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class EmbeddingAsk:
+    """A request for embeddings: texts, or tokens as text ("12 7 99") where tokens were given."""
+
+    model: str
+    inputs: tuple[str, ...]
+    n_given_tokens: int | None
+    dimensions: int
+    base64: bool
+
+    @property
+    def sha(self) -> str:
+        """sha256 (hex) of the inputs."""
+        return hashlib.sha256(json.dumps(self.inputs).encode()).hexdigest()
+
+
+DIMENSIONS = 256
+_MOST_DIMENSIONS = 8192
+_MOST_ANSWERS = 128
+
+
+def read_body(raw: bytes) -> Mapping[str, Any]:
+    """The request's JSON object. Raises Refused (400)."""
+    try:
+        body = json.loads(raw)
+    except (ValueError, RecursionError):
+        raise Refused(400, "", "We could not parse the JSON body of your request; send a JSON object") from None
+    if not isinstance(body, dict):
+        raise Refused(400, "", "The body of your request is no JSON object")
+    return body
+
+
+def model_of(body: Mapping[str, Any]) -> str:
+    """The model that a request names. Raises Refused (400)."""
+    model = body.get("model")
+    if not isinstance(model, str) or not model:
+        raise _bad("model", "you must provide a model parameter, a string")
+    return model
+
+
+def read_chat(body: Mapping[str, Any]) -> ChatAsk:
+    """A request for a chat completion. Raises Refused (400) where it is none, or asks for what is not simulated."""
+    model = model_of(body)
+    messages = body.get("messages")
+    if not isinstance(messages, list) or not messages:
+        raise _bad("messages", "messages is a list of at least one message")
+    roles_texts = [(_role(message), _text(message)) for message in messages]
+    prompt = "\n\n".join(text for role, text in roles_texts if role == "user")
+    if not any(role == "user" for role, _ in roles_texts):
+        raise _bad("messages", "no message has the role user")
+    if body.get("stream"):
+        raise _bad("stream", "the simulated provider does not stream; leave stream out or send false")
+    lengths = [_length(body, name) for name in ("max_tokens", "max_completion_tokens")]
+    given = [length for length in lengths if length is not None]
+    text = prompt if len(roles_texts) == 1 else marked(roles_texts)
+    return ChatAsk(model, prompt, text, min(given) if given else None, _n(body), _logprobs(body))
+
+
+def read_embeddings(body: Mapping[str, Any]) -> EmbeddingAsk:
+    """A request for embeddings. Raises Refused (400) where it is none."""
+    model = model_of(body)
+    given = body.get("input")
+    rows: list[Any] = given if isinstance(given, list) and not _is_tokens(given) else [given]
+    if not rows or not (all(isinstance(row, str) for row in rows) or all(_is_tokens(row) for row in rows)):
+        raise _bad("input", "input is a string, a list of strings, a list of tokens or a list of such lists")
+    dimensions = body.get("dimensions") if body.get("dimensions") is not None else DIMENSIONS
+    if not _whole(dimensions) or not 1 <= dimensions <= _MOST_DIMENSIONS:
+        raise _bad("dimensions", f"dimensions is a whole number from 1 to {_MOST_DIMENSIONS}")
+    form = body.get("encoding_format") or "float"
+    if form not in ("float", "base64"):
+        raise _bad("encoding_format", "encoding_format is float or base64")
+    texts = tuple(row if isinstance(row, str) else " ".join(map(str, row)) for row in rows)
+    n_tokens = None if isinstance(rows[0], str) else sum(len(text.split()) for text in texts)
+    return EmbeddingAsk(model, texts, n_tokens, dimensions, form == "base64")
+
+
+def completion(
+    number: int, model: str, choices: Sequence[Mapping[str, Any]], usage: Mapping[str, Any] | None, created: int
+) -> bytes:
+    """A chat completion."""
+    body = {
+        "id": f"chatcmpl-simulated-{number}",
+        "object": "chat.completion",
+        "created": created,
+        "model": model,
+        "choices": [{**choice, "index": index} for index, choice in enumerate(choices)],
+    }
+    return json.dumps(body if usage is None else {**body, "usage": usage}).encode()
+
+
+def choice_of(text: str | None, finish_reason: str, refusal: str | None = None) -> dict[str, Any]:
+    """A choice of a completion."""
+    message = {"role": "assistant", "content": text, "refusal": refusal}
+    return {"index": 0, "message": message, "logprobs": None, "finish_reason": finish_reason}
+
+
+def usage_of(tokens_in: int, tokens_cached: int, tokens_out: int) -> dict[str, Any]:
+    """Usage as OpenAI reports it."""
+    return {
+        "prompt_tokens": tokens_in,
+        "completion_tokens": tokens_out,
+        "total_tokens": tokens_in + tokens_out,
+        "prompt_tokens_details": {"cached_tokens": tokens_cached},
+        "completion_tokens_details": {"reasoning_tokens": 0},
+    }
+
+
+def embeddings(model: str, vectors: Sequence[Any], usage: Mapping[str, Any] | None) -> bytes:
+    """The embeddings of a request's inputs, in their order."""
+    data = [{"object": "embedding", "index": index, "embedding": vector} for index, vector in enumerate(vectors)]
+    body = {"object": "list", "data": data, "model": model}
+    return json.dumps(body if usage is None else {**body, "usage": usage}).encode()
+
+
+def _bad(param: str, message: str) -> Refused:
+    return Refused(400, "invalid_value", message, param=param)
+
+
+def _role(message: Any) -> str:
+    role = message.get("role") if isinstance(message, dict) else None
+    if not isinstance(role, str):
+        raise _bad("messages", "each message is an object with role and content")
+    return role
+
+
+def _text(message: Mapping[str, Any]) -> str:
+    content = message.get("content")
+    if isinstance(content, str):
+        return content
+    if isinstance(content, list):
+        parts = [part.get("text") if isinstance(part, dict) else None for part in content]
+        if all(isinstance(part, str) for part in parts):
+            return "".join(str(part) for part in parts)
+    if content is None and message.get("role") == "assistant":
+        return ""
+    raise _bad("messages", "a message's content is a string or a list of text parts")
+
+
+def _length(body: Mapping[str, Any], name: str) -> int | None:
+    value = body.get(name)
+    if value is not None and (not _whole(value) or value < 1):
+        raise _bad(name, f"{name} is a whole number from 1")
+    return value
+
+
+def _n(body: Mapping[str, Any]) -> int:
+    value = body.get("n") if body.get("n") is not None else 1
+    if not _whole(value) or not 1 <= value <= _MOST_ANSWERS:
+        raise _bad("n", f"n is a whole number from 1 to {_MOST_ANSWERS}")
+    return value
+
+
+def _logprobs(body: Mapping[str, Any]) -> int | None:
+    top, wanted = body.get("top_logprobs"), body.get("logprobs") or False
+    if not isinstance(wanted, bool):
+        raise _bad("logprobs", "logprobs is true or false")
+    if top is not None and not (wanted and _whole(top) and 0 <= top <= MOST_LOGPROBS):
+        raise _bad("top_logprobs", f"top_logprobs is a whole number from 0 to {MOST_LOGPROBS}, beside logprobs: true")
+    return (top or 0) if wanted else None
+
+
+def _whole(value: Any) -> TypeGuard[int]:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _is_tokens(row: Any) -> bool:
+    return isinstance(row, list) and bool(row) and all(map(_whole, row))

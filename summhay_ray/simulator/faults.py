@@ -1,0 +1,56 @@
+"""What befalls a request, drawn from seed, prompt and attempt: the same for the same three. Part of the simulator room."""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+from dataclasses import dataclass
+
+from summhay_ray.simulator.settings import FAULTS, USAGE_FAULTS, Settings
+
+SERVER_ERRORS = (500, 502, 503)
+
+
+@dataclass(frozen=True, slots=True)
+class Fate:
+    """One request's."""
+
+    fault: str = ""
+    """One of settings.FAULTS, or empty."""
+    usage_fault: str = ""
+    """One of settings.USAGE_FAULTS, or empty."""
+    variant: float = 0.0
+    """0..1: which of the errors, or of the untrue usages."""
+    latency_s: float = 0.0
+
+
+def draw(settings: Settings, model: str, prompt_sha: str, attempt: int) -> Fate:
+    """The fate of the `attempt`-th request (from 0) for a prompt that was let in."""
+    if settings.never_fails and not settings.latency_spread:
+        return Fate(latency_s=settings.latency)
+    a, b, variant, spread = _uniform(4, settings.seed, model, prompt_sha, attempt)
+    latency = settings.latency * (1 + settings.latency_spread * (2 * spread - 1))
+    return Fate(_chosen(settings, FAULTS, a), _chosen(settings, USAGE_FAULTS, b), variant, latency)
+
+
+def skew(settings: Settings, model: str, prompt_sha: str) -> float:
+    """The factor between cl100k's counts and the provider's, within 1 - skew to 1 + skew, for all attempts of a prompt."""
+    if not settings.token_skew:
+        return 1.0
+    (drawn,) = _uniform(1, settings.seed, model, prompt_sha, "skew")
+    return 1 + settings.token_skew * (2 * drawn - 1)
+
+
+def _chosen(settings: Settings, names: tuple[str, ...], drawn: float) -> str:
+    reached = 0.0
+    for name in names:
+        reached += getattr(settings, name)
+        if drawn < reached:
+            return name
+    return ""
+
+
+def _uniform(n: int, *what: object) -> tuple[float, ...]:
+    """`n` numbers in [0, 1), from what they are drawn for."""
+    digest = hashlib.blake2b("|".join(map(str, what)).encode("utf-8", "surrogatepass"), digest_size=8 * n).digest()
+    return tuple((word >> 11) / 2**53 for word in struct.unpack(f"<{n}Q", digest))

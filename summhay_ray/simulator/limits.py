@@ -1,0 +1,74 @@
+"""Sliding minutes, exactly kept: what a key may ask of a model. Part of the simulator room."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+MINUTE_S = 60.0
+
+
+@dataclass(slots=True)
+class Taken:
+    """What one request took, and when; it leaves the window `MINUTE_S` later."""
+
+    at: float
+    amount: int
+
+
+class Minute:
+    """Amounts taken within the last 60 seconds: those at `now - 60` and before are out of it."""
+
+    def __init__(self) -> None:
+        self._taken: deque[Taken] = deque()
+        self._total = 0
+
+    def total(self, now: float) -> int:
+        """What the minute that ends at `now` holds."""
+        while self._taken and self._taken[0].at <= now - MINUTE_S:
+            self.undo(self._taken.popleft())
+        return self._total
+
+    def wait_s(self, amount: int, limit: float, now: float) -> float:
+        """Seconds until `amount` fits under `limit`: 0 where it does, infinite where it never will."""
+        over = self.total(now) + amount - limit
+        if over <= 0:
+            return 0.0
+        if amount > limit:
+            return math.inf
+        for taken in self._taken:
+            over -= taken.amount
+            if over <= 0:
+                return taken.at + MINUTE_S - now
+        return math.inf
+
+    def take(self, amount: int, now: float) -> Taken:
+        """Count it in; the caller has seen that it fits."""
+        taken = Taken(now, amount)
+        self._taken.append(taken)
+        self._total += amount
+        return taken
+
+    def undo(self, taken: Taken) -> None:
+        """As if it had never been taken."""
+        self._total -= taken.amount
+        taken.amount = 0
+
+
+class Limiter:
+    """The three windows of one key and model."""
+
+    def __init__(self) -> None:
+        self.rpm, self.input_tpm, self.output_tpm = Minute(), Minute(), Minute()
+
+
+def most_in_a_minute(times: Sequence[float]) -> int:
+    """The most of the `times` (seconds, ascending) that any 60 seconds hold, exactly."""
+    most = first = 0
+    for last, time in enumerate(times):
+        while times[first] <= time - MINUTE_S:
+            first += 1
+        most = max(most, last - first + 1)
+    return most

@@ -1,0 +1,254 @@
+"""The simulated provider without its web server: who is let in, what it is answered, what it pays. Part of the simulator room.
+
+A request is checked (key, model, quota), counted into its windows at its arrival, answered, billed and only then made to
+wait: whoever goes away meanwhile has paid. Everything runs in one event loop; answers are computed beside it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import dataclass, field
+from typing import IO
+
+from summhay_ray.llm import Usage
+from summhay_ray.simulator import refusals, vectors
+from summhay_ray.simulator.answering import Answers
+from summhay_ray.simulator.bills import Books, Call, Tally
+from summhay_ray.simulator.bodies import (
+    ChatAsk,
+    EmbeddingAsk,
+    Refused,
+    Reply,
+    completion,
+    embeddings,
+    model_of,
+    read_body,
+    read_chat,
+    read_embeddings,
+)
+from summhay_ray.simulator.chat import finish, scaled, scaled_prefix, told_usage
+from summhay_ray.simulator.faults import SERVER_ERRORS, Fate, draw, skew
+from summhay_ray.simulator.limits import Minute, Taken
+from summhay_ray.simulator.logprobs import with_logprobs
+from summhay_ray.simulator.prefixes import Encoder, n_tokens, steps
+from summhay_ray.simulator.settings import Settings
+
+_LONG_TEXT = 100_000
+_MODELS = ("simulated", "simulated-judge")
+
+
+@dataclass(slots=True)
+class _Job:
+    """A request on its way."""
+
+    call: Call
+    ask: ChatAsk | EmbeddingAsk
+    settings: Settings
+    tally: Tally
+    factor: float
+    fate: Fate = field(default_factory=Fate)
+    beginnings: list[bytes] = field(default_factory=list)
+    taken: list[tuple[Minute, Taken]] = field(default_factory=list)
+
+
+class Provider:
+    """`keys`: the API keys that are let in, any where None; `record`: a text file that gets each call as a line of JSON."""
+
+    def __init__(
+        self, settings: Settings, answers: Answers, keys: frozenset[str] | None = None, record: IO[str] | None = None
+    ) -> None:
+        self.books = Books(record)
+        self._settings, self._answers, self._keys = settings, answers, keys
+        self._of: dict[str, Settings] = {}
+        self._encoder = Encoder()
+
+    @property
+    def models(self) -> list[str]:
+        """Names to list; any other name is answered, too, but for the unknown ones."""
+        named = [model.removeprefix("openai/") for model in self._settings.models]
+        return sorted({*_MODELS, *named} - set(self._settings.unknown_models))
+
+    async def serve(self, kind: str, key: str, raw: bytes) -> tuple[Call, Reply]:
+        """The reply to a request (`chat` or `embeddings`) with an API key; `sent` is to follow.
+
+        A hang never returns: the server cancels it when the client goes.
+        """
+        call = self.books.arrive(kind, self.books.fingerprint(key), time.time(), time.monotonic())
+        try:
+            return call, await self._reply(call, key, raw)
+        except Refused as refusal:
+            call.status, call.fault = refusal.status, refusal.limit or f"http_{refusal.status}"
+            if refusal.type != "server_error":
+                tally = self.books.tally(call)
+                tally.refused[call.fault] += 1
+                tally.rate_limited += refusal.status == 429
+            return call, refusal.reply()
+        except asyncio.CancelledError:
+            call.fault = call.fault or "client_gone"
+            self.books.end(call, None, time.time())
+            raise
+
+    def sent(self, call: Call, whole: bool) -> None:
+        """The reply has left, `whole` where the connection was still open."""
+        call.answered = whole and call.served and call.fault != "broken"
+        self.books.end(call, self.books.tally(call), time.time())
+
+    def warm(self) -> None:
+        """Load the vocabulary (half a second), so that the first request does not wait for it."""
+        self._encoder.count("warm")
+
+    def close(self) -> None:
+        """Start no more answers."""
+        self._answers.close()
+
+    async def _reply(self, call: Call, key: str, raw: bytes) -> Reply:
+        if self._keys is not None and key not in self._keys:
+            raise refusals.wrong_key()
+        body = read_body(raw)
+        call.model = model_of(body)
+        ask = read_chat(body) if call.kind == "chat" else read_embeddings(body)
+        call.prompt = ask.sha
+        settings = self._of.get(call.model)
+        if settings is None:
+            settings = self._of[call.model] = self._settings.of(call.model)
+        if call.model in settings.unknown_models:
+            raise refusals.unknown_model(call.model)
+        if settings.quota is not None and self.books.micros[call.key] >= settings.quota * 1e6:
+            raise refusals.no_quota()
+        job = _Job(call, ask, settings, self.books.tally(call), skew(settings, call.model, call.prompt))
+        if settings.concurrency is not None and job.tally.in_flight >= settings.concurrency:
+            raise refusals.too_many_at_once(call.model, settings.concurrency)
+        job.tally.in_flight += 1
+        try:
+            return await self._work(job)
+        finally:
+            job.tally.in_flight -= 1
+
+    async def _work(self, job: _Job) -> Reply:
+        call, tally = job.call, job.tally
+        try:
+            self._take(job, "rpm", 1)
+            await self._count(job)
+            self._take(job, "input_tpm", call.tokens_in)
+        except Refused:
+            self._undo(job)
+            raise
+        tally.most_in_flight = max(tally.most_in_flight, tally.in_flight)
+        call.attempt = tally.attempts[call.prompt]
+        tally.attempts[call.prompt] += 1
+        job.fate = self._draw(job)
+        if job.fate.fault == "errors":
+            tally.accepted.append(call.monotonic)
+            tally.faults["errors"] += 1
+            await self._wait(job)
+            raise refusals.server_error(SERVER_ERRORS[int(job.fate.variant * len(SERVER_ERRORS))])
+        body = await self._served(job)
+        await self._wait(job)
+        return self._outcome(job, body)
+
+    def _draw(self, job: _Job) -> Fate:
+        fate = draw(job.settings, job.call.model, job.call.prompt, job.call.attempt)
+        if isinstance(job.ask, EmbeddingAsk) and fate.fault in ("refusals", "filtered", "cut"):
+            fate = Fate("", fate.usage_fault, fate.variant, fate.latency_s)
+        return fate
+
+    def _take(self, job: _Job, which: str, amount: int) -> None:
+        limit = getattr(job.settings, which)
+        if limit is None:
+            return
+        window: Minute = getattr(job.tally.limiter, which)
+        now = time.monotonic()
+        wait_s = window.wait_s(amount, limit, now)
+        if wait_s > 0:
+            raise refusals.over_limit(which, job.call.model, limit, amount, wait_s)
+        job.taken.append((window, window.take(amount, now)))
+
+    def _undo(self, job: _Job) -> None:
+        for window, taken in job.taken:
+            window.undo(taken)
+        job.call.tokens_in = 0
+
+    async def _count(self, job: _Job) -> None:
+        """Tokens of the prompt, by the provider's count, and its beginnings. Raises Refused where the window is too small."""
+        ask, window = job.ask, job.settings.context_window
+        text = ask.text if isinstance(ask, ChatAsk) else "\n".join(ask.inputs)
+        if isinstance(ask, EmbeddingAsk) and ask.n_given_tokens is not None:
+            n = ask.n_given_tokens
+        elif len(text) > _LONG_TEXT:
+            n, job.beginnings = await asyncio.to_thread(self._read, text)
+        else:
+            n, job.beginnings = self._read(text)
+        job.call.tokens_in = scaled(n, job.factor)
+        longest = (ask.max_tokens or 0) if isinstance(ask, ChatAsk) else 0
+        if window is not None and job.call.tokens_in + longest > window:
+            raise refusals.too_long(window, job.call.tokens_in, longest)
+
+    def _read(self, text: str) -> tuple[int, list[bytes]]:
+        encoded = self._encoder.encode(text)
+        return n_tokens(encoded), steps(encoded)
+
+    async def _served(self, job: _Job) -> bytes:
+        """The body of the answer, billed."""
+        if isinstance(job.ask, EmbeddingAsk):
+            return self._embed(job, job.ask)
+        text = self._answers.known(job.ask.model, job.ask.prompt, job.call.prompt)
+        if text is not None:
+            return self._charge(job, job.ask, text)
+        # Whoever goes away while the answer is computed pays for it nevertheless.
+        return await asyncio.shield(asyncio.ensure_future(self._think(job, job.ask)))
+
+    async def _think(self, job: _Job, ask: ChatAsk) -> bytes:
+        return self._charge(job, ask, await self._answers.find(ask.model, ask.prompt, job.call.prompt))
+
+    def _charge(self, job: _Job, ask: ChatAsk, text: str) -> bytes:
+        call = job.call
+        done = finish(text, job.fate.fault, ask.max_tokens, job.factor, self._encoder)
+        try:
+            self._take(job, "output_tpm", done.tokens_out * ask.n)
+        except Refused:
+            self._undo(job)
+            job.tally.attempts[call.prompt] -= 1
+            raise
+        lifetime = job.settings.cache_lifetime
+        known = job.tally.cache.cached_tokens(job.beginnings, time.monotonic(), lifetime) if job.beginnings else 0
+        call.tokens_cached = min(scaled_prefix(known, job.factor), call.tokens_in)
+        call.tokens_out = done.tokens_out * ask.n
+        self._bill(job)
+        claimed = (scaled(n, job.settings.claim) for n in (call.tokens_in, call.tokens_cached, call.tokens_out))
+        usage = told_usage(job.fate.usage_fault, job.fate.variant, *claimed)
+        choice = done.choice if ask.logprobs is None else with_logprobs(done.choice, ask.logprobs)
+        # As of a real provider at temperature 0, all answers of a call are the same.
+        return completion(call.n, call.model, [choice] * ask.n, usage, int(call.time))
+
+    def _embed(self, job: _Job, ask: EmbeddingAsk) -> bytes:
+        self._bill(job)
+        found = [vectors.embed(text, ask.dimensions) for text in ask.inputs]
+        usage = told_usage(job.fate.usage_fault, job.fate.variant, job.call.tokens_in, 0, 0)
+        told = usage and {name: usage[name] for name in ("prompt_tokens", "total_tokens")}
+        return embeddings(ask.model, [vectors.packed(one) if ask.base64 else one for one in found], told)
+
+    def _bill(self, job: _Job) -> None:
+        call, fate = job.call, job.fate
+        call.micros = job.settings.price.micros(Usage(call.tokens_in, call.tokens_out, call.tokens_cached))
+        call.fault = fate.fault or fate.usage_fault or call.fault
+        job.tally.accepted.append(call.monotonic)
+        for fault in filter(None, (fate.fault, fate.usage_fault)):
+            job.tally.faults[fault] += 1
+        self.books.bill(call, job.tally, time.time())
+
+    async def _wait(self, job: _Job) -> None:
+        if job.fate.fault == "hangs":
+            await asyncio.get_running_loop().create_future()
+        left = job.fate.latency_s - (time.monotonic() - job.call.monotonic)
+        if left > 0:
+            await asyncio.sleep(left)
+
+    def _outcome(self, job: _Job, body: bytes) -> Reply:
+        """The reply at the end of the wait: the prompt is read now, and its beginnings are cached."""
+        if job.beginnings:
+            job.tally.cache.remember(job.beginnings, time.monotonic())
+        if job.fate.fault == "drops":
+            return Reply(0, b"", drop=True)
+        job.call.status = 200
+        return Reply(200, body[: len(body) // 2] if job.fate.fault == "broken" else body)

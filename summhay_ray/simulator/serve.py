@@ -1,0 +1,113 @@
+"""What the simulated provider answers: as our models that need no key would. Part of the simulator room."""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+import socket
+import sys
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from summhay_ray.llm import Request
+from summhay_ray.local_models import LocalModels
+from summhay_ray.simulator.answering import Answer, Answers
+from summhay_ray.simulator.provider import Provider
+from summhay_ray.simulator.settings import Settings, SettingsError, parse_limit, read_keys
+from summhay_ray.synth import Faults, faulty, task_of
+
+JUDGE, SUMMARIZER, WRITER = "offline/judge", "offline/support", "offline/writer"
+NOTHING_TO_SAY = "The simulated provider reads the prompts of summaries and judgments; it has nothing to say to this one."
+SHORT_VERDICT = json.dumps({"coverage": "FULL_COVERAGE", "bullet_id": 1})
+SHORT_BULLET = "- The documents say so. [1]"
+NO_FAULTS = Faults()
+_SWITCH_S = 0.0005
+
+
+@dataclass(frozen=True, slots=True)
+class Serving:
+    """Where to serve, to whom, and what to keep."""
+
+    host: str = "127.0.0.1"
+    port: int = 8000
+    keys: str | None = None
+    """A file of API keys, one a line; any key where None."""
+    record: str | None = None
+    """A file that gets each call as a line of JSON."""
+    short: bool = False
+    """A fixed verdict or bullet in the place of an answer that is worked out."""
+    faults: Faults = NO_FAULTS
+    """Of what is answered to the prompts of a synthesis."""
+
+    @property
+    def beyond_this_machine(self) -> bool:
+        """Whether other machines reach it; False where the host has no address, which whoever listens there is told."""
+        try:
+            found = socket.getaddrinfo(self.host or None, self.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        except OSError:
+            return False
+        return any(not ipaddress.ip_address(where[0]).is_loopback for *_, where in found)
+
+
+def make_settings(fields: Mapping[str, Any], limits: list[str]) -> Settings:
+    """Settings by field, and `MODEL:rpm=60,...` for single models. Raises SettingsError or UnknownName."""
+    models: dict[str, dict[str, float]] = {}
+    for limit in limits:
+        model, changes = parse_limit(limit)
+        models.setdefault(model, {}).update(changes)
+    return Settings(**fields, models=models)
+
+
+def simulate(settings: Settings, serving: Serving, announce: Callable[[str], None]) -> dict[str, Any]:
+    """Serve until SIGTERM or SIGINT; `announce` gets the API's base. Returns the books. Raises OSError, SettingsError."""
+    from summhay_ray.simulator.server import run
+
+    keys = read_keys(serving.keys) if serving.keys else None
+    with ExitStack() as stack:
+        # An answer that is being worked out must not hold the interpreter for five milliseconds at a time.
+        stack.callback(sys.setswitchinterval, sys.getswitchinterval())
+        sys.setswitchinterval(_SWITCH_S)
+        record = stack.enter_context(Path(serving.record).open("a", encoding="ascii")) if serving.record else None
+        provider = Provider(settings, make_answers(serving.short, serving.faults), keys, record)
+        run(provider, serving.host, serving.port, announce)
+    return provider.books.to_json()
+
+
+def make_faults(forget: float, extra: float, malformed: float, seed: int = 0) -> Faults:
+    """The faults of what is written and said for a synthesis. Raises SettingsError for a share that is none."""
+    try:
+        return Faults(forget, extra, malformed, seed)
+    except ValueError as error:
+        raise SettingsError(str(error)) from error
+
+
+def make_answers(short: bool = False, faults: Faults = NO_FAULTS) -> Answers:
+    """What answers: the offline models, or fixed texts."""
+    if short:
+        return Answers(short_answer, quick=True)
+    answer = offline_answer()
+    return Answers(answer if faults == NO_FAULTS else faulty(answer, faults))
+
+
+def offline_answer() -> Answer:
+    """A synthesis's prompt is answered by `offline/writer`, a judge's by `offline/judge`, any other by `offline/support`."""
+    models = LocalModels()
+
+    def answer(model: str, prompt: str) -> str:
+        request = Request(model, prompt)
+        if task_of(prompt) is not None:
+            return models[WRITER].answer(request)
+        try:
+            return models[JUDGE].answer(request)
+        except LookupError:
+            return models[SUMMARIZER].answer(request) or NOTHING_TO_SAY
+
+    return answer
+
+
+def short_answer(model: str, prompt: str) -> str:
+    """A fixed text that can be read as a verdict or as a summary."""
+    return SHORT_VERDICT if "\nReference Insight:" in prompt else SHORT_BULLET

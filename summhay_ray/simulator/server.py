@@ -1,0 +1,94 @@
+"""The simulated provider's web server (aiohttp). Part of the simulator room; loaded by whoever serves."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Awaitable, Callable
+from dataclasses import asdict
+
+from aiohttp import web
+
+from summhay_ray.simulator.provider import Provider
+
+_LONGEST_BODY = 256 * 2**20
+_JSON = "application/json"
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+def application(provider: Provider) -> web.Application:
+    """The routes of OpenAI's API, with and without `/v1`, and the provider's own books under `/simulated`."""
+    made = web.Application(client_max_size=_LONGEST_BODY)
+    provider.warm()
+    for prefix in ("/v1", ""):
+        made.router.add_post(f"{prefix}/chat/completions", _asked(provider, "chat"))
+        made.router.add_post(f"{prefix}/embeddings", _asked(provider, "embeddings"))
+        made.router.add_get(f"{prefix}/models", _models(provider))
+
+    async def stats(_: web.Request) -> web.Response:
+        return web.json_response(provider.books.to_json())
+
+    async def calls(_: web.Request) -> web.Response:
+        return web.json_response([asdict(call) for call in provider.books.calls.values()])
+
+    async def reset(_: web.Request) -> web.Response:
+        provider.books.reset()
+        return web.json_response({"reset": True})
+
+    made.router.add_get("/simulated/stats", stats)
+    made.router.add_get("/simulated/calls", calls)
+    made.router.add_post("/simulated/reset", reset)
+    return made
+
+
+def _asked(provider: Provider, kind: str) -> Handler:
+    async def handle(request: web.Request) -> web.StreamResponse:
+        key = request.headers.get("Authorization", "").removeprefix("Bearer ").strip()
+        call, reply = await provider.serve(kind, key, await request.read())
+        transport = request.transport
+        is_open = transport is not None and not transport.is_closing()
+        if reply.drop and transport is not None:
+            transport.abort()
+        provider.sent(call, is_open and not reply.drop)
+        return web.Response(status=reply.status or 500, body=reply.body, content_type=_JSON, headers=reply.headers)
+
+    return handle
+
+
+def _models(provider: Provider) -> Handler:
+    async def handle(_: web.Request) -> web.StreamResponse:
+        listed = [{"id": model, "object": "model", "created": 0, "owned_by": "summhay"} for model in provider.models]
+        return web.json_response({"object": "list", "data": listed})
+
+    return handle
+
+
+async def start(provider: Provider, host: str, port: int) -> tuple[web.AppRunner, str]:
+    """Listen; the runner, to clean up in the end, and the API's base. Raises OSError where the address cannot be taken."""
+    # With cancellation a hang ends when its client goes, and what is in flight is in flight.
+    runner = web.AppRunner(application(provider), access_log=None, handler_cancellation=True, shutdown_timeout=0.2)
+    await runner.setup()
+    await web.TCPSite(runner, host, port, backlog=4096).start()
+    name = f"[{host}]" if ":" in host else host
+    return runner, f"http://{name}:{runner.addresses[0][1]}/v1"
+
+
+def run(provider: Provider, host: str, port: int, announce: Callable[[str], None]) -> None:
+    """Serve until SIGTERM or SIGINT; `announce` gets the API's base (`http://HOST:PORT/v1`) once it listens.
+
+    Port 0 takes a free one. Raises OSError where the address cannot be taken.
+    """
+    asyncio.run(_run(provider, host, port, announce))
+
+
+async def _run(provider: Provider, host: str, port: int, announce: Callable[[str], None]) -> None:
+    stopped = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stopped.set)
+    runner, base = await start(provider, host, port)
+    try:
+        announce(base)
+        await stopped.wait()
+    finally:
+        provider.close()
+        await runner.cleanup()

@@ -1,0 +1,36 @@
+"""Embeddings without a model: hashed words. Part of the simulator room."""
+
+from __future__ import annotations
+
+import base64
+import functools
+import hashlib
+import math
+import re
+from array import array
+from collections import Counter
+
+_WORD = re.compile(r"\w+")
+
+
+def embed(text: str, dimensions: int) -> list[float]:
+    """A vector of length 1 (dimensions): texts with common words are alike, and one text has one vector everywhere."""
+    vector = [0.0] * dimensions
+    for word, n in Counter(_WORD.findall(text.lower())).items():
+        number = _hashed(word)
+        vector[(number >> 1) % dimensions] += math.sqrt(n) if number & 1 else -math.sqrt(n)
+    norm = math.sqrt(sum(value * value for value in vector))
+    if norm == 0:
+        # Without words, or where they cancel out: a vector all the same, since a provider gives no other length than 1.
+        vector[_hashed(text) % dimensions] = norm = 1.0
+    return [value / norm for value in vector]
+
+
+def packed(vector: list[float]) -> str:
+    """The vector as `encoding_format: base64` has it: 4-byte floats, little-endian."""
+    return base64.b64encode(array("f", vector).tobytes()).decode("ascii")
+
+
+@functools.lru_cache(maxsize=100_000)
+def _hashed(word: str) -> int:
+    return int.from_bytes(hashlib.blake2b(word.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "little")

@@ -1,0 +1,21 @@
+"""What a run's record (`run.json`) must hold for anybody to read the run. Part of the store room, for `runs.py`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+
+def record_flaw(record: Mapping[str, Any]) -> str:
+    """What is wrong with a record, in a few words that name the field; empty where nothing is.
+
+    What a benchmark wants of its own fields, it checks itself.
+    """
+    kind, name, tables = record.get("kind", ""), record.get("name", ""), record.get("tables", [])
+    if not isinstance(kind, str) or not kind:
+        return f"field kind: expected the name of a benchmark, found {repr(record.get('kind'))[:60]}"
+    if not isinstance(name, str):
+        return "field name: expected text"
+    if not isinstance(tables, list) or not all(isinstance(one, dict) for one in tables):
+        return "field tables: expected a list of name, key, columns"
+    return ""

@@ -1,0 +1,37 @@
+"""The sentences of a text. Part of the text room; imported from `summhay_ray.text`."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Iterator
+
+ABBREVIATIONS = ("Mr", "Ms", "Dr", "St", "No", "vs", "Mrs", "Inc", "Ltd")
+"""Words whose full stop ends no sentence."""
+
+_LONGEST = 600
+"""About 100 words: a "sentence" beyond that is a text without sentence ends, and is cut."""
+
+
+def sentences(text: str, abbreviations: tuple[str, ...] = ABBREVIATIONS) -> list[str]:
+    """The sentences of a text in their order, stripped; a line of a conversation ends one. None is longer than 600 characters."""
+    return [piece for part in _end(abbreviations).split(text) for piece in _pieces(part.strip()) if piece]
+
+
+@functools.cache
+def _end(abbreviations: tuple[str, ...]) -> re.Pattern[str]:
+    none_of_them = "".join(rf"(?<!\b{word}\.)" for word in abbreviations)
+    return re.compile(
+        rf"(?:(?<=[.!?])|(?<=[.!?][\"'”’)\]])){none_of_them}\s+(?=[^a-z\s])"
+        r"|(?<=[。！？])|[\r\n\v\f\x1c-\x1e\x85\u2028\u2029]+"
+    )
+
+
+def _pieces(sentence: str) -> Iterator[str]:
+    start = 0
+    while len(sentence) - start > _LONGEST:
+        space = sentence.rfind(" ", start + 1, start + _LONGEST)
+        end = space if space > 0 else start + _LONGEST
+        yield sentence[start:end].strip()
+        start = end
+    yield sentence[start:].strip()

@@ -1,0 +1,87 @@
+"""YAML as specs and domains may be written: plain data, every key once, within bounds. Imports nothing of ours."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import yaml
+
+MAX_MB = 4
+"""How large a file of YAML may be."""
+
+MAX_VALUES = 50_000
+"""A value counts as often as aliases repeat it: nine lines of aliases can stand for a billion."""
+
+MAX_DEPTH = 100
+
+_MERGE = "tag:yaml.org,2002:merge"
+_NUMBERS = {"tag:yaml.org,2002:int", "tag:yaml.org,2002:float"}
+_LONGEST_NUMBER = 1000
+"""In characters; the time that a number of base 60 takes grows with their square."""
+
+
+class YamlError(ValueError):
+    """The text is not YAML that a spec may be written in: the message is one line, from the place in the text on."""
+
+
+class _Loader(yaml.SafeLoader):
+    """PyYAML's reader keeps the last of two entries of one name without a word, and knows no bounds; this one refuses both."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self._extents: dict[int, tuple[int, int]] = {}
+        """Node -> how many values it stands for, and on how many levels."""
+        self._within = (0, 0)
+        """The same of what the node at hand was found to hold until now."""
+
+    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
+        mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]
+        is_alias = self.check_event(yaml.AliasEvent)
+        (beside, deepest), self._within = self._within, (0, 0)
+        node = super().compose_node(parent, index)
+        values, levels = self._within[0] + 1, self._within[1] + 1
+        if is_alias:
+            # An alias within what it stands for has no end.
+            values, levels = self._extents.get(id(node), (MAX_VALUES, MAX_DEPTH))
+        self._extents[id(node)] = values, levels
+        self._within = beside + values, max(deepest, levels)
+        if isinstance(node, yaml.ScalarNode) and node.tag in _NUMBERS and len(node.value) > _LONGEST_NUMBER:
+            raise yaml.composer.ComposerError(None, None, f"a number of {len(node.value)} characters; write less", mark)
+        if self._within[0] > MAX_VALUES or self._within[1] > MAX_DEPTH:
+            told = f"more than {MAX_VALUES:,} values or {MAX_DEPTH} levels, each alias as what it stands for; write less"
+            raise yaml.composer.ComposerError(None, None, told, mark)
+        return node
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        seen = set()
+        for key, _ in node.value:
+            name = (key.tag, key.value) if isinstance(key, yaml.ScalarNode) else None
+            if name in seen and key.tag != _MERGE:
+                problem = f"{key.value!r} stands twice; leave one out"
+                raise yaml.constructor.ConstructorError(None, None, problem, key.start_mark)
+            seen.add(name)
+        return super().construct_mapping(node, deep)
+
+
+def load(text: str) -> Any:
+    """The data in `text`. Raises YamlError."""
+    try:
+        return yaml.load(text, _Loader)
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f" line {mark.line + 1}, column {mark.column + 1}:" if mark else ""
+        raise YamlError(f"{where} not YAML: {_problem(error)}") from error
+    except RecursionError:
+        raise YamlError(" not YAML that can be read: it nests too deep") from None
+    except (ValueError, OverflowError) as error:
+        # An integer of thousands of digits, a date such as 2020-13-45.
+        raise YamlError(f" not YAML: {error}") from error
+    except (LookupError, AttributeError, TypeError) as error:
+        raise YamlError(" not YAML: a value is none of its tag, such as !!bool x; leave the tag out") from error
+
+
+def _problem(error: yaml.YAMLError) -> str:
+    if isinstance(error, yaml.reader.ReaderError):
+        letter = chr(error.character) if isinstance(error.character, int) else error.character
+        return f"character {ascii(letter)} is not allowed"
+    return str(getattr(error, "problem", None) or "cannot be parsed")

@@ -1,0 +1,63 @@
+"""What `judge-bench` calls a judge, and what it takes from stored predictions: as a run would have it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from annotated import summary, write
+
+from summhay_ray import api
+from summhay_ray.benchmarks.judge_bench import BenchOptions, JudgeBench, bench_judges
+from summhay_ray.judge.bench import shipped_biases
+from summhay_ray.store import Store
+
+pytestmark = pytest.mark.core
+
+GPT = "predictions_prompted_gpt-4o"
+PEOPLE = [(1.0, 1), (0.5, 2), (0.0, None)]
+
+
+@pytest.mark.parametrize("name", ["offline/judge", "offline/judge per_insight"])
+def test_a_specs_judge_that_is_asked_otherwise_says_so(name: str, tmp_path: Path) -> None:
+    path = tmp_path / "judges.yaml"
+    path.write_text("judges: [{model: offline/judge, strategy: per_insight}]", encoding="utf-8")
+    people = write(tmp_path / "annotations.json", [summary(PEOPLE)])
+    result = bench_judges(people, [name], Store(str(tmp_path / "store")), BenchOptions(spec=str(path)))
+    [alone] = json.loads(result.biases())["judges"]
+    assert (result.judges[0].judge, alone["judge"], alone["names"]) == (*["offline/judge per_insight"] * 2, [])
+    assert {"offline/judge per_insight", "offline/judge"} <= {bias.judge for bias in shipped_biases()}
+
+
+@pytest.mark.parametrize(
+    ("entry", "expected"),
+    [
+        ("offline/judge", "offline/judge"),
+        ({"model": "offline/judge", "strategy": "per_insight", "name": "alone"}, "alone"),
+        ({"model": "openai/gpt-4o", "strategy": "blend+per_summary"}, "openai/gpt-4o blend+per_summary"),
+        ({"model": "openai/gpt-4o", "strategy": "blend", "name": "openai/gpt-4o"}, "openai/gpt-4o blend"),
+        ({"model": "openai/gpt-4o", "prompt": "mine.txt"}, "openai/gpt-4o prompt mine.txt"),
+        ("named_judges:Mine", "named_judges:Mine"),
+    ],
+)
+def test_a_judge_goes_by_what_is_asked(entry: Any, expected: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "mine.txt").write_text("[[BULLETS]] [[INSIGHT]]", encoding="utf-8")
+    (tmp_path / "named_judges.py").write_text("class Mine:\n    async def judge(self, *_): ...\n", encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    label = entry if isinstance(entry, str) else entry.get("name", entry["model"])
+    people = write(tmp_path / "annotations.json", [summary(PEOPLE)])
+    bench = api.load({"kind": "judge_bench", "file": str(people), "judges": [entry], "names": [label]})
+    assert isinstance(bench, JudgeBench)
+    assert [row.judge for row in bench.measured({}).judges] == [expected]
+
+
+def test_a_cascade_holds_what_it_asks_against_the_summary(tmp_path: Path) -> None:
+    # Covered, by no bullet of the summary: a run's scoring would not use it either.
+    path = write(tmp_path / "annotations.json", [summary(PEOPLE, {GPT: [(1.0, None), (0.5, 99), (0.0, None)]})])
+    names = [f"cascade(offline,stored/{GPT},1)", f"blend(stored/{GPT},offline)", f"stored/{GPT}"]
+    cascade, blended, stored = bench_judges(path, names, Store(str(tmp_path / "store"))).judges
+    assert cascade.failures == blended.failures == {"unusable_bullet": 2}
+    assert (cascade.figures.n_scored, stored.figures.n_scored) == (1, 3)

@@ -1,0 +1,121 @@
+"""Two judges on one run: what they agree on is counted where both have scored."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from rejudged_runs import N_INSIGHTS, judged_again, rejudging, source_run
+
+from summhay_ray.benchmarks.rejudge import compare_judges
+from summhay_ray.problems import Problem
+from summhay_ray.records import COVERAGE_VALUE, Judgment, Score
+from summhay_ray.report import compare_tables
+from summhay_ray.store import Finished, RunStore, StoreError
+
+pytestmark = pytest.mark.core
+
+FULL, PARTIAL, NONE = "FULL_COVERAGE", "PARTIAL_COVERAGE", "NO_COVERAGE"
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> RunStore:
+    """Two systems, judged by the free judge one insight a call, and again all together under another name."""
+    found = source_run(tmp_path_factory.mktemp("source"), summarizers=["offline/lead", "offline/support"])
+    judged_again(found, spec=judges(found, "{model: offline/judge, name: together, strategy: per_summary}"))
+    return found
+
+
+def judges(run: RunStore, *entries: str) -> str:
+    path = Path(run.store.uri).parent / "judges.yaml"
+    path.write_text(f"judges: [{', '.join(entries)}]", encoding="utf-8")
+    return str(path)
+
+
+def invented(run: RunStore, name: str, verdicts: Sequence[tuple[str, int | None, float]]) -> None:
+    """A rejudge whose judge says this of the first cell's insights, in their order: label, bullet, joint."""
+    workload = rejudging(run, spec=judges(run, f"{{model: offline/judge, name: {name}, max_tokens: {100 + len(name)}}}"))
+    cell = run.table("summaries")["cell_id"][0]
+    insights = run.table("judgments", [cell])["insight_id"].to_list()
+    held = workload.open(run.store)
+    said = list(zip(range(len(verdicts)), insights, verdicts, strict=False))
+    judged = [Judgment(cell, name, one, place, "", label, json.dumps(bullet or "NA")) for place, one, (label, bullet, _) in said]
+    scored = [
+        Score(cell, name, one, place, COVERAGE_VALUE[label], bullet, (), (), None, None, None, joint)
+        for place, one, (label, bullet, joint) in said
+    ]
+    held.commit("cell", [Finished(cell, {"judgments": judged, "scores": scored})])
+
+
+def test_one_judge_against_itself_asked_otherwise(run: RunStore) -> None:
+    found = compare_judges(run, ["offline/judge", "together"], rows=5)
+    n = 2 * N_INSIGHTS
+    assert found.judges == ("offline/judge", "together") and found.n_scored == (n, n)
+    assert found.agreement.n == n == sum(sum(row.values()) for row in found.agreement.confusion.values())
+    assert found.agreement.correlation is not None and found.agreement.correlation > 0.5
+    assert {one.model for one in found.systems} == {"offline/lead", "offline/support"}
+    assert all(one.n == N_INSIGHTS for one in found.systems)
+    assert [one.joint[0] for one in found.systems] == sorted((one.joint[0] for one in found.systems), reverse=True)
+    apart = [abs(one.values[0] - one.values[1]) for one in found.differences]
+    assert len(apart) <= 5 and apart == sorted(apart, reverse=True)
+    assert all(one.labels[0] != one.labels[1] or one.bullets[0] != one.bullets[1] for one in found.differences)
+
+
+def test_only_what_both_scored_counts(run: RunStore) -> None:
+    invented(run, "five", [(FULL, 1, 0.8), (PARTIAL, 1, 0.2), (NONE, None, 0.0), (FULL, 2, 0.5), (FULL, 1, 0.3)])
+    invented(run, "four", [(FULL, 1, 0.8), (NONE, None, 0.0), (NONE, None, 0.0), (FULL, 1, 0.4)])
+    found = compare_judges(run, ["five", "four"])
+    assert (found.n_scored, found.agreement.n, found.agreement.same_label) == ((5, 4), 4, 3 / 4)
+    assert (found.agreement.n_linked, found.agreement.same_bullet) == (2, 1 / 2)
+    [system] = found.systems
+    assert system.n == 4
+    assert system.joint == pytest.approx(((0.8 + 0.2 + 0 + 0.5) / 4, (0.8 + 0 + 0 + 0.4) / 4))
+    assert system.coverage == pytest.approx(((1 + 0.5 + 0 + 1) / 4, (1 + 0 + 0 + 1) / 4))
+    assert (system.joint_ranks, found.ranking["joint"].spearman) == ((1, 1), None), "one system has no ranking"
+    assert [(one.labels, one.bullets) for one in found.differences] == [((PARTIAL, NONE), (1, None)), ((FULL, FULL), (2, 1))]
+    assert found.differences[0].insight and found.differences[0].texts[1] is None
+    bullets = run.table("summaries")["bullets"][0].to_list()
+    assert found.differences[1].texts == (bullets[1], bullets[0])
+
+
+def test_it_is_told_as_json_and_in_tables(run: RunStore) -> None:
+    found = compare_judges(run, ["offline/judge", "together"])
+    told = json.loads(json.dumps(found.to_json(), allow_nan=False))
+    assert set(told) == {"run", "judges", "n_scored", "agreement", "ranking", "systems", "differences"}
+    assert set(told["ranking"]) == {"joint", "coverage"} and told["ranking"]["joint"]["n"] == 2
+    counts, labels, systems, differences = compare_tables(found)
+    assert counts.rows[0] == ("insights scored by both", f"{2 * N_INSIGHTS} (of {2 * N_INSIGHTS} and {2 * N_INSIGHTS})")
+    assert sum(int(cell) for row in labels.rows for cell in row[1:]) == 2 * N_INSIGHTS
+    for grid in (counts, labels, systems, differences):
+        assert all(grid.columns) and len(set(grid.columns)) == len(grid.columns), grid.columns
+    first = found.systems[0]
+    assert systems.title == "Systems by A, offline/judge, and by B, together: figure (%) and its rank"
+    assert systems.columns == ("System", "n", "Joint A", "Joint B", "Coverage A", "Coverage B")
+    assert systems.rows[0][2] == f"{100 * first.joint[0]:.1f} (1)"
+    assert len(systems.rows) == 2 and len(differences.rows) == len(found.differences)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "expected"),
+    [
+        (["together"], "compare takes two judges: --judges A B"),
+        (["together", "together"], "compare takes two judges"),
+        (["together", "openai/gpt-4o"], "has no judgments by 'openai/gpt-4o'; it has those by offline/judge, together"),
+        (["together", "nobody"], "has no judgments by 'nobody'"),
+    ],
+)
+def test_who_cannot_be_compared_is_named(run: RunStore, wanted: list[str], expected: str) -> None:
+    with pytest.raises(Problem, match=expected):
+        compare_judges(run, wanted)
+
+
+def test_two_judges_need_no_names_and_one_is_too_few(tmp_path: Path) -> None:
+    run = source_run(tmp_path)
+    with pytest.raises(Problem, match="has offline/judge"):
+        compare_judges(run)
+    second, _ = judged_again(run, "offline")
+    assert compare_judges(run).judges == ("offline/judge", f"offline/judge ({second.run_id})")
+    with pytest.raises(StoreError, match="give that run"):
+        compare_judges(second)

@@ -1,0 +1,281 @@
+"""New judgments beside the old ones: what is judged, by whom, and what a run then says of its judges."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+import yaml
+from rejudged_runs import N_INSIGHTS, N_QUERIES, PRICE, judged_again, rejudging, source_run
+
+from summhay_ray import api
+from summhay_ray.benchmarks.summhay import all_judgments, judges_of
+from summhay_ray.engine import SpecError, plan
+from summhay_ray.problems import Problem
+from summhay_ray.store import RunStore, Store, StoreError
+
+pytestmark = pytest.mark.core
+
+ALONE = {"model": "offline/judge", "strategy": "per_insight"}
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> RunStore:
+    """Four summaries, and four cells that have none."""
+    return source_run(tmp_path_factory.mktemp("source"), summarizers=["offline/lead", "replay/gpt-4o"])
+
+
+@pytest.fixture(scope="module")
+def judged(run: RunStore) -> RunStore:
+    """The run's summaries, judged by the free judge together: another judge than the run's own, with its label."""
+    return judged_again(run, "offline")[0]
+
+
+def write(folder: Path, text: str) -> str:
+    path = folder / "judges.yaml"
+    path.write_text(text, encoding="utf-8")
+    return str(path)
+
+
+def test_its_items_are_the_summaries_and_nothing_without_one(run: RunStore) -> None:
+    workload = rejudging(run, "offline")
+    items, summaries = list(workload.items()), run.table("summaries")
+    assert run.table("failures").height == N_QUERIES, "of replay/gpt-4o, which has no summary"
+    assert sorted(item.id for item in items) == summaries["cell_id"].to_list()
+    assert (workload.n_items(), sum(item.size for item in items)) == (N_QUERIES, N_INSIGHTS)
+    bullets: dict[str, list[str]] = {}
+    for source in {item.source for item in items}:
+        made = workload.prepare(source, [item for item in items if item.source == source])
+        bullets |= {cell: list(one["bullets"]) for cell, one in made.own.items()}
+    assert bullets == dict(summaries.select("cell_id", "bullets").iter_rows())
+
+
+def test_its_id_is_of_the_run_and_of_what_its_judges_say(run: RunStore, tmp_path: Path) -> None:
+    def run_id(*judges: str, text: str = "seed: 3", of: RunStore = run) -> str:
+        return rejudging(of, *judges, spec=write(tmp_path, text)).run_id
+
+    first = run_id("offline")
+    assert first.startswith("j") and first == run_id("offline/judge")
+    assert run_id("offline", text="{budget_usd: 5, workers: 2, limits: {offline/judge: {rpm: 9}}}") == first
+    both = run_id("offline", "few_shot(openai/gpt-4o)")
+    assert run_id("few_shot(openai/gpt-4o)", "offline") == both != first
+    other = source_run(tmp_path / "other", token_budget=900)
+    ids = {first, both, run_id("blend(openai/gpt-4o,offline)"), run_id("offline", of=other), run_id("openai/gpt-4o")}
+    assert len(ids) == 5
+
+
+def test_the_judge_that_the_run_had_asks_nothing_again(run: RunStore) -> None:
+    again, result = judged_again(run, "offline/judge")
+    assert (result.calls["made"], result.calls["reused"]) == (0, N_INSIGHTS)
+    for table in ("judgments", "scores"):
+        assert again.table(table).equals(run.table(table))
+
+
+def test_the_same_command_again_makes_no_call_and_says_the_same(run: RunStore, judged: RunStore) -> None:
+    before = judged.digests()
+    again, result = judged_again(run, "offline")
+    assert (again.run_id, result.calls["made"], result.executor) == (judged.run_id, 0, "")
+    assert [(one.judge, one.n_expected, one.n_judged) for one in result.judges] == [("offline/judge", N_INSIGHTS, N_INSIGHTS)]
+    assert again.digests() == before
+
+
+def test_new_judgments_stand_beside_the_old_ones(run: RunStore, judged: RunStore) -> None:
+    before = run.digests()
+    own, new = "offline/judge", f"offline/judge ({judged.run_id})"
+    names = {one.judge: (one.label, one.runs) for one in judges_of(run)}
+    assert names[own][1][0] == run.run_id and names[new] == ("offline/judge", (judged.run_id,))
+    found = all_judgments(run)
+    assert dict(found["judge"].value_counts().iter_rows()) == {own: N_INSIGHTS, new: N_INSIGHTS}
+    assert found.filter(pl.col("judge") == own).equals(run.table("judgments"))
+    mine = found.filter(pl.col("judge") == new)
+    assert mine["value"].null_count() == mine["uncertainty"].null_count() == 0
+    assert mine["key"].n_unique() == N_QUERIES, "one answer a summary"
+    assert run.digests() == before
+    scored = {one.judge: one.n_scored for one in api.score(run.run_id, run.store.uri).systems if one.n_scored}
+    assert scored == {own: N_INSIGHTS, new: N_INSIGHTS}
+
+
+def test_an_export_holds_the_judgments_of_whom_it_is_asked_for(run: RunStore, judged: RunStore, tmp_path: Path) -> None:
+    again, store = f"offline/judge ({judged.run_id})", run.store.uri
+    [path] = api.export(run.run_id, tmp_path / "out", store, again)
+    exported = {
+        (subtopic["subtopic_id"], one["insight_id"]): (one["coverage"], one["bullet_id"])
+        for subtopic in json.loads(path.read_bytes())["subtopics"]
+        for one in subtopic["eval_summaries"]["summary_subtopic_bm25_offline/lead"]
+    }
+    said = all_judgments(run).filter(pl.col("judge") == again).join(run.table("summaries"), on="cell_id")
+    assert len(exported) == N_INSIGHTS
+    for subtopic, insight, coverage, bullet in said.select("subtopic_id", "insight_id", "coverage", "bullet_id").iter_rows():
+        assert exported[subtopic, insight] == (coverage, json.loads(bullet))
+    with pytest.raises(Problem, match=r"judge 'nobody' did not judge this run; known: offline/judge, offline/judge \(j"):
+        api.export(run.run_id, tmp_path / "other", store, "nobody")
+    with pytest.raises(StoreError, match=f"holds judgments of the summaries of {run.run_id}; give that run"):
+        api.export(judged.run_id, tmp_path / "other", store)
+    assert not (tmp_path / "other").exists()
+
+
+def test_an_import_that_was_judged_again_keeps_all_else(run: RunStore, tmp_path: Path) -> None:
+    [path] = api.export(run.run_id, tmp_path / "out", run.store.uri)
+    store = Store(str(tmp_path / "imported"))
+    imported = store.run(api.import_released(path, store.uri).run)
+    judged_again(imported, "offline")
+    [again] = api.export(imported.run_id, tmp_path / "again", store.uri, "offline/judge")
+    before, after = (json.loads(one.read_bytes()) for one in (path, again))
+    [as_it_came] = api.export(imported.run_id, tmp_path / "same", store.uri)
+    assert json.loads(as_it_came.read_bytes()) == before != after
+    for content in (before, after):
+        for subtopic in content["subtopics"]:
+            assert set(subtopic.pop("eval_summaries")) == {"summary_subtopic_bm25_offline/lead"}
+    assert before == after
+
+
+def test_a_judgment_counts_once_and_is_no_failure_where_another_rejudge_has_it(tmp_path: Path) -> None:
+    run = source_run(tmp_path)
+    first, result = judged_again(run, "offline", "replay/gpt-4o")
+    failed = api.failures(first.run_id, run.store.uri)
+    assert result.status == "partial" and {(one["error"], one["judge"]) for one in failed} == {
+        ("missing_answer", "replay/gpt-4o")
+    }
+    assert len(failed) == N_INSIGHTS
+    second, result = judged_again(run, "offline")
+    assert (result.status, result.calls["made"]) == ("done", 0)
+    together = f"offline/judge ({first.run_id})"
+    assert {one.judge: one.runs for one in judges_of(run)}[together] == (first.run_id, second.run_id)
+    assert all_judgments(run).filter(pl.col("judge") == together).height == N_INSIGHTS
+
+
+def test_a_rejudge_is_named_once(tmp_path: Path) -> None:
+    run = source_run(tmp_path)
+    for names in (("offline",), ("offline", "replay/gpt-4o"), ("offline",)):
+        judged_again(run, *names)
+    free = next(one for one in judges_of(run) if one.judge.startswith("offline/judge (j"))
+    assert len(free.runs) == len(set(free.runs)) == 2
+
+
+def test_status_failures_and_explain_know_it(run: RunStore, judged: RunStore) -> None:
+    store = run.store.uri
+    told = api.status(judged.run_id, store)
+    assert (told.kind, told.status, told.name) == ("rejudge", "done", f"offline/judge on {run.run_id}")
+    assert told.cells == {"total": N_QUERIES, "done": N_QUERIES, "failed": 0}
+    assert api.failures(judged.run_id, store) == []
+    summary = run.table("summaries").row(0, named=True)
+    found = api.explain(judged.run_id, summary["cell_id"], store)
+    assert (found["system"], found["subtopic_id"]) == (summary["system"], summary["subtopic_id"])
+    assert found["bullets"] == summary["bullets"] and found["raw_answer"]["key"] == summary["key"]
+    assert found["judgments"] and all(row["insight"] in row["prompt"] for row in found["judgments"])
+    assert {row["raw_answer"]["model"] for row in found["judgments"]} == {"offline/judge"}
+
+
+def test_a_plan_knows_the_summaries(run: RunStore, judged: RunStore) -> None:
+    def planned(*judges: str) -> Any:
+        return plan(rejudging(run, *judges), run.store)
+
+    done = planned("offline")
+    assert (done.run, done.cells, done.cells_finished) == (judged.run_id, N_QUERIES, N_QUERIES)
+    assert [(stage.calls, stage.reused) for stage in done.stages] == [(0, N_QUERIES)]
+    [each], [shared] = planned("openai/gpt-4o").stages, planned("per_summary(openai/gpt-4o)").stages
+    assert (each.calls, shared.calls) == (N_INSIGHTS, N_QUERIES)
+    # One call a summary says of as many insights as its calls one by one; the bullets are sent once instead of 22 / 4 times.
+    assert shared.output_tokens == each.output_tokens == N_INSIGHTS * 20
+    assert shared.input_tokens < each.input_tokens
+    tenth = planned("cascade(offline,openai/gpt-4o,0.1)")
+    assert [(stage.model, stage.calls) for stage in tenth.stages] == [("openai/gpt-4o", 2)], "a tenth of 22, about"
+
+
+def test_summaries_that_are_judged_here_compute_and_others_call(run: RunStore) -> None:
+    [free] = rejudging(run, "offline").queues().values()
+    assert (free.computes, free.at_once, free.together) == (True, 128, 16)
+    [paid] = rejudging(run, "blend(openai/gpt-4o,offline)").queues().values()
+    assert (paid.computes, paid.at_once, paid.together) == (False, None, 16)
+    assert sorted(paid.models) == ["offline/judge", "openai/gpt-4o"]
+
+
+def test_settings_come_from_the_spec_or_the_run(tmp_path: Path) -> None:
+    reach = {"price": PRICE, "api_base": "http://127.0.0.1:9/v1"}
+    run = source_run(tmp_path, judges=[ALONE], summarizers=["offline/lead"])
+    text = f"{{judges: [{{model: openai/mine, name: mine, price: {PRICE}, api_base: 'http://127.0.0.1:9/v1', max_tokens: 50}}]}}"
+    path = write(tmp_path, text)
+    [whole] = rejudging(run, spec=path).spec.judges
+    [named] = rejudging(run, "mine", spec=path).spec.judges
+    assert whole == named and (named.label, named.max_tokens) == ("mine", 50)
+    [mixed] = rejudging(run, "blend(openai/mine,offline)", spec=path).spec.judges
+    assert (mixed.label, mixed.strategy, mixed.api_base) == ("blend(openai/mine,offline)", "blend", reach["api_base"])
+    assert mixed.price == named.price and mixed.max_tokens == 200
+    [own] = rejudging(run, "offline/judge").spec.judges
+    assert own.strategy == "per_insight", "the run's own judge of that name"
+
+
+def test_a_runs_spec_says_who_judges_how_and_within_which_budget(run: RunStore, tmp_path: Path) -> None:
+    reach = {"price": PRICE, "api_base": "http://127.0.0.1:9/v1", "token_margin": 2.0, "max_answer_bytes": 4096}
+    fields = {
+        "haystacks": ["sample/news"],
+        "retrievers": ["bm25"],
+        "summarizers": [{"model": "openai/writer", **reach}],
+        "judges": [{"model": "openai/mine", **reach}, {"model": "offline/judge", "strategy": "blend", "name": "mixed"}],
+        "limits": {"openai/writer": {"rpm": 1}, "openai/mine": {"rpm": 2, "concurrency": 3}},
+        "budget_usd": 1.5,
+        "stage_budgets_usd": {"summarize": 1.0, "judge": 0.5},
+        "model_budgets_usd": {"openai/writer": 1.0, "openai/mine": 0.25},
+        "token_budget": 900,
+        "repeats": 2,
+    }
+    whole = rejudging(run, spec=write(tmp_path, yaml.safe_dump(fields)))
+    assert [one.label for one in whole.spec.judges] == ["openai/mine", "mixed"]
+    spec = whole.spec
+    assert (spec.budget_usd, spec.stage_budgets_usd, spec.model_budgets_usd) == (1.5, {"judge": 0.5}, {"openai/mine": 0.25})
+    mine = whole.settings()["openai/mine"]
+    assert (mine.limits.rpm, mine.limits.concurrency, mine.api_base) == (2, 3, reach["api_base"])
+    assert (mine.token_margin, mine.max_answer_bytes) == (2.0, 4096)
+    # A summarizer's model judges as the spec reaches it.
+    writer = rejudging(run, "openai/writer", spec=write(tmp_path, yaml.safe_dump(fields))).settings()["openai/writer"]
+    assert (writer.limits.rpm, writer.api_base, writer.token_margin) == (1, reach["api_base"], 2.0)
+
+
+@pytest.mark.parametrize(
+    ("judges", "options", "expected"),
+    [
+        ((), {}, "no judge is named: give --judge NAME"),
+        (("offlin",), {}, "did you mean 'offline'?"),
+        (("openai/my-own",), {}, "openai/my-own"),
+        (("stored/x",), {}, "summhay judge-bench"),
+        (("offline", "offline/judge"), {}, "'offline/judge' is listed twice"),
+        (("offline",), {"overrides": ("judges.0.max_token=3",)}, "unknown field; did you mean max_tokens?"),
+        (("offline",), {"overrides": ("retrievers=[bm25]",)}, "retrievers"),
+        (("offline",), {"spec": "nowhere.yaml"}, "nowhere.yaml: no such file"),
+    ],
+)
+def test_what_cannot_judge_is_refused_in_one_line(
+    run: RunStore, judges: tuple[str, ...], options: dict[str, Any], expected: str
+) -> None:
+    with pytest.raises(Problem) as error:
+        rejudging(run, *judges, **options)
+    assert expected in str(error.value) and "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("judges: offline", "judges: expected a list"),
+        ("{judges: [offline], limts: {}}", "limts: unknown field; did you mean limits?"),
+        ("{judges: [{modle: x}]}", "judges[0].modle: unknown field; did you mean model?"),
+        (
+            "{judges: [offline], stage_budgets_usd: {jugde: 1}}",
+            "stage_budgets_usd: no stage is named 'jugde'; did you mean judge?",
+        ),
+        ("{judges: [offline], limits: {offline/judge: {rpm: -1}}}", "limits.offline/judge.rpm: input should be greater than 0"),
+    ],
+)
+def test_a_spec_of_judges_is_checked_as_any_other(run: RunStore, tmp_path: Path, text: str, expected: str) -> None:
+    with pytest.raises(SpecError) as error:
+        rejudging(run, spec=write(tmp_path, text))
+    assert expected in str(error.value) and str(error.value).startswith(str(tmp_path))
+
+
+def test_a_rejudge_is_no_run_to_judge(judged: RunStore) -> None:
+    with pytest.raises(SpecError, match="holds judgments of the summaries of r[0-9a-f]{12}; give that run"):
+        rejudging(judged, "offline")
+    with pytest.raises(StoreError, match="has no run 'nothing'"):
+        judged.store.run("nothing")

@@ -1,0 +1,33 @@
+"""A run's summaries, judged again in this process: the same items, gateway, ledger and commits as on a cluster."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from inline_runs import N_INSIGHTS, N_QUERIES, answered
+
+from summhay_ray import api
+from summhay_ray.benchmarks.rejudge import Rejudge, RejudgeRequest, load_rejudge
+from summhay_ray.engine import RunResult
+from summhay_ray.store import RunStore
+
+__all__ = ["N_INSIGHTS", "N_QUERIES", "PRICE", "judged_again", "rejudging", "source_run"]
+
+PRICE = {"input_per_mtok": 2.5, "output_per_mtok": 10}
+
+
+def source_run(folder: Path, **fields: Any) -> RunStore:
+    """A finished run on the news sample, its store in the folder."""
+    return answered(folder / "store", **fields)[1]
+
+
+def rejudging(run: RunStore, *judges: str, **options: Any) -> Rejudge:
+    """What these judges would judge, with every name checked."""
+    return load_rejudge(run, RejudgeRequest(judges, **options))
+
+
+def judged_again(run: RunStore, *judges: str, **options: Any) -> tuple[RunStore, RunResult]:
+    """The rejudge by these judges, and what became of it this time."""
+    result = api.rejudge(run.run_id, judges, run.store.uri, executor="inline", **options)
+    return run.store.run(result.run), result

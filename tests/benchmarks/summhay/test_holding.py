@@ -1,0 +1,67 @@
+"""What a cell holds while it waits: its haystack while it is summarized, and little while it is judged."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from pathlib import Path
+from typing import Any
+
+import pytest
+from summhay_grids import grid_of_files
+
+from summhay_ray.benchmarks.summhay.sources import Haystacks
+from summhay_ray.engine.ask import Ask, ConcurrencyLimiter
+from summhay_ray.engine.queues import WorkItem
+from summhay_ray.engine.worker import Answered, answered
+from summhay_ray.llm import Gateway, RawAnswer, Request
+from summhay_ray.outcome import Answer, Failed, Outcome
+from summhay_ray.records import Haystack
+
+pytestmark = pytest.mark.core
+
+SMALL = {"documents": 6, "words": 40, "subtopics": 2, "insights": 3}
+N_HAYSTACKS = 12
+
+
+class Provider(Gateway):
+    """Answers summaries; when every cell waits for its judge, it counts the haystacks that are alive."""
+
+    def __init__(self, cells: int) -> None:
+        self.cells, self.waiting, self.alive = cells, 0, -1
+        self.all_wait = asyncio.Event()
+
+    async def complete(self, request: Request, stage: str) -> tuple[Outcome[RawAnswer], RawAnswer | None]:
+        if stage == "summarize":
+            raw = RawAnswer(request.key, request.model, "- a bullet [1]", "stop", 1, 0, 1, 0, 1)
+            return Answer(raw, raw.key), raw
+        self.waiting += 1
+        if self.waiting == self.cells:
+            gc.collect()
+            self.alive = sum(isinstance(one, Haystack) for one in gc.get_objects())
+            self.all_wait.set()
+        await self.all_wait.wait()
+        return Failed("refused", "no more is asked"), None
+
+
+def test_cells_that_wait_for_judges_hold_no_haystack(tmp_path: Path) -> None:
+    model = {"model": "openai/x", "price": 0}
+    fields: dict[str, Any] = {"summarizers": [model], "judges": [{**model, "model": "openai/j"}]}
+    grid, _ = grid_of_files(tmp_path, N_HAYSTACKS, SMALL, **fields)
+    grid.haystacks = Haystacks(list(grid.haystacks), grid.haystacks.content, kept=1)
+    work = [WorkItem(item, grid.prepare(item.source, [item]).shared) for item in grid.items()]
+    gc.collect()
+    before = sum(isinstance(one, Haystack) for one in gc.get_objects())
+
+    async def answer_all() -> tuple[int, list[Answered]]:
+        # A cell asks for all its insights at once, so that all calls of all cells wait together.
+        provider = Provider(sum(grid.sources[0].n_insights[0] for _ in work))
+        limiter = ConcurrencyLimiter(grid.settings())
+        done = await asyncio.gather(*(answered(grid, one, Ask(grid, one.item, provider.complete, limiter)) for one in work))
+        return provider.alive, done
+
+    alive, done = asyncio.run(answer_all())
+    # Of twelve haystacks one is kept for the next that asks, and none is held by the cells that wait.
+    assert before == 1 and alive == 1
+    assert [len(one.rows["summaries"]) for one in done] == [1] * 2 * N_HAYSTACKS
+    assert {len(one.rows["failures"]) for one in done} == {3}

@@ -1,0 +1,233 @@
+"""A person's own classes that end the process, or are not what they should be: a line at the spec, a row in a cell."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from inline_runs import N_INSIGHTS, N_QUERIES, answered, loaded, rows
+
+from summhay_ray import api, cli, plugins
+from summhay_ray.problems import Problem
+
+pytestmark = pytest.mark.core
+
+ENDS = ["SystemExit(0)", "KeyboardInterrupt()", "Stop('now')", "RuntimeError('ill')"]
+"""What is raised; `Stop` is a BaseException of the person's own."""
+
+MODULE = """
+import sys
+
+class Stop(BaseException):
+    pass
+
+class Made:
+    whole, name = False, "made"
+    def __init__(self, *told):
+        raise {ends}
+    rank = summarize = judge = None
+
+class Made2(Made):
+    def rank(self, *told): pass
+    def summarize(self, *told): pass
+    def judge(self, *told): pass
+
+class Called:
+    whole, name = False, "called"
+    def __init__(self, *told): pass
+    def rank(self, subtopic, haystack):
+        raise {ends}
+    async def summarize(self, task, ask):
+        raise {ends}
+    async def judge(self, insights, bullets, settings, ask):
+        raise {ends}
+
+class Plain(Called):
+    def summarize(self, task, ask):
+        raise {ends}
+    def judge(self, insights, bullets, settings, ask):
+        raise {ends}
+
+def ordering(haystack, subtopic_id, seed):
+    raise {ends}
+"""
+
+
+ILL = """
+from summhay_ray.judge import Verdict
+from summhay_ray.outcome import Answer
+from summhay_ray.retrieve import Ranked
+
+
+class Retriever:
+    name, whole = "x", False
+
+    def __init__(self, argument="", seed=0):
+        self.argument = argument
+
+    def rank(self, subtopic, haystack):
+        if self.argument == "value":
+            raise ValueError("no good")
+        if self.argument == "key":
+            raise KeyError("mine")
+        if self.argument == "lacks":
+            raise LookupError("the haystack lacks my scores")
+        return [Ranked(1, 1.0), Ranked(1, 1.0)]
+
+
+class Strategy:
+    name = "y"
+
+    async def summarize(self, task, ask):
+        return None
+
+
+class Judge:
+    name = "z"
+
+    async def judge(self, insights, bullets, settings, ask):
+        return [Answer(Verdict("FULL_COVERAGE", 1))]
+
+
+class Raising:
+    name = "w"
+
+    async def judge(self, insights, bullets, settings, ask):
+        raise RuntimeError("judge is ill")
+"""
+
+
+@pytest.fixture(params=ENDS)
+def ends(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """What the classes of `ending` raise, and its name in a row."""
+    (tmp_path / "ending.py").write_text(MODULE.replace("{ends}", request.param))
+    monkeypatch.syspath_prepend(tmp_path)
+    plugins.code_identity.cache_clear()
+    yield request.param.partition("(")[0]
+    sys.modules.pop("ending", None)
+    plugins.code_identity.cache_clear()
+
+
+def fields(field: str, name: str) -> dict[str, Any]:
+    if field in ("retrievers", "orderings"):
+        return {"retrievers": ["full"], field: [name]}
+    return {field: [{"model": "offline/judge" if field == "judges" else "offline/lead", "strategy": name}]}
+
+
+@pytest.mark.parametrize("field", ["retrievers", "orderings", "summarizers", "judges"])
+@pytest.mark.parametrize("name", ["sys:exit", "os:path", "builtins:int", "sys:nothing", "no_such_module:X", ":", "sys:"])
+def test_what_is_none_is_refused_before_anything_is_asked(field: str, name: str) -> None:
+    if (field, name) in {("orderings", "sys:exit"), ("orderings", "builtins:int")}:
+        # They can be called: what comes of it is a row.
+        return
+    with pytest.raises(Problem) as refused:
+        loaded(**fields(field, name))
+    assert "\n" not in str(refused.value) and str(refused.value).startswith("spec: ")
+
+
+@pytest.mark.parametrize("field", ["retrievers", "summarizers", "judges"])
+def test_a_class_that_ends_the_process_when_it_is_made(field: str, ends: str) -> None:
+    if ends == "KeyboardInterrupt":
+        # Here it cannot be told from Ctrl-C.
+        pytest.skip("Ctrl-C ends a command")
+    with pytest.raises(Problem, match=f"'ending:Made2' cannot be made .{ends}"):
+        loaded(**fields(field, "ending:Made2"))
+
+
+def test_a_module_that_ends_the_process_when_it_is_imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "exits.py").write_text("import sys\nsys.exit(0)\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(Problem, match="'exits:X' cannot be imported .SystemExit: 0"):
+        loaded(**fields("summarizers", "exits:X"))
+
+
+@pytest.mark.parametrize("name", ["Called", "Plain"])
+@pytest.mark.parametrize(("field", "error", "n"), [("summarizers", "strategy_error", 4), ("judges", "judge_error", 22)])
+def test_what_ends_the_process_in_a_cell_is_a_row(name: str, field: str, error: str, n: int, ends: str, tmp_path: Path) -> None:
+    _, run = answered(tmp_path / "store", **fields(field, f"ending:{name}"))
+    failures = rows(run, "failures")
+    assert [(row["error"], row["message"].partition(":")[0]) for row in failures] == [(error, ends)] * n
+
+
+@pytest.mark.parametrize(("field", "name"), [("retrievers", "ending:Called"), ("orderings", "ending:ordering")])
+def test_what_ends_the_process_in_a_context_is_its_reason(field: str, name: str, ends: str, tmp_path: Path) -> None:
+    _, run = answered(tmp_path / "store", **fields(field, name))
+    failures = rows(run, "failures")
+    found = [(row["stage"], row["error"], row["message"].partition(":")[0]) for row in failures]
+    assert found == [("context", "retriever_error", ends)] * N_QUERIES
+
+
+@pytest.mark.parametrize("field", ["summarizers", "judges"])
+def test_a_plan_that_a_class_ends_is_a_line(field: str, ends: str, tmp_path: Path) -> None:
+    spec = {"haystacks": ["sample/news"], "retrievers": ["bm25"], "summarizers": ["offline/lead"]}
+    with pytest.raises(Problem, match=f"cannot be planned: 'ending:Called' raises {ends}") as refused:
+        api.plan({**spec, **fields(field, "ending:Called")}, str(tmp_path / "store"))
+    assert refused.value.exit_code == 1
+
+
+def test_whatever_ends_a_command_is_said(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def ended(*told: Any, **named: Any) -> None:
+        raise SystemExit(0)
+
+    monkeypatch.setattr(api, "plan", ended)
+    with pytest.raises(SystemExit) as stop:
+        cli.main(["plan", "spec.yaml"])
+    out, complaint = capsys.readouterr()
+    assert (stop.value.code, out) == (1, "") and complaint.startswith("summhay: code of a module that was called ended")
+
+
+@pytest.fixture
+def ill(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A module `ill` of classes that raise, or give what they should not."""
+    (tmp_path / "ill.py").write_text(ILL, encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "ill", raising=False)
+
+
+def failures_of(tmp_path: Path, **fields: Any) -> tuple[list[dict[str, Any]], dict[str, int]]:
+    """(failures, judge -> insights that were scored)."""
+    _, run = answered(tmp_path / "store", **fields)
+    scored = {system.judge: system.n_scored for system in api.score(run.run_id, str(tmp_path / "store")).systems}
+    return rows(run, "failures"), scored
+
+
+@pytest.mark.parametrize(
+    ("argument", "error", "message"),
+    [
+        ("value", "retriever_error", "ValueError: no good"),
+        ("key", "retriever_error", "KeyError: 'mine'"),
+        ("lacks", "missing_scores", "the haystack lacks my scores"),
+        ("twice", "retriever_error", "ValueError"),
+    ],
+)
+def test_a_retriever_that_goes_wrong_is_a_reason_and_stops_nothing(
+    ill: None, tmp_path: Path, argument: str, error: str, message: str
+) -> None:
+    result, run = answered(tmp_path / "store", retrievers=["bm25", f"ill:Retriever/{argument}"])
+    assert dict(result.cells) == {"total": 2 * N_QUERIES, "done": N_QUERIES, "failed": N_QUERIES}
+    failures = rows(run, "failures")
+    assert [(row["stage"], row["error"]) for row in failures] == [("context", error)] * N_QUERIES
+    assert all(row["message"].startswith(message) for row in failures)
+    assert {row["retriever"] for row in rows(run, "contexts")} == {"bm25"} == {row["retriever"] for row in rows(run, "summaries")}
+
+
+def test_a_strategy_that_gives_nothing_is_a_failure_a_cell(ill: None, tmp_path: Path) -> None:
+    found, scored = failures_of(tmp_path, summarizers=[{"model": "offline/lead", "strategy": "ill:Strategy"}])
+    assert [(row["stage"], row["error"]) for row in found] == [("summarize", "strategy_error")] * N_QUERIES
+    assert scored == {"offline/judge": 0}
+
+
+@pytest.mark.parametrize(
+    ("name", "message"), [("Judge", "the judge gave 1 outcomes for"), ("Raising", "RuntimeError: judge is ill")]
+)
+def test_a_judge_that_goes_wrong_is_a_failure_an_insight_and_the_other_judge_counts(
+    ill: None, tmp_path: Path, name: str, message: str
+) -> None:
+    other = {"model": "offline/judge", "name": "ill", "strategy": f"ill:{name}"}
+    found, scored = failures_of(tmp_path, judges=["offline/judge", other])
+    assert [(row["stage"], row["judge"], row["error"]) for row in found] == [("judge", "ill", "judge_error")] * N_INSIGHTS
+    assert found[0]["message"].startswith(message)
+    assert scored == {"offline/judge": N_INSIGHTS, "ill": 0}

@@ -1,0 +1,80 @@
+"""Exports: one haystack at a time, all of them or none, and nothing that was there is touched."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from big_haystacks import write_haystacks
+from made_up import commit_all
+from summhay_grids import SMALL, grid_of_files
+
+from summhay_ray import api
+from summhay_ray.plugins import UnknownName
+from summhay_ray.problems import Problem
+from summhay_ray.store import RunStore, Store
+
+pytestmark = pytest.mark.core
+
+
+def grid_run(tmp_path: Path) -> tuple[RunStore, list[Path]]:
+    grid, paths = grid_of_files(tmp_path, 3)
+    run = grid.open(Store(str(tmp_path / "store")))
+    commit_all(grid, run)
+    return run, paths
+
+
+def export(run: RunStore, folder: Path) -> list[Path]:
+    return api.export(run.run_id, folder, run.store.uri)
+
+
+def test_each_haystack_gets_its_own_rows_and_can_be_imported(tmp_path: Path) -> None:
+    run, paths = grid_run(tmp_path)
+    written = export(run, tmp_path / "out")
+    assert (
+        [path.name for path in written] == [path.name for path in paths] == sorted(p.name for p in (tmp_path / "out").iterdir())
+    )
+    for path, original in zip(written, paths, strict=True):
+        content, source = json.loads(path.read_bytes()), json.loads(original.read_bytes())
+        assert content["documents"] == source["documents"]
+        assert [list(one["summaries"]) for one in content["subtopics"]] == [["summary_subtopic_bm25_offline/lead"]] * 2
+    again = api.import_released(written, str(tmp_path / "again"))
+    # Two queries of two insights in each of three haystacks.
+    assert (again.haystacks, again.summaries, again.judgments) == (3, 6, 12)
+
+
+def test_an_import_comes_out_as_it_came_in(tmp_path: Path) -> None:
+    paths, store = write_haystacks(tmp_path, 3, **SMALL), Store(str(tmp_path / "store"))
+    run = store.run(api.import_released(paths, store.uri).run)
+    written = export(run, tmp_path / "deep" / "out")
+    assert [json.loads(path.read_bytes()) for path in written] == [json.loads(path.read_bytes()) for path in paths]
+
+
+def test_nothing_is_written_where_one_haystack_cannot_be(tmp_path: Path) -> None:
+    run, paths = grid_run(tmp_path)
+    lost = tmp_path / "store" / "objects" / "haystack" / run.record["haystacks"][2]["object"]
+    lost.unlink()
+    with pytest.raises(Problem, match="has no haystack"):
+        export(run, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "note.txt").write_text("mine")
+    with pytest.raises(Problem, match="has no haystack"):
+        export(run, tmp_path / "mine")
+    assert [path.name for path in (tmp_path / "mine").iterdir()] == ["note.txt"]
+
+
+def test_a_file_that_is_there_stays(tmp_path: Path) -> None:
+    run, paths = grid_run(tmp_path)
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / paths[1].name).write_text("mine")
+    with pytest.raises(Problem, match=f"{paths[1].name} exists; give an empty folder"):
+        export(run, tmp_path / "out")
+    assert [path.read_text() for path in (tmp_path / "out").iterdir()] == ["mine"]
+
+
+def test_a_table_that_does_not_exist_is_refused_by_name(tmp_path: Path) -> None:
+    run, _ = grid_run(tmp_path)
+    with pytest.raises(UnknownName, match="no table is named 'sumaries'; did you mean 'summaries'"):
+        api.table(run.run_id, "sumaries", run.store.uri)

@@ -1,0 +1,191 @@
+"""Imports of many files: checked before anything is written, one commit for all, the same with Ray as without."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+import pytest
+from big_haystacks import write_haystacks
+from summhay_grids import SMALL
+
+from summhay_ray import api
+from summhay_ray.benchmarks.summhay import import_files, import_released
+from summhay_ray.benchmarks.summhay.imports import Batch, Workbench, check_batch
+from summhay_ray.benchmarks.summhay.opening import HAYSTACKS_A_BLOCK
+from summhay_ray.benchmarks.summhay.sources import Outline
+from summhay_ray.haystack import InvalidHaystack
+from summhay_ray.metrics import Compat
+from summhay_ray.problems import Problem
+from summhay_ray.store import Block, Store
+
+MANY = 2 * HAYSTACKS_A_BLOCK + 3
+
+
+def files(folder: Path, number: int = MANY) -> list[str]:
+    return [str(path) for path in write_haystacks(folder / "files", number, **SMALL)]
+
+
+def store_in(tmp_path: Path, name: str = "store") -> Store:
+    return Store(str(tmp_path / name))
+
+
+@pytest.mark.core
+def test_many_files_are_several_blocks_and_one_commit(tmp_path: Path) -> None:
+    store = store_in(tmp_path)
+    result = import_released(files(tmp_path), store)
+    run = store.run(result.run)
+    assert (result.haystacks, result.documents, result.queries) == (MANY, 4 * MANY, 2 * MANY)
+    assert (result.summaries, result.judgments, result.failures) == (0, 0, 0)
+    assert (run.version(), len(run.manifest().blocks)) == (1, 3)
+    assert run.table("documents").height == 4 * MANY
+    assert api.status(result.run, store.uri).status == "imported"
+    assert len(api.score(result.run, store.uri).haystacks) == MANY
+
+
+FIGURES = {
+    "coverage": "coverage_score",
+    "citation": "citation_score",
+    "citation_precision": "citation_precision",
+    "citation_recall": "citation_recall",
+    "joint": "joint_score",
+    "n_scored": "n_insights",
+    "n_covered": "n_covered",
+}
+"""Figure -> what the release's own script calls it."""
+
+
+@pytest.mark.core
+@pytest.mark.parametrize("compat", ["default", "release"])
+def test_the_released_files_score_as_the_release_says(summhay_data: Path, tmp_path: Path, compat: Compat) -> None:
+    reference = json.loads((summhay_data / "reference_scores.json").read_text())
+    files = [summhay_data / name for name in reference["per_haystack"]]
+    run = api.import_released(files, str(tmp_path)).run
+    found = api.score(run, str(tmp_path), compat)
+    wanted = {Path(name).stem: scores for name, scores in reference["per_haystack"].items()}
+    assert found.haystacks.keys() == wanted.keys()
+    for systems, scores in [(found.systems, reference["pooled"]), *((found.haystacks[one], wanted[one]) for one in wanted)]:
+        assert {one.system for one in systems} == scores.keys() and len(systems) == 78
+        for one in systems:
+            for ours, theirs in FIGURES.items():
+                assert getattr(one, ours) == pytest.approx(scores[one.system][theirs], rel=0, abs=1e-15), (one.system, ours)
+
+
+@pytest.mark.core
+def test_an_import_again_changes_nothing(tmp_path: Path) -> None:
+    store, paths = store_in(tmp_path), files(tmp_path, 3)
+    first = import_released(paths, store)
+    digests = store.run(first.run).digests()
+    assert import_released(paths, store) == first
+    assert (store.run(first.run).version(), store.run(first.run).digests()) == (1, digests)
+    assert import_released(list(reversed(paths)), store).run == first.run
+
+
+@pytest.mark.core
+def test_a_broken_file_among_many_is_refused_before_anything_is_written(tmp_path: Path) -> None:
+    paths = files(tmp_path)
+    Path(paths[-1]).write_text('{"topic": 1}', encoding="ascii")
+    with pytest.raises(InvalidHaystack, match=rf"{Path(paths[-1]).name}: topic: expected a string"):
+        import_released(paths, store_in(tmp_path))
+    Path(paths[-1]).unlink()
+    with pytest.raises(InvalidHaystack, match="cannot be read"):
+        import_released(paths, store_in(tmp_path))
+    assert not (tmp_path / "store").exists()
+
+
+@pytest.mark.core
+def test_the_same_content_twice_is_refused_and_both_files_are_named(tmp_path: Path) -> None:
+    paths = files(tmp_path, 3)
+    copy = tmp_path / "copy.json"
+    copy.write_bytes(Path(paths[1]).read_bytes())
+    with pytest.raises(InvalidHaystack, match=rf"copy.json: has the same content as .*{Path(paths[1]).name}; leave one out"):
+        import_released([*paths, str(copy)], store_in(tmp_path))
+    with pytest.raises(InvalidHaystack, match="has the same content"):
+        import_released([paths[0], paths[0]], store_in(tmp_path))
+    assert not (tmp_path / "store").exists()
+
+
+class Dies(Workbench):
+    """Is killed when the second block is to be kept."""
+
+    def keep(self, batches: Iterable[Batch]) -> Iterator[tuple[Block, Mapping[str, int]]]:
+        for place, found in enumerate(super().keep(batches)):
+            if place:
+                raise KeyboardInterrupt
+            yield found
+
+
+class Changes(Workbench):
+    """A file becomes another one between its check and its import."""
+
+    def check(self, batches: Iterable[Batch]) -> Iterator[Sequence[Outline]]:
+        for batch in batches:
+            yield check_batch(batch)
+            file = Path(batch.paths[0])
+            file.write_text(file.read_text(encoding="ascii").replace("?", "!"), encoding="ascii")
+
+
+@pytest.mark.core
+def test_an_import_that_was_killed_is_no_import_and_can_be_made_again(tmp_path: Path) -> None:
+    store, paths = store_in(tmp_path), files(tmp_path)
+    with pytest.raises(KeyboardInterrupt):
+        import_released(paths, store, Dies())
+    assert store.run_ids() == []
+    again, whole = import_released(paths, store), import_released(paths, store_in(tmp_path, "other"))
+    assert again == whole and store.run(again.run).digests() == store_in(tmp_path, "other").run(whole.run).digests()
+
+
+@pytest.mark.core
+def test_a_file_that_changed_after_its_check_is_refused(tmp_path: Path) -> None:
+    store, paths = store_in(tmp_path), files(tmp_path, 2)
+    with pytest.raises(Problem, match=f"{Path(paths[0]).name}: was changed since it was read"):
+        import_released(paths, store, Changes())
+    assert store.run_ids() == []
+
+
+@pytest.mark.core
+def test_few_files_are_read_without_ray(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+    monkeypatch.setattr("summhay_ray.benchmarks.summhay.imports_on_ray.import_many", lambda *arguments: asked.append(arguments))
+    monkeypatch.setattr("summhay_ray.benchmarks.summhay.imports_on_ray.FILES_ALONE", 3)
+    paths, store = files(tmp_path, 4), store_in(tmp_path)
+    assert import_files(paths[:3], store).haystacks == 3 and not asked
+    import_files(paths, store)
+    import_files(paths[:1], store, "auto")
+    assert asked == [(paths, store, "local"), (paths[:1], store, "auto")]
+
+
+@pytest.mark.ray
+def test_with_ray_the_store_gets_what_it_gets_without(tmp_path: Path) -> None:
+    from summhay_ray.benchmarks.summhay.imports_on_ray import OnRay
+    from summhay_ray.engine import many
+
+    paths = files(tmp_path)
+    here = import_released(paths, store_in(tmp_path, "here"))
+    pytest.importorskip("ray")  # which sets a variable of its own
+    variables = {name: value for name, value in os.environ.items() if name.startswith("RAY_")}
+    with many("local"):
+        there = import_released(paths, store_in(tmp_path, "there"), OnRay())
+        Path(paths[-1]).write_text("{}", encoding="ascii")
+        with pytest.raises(InvalidHaystack, match=rf"{Path(paths[-1]).name}: topic"):
+            import_released(paths, store_in(tmp_path, "broken"), OnRay())
+        with pytest.raises(Problem, match="was changed since it was read"):
+            import_released(paths[:3], store_in(tmp_path, "broken"), changes_on_ray())
+    # Ray leaves there how it guarded this cluster, which no other one understands.
+    assert {name: value for name, value in os.environ.items() if name.startswith("RAY_")} == variables
+    assert here == there and not (tmp_path / "broken" / "runs").exists()
+    one, other = (store_in(tmp_path, name).run(here.run) for name in ("here", "there"))
+    assert one.manifest() == other.manifest() and one.record == other.record
+
+
+def changes_on_ray() -> Workbench:
+    """`Changes`, whose blocks are kept by Ray."""
+    from summhay_ray.benchmarks.summhay.imports_on_ray import OnRay
+
+    class Both(Changes):
+        def keep(self, batches: Iterable[Batch]) -> Iterator[tuple[Block, Mapping[str, int]]]:
+            return OnRay().keep(batches)
+
+    return Both()

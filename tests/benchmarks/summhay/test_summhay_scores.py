@@ -1,0 +1,143 @@
+"""Scores are read haystack by haystack and cell by cell, and are what they would be from all rows at once."""
+
+from __future__ import annotations
+
+import random
+from collections import defaultdict
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from big_haystacks import write_haystacks
+from made_up import finished
+from summhay_grids import grid_of_files
+
+from summhay_ray import api
+from summhay_ray.benchmarks.summhay import SummHay, score_run
+from summhay_ray.benchmarks.summhay import scores as scores_module
+from summhay_ray.benchmarks.summhay.tables import rows_of
+from summhay_ray.engine import ITEM
+from summhay_ray.metrics import Compat, SystemScore, score_summary, system_scores, words_per_bullet
+from summhay_ray.records import Failure, Judgment
+from summhay_ray.store import Finished, RunStore, Store
+
+pytestmark = pytest.mark.core
+
+SIZE = {"documents": 6, "words": 30, "subtopics": 3, "insights": 3}
+SYSTEM = ("system", "retriever", "ordering", "model")
+VALUES = ("coverage", "citation_precision", "citation_recall", "citation_f1", "joint")
+
+
+def run_of(tmp_path: Path, seed: int) -> tuple[SummHay, RunStore]:
+    """A run over three haystacks, some cells of it absent, some judgments unusable, unknown or twice."""
+    ways = {"retrievers": ["bm25", "full"], "orderings": ["given", "top"], "summarizers": ["offline/lead", "offline/support"]}
+    grid, _ = grid_of_files(tmp_path, 3, SIZE, **ways, repeats=2, seed=3)
+    run, rng = grid.open(Store(str(tmp_path / "store"))), random.Random(seed)
+    done = []
+    for cell in grid.items():
+        if rng.random() < 0.9:
+            haystack_id, subtopic_id, *_ = cell.data["unit"]
+            insights = grid.haystacks[haystack_id].insights_of(subtopic_id)
+            done.append(spoiled(finished(grid, cell, insights, rng), rng))
+    for start in range(0, len(done), 20):
+        run.commit(ITEM, done[start : start + 20])
+    return grid, run
+
+
+def spoiled(done: Finished, rng: random.Random) -> Finished:
+    summaries, judgments = done.rows["summaries"], [spoiled_one(one, rng) for one in done.rows["judgments"]]
+    if rng.random() < 0.1:
+        judgments.append(replace(judgments[0], position=len(judgments)))
+    if rng.random() < 0.1:
+        summaries = [replace(summaries[0], bullets=())]
+    return Finished(done.unit, {"summaries": summaries, "judgments": judgments})
+
+
+def spoiled_one(judgment: Judgment, rng: random.Random) -> Judgment:
+    change: dict[str, Any] = rng.choice([{}] * 8 + [{"coverage": "SOME"}, {"bullet_id": '"NA"'}, {"insight_id": "of nobody"}])
+    return replace(judgment, **change)
+
+
+Found = tuple[list[SystemScore], dict[str, list[SystemScore]], list[Failure]]
+"""Scores over all haystacks, of each haystack, and the judgments that cannot be used."""
+
+
+def at_once(grid: SummHay, run: RunStore, compat: Compat) -> Found:
+    """All rows in plain frames of texts."""
+    judged = defaultdict(list)
+    for judgment in rows_of(run, "judgments"):
+        judged[judgment.cell_id].append(judgment)
+    insights, words, failures = [], [], []
+    for one in rows_of(run, "summaries"):
+        named = {name: getattr(one, name) for name in (*SYSTEM, "haystack_id", "subtopic_id")}
+        words.append({**named, "words_per_bullet": words_per_bullet(one.bullets)})
+        for row in score_summary(judged[one.cell_id], one.bullets, grid.haystacks[one.haystack_id].gold(), compat):
+            if isinstance(row, Failure):
+                failures.append(row)
+            else:
+                insights.append({**named, "judge": row.judge, **{name: getattr(row, name) for name in VALUES}})
+    expected = [
+        {"system": system, "retriever": retriever, "ordering": ordering, "model": grid.spec.summarizers[index].label}
+        | {"judge": judge.label, "haystack_id": haystack_id, "subtopic_id": one.subtopic_id}
+        | {"n_expected": grid.spec.repeats * len(grid.haystacks[haystack_id].insights_of(one.subtopic_id))}
+        for haystack_id in grid.haystacks
+        for one in grid.haystacks[haystack_id].subtopics
+        for (retriever, ordering, index), system in grid.systems.items()
+        for judge in grid.spec.judges
+    ]
+    frames = [pl.DataFrame(rows, infer_schema_length=None) for rows in (insights, expected, words)]
+
+    def scored(parts: list[pl.DataFrame]) -> list[SystemScore]:
+        return system_scores(parts[0], parts[1], parts[2], grid.spec.seed)
+
+    each = {}
+    for source in grid.sources:
+        mine = [frame.filter(pl.col("haystack_id") == source.haystack_id) for frame in frames]
+        each[source.name] = scored(mine)
+    return scored(frames), each, failures
+
+
+def raw(score: SystemScore) -> dict[str, Any]:
+    """The score without what is corrected for the judge's bias."""
+    ci = {name: interval for name, interval in score.ci.items() if not name.endswith("_corrected")}
+    return asdict(replace(score, coverage_corrected=None, joint_corrected=None, ci=ci, bias=None))
+
+
+@pytest.mark.parametrize("at_a_time", [1, 7, 1000])
+def test_scores_in_parts_are_the_scores_of_all_rows(tmp_path: Path, at_a_time: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scores_module, "SUMMARIES_AT_ONCE", at_a_time)
+    monkeypatch.setattr(scores_module, "ROWS_AT_ONCE", 3 * at_a_time)
+    grid, run = run_of(tmp_path, seed=at_a_time)
+    compats: tuple[Compat, ...] = ("default", "release")
+    for compat in compats:
+        pooled, each, failures = at_once(grid, run, compat)
+        found = score_run(run, compat)
+        assert len(failures) > 5 and any(score.n_scored < score.n_expected for score in pooled)
+        assert list(map(raw, found.systems)) == list(map(asdict, pooled))
+        assert {name: list(map(raw, scores)) for name, scores in found.haystacks.items()} == {
+            name: list(map(asdict, scores)) for name, scores in each.items()
+        }
+        assert list(found.haystacks) == list(each)
+        assert found.failures == failures
+
+
+def test_a_run_without_an_answer_expects_all_of_them(tmp_path: Path) -> None:
+    grid, _ = grid_of_files(tmp_path, 2, SIZE)
+    found = score_run(grid.open(Store(str(tmp_path / "store"))))
+    # Two haystacks of three queries of three insights each.
+    assert [(one.n_expected, one.n_scored, one.coverage) for one in found.systems] == [(18, 0, None)]
+    assert [one.n_expected for systems in found.haystacks.values() for one in systems] == [9, 9]
+
+
+def test_haystacks_of_one_name_are_told_apart(tmp_path: Path) -> None:
+    paths = []
+    for place, path in enumerate(write_haystacks(tmp_path, 2, **SIZE)):
+        folder = tmp_path / str(place)
+        folder.mkdir()
+        paths.append(str(path.rename(folder / "same.json")))
+    store = Store(str(tmp_path / "store"))
+    run = store.run(api.import_released(paths, store.uri).run)
+    ids = [entry["haystack_id"] for entry in run.record["haystacks"]]
+    assert list(score_run(run).haystacks) == [f"same ({haystack_id})" for haystack_id in ids]

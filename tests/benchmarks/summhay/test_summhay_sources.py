@@ -1,0 +1,186 @@
+"""Outlines say what haystacks say, haystacks are loaded when they are asked for, and few are kept."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from big_haystacks import haystack as made_haystack
+from summhay_grids import SMALL, grid_of, grid_of_files
+
+from summhay_ray.benchmarks.summhay import SummHay
+from summhay_ray.benchmarks.summhay import sources as sources_module
+from summhay_ray.benchmarks.summhay.sources import Haystacks, LateOutlines, Outline, outline_of, source_bytes, stored_outlines
+from summhay_ray.engine import stored_workload
+from summhay_ray.haystack import ReleasedFile, load_sample, read_released
+from summhay_ray.problems import Problem
+from summhay_ray.store import Store, StoreError
+
+pytestmark = pytest.mark.core
+
+
+def record_of(grid: SummHay, store: Store) -> dict[str, Any]:
+    """What a run's record says of the workload, whose outlines lie in the store then."""
+    return {"kind": grid.kind, **grid.record(store)}
+
+
+def released(name: str = "news") -> ReleasedFile:
+    return read_released(json.dumps(load_sample(name)), f"{name}.json")
+
+
+class Shelf:
+    """Small haystacks by id; counts what is read."""
+
+    def __init__(self, number: int) -> None:
+        self.contents: dict[str, bytes] = {}
+        self.read: list[str] = []
+        for seed in range(number):
+            content = json.dumps(made_haystack(seed, **SMALL)).encode()
+            self.contents[read_released(content, "x").haystack.haystack_id] = content
+        self.ids = list(self.contents)
+
+    def __call__(self, haystack_id: str) -> tuple[bytes, str]:
+        self.read.append(haystack_id)
+        return self.contents[haystack_id], f"{haystack_id}.json"
+
+
+@pytest.mark.parametrize("name", ["news", "conversation"])
+def test_an_outline_says_what_the_haystack_says(name: str) -> None:
+    source = released(name)
+    haystack, outline = source.haystack, outline_of(source)
+    assert (outline.haystack_id, outline.name, outline.domain) == (haystack.haystack_id, name, haystack.domain)
+    assert outline.n_documents == len(haystack.documents) == 32
+    assert outline.subtopics == haystack.subtopics
+    assert outline.n_insights == tuple(len(haystack.insights_of(one.subtopic_id)) for one in haystack.subtopics)
+    assert list(outline.gold().items()) == list(haystack.gold().items())
+    assert Outline.from_json(json.loads(json.dumps(outline.to_json()))) == outline
+
+
+def test_an_outline_holds_no_documents() -> None:
+    longer = made_haystack(1, **{**SMALL, "words": 3000})
+    sizes = [
+        len(json.dumps(outline_of(read_released(json.dumps(raw), "x")).to_json())) for raw in (made_haystack(1, **SMALL), longer)
+    ]
+    assert sizes[1] < sizes[0] + 200 and len(json.dumps(longer)) > 10 * sizes[1]
+
+
+def test_outlines_come_back_from_the_store_and_from_the_sources_where_the_record_names_none(tmp_path: Path) -> None:
+    grid, store = grid_of(haystacks=["sample/news", "sample/conversation"]), Store(str(tmp_path / "store"))
+    record = record_of(grid, store)
+    assert tuple(stored_outlines(store, record)) == tuple(grid.sources)
+    for source in grid.sources:
+        assert store.put_object("haystack", source_bytes(grid.haystacks.file(source.haystack_id).raw)) == source.digest
+    del record["outlines"]
+    assert tuple(stored_outlines(store, record)) == tuple(grid.sources)
+
+
+def test_outlines_of_another_version_are_one_clear_line(tmp_path: Path) -> None:
+    store = Store(str(tmp_path / "store"))
+    for content in (b"no zlib", b""):
+        with pytest.raises(StoreError, match="outlines [0-9a-f]{64} are of another version"):
+            stored_outlines(store, {"outlines": store.put_object("outlines", content), "haystacks": []})
+
+
+def test_few_haystacks_are_kept_and_the_least_used_goes_first() -> None:
+    shelf = Shelf(4)
+    haystacks = Haystacks(shelf.ids, shelf, kept=2)
+    first, second, third, _ = shelf.ids
+    assert (len(haystacks), list(haystacks)) == (4, shelf.ids) and not shelf.read
+    for one in (first, second, first, third, first, second):
+        assert haystacks[one].haystack_id == one
+    # Third pushed second out, which had not been asked for since first; then second was read again.
+    assert shelf.read == [first, second, third, second]
+
+
+def test_large_sources_are_kept_one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    shelf = Shelf(2)
+    monkeypatch.setattr(sources_module, "KEPT_BYTES", 1)
+    haystacks = Haystacks(shelf.ids, shelf)
+    for one in (shelf.ids[0], shelf.ids[0], shelf.ids[1], shelf.ids[0]):
+        assert haystacks[one].haystack_id == one
+    assert shelf.read == [shelf.ids[0], shelf.ids[1], shelf.ids[0]]
+
+
+def test_what_is_none_of_the_grid_s_or_has_changed_is_refused() -> None:
+    shelf = Shelf(2)
+    haystacks = Haystacks(shelf.ids, shelf)
+    with pytest.raises(KeyError):
+        haystacks["0123456789abcdef"]
+    first, second = shelf.ids
+    shelf.contents[first] = shelf.contents[second]
+    with pytest.raises(Problem, match=f"{first}.json: was changed since it was read; put back what it was"):
+        haystacks[first]
+
+
+def test_one_load_for_all_that_wait_for_it() -> None:
+    shelf = Shelf(1)
+
+    def slow(haystack_id: str) -> tuple[bytes, str]:
+        time.sleep(0.1)
+        return shelf(haystack_id)
+
+    haystacks, found = Haystacks(shelf.ids, slow), []
+    threads = [threading.Thread(target=lambda: found.append(haystacks[shelf.ids[0]])) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(shelf.read) == 1 and len(found) == 8 and all(one is found[0] for one in found)
+
+
+def test_the_event_loop_goes_on_while_a_haystack_is_loaded() -> None:
+    shelf, gone_on = Shelf(2), threading.Event()
+
+    def waits(haystack_id: str) -> tuple[bytes, str]:
+        # Would wait for ever if the loop waited for it.
+        assert gone_on.wait(10)
+        return shelf(haystack_id)
+
+    async def work() -> list[Any]:
+        haystacks = Haystacks(shelf.ids, waits)
+        asked = [asyncio.create_task(haystacks.fetch(one)) for one in (*shelf.ids, *shelf.ids)]
+        await asyncio.sleep(0)
+        gone_on.set()
+        return await asyncio.gather(*asked)
+
+    assert [one.haystack_id for one in asyncio.run(work())] == [*shelf.ids, *shelf.ids]
+    assert sorted(shelf.read) == sorted(shelf.ids)
+
+
+def test_late_outlines_are_read_once_and_not_before() -> None:
+    reads = []
+
+    def read() -> list[Outline]:
+        reads.append(1)
+        return [outline_of(released())]
+
+    late = LateOutlines(read)
+    assert not reads
+    assert (len(late), late[0].name, [one.name for one in late], late[:1][0].name) == (1, "news", ["news"], "news")
+    assert reads == [1]
+
+
+def test_a_stored_grid_reads_no_source_and_has_the_same_cells(tmp_path: Path) -> None:
+    grid, store = grid_of(), Store(str(tmp_path / "store"))
+    record = record_of(grid, store)
+    # Not one object of a haystack lies in the store.
+    stored = stored_workload(store, record)
+    assert isinstance(stored, SummHay)
+    assert stored.systems == grid.systems and stored.settings() == grid.settings()
+    assert list(stored.items()) == list(grid.items()) and stored.run_id == grid.run_id
+    with pytest.raises(StoreError, match="has no haystack"):
+        stored.haystacks[grid.sources[0].haystack_id]
+
+
+def test_a_grid_holds_no_haystack_until_one_is_asked_for(tmp_path: Path) -> None:
+    grid, paths = grid_of_files(tmp_path, 3)
+    assert [source.name for source in grid.sources] == [path.stem for path in paths]
+    paths[1].unlink()
+    assert grid.haystacks[grid.sources[0].haystack_id].name == paths[0].stem
+    with pytest.raises(Problem, match=paths[1].name):
+        grid.haystacks[grid.sources[1].haystack_id]

@@ -1,0 +1,173 @@
+"""A synthesis that is paid for, at a simulated provider with faults: money, bounds, and no topic without a reason."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from simulated_provider import KEY, Simulated, simulated_provider
+from synth_runs import run_inline, small
+
+from summhay_ray import api
+from summhay_ray.benchmarks.synth import Synth
+from summhay_ray.benchmarks.synth import explain as explaining
+from summhay_ray.cli import explained
+from summhay_ray.engine import StatusResult, plan
+from summhay_ray.simulator import SettingsError, make_answers, make_faults, offline_answer
+from summhay_ray.store import RunStore, Store
+
+pytestmark = pytest.mark.core
+
+KEY_ENV = "SYNTH_TEST_KEY"
+PRICE = {"input_per_mtok": 2.5, "output_per_mtok": 10}
+FAULTS = ("--forget", "0.1", "--extra", "0.05", "--malformed", "0.05", "--seed", "3", "--cache-lifetime", "0")
+N_TOPICS = 4
+
+
+@pytest.fixture(scope="module")
+def provider() -> Iterator[Simulated]:
+    with pytest.MonkeyPatch.context() as patch, simulated_provider(*FAULTS) as found:
+        patch.setenv(KEY_ENV, KEY)
+        yield found
+
+
+def hosted(base: str, domain: str, write: Mapping[str, Any] | None = None, **fields: Any) -> Synth:
+    """Every stage is asked of a model of the provider's. `write`: further fields of the writer's entry."""
+    known = {"api_base": base, "api_key_env": KEY_ENV, "price": PRICE, "max_tokens": 1500}
+    models = {stage: {"model": f"openai/{stage}", **known} for stage in ("outline", "write", "check")}
+    models["write"] |= write or {}
+    return small(domain=domain, topics={"made_up": N_TOPICS}, models=models, documents=10, insights=3, **fields)
+
+
+def status(run: RunStore) -> StatusResult:
+    return api.status(run.run_id, run.store.uri)
+
+
+def explain(run: RunStore, key: str) -> dict[str, Any]:
+    return api.explain(run.run_id, key, run.store.uri)
+
+
+def dollars(run: RunStore) -> float:
+    return sum(row["real"]["usd"] for row in status(run).usage)
+
+
+@pytest.mark.parametrize("domain", ["news", "conversation"])
+def test_every_topic_is_verified_or_fails_with_its_reason(provider: Simulated, domain: str, tmp_path: Path) -> None:
+    provider.reset()
+    grid, store = hosted(provider.base, domain), Store(str(tmp_path))
+    planned = {stage.stage: stage.to_json() for stage in plan(grid, store).stages}
+    run, result = run_inline(grid, store)
+    made, failed = result.haystacks, result.failed
+    assert len(made) + len(failed) == N_TOPICS and made
+    assert all(one.error and one.message for one in failed)
+    assert status(run).cells == {"total": N_TOPICS, "done": len(made), "failed": len(failed)}
+
+    # Faults were there, were found, and were mended as often as the paper allows.
+    checks = run.table("checks").filter(pl.col("cell_id").is_in([grid.cell_id(topic) for topic in grid.topics]))
+    kinds = ("document_insight", "chapter_insight")
+    amiss = checks.filter(pl.col("kind").is_in(kinds) & (pl.col("expected") != pl.col("found")))
+    assert amiss.height > 0 and sum(one.corrections for one in made) > 0
+    assert sum(one.checks_by_model for one in made) > 0
+
+    # charged = billed, and within the bounds.
+    assert dollars(run) == pytest.approx(provider.stats()["micros"] / 1e6, abs=1e-9)
+    assert result.calls["made"] == provider.stats()["served"]
+    whole = {row["stage"]: row["real"] for row in status(run).usage}
+    for name, stage in planned.items():
+        assert whole[name]["calls"] <= stage["max_calls"] and whole[name]["usd"] <= stage["usd_max"]
+        if not failed:
+            assert stage["min_calls"] <= whole[name]["calls"] and stage["usd_min"] <= whole[name]["usd"]
+    cost = sum(one.usd for one in made) + sum(one.usd for one in failed)
+    assert cost == pytest.approx(dollars(run), abs=1e-9), "no answer is for two topics"
+
+    _, again = run_inline(grid, store)
+    assert (again.executor, again.calls["made"]) == ("", 0), "nothing is left to do"
+
+
+def test_checks_by_a_model_are_explained_by_their_answers(provider: Simulated, tmp_path: Path) -> None:
+    grid, store = hosted(provider.base, "news"), Store(str(tmp_path))
+    run, _ = run_inline(grid, store)
+    by_model = run.table("checks").filter((pl.col("by") != "offline") & (pl.col("key") != ""))
+    assert by_model["by"].unique().to_list() == ["openai/check"]
+    row = by_model.row(0, named=True)
+    found = explain(run, row["key"])
+    assert found["cell_id"] == row["cell_id"] and row in [{name: one[name] for name in row} for one in found["checks"]]
+    assert found["raw_answer"]["model"] == "openai/check" and "\nInput:\n" in found["prompt"]
+
+
+def test_a_document_is_explained_by_what_wrote_edited_and_checked_it(
+    provider: Simulated, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run, result = run_inline(hosted(provider.base, "news"), Store(str(tmp_path)))
+    checks, made = run.table("checks"), [one.name for one in result.haystacks]
+    edited = next((name, row["document_id"]) for name in made for row in explain(run, name)["documents"] if row["corrections"])
+    document = explain(run, "/".join(edited))["document"]
+    tasks = [one["task"] for one in document["answers"]]
+    assert tasks.count("document") == 1 <= tasks.count("edit_document") == document["corrections"]
+    last = [one for one in document["answers"] if one["task"] == "edit_document"][-1]
+    assert explain(run, last["key"])["raw_answer"]["text"].strip() == document["text"]
+    cell = explain(run, edited[0])["cell_id"]
+    of_it = checks.filter((pl.col("cell_id") == cell) & (pl.col("subject") == edited[1]) & (pl.col("key") != ""))
+    asked = set(of_it["key"].to_list())
+    assert asked <= {one["key"] for one in document["answers"]}
+    # Another version asks with other prompts: of the answers only those are known that checks name.
+    monkeypatch.setattr(explaining, "answers_of_document", lambda *_: [])
+    later = explain(run, "/".join(edited))
+    assert {one["key"] for one in later["document"]["answers"]} == asked
+    explained.show(later)
+    assert "asks with other prompts" in capsys.readouterr().out
+
+
+def test_a_budget_holds_and_more_goes_on(provider: Simulated, tmp_path: Path) -> None:
+    provider.reset()
+    grid, store = hosted(provider.base, "news"), Store(str(tmp_path / "store"))
+    stopped, short = run_inline(grid, store, 0.06)
+    assert short.status == status(stopped).status == "budget"
+    assert 0 < provider.stats()["micros"] <= 60_000
+    assert stopped.table("made").height == stopped.table("haystacks").height < N_TOPICS
+    finished, _ = run_inline(grid, store)
+    assert dollars(finished) == pytest.approx(provider.stats()["micros"] / 1e6, abs=1e-9)
+    provider.reset()
+    whole, _ = run_inline(grid, Store(str(tmp_path / "whole")))
+    names = ("haystacks", "documents", "made", "checks", "failures")
+    assert [finished.digests()[name] for name in names] == [whole.digests()[name] for name in names]
+
+
+def test_a_model_that_is_gone_fails_every_topic_and_is_asked_again(provider: Simulated, tmp_path: Path) -> None:
+    store = Store(str(tmp_path))
+    with simulated_provider("--unknown-model", "write") as lacking:
+        gone = hosted(lacking.base, "news")
+        run, result = run_inline(gone, store)
+    told = api.failures(run.run_id, store.uri)
+    assert {(one["stage"], one["kind"], one["error"]) for one in told} == {("documents", "failed", "model_not_found")}
+    assert [one.usd > 0 for one in result.failed] == [True] * N_TOPICS, "what their outlines cost"
+    assert "openai/write" in result.stopped_models
+    there = hosted(provider.base, "news")
+    assert there.run_id == gone.run_id, "where a model is reached is no part of the run"
+    made, again = run_inline(there, store)
+    assert again.haystacks and again.calls["reused"] > 0
+    assert made.table("made").height + made.table("failures").height == N_TOPICS
+
+
+def test_what_an_answer_cost_that_was_too_long_to_be_read_is_told_with_its_topic(provider: Simulated, tmp_path: Path) -> None:
+    grid = hosted(provider.base, "news", {"max_answer_bytes": 1024}, words=300)
+    run, result = run_inline(grid, Store(str(tmp_path)))
+    assert not result.haystacks and {one.error for one in result.failed} == {"answer_too_large"}
+    read = run.table("raw_answers")["usd_micros"].sum() / 1e6
+    assert sum(one.usd for one in result.failed) == pytest.approx(dollars(run), abs=1e-9) and dollars(run) > read
+
+
+def test_shares_of_faults_are_shares_and_reach_the_answers() -> None:
+    with pytest.raises(SettingsError, match="the share forget is 1.5; expected 0 to 1"):
+        make_faults(1.5, 0, 0)
+    prompt = 'Propose.\n\nInput:\n{"task": "query", "topic": "a ferry", "domain": "news", "subtopic": "tolls", "avoid": []}'
+    good = offline_answer()("m", prompt)
+    assert "query" in json.loads(good)
+    answers = make_answers(faults=make_faults(0, 0, 1.0))
+    assert asyncio.run(answers.find("m", prompt, "sha")) != good
+    answers.close()

@@ -1,0 +1,266 @@
+"""A synthesis from its topics to its haystacks: rows, objects, budget, resuming, export, and runs on what it made."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+import yaml
+from synth_runs import SMALL, run_inline, small, write_files
+
+from summhay_ray import api
+from summhay_ray.benchmarks.synth import run_synth
+from summhay_ray.benchmarks.synth import topic as making
+from summhay_ray.benchmarks.synth.made import made_by
+from summhay_ray.engine import RunOptions, RunResult, SpecError, plan, workload_of
+from summhay_ray.haystack import read_released
+from summhay_ray.problems import Problem
+from summhay_ray.store import RunStore, Store, StoreError
+from summhay_ray.synth import Unverified
+
+pytestmark = pytest.mark.core
+
+TWO = {"topics": ["the new tram line in Calaford", {"topic": "the dispute about the ferry", "name": "ferry"}]}
+PRICED = {"model": "offline/writer", "max_tokens": 400, "price": {"input_per_mtok": 1.0, "output_per_mtok": 2.0}}
+PAID = {"models": {"outline": PRICED, "write": PRICED}}
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory: pytest.TempPathFactory) -> RunStore:
+    """Two topics, done."""
+    return run_inline(small(**TWO), Store(str(tmp_path_factory.mktemp("synth") / "store")))[0]
+
+
+def results(run: RunStore) -> Any:
+    """The haystacks and the failed topics of a stored run."""
+    return workload_of(run).results(run).scores
+
+
+def export(run: RunStore, folder: Path) -> list[Path]:
+    return api.export(run.run_id, folder, run.store.uri)
+
+
+def tables(run: RunStore) -> Mapping[str, Any]:
+    return {name: table for name, table in run.digests().items() if table["rows"]}
+
+
+def test_a_topic_becomes_a_haystack_with_its_truth(done: RunStore) -> None:
+    grid = small(**TWO)
+    assert done.run_id == grid.run_id and api.failures(done.run_id, done.store.uri) == []
+    first, second = results(done).haystacks
+    assert (first.name, second.name) == ("the_new_tram_line_in_calaford", "ferry")
+    for one in (first, second):
+        assert (one.domain, one.documents, one.subtopics, one.insights) == ("news", 6, 2, 4)
+        assert one.checks > 0 and one.checks_by_model == 0 and one.tokens > one.words > 6 * 60
+    assert {name: table["rows"] for name, table in tables(done).items() if name not in ("checks", "raw_answers")} == {
+        "haystacks": 2,
+        "subtopics": 4,
+        "insights": 8,
+        "documents": 12,
+        "made": 2,
+    }
+    told = api.status(done.run_id, done.store.uri)
+    assert (told.kind, told.status, told.cells) == ("synth", "done", {"total": 2, "done": 2, "failed": 0})
+    assert told.unit == "topics"
+    assert [row["stage"] for row in told.usage] == ["outline", "write"]
+    assert sum(row["real"]["calls"] for row in told.usage) == done.table("raw_answers").height
+
+
+def test_the_released_json_says_how_it_was_made(done: RunStore, tmp_path: Path) -> None:
+    grid = small(**TWO)
+    [path, _] = export(done, tmp_path / "out")
+    raw = json.loads(path.read_bytes())
+    told = raw["topic_metadata"]["synthesis"]
+    assert (told["license"], told["seed"], told["usd_micros"], told["offline_writer"]) == ("CC-BY-4.0", 0, 0, True)
+    assert told["prompts"] == grid.domain.hashes() and told["models"]["write"]["model"] == "offline/writer"
+    assert told["shape"]["documents"] == len(raw["documents"]) == 6 and told["difficulty"]["least"] == 2
+    assert {one["document_metadata"]["writer"] for one in raw["documents"]} == {"offline/writer"}
+    rows = done.table("checks").filter(pl.col("cell_id") == grid.cell_id(grid.topics[0]))
+    assert told["checks"] == rows.height and told["checks_by_model"] == rows.filter(pl.col("by") != "offline").height
+    assert told["words"] == sum(len(one["document_text"].split()) for one in raw["documents"])
+
+
+def test_each_insight_is_in_the_documents_that_the_checks_found_it_in(done: RunStore) -> None:
+    grid = small(**TWO)
+    cell = grid.cell_id(grid.topics[0])
+    made = made_by(done)[cell]
+    haystack = read_released(done.store.get_object("haystack", made.digest), f"{made.name}.json").haystack
+    rows = done.table("checks", [cell]).filter((pl.col("kind") == "document_insight") & (pl.col("found") == "yes"))
+    last = rows.sort("round").unique(subset=["subject", "object"], keep="last").select("subject", "object").rows()
+    truth = {(one.document_id, insight) for one in haystack.documents for insight in one.insight_ids}
+    assert truth <= set(last)
+    assert min(map(len, haystack.gold().values())) >= 2, "difficulty.least"
+
+
+def test_again_asks_nothing_and_export_import_export_is_lossless(done: RunStore, tmp_path: Path) -> None:
+    before = done.digests()
+    again, result = run_inline(small(**TWO), done.store)
+    assert (result.executor, result.calls["made"]) == ("", 0) and again.digests() == before
+    first = export(done, tmp_path / "first")
+    other = Store(str(tmp_path / "other"))
+    imported = other.run(api.import_released([str(path) for path in first], other.uri).run)
+    second = export(imported, tmp_path / "second")
+    assert [path.read_bytes() for path in first] == [path.read_bytes() for path in second]
+    names = ("haystacks", "subtopics", "insights", "documents")
+    for name in names:
+        assert imported.digests()[name] == before[name]
+
+
+def test_the_same_spec_makes_the_same_tables_in_any_store(done: RunStore, tmp_path: Path) -> None:
+    reversed_topics = list(reversed(TWO["topics"]))
+    again, _ = run_inline(small(topics=reversed_topics), Store(str(tmp_path)))
+    assert again.run_id == done.run_id and tables(again) == tables(done)
+
+
+def test_a_budget_stops_it_and_more_goes_on_where_it_was(tmp_path: Path) -> None:
+    grid, store = small(**TWO, **PAID), Store(str(tmp_path / "store"))
+    whole, clean = run_inline(grid, Store(str(tmp_path / "clean")))
+    spent = sum(row["usd_micros"] for row in whole.table("raw_answers").iter_rows(named=True))
+    stopped, short = run_inline(grid, store, spent / 2e6)
+    assert short.status == "budget" and short.left is not None and short.left["cells"] > 0
+    n_made = short.calls["made"]
+    assert 0 < n_made < clean.calls["made"] and (short.usd["spent"] or 0) <= spent / 2e6
+    assert stopped.table("failures").height == 0, "a topic that the budget stops has not failed"
+    told = api.status(stopped.run_id, store.uri)
+    assert told.status == "budget" and told.left is not None and told.left["cells"] == short.left["cells"]
+    finished, later = run_inline(grid, store)
+    assert n_made + later.calls["made"] == clean.calls["made"], "nothing is asked twice"
+    assert tables(finished) == tables(whole)
+    assert [one.usd for one in later.haystacks] == [one.usd for one in clean.haystacks]
+    assert sum(one.usd for one in clean.haystacks) == pytest.approx(spent / 1e6)
+
+
+def test_a_plan_bounds_what_is_asked(tmp_path: Path) -> None:
+    grid, store = small(**TWO, **PAID), Store(str(tmp_path))
+    before = plan(grid, store)
+    assert (before.cells, before.cells_finished, [stage.stage for stage in before.stages]) == (2, 0, ["outline", "write"])
+    run, _ = run_inline(grid, store)
+    real = {row["stage"]: row["real"] for row in api.status(run.run_id, store.uri).usage}
+    for stage in (one.to_json() for one in before.stages):
+        found = real[stage["stage"]]
+        for name in ("calls", "input_tokens", "output_tokens"):
+            assert stage[f"min_{name}"] <= found[name] <= stage[f"max_{name}"], (stage, found)
+            assert stage[f"min_{name}"] <= stage[name] <= stage[f"max_{name}"]
+        assert stage["usd_min"] <= found["usd"] <= stage["usd_max"] and stage["usd_min"] <= stage["usd"] <= stage["usd_max"]
+    after = plan(grid, store)
+    assert (after.cells_finished, sum(stage.calls for stage in after.stages), after.usd["max"]) == (2, 0, 0.0)
+    assert after.spent_usd == pytest.approx(sum(row["usd"] for row in real.values()))
+
+
+def test_a_plan_takes_off_what_unfinished_topics_have_paid(tmp_path: Path) -> None:
+    grid, store = small(**TWO, **PAID), Store(str(tmp_path))
+    before = plan(grid, store)
+    _, short = run_inline(grid, store, 0.002)
+    assert short.calls["made"] > 0 and short.left is not None
+    after = plan(grid, store, budget_usd=0.0001)
+    assert sum(stage.reused for stage in after.stages) == short.calls["made"]
+    assert (short.left["calls"], short.left["usd"]) == (sum(stage.calls for stage in after.stages), after.usd)
+    assert after.usd["expected"] < before.usd["expected"] and after.usd["min"] <= before.usd["min"]
+    assert "budget_usd is 0.0001" in after.warnings[0]
+
+
+def test_what_goes_wrong_with_one_topic_is_its_row_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = making.synthesize
+
+    async def troubled(job: Any, asker: Any) -> Any:
+        if job.topic.name == "bug":
+            raise ValueError("two\nlines")
+        if job.topic.name == "odd":
+            found = await real(job, asker)
+            found.raw["documents"][0]["insights_included"] = ["nobody's"]
+            return found
+        if job.topic.name == "gave_up":
+            return Unverified("queries", "query_leaks", "every query gave an insight away", key="k1", attempts=3)
+        return await real(job, asker)
+
+    monkeypatch.setattr(making, "synthesize", troubled)
+    topics = ["a tram", *({"topic": f"a ferry, {name}", "name": name} for name in ("bug", "odd", "gave_up"))]
+    run, found = run_inline(small(topics=topics), Store(str(tmp_path)))
+    assert found.status == "partial" and [one.name for one in found.haystacks] == ["a_tram"]
+    assert [(one.name, one.stage, one.error) for one in found.failed] == [
+        ("bug", "synthesis", "synthesis_error"),
+        ("odd", "verification", "invalid_haystack"),
+        ("gave_up", "queries", "query_leaks"),
+    ]
+    told = api.status(run.run_id, run.store.uri)
+    assert (told.status, told.cells) == ("partial", {"total": 4, "done": 1, "failed": 3})
+    bug = next(one for one in api.failures(run.run_id, run.store.uri) if one["error"] == "synthesis_error")
+    assert (bug["message"], bug["system"], bug["haystack"]) == ("ValueError: two lines", "synth", "bug")
+    assert api.explain(run.run_id, bug["cell_id"], run.store.uri)["failures"][0]["error"] == "synthesis_error"
+    # A mistake of ours is tried again; what verification refused is what these answers give.
+    monkeypatch.setattr(making, "synthesize", real)
+    again, later = run_inline(small(topics=topics), run.store)
+    assert [one.name for one in later.haystacks] == ["a_tram", "bug", "odd"]
+    assert [one.name for one in later.failed] == ["gave_up"] and later.cells == {"total": 4, "done": 3, "failed": 1}
+    assert again.table("made").height == 3
+
+
+def test_explain_goes_from_a_cell_to_its_checks_and_from_an_answer_to_its_prompt(done: RunStore) -> None:
+    grid = small(**TWO)
+    cell = grid.cell_id(grid.topics[1])
+
+    def explain(key: str) -> dict[str, Any]:
+        return api.explain(done.run_id, key, done.store.uri)
+
+    found = explain(cell[:12])
+    assert (found["cell_id"], found["topic"]["name"], found["haystack"]["name"]) == (cell, "ferry", "ferry")
+    assert sum(row["n"] for row in found["checks_by_kind"]) == done.table("checks", [cell]).height
+    # Each topic is gone through anew: one answer of each stage is enough.
+    for key in done.table("raw_answers", [cell])["key"].to_list()[:2]:
+        told = explain(key)
+        assert told["raw_answer"]["key"] == key and "\nInput:\n{" in told["prompt"]
+    with pytest.raises(StoreError, match="no cell or answer"):
+        explain("feed" * 8)
+    with pytest.raises(StoreError, match="too short"):
+        explain(cell[:4])
+
+
+def test_a_synth_spec_stands_for_what_it_made(done: RunStore, tmp_path: Path) -> None:
+    write_files(tmp_path, {"mine.yaml": yaml.safe_dump({**SMALL, **TWO})})
+    run = {"retrievers": ["oracle"], "summarizers": ["offline/lead"], "haystacks": [str(tmp_path / "mine.yaml")]}
+    grid = api.load(run, store=done.store.uri)
+    made = results(done).haystacks
+    assert list(grid.spec.haystacks) == [one.entry for one in made]
+    assert [source.name for source in grid.sources] == ["the_new_tram_line_in_calaford", "ferry"]
+    assert api.load({**run, "haystacks": [made[1].entry]}, store=done.store.uri).sources[0].name == "ferry"
+    answered, _ = run_inline(grid, done.store)
+    assert answered.table("summaries").height == 4 and answered.table("failures").height == 0
+    elsewhere = str(tmp_path / "empty")
+    with pytest.raises(
+        SpecError, match=r"mine.yaml: its haystacks are not in the store .*; make them first: summhay synth .*mine"
+    ):
+        api.load(run, store=elsewhere)
+    with pytest.raises(SpecError, match=r"no file 'gone.yaml'"):
+        api.load({**run, "haystacks": ["gone.yaml"]}, store=elsewhere)
+
+
+def test_a_finished_one_is_read_back_and_written(done: RunStore, tmp_path: Path) -> None:
+    def again() -> RunResult:
+        return run_synth(small(**TWO), done.store, RunOptions(), tmp_path / "out")
+
+    result = again()
+    assert (result.status, result.calls["made"], result.calls["reused"]) == ("done", 0, done.table("raw_answers").height)
+    assert [Path(name).name for name in result.files] == ["the_new_tram_line_in_calaford.json", "ferry.json"]
+    document = result.to_json()
+    assert document["files"] == result.files
+    assert [one["entry"] for one in document["haystacks"]] == [one.entry for one in results(done).haystacks]
+    assert document["failed"] == [] and document["left"] is None
+    files = {Path(name): Path(name).read_bytes() for name in result.files}
+    assert again().files == result.files
+    assert {path: path.read_bytes() for path in files} == files
+    Path(result.files[1]).write_text("{}", encoding="ascii")
+    with pytest.raises(Problem, match="ferry.json exists; give an empty folder"):
+        again()
+
+
+def test_a_file_in_the_way_is_told_before_anything_is_asked(tmp_path: Path) -> None:
+    store = Store(str(tmp_path / "store"))
+    write_files(tmp_path / "out", {"ferry.json": "{}"})
+    for out, said in ((tmp_path / "out", "ferry.json exists"), (tmp_path / "out" / "ferry.json", "is a file; give a folder")):
+        with pytest.raises(Problem, match=said):
+            run_synth(small(**TWO), store, RunOptions(executor="inline"), out)
+    assert small(**TWO).open(store).table("raw_answers").height == 0 and not (tmp_path / "store" / "log").exists()

@@ -1,0 +1,129 @@
+"""A synthesis as a job, and a run on what it made, sent to a job server of the test's own making."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from job_server import Server, server
+
+from summhay_ray import api
+from summhay_ray.benchmarks.synth import Synth
+from summhay_ray.engine import SpecError, package
+
+__all__ = ["server"]
+pytestmark = pytest.mark.core
+
+URL = "http://127.0.0.1:8265"
+KEY = "sk-canary4711never0leaves"
+ROOT = Path(__file__).resolve().parents[3]
+DOMAIN = "name: minutes\ngenre: the minutes of a town council\nwords: 120\n"
+SMALL: Mapping[str, Any] = {
+    "topics": ["the new tram line in Calaford"],
+    "subtopics": 2,
+    "insights": 2,
+    "documents": 6,
+    "words": 120,
+    "difficulty": {"least": 2, "documents_per_insight": 3},
+}
+RUN = {"retrievers": ["keywords"], "summarizers": ["offline/lead"]}
+
+
+def write_files(folder: Path, files: Mapping[str, str]) -> None:
+    """Text files by name."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in files.items():
+        (folder / name).write_text(text, encoding="utf-8")
+
+
+def named(context: str | Path, name: str) -> dict[str, Any]:
+    return {"topic": f"the new bridge, {name}", "name": name, "context": [str(context)]}
+
+
+@pytest.fixture
+def spec(tmp_path: Path) -> Path:
+    """A spec whose files are named as people name them: beside it, above it, from / on, two of one name."""
+    here = tmp_path / "specs"
+    write_files(here / "sample", {"seed.txt": "The bridge was closed."})
+    write_files(tmp_path, {"seed.txt": "The bridge was opened.", "minutes.yaml": DOMAIN})
+    write_files(tmp_path / "far", {"seed.txt": "There was no bridge."})
+    topics = [named("sample/seed.txt", "one"), named("../seed.txt", "two"), named(tmp_path / "far" / "seed.txt", "three")]
+    write_files(here, {"synth.yaml": yaml.safe_dump({**SMALL, "domain": "../minutes.yaml", "topics": topics})})
+    return here / "synth.yaml"
+
+
+def unpacked(server: Server, folder: Path) -> Path:
+    """The package of the latest job, as a node gets it; gives its spec."""
+    for name, content in server.files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(content)
+    return folder / package.SPEC
+
+
+def test_a_job_is_summhay_run_with_all_that_its_spec_names(
+    server: Server, spec: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = api.load(spec)
+    job = api.submit(spec, URL, str(tmp_path / "store"), 0.5, overrides=["seed=3"])
+    (sent,) = server.sent
+    words = shlex.split(sent["entrypoint"])
+    assert words[:5] == ["python", "-m", "summhay_ray.cli", "run", "summhay-spec.yaml"]
+    assert words[5:] == ["--address", "auto", "--store", str(tmp_path / "store"), "--budget", "0.5"]
+    assert sorted(server.files) == [
+        "files/0/minutes.yaml",
+        "files/0/seed.txt",
+        "files/1/seed.txt",
+        *sorted(["sample/seed.txt", package.SPEC]),
+    ]
+    assert (job.job, sent["metadata"]["summhay_run"]) == (f"{job.run}-1", job.run)
+
+    # What a node makes of it, where the person's files are not.
+    (tmp_path / "far").rename(tmp_path / "gone")
+    there = unpacked(server, tmp_path / "there")
+    monkeypatch.chdir(there.parent)
+    found = api.load(package.SPEC)
+    assert found.run_id == job.run != here.run_id, "another seed"
+    assert isinstance(found, Synth) and isinstance(here, Synth)
+    assert [topic.context for topic in found.topics] == [topic.context for topic in here.topics]
+    assert found.domain == here.domain and found.spec.seed == 3
+
+
+def test_the_same_job_is_watched_and_one_that_ended_is_sent_again(server: Server, spec: Path, tmp_path: Path) -> None:
+    first = api.submit(spec, URL, str(tmp_path / "store"))
+    again = api.submit(spec, URL, str(tmp_path / "store"))
+    assert (again.job, again.attached, len(server.sent)) == (first.job, True, 1)
+    more = api.submit(spec, URL, str(tmp_path / "store"), 2.0)
+    assert (more.job, more.attached) == (f"{first.run}-2", False) and "with another budget" in more.notes[-1]
+
+
+def test_fields_go_as_a_spec_does(server: Server, tmp_path: Path) -> None:
+    job = api.submit({**SMALL, "topics": {"made_up": 3}}, URL, str(tmp_path / "store"))
+    assert list(server.files) == [package.SPEC] and job.run == api.load({**SMALL, "topics": {"made_up": 3}}).run_id
+    assert api.load(server.spec()).run_id == job.run
+
+
+def test_no_file_with_a_key_in_it_leaves(server: Server, spec: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MY_API_KEY", KEY)
+    write_files(tmp_path, {"seed.txt": f"The bridge of {KEY}."})
+    with pytest.raises(package.PackageError, match=r"^files/0/seed\.txt holds the value of a key") as refused:
+        api.submit(spec, URL, str(tmp_path / "store"))
+    assert KEY not in str(refused.value) and server.sent == []
+
+
+def test_a_run_on_a_synth_spec_is_sent_with_what_it_made(server: Server, tmp_path: Path) -> None:
+    write_files(
+        tmp_path, {"mine.yaml": yaml.safe_dump(dict(SMALL)), "run.yaml": yaml.safe_dump({**RUN, "haystacks": ["mine.yaml"]})}
+    )
+    store = str(tmp_path / "store")
+    with pytest.raises(SpecError, match=r"mine\.yaml: its haystacks are not in the store .*; make them first: summhay "):
+        api.submit(tmp_path / "run.yaml", URL, store)
+    assert server.sent == []
+    made = api.run(tmp_path / "mine.yaml", store, executor="inline")
+    job = api.submit(tmp_path / "run.yaml", URL, store)
+    assert " run summhay-spec.yaml " in server.sent[0]["entrypoint"] and list(server.files) == [package.SPEC]
+    assert server.spec()["haystacks"] == [one.entry for one in made.haystacks]
+    assert api.load(unpacked(server, tmp_path / "there"), store=store).run_id == job.run

@@ -1,0 +1,78 @@
+"""What the engine sees of a synthesis: its items, their queue, what they are given, and the workload of a stored run."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+from synth_runs import small
+
+from summhay_ray.benchmarks.synth import Synth
+from summhay_ray.engine import StatusResult, status, workload_of
+from summhay_ray.problems import Problem
+from summhay_ray.store import Store
+
+pytestmark = pytest.mark.core
+
+HOSTED = {"model": "openai/writer", "api_base": "http://127.0.0.1:9/v1", "price": 0}
+CONTEXT = {"topic": "a ferry", "name": "ferry", "participants": ["Ann", "Bo"]}
+
+
+def test_a_topic_is_an_item() -> None:
+    grid = small(topics=["a tram", CONTEXT])
+    items = list(grid.items())
+    assert [item.data["name"] for item in items] == ["a_tram", "ferry"] and grid.n_items() == 2
+    assert [item.id for item in items] == [grid.cell_id(topic) for topic in grid.topics]
+    assert len({item.id for item in items}) == 2 and {item.queue for item in items} == set(grid.queues())
+
+
+def test_an_item_is_given_its_whole_topic() -> None:
+    # More than are read together.
+    grid = small(topics=[CONTEXT, {"made_up": 40}])
+    by_source: dict[str, list[Any]] = {}
+    for item in grid.items():
+        by_source.setdefault(item.source, []).append(item)
+    assert len(by_source) > 1
+    given = {known: own for source, items in by_source.items() for known, own in grid.prepare(source, items).own.items()}
+    assert given == {grid.cell_id(topic): asdict(topic) for topic in grid.topics}
+    [one, *_] = by_source.values()
+    assert list(grid.prepare(one[0].source, one[3:5]).own) == [item.id for item in one[3:5]], "none that is done is read for"
+
+
+def test_where_a_synthesis_stands_before_it_begins(tmp_path: Path) -> None:
+    grid, store = small(topics=["a tram", CONTEXT]), Store(str(tmp_path))
+    told: StatusResult = status(grid.open(store))
+    assert (told.kind, told.status, told.cells) == ("synth", "unfinished", {"total": 2, "done": 0, "failed": 0})
+
+
+def test_a_stored_synthesis_is_the_workload_that_it_was(tmp_path: Path) -> None:
+    grid, store = small(topics=["a tram", CONTEXT], domain="conversation"), Store(str(tmp_path))
+    again = workload_of(grid.open(store))
+    assert isinstance(again, Synth) and again.run_id == grid.run_id and again.spec == grid.spec
+    assert again.domain == grid.domain and list(again.topics) == list(grid.topics)
+    assert [again.job(topic) for topic in again.topics] == [grid.job(topic) for topic in grid.topics]
+    assert list(again.items()) == list(grid.items())
+
+
+@pytest.mark.parametrize(
+    ("fields", "computes", "at_once"),
+    [
+        ({}, True, 2),
+        ({"models": {"write": HOSTED}}, False, 16),
+        ({"models": {"write": HOSTED}, "limits": {"openai/writer": {"concurrency": 16}}}, False, 4),
+        ({"models": {"write": HOSTED}, "limits": {"openai/writer": {"concurrency": 2}}}, False, 2),
+        # Of haystacks of ten million words none is made beside another.
+        ({"documents": 10_000, "words": 1000, "difficulty": {}}, True, 1),
+    ],
+)
+def test_a_worker_holds_few_topics_at_once(fields: dict[str, Any], computes: bool, at_once: int) -> None:
+    [queue] = small(**fields).queues().values()
+    assert (queue.computes, queue.at_once, queue.together) == (computes, at_once, 1)
+
+
+def test_what_no_plan_can_hold_is_said_before_any_call() -> None:
+    with pytest.raises(Problem) as caught:
+        small(documents=2, difficulty={"least": 5})
+    assert "\n" not in str(caught.value)

@@ -1,0 +1,91 @@
+"""What the pages of docs/ say works: their commands and programs run, and what they quote stands where they say.
+
+Blocks of ```sh and of ```python run are run, page by page, in a copy of `examples/`; RUN stands for the id that was printed last.
+Those of ```sh cluster need a cluster of Ray.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = sorted((ROOT / "docs").glob("*.md"))
+SHOWN = ("examples/needle.py", "examples/needle.yaml")
+"""Files that a page quotes in its other blocks of Python and YAML."""
+PATIENCE_S = 240
+
+
+@dataclass(frozen=True)
+class Block:
+    """A fenced block: `sh`, `python run`, ... and its text."""
+
+    info: str
+    text: str
+
+
+def blocks_of(page: Path) -> list[Block]:
+    found = re.findall(r"^```([^\n]*)\n(.*?)^```$", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    return [Block(info.strip(), text) for info, text in found]
+
+
+def pages_with(*infos: str) -> list[Path]:
+    return [page for page in PAGES if any(block.info in infos for block in blocks_of(page))]
+
+
+def run_blocks(page: Path, folder: Path, infos: Sequence[str]) -> None:
+    """Run the page's blocks one after the other, as somebody does who reads it from the top."""
+    shutil.copytree(ROOT / "examples", folder / "examples", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(ROOT / "jobs", folder / "jobs", ignore=shutil.ignore_patterns("__pycache__"))
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    environment = {**os.environ, "PATH": path, "SUMMHAY_STORE": str(folder / "store")}
+    run = "RUN"
+    for block in (one for one in blocks_of(page) if one.info in infos):
+        text = re.sub(r"\bRUN\b", run, block.text)
+        command = [sys.executable, "-c", text] if block.info == "python run" else ["bash", "-euo", "pipefail", "-c", text]
+        done = subprocess.run(
+            command, cwd=folder / "examples", env=environment, capture_output=True, text=True, timeout=PATIENCE_S, check=False
+        )
+        assert done.returncode == 0, f"{page.name}:\n{text}\nexits with {done.returncode}: {done.stderr[-2000:]}"
+        assert done.stdout, f"{page.name}:\n{text}\nprints nothing"
+        run = next(iter(re.findall(r"^run +(\w+)", done.stdout, re.MULTILINE)), run)
+
+
+@pytest.mark.parametrize("page", pages_with("sh", "python run"), ids=lambda page: page.stem)
+def test_the_commands_of_a_page_run(page: Path, tmp_path: Path) -> None:
+    run_blocks(page, tmp_path, ("sh", "python run"))
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("page", pages_with("sh cluster"), ids=lambda page: page.stem)
+def test_the_commands_of_a_page_run_on_a_cluster(page: Path, tmp_path: Path) -> None:
+    run_blocks(page, tmp_path, ("sh", "sh cluster", "python run"))
+
+
+@pytest.mark.core
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_a_page_quotes_what_stands_there(page: Path) -> None:
+    quoted = "".join((ROOT / name).read_text(encoding="utf-8") for name in SHOWN if name in page.read_text(encoding="utf-8"))
+    if quoted:
+        assert [block.text for block in blocks_of(page) if block.info in ("python", "yaml") and block.text not in quoted] == []
+
+
+@pytest.mark.core
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_the_links_of_a_page_lead_somewhere(page: Path) -> None:
+    links = re.findall(r"\]\((?!https?:|#)([^)#]+)", page.read_text(encoding="utf-8"))
+    assert [link for link in links if not (page.parent / link).exists()] == []
+
+
+@pytest.mark.core
+def test_an_example_is_read_in_one_sitting() -> None:
+    lengths = {file.name: len(file.read_text(encoding="utf-8").splitlines()) for file in (ROOT / "examples").glob("*.py")}
+    assert {name: length for name, length in lengths.items() if length > 150} == {}

@@ -1,0 +1,90 @@
+"""Real runs of the `summhay` command, to be watched and killed."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import IO, Any
+
+import yaml
+
+SUMMHAY = Path(sys.executable).with_name("summhay")
+PATIENCE_S = 240.0
+
+
+def write_spec(folder: Path, fields: Mapping[str, Any]) -> Path:
+    path = folder / "spec.yaml"
+    path.write_text(yaml.safe_dump(dict(fields)), encoding="utf-8")
+    return path
+
+
+def summhay(*arguments: str | Path, code: int = 0) -> dict[str, Any]:
+    """The JSON document of a command that must end with `code`."""
+    command = [str(SUMMHAY), *map(str, arguments), "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+    assert done.returncode == code, f"{command}: exit {done.returncode}\n{done.stderr[-2000:]}"
+    document: dict[str, Any] = json.loads(done.stdout)
+    return document
+
+
+def start(spec: Path, store: Path | str, *more: str, into: IO[bytes] | None = None) -> subprocess.Popen[bytes]:
+    """A run in the background. `into`: the file that takes what it says, where nobody reads its pipes before it ends."""
+    command = [str(SUMMHAY), "run", str(spec), "--store", str(store), *more, "--json"]
+    return subprocess.Popen(command, stdout=into or subprocess.PIPE, stderr=into or subprocess.PIPE)
+
+
+def log_records(store: Path) -> list[dict[str, Any]]:
+    """Every whole record of the response log; a line that is being written is left out."""
+    found = []
+    for file in sorted((store / "log").glob("*.jsonl")) if (store / "log").is_dir() else []:
+        for line in file.read_bytes().splitlines(keepends=True):
+            if line.endswith(b"\n"):
+                found.append(json.loads(line.split(b" ", 2)[2]))
+    return found
+
+
+def wait_for_records(process: subprocess.Popen[bytes], store: Path, n: int) -> bool:
+    """Wait until the log holds n records; False where the run ended before."""
+    end = time.monotonic() + PATIENCE_S
+    while time.monotonic() < end:
+        if len(log_records(store)) >= n:
+            return True
+        if process.poll() is not None:
+            return False
+        time.sleep(0.02)
+    raise TimeoutError(f"{n} records did not come in {PATIENCE_S} s")
+
+
+def kill(process: subprocess.Popen[bytes], store: Path) -> None:
+    """SIGKILL to the driver, as a crash would; its workers notice within seconds, and the log is whole then."""
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    before = -1
+    while before != (before := len(log_records(store))):
+        time.sleep(3.0)
+
+
+def descendants(pid: int) -> Iterator[tuple[int, str]]:
+    """(pid, title) of all processes below one."""
+    for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
+        try:
+            title = Path(f"/proc/{child}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+            yield int(child), title
+            yield from descendants(int(child))
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+
+
+def kill_worker(driver: int) -> bool:
+    """SIGKILL to one worker of a run that we started; False where there is none."""
+    for pid, title in descendants(driver):
+        if "WorkerActor" in title:
+            os.kill(pid, signal.SIGKILL)
+            return True
+    return False

@@ -1,0 +1,69 @@
+"""No model slows another: one summarizer and one judge limited to 60 requests a minute, and the others as fast as alone."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from runs import start, write_spec
+from simulated_provider import KEY, Simulated, simulated_provider
+
+pytestmark = pytest.mark.timeout(300)
+
+REPEATS, LATENCY_S, AT_ONCE = 10, 0.3, 4
+CALLS = {"quick": 8 * REPEATS, "quick-judge": 44}
+"""Eight queries; the 44 insights of two samples, each asked once: short answers are all alike."""
+
+PATIENCE_S = 120.0
+NOISE_S = 3.0
+
+
+def seconds_of(provider: Simulated, folder: Path, slow: Sequence[str]) -> dict[str, float]:
+    """Model -> from its first call to its last one, as the provider saw them; the run is broken off then."""
+    reach = {"api_base": provider.base, "api_key_env": "SUMMHAY_TEST_KEY", "price": 0, "max_tokens": 100}
+    limits = {f"openai/{name}": {"concurrency": AT_ONCE} for name in CALLS} | {f"openai/{name}": {"rpm": 60} for name in slow}
+    folder.mkdir()
+    spec = write_spec(
+        folder,
+        {
+            "haystacks": ["sample/news", "sample/conversation"],
+            "retrievers": ["bm25"],
+            "token_budget": 1500,
+            "repeats": REPEATS,
+            "summarizers": [{"model": f"openai/{name}", **reach} for name in ("quick", *slow) if "judge" not in name],
+            "judges": [{"model": f"openai/{name}", **reach} for name in ("quick-judge", *slow) if "judge" in name],
+            "limits": limits,
+            "executor": "inline",
+        },
+    )
+    provider.reset()
+    process = start(spec, folder / "store")
+    try:
+        end = time.monotonic() + PATIENCE_S
+        times: dict[str, list[float]] = {}
+        while time.monotonic() < end and any(len(times.get(name, ())) < n for name, n in CALLS.items()):
+            assert process.poll() is None or not slow, process.communicate()
+            time.sleep(0.5)
+            times = {}
+            for call in provider.calls():
+                times.setdefault(call["model"], []).append(call["time"])
+        assert {name: len(times[name]) for name in CALLS} == CALLS
+        assert all(0 < len(times[name]) <= 60 for name in slow)
+    finally:
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=60)
+    return {name: max(times[name]) - min(times[name]) for name in CALLS}
+
+
+def test_a_throttled_summarizer_and_a_throttled_judge_slow_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SUMMHAY_TEST_KEY", KEY)
+    with simulated_provider("--answers", "short", "--latency", str(LATENCY_S)) as provider:
+        alone = seconds_of(provider, tmp_path / "alone", [])
+        beside = seconds_of(provider, tmp_path / "beside", ["slow", "slow-judge"])
+    for name in CALLS:
+        print(f"{name}: {alone[name]:.2f} s alone, {beside[name]:.2f} s beside models of 60 requests a minute")
+        # Who waited for such a model would take a minute. How near it comes to its time alone: tests/perf/fairness.py.
+        assert beside[name] <= 2 * alone[name] + NOISE_S

@@ -1,0 +1,131 @@
+"""While a driver works its tenure beats; it hears who takes the run over, and others see how it ended."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from far_files import FarFiles
+
+from summhay_ray.engine import heartbeat
+from summhay_ray.engine.heartbeat import Heartbeat
+from summhay_ray.store import StoreUnavailable, Tenure, begin, has_ended
+from summhay_ray.store.drivers import Here, find_dead
+
+pytestmark = pytest.mark.core
+
+BEAT_S = 0.02
+ELSEWHERE = Here("far-away", "another machine", 7, "1")
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(heartbeat, "BEAT_EVERY_S", BEAT_S)
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> FarFiles:
+    return FarFiles(tmp_path)
+
+
+def take(files: FarFiles, run: str = "r") -> Tenure:
+    return begin(files, run, True, {"calling": 1})
+
+
+def beat_of(files: FarFiles, tenure: Tenure) -> bytes:
+    return (files.root / f"drivers/{tenure.number:08d}.beat").read_bytes()
+
+
+def end_of(files: FarFiles, tenure: Tenure) -> str:
+    return str(json.loads((files.root / f"drivers/{tenure.number:08d}.end.json").read_bytes())["how"])
+
+
+def until(true: Callable[[], bool], seconds: float = 60.0) -> None:
+    end = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < end, "it did not come"
+        time.sleep(0.002)
+
+
+def test_it_beats_while_it_works_and_no_longer(files: FarFiles) -> None:
+    tenure = take(files)
+    with Heartbeat(tenure) as kept:
+        first = beat_of(files, tenure)
+        until(lambda: beat_of(files, tenure) not in (first, b""))
+        second = beat_of(files, tenure)
+        until(lambda: beat_of(files, tenure) not in (second, b""))
+        assert not has_ended(files, tenure.number) and kept.superseded == ""
+        kept.how = "done"
+    last = beat_of(files, tenure)
+    assert end_of(files, tenure) == "done" and has_ended(files, tenure.number)
+    time.sleep(3 * BEAT_S)
+    assert beat_of(files, tenure) == last and not [one for one in threading.enumerate() if one.name == "tenure"]
+
+
+def test_what_breaks_it_off_is_told_as_stopped_and_passes(files: FarFiles) -> None:
+    tenure = take(files)
+    with pytest.raises(KeyboardInterrupt), Heartbeat(tenure):
+        raise KeyboardInterrupt
+    assert end_of(files, tenure) == "stopped"
+
+
+def test_it_hears_who_takes_the_run_over(files: FarFiles) -> None:
+    tenure = take(files)
+    with Heartbeat(tenure) as kept:
+        later: list[Tenure] = []
+        taking = threading.Thread(target=lambda: later.append(begin(files, "r", True, {"calling": 1}, here=ELSEWHERE)))
+        taking.start()
+        until(lambda: kept.superseded != "")
+        assert kept.superseded == "on far-away, pid 7"
+        kept.how = "done"
+    assert end_of(files, tenure) == "superseded"
+    taking.join(60)
+    assert [one.number for one in later] == [2]
+
+
+def test_another_run_takes_nothing_over(files: FarFiles) -> None:
+    tenure = take(files)
+    with Heartbeat(tenure) as kept:
+        begin(files, "another", False, {"calling": 1})
+        before = beat_of(files, tenure)
+        until(lambda: beat_of(files, tenure) not in (before, b""))
+        time.sleep(2 * BEAT_S)
+        assert kept.superseded == ""
+
+
+def test_one_that_was_found_dead_is_told(files: FarFiles) -> None:
+    tenure = take(files)
+    with Heartbeat(tenure) as kept:
+        find_dead(files, tenure.number, "on far-away, pid 9")
+        until(lambda: kept.superseded != "")
+        assert kept.superseded == "on far-away, pid 9"
+    # What the finder wrote stands.
+    assert end_of(files, tenure) == "dead"
+
+
+def test_a_store_that_does_not_answer_for_a_while_ends_nothing(files: FarFiles) -> None:
+    tenure = take(files)
+    tries: list[str] = []
+
+    def away(operation: str, name: str) -> None:
+        tries.append(operation)
+        raise StoreUnavailable(f"{name}: nobody answers")
+
+    with Heartbeat(tenure) as kept:
+        files.before = away
+        until(lambda: tries.count("put") >= 3)
+        files.before = lambda operation, name: None
+        before = beat_of(files, tenure)
+        until(lambda: beat_of(files, tenure) not in (before, b""))
+        assert kept.superseded == ""
+    assert end_of(files, tenure) == "stopped"
+    other = take(files)
+    with Heartbeat(other):
+        files.before = away
+    files.before = lambda operation, name: None
+    # Nobody could be told: the beats that do not come tell it.
+    assert not has_ended(files, other.number)

@@ -1,0 +1,144 @@
+"""The inline executor: the tables of a cluster, and nothing lost or paid twice, however a run in one process ends."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections import Counter
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from inline_runs import SAMPLE, loaded
+from paid_runs import Office, said, wait_for_tenure
+from runs import log_records, start, summhay
+from simulated_provider import until
+
+from summhay_ray import api
+from summhay_ray.engine import Queue
+from summhay_ray.engine.execution import INLINE_WITHIN_S, Work, choose
+from summhay_ray.problems import Problem
+
+INLINE, RAY = ("--executor", "inline"), ("--executor", "ray")
+
+
+@pytest.fixture
+def desk(desk: Office) -> Office:
+    desk.provider.reset()
+    return desk
+
+
+def answers(store: Path) -> Counter[str]:
+    """Key -> how many answers to it the log holds."""
+    return Counter(record["key"] for record in log_records(store) if record["kind"] == "answer")
+
+
+def goes_on(desk: Office, spec: Path, store: Path, repeated: int = 0) -> None:
+    """The run comes to its end, with the tables of an undisturbed one; of all calls so many at most were made twice."""
+    done = summhay("run", spec, "--store", store, *INLINE)
+    assert done["status"] == "done"
+    assert desk.tables_of(done, store) == desk.tables
+    assert len(answers(store)) == desk.calls and set(answers(store).values()) == {1}
+    assert 0 <= desk.served() - desk.calls <= repeated
+    billed = desk.provider.stats()["micros"] / 1e6
+    assert done["usd"]["spent"] == pytest.approx(billed) if not repeated else done["usd"]["spent"] >= billed - 1e-6
+    served = desk.served()
+    again = summhay("run", spec, "--store", store, *INLINE)
+    assert (again["calls"]["made"], again["executor"], desk.served()) == (0, "", served)
+
+
+@pytest.mark.ray
+@pytest.mark.timeout(600)
+def test_the_tables_are_those_of_ray(desk: Office, tmp_path: Path) -> None:
+    spec = desk.spec()
+    done = summhay("run", spec, "--store", tmp_path / "store", *RAY)
+    assert (done["status"], done["executor"], done["calls"]["made"]) == ("done", "ray", desk.calls)
+    assert desk.tables_of(done, tmp_path / "store") == desk.tables
+    assert summhay("run", spec, "--store", tmp_path / "store", *INLINE)["calls"]["made"] == 0 and desk.served() == desk.calls
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_whoever_ends_it_waits_for_the_calls_in_flight_and_pays_nothing_twice(
+    desk: Office, tmp_path: Path, number: signal.Signals, code: int
+) -> None:
+    spec, store = desk.spec(), tmp_path / "store"
+    process = start(spec, store, *INLINE)
+    desk.wait(process, 24)
+    process.send_signal(number)
+    ended, lines = said(process)
+    assert (ended, len(lines)) == (code, 1) and "goes on where it was" in lines[0]
+    served = desk.served()
+    assert desk.provider.stats()["in_flight"] == 0 and sum(answers(store).values()) == served < desk.calls
+    time.sleep(1)
+    assert desk.served() == served
+    goes_on(desk, spec, store)
+
+
+def test_a_kill_repeats_at_most_what_was_in_flight(desk: Office, tmp_path: Path) -> None:
+    spec, store = desk.spec(), tmp_path / "store"
+    process = start(spec, store, *INLINE)
+    desk.wait(process, 24)
+    # It sends nothing more: what is in flight now is so at the kill.
+    os.kill(process.pid, signal.SIGSTOP)
+    in_flight = desk.provider.stats()["in_flight"]
+    known = sum(answers(store).values())
+    process.kill()
+    process.communicate()
+    assert until(lambda: desk.provider.stats()["in_flight"] == 0)
+    # What was answered while it stood still, or was not written yet, was in flight for it.
+    goes_on(desk, spec, store, repeated=max(in_flight, desk.served() - known))
+
+
+def test_a_second_driver_takes_the_run_over_and_the_first_loses_nothing(desk: Office, tmp_path: Path) -> None:
+    spec, store = desk.spec(), tmp_path / "store"
+    first = start(spec, store, *INLINE)
+    desk.wait(first, 12)
+    with desk.silent():
+        second = start(spec, store, *INLINE)
+        wait_for_tenure(second, store, 2)
+    code, lines = said(first)
+    assert (code, len(lines)) == (1, 1) and "took the run over" in lines[0] and f"pid {second.pid}" in lines[0]
+    code, lines = said(second)
+    assert (code, lines) == (0, [])
+    goes_on(desk, spec, store)
+
+
+def test_the_executor_that_is_taken_is_said_with_its_reason(tmp_path: Path) -> None:
+    said: list[str] = []
+    result = api.run(SAMPLE, str(tmp_path / "store"), note=said.append)
+    [line] = said
+    assert line.startswith("executor: inline, since 4 cells take about ") and "less than a cluster needs to start" in line
+    assert result.executor == "inline"
+    said.clear()
+    again = api.run(SAMPLE, str(tmp_path / "store"), note=said.append)
+    assert (again.executor, again.calls["made"], said) == ("", 0, [])
+
+
+def work_of(*queues: Queue, cells: int = 4) -> Work:
+    """Work that nobody does: as many items as are wanted."""
+    workload = loaded()
+    items = (list(workload.items()) * (cells // 4 + 1))[:cells]
+    if queues:
+        known: Any = SimpleNamespace(queues=lambda: {items[0].queue: queues[0]}, counted=workload.counted)
+        return Work(known, None, {"": items})  # type: ignore[arg-type]
+    return Work(workload, None, {"": items})  # type: ignore[arg-type]
+
+
+@pytest.mark.core
+def test_auto_takes_ray_where_a_cluster_is_asked_for_or_sooner_done() -> None:
+    assert choose(work_of(), "auto", "auto") == ("ray", "executor: ray, since an address is given")
+    assert choose(work_of(Queue(gpus=1)), "auto", None) == ("ray", "executor: ray, since offline/lead needs GPUs")
+    many = int(INLINE_WITHIN_S / 0.05) + 1
+    taken, why = choose(work_of(cells=many), "auto", None)
+    assert (taken, why) == ("ray", f"executor: ray, since {many} cells take about 20 s of computing")
+    # What a person says is taken, and needs no reason.
+    assert [choose(work_of(cells=many), name, None) for name in ("inline", "ray")] == [("inline", ""), ("ray", "")]
+
+
+@pytest.mark.core
+def test_inline_on_a_cluster_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(Problem, match="--executor inline runs in this process, and --address names a cluster; leave one"):
+        api.run(SAMPLE, str(tmp_path / "store"), address="127.0.0.1:1", executor="inline")
+    assert not (tmp_path / "store" / "log").exists()

@@ -1,0 +1,196 @@
+"""What is missing or damaged in a store: `status` names each file, and reports the rest; in a folder and in a bucket."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from inline_runs import SAMPLE
+from s3_servers import Bucket, s3_bucket, s3_server
+
+from summhay_ray import api
+from summhay_ray.cli.looking import status_facts
+from summhay_ray.engine import StatusResult, status
+from summhay_ray.store import LogIndex, RunStore, Store
+
+__all__ = ["s3_bucket", "s3_server"]
+
+PRICE = {"input_per_mtok": 2.5, "output_per_mtok": 10.0}
+LEAD = {"model": "offline/lead", "price": PRICE}
+
+
+@dataclass
+class Place:
+    """A store, and what takes the place of the tests' vandals in it."""
+
+    store: Store
+    write: Callable[[str, bytes], object]
+    delete: Callable[[str], object]
+
+    def names(self, folder: str) -> list[str]:
+        """The files below a folder."""
+        files = self.store.files
+        here = list(files.names(folder))
+        return sorted([*here, *(name for one in files.folders(folder) for name in self.names(f"{folder}/{one}"))])
+
+    def damage(self, name: str, how: str) -> None:
+        """`delete`, `flip` a byte in the middle, or `cut` the file there."""
+        if how == "delete":
+            self.delete(name)
+            return
+        content = self.store.files.read(name)
+        half = len(content) // 2
+        self.write(name, content[:half] + (b"" if how == "cut" else bytes([content[half] ^ 1]) + content[half + 1 :]))
+
+
+@pytest.fixture(params=["folder", pytest.param("s3", marks=pytest.mark.s3)])
+def place(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
+    if request.param == "folder":
+        root = tmp_path / "store"
+        return Place(Store(str(root)), lambda name, text: (root / name).write_bytes(text), lambda name: (root / name).unlink())
+    monkeypatch.setenv("SUMMHAY_SPOOL", str(tmp_path / "spool"))
+    bucket: Bucket = request.getfixturevalue("s3_bucket")
+    known: Any = {"Bucket": bucket.name}
+    client = bucket.server.client()
+    return Place(
+        Store(bucket.uri()),
+        lambda name, text: client.put_object(**known, Key=f"store/{name}", Body=text),
+        lambda name: client.delete_object(**known, Key=f"store/{name}"),
+    )
+
+
+def paid(store: Store) -> RunStore:
+    """A finished run that was paid for by two starts: the first one's log holds its summaries, the second one's the judgments."""
+    judge = {"model": "offline/judge", "strategy": "per_insight", "price": PRICE}
+    fields = {**SAMPLE, "summarizers": [LEAD], "judges": [judge]}
+    first = api.run({**fields, "stage_budgets_usd": {"judge": 0.0}}, store.files.uri, 5.0, executor="inline")
+    done = api.run(fields, store.files.uri, 5.0, executor="inline")
+    assert (first.status, done.status, first.run) == ("budget", "done", done.run)
+    return store.run(done.run)
+
+
+def unpacked(place: Place) -> RunStore:
+    """The same, without the packs that hold the records of its log once more."""
+    run = paid(place.store)
+    for name in place.names("log/packs"):
+        place.delete(name)
+    return run
+
+
+def named(told: StatusResult, *names: str) -> bool:
+    """Whether there is one problem for each of these files, in one line of it, and no other."""
+    lines = list(told.problems)
+    shown = [value for name, value in status_facts(told) if name == "problem"]
+    assert shown == lines and not any("\n" in line for line in lines)
+    return len(lines) == len(names) and all(any(name in line for line in lines) for name in names)
+
+
+def test_a_whole_store_has_no_problem_and_its_commits_tell_what_the_log_tells(place: Place) -> None:
+    told, index = status(run := paid(place.store)), LogIndex(place.store.files)
+    index.refresh()
+    assert (list(told.problems), list(told.warnings), told.status) == ([], [], "done")
+    in_commit = {
+        (writer, purpose): (tally.usd_micros, tally.answers)
+        for writer, purposes in run.manifest().spent.items()
+        for purpose, tally in purposes.items()
+    }
+    in_log = {
+        (writer, purpose): (tally.usd_micros, tally.answers)
+        for writer, purposes in index.spent_of(run.run_id).items()
+        for purpose, tally in purposes.items()
+    }
+    assert in_commit == in_log and sum(micros for micros, _ in in_log.values()) == round(told.usd["spent"] * 1e6) > 0  # type: ignore[operator]
+
+
+def test_a_deleted_log_is_made_up_for_by_the_commits(place: Place) -> None:
+    run = paid(place.store)
+    before = status(run)
+    for name in place.names("log"):
+        place.delete(name)
+    told = status(run)
+    assert (told.usd, told.cells, told.tables, told.status) == (before.usd, before.cells, before.tables, "done")
+    assert [row["real"]["calls"] for row in told.usage] == [row["real"]["calls"] for row in before.usage]
+    assert named(told, "log/00000001-inline-0", "log/00000002-inline-0")
+    assert len(told.warnings) == 1 and f"short by {before.usd['spent']:.6f} dollars" in told.warnings[0]
+
+
+@pytest.mark.parametrize("how", ["delete", "cut"])
+def test_one_file_of_the_log_that_lacks_is_named_and_its_money_counts(place: Place, how: str) -> None:
+    run = unpacked(place)
+    before = status(run)
+    mine = [one for one in place.names("log") if "00000002-inline-0" in one]
+    place.damage(max(mine, key=lambda one: len(place.store.files.read(one))), how)
+    told = status(run)
+    # A call whose end is lost with the file stays charged at its worst price.
+    assert told.usd["spent"] >= before.usd["spent"] and told.tables == before.tables  # type: ignore[operator]
+    assert len(told.warnings) == 1
+    assert any("log/00000002-inline-0" in line and "dollars of this run" in line for line in told.problems)
+    assert not any("00000001-inline-0" in line for line in told.problems)
+
+
+def test_a_record_that_is_garbled_is_named_and_its_money_counts(place: Place) -> None:
+    run = unpacked(place)
+    before = status(run)
+    mine = [one for one in place.names("log") if "00000001-inline-0" in one]
+    place.damage(name := max(mine, key=lambda one: len(place.store.files.read(one))), "flip")
+    told = status(run)
+    assert told.damaged >= 1 and told.tables == before.tables
+    assert told.usd["spent"] >= before.usd["spent"]  # type: ignore[operator]
+    assert any(name in line and "cannot be read" in line for line in told.problems)
+
+
+@pytest.mark.parametrize("how", ["delete", "flip", "cut"])
+def test_a_block_that_lacks_is_named_and_the_rest_is_read(place: Place, how: str) -> None:
+    run = paid(place.store)
+    before = status(run)
+    block = next(one for one in run.manifest().blocks if one.stage == "cell")
+    place.damage(block.name, how)
+    told = status(run)
+    assert named(told, block.name) and told.usd == before.usd
+    assert (told.cells["done"], told.status) == (before.cells["done"] - block.units, "unfinished")
+    assert told.tables["judgments"]["rows"] < before.tables["judgments"]["rows"]
+
+
+@pytest.mark.parametrize("how", ["delete", "flip"])
+@pytest.mark.parametrize("kind", ["haystack", "outlines"])
+def test_a_source_that_lacks_is_named(place: Place, kind: str, how: str) -> None:
+    run = paid(place.store)
+    before = status(run)
+    [name] = place.names(f"objects/{kind}")
+    place.damage(name, how)
+    told = status(run)
+    assert named(told, name) and (told.tables, told.usd, told.cells) == (before.tables, before.usd, before.cells)
+
+
+@pytest.mark.parametrize("how", ["delete", "flip"])
+def test_without_the_newest_manifest_the_one_before_it_is_read(place: Place, how: str) -> None:
+    run = paid(place.store)
+    before = status(run)
+    newest = f"runs/{run.run_id}/commits/{run.manifest().number:08d}.json"
+    place.damage(newest, how)
+    told = status(run)
+    assert named(told, newest) and told.usd == before.usd and told.cells["done"] <= before.cells["done"]
+
+
+def test_a_manifest_that_lacks_in_the_middle_hides_nothing(place: Place) -> None:
+    run = paid(place.store)
+    before, number = status(run), run.manifest().number
+    gap = f"runs/{run.run_id}/commits/{number - 2:08d}.json"
+    place.delete(gap)
+    assert status(run).tables == before.tables
+    # Nor where the hint is lost as well.
+    place.delete(f"runs/{run.run_id}/commits/latest")
+    told = status(run)
+    assert named(told, gap) and (told.tables, told.cells, told.usd) == (before.tables, before.cells, before.usd)
+
+
+def test_commits_of_earlier_versions_are_read(place: Place) -> None:
+    run = paid(place.store)
+    before, chain = status(run), run._manifests.chain
+    number, body = chain.newest() or (0, {})
+    del body["spent"]
+    assert chain.append(number + 1, body)
+    assert status(run) == before

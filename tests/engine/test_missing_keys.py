@@ -1,0 +1,33 @@
+"""A model whose key is absent: told by name before anything is asked."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from inline_runs import answered, loaded
+
+from summhay_ray.engine import missing_keys
+from summhay_ray.problems import Problem
+
+pytestmark = pytest.mark.core
+
+
+def test_a_model_whose_key_is_absent_is_refused_before_it_is_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SUMMHAY_ABSENT_KEY", raising=False)
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    named = {"model": "openai/mine", "price": 0, "api_base": "http://127.0.0.1:1", "api_key_env": "SUMMHAY_ABSENT_KEY"}
+    for model, variable in ((named, "SUMMHAY_ABSENT_KEY"), ({"model": "openai/gpt-4o"}, "OPENAI_API_KEY")):
+        with pytest.raises(Problem, match=f"{variable} is not set.*nothing was asked"):
+            answered(tmp_path / "store", summarizers=[model])
+    assert not (tmp_path / "store" / "log").exists()
+
+
+def test_a_key_under_the_providers_other_name_is_a_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    grid = loaded(summarizers=[{"model": "gemini/mine", "price": 0}])
+    for name in ("GEMINI_API_KEY", "GOOGLE_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+    mend = "export it, or the path of a file that holds it as GEMINI_API_KEY_FILE, where the workers run"
+    assert missing_keys(grid) == [f"gemini/mine: GEMINI_API_KEY is not set; {mend}"]
+    monkeypatch.setenv("GOOGLE_API_KEY", "any")
+    assert missing_keys(grid) == []

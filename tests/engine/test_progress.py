@@ -1,0 +1,154 @@
+"""From the ledger's snapshots to what a live display shows; the driver's sign of life; budgets; a run read once."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from inline_runs import N_INSIGHTS, N_QUERIES, SAMPLE, answered, loaded
+
+from summhay_ray import api
+from summhay_ray.engine import Progress
+from summhay_ray.engine.progress import Extent, Timeline, Watch
+from summhay_ray.engine.run import budgets_of
+from summhay_ray.engine.state import RunSnapshot, state_of
+from summhay_ray.llm import FREE, Budgets, Limits, ModelSettings
+
+pytestmark = pytest.mark.core
+
+REMOTE = ModelSettings(model="openai/a", price=FREE, limits=Limits(rpm=600, input_tpm=1_000_000, concurrency=32))
+EXTENT = Extent("r1", "cells", 100, 20, "judgments", 500, 100, 2.0, {"openai/a": REMOTE})
+UNBOUND = Extent("r1", "items", 1, 0, "", 0, 0, None, {})
+
+
+def timeline(extent: Extent = EXTENT, started: float = 0.0, expected: Callable[[], int | None] = lambda: None) -> Timeline:
+    return Timeline(extent, started, expected)
+
+
+def snapshot(made: int = 0, **numbers: Any) -> dict[str, Any]:
+    model = {
+        "calls": made,
+        "in_flight": 3,
+        "cap": 8,
+        "requests_per_min": 60,
+        "input_per_min": 9000,
+        "limited": 2,
+        "paused_s": 1.5,
+    }
+    return {"made": made, "spent_micros": 500_000, "reserved_micros": 250_000, "models": {"openai/a": model}, **numbers}
+
+
+def test_a_snapshot_becomes_progress() -> None:
+    course = timeline(started=100.0)
+    seen = course.progress(snapshot(0, items_done=40, counted=200, failures=1, limited=2, retries=5), now=120.0)
+    assert (seen.items_done, seen.rows, seen.failures) == (20 + 40, 100 + 200, 1)
+    assert (seen.spent_usd, seen.reserved_usd, seen.left_usd) == (0.5, 0.25, 2.0 - 0.5 - 0.25)
+    # 40 cells in 20 s, 40 to come.
+    assert (seen.seconds, seen.seconds_left) == (20.0, 20.0)
+    (model,) = seen.models
+    assert (model.requests, model.rpm, model.input_tokens, model.input_tpm) == (60, 600, 9000, 1_000_000)
+    assert (model.output_tokens, model.output_tpm) == (0, None)
+    assert (model.in_flight, model.cap, model.limited, model.paused_s, model.stopped) == (3, 8, 2, 1.5, "")
+
+
+def test_where_an_item_is_hundreds_of_calls_they_tell_how_far_it_is() -> None:
+    expected: list[int | None] = [None]
+    course = timeline(replace(EXTENT, unit="topics", items=1, items_before=0), expected=lambda: expected[0])
+
+    def at(now: float, **numbers: Any) -> Progress:
+        return course.progress(snapshot(**numbers), now)
+
+    first = at(20.0)
+    assert (first.calls_expected, first.seconds_left, first.unit, first.table) == (None, None, "topics", "judgments")
+    expected[0] = 100
+    no_call_yet = at(30.0)
+    assert (no_call_yet.calls_expected, no_call_yet.seconds_left) == (100, None)
+    at(40.0, in_flight=4)
+    # 10 calls in the 20 s since the first was sent; 100 - 10 - 50 are to come: 2 s each.
+    assert at(60.0, made=10, reused=50).seconds_left == 80.0
+    assert at(61.0, made=90, reused=50).seconds_left is None, "more than expected: nobody knows how many more"
+    assert at(62.0, made=90, reused=50, items_done=1).seconds_left == 0.0
+
+
+def test_that_it_stops_is_part_of_the_progress() -> None:
+    course = timeline()
+    assert not course.progress({"made": 3}, 1.0).stopping
+    seen = course.progress({"made": 3, "stopping": True, "in_flight": 2}, 2.0)
+    assert (seen.stopping, seen.in_flight) == (True, 2)
+
+
+def test_rates_are_those_of_the_last_seconds() -> None:
+    course = timeline()
+    for second in range(31):
+        # 5 calls a second at first, 20 a second in the last ten.
+        made = 5 * second if second <= 20 else 100 + 20 * (second - 20)
+        seen = course.progress(snapshot(made), now=float(second))
+    assert seen.calls_a_second == seen.models[0].calls_a_second == pytest.approx(20.0)
+
+
+def test_what_a_killed_worker_counts_twice_is_no_more_than_there_is() -> None:
+    seen = timeline().progress(snapshot(items_done=95, counted=900), 1.0)
+    assert (seen.items_done, seen.rows) == (100, 500)
+
+
+def test_without_budget_nothing_is_left_of_it_and_a_stopped_model_says_why() -> None:
+    stopped = {"openai/a": {"error": "quota_exhausted", "reason": "pay first"}}
+    seen = timeline(UNBOUND).progress(snapshot(stopped=stopped), 1.0)
+    assert (seen.left_usd, seen.seconds_left, seen.calls_a_second) == (None, None, 0.0)
+    assert (seen.models[0].stopped, seen.models[0].rpm) == ("quota_exhausted", None)
+    assert timeline(UNBOUND).progress({}, 1.0).models == ()
+
+
+def test_the_sign_of_life_does_not_wait_for_a_display_that_hangs() -> None:
+    shown, goes_on = threading.Event(), threading.Event()
+    asked: list[bool] = []
+
+    def ask() -> dict[str, Any]:
+        asked.append(shown.is_set() and not goes_on.is_set())
+        if sum(asked) >= 4:
+            goes_on.set()
+        return snapshot()
+
+    def show(_: object) -> None:
+        shown.set()
+        assert goes_on.wait(60), "nobody asked while it hung"
+
+    with Watch(ask, show):
+        assert goes_on.wait(60)
+
+
+def test_money_in_whole_micro_dollars() -> None:
+    budgets = {"stage_budgets_usd": {"judge": 0.29}, "model_budgets_usd": {"openai/a": 1.0000019}, "budget_usd": 5.0}
+    grid = loaded(summarizers=[{"model": "openai/a", "price": 0}], **budgets)
+    assert budgets_of(grid, 0.57) == Budgets(570_000, {"judge": 290_000}, {"openai/a": 1_000_001})
+    assert budgets_of(grid, None).total is None
+
+
+def test_a_snapshot_of_a_run_reads_each_table_once_and_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _, run = answered(tmp_path / "store")
+    names = list(run.declared)
+    expected = {name: run.table(name) for name in names}
+    before = RunSnapshot(run)
+    reads: list[str] = []
+    real = run.store.files.read
+    monkeypatch.setattr(type(run.store.files), "read", lambda _, name: reads.append(name) or real(name))
+    for _ in range(3):
+        found = before.tables(names)
+        assert all(found[name].equals(before.table(name)) and found[name].equals(expected[name]) for name in names)
+    assert len(reads) == len(set(reads))
+    assert before.finished("cell") == run.finished("cell")
+    state = state_of(loaded(), before)
+    assert (state.total, state.left(), sum(item.size for item in state.items())) == (N_QUERIES, {}, N_INSIGHTS)
+
+
+def test_whoever_watches_sees_the_run_from_its_beginning_to_its_end(tmp_path: Path) -> None:
+    seen: list[Progress] = []
+    result = api.run(SAMPLE, str(tmp_path / "store"), executor="inline", watch=seen.append)
+    first, last = seen[0], seen[-1]
+    assert (first.items_done, first.items_total, first.rows, first.rows_total) == (0, N_QUERIES, 0, N_INSIGHTS)
+    assert (last.items_done, last.rows, last.seconds_left, last.calls) == (N_QUERIES, N_INSIGHTS, 0.0, result.calls["made"])
+    assert (last.unit, last.table, last.run) == ("cells", "judgments", result.run)

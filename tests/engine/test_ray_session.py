@@ -1,0 +1,70 @@
+"""What goes wrong while a Ray of a run's own comes up, or one is joined: one clear line, and nothing is left behind."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import pytest
+import ray
+
+from summhay_ray.engine.on_ray import RayMissing, ray_session
+from summhay_ray.engine.placement import PlacementError
+
+pytestmark = pytest.mark.core
+
+
+def test_an_address_where_nobody_answers_is_said_at_once() -> None:
+    with pytest.raises(PlacementError, match="--address 127.0.0.1:1: no Ray head answers there"), ray_session("127.0.0.1:1"):
+        pass
+
+
+def test_a_ray_that_does_not_come_up_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    def late(**_: object) -> None:
+        raise OSError("The current node timed out during startup.\nIt may be busy.")
+
+    monkeypatch.setattr(ray, "init", late)
+    message = "^Ray does not start: The current node timed out during startup. It may be busy.; "
+    with pytest.raises(RayMissing, match=message), ray_session("local"):
+        pass
+
+
+def test_a_persons_own_ray_is_left_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    ended: list[bool] = []
+    monkeypatch.setattr(ray, "is_initialized", lambda: True)
+    monkeypatch.setattr(ray, "shutdown", lambda: ended.append(True))
+    with pytest.raises(RayMissing, match="^this process is connected to a Ray already; "), ray_session("local"):
+        pass
+    assert not ended
+
+
+def test_no_temporary_folder_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", "/nowhere")
+    with pytest.raises(RayMissing, match="^Ray has no temporary folder .*'/nowhere/summhay-ray-"), ray_session("local"):
+        pass
+
+
+def test_ctrl_c_while_ray_comes_up_leaves_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    ended: list[bool] = []
+
+    def interrupted(**_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr("summhay_ray.engine.ray_home.LONGEST_BASE", 999)
+    monkeypatch.setattr(ray, "init", interrupted)
+    monkeypatch.setattr(ray, "shutdown", lambda: ended.append(True))
+    with pytest.raises(KeyboardInterrupt), ray_session("local"):
+        pass
+    assert ended == [True] and list(tmp_path.iterdir()) == []
+
+
+def test_what_ray_prints_of_workers_that_end_with_their_driver_is_not_heard(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(ray, "init", lambda **_: None)
+    monkeypatch.setattr(ray, "shutdown", lambda: print("(raylet) Task WorkerActor.answer failed. There are infinite retries"))
+    with pytest.raises(KeyboardInterrupt), ray_session("local"):
+        print("(raylet) while it works it is")
+        raise KeyboardInterrupt
+    assert capsys.readouterr().out == "(raylet) while it works it is\n"

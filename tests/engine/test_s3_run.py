@@ -1,0 +1,136 @@
+"""The run on S3: what the network, signals, kills and other drivers do to it, seen from outside."""
+
+from __future__ import annotations
+
+import json
+import signal
+import time
+from pathlib import Path
+
+import pytest
+from fault_proxy import Fault, FaultProxy, Kind
+from paid_runs import (
+    N_JUDGMENTS,
+    N_SUMMARIES,
+    Office,
+    far_answers,
+    said,
+    spooled,
+    stop_worker,
+    wait_for_tenure,
+    workers_of,
+)
+from runs import start, summhay
+from s3_servers import S3Server, running, set_credentials
+
+pytestmark = [pytest.mark.ray, pytest.mark.s3, pytest.mark.timeout(600)]
+
+RAY = ("--executor", "ray")
+SETTLED_S = 2.5
+KINDS: tuple[Kind, ...] = ("lose", "drop", "503")
+MOST_READS = 60
+"""A finished run of 96 calls, its summary and its bill."""
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch, desk: Office, tmp_path: Path) -> S3Server:
+    set_credentials(monkeypatch)
+    monkeypatch.setenv("SUMMHAY_SPOOL", str(tmp_path / "spool"))
+    desk.provider.reset()
+    return running("moto")
+
+
+def test_a_bad_network_changes_no_table_and_costs_no_call(desk: Office, server: S3Server, tmp_path: Path) -> None:
+    with FaultProxy(server.url) as proxy:
+        store, spec = server.uri(server.bucket(), url=proxy.url), desk.spec()
+        # Some strike for certain, in the log and in the run; more by chance, anywhere.
+        certain = [Fault(kind, times=2, method="PUT", key=key) for kind in KINDS for key in ("/log/", "/runs/")]
+        for fault in (*certain, Fault("503", 0.05), Fault("lose", 0.02, method="PUT"), Fault("drop", 0.02)):
+            proxy.add(fault)
+        done = desk.again(spec, store, "ray")
+        assert [fault.struck for fault in certain] == [2] * len(certain)
+        assert desk.tables_of(done, store) == desk.tables
+        assert desk.served() == desk.calls == N_SUMMARIES + N_JUDGMENTS
+        assert done["usd"]["spent"] == pytest.approx(desk.provider.stats()["micros"] / 1e6)
+        proxy.clear()
+        again = desk.again(spec, store)
+        assert (again["calls"]["made"], desk.served()) == (0, desk.calls)
+        assert again["systems"] == done["systems"]
+        proxy.requests.clear()
+        desk.tables_of(done, store)
+        reads = proxy.count("GET") + proxy.count("HEAD")
+        listed = [seen for seen in proxy.requests if "list-type" in seen.query]
+        print(f"status of a finished run: {proxy.count('GET')} GET, {proxy.count('HEAD')} HEAD")
+        assert reads <= MOST_READS and not listed and proxy.count("PUT") == 0
+    assert set(far_answers(server.url, server.uri(store.split("/")[2], url=server.url)).values()) == {1}
+    assert spooled(tmp_path / "spool") == []
+
+
+def test_a_worker_that_is_told_to_end_finishes_ships_and_repeats_nothing(desk: Office, server: S3Server, tmp_path: Path) -> None:
+    store = server.uri(server.bucket())
+    process = start(desk.spec(), store, *RAY)
+    desk.wait(process, 24)
+    took_s = stop_worker(workers_of(process)[0])
+    output, complaint = process.communicate(timeout=240)
+    assert process.returncode == 0, complaint.decode()[-2000:]
+    # One call's time, and the way to the store.
+    assert took_s < 10
+    done = json.loads(output)
+    assert done["status"] == "done" and desk.tables_of(done, store) == desk.tables
+    assert desk.served() == desk.calls and set(far_answers(server.url, store).values()) == {1}
+    assert done["usd"]["spent"] == pytest.approx(desk.provider.stats()["micros"] / 1e6)
+    assert spooled(tmp_path / "spool") == []
+
+
+def test_one_run_pays_at_a_time_and_a_driver_that_is_told_to_end_loses_nothing(
+    desk: Office, server: S3Server, tmp_path: Path
+) -> None:
+    store, spec = server.uri(server.bucket()), desk.spec()
+    process = start(spec, store, *RAY)
+    desk.wait(process, 12)
+    with desk.silent():
+        code, lines = said(start(desk.spec(retrievers=["full"]), store, *RAY))
+    assert code == 2 and len(lines) == 1 and "another run" in lines[0] and f"pid {process.pid}" in lines[0]
+    process.send_signal(signal.SIGTERM)
+    began = time.monotonic()
+    code, lines = said(process)
+    assert (code, len(lines)) == (143, 1) and "SIGTERM" in lines[0] and time.monotonic() - began < 20
+    served = desk.served()
+    assert desk.provider.stats()["in_flight"] == 0 and spooled(tmp_path / "spool") == []
+    assert sum(far_answers(server.url, store).values()) == served < desk.calls
+    time.sleep(1)
+    assert desk.served() == served
+    done = desk.again(spec, store)
+    assert desk.served() == desk.calls and desk.tables_of(done, store) == desk.tables
+    assert done["usd"]["spent"] == pytest.approx(desk.provider.stats()["micros"] / 1e6)
+
+
+def test_the_second_driver_takes_over_and_a_third_goes_on_where_it_was_killed(
+    desk: Office, server: S3Server, tmp_path: Path
+) -> None:
+    store, spec = server.uri(server.bucket()), desk.spec()
+    first = start(spec, store, *RAY)
+    desk.wait(first, 12)
+    with desk.silent():
+        second = start(spec, store, *RAY)
+        wait_for_tenure(second, store, 2)
+    code, lines = said(first)
+    assert (code, len(lines)) == (1, 1) and "took the run over" in lines[0] and f"pid {second.pid}" in lines[0]
+    # What the first had in flight it has finished and shipped.
+    before = desk.served()
+    assert sum(far_answers(server.url, store).values()) >= before - 8
+    desk.wait(second, before + 12)
+    in_flight = desk.provider.stats()["in_flight"]
+    second.kill()
+    second.communicate()
+    time.sleep(SETTLED_S)
+    done = desk.again(spec, store, "ray")
+    assert desk.tables_of(done, store) == desk.tables
+    answers = far_answers(server.url, store)
+    assert len(answers) == desk.calls and set(answers.values()) == {1}
+    # Nothing twice but what was in flight at the kill.
+    assert desk.served() - desk.calls <= in_flight + 8
+    assert done["usd"]["spent"] >= desk.provider.stats()["micros"] / 1e6 - 1e-6
+    served = desk.served()
+    assert summhay("run", spec, "--store", store)["calls"]["made"] == 0 and desk.served() == served
+    assert spooled(tmp_path / "spool") == []

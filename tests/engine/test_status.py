@@ -1,0 +1,142 @@
+"""`status` while a run goes on after a stop, after it was ended, and what is left of it then: grids, rejudges and syntheses."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from synth_runs import run_inline, small
+
+from summhay_ray.benchmarks.summhay import SummHay
+from summhay_ray.cli import looking
+from summhay_ray.cli.looking import status_facts
+from summhay_ray.engine import ITEM, plan, status
+from summhay_ray.engine.usage import keep_start, keep_stop, latest_budget, latest_start, standing_stop
+from summhay_ray.store import Finished, RunStore, Store, StoreError, begin, drivers
+from summhay_ray.store.drivers import find_dead
+
+pytestmark = pytest.mark.core
+
+LEFT = {"cells": 3, "calls": 30, "usd": {"min": 0.1, "expected": 0.25, "max": 9.0}}
+PRICED = {"model": "offline/writer", "max_tokens": 400, "price": {"input_per_mtok": 1.0, "output_per_mtok": 2.0}}
+
+
+def told(run: RunStore) -> dict[str, str]:
+    return dict(status_facts(status(run)))
+
+
+def start(run: RunStore, budget_usd: float | None) -> drivers.Tenure:
+    """As a start of a run does it."""
+    tenure = begin(run.store.files, run.run_id, True, {"calling": 1})
+    keep_start(run, tenure.number, budget_usd)
+    return tenure
+
+
+def record(kind: str) -> Mapping[str, Any]:
+    of = {"of": "r1"} if kind == "rejudge" else {}
+    return {
+        "kind": kind,
+        "name": "small",
+        "spec": {"name": "small", "budget_usd": 3},
+        "prompts": {},
+        "haystacks": [],
+        "cells": 4,
+        **of,
+    }
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> RunStore:
+    return Store(str(tmp_path / "store")).create_run("r1", record("summhay"), SummHay.all_tables())
+
+
+def test_a_start_ends_an_earlier_stop_and_tells_its_budget(run: RunStore) -> None:
+    first = start(run, 0.05)
+    keep_stop(run, first.number, {"status": "budget", "budget_usd": 0.05, "left": LEFT})
+    first.end("done")
+    at_stop = status(run)
+    assert (at_stop.status, at_stop.usd["budget"], at_stop.left) == ("budget", 0.05, LEFT)
+    assert told(run)["left to do"] == (
+        "3 cells, about 30 calls, 0.2500 dollars expected, 9.0000 dollars at most; go on with: summhay run SPEC --budget MORE"
+    )
+    second = start(run, 3.0)
+    # Nothing is committed yet, and the old stop does not stand any more.
+    assert (standing_stop(run), latest_budget(run), latest_start(run)) == (None, 3.0, {"tenure": 2, "budget_usd": 3.0})
+    going = status(run)
+    assert (going.status, going.stop, going.usd["budget"]) == ("running", None, 3.0)
+    assert going.left == {"cells": 4, "calls": None, "usd": None}
+    assert told(run)["status"] == f"running {second.told}" and told(run)["left to do"] == "4 cells"
+    second.end("stopped")
+    assert (status(run).status, status(run).driver) == ("interrupted", "")
+    assert told(run)["left to do"] == "4 cells; go on with: summhay run SPEC, nothing is paid twice"
+    third = start(run, None)
+    assert latest_budget(run) is None, "without a bound"
+    find_dead(run.store.files, third.number)
+    assert status(run).status == "interrupted"
+    fourth = start(run, 4.0)
+    keep_stop(run, fourth.number, {"status": "budget", "budget_usd": 4.0, "left": LEFT})
+    fourth.end("done")
+    assert (status(run).status, status(run).usd["budget"]) == ("budget", 4.0)
+
+
+def test_what_a_run_is_at_ends_with_its_cells(run: RunStore) -> None:
+    tenure = start(run, 1.0)
+    run.commit(ITEM, [Finished(f"c{number}", {}) for number in range(4)], tenure.number)
+    assert (status(run).status, status(run).left) == ("done", None), "it packs up"
+    tenure.end("done")
+    assert status(run).status == "done"
+
+
+def test_a_rejudge_stands_like_a_run(run: RunStore) -> None:
+    for cell in ("c1", "c2"):
+        run.commit(ITEM, [Finished(cell, {})])
+    judged = run.store.create_run("j1", record("rejudge"), SummHay.all_tables())
+    first = start(judged, 0.5)
+    keep_stop(judged, first.number, {"status": "budget", "budget_usd": 0.5, "left": LEFT})
+    first.end("done")
+    second = start(judged, 2.0)
+    assert (standing_stop(judged), latest_budget(judged)) == (None, 2.0)
+    second.end("stopped")
+    assert standing_stop(judged) is None
+
+
+def test_a_synthesis_that_goes_on_tells_what_is_really_left(tmp_path: Path) -> None:
+    grid, store = small(models={"outline": PRICED, "write": PRICED}, topics={"made_up": 2}), Store(str(tmp_path))
+    stopped, first = run_inline(grid, store, 0.003)
+    stopped, second = run_inline(grid, store, 0.006)
+    assert (first.status, second.status) == ("budget", "budget") and second.calls["made"] > 0
+    assert status(stopped).left == second.left
+    going = start(stopped, 0.006)
+    found, planned = status(stopped), plan(grid, store)
+    calls = sum(stage.calls for stage in planned.stages)
+    n_open = found.cells["total"] - found.cells["done"]
+    assert (found.status, found.left) == ("running", {"cells": n_open, "calls": calls, "usd": dict(planned.usd)})
+    going.end("stopped")
+    facts = told(stopped)
+    assert facts["topics"].endswith("of 2") and facts["status"] == "interrupted" and facts["dollars"].endswith(" of 0.006")
+    assert facts["left to do"].startswith(f"{n_open} topics, about {calls} calls, ")
+    assert facts["left to do"].endswith("SPEC, nothing is paid twice")
+
+
+def test_a_synthesis_that_is_done_is_held_against_its_bounds(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    grid, store = small(models={"outline": PRICED, "write": PRICED}), Store(str(tmp_path))
+    planned = plan(grid, store)
+    done, _ = run_inline(grid, store)
+    for row, stage in zip(status(done).usage, planned.stages, strict=True):
+        told, bounds, made = stage.to_json(), row["planned"], row["real"]["calls"]
+        assert row["stage"] == stage.stage and {name: told[name] for name in bounds} == bounds
+        assert 0 < bounds["min_calls"] <= made <= bounds["max_calls"]
+        assert 0 < bounds["usd_min"] <= row["real"]["usd"] <= bounds["usd_max"]
+        shown = f"{made} of {told['min_calls']:,} / {told['calls']:,} / {told['max_calls']:,}"
+        looking.status(done.run_id, store.uri)
+        out = capsys.readouterr().out
+        assert "planned at least / expected / at most" in out and shown in out
+
+
+def test_a_damaged_start_is_said(run: RunStore) -> None:
+    start(run, 1.0).end("done")
+    (Path(run.store.uri) / "runs/r1/starts/00000001.json").write_bytes(b"[1")
+    with pytest.raises(StoreError, match=r"starts/00000001.json is damaged; delete it and those after it"):
+        status(run)

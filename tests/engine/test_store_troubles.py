@@ -1,0 +1,168 @@
+"""`summhay run` on a store that cannot be used, or becomes full: one clear line, and no call that is lost or paid in vain."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from fault_proxy import Fault, FaultProxy
+from paid_runs import KEY_ENV, Office, fields_of, refused, said
+from runs import start, summhay, write_spec
+from s3_servers import CREDENTIALS, S3Server, environment, running, set_credentials
+from simulated_provider import KEY, Simulated, in_thread
+
+pytestmark = [pytest.mark.s3, pytest.mark.timeout(600)]
+
+TOLD_WITHIN_S = 20.0
+"""Of a command's whole time: a person waits for it."""
+
+NOBODY = "http://127.0.0.1:1"
+
+
+@pytest.fixture(scope="module")
+def provider() -> Iterator[Simulated]:
+    with in_thread() as found:
+        yield found
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> S3Server:
+    set_credentials(monkeypatch)
+    monkeypatch.setenv("SUMMHAY_SPOOL", str(tmp_path / "spool"))
+    monkeypatch.setenv(KEY_ENV, KEY)
+    return running("moto")
+
+
+def check(provider: Simulated, folder: Path, store: str | Path, *words: str, code: int = 2, **environ: str) -> None:
+    """A run is refused by one line that says all the words, soon, and nothing was asked."""
+    spec = write_spec(folder, fields_of(provider.base))
+    found, complaint, seconds = refused(spec, store, environ or None)
+    (line,) = complaint.splitlines()
+    assert (found, line[:9]) == (code, "summhay: "), line
+    assert [word for word in words if word not in line] == [], line
+    assert CREDENTIALS["AWS_SECRET_ACCESS_KEY"] not in line and seconds < TOLD_WITHIN_S
+    assert provider.stats()["served"] == 0
+
+
+def test_a_bucket_that_does_not_exist(provider: Simulated, server: S3Server, tmp_path: Path) -> None:
+    check(provider, tmp_path, server.uri("no-such-bucket"), "has no bucket 'no-such-bucket'", "create it")
+
+
+@pytest.mark.parametrize(
+    ("code", "word"), [("InvalidAccessKeyId", "does not know the access key"), ("AccessDenied", "denies access to bucket")]
+)
+def test_a_wrong_or_powerless_key(provider: Simulated, server: S3Server, tmp_path: Path, code: str, word: str) -> None:
+    with FaultProxy(server.url) as proxy:
+        proxy.add(Fault("refuse", code=code))
+        check(provider, tmp_path, server.uri(server.bucket(), url=proxy.url), word, proxy.url)
+        assert {seen.status for seen in proxy.requests} == {403}
+
+
+def test_a_key_that_may_read_and_not_write(provider: Simulated, server: S3Server, tmp_path: Path) -> None:
+    with FaultProxy(server.url) as proxy:
+        proxy.add(Fault("refuse", method="PUT", code="AccessDenied"))
+        check(provider, tmp_path, server.uri(server.bucket(), url=proxy.url), "denies access to bucket", "s3:PutObject")
+
+
+def test_no_credentials(provider: Simulated, server: S3Server, tmp_path: Path) -> None:
+    kept = {name: value for name, value in environment().items() if not name.startswith("AWS_ACCESS")}
+    bare = {name: value for name, value in kept.items() if not name.startswith("AWS_SECRET")}
+    check(provider, tmp_path, server.uri(server.bucket()), "no credentials; set AWS_ACCESS_KEY_ID", **bare)
+
+
+def test_an_endpoint_where_nobody_is(provider: Simulated, server: S3Server, tmp_path: Path) -> None:
+    check(provider, tmp_path, server.uri("bucket", url=NOBODY), NOBODY, "refuses the connection")
+
+
+def test_a_service_that_ignores_conditions(provider: Simulated, server: S3Server, tmp_path: Path) -> None:
+    with FaultProxy(server.url) as proxy:
+        proxy.add(Fault("strip", method="PUT"))
+        check(provider, tmp_path, server.uri(server.bucket(), url=proxy.url), "conditional")
+
+
+@pytest.mark.parametrize("far", [False, True])
+def test_a_store_of_a_newer_version(provider: Simulated, server: S3Server, tmp_path: Path, far: bool) -> None:
+    store = str(tmp_path / "newer")
+    if far:
+        bucket = server.bucket()
+        store = server.uri(bucket)
+        server.client().put_object(Bucket=bucket, Key="store/format.json", Body=b'{"format": 99}')
+    else:
+        Path(store).mkdir()
+        (Path(store) / "format.json").write_text('{"format": 99}')
+    check(provider, tmp_path, store, "format 99 is newer than this version reads", "upgrade")
+
+
+# From here on: real runs, and a real disk that is full.
+
+
+class Disk:
+    """A small tmpfs."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        folder.mkdir()
+
+    def mount(self, option: str) -> None:
+        command = ["mount", "-t", "tmpfs", "-o", option, "summhay-test", str(self.folder)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode:
+            pytest.skip(f"this machine mounts no tmpfs for us: {done.stderr.strip()}")
+
+    def fill(self) -> None:
+        """Until not a byte is left."""
+        with contextlib.suppress(OSError), (self.folder / "ballast").open("ab", buffering=0) as ballast:
+            while True:
+                # A full disk takes part of a block first.
+                ballast.write(bytes(4096))
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Disk]:
+    found = Disk(tmp_path / "disk")
+    found.mount("size=24m")
+    try:
+        yield found
+    finally:
+        subprocess.run(["umount", "--lazy", str(found.folder)], check=True)
+
+
+def fill_up(desk: Office, disk: Disk, store: str | Path, executor: str) -> None:
+    """A run whose disk fills up stops, says so, asks nothing more, and goes on to its end when there is room."""
+    spec = desk.spec()
+    process = start(spec, store, "--executor", executor)
+    desk.wait(process, 24)
+    disk.fill()
+    code, lines = said(process)
+    assert (code, len(lines)) == (1, 1) and "No space left on device" in lines[0], lines
+    assert "run again" in lines[0]
+    served = desk.served()
+    assert desk.provider.stats()["in_flight"] == 0 and served < desk.calls
+    time.sleep(1.5)
+    assert desk.served() == served
+    disk.mount("remount,size=96m")
+    done = desk.again(spec, store)
+    assert desk.tables_of(done, store) == desk.tables
+    # What the provider had answered and the disk did not take is asked again: no more than were in flight.
+    assert desk.calls <= desk.served() <= desk.calls + 16
+    assert done["usd"]["spent"] >= desk.provider.stats()["micros"] / 1e6 - 1e-6
+    assert summhay("run", spec, "--store", store, "--executor", executor)["calls"]["made"] == 0
+
+
+def test_a_store_on_a_full_disk(desk: Office, disk: Disk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(KEY_ENV, KEY)
+    desk.provider.reset()
+    fill_up(desk, disk, disk.folder / "store", "inline")
+
+
+@pytest.mark.ray
+def test_a_spool_on_a_full_disk(desk: Office, disk: Disk, server: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SUMMHAY_SPOOL", str(disk.folder / "spool"))
+    desk.provider.reset()
+    fill_up(desk, disk, server.uri(server.bucket()), "ray")
+    assert not list((disk.folder / "spool").rglob("*.jsonl")) and os.path.ismount(disk.folder)

@@ -1,0 +1,225 @@
+"""Planned beside real, where a budget stopped a run, and what `status` says of both."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from summhay_ray import api
+from summhay_ray.engine import ITEM, plan, status
+from summhay_ray.engine.usage import keep_plan, keep_stop, latest_budget, read_plan, standing_stop
+from summhay_ray.llm import RawAnswer
+from summhay_ray.records import Failure
+from summhay_ray.store import Finished, LogWriter, RunStore, Store, StoreError, response_log
+
+pytestmark = pytest.mark.core
+
+PRICE = {"input_per_mtok": 10.0, "output_per_mtok": 20.0}
+SPEC: dict[str, Any] = {
+    "name": "small",
+    "haystacks": ["sample/news"],
+    "retrievers": ["bm25"],
+    "token_budget": 1500,
+    "summarizers": [{"model": "openai/gpt-mine", "price": PRICE}],
+    "judges": ["offline/judge"],
+    "budget_usd": 3,
+}
+N_CELLS = 4
+BUDGET = {"status": "budget", "budget_usd": 5.0, "left": {"cells": 3, "usd": 0.5}}
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> RunStore:
+    grid = api.load(SPEC)
+    spec, stages = grid.spec.model_dump(mode="json"), [stage.name for stage in grid.stages]
+    record = {"kind": "summhay", "name": "small", "spec": spec, "prompts": {}, "haystacks": [], "cells": N_CELLS}
+    return Store(str(tmp_path / "store")).create_run(grid.run_id, {**record, "stages": stages}, grid.all_tables())
+
+
+def plan_of(run: RunStore, budget: float | None = None) -> Any:
+    return plan(api.load(SPEC), run.store, budget)
+
+
+def stops(run: RunStore) -> list[dict[str, Any]]:
+    """The records of the starts that their budget ended, in order."""
+    folder = Path(run.store.uri) / f"runs/{run.run_id}/stops"
+    return [json.loads(path.read_bytes()) for path in sorted(folder.glob("[0-9]*.json"))]
+
+
+def commit(run: RunStore, cell: str, generation: int, **tables: list[Any]) -> None:
+    run.commit(ITEM, [Finished(cell, tables)], generation)
+
+
+def write_log(run: RunStore, *records: dict[str, Any], name: str = "w") -> None:
+    writer = LogWriter(run.store.files, name)
+    writer.append([{"run": run.run_id, "key": f"k{place}", "call": f"{name}{place}", **one} for place, one in enumerate(records)])
+    writer.close()
+
+
+def answer(stage: str, model: str, **fields: Any) -> dict[str, Any]:
+    tokens = {"input_tokens": 100, "cached_tokens": 0, "output_tokens": 10, "usd_micros": 1000, "saved_micros": 0}
+    return {"kind": "answer", "stage": stage, "model": model, **tokens, **fields}
+
+
+def test_the_first_plan_stays(run: RunStore) -> None:
+    assert read_plan(run) is None
+    found = plan_of(run)
+    keep_plan(run, found)
+    keep_plan(run, plan_of(run, 99))
+    assert read_plan(run) == json.loads(json.dumps(found.to_json()))
+    assert (read_plan(run) or {})["budget_usd"] == 3
+
+
+def test_a_damaged_plan_is_said(run: RunStore) -> None:
+    run.store.files.create(f"runs/{run.run_id}/plan.json", b"[1")
+    with pytest.raises(StoreError, match=r"plan.json is damaged: expected a JSON object; delete it"):
+        read_plan(run)
+
+
+def test_stops_are_kept_in_order_and_never_replaced(run: RunStore) -> None:
+    assert stops(run) == [] and standing_stop(run) is None
+    keep_stop(run, 2, BUDGET)
+    commit(run, "c1", 2)
+    # A start that committed nothing would have had the same generation as the one after it.
+    keep_stop(run, 2, {**BUDGET, "budget_usd": 6.0})
+    run.committer(3).finish()
+    keep_stop(run, 10, {**BUDGET, "budget_usd": 7.0})
+    assert [(stop["generation"], stop["budget_usd"], stop["commits"]) for stop in stops(run)] == [
+        (2, 5.0, 0),
+        (2, 6.0, 1),
+        (10, 7.0, 1),
+    ]
+
+
+def test_a_run_stands_at_its_last_stop_until_something_is_committed(run: RunStore) -> None:
+    assert latest_budget(run) == 3, "the record's, where nothing later is known"
+    keep_plan(run, plan_of(run, 4))
+    assert latest_budget(run) == 4, "the plan knows what the first start was given"
+    keep_stop(run, 1, BUDGET)
+    assert (latest_budget(run), (standing_stop(run) or {})["left"]) == (5.0, BUDGET["left"])
+    commit(run, "c1", 1)
+    assert (latest_budget(run), standing_stop(run)) == (None, None), "it went on with a budget that nothing tells"
+
+
+def test_neither_merging_nor_taking_a_run_over_is_going_on(run: RunStore) -> None:
+    for cell in ("c1", "c2"):
+        commit(run, cell, 1)
+    keep_stop(run, 1, BUDGET)
+    keep_stop(run, 1, BUDGET)
+    run.committer(1).finish()
+    run.committer(2, "on a, pid 1")
+    assert run.version() == 4, "two commits, merged, taken over"
+    assert len(stops(run)) == 2 and (standing_stop(run) or {})["left"] == BUDGET["left"]
+
+
+def test_a_damaged_stop_is_said(run: RunStore) -> None:
+    keep_stop(run, 1, BUDGET)
+    (Path(run.store.uri) / f"runs/{run.run_id}/stops/00000001.json").write_bytes(b"[1")
+    with pytest.raises(StoreError, match=r"stops/00000001.json is damaged; delete it and those after it"):
+        standing_stop(run)
+
+
+def test_status_of_a_run_that_its_budget_stopped(run: RunStore) -> None:
+    commit(run, "c1", 1)
+    keep_stop(run, 1, BUDGET)
+    found = status(run)
+    assert (found.status, found.usd) == ("budget", {"spent": 0.0, "budget": 5.0})
+    assert found.stop is not None and found.stop["left"] == {"cells": 3, "usd": 0.5}
+    assert found.cells == {"total": N_CELLS, "done": 1, "failed": 0}
+    commit(run, "c2", 2)
+    assert (status(run).status, status(run).stop) == ("unfinished", None)
+    for cell in ("c3", "c4"):
+        commit(run, cell, 2)
+    assert status(run).status == "done"
+    keep_stop(run, 2, BUDGET)
+    assert (status(run).status, status(run).stop) == ("done", None), "what is finished does not stand at a stop"
+
+
+def test_planned_stands_beside_real(run: RunStore) -> None:
+    found = plan_of(run)
+    keep_plan(run, found)
+    write_log(
+        run,
+        answer("summarize", "openai/gpt-mine", cached_tokens=60, saved_micros=300),
+        answer("summarize", "openai/gpt-mine", input_tokens=140, output_tokens=30, usd_micros=500),
+        {"kind": "intent", "stage": "summarize", "model": "openai/gpt-mine", "usd_micros": 7},
+        answer("judge", "some/other", saved_micros=1),
+        answer("summarize", "openai/gpt-mine", run="rother"),
+    )
+    usage = status(run).usage
+    assert [(row["stage"], row["model"]) for row in usage] == [
+        ("summarize", "openai/gpt-mine"),
+        ("judge", "offline/judge"),
+        ("judge", "some/other"),
+    ]
+    summarize, planned = usage[0], found.stages[0]
+    assert summarize["planned"] == {
+        "calls": N_CELLS,
+        "reused": 0,
+        "input_tokens": planned.input_tokens,
+        "output_tokens": planned.output_tokens,
+        "usd": planned.usd,
+        "usd_max": planned.usd_max,
+    }
+    assert summarize["real"] == {
+        "calls": 2,
+        "input_tokens": 100 + 140,
+        "cached_tokens": 60,
+        "output_tokens": 10 + 30,
+        "usd": (1000 + 500 + 7) / 1e6,
+    }
+    assert (summarize["cached_share"], summarize["saved_usd"]) == (60 / 240, 0.0003)
+    assert (usage[1]["real"]["calls"], usage[1]["cached_share"]) == (0, None)
+    assert (usage[2]["planned"], usage[2]["saved_usd"]) == (None, 0.000001)
+    assert status(run).usd["spent"] == (1000 + 500 + 7 + 1000) / 1e6
+    json.dumps(status(run).to_json(), allow_nan=False)
+
+
+def test_without_a_plan_there_is_only_what_was_real(run: RunStore) -> None:
+    # Earlier versions did not say what a call was for.
+    old = answer("", "")
+    del old["stage"], old["model"], old["saved_micros"]
+    write_log(run, old)
+    [row] = status(run).usage
+    assert (row["stage"], row["model"], row["planned"], row["real"]["calls"], row["saved_usd"]) == ("", "", None, 1, 0.0)
+
+
+def test_cut_answers_and_damaged_records_are_counted(run: RunStore) -> None:
+    ends = ["stop", "length", "length", "content_filter"]
+    raw = [RawAnswer(f"k{place}", "m", "text", end, 1, 0, 1, 0, 1) for place, end in enumerate(ends)]
+    failure = Failure("c1", "judge", "j", "i", "malformed", "cut_answer", "cut", "k1", 1, 0)
+    commit(run, "c1", 1, raw_answers=raw, failures=[failure])
+    write_log(run, answer("judge", "m"))
+    path = Path(run.store.uri) / "log/w.jsonl"
+    path.write_bytes(path.read_bytes().replace(b'"judge"', b'"jugde"'))
+    found = status(run)
+    assert found.finish_reasons == {"content_filter": 1, "length": 2}
+    assert (found.damaged, found.failures) == (1, {"cut_answer": 1})
+    assert found.usage == [] and found.usd["spent"] == 0.0
+
+
+def test_status_says_the_tables_as_the_store_does(run: RunStore) -> None:
+    commit(run, "c1", 1, raw_answers=[RawAnswer("k", "m", "text", "stop", 1, 0, 1, 0, 1)])
+    assert status(run).tables == run.digests()
+
+
+def test_the_log_and_the_plan_name_stages_and_models_alike(run: RunStore) -> None:
+    assert response_log.Tally().answers == 0
+    stages = [(stage.stage, stage.model) for stage in plan_of(run).stages]
+    assert stages == [("summarize", "openai/gpt-mine"), ("judge", "offline/judge")]
+
+
+def test_a_person_reads_what_is_left(run: RunStore, capsys: pytest.CaptureFixture[str]) -> None:
+    from summhay_ray.cli.looking import status as command
+
+    write_log(run, answer("judge", "m"))
+    left = {"cells": 7, "calls": 45, "usd": {"min": 0.1, "expected": 0.2, "max": 0.34567}}
+    keep_stop(run, 1, {**BUDGET, "left": left})
+    command(run.run_id, run.store.uri)
+    out = capsys.readouterr().out
+    assert "status             budget\n" in out and "dollars            0.001000 of 5\n" in out
+    assert "left to do         7 cells, about 45 calls, 0.2000 dollars expected, 0.3457 dollars at most; go on with: " in out
+    assert "Used, of what was planned" in out and "│ judge │ m " in out

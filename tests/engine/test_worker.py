@@ -1,0 +1,91 @@
+"""Items are committed together, each as soon as it should, and an item that goes wrong is a row that stops no other."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import still_time
+
+from summhay_ray.engine.worker import COMMIT_EVERY_S, WORKERS_A_SECOND, Answered, Commits, Worker
+
+pytestmark = pytest.mark.core
+
+
+def answered(number: int) -> Answered:
+    return Answered(f"item-{number}", {}, SimpleNamespace(retry=False, over_budget=False))  # type: ignore[arg-type]
+
+
+def commit_all(seconds: Sequence[float], every_s: float, slow_commit_s: float = 0.0) -> list[list[str]]:
+    """The commits of items that take so many seconds."""
+    made: list[list[str]] = []
+
+    async def commit(ready: Sequence[Answered]) -> None:
+        await asyncio.sleep(slow_commit_s)
+        made.append([done.item_id for done in ready])
+
+    async def run() -> None:
+        commits = Commits(commit, every_s)
+
+        async def one(number: int, wait_s: float) -> None:
+            with commits.under_way():
+                await asyncio.sleep(wait_s)
+            await commits.keep(answered(number))
+            assert any(f"item-{number}" in names for names in made), "kept before it was committed"
+
+        await asyncio.gather(*(one(number, wait_s) for number, wait_s in enumerate(seconds)))
+
+    still_time.run(run())
+    return made
+
+
+def test_items_are_committed_together() -> None:
+    # The last one is ready after 0.1 s: nobody is under way then, and all go together.
+    assert [len(names) for names in commit_all([0.0, 0.05, 0.1], every_s=60)] == [3]
+    assert [len(names) for names in commit_all([0.0] * 64 + [0.2], every_s=60)] == [64, 1]
+    # No item waits longer than that for others.
+    assert [len(names) for names in commit_all([0.0, 0.0, 0.6], every_s=0.2)] == [2, 1]
+
+
+def test_what_is_ready_during_a_commit_goes_with_the_next() -> None:
+    made = commit_all([0.0, *[0.05 + number / 100 for number in range(10)]], every_s=0.01, slow_commit_s=0.3)
+    assert sorted(name for names in made for name in names) == sorted(f"item-{number}" for number in range(11))
+    assert len(made) <= 3
+
+
+def test_a_commit_that_fails_is_an_error_of_every_item_of_it() -> None:
+    async def full(_: Sequence[Answered]) -> None:
+        raise OSError(28, "no space left on device")
+
+    async def run() -> list[Any]:
+        commits = Commits(full)
+        return await asyncio.gather(*(commits.keep(answered(number)) for number in range(3)), return_exceptions=True)
+
+    assert [type(one) for one in asyncio.run(run())] == [OSError] * 3
+
+
+def test_what_is_ready_waits_as_long_as_it_is_told() -> None:
+    made: list[float] = []
+
+    async def commit(ready: Any) -> None:
+        made.append(asyncio.get_running_loop().time())
+
+    async def run(every_s: float) -> float:
+        commits, began = Commits(commit, every_s), asyncio.get_running_loop().time()
+        with commits.under_way():
+            await commits.keep(answered(0))
+        return made[-1] - began
+
+    assert [still_time.run(run(every_s)) for every_s in (0.05, 2.0, 62.5)] == pytest.approx([0.05, 2.0, 62.5], abs=1e-3)
+
+
+def test_with_many_workers_each_commits_less_often() -> None:
+    workload: Any = SimpleNamespace(settings=dict)
+    nobody: Any = None
+    few, many = (Worker(workload, nobody, nobody, nobody, nobody, workers) for workers in (32, 1000))
+    assert few._commits._every_s == COMMIT_EVERY_S == 32 / WORKERS_A_SECOND
+    # A thousand workers: 16 commits a second over all of them.
+    assert many._commits._every_s == 1000 / 16 == 62.5

@@ -1,0 +1,121 @@
+"""A worker as an actor, without Ray: what it says when it begins, and how it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from inline_runs import loaded
+
+from summhay_ray.engine import worker_actor
+from summhay_ray.engine.queues import Kind
+from summhay_ray.engine.worker_actor import WorkerActor, WorkOrder
+from summhay_ray.llm import News
+from summhay_ray.store import Store
+
+pytestmark = pytest.mark.core
+
+
+class LedgerHandle:
+    """The ledger's actor as `ray.get_actor` gives it: remembers what it was asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, tuple[Any, ...]]] = []
+
+    def __getattr__(self, name: str) -> Any:
+        async def said() -> Any:
+            if name == "listen":
+                await asyncio.sleep(0.2)
+            return News() if name in ("exchange", "listen") else None
+
+        def remote(*values: Any) -> Any:
+            self.asked.append((name, values))
+            # What nobody waits for must not be a coroutine that nobody awaits.
+            return said() if name in ("exchange", "listen", "leave", "commit") else None
+
+        return SimpleNamespace(remote=remote)
+
+    def names(self) -> list[str]:
+        return [name for name, _ in list(self.asked)]
+
+
+@pytest.fixture
+def handle(monkeypatch: pytest.MonkeyPatch) -> LedgerHandle:
+    found = LedgerHandle()
+    context = SimpleNamespace(get_node_id=lambda: "node-1")
+    monkeypatch.setattr(worker_actor.ray, "get_actor", lambda name: found if name.startswith("ledger r") else None)
+    monkeypatch.setattr(worker_actor.ray, "get_runtime_context", lambda: context)
+    monkeypatch.setattr(worker_actor, "BEAT_EVERY_S", 0.02)
+    return found
+
+
+def made(folder: Path, kind: Kind = "calling") -> WorkerActor:
+    store, workload = Store(str(folder / "store")), loaded()
+    run = workload.open(store)
+    order = WorkOrder(str(folder / "store"), run.run_id, 1, {**run.record, **workload.record(store)})
+    return WorkerActor(order, kind, 3)
+
+
+def test_it_takes_its_seat_where_it_is_and_beats(handle: LedgerHandle, tmp_path: Path) -> None:
+    one = made(tmp_path)
+    asyncio.run(one.ready())
+    assert handle.asked[0] == ("sit", (one._log.writer, "calling 3", "node-1"))
+    assert one._log.writer.startswith("00000001-calling-3-")
+    end = time.monotonic() + 60
+    while handle.names().count("beat") < 3:
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+def test_it_beats_before_all_that_takes_time(handle: LedgerHandle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a full machine a worker of low priority takes longer to load its models than the ledger waits for a sign of life."""
+    beaten: list[int] = []
+
+    def slow(_: object) -> None:
+        # Three beats, 0.02 s apart, come while the models are loaded.
+        end = time.monotonic() + 60.0
+        while handle.names().count("beat") < 3 and time.monotonic() < end:
+            time.sleep(0.01)
+        beaten.append(handle.names().count("beat"))
+
+    monkeypatch.setattr(worker_actor, "register", slow)
+    monkeypatch.setattr(worker_actor.os, "nice", lambda _: 0)
+    asyncio.run(made(tmp_path, "computing").ready())
+    assert beaten and beaten[0] >= 3
+
+
+def test_told_to_end_it_says_all_leaves_and_takes_no_further_item(
+    handle: LedgerHandle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ends: list[int] = []
+    monkeypatch.setattr(worker_actor.os, "_exit", ends.append)
+    one = made(tmp_path)
+
+    async def run() -> None:
+        assert await one.answer("[]") == []
+        # As the notice comes: in a thread of its own, while the loop goes on.
+        notice = threading.Thread(target=one._end)
+        notice.start()
+        while notice.is_alive():
+            await asyncio.sleep(0.01)
+        late = asyncio.ensure_future(one.answer("[]"))
+        await asyncio.sleep(0.05)
+        # An answer would make Ray end the process before its log is in the store.
+        assert not late.done()
+        late.cancel()
+
+    asyncio.run(run())
+    assert ends == [0] and handle.names().count("leave") == 1
+    assert one._log._descriptor is None  # type: ignore[attr-defined]
+
+
+def test_a_notice_before_any_item_ends_it_at_once(handle: LedgerHandle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ends: list[int] = []
+    monkeypatch.setattr(worker_actor.os, "_exit", ends.append)
+    made(tmp_path)._end()
+    assert ends == [0]

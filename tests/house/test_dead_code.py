@@ -1,0 +1,46 @@
+"""No dead code: what nothing uses is either gone, or a contract with somebody outside (`vulture_contracts.py`)."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+from vulture import Vulture
+
+pytestmark = pytest.mark.core
+
+PACKAGE = Path(__file__).resolve().parents[2] / "summhay_ray"
+CONTRACTS = Path(__file__).with_name("vulture_contracts.py")
+SURE = 60
+"""vulture's confidence in what no file names at all; what it is surer of (unreachable code, unused arguments) counts, too."""
+
+
+def unused(package: Path) -> dict[str, str]:
+    """Name -> where it is defined, for what nothing in the package uses by name: that a door offers it is no use of it."""
+    found = Vulture()
+    for file in sorted(package.rglob("*.py")):
+        tree = ast.parse(file.read_text(encoding="utf-8"))
+        lists = [node for node in tree.body if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "__all__"]
+        tree.body = [node for node in tree.body if node not in lists]
+        found.scan(ast.unparse(tree), filename=file)
+    dead = (one for one in found.get_unused_code(SURE) if one.typ != "import")
+    return {one.name: f"{one.filename}: {one.message}" for one in dead}
+
+
+def test_what_nothing_uses_is_a_contract() -> None:
+    lines = ast.parse(CONTRACTS.read_text(encoding="utf-8")).body
+    contracts = [node.value.id for node in lines if isinstance(node, ast.Expr) and isinstance(node.value, ast.Name)]
+    found = unused(PACKAGE)
+    assert [told for name, told in found.items() if name not in contracts] == []
+    assert [name for name in contracts if name not in found] == [], "used by now, or gone: take it out of the contracts"
+    assert len(contracts) == len(set(contracts))
+
+
+def test_dead_code_is_seen(tmp_path: Path) -> None:
+    (tmp_path / "room.py").write_text("def used():\n    return 1\n\n\ndef dead():\n    return used()\n", encoding="utf-8")
+    assert list(unused(tmp_path)) == ["dead"]
+    (tmp_path / "__init__.py").write_text("from room import dead\n\n__all__ = ['dead']\n", encoding="utf-8")
+    assert list(unused(tmp_path)) == ["dead"], "a door that nobody enters"
+    (tmp_path / "other.py").write_text("from room import dead\n\nprint(dead())\n", encoding="utf-8")
+    assert list(unused(tmp_path)) == []

@@ -1,0 +1,68 @@
+"""What people install is a wheel, not this folder: every file that the package reads is in it, and first runs work from it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+import venv
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PATIENCE_S = 300
+LEAST_SETUPTOOLS = 77
+"""Of `build-system.requires`: without network no other one can be had."""
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A fresh environment that has the wheel, and beside it the packages of this one."""
+    if int(version("setuptools").partition(".")[0]) < LEAST_SETUPTOOLS:
+        pytest.skip(f"setuptools {LEAST_SETUPTOOLS} or later builds the wheel")
+    folder = tmp_path_factory.mktemp("wheel")
+    source = folder / "source"
+    shutil.copytree(ROOT / "summhay_ray", source / "summhay_ray", ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, source)
+    _run(sys.executable, "-m", "pip", "wheel", source, "--no-deps", "--no-build-isolation", "--no-index", "-w", folder)
+    venv.create(folder / "venv", with_pip=False, symlinks=True)
+    python = folder / "venv" / "bin" / "python"
+    # What stands in a folder's own .pth files is not followed from here: this checkout is not found by that way.
+    site = next((folder / "venv" / "lib").glob("python*/site-packages"))
+    (site / "others.pth").write_text(sysconfig.get_paths()["purelib"] + "\n")
+    [wheel] = folder.glob("*.whl")
+    _run(sys.executable, "-m", "pip", "--python", python, "install", "--no-deps", "--no-index", wheel)
+    return folder
+
+
+def _run(*command: str | Path, cwd: Path | None = None) -> str:
+    environment = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "SUMMHAY_STORE")}
+    done = subprocess.run(
+        list(map(str, command)), capture_output=True, text=True, timeout=PATIENCE_S, check=False, cwd=cwd, env=environment
+    )
+    assert done.returncode == 0, f"{command}: {done.stderr[-2000:]}"
+    return done.stdout
+
+
+def test_what_is_installed_has_every_file_and_runs(installed: Path) -> None:
+    binaries, elsewhere = installed / "venv" / "bin", installed / "elsewhere"
+    shutil.copytree(ROOT / "jobs", elsewhere / "jobs")
+    shutil.copytree(ROOT / "examples", elsewhere / "examples", ignore=shutil.ignore_patterns("__pycache__"))
+    package = Path(
+        _run(binaries / "python", "-c", "import summhay_ray; print(summhay_ray.__file__)", cwd=elsewhere).strip()
+    ).parent
+    assert package.is_relative_to(installed)
+    wanted = {path.relative_to(ROOT / "summhay_ray") for path in (ROOT / "summhay_ray").rglob("*.*") if path.suffix != ".md"}
+    assert {path for path in wanted if "__pycache__" not in path.parts and not (package / path).exists()} == set()
+    _run(binaries / "python", "-m", "summhay_ray.schemas", elsewhere / "schemas", cwd=elsewhere)
+    texts = {path.name: path.read_text(encoding="utf-8") for path in (ROOT / "schemas").iterdir()}
+    assert {path.name: path.read_text(encoding="utf-8") for path in (elsewhere / "schemas").iterdir()} == texts
+    summhay = binaries / "summhay"
+    assert "Coverage (%)" in _run(summhay, "run", "jobs/quickstart.yaml", "--executor", "inline", cwd=elsewhere)
+    assert "documents" in _run(summhay, "plan", "jobs/synth.yaml", cwd=elsewhere)
+    assert "The needle is found" in _run(summhay, "run", "needle.yaml", "--executor", "inline", cwd=elsewhere / "examples")

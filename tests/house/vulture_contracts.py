@@ -1,0 +1,78 @@
+"""Names of the package that nothing in it uses by name, each with who does: all other such names are dead code.
+
+A name stands here once, as an expression; `test_dead_code.py` holds it against what vulture finds, both ways.
+"""
+
+# ruff: noqa: B018, F821
+
+# Python, pydantic, typer and the libraries call these or read these themselves.
+__getattr__
+model_config
+_labels_differ
+_names_differ
+_no_prompt
+_one_or_many
+_stages_asked
+auto
+enable_progress_bars
+verbose_stats_logs
+print_on_execution_start
+preserve_order
+suppress_debug_info
+telemetry
+drop_params
+abbrev_types
+sent_starters
+collocations
+ortho_context
+# A task is held so that it is not collected while it runs.
+_telling
+
+# `plugins` finds these classes in their room's files, by the name that each has for specs.
+Bm25
+Full
+Keywords
+Nothing
+Oracle
+Released
+Lead
+Support
+Direct
+FewShotPerSummary
+
+# Columns of tables and fields of JSON documents, which are written whole.
+max_calls
+min_input_tokens
+max_input_tokens
+min_output_tokens
+max_output_tokens
+usd_min
+checks_by_model
+citation
+citation_precision
+citation_recall
+citation_f1
+n_covered
+joint_corrected
+repeated
+repeated_answered
+
+# The offline writer's grammar, and the simulated provider's options, name these as text.
+firm
+product
+hangs
+drops
+filtered
+no_usage
+wrong_usage
+
+# For those who write a benchmark, by `summhay_ray.benchmark` and `summhay_ray.report`.
+Model
+Unreadable
+assistant
+markdown
+mean_interval
+scatter
+
+# The offline writer as a whole, for those who use the synth room as a library.
+OfflineWriter

@@ -1,0 +1,70 @@
+"""A server on a loopback address that keeps every byte of what comes, and answers any path in the same way."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+from fake_provider import Reply, completion
+
+ANSWER = json.dumps(completion("m", Reply())).encode()
+
+
+@dataclass
+class Recording:
+    """`seen` are the requests, as text; `location` makes every answer a redirect with `status`.
+
+    A server that `drops` closes the connection when it has read the request.
+    """
+
+    base: str
+    seen: list[str] = field(default_factory=list)
+    connections: int = 0
+    status: int = 200
+    location: str = ""
+    drops: bool = False
+
+
+@contextmanager
+def recording(host: str) -> Iterator[Recording]:
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def setup(self) -> None:
+            super().setup()
+            told.connections += 1
+
+        def _any(self) -> None:
+            body = self.rfile.read(int(self.headers.get("content-length") or 0))
+            told.seen.append(f"{self.requestline}\n{self.headers}\n{body.decode('utf-8', 'replace')}")
+            if told.drops:
+                self.close_connection = True
+                return
+            self.send_response(told.status)
+            if told.location:
+                self.send_header("location", told.location + self.path)
+            self.send_header("content-type", "application/json")
+            self.send_header("content-length", str(len(ANSWER)))
+            self.end_headers()
+            self.wfile.write(ANSWER)
+
+        do_GET = do_POST = do_PUT = _any
+
+        def log_message(self, format: str, *args: Any) -> None:
+            """Nothing is printed."""
+
+    server = ThreadingHTTPServer((host, 0), Handler)
+    told = Recording(f"http://{host}:{server.server_address[1]}/v1")
+    thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
+    thread.start()
+    try:
+        yield told
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join(10)

@@ -1,0 +1,105 @@
+"""A machine's clock that jumps by an hour: no driver dies of it, no call is void, and no limit lets anything through."""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+import email.utils
+import itertools
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import litellm
+import pytest
+
+import summhay_ray
+from summhay_ray.llm import Claim, Grant, Limits, WorkerMessage
+from summhay_ray.llm.ledger import Ledger
+from summhay_ray.llm.retry import decide
+from summhay_ray.llm.service import LedgerService
+from summhay_ray.store import LocalFiles, LogIndex, begin, is_alive
+from summhay_ray.store.drivers import Here
+
+pytestmark = pytest.mark.core
+
+HOUR = 3600.0
+WALL = {"time.time", "time.time_ns", "datetime.now", "datetime.datetime.now", "datetime.utcnow", "date.today", "time.localtime"}
+ROOMS = ("llm", "store", "grid")
+READERS = {("llm/retry.py", "datetime.datetime.now"), ("store/drivers.py", "time.time")}
+"""A date in `retry-after` of an answer that has none of its own; and when a driver began, which people alone read."""
+
+
+@pytest.fixture
+def jumping(monkeypatch: pytest.MonkeyPatch) -> Callable[[], float]:
+    """The machine's clock goes an hour forth, and back, at each look."""
+    real, jumps = time.time, itertools.cycle([0.0, HOUR, -HOUR])
+    monkeypatch.setattr(time, "time", lambda: real() + next(jumps))
+    return real
+
+
+def test_nothing_else_reads_the_clock_that_may_jump() -> None:
+    root = Path(summhay_ray.__file__).parent
+    found = set()
+    for path in (path for room in ROOMS for path in (root / room).rglob("*.py") if "simulated" not in path.parts):
+        calls = (node for node in ast.walk(ast.parse(path.read_text("utf-8"))) if isinstance(node, ast.Call))
+        found |= {(str(path.relative_to(root)), name) for call in calls if (name := ast.unparse(call.func)) in WALL}
+    assert found == READERS
+
+
+@pytest.mark.parametrize("ours_off_s", [-HOUR, 0.0, HOUR])
+def test_a_date_to_retry_after_is_taken_from_the_answers_own(ours_off_s: float) -> None:
+    theirs = time.time() + ours_off_s
+    headers = {
+        "date": email.utils.formatdate(theirs, usegmt=True),
+        "retry-after": email.utils.formatdate(theirs + 30, usegmt=True),
+    }
+    error = litellm.RateLimitError("slow down", "openai", "m")
+    error.litellm_response_headers = headers
+    decision = decide(error)
+    assert (decision.kind, decision.after_s) == ("rate_limit", 30.0)
+
+
+def test_a_driver_that_beats_is_alive(tmp_path: Path, jumping: Callable[[], float]) -> None:
+    # As seen from another machine, where its beat alone tells.
+    tenure = begin(files := LocalFiles(tmp_path), "r", True, {"calling": 1}, here=Here("far", "far 1", 7, "9"))
+    tenure.beat()
+    heard = beating(tenure.beat)
+    try:
+        assert is_alive(files, tenure.number) and tenure.superseded() is None
+    finally:
+        heard()
+
+
+def beating(beat: Callable[[], None]) -> Callable[[], None]:
+    """Beat until what it gives is called."""
+    ended = threading.Event()
+
+    def work() -> None:
+        while not ended.wait(0.1):
+            beat()
+
+    thread = threading.Thread(target=work)
+    thread.start()
+
+    def end() -> None:
+        ended.set()
+        thread.join()
+
+    return end
+
+
+def test_no_worker_is_buried_and_no_limit_lets_more_through(tmp_path: Path, jumping: Callable[[], float]) -> None:
+    async def grants() -> list[Grant]:
+        service = LedgerService(Ledger("r", LogIndex(LocalFiles(tmp_path)), limits={"m": Limits(rpm=6)}))
+        claims = tuple(Claim(f"k{number}", "m", ticket=number) for number in range(20))
+        found = [grant for _, grant in (await service.exchange("w", WorkerMessage(claims))).grants]
+        for _ in range(5):
+            news = await service.exchange("w", WorkerMessage())
+            assert not news.epoch and not news.halted and not service.ledger.roster.is_buried("w")
+            service.snapshot()
+            found += [grant for _, grant in news.grants]
+        return found
+
+    assert 0 < len(asyncio.run(grants())) < 20

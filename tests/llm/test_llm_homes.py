@@ -1,0 +1,163 @@
+"""Which URL is a provider's own: by whole domains, read alike by every parser that a request passes."""
+
+from __future__ import annotations
+
+import string
+from urllib.parse import urlsplit
+
+import httpx
+import pytest
+import yarl
+from hypothesis import given
+from hypothesis import strategies as st
+
+from summhay_ray.llm import NoKey, key_of
+from summhay_ray.llm.homes import ANYWHERE, HOMES, place_of
+from summhay_ray.llm.providers import _PROVIDERS
+from summhay_ray.llm.via_litellm import load_litellm
+
+pytestmark = pytest.mark.core
+
+PLAIN = sorted((provider, domain) for provider, home in HOMES.items() for domain in home.domains if "*" not in domain)
+
+
+@pytest.mark.parametrize(("provider", "domain"), PLAIN)
+def test_a_provider_is_at_home_at_its_domains_and_below(provider: str, domain: str) -> None:
+    for url in (f"https://{domain}", f"https://{domain}/v1", f"HTTPS://eu.{domain.upper()}:443/v1/", f"https://a.b.{domain}/"):
+        assert place_of(provider, url) == "home"
+
+
+@pytest.mark.parametrize(
+    ("provider", "url"),
+    [
+        ("openai", "https://evil-openai.attacker.net/v1"),
+        ("openai", "https://openai.attacker.example/v1"),
+        ("openai", "https://op-enai.com/v1"),
+        ("openai", "https://api.openai.com.attacker.example/v1"),
+        ("openai", "https://evilapi.openai.com/v1"),
+        ("openai", "https://api-openai.com/v1"),
+        ("openai", "https://api.openai.com@evil.example/v1"),
+        ("openai", "https://user:api.openai.com@evil.example/"),
+        ("openai", "https://evil.example/https://api.openai.com/v1"),
+        ("openai", "https://evil.example#api.openai.com"),
+        ("openai", "https://api.openai.com#@evil.example/"),
+        ("openai", "https://api.openai.com?@evil.example/"),
+        ("openai", "https://api.openai.com\\@evil.example/"),
+        ("openai", "https://evil.example\\.api.openai.com/"),
+        ("openai", "https://evil.example%2f.api.openai.com/"),
+        ("openai", "https://api%2eopenai%2ecom/"),
+        ("openai", "https://api.openai.com./v1"),
+        ("openai", "https://api.openai.com /v1"),
+        ("openai", " https://api.openai.com/v1"),
+        ("openai", "https://api.openai.com/v1\n"),
+        ("openai", "https://api.openai.com\t.evil.example/"),
+        ("openai", "https://api.openai.com\x00.evil.example/"),
+        ("openai", "https:///api.openai.com/v1"),
+        ("openai", "https:api.openai.com/v1"),
+        ("openai", "//api.openai.com/v1"),
+        ("openai", "api.openai.com/v1"),
+        ("openai", "ftp://api.openai.com/v1"),
+        ("openai", "https://\u0430pi.openai.com/v1"),
+        ("openai", "https://api.\u043epenai.com/v1"),
+        ("openai", "https://api.openai\u3002com/v1"),
+        ("openai", "https://api.open\u00adai.com/v1"),
+        ("openai", "https://xn--pi-7kc.xn--penai-3we.com/v1"),
+        ("openai", "https://api.openai.com:8443@evil.example/v1"),
+        ("openai", "https://[::ffff:127.0.0.1]/v1"),
+        ("openai", "http://127.0.0.2:8000/v1"),
+        ("openai", "http://127.1:8000/v1"),
+        ("openai", "http://2130706433/v1"),
+        ("openai", "http://0.0.0.0:8000/v1"),
+        ("openai", "http://localhost.evil.example/v1"),
+        ("openai", "http://127.0.0.1@evil.example/v1"),
+        ("xai", "https://maxair.example/v1"),
+        ("xai", "https://api.x.ai.example/v1"),
+        ("groq", "https://api.openai.com/v1"),
+        ("azure", "https://openai.azure.com.evil.example"),
+        ("azure", "https://mine.azurewebsites.net"),
+        ("bedrock", "https://evil.s3.amazonaws.com"),
+        ("bedrock", "https://bedrock-runtime.evil.example.amazonaws.com"),
+        ("vertex_ai", "https://storage.googleapis.com/evil"),
+        ("nobodys", "https://api.nobodys.com/v1"),
+    ],
+)
+def test_a_look_alike_is_elsewhere_and_gets_no_key(provider: str, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(f"{provider.upper()}_API_KEY", "sk-own-0123456789")
+    assert place_of(provider, url) == "elsewhere" and key_of(None, f"{provider}/m", url) is None
+
+
+@pytest.mark.parametrize("base", ["http://127.0.0.1:8000/v1", "http://localhost/v1", "http://[::1]:8000/v1", "https://LOCALHOST"])
+def test_this_machine_gets_the_providers_key(base: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-own-0123456789")
+    assert key_of(None, "openai/m", base) == "sk-own-0123456789"
+
+
+@pytest.mark.parametrize("named", [None, "NAMED"])
+def test_no_key_goes_to_a_provider_in_clear_text(named: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-own-0123456789")
+    monkeypatch.setenv("NAMED", "sk-own-0123456789")
+    with pytest.raises(NoKey, match=r"api_base http://api\.openai\.com/v1 .* no key goes there in clear text; write https://"):
+        key_of(named, "openai/m", "http://api.openai.com/v1")
+    monkeypatch.delenv("OPENAI_API_KEY")
+    assert key_of(None, "openai/m", "http://api.openai.com/v1") is None
+
+
+def test_every_name_of_a_providers_key_is_read_in_its_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    for provider, home in HOMES.items():
+        for name in home.variables:
+            monkeypatch.delenv(name, raising=False)
+        for name in reversed(home.variables):
+            monkeypatch.setenv(name, f"key-of-{name}")
+            assert key_of(None, f"{provider}/m") == f"key-of-{name}"
+
+
+def test_the_table_is_litellms(monkeypatch: pytest.MonkeyPatch) -> None:
+    litellm = load_litellm()
+    seen = 0
+    # These log in on the way.
+    for provider in sorted(set(HOMES) - {"github_copilot", "chatgpt"}):
+        _, _, _, base = litellm.get_llm_provider(f"{provider}/m", api_key="any")
+        if base is not None:
+            seen += 1
+            assert place_of(provider, base) == "home", (provider, base)
+    assert seen > 50
+    assert set(HOMES) <= _PROVIDERS and list(HOMES) == sorted(HOMES) and ANYWHERE.isdisjoint(HOMES)
+
+
+HOSTS = st.sampled_from(["api.openai.com", "eu.api.openai.com", "127.0.0.1", "localhost", "[::1]", "evil.example", "openai.com"])
+ODD = st.text("@\\/?#:.%[] \t\r\n\x00\u00ad\u3002\uff0e\u2024\u0430\uff0f-_~;&=1a" + string.punctuation, max_size=4)
+URLS = st.builds(
+    "{}{}{}{}{}{}".format, ODD, st.sampled_from(["https://", "http://", "HTTPS://", "https:/", "//"]), ODD, HOSTS, ODD, HOSTS
+) | st.builds("https://{}{}{}/v1{}".format, ODD, HOSTS, ODD, ODD)
+
+
+@given(URLS)
+def test_what_is_at_home_is_the_same_host_to_every_parser(url: str) -> None:
+    place = place_of("openai", url)
+    if place == "elsewhere":
+        return
+    try:
+        hosts = {urlsplit(url).hostname, yarl.URL(f"{url.rstrip('/')}/chat").host, httpx.URL(url).host}
+    except (ValueError, httpx.InvalidURL):
+        # A port that is none: nobody connects.
+        return
+    assert len(hosts) == 1
+    host = hosts.pop() or ""
+    assert host in ("127.0.0.1", "::1", "localhost") if place == "here" else host.endswith("api.openai.com")
+
+
+LABEL = st.text(string.ascii_lowercase + string.digits + "-", min_size=1, max_size=8).filter(
+    lambda label: label.strip("-") == label
+)
+
+
+@given(
+    st.sampled_from(PLAIN),
+    LABEL,
+    st.sampled_from(["{d}.{x}.example", "{x}{d}", "{x}-{d}", "{d}{x}", "{x}.{d}.", "{d}@{x}.example"]),
+)
+def test_a_domain_with_something_about_it_is_another(known: tuple[str, str], label: str, shape: str) -> None:
+    provider, domain = known
+    if provider.startswith("vertex_ai"):
+        return  # REGION-aiplatform.googleapis.com is its own
+    assert place_of(provider, f"https://{shape.format(d=domain, x=label)}/v1") == "elsewhere"

@@ -1,0 +1,225 @@
+"""On the wire: nothing secret of this machine reaches a foreign endpoint, whoever the provider is and whatever sends."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import os
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from gateway_room import Room
+from recording_server import Recording, recording
+
+from summhay_ray.llm import FREE, ModelSettings, NoKey, Request, key_of
+from summhay_ray.llm.direct import ProviderError
+from summhay_ray.llm.homes import ANYWHERE, HOMES
+from summhay_ray.llm.providers import _PROVIDERS
+from summhay_ray.llm.retry import Decision, decide
+from summhay_ray.llm.transport import Transports
+from summhay_ray.llm.via_litellm import load_litellm
+from summhay_ray.outcome import Failed
+
+pytestmark = pytest.mark.core
+
+NAMED = "NAMED_FOR_THE_ENDPOINT"
+NAMED_KEY = "named-0123456789abcdef"
+
+CLOUDS = {provider for provider, home in HOMES.items() if not home.variables}
+LOGINS = {provider for provider, home in HOMES.items() if home.login}
+OTHERS = {"bytez", "replicate"}
+"""litellm sends to their own address whatever `api_base` says: not sent at all."""
+
+SILENT = {"clarifai", "gdc", "gradient_ai", "openai_like", "predibase", "ragflow", "triton", "vllm"} | {
+    "langgraph",
+    "morph",
+    "v0",
+}
+"""litellm wants more than a plain `api_base` of these (a package, a tenant, another path or name), or takes no length of an
+answer, and sends nothing."""
+
+SPEAKING = [(provider, "direct") for provider in sorted(_PROVIDERS)]
+SPEAKING += [(provider, "litellm") for provider in sorted(_PROVIDERS - CLOUDS - OTHERS - SILENT)]
+
+_NAMES = re.compile(r'"([A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+)"')
+_SECRET = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|CRED|JWT|ORG|PROJECT|ACCOUNT|CLIENT_ID|TENANT|USERNAME")
+_SETTING = re.compile(r"BASE|URL|ENDPOINT|FILE|PATH|HOST|PROXY|MAX|TTL|LITELLM|TOKENS|DEFAULT|CACHE")
+_SDKS = {"OPENAI_ORG_ID", "OPENAI_PROJECT_ID", "OPENAI_ADMIN_KEY", "OPENAI_CUSTOM_HEADERS", "ANTHROPIC_CUSTOM_HEADERS"} | {
+    *("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "HF_TOKEN")
+}
+_ENTRA = {"AZURE_CLIENT_ID", "AZURE_TENANT_ID"}
+"""With these, litellm asks Microsoft for a token before anything else."""
+
+
+def secret_names() -> list[str]:
+    """Every variable with a secret or an account that litellm's source names, and those of the SDKs."""
+    root = Path(load_litellm().__file__).parent
+    files = [root / "main.py", root / "utils.py", *(root / "litellm_core_utils").glob("*.py"), *(root / "llms").rglob("*.py")]
+    found = {name for file in files for name in _NAMES.findall(file.read_text(encoding="utf-8"))}
+    found = {name for name in found if _SECRET.search(name) and not _SETTING.search(name)}
+    return sorted((found | _SDKS | {name for home in HOMES.values() for name in home.variables}) - _ENTRA)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def canaries() -> Iterator[None]:
+    """A value of its own in each variable, and in each of litellm's globals that hold a key."""
+    litellm = load_litellm()
+    with pytest.MonkeyPatch.context() as patch:
+        for name in secret_names():
+            value = f"canary-{name}-0123456789"
+            patch.setenv(name, f"x-mine: {value}" if name.endswith("HEADERS") else value)
+        patch.setenv(NAMED, NAMED_KEY)
+        for name, value in vars(litellm).items():
+            if value is None and re.fullmatch(r"api_key|organization|\w+_key", name):
+                patch.setattr(litellm, name, f"canary-global-{name}-0123456789")
+        yield
+
+
+@pytest.fixture(scope="module")
+def far() -> Iterator[Recording]:
+    with recording("127.0.0.2") as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def near() -> Iterator[Recording]:
+    with recording("127.0.0.1") as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def transports(loop: asyncio.AbstractEventLoop) -> Iterator[Transports]:
+    made = Transports()
+    yield made
+    loop.run_until_complete(made.close())
+
+
+Ask = Callable[..., Exception | None]
+
+
+@pytest.fixture
+def ask(transports: Transports, loop: asyncio.AbstractEventLoop) -> Ask:
+    """`ask(provider, base, transport, named)`: one attempt as a worker makes it; the error, if any."""
+
+    def asked(provider: str, base: str | None, transport: str, named: str | None = None) -> Exception | None:
+        settings = ModelSettings(f"{provider}/m", FREE, None, base, named, 5.0, transport=transport)  # type: ignore[arg-type]
+
+        async def send() -> None:
+            key = key_of(named, settings.model, base)
+            await asyncio.wait_for(
+                transports.of(settings).send(Request(settings.model, "a prompt", {"max_tokens": 5}), settings, key), 10
+            )
+
+        try:
+            loop.run_until_complete(send())
+        # The border of an attempt: what an SDK makes of the server's one answer is not asked here.
+        except Exception as error:  # noqa: BLE001
+            return error
+        return None
+
+    return asked
+
+
+def told(server: Recording) -> str:
+    """All that came, with what stands in base64 beside it."""
+    text = "\n".join(server.seen)
+    coded = re.findall(r"(?i)basic ([a-z0-9+/=]+)", text)
+    return text + "".join(base64.b64decode(one).decode("latin-1") for one in coded)
+
+
+@pytest.mark.parametrize("named", [None, NAMED])
+@pytest.mark.parametrize(("provider", "transport"), SPEAKING)
+def test_a_foreign_endpoint_gets_the_key_that_is_named_and_nothing_else(
+    ask: Ask, far: Recording, provider: str, transport: str, named: str | None
+) -> None:
+    far.seen.clear()
+    error = ask(provider, far.base, transport, named)
+    if transport == "litellm" and provider in LOGINS and not named:
+        assert isinstance(error, NoKey) and far.seen == []
+        return
+    text = told(far)
+    assert "a prompt" in text.replace("+", " ")
+    own = {f"canary-{name}-0123456789" for name in (f"{provider.upper()}_API_KEY",) if provider in ANYWHERE and not named}
+    assert set(re.findall(r"canary-\w+-[0-9]+", text)) <= own
+    assert not named or NAMED_KEY in text or transport == "litellm" and provider in ("oobabooga", "petals")
+
+
+@pytest.mark.parametrize("named", [None, NAMED])
+@pytest.mark.parametrize("provider", sorted(CLOUDS | OTHERS | SILENT))
+def test_what_is_not_sent_to_a_plain_endpoint_gets_no_secret_there(
+    ask: Ask, far: Recording, provider: str, named: str | None
+) -> None:
+    far.connections = 0
+    error = ask(provider, far.base, "litellm", named)
+    assert far.connections == 0 and error is not None
+    if provider in CLOUDS:
+        assert isinstance(error, NoKey) and decide(error).kind == "model"
+        assert str(error) == (
+            f"{provider}/m: the login of {provider} goes to its own addresses only; leave api_base out, "
+            "or reach the endpoint as openai/NAME"
+        )
+    if provider in OTHERS:
+        assert isinstance(error, NoKey) and f"the host is not the api_base of {provider}/m" in str(error)
+
+
+@pytest.mark.parametrize(("provider", "transport"), SPEAKING)
+def test_no_redirect_is_followed(ask: Ask, near: Recording, far: Recording, provider: str, transport: str) -> None:
+    far.connections, near.status, near.location = 0, 307, far.base.removesuffix("/v1")
+    near.seen.clear()
+    error = ask(provider, near.base, transport, NAMED)
+    assert far.connections == 0
+    assert len(near.seen) == 1 and isinstance(error, ProviderError) and decide(error) == Decision("model", "bad_api_base")
+    assert str(error).startswith(f"HTTP 307: the endpoint redirects to '{near.location}/")
+
+
+@pytest.mark.parametrize("transport", ["direct", "litellm"])
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+def test_a_model_whose_endpoint_redirects_is_given_up(
+    near: Recording, far: Recording, tmp_path: Path, loop: asyncio.AbstractEventLoop, transport: str, status: int
+) -> None:
+    far.connections, near.status, near.location = 0, status, far.base.removesuffix("/v1")
+    near.seen.clear()
+    settings = ModelSettings("openai/m", FREE, None, near.base, NAMED, 5.0, transport=transport)  # type: ignore[arg-type]
+    room = Room(tmp_path / "store", [settings], loop)
+    try:
+        outcome, _ = loop.run_until_complete(room.gateway.complete(Request("openai/m", "a prompt", {"max_tokens": 5})))
+        again, _ = loop.run_until_complete(room.gateway.complete(Request("openai/m", "another", {"max_tokens": 5})))
+    finally:
+        loop.run_until_complete(room.gateway.close())
+    assert isinstance(outcome, Failed) and outcome.error == "bad_api_base" and "redirects to 'http://127.0.0.2" in outcome.message
+    assert isinstance(again, Failed) and again.error == "bad_api_base"
+    assert len(near.seen) == 1 and far.connections == 0
+
+
+def test_without_an_api_base_a_key_goes_to_no_place_that_the_environment_names(
+    ask: Ask, far: Recording, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    far.connections = 0
+    monkeypatch.setenv("OPENAI_BASE_URL", far.base)
+    error = ask("openai", None, "litellm")
+    assert isinstance(error, NoKey) and far.connections == 0
+    assert str(error) == "a request to 127.0.0.2 was not sent: the host is not openai's own; write it as api_base"
+
+
+def test_without_a_key_a_provider_is_not_asked(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("MISTRAL_API_KEY")
+    error = ask("mistral", None, "litellm")
+    assert isinstance(error, NoKey)
+    assert (
+        str(error) == "mistral/m: no key; export MISTRAL_API_KEY where the workers run, or name another variable in api_key_env"
+    )
+
+
+def test_a_secret_that_stands_in_what_is_sent_keeps_it_here(ask: Ask, far: Recording) -> None:
+    far.connections = 0
+    secret = os.environ["GROQ_API_KEY"]
+    error = ask("openai", f"{far.base}/{secret}", "litellm")
+    assert isinstance(error, NoKey) and "holds a secret of the worker's environment" in str(error) and far.connections == 0
+
+
+def test_a_model_whose_provider_nobody_knows_is_not_guessed(transports: Transports, loop: asyncio.AbstractEventLoop) -> None:
+    settings = ModelSettings("mistral-large", FREE)
+    with pytest.raises(NoKey, match="mistral-large: whose model it is, is not said; write PROVIDER/mistral-large"):
+        loop.run_until_complete(transports.of(settings).send(Request("mistral-large", "a prompt", {}), settings, None))

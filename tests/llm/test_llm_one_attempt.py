@@ -1,0 +1,101 @@
+"""On the wire: an attempt sends its request once, whatever the SDK behind litellm would do with an error."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+
+import httpx
+import pytest
+from recording_server import Recording, recording
+
+from summhay_ray.llm import FREE, ModelSettings, Request
+from summhay_ray.llm.direct import ProviderError, UnreadableAnswer
+from summhay_ray.llm.outgoing import Outgoing, watching
+from summhay_ray.llm.retry import Decision, decide
+from summhay_ray.llm.transport import Transports
+from summhay_ray.llm.via_litellm import load_litellm
+
+pytestmark = pytest.mark.core
+
+EAGER = [
+    *("ai21", "ai21_chat", "baseten", "codestral", "deepinfra", "featherless_ai", "hyperbolic", "inception"),
+    *("text-completion-inception", "nscale", "nvidia_nim", "sambanova", "zai"),
+]
+"""litellm does not tell the SDK of these that it is to try once."""
+OTHERS = ["openai", "anthropic", "cohere_chat", "hosted_vllm", "huggingface", "mistral", "ollama", "text-completion-openai"]
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Recording]:
+    with recording("127.0.0.1") as server:
+        yield server
+
+
+@pytest.fixture
+def transports(server: Recording, loop: asyncio.AbstractEventLoop, monkeypatch: pytest.MonkeyPatch) -> Iterator[Transports]:
+    load_litellm()
+    import openai._base_client
+
+    # What the SDK waits before it tries again.
+    monkeypatch.setattr(openai._base_client, "INITIAL_RETRY_DELAY", 0.0)
+    monkeypatch.setenv("ENDPOINT_KEY", "named-0123456789abcdef")
+    server.seen.clear()
+    server.status, server.drops = 200, False
+    made = Transports()
+    yield made
+    loop.run_until_complete(made.close())
+
+
+def failed(transports: Transports, loop: asyncio.AbstractEventLoop, provider: str, base: str) -> Decision:
+    settings = ModelSettings(f"{provider}/m", FREE, None, base, "ENDPOINT_KEY", 10.0, transport="litellm")
+    sending = transports.of(settings).send(
+        Request(settings.model, "a prompt", {"max_tokens": 5}), settings, "named-0123456789abcdef"
+    )
+    with pytest.raises(Exception) as raised:
+        loop.run_until_complete(asyncio.wait_for(sending, 30))
+    return decide(raised.value)
+
+
+@pytest.mark.parametrize("status", [429, 500, 503])
+@pytest.mark.parametrize("provider", EAGER + OTHERS)
+def test_an_error_is_asked_for_once(
+    server: Recording, transports: Transports, loop: asyncio.AbstractEventLoop, provider: str, status: int
+) -> None:
+    server.status = status
+    decision = failed(transports, loop, provider, server.base)
+    assert len([one for one in server.seen if "a prompt" in one]) == 1
+    assert decision.kind == ("rate_limit" if status == 429 else "transient")
+
+
+@pytest.mark.parametrize("provider", EAGER + OTHERS)
+def test_a_lost_connection_is_not_made_again(
+    server: Recording, transports: Transports, loop: asyncio.AbstractEventLoop, provider: str
+) -> None:
+    server.drops = True
+    decision = failed(transports, loop, provider, server.base)
+    assert len([one for one in server.seen if "a prompt" in one]) == 1
+    assert decision.kind == "ambiguous"
+
+
+def posted(server: Recording, paths: list[str]) -> list[int | str]:
+    """Status or error of requests to these paths, within one call."""
+    found: list[int | str] = []
+    with httpx.Client() as client, watching(Outgoing("openai/m", server.base, None, None)):
+        for path in paths:
+            try:
+                found.append(client.post(f"{server.base}{path}", json={}).status_code)
+            except (ProviderError, UnreadableAnswer) as error:
+                found.append(str(error).partition(" ")[0])
+    return found
+
+
+def test_a_login_before_the_request_is_no_second_attempt(server: Recording, transports: Transports) -> None:
+    assert posted(server, ["/token", "/chat/completions"]) == [200, 200]
+    server.seen.clear()
+    assert posted(server, ["/chat/completions", "/chat/completions?again=1"]) == [200, "litellm"] and len(server.seen) == 1
+
+
+def test_an_error_that_is_to_be_tried_again_is_the_attempts_end(server: Recording, transports: Transports) -> None:
+    server.status = 503
+    assert posted(server, ["/chat/completions"] * 3) == [503, "HTTP", "HTTP"] and len(server.seen) == 1

@@ -1,0 +1,141 @@
+"""The citation parser: examples of each spelling, and properties over arbitrary text."""
+
+from __future__ import annotations
+
+import re
+import time
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from summhay_ray.metrics import extract_citations
+from summhay_ray.metrics.citations import MAX_RANGE
+
+pytestmark = pytest.mark.core
+
+CITING_TEXT = st.text(alphabet=st.sampled_from(list("[]【】［］(),;&#-–—  \t19024７٣andoc.ArticlesxE:\n")), max_size=60)
+NUMBERS = st.lists(st.integers(1, 300), min_size=1, max_size=8)
+
+
+@pytest.mark.parametrize(
+    ("bullet", "cited"),
+    [
+        ("Breaks help [8][11][46].", (8, 11, 46)),
+        ("Breaks help [79,11,46,53,54].", (11, 46, 53, 54, 79)),
+        ("Breaks help [11, 8, 11], again [8].", (8, 11)),
+        ("Breaks help [ 8 , 11 ,].", (8, 11)),
+        ("Two numbers without a comma [1 2].", (1, 2)),
+        ("A document that no haystack has [0][2023][007].", (0, 7, 2023)),
+        ("A thousand in brackets [1,025].", (1, 25)),
+        ("Digits of another script [７,٣].", (3, 7)),
+    ],
+)
+def test_both_modes_read_plain_brackets(bullet: str, cited: tuple[int, ...]) -> None:
+    assert extract_citations(bullet, "release") == cited
+    assert extract_citations(bullet, "default") == cited
+
+
+@pytest.mark.parametrize(
+    ("bullet", "cited"),
+    [
+        ("[1-3]", (1, 2, 3)),
+        ("[1–3]", (1, 2, 3)),
+        ("[1—3, 7]", (1, 2, 3, 7)),
+        ("[1 - 3]", (1, 2, 3)),
+        ("[2-2]", (2,)),
+        ("[1; 2]", (1, 2)),
+        ("[1 & 2]", (1, 2)),
+        ("[Article 3]", (3,)),
+        ("[article3]", (3,)),
+        ("[Articles 3, 5 and 7]", (3, 5, 7)),
+        ("[Articles 3-5]", (3, 4, 5)),
+        ("[Article 3 – Article 5]", (3, 4, 5)),
+        ("[1, Article 7]", (1, 7)),
+        ("[Article 1, Article 7]", (1, 7)),
+        ("[Doc. 4]", (4,)),
+        ("[Document 4]", (4,)),
+        ("[DOCS 4 AND 6]", (4, 6)),
+        ("[Conversation 9]", (9,)),
+        ("[References: 1, 2]", (1, 2)),
+        ("[#4]", (4,)),
+        ("[Document #4, #6]", (4, 6)),
+        ("【1】", (1,)),
+        ("［１，２］", (1, 2)),
+        ("【Article 3、5】", (3, 5)),
+        ("nested [[4]] and [see [5]]", (4, 5)),
+        ("[5](https://example.org/7)", (5,)),
+    ],
+)
+def test_spellings_of_the_default_mode(bullet: str, cited: tuple[int, ...]) -> None:
+    assert extract_citations(bullet) == cited
+    if "[4]" not in bullet and not re.search(r"\[[\d, ]+\]", bullet):
+        assert extract_citations(bullet, "release") == ()
+
+
+@pytest.mark.parametrize(
+    "bullet",
+    [
+        "[sic]", "[E85]", "[900 hp]", "[Word count: 12]", "[12 words]", "[1.5]", "[3%]", "[2024-05-01]", "[1-]", "[-3]", "[1--3]",
+        "[,]", "[ ]", "[]", "[and]", "[Article]", "[Articles]", "[Article E85]", "[1-,3]", "[Article 3: The end]",
+        "(3)", "Article 3", "[3", "3]", "[^1]", "[documentary 3]", "[3rd]",
+    ],
+)  # fmt: skip
+def test_other_brackets_are_no_citations(bullet: str) -> None:
+    assert extract_citations(bullet) == ()
+
+
+def test_ranges_without_a_certain_meaning_count_their_ends() -> None:
+    assert extract_citations("[7-3]") == (3, 7)
+    assert extract_citations("[1-99999999]") == (1, 99999999)
+    assert len(extract_citations(f"[1-{MAX_RANGE}]")) == MAX_RANGE
+    assert len(extract_citations(f"[1-{MAX_RANGE}] [50001-50002]")) == MAX_RANGE + 2
+    assert extract_citations(f"[1-{MAX_RANGE - 1}, 20001-20009]")[-2:] == (20001, 20009)
+
+
+def test_numbers_that_no_integer_column_holds_are_counted_one_by_one() -> None:
+    huge = "9" * 5000
+    for compat in ("default", "release"):
+        found = extract_citations(f"[{huge}, 1{huge[1:]}8, {huge}, 3, {'0' * 5000}4]", compat)  # type: ignore[arg-type]
+        assert found == (3, 4, 10**18 + 10**18 - 2, 10**18 + 10**18 - 1)
+        assert max(found) < 2**63
+
+
+@pytest.mark.parametrize("filler", ["[1 ", "[" * 3, " ", "1", "-", "1-", "[1-2000]", "and ", "[1,"])
+def test_long_bullets_cost_one_pass(filler: str) -> None:
+    bullet = "[" + filler * (300_000 // len(filler)) + "x]"
+    start = time.perf_counter()
+    extract_citations(bullet)
+    extract_citations(bullet, "release")
+    assert time.perf_counter() - start < 30
+
+
+@given(CITING_TEXT)
+@example("[1 2,,3 ,]")
+@example("[1【2]】")
+def test_default_reads_all_that_release_reads(bullet: str) -> None:
+    assert set(extract_citations(bullet, "release")) <= set(extract_citations(bullet))
+
+
+@given(st.text(alphabet="[]0123456789, x", max_size=60))
+def test_release_is_the_script_wherever_the_script_has_an_answer(bullet: str) -> None:
+    pieces = [piece.strip() for inside in re.findall(r"\[([0-9, ]+)\]", bullet) for piece in inside.split(",")]
+    if not any(" " in piece or len(piece) > 18 for piece in pieces):
+        assert extract_citations(bullet, "release") == tuple(sorted({int(piece) for piece in pieces if piece}))
+
+
+@given(st.one_of(CITING_TEXT, st.text()), st.sampled_from(["default", "release"]))
+def test_any_text_gives_sorted_distinct_numbers(bullet: str, compat: str) -> None:
+    found = extract_citations(bullet, compat)  # type: ignore[arg-type]
+    assert list(found) == sorted(set(found))
+    assert all(0 <= number < 2**63 for number in found)
+
+
+@given(NUMBERS, st.sampled_from([", ", ",", "; ", " and ", "][", "], [", " & ", "】【", ", Article ", " #"]))
+def test_no_citation_is_dropped_whatever_parts_them(numbers: list[int], separator: str) -> None:
+    assert extract_citations(f"So it is [{separator.join(map(str, numbers))}].") == tuple(sorted(set(numbers)))
+
+
+@given(st.integers(0, 500), st.integers(0, 200), st.sampled_from(["-", "–", "—", " - ", "－"]))
+def test_a_range_is_all_its_numbers(first: int, more: int, dash: str) -> None:
+    assert extract_citations(f"[{first}{dash}{first + more}]") == tuple(range(first, first + more + 1))

@@ -1,0 +1,83 @@
+"""A benchmark's sections: tables, charts and Markdown, with how much stands behind every figure."""
+
+from __future__ import annotations
+
+import polars as pl
+import pytest
+
+from summhay_ray.engine import Chart, Section
+from summhay_ray.problems import Problem
+from summhay_ray.report import markdown, shown
+
+pytestmark = pytest.mark.core
+
+ROWS = [
+    {"model": "a", "depth": 0.0, "found": 0.25, "found_low": 0.1, "found_high": 0.5, "n": 8, "n_expected": 8},
+    {"model": "a", "depth": 0.5, "found": 1.0, "found_low": 0.6, "found_high": 1.0, "n": 7, "n_expected": 8},
+    {"model": "b", "depth": 0.0, "found": None, "found_low": None, "found_high": None, "n": 0, "n_expected": 8},
+]
+FOUND = Section(
+    "Found", "By depth.", pl.DataFrame(ROWS), {"found": "%"}, Chart.line("depth", "found", "model"), notes=("Of one seed.",)
+)
+
+
+def test_figures_stand_with_their_intervals_and_their_n() -> None:
+    [one] = shown([FOUND], 60)
+    assert one.table is not None and (one.table.columns, one.table.heads) == (("model", "depth", "found (%)", "n"), 2)
+    assert one.table.rows == (
+        ("a", "0", "25.0 [10.0, 50.0]", "8/8"),
+        ("a", "0.5", "100.0* [60.0, 100.0]", "7/8"),
+        ("b", "0", "-", "0/8"),
+    )
+    assert one.notes[0] == "Of one seed." and one.notes[1].startswith("95 %") and one.notes[2].startswith("* fewer answers")
+
+
+def test_a_chart_is_a_block_of_bars_for_each_series_on_one_scale() -> None:
+    [one] = shown([FOUND], 60)
+    assert one.chart[0] == "found (%), by depth" and max(map(len, one.chart)) <= 60
+    bars = {line.partition("│")[0].strip(): line.partition("│")[2] for line in one.chart[2:6] if "│" in line}
+    # A quarter of the scale, and all of it.
+    assert bars["0.5"].count("█") == 4 * bars["0"].count("█") and bars["0.5"].endswith("100.0*  n 7/8")
+    assert [line for line in one.chart if line and "│" not in line] == ["found (%), by depth", "a", "b"]
+    [loss] = shown(
+        [Section("Loss", table=pl.DataFrame({"m": ["a", "b"], "d": [-1.0, 3.0], "n": [2, 2]}), chart=Chart.bar("m", "d"))], 40
+    )
+    assert loss.chart[1].index("█") < loss.chart[2].index("█") and loss.chart[2].count("█") > 2 * loss.chart[1].count("█")
+
+
+def test_markdown_holds_the_same_and_takes_nothing_that_a_model_says_for_more_than_text() -> None:
+    text = markdown([FOUND])
+    assert "| model | depth | found (%) | n |\n| --- | --- | ---: | ---: |\n| a | 0 | 25.0 [10.0, 50.0] | 8/8 |\n" in text
+    assert "\n    found (%), by depth\n" in text and "\n    a\n      0 │█" in text
+    said = "[click](http://x) <img> | `x` *y* \x1b[31m\n# no"
+    evil = Section(said, said, pl.DataFrame({"said": [said], "n": [1]}), chart=Chart.bar("said", "n"))
+    lines = markdown([evil]).splitlines()
+    escaped = r"[click\](http://x) \<img> \| \`x\` \*y\* [31m # no"
+    assert lines[0] == f"## {escaped}" and lines[2] == escaped and f"| {escaped} | 1 |" in lines
+    # What is drawn stands indented: it is shown as it is, and nothing of it begins a line.
+    assert all(line.startswith("    ") for line in lines[8:] if "click" in line) and "\x1b" not in "".join(lines)
+
+
+def test_sections_for_those_who_ask_for_everything() -> None:
+    more = Section("More", "x", more=True)
+    assert [one.title for one in shown([FOUND, more], 80)] == ["Found"]
+    assert [one.title for one in shown([FOUND, more], 80, more=True)] == ["Found", "More"]
+    [empty] = shown([Section("Found", table=pl.DataFrame(ROWS).clear(), units={"found": "%"}, chart=FOUND.chart)], 80)
+    assert empty.table is not None and (empty.table.title, empty.chart, empty.notes) == ("nothing yet", (), ())
+
+
+@pytest.mark.parametrize(
+    ("fields", "told"),
+    [
+        ({"table": pl.DataFrame({"share": [0.5]})}, "section 'S': share: figures without a column `n`"),
+        (
+            {"table": pl.DataFrame({"n": [1]}), "units": {"m": "%"}},
+            "units names a column 'm' that it has not; it has: n",
+        ),
+        ({"table": pl.DataFrame({"n": [1]}), "chart": Chart.bar("x", "n")}, "section 'S': chart names a column 'x'"),
+        ({"chart": Chart.bar("x", "n")}, "chart names a column 'x' that it has not; it has: no table"),
+    ],
+)
+def test_what_cannot_be_shown_is_refused_in_a_line(fields: dict[str, object], told: str) -> None:
+    with pytest.raises(Problem, match=told.replace("(", r"\(")):
+        Section("S", **fields)  # type: ignore[arg-type]
