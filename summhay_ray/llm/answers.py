@@ -5,9 +5,10 @@ from __future__ import annotations
 import functools
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+from summhay_ray.llm.excess import enough
 from summhay_ray.llm.learned import Learned
 from summhay_ray.llm.models import ModelSettings
 from summhay_ray.llm.raw_answer import RawAnswer
@@ -174,11 +175,23 @@ def _counts_of(usage: Usage | None) -> Usage:
 def _excess(said: Usage, settings: ModelSettings, asked: Asked) -> dict[str, Any]:
     """What a usage claims where it costs more than was reserved, or of a free model is more tokens; else nothing."""
     tokens, micros = said.input_tokens + said.output_tokens, settings.price.micros(said)
-    reserved_tokens = sum(settings.reserved_tokens(asked.input_tokens, asked.max_tokens))
-    times = micros / asked.worst_micros if asked.worst_micros else tokens / reserved_tokens
-    if times <= 1:
+    if asked.worst_micros:
+        claimed, reserved = micros, asked.worst_micros
+    else:
+        claimed, reserved = tokens, sum(settings.reserved_tokens(asked.input_tokens, asked.max_tokens))
+    if claimed <= reserved:
         return {}
-    return {"claimed_tokens": tokens, "claimed_micros": micros, "claimed_margin": times * settings.token_margin}
+    margin = claimed / reserved * settings.token_margin
+    # Reservations are rounded up to whole tokens, this one perhaps more than one with the larger margin.
+    while _reserved(replace(settings, token_margin=enough(margin)), asked) < claimed:
+        margin *= 1.01
+    return {"claimed_tokens": tokens, "claimed_micros": micros, "claimed_margin": margin}
+
+
+def _reserved(settings: ModelSettings, asked: Asked) -> int:
+    """Micro-dollars that are reserved for such a call, tokens where the model is free."""
+    tokens = settings.reserved_tokens(asked.input_tokens, asked.max_tokens)
+    return settings.price.dearest_micros(*tokens) if asked.worst_micros else sum(tokens)
 
 
 def _within(said: Usage, reserved: tuple[int, int]) -> Usage:

@@ -40,6 +40,8 @@ class Call:
     wanted: bool = True
     sending: bool = False
     """An attempt is under way."""
+    announced: bool = False
+    """Its intent is in the log, or needs none: from then on it may have been sent, and paid."""
 
 
 @dataclass(frozen=True, slots=True)

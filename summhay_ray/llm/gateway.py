@@ -176,8 +176,11 @@ class Gateway:
             try:
                 outcome, raw, again = await self._send(call, leave)
             except BaseException:
-                # The disk is full, or the loop ends: nobody may wait for this call, and it may have been paid.
-                self._courier.settle(Settlement(call.claim.key, call.claim.model, call.claim.worst_micros))
+                # The disk is full, or the loop ends: nobody may wait for this call. Once announced, it may have been paid.
+                charged = call.claim.worst_micros if call.announced else 0
+                self._courier.settle(
+                    Settlement(call.claim.key, call.claim.model, charged, sent=call.announced, unended=call.announced)
+                )
                 raise
             attempts += outcome.attempts
             charged += outcome.usd_micros
@@ -218,8 +221,10 @@ class Gateway:
     async def _send(self, call: Call, leave: Leave) -> tuple[Outcome[RawAnswer], RawAnswer | None, bool]:
         claim = call.claim
         known = {"call": uuid.uuid4().hex, "run": self._run, "key": claim.key, "model": claim.model, "stage": claim.stage}
+        call.announced = not claim.worst_micros
         if claim.worst_micros:
             await self._keep({"kind": "intent", **known, "usd_micros": claim.worst_micros})
+            call.announced = True
             self._announced[known["call"]] = call, known
         try:
             attempt = await self._attempts.of(call, leave)

@@ -19,7 +19,7 @@ from summhay_ray.llm.messages import Claim, Grant, News, Settlement, WorkerMessa
 from summhay_ray.llm.models import Limits
 from summhay_ray.llm.pacing import Pacer, Slots
 from summhay_ray.llm.roster import Roster
-from summhay_ray.store import Excess, Fetched, LogIndex, Spent
+from summhay_ray.store import Excess, Fetched, LogIndex, Purpose, Spent
 
 REFRESH_S = 1.0
 """How often the log is read for what other writers appended."""
@@ -50,6 +50,8 @@ class Ledger:
         self._limits = dict(limits or {})
         self._models: dict[str, Desk] = {}
         self._flights: dict[str, Flight] = {}
+        self._unended: list[tuple[str, Purpose, int]] = []
+        """(writer, purpose, worst case) of calls that are over and whose end the log could not take."""
         self._followers: dict[str, list[Waiting]] = {}
         self._outbox: dict[str, list[tuple[int, Grant]]] = {}
         self._slots_out: dict[str, Counter[str]] = {}
@@ -133,9 +135,10 @@ class Ledger:
         self.tend(now)
 
     def spent(self) -> Spent:
-        """What the run has spent, for a commit: what is settled, and the worst case of the calls in flight."""
+        """What the run has spent, for a commit: what is settled, and the worst case of the calls without an end."""
         in_flight = [(flight.claim.writer or flight.worker, flight.claim) for flight in self._flights.values()]
         open_now = [(writer, claim.purpose, claim.worst_micros) for writer, claim in in_flight]
+        open_now += [one for one in self._unended if self.purse.knows(one[0])]
         return account(self.index.spent_of(self.run), self.purse.writers, open_now)
 
     def count(self, numbers: Mapping[str, int]) -> None:
@@ -269,7 +272,10 @@ class Ledger:
         if flight is not None and mine and self.purse.knows(flight.claim.writer or worker):
             writer, purpose = flight.claim.writer or worker, flight.claim.purpose
             self.purse.charge(writer, purpose, done.usd_micros)
-            self.index.settled(self.run, writer, purpose, done.usd_micros, answers=done.location is not None)
+            if done.unended:
+                self._unended.append((writer, purpose, done.usd_micros))
+            else:
+                self.index.settled(self.run, writer, purpose, done.usd_micros, answers=done.location is not None)
         else:
             self._refresh()
         if done.location is not None:

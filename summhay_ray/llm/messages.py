@@ -73,6 +73,8 @@ class Settlement:
     """False: the call was given back before any attempt of it."""
     excess: Excess | None = None
     """What the provider claims where it is more than was reserved."""
+    unended: bool = False
+    """The log could not take the call's end: there its intent stays open."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,7 @@ def summhay(*arguments: str | Path, code: int = 0) -> dict[str, Any]:
     """The JSON document of a command that must end with `code`."""
     command = [str(SUMMHAY), *map(str, arguments), "--json"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
-    assert done.returncode == code, f"{command}: exit {done.returncode}\n{done.stderr[-2000:]}"
+    assert done.returncode == code, f"{command}: exit {done.returncode}\n{done.stderr[-2000:]}{done.stdout[-2000:]}"
     document: dict[str, Any] = json.loads(done.stdout)
     return document
 

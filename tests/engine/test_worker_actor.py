@@ -12,10 +12,11 @@ from typing import Any
 import pytest
 from inline_runs import loaded
 
+from summhay_ray.benchmarks.summhay import SummHay
 from summhay_ray.engine import worker_actor
 from summhay_ray.engine.queues import Kind
 from summhay_ray.engine.worker_actor import WorkerActor, WorkOrder
-from summhay_ray.llm import News
+from summhay_ray.llm import LocalModel, News
 from summhay_ray.store import Store
 
 pytestmark = pytest.mark.core
@@ -76,16 +77,18 @@ def test_it_beats_before_all_that_takes_time(handle: LedgerHandle, tmp_path: Pat
     """On a full machine a worker of low priority takes longer to load its models than the ledger waits for a sign of life."""
     beaten: list[int] = []
 
-    def slow(_: object) -> None:
+    def slow(_: object) -> dict[str, LocalModel]:
         # Three beats, 0.02 s apart, come while the models are loaded.
         end = time.monotonic() + 60.0
         while handle.names().count("beat") < 3 and time.monotonic() < end:
             time.sleep(0.01)
         beaten.append(handle.names().count("beat"))
+        return {}
 
-    monkeypatch.setattr(worker_actor, "register", slow)
+    one = made(tmp_path, "computing")
+    monkeypatch.setattr(SummHay, "local_models", slow)
     monkeypatch.setattr(worker_actor.os, "nice", lambda _: 0)
-    asyncio.run(made(tmp_path, "computing").ready())
+    asyncio.run(one.ready())
     assert beaten and beaten[0] >= 3
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from fake_provider import FakeProvider, Reply, fake_provider
-from gateway_room import KEY, KEY_ENV, MODEL, OPEN, Room, settings_of
+from gateway_room import KEY, KEY_ENV, MODEL, Room, close_all, settings_of
 
 from summhay_ray.judge import JudgeSettings, Verdict, make_judge
 from summhay_ray.llm import RawAnswer, Request
@@ -45,8 +45,7 @@ def room(served: FakeProvider, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setenv(KEY_ENV, KEY)
     loop = asyncio.new_event_loop()
     yield Room(tmp_path / "store", [settings_of(served.base)], loop)
-    while OPEN:
-        loop.run_until_complete(OPEN.pop().close())
+    close_all(loop)
     loop.run_until_complete(loop.shutdown_default_executor())
     loop.close()
 

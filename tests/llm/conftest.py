@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from fake_provider import FakeProvider, fake_provider
-from gateway_room import KEY, KEY_ENV, OPEN, Room, settings_of
+from gateway_room import KEY, KEY_ENV, Room, cancel_all, close_all, settings_of
 
 from summhay_ray.llm import attempts
 from summhay_ray.llm.via_litellm import load_litellm
@@ -27,11 +27,7 @@ def loop() -> Iterator[asyncio.AbstractEventLoop]:
     loop = asyncio.new_event_loop()
     yield loop
     # litellm leaves a task of its own in every loop.
-    left = asyncio.all_tasks(loop)
-    for task in left:
-        task.cancel()
-    if left:
-        loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
+    cancel_all(loop)
     loop.run_until_complete(loop.shutdown_default_executor())
     loop.close()
 
@@ -61,8 +57,7 @@ def make_room(
         return Room(tmp_path / "store", [settings], loop, budget_micros)
 
     yield make
-    while OPEN:
-        loop.run_until_complete(OPEN.pop().close())
+    close_all(loop)
 
 
 @pytest.fixture

@@ -29,11 +29,29 @@ from summhay_ray.store import LocalFiles, LogIndex, LogWriter
 R = TypeVar("R")
 
 OPEN: list[Gateway] = []
-"""Every gateway that a test made, for the fixture to close."""
+"""Every gateway that a test made, for `close_all`."""
 
 MODEL = "openai/fake"
 PRICE = Price(2.0, 10.0)
 KEY_ENV, KEY = "TEST_FAKE_PROVIDER_KEY", "canary-0123456789abcdefghij"
+
+
+def close_all(loop: asyncio.AbstractEventLoop) -> None:
+    """Close every gateway that a test made, and end what it left waiting, as `asyncio.run` does."""
+    # Held until they are ended: a pending call that is collected with its gateway fails in whatever test runs then.
+    pending = asyncio.all_tasks(loop)
+    while OPEN:
+        loop.run_until_complete(OPEN.pop().close())
+    cancel_all(loop)
+    pending.clear()
+
+
+def cancel_all(loop: asyncio.AbstractEventLoop) -> None:
+    """End every task of the loop."""
+    while left := asyncio.all_tasks(loop):
+        for task in left:
+            task.cancel()
+        loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
 
 
 def settings_of(base: str, **changes: Any) -> ModelSettings:

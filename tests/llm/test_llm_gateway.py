@@ -307,11 +307,11 @@ class FullDisk:
         return self.log.append(records)
 
 
-@pytest.mark.parametrize(("full_at", "calls"), [(1, 0), (2, 1)])
+@pytest.mark.parametrize(("full_at", "calls"), [(1, 0), (2, 1)], ids=["the intent", "the answer"])
 def test_a_full_disk_is_an_error_and_blocks_nobody(room: Room, provider: FakeProvider, full_at: int, calls: int) -> None:
     room.gateway._log = FullDisk(room.log, full_at)  # type: ignore[assignment]
     with pytest.raises(OSError, match="No space left"):
         room.one()
     assert len(provider.requests) == calls and room.in_flight == 0
     # What may have been paid stays charged; asking again is possible.
-    assert room.money[0] == (3 + 16) * 2 + 20 * 10 and isinstance(room.one()[0], Answer)
+    assert room.money[0] == calls * ((3 + 16) * 2 + 20 * 10) and isinstance(room.one()[0], Answer)

@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 import errno
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from fake_provider import OUTPUT_TOKENS, PROMPT_TOKENS, FakeProvider
 from far_desk import FarRoom, die, spooled
-from gateway_room import KEY, KEY_ENV, request, settings_of
+from gateway_room import KEY, KEY_ENV, close_all, request, settings_of
 
 from summhay_ray.llm import Limits, attempts, gateway
 from summhay_ray.outcome import Answer, Failed
@@ -25,7 +25,7 @@ Make = Callable[..., FarRoom]
 
 
 @pytest.fixture
-def make_far(provider: FakeProvider, loop: asyncio.AbstractEventLoop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Make:
+def make_far(provider: FakeProvider, loop: asyncio.AbstractEventLoop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Make]:
     monkeypatch.setenv(KEY_ENV, KEY)
     monkeypatch.setenv("SUMMHAY_SPOOL", str(tmp_path / "spool"))
     monkeypatch.setattr(attempts, "BACKOFF_S", 0.01)
@@ -35,7 +35,8 @@ def make_far(provider: FakeProvider, loop: asyncio.AbstractEventLoop, tmp_path: 
     def make(budget_micros: int | None = None, **changes: Any) -> FarRoom:
         return FarRoom(tmp_path / "store", [settings_of(provider.base, **changes)], loop, budget_micros)
 
-    return make
+    yield make
+    close_all(loop)
 
 
 async def until(true: Callable[[], bool]) -> None:

@@ -13,7 +13,7 @@ from synth_runs import run_inline, small
 
 from summhay_ray import api
 from summhay_ray.benchmarks.synth import topic as making
-from summhay_ray.engine import ITEM
+from summhay_ray.engine import ITEM, RunFailed
 from summhay_ray.store import Block, Finished, RunStore, Store
 from summhay_ray.synth import Unverified
 
@@ -48,7 +48,7 @@ def test_nothing_of_a_topic_counts_before_all_of_it_does(tmp_path: Path, monkeyp
 
     with monkeypatch.context() as patch:
         patch.setattr(RunStore, "write", ends)
-        with pytest.raises(OSError, match="No space"):
+        with pytest.raises(RunFailed, match="No space"):
             run_inline(grid, store)
     [made] = clean.table("made").iter_rows(named=True)
     assert json.loads(store.get_object("haystack", made["digest"]))["documents"]
