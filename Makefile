@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STORE ?= ./summhay-store
 
-.PHONY: demo test test-alone test-beside check schemas soak clean
+.PHONY: demo test check schemas soak clean
 
 $(VENV)/.installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -15,15 +15,9 @@ $(VENV)/.installed: pyproject.toml
 demo: $(VENV)/.installed
 	$(BIN)/summhay run jobs/quickstart.yaml --store $(STORE)
 
-# Tests that start Ray, and those that measure, run one after the other; the others take what time they leave.
+# Several at once: many wait for a clock, a process or a network. `make soak` runs what takes longer.
 test: $(VENV)/.installed
-	$(MAKE) -j2 test-alone test-beside
-
-test-alone:
-	$(BIN)/python -m pytest -m "not soak and not core and (ray or not s3)" --durations=12 tests
-
-test-beside:
-	nice -n 19 $(BIN)/python -m pytest -m "not soak and (core or s3 and not ray)" -n auto tests
+	$(BIN)/python -m pytest -m "not soak" -n auto --dist loadgroup --no-loadscope-reorder --durations=15 tests
 
 check: $(VENV)/.installed
 	$(BIN)/ruff check summhay_ray tests cluster jobs examples

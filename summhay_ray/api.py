@@ -6,13 +6,9 @@ import math
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from summhay_ray import engine, local_models, plugins
-from summhay_ray.benchmarks import judge_bench as bench
-from summhay_ray.benchmarks import rejudge as rejudging
-from summhay_ray.benchmarks import summhay as haystacks
-from summhay_ray.benchmarks import synth as synthesis
+from summhay_ray import engine, plugins
 from summhay_ray.engine import (
     Check,
     Compat,
@@ -28,6 +24,13 @@ from summhay_ray.engine import (
 )
 from summhay_ray.problems import Problem
 from summhay_ray.store import Store, with_endpoint
+
+# Each function loads the benchmarks that it needs: `status` of one kind of run waits for no other.
+if TYPE_CHECKING:
+    from summhay_ray.benchmarks import judge_bench as bench
+    from summhay_ray.benchmarks import rejudge as rejudging
+    from summhay_ray.benchmarks import summhay as haystacks
+    from summhay_ray.benchmarks import synth as synthesis
 
 DEFAULT_STORE = "./summhay-store"
 Spec = str | Path | Mapping[str, Any]
@@ -121,6 +124,8 @@ def import_released(
 
     Hundreds of files are read by a Ray of its own, or by the one at `address`, whose nodes must see files and store.
     """
+    from summhay_ray.benchmarks import summhay as haystacks
+
     listed = [paths] if isinstance(paths, str | Path) else paths
     return haystacks.import_files([str(path) for path in listed], Store(store_uri(store)), address or "")
 
@@ -143,6 +148,8 @@ def score(
 
     `bias`: a file of `judge_bench(...).biases()`.
     """
+    from summhay_ray.benchmarks import summhay as haystacks
+
     stored = Store(store_uri(store)).run(run_id)
     if engine.scores_itself(stored):
         return engine.workload_of(stored).results(stored, compat)
@@ -171,6 +178,8 @@ def explain(run_id: str, key: str, store: str | None = None, compat: Compat = "d
 
 def doctor(spec: Spec | None = None, store: str | None = None) -> list[Check]:
     """Is this machine ready (for the spec)?"""
+    from summhay_ray import local_models
+
     offline = Check("offline models", True, ", ".join(local_models.local_names()))
     if spec is None:
         return [*engine.examine(store_uri(store)), offline]
@@ -200,6 +209,8 @@ def judge_bench(
     `spec`: the path of a spec whose judges say how models are reached; `held_out`: whether the free judge is fitted on the
     file's other topics. Nothing is written where nothing is asked.
     """
+    from summhay_ray.benchmarks import judge_bench as bench
+
     _check_budget(budget)
     return bench.bench_judges(Path(file), judges, Store(store_uri(store)), bench.BenchOptions(budget, spec, held_out))
 
@@ -222,6 +233,8 @@ def rejudge(
     `judges`: names such as `offline` or `blend(openai/gpt-4o,offline)`. `spec`: path of a YAML file with judges and their
     settings. Raises SpecError, StoreError, with nothing asked.
     """
+    from summhay_ray.benchmarks import rejudge as rejudging
+
     named = (judges,) if isinstance(judges, str) else tuple(judges)
     _check_budget(budget)
     request = rejudging.RejudgeRequest(named, spec, tuple(overrides))
@@ -245,6 +258,8 @@ def synth(
 
     Each haystack's `entry` names it in a run's spec, for the same store. Raises SpecError, StoreError, with nothing asked.
     """
+    from summhay_ray.benchmarks import synth as synthesis
+
     _check_budget(budget)
     loaded = load(spec, overrides, store)
     if not isinstance(loaded, synthesis.Synth):
@@ -261,6 +276,8 @@ def verify(
     More than eight files are checked by a Ray of their own, or by the one at `address`, whose nodes must see them. Raises
     InvalidHaystack, and Problem where `out` exists.
     """
+    from summhay_ray.benchmarks import synth as synthesis
+
     listed = [paths] if isinstance(paths, str | Path) else paths
     if out is not None and Path(out).exists():
         raise Problem(f"{out} exists; give another file")
@@ -275,11 +292,15 @@ def audit(run_id: str, sheet: str | Path, store: str | None = None, **sample: in
 
     `sample`: insights (of which subtopic?), documents (what do they say?), haystacks (from so many at most), seed.
     """
+    from summhay_ray.benchmarks import synth as synthesis
+
     return synthesis.write_sheet(_stored(run_id, store)[1], Path(sheet), synthesis.Sample(**sample))
 
 
 def audited(run_id: str, sheet: str | Path, store: str | None = None) -> dict[str, Any]:
     """What a person's labels say of a run's haystacks: the paper's Tables 4 and 5, as lists of rows."""
+    from summhay_ray.benchmarks import synth as synthesis
+
     return synthesis.read_sheet(_stored(run_id, store)[1], Path(sheet))
 
 
@@ -288,4 +309,6 @@ def compare(run_id: str, judges: Sequence[str] = (), store: str | None = None, r
 
     `judges`: two of the run's judges, its own or those of `rejudge`; where the run has just two, none need be named.
     """
+    from summhay_ray.benchmarks import rejudge as rejudging
+
     return rejudging.compare_judges(_stored(run_id, store)[1], judges, rows)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
-from summhay_ray.benchmarks.judge_bench import BenchRow
 from summhay_ray.report.tables import Grid2D
+
+if TYPE_CHECKING:
+    from summhay_ray.benchmarks.judge_bench import BenchRow
 
 _AGREEMENT = ("Judge", "Correlation (95 %)", "of labels", "Linking % (95 %)", "Linked", "$/200", "n")
 BENCH_LEGEND = (

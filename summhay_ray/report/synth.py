@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from summhay_ray.benchmarks.synth import FailedTopic, MadeHaystack, VerifiedFile
 from summhay_ray.report.tables import Grid2D
+
+if TYPE_CHECKING:
+    from summhay_ray.benchmarks.synth import FailedTopic, MadeHaystack, VerifiedFile
 
 _SIZES = (
     ("Documents", "documents"),

@@ -69,7 +69,8 @@ def _of_units(units: Sequence[str]) -> Keep:
 
     def keep(rows: pa.Table, part: Part) -> pa.Table:
         places = [place for place, ((_, unit), _) in enumerate(part.units) if unit in wanted]
-        return rows.filter(pc.is_in(rows[UNIT], pa.array(places, pa.int32())))
+        # Not pa.array, which would load pandas.
+        return rows.filter(pc.is_in(rows[UNIT], pl.Series(places, dtype=pl.Int32).to_arrow()))
 
     return keep
 

@@ -18,4 +18,7 @@ def record_flaw(record: Mapping[str, Any]) -> str:
         return "field name: expected text"
     if not isinstance(tables, list) or not all(isinstance(one, dict) for one in tables):
         return "field tables: expected a list of name, key, columns"
+    stages = record.get("stages", [])
+    if not isinstance(stages, list) or not all(isinstance(one, str) for one in stages):
+        return "field stages: expected a list of names"
     return ""

@@ -124,7 +124,7 @@ class Columns:
 
         Of rows with one key the first in the order of the columns beyond these counts, then the first that was given.
         """
-        frame = pl.from_arrow(pa.concat_tables(found) if found else self.schema.empty_table())
+        frame = pl.from_arrow(pa.concat_tables(found) if found else pa.Table.from_batches([], self.schema))
         if not isinstance(frame, pl.DataFrame):
             raise TypeError(f"table {self.table} is no frame")
         key, names = list(self.key), self.schema.names

@@ -76,6 +76,7 @@ def test_what_is_no_haystack_is_refused_in_one_line(tmp_path: Path, capsys: pyte
     assert (code, out) == (2, "") and "none.json: cannot be read" in err and err.count("\n") == 1
 
 
+@pytest.mark.soak
 @pytest.mark.ray
 def test_many_files_go_over_ray_and_find_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     paths = [sample(tmp_path), sample(tmp_path, "conversation")]

@@ -187,6 +187,7 @@ LITTLE = 0.004
 """Dollars: some six calls of about 0.0006 of the two dozen that two topics take; each reserves up to 0.002."""
 
 
+@pytest.mark.soak
 def test_a_synthesis_is_a_job_that_its_budget_stops(nodes: Any, tmp_path: Path) -> None:
     person = Person(tmp_path, nodes.url)
     files = {"minutes.yaml": "name: minutes\ngenre: the minutes of a town council\n", "seed.txt": "The bridge was closed."}

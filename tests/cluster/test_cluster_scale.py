@@ -31,6 +31,7 @@ sys.stdout.write(str(len(set(ray.get([one.where.remote() for one in busy], timeo
 """
 
 
+@pytest.mark.soak
 def test_the_autoscaler_adds_the_node_that_is_needed() -> None:
     spec = importlib.util.spec_from_file_location("cluster_local_scaled", LOCAL)
     assert spec is not None and spec.loader is not None

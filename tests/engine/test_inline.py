@@ -49,6 +49,7 @@ def goes_on(desk: Office, spec: Path, store: Path, repeated: int = 0) -> None:
     assert (again["calls"]["made"], again["executor"], desk.served()) == (0, "", served)
 
 
+@pytest.mark.soak
 @pytest.mark.ray
 @pytest.mark.timeout(600)
 def test_the_tables_are_those_of_ray(desk: Office, tmp_path: Path) -> None:

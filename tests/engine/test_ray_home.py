@@ -187,6 +187,7 @@ def nodes_for(port: int, variables: Mapping[str, str]) -> str:
     return done.stdout.strip()
 
 
+@pytest.mark.soak
 @pytest.mark.ray
 def test_a_callers_next_cluster_is_one_of_its_own(temporary: Path) -> None:
     variables = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}

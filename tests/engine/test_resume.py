@@ -11,6 +11,7 @@ import pytest
 from runs import kill, kill_worker, log_records, start, summhay, wait_for_records, write_spec
 
 pytestmark = [pytest.mark.ray, pytest.mark.timeout(600)]
+RAY = ("--executor", "ray")
 
 N_CELLS = 9 * 6
 N_CALLS = 379
@@ -18,7 +19,7 @@ N_CALLS = 379
 
 @pytest.fixture(scope="module")
 def news1(summhay_data: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """The run of the main job on a released haystack that nothing happened to."""
+    """The run of the main job on a released haystack that nothing happened to, without Ray."""
     folder = tmp_path_factory.mktemp("news1")
     fields = {
         "haystacks": [str(summhay_data / "topic_news1.json")],
@@ -27,10 +28,9 @@ def news1(summhay_data: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[
         "summarizers": ["offline/support"],
         "judges": [{"model": "offline/judge", "strategy": "per_insight"}],
         "seed": 7,
-        "executor": "ray",
     }
     spec = write_spec(folder, fields)
-    result = summhay("run", spec, "--store", folder / "store")
+    result = summhay("run", spec, "--store", folder / "store", "--executor", "inline")
     tables = summhay("status", result["run"], "--store", folder / "store")["tables"]
     return {"spec": spec, "store": folder / "store", "result": result, "tables": tables}
 
@@ -60,18 +60,36 @@ def test_a_second_run_makes_no_call(news1: dict[str, Any]) -> None:
     assert again["systems"] == news1["result"]["systems"]
 
 
+def test_a_killed_worker_and_a_killed_driver_change_nothing(news1: dict[str, Any], tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    process = start(news1["spec"], store, *RAY)
+    assert wait_for_records(process, store, 20)
+    assert kill_worker(process.pid)
+    assert wait_for_records(process, store, 150)
+    kill(process, store)
+    before = len(log_records(store))
+    assert 150 <= before < news1["result"]["calls"]["made"]
+    result = summhay("run", news1["spec"], "--store", store, *RAY)
+    records = log_records(store)
+    assert len(records) == len({record["key"] for record in records}), "an answered call was repeated"
+    assert result["executor"] == "ray" and result["calls"]["made"] == len(records) - before
+    assert summhay("status", result["run"], "--store", store)["tables"] == news1["tables"]
+    assert result["systems"] == news1["result"]["systems"]
+
+
+@pytest.mark.soak
 def test_two_kills_of_the_driver_change_nothing(news1: dict[str, Any], tmp_path: Path) -> None:
     draw = random.Random(11)
     store, killed = tmp_path / "store", 0
     for _ in range(2):
-        process = start(news1["spec"], store)
+        process = start(news1["spec"], store, *RAY)
         if wait_for_records(process, store, len(log_records(store)) + draw.randint(1, 60)):
             killed += 1
         kill(process, store)
     # What workers answered before they noticed the first kill may have been the rest.
     assert killed
     before = len(log_records(store))
-    result = summhay("run", news1["spec"], "--store", store)
+    result = summhay("run", news1["spec"], "--store", store, *RAY)
     records = log_records(store)
     assert len(records) == len({record["key"] for record in records}), "an answered call was repeated"
     assert result["calls"]["made"] == len(records) - before
@@ -79,9 +97,10 @@ def test_two_kills_of_the_driver_change_nothing(news1: dict[str, Any], tmp_path:
     assert result["systems"] == news1["result"]["systems"]
 
 
+@pytest.mark.soak
 def test_killed_workers_are_replaced(news1: dict[str, Any], tmp_path: Path) -> None:
     store = tmp_path / "store"
-    process = start(news1["spec"], store)
+    process = start(news1["spec"], store, *RAY)
     for n in (20, 150):
         assert wait_for_records(process, store, n)
         assert kill_worker(process.pid)
@@ -95,11 +114,12 @@ def test_killed_workers_are_replaced(news1: dict[str, Any], tmp_path: Path) -> N
     assert summhay("status", run, "--store", store)["tables"] == news1["tables"]
 
 
+@pytest.mark.soak
 def test_two_drivers_at_once_and_another_number_of_workers_give_the_same_tables(news1: dict[str, Any], tmp_path: Path) -> None:
     store = tmp_path / "store"
-    other = start(news1["spec"], store)
+    other = start(news1["spec"], store, *RAY)
     assert wait_for_records(other, store, 1)
-    result = summhay("run", news1["spec"], "--store", store, "--set", "workers=1")
+    result = summhay("run", news1["spec"], "--store", store, *RAY, "--set", "workers=1")
     _, complaint = other.communicate(timeout=300)
     # It was done before the later one came, or made way for it.
     assert other.returncode == 0 or "took the run over" in complaint.decode().splitlines()[-1]

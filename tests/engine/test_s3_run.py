@@ -40,6 +40,7 @@ def server(monkeypatch: pytest.MonkeyPatch, desk: Office, tmp_path: Path) -> S3S
     return running("moto")
 
 
+@pytest.mark.soak
 def test_a_bad_network_changes_no_table_and_costs_no_call(desk: Office, server: S3Server, tmp_path: Path) -> None:
     with FaultProxy(server.url) as proxy:
         store, spec = server.uri(server.bucket(), url=proxy.url), desk.spec()
@@ -82,6 +83,7 @@ def test_a_worker_that_is_told_to_end_finishes_ships_and_repeats_nothing(desk: O
     assert spooled(tmp_path / "spool") == []
 
 
+@pytest.mark.soak
 def test_one_run_pays_at_a_time_and_a_driver_that_is_told_to_end_loses_nothing(
     desk: Office, server: S3Server, tmp_path: Path
 ) -> None:
@@ -124,7 +126,7 @@ def test_the_second_driver_takes_over_and_a_third_goes_on_where_it_was_killed(
     second.kill()
     second.communicate()
     time.sleep(SETTLED_S)
-    done = desk.again(spec, store, "ray")
+    done = desk.again(spec, store)
     assert desk.tables_of(done, store) == desk.tables
     answers = far_answers(server.url, store)
     assert len(answers) == desk.calls and set(answers.values()) == {1}

@@ -160,9 +160,11 @@ def test_a_store_on_a_full_disk(desk: Office, disk: Disk, monkeypatch: pytest.Mo
     fill_up(desk, disk, disk.folder / "store", "inline")
 
 
-@pytest.mark.ray
-def test_a_spool_on_a_full_disk(desk: Office, disk: Disk, server: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("executor", ["inline", pytest.param("ray", marks=[pytest.mark.ray, pytest.mark.soak])])
+def test_a_spool_on_a_full_disk(
+    desk: Office, disk: Disk, server: S3Server, monkeypatch: pytest.MonkeyPatch, executor: str
+) -> None:
     monkeypatch.setenv("SUMMHAY_SPOOL", str(disk.folder / "spool"))
     desk.provider.reset()
-    fill_up(desk, disk, server.uri(server.bucket()), "ray")
+    fill_up(desk, disk, server.uri(server.bucket()), executor)
     assert not list((disk.folder / "spool").rglob("*.jsonl")) and os.path.ismount(disk.folder)

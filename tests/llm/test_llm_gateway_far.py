@@ -25,7 +25,9 @@ Make = Callable[..., FarRoom]
 
 
 @pytest.fixture
-def make_far(provider: FakeProvider, loop: asyncio.AbstractEventLoop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Make]:
+def make_far(
+    provider: FakeProvider, loop: asyncio.AbstractEventLoop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Make]:
     monkeypatch.setenv(KEY_ENV, KEY)
     monkeypatch.setenv("SUMMHAY_SPOOL", str(tmp_path / "spool"))
     monkeypatch.setattr(attempts, "BACKOFF_S", 0.01)

@@ -54,6 +54,7 @@ def test_lost_answers_and_slow_downs_double_nothing(tmp_path: Path, s3_bucket: B
     assert run.digests() == expected(tmp_path)
 
 
+@pytest.mark.soak
 def test_of_32_that_commit_at_once_every_block_is_there_once(tmp_path: Path, s3_bucket: Bucket) -> None:
     Store(s3_bucket.uri()).create_run("run", {"kind": "mine"}, TABLES)
     start, failed = threading.Barrier(32), []

@@ -90,6 +90,7 @@ def test_a_rejudge_is_resumed_after_a_kill_and_within_its_budget(tmp_path: Path,
     assert run.digests() == before
 
 
+@pytest.mark.soak
 @pytest.mark.ray
 def test_on_ray_and_inline_its_tables_are_the_same(tmp_path: Path, provider: Simulated) -> None:
     spec, held = spec_of(tmp_path, provider), []

@@ -157,6 +157,7 @@ def test_few_files_are_read_without_ray(tmp_path: Path, monkeypatch: pytest.Monk
     assert asked == [(paths, store, "local"), (paths[:1], store, "auto")]
 
 
+@pytest.mark.soak
 @pytest.mark.ray
 def test_with_ray_the_store_gets_what_it_gets_without(tmp_path: Path) -> None:
     from summhay_ray.benchmarks.summhay.imports_on_ray import OnRay
