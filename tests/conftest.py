@@ -17,22 +17,19 @@ SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 
 
 def pytest_xdist_auto_num_workers() -> int:
-    """Two for the tests that start Ray, which mostly wait, and one for each processor."""
-    return 2 + (os.cpu_count() or 2)
+    """One for the tests that start Ray, and one for each processor: many tests wait for a clock or a network."""
+    return 1 + (os.cpu_count() or 2)
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
-    """A file's tests stay together, since its fixtures are dear; no more than two Rays at once, which begin first."""
+    """A file's tests stay together, since its fixtures are dear; those that start Ray go one by one, and begin first."""
 
     def last(item: pytest.Item) -> tuple[bool, bool]:
         return item.get_closest_marker("ray") is None, item.get_closest_marker("core") is not None
 
     for item in items:
-        room = item.path.relative_to(Path(__file__).parent)
-        with_ray = item.get_closest_marker("ray") is not None
-        group = f"ray {'engine' if room.parts[0] == 'engine' else 'others'}" if with_ray else str(room)
-        item.add_marker(pytest.mark.xdist_group(group))
+        item.add_marker(pytest.mark.xdist_group("ray" if item.get_closest_marker("ray") else item.path.name))
     items.sort(key=last)
     # Before xdist reads the groups.
     yield

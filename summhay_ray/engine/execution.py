@@ -11,8 +11,7 @@ import os
 import signal
 import sys
 from collections import Counter
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
@@ -108,20 +107,6 @@ def choose(work: Work, executor: str, address: str | None) -> tuple[str, str]:
     if seconds <= INLINE_WITHIN_S:
         return "inline", f"executor: inline, since {told}, less than a cluster needs to start"
     return "ray", f"executor: ray, since {told}"
-
-
-def run_loop(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
-    """Run a coroutine to its end, in a notebook's process, too."""
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        try:
-            return asyncio.run(work())
-        finally:
-            hear_sigterm()
-    # A notebook has a loop of its own, which cannot be entered again.
-    with ThreadPoolExecutor(max_workers=1) as thread:
-        return thread.submit(lambda: asyncio.run(work())).result()
 
 
 def hear_sigterm() -> None:

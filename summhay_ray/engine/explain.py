@@ -5,7 +5,6 @@ Prompts are made again from content, by the benchmark's own `answer`: a key prov
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
@@ -17,6 +16,7 @@ from summhay_ray.engine.contract import Item, Prepared, Workload
 from summhay_ray.engine.prepared import prepared, prepares, work_items
 from summhay_ray.engine.worker import answered
 from summhay_ray.llm import RawAnswer, Request, read_answer
+from summhay_ray.loops import run_loop
 from summhay_ray.outcome import Answer, Failed, Outcome
 from summhay_ray.store import LogIndex, RunStore, StoreError
 
@@ -51,7 +51,7 @@ class Replay:
         found = prepared(self._workload, item.source, [item]) if prepares(self._workload) else Prepared()
         [work] = work_items([item], found)
         ask = Ask(self._workload, item, self.complete, ConcurrencyLimiter(self._workload.settings()))
-        asyncio.run(answered(self._workload, work, ask))
+        run_loop(lambda: answered(self._workload, work, ask))
 
 
 def explained(workload: Workload[Any], run: RunStore, key: str) -> dict[str, Any]:

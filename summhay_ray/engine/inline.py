@@ -13,13 +13,14 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import Any
 
 from summhay_ray.engine.contract import Item
-from summhay_ray.engine.execution import LOOK_EVERY_S, Work, first_end, run_loop, told_to_end
+from summhay_ray.engine.execution import LOOK_EVERY_S, Work, first_end, hear_sigterm, told_to_end
 from summhay_ray.engine.heartbeat import Heartbeat
 from summhay_ray.engine.prepared import finished_source, prepared, prepares, work_items
 from summhay_ray.engine.queues import Dispatcher, ItemResult, Kind, WorkItem, queue_settings
 from summhay_ray.engine.state import PREPARED
 from summhay_ray.engine.worker import Worker
 from summhay_ray.llm import Batched, Budgets, Gateway, Ledger, LedgerService, LocalPort
+from summhay_ray.loops import run_loop
 from summhay_ray.store import Block, Finished, LogIndex, StoreError, has_ended, open_log, pack, seal_rest, sweep
 
 SEAT = "inline"
@@ -61,7 +62,10 @@ class InlineExecution:
 
     def answer(self, left: Mapping[str, Sequence[Item]]) -> Counter[str]:
         """See `Execution`."""
-        return run_loop(lambda: self._run(left))
+        try:
+            return run_loop(lambda: self._run(left))
+        finally:
+            hear_sigterm()
 
     def finish(self) -> None:
         """See `Execution`."""

@@ -16,7 +16,7 @@ import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from summhay_ray.engine.contract import Item
-from summhay_ray.engine.execution import Work, first_end, hear_sigterm, run_loop, told_to_end
+from summhay_ray.engine.execution import Work, first_end, hear_sigterm, told_to_end
 from summhay_ray.engine.heartbeat import Heartbeat
 from summhay_ray.engine.ledger_actor import SWEEPING_S, LedgerActor, lives, start_sweeping
 from summhay_ray.engine.placement import CPUS_A_WORKER, PlacementError, place, placed
@@ -26,6 +26,7 @@ from summhay_ray.engine.ray_home import is_on_loopback, own_variables, ray_home
 from summhay_ray.engine.sigterm import SETUP_HOOK
 from summhay_ray.engine.worker_actor import DRAIN_S, WorkerActor, WorkOrder
 from summhay_ray.llm import Budgets
+from summhay_ray.loops import run_loop
 from summhay_ray.problems import Problem
 from summhay_ray.store import StoreError, StoreUnavailable, has_ended, pack, seal_rest
 
@@ -58,7 +59,13 @@ def ray_session(address: str, own_modules: bool = False) -> Iterator[None]:
                 folder = stack.enter_context(ray_home())
             except OSError as error:
                 raise RayMissing(f"Ray has no temporary folder ({error}); nothing was asked, mend it or set TMPDIR") from error
-            options = {"include_dashboard": False, "_temp_dir": str(folder), "object_store_memory": 512 * 2**20}
+            options = {
+                "include_dashboard": False,
+                "_temp_dir": str(folder),
+                "object_store_memory": 512 * 2**20,
+                # Nobody reads the metrics, and workers that are started beforehand are not those that a run needs.
+                "_system_config": {"enable_metrics_collection": False, "prestart_worker_first_driver": False},
+            }
             yield from _session(address, options, own_modules)
 
 
@@ -193,7 +200,10 @@ class RayExecution:
 
     def answer(self, left: Mapping[str, Sequence[Item]]) -> Counter[str]:
         """See `Execution`."""
-        return run_loop(lambda: self._run(left))
+        try:
+            return run_loop(lambda: self._run(left))
+        finally:
+            hear_sigterm()
 
     async def _run(self, left: Mapping[str, Sequence[Item]]) -> Counter[str]:
         first = asyncio.Event()

@@ -21,6 +21,7 @@ from summhay_ray.engine.prepared import prepared
 from summhay_ray.engine.state import ITEM, checked_items
 from summhay_ray.llm import Ask as AskModel
 from summhay_ray.llm import ModelSettings, RawAnswer, Request, read_answer
+from summhay_ray.loops import run_loop
 from summhay_ray.outcome import MICROS, Answer, Failed, Outcome
 from summhay_ray.plugins import STOPS
 from summhay_ray.problems import Problem
@@ -300,7 +301,7 @@ def plan(workload: Workload[Any], store: Store, budget_usd: float | None = None)
     done = set() if run is None else {item for item, again in run.finished(ITEM).items() if not again}
     bounds = workload.bounds(run, planner.index, done)
     if bounds is None:
-        asyncio.run(planner.count(done))
+        run_loop(lambda: planner.count(done))
         stages, total, left = planner.stages(), planner.total, planner.left
     else:
         items = [item.id for item in workload.items()]

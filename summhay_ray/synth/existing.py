@@ -6,12 +6,12 @@ nothing away, every insight looked for in every document, no near-copies.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from summhay_ray.haystack import Node, ReleasedFile
+from summhay_ray.loops import run_loop
 from summhay_ray.outcome import Answer, Outcome
 from summhay_ray.records import Check
 from summhay_ray.synth.check_rows import OFFLINE
@@ -73,8 +73,8 @@ def verify_haystack(source: ReleasedFile, file: str = "") -> tuple[Held, ...]:
     where it stands. Raises InvalidHaystack where that cannot be read; `file` is its name there.
     """
     truth = _Truth(source, Node(file or source.haystack.name, "", source.raw))
-    found, needed = asyncio.run(truth.checked(Verifier(*truth.head(_NoModel())))), set()
-    for check in asyncio.run(truth.checked(Verifier(*truth.head(_Questions())))):
+    found, needed = run_loop(lambda: truth.checked(Verifier(*truth.head(_NoModel())))), set()
+    for check in run_loop(lambda: truth.checked(Verifier(*truth.head(_Questions())))):
         if check.by != OFFLINE:
             needed.add(_name(check))
     return tuple(Held(check, _name(check) in needed or _is_a_guess(check), truth.text_of(check)) for check in found)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import ipaddress
 import json
 import os
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any
 
+import psutil
 import yaml
 
 SUMMHAY = Path(sys.executable).with_name("summhay")
@@ -88,3 +90,25 @@ def kill_worker(driver: int) -> bool:
             os.kill(pid, signal.SIGKILL)
             return True
     return False
+
+
+def process_tree(driver: int) -> list[psutil.Process]:
+    """A run's driver and all of its Ray."""
+    found = psutil.Process(driver)
+    return [found, *found.children(recursive=True)]
+
+
+def listening(process: psutil.Process) -> list[tuple[str, int]]:
+    """(address, port) of every socket that waits for others."""
+    found = process.net_connections(kind="inet")
+    return [one.laddr for one in found if one.status == psutil.CONN_LISTEN or (one.status == psutil.CONN_NONE and not one.raddr)]
+
+
+def keeps_to_this_machine(address: str) -> bool:
+    found = ipaddress.ip_address(address)
+    return ((found.ipv4_mapped or found) if isinstance(found, ipaddress.IPv6Address) else found).is_loopback
+
+
+def open_to_others(processes: Iterable[psutil.Process]) -> list[tuple[str, tuple[str, int]]]:
+    """(process, address and port) of what waits for more than this machine."""
+    return [(one.name(), where) for one in processes for where in listening(one) if not keeps_to_this_machine(where[0])]

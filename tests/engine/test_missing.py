@@ -46,7 +46,7 @@ class Place:
         self.write(name, content[:half] + (b"" if how == "cut" else bytes([content[half] ^ 1]) + content[half + 1 :]))
 
 
-@pytest.fixture(params=["folder", pytest.param("s3", marks=pytest.mark.s3)])
+@pytest.fixture(params=["folder", pytest.param("s3", marks=[pytest.mark.s3, pytest.mark.soak])])
 def place(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
     if request.param == "folder":
         root = tmp_path / "store"

@@ -28,7 +28,7 @@ def stopped_at(desk: Office, spec: Path, store: str | Path, dollars: float, code
     return summhay("run", spec, "--store", store, "--budget", str(dollars), code=code)
 
 
-@pytest.fixture(params=["folder", pytest.param("s3", marks=pytest.mark.s3)])
+@pytest.fixture(params=["folder", pytest.param("s3", marks=[pytest.mark.s3, pytest.mark.soak])])
 def place(
     request: pytest.FixtureRequest, desk: Office, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> tuple[str, Callable[[], None]]:

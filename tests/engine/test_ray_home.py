@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import os
 import shutil
 import stat
@@ -15,7 +14,7 @@ from pathlib import Path
 import psutil
 import pytest
 from paid_runs import KEY_ENV, fields_of
-from runs import PATIENCE_S, start, write_spec
+from runs import PATIENCE_S, listening, open_to_others, process_tree, start, write_spec
 from simulated_provider import KEY, simulated_provider, until
 
 from summhay_ray.engine.ray_home import own_variables, ray_home
@@ -102,17 +101,6 @@ def test_a_start_removes_what_the_dead_left_and_nothing_else(temporary: Path) ->
     assert set(temporary.iterdir()) == others and (elsewhere / "file").exists()
 
 
-def listening(process: psutil.Process) -> list[tuple[str, int]]:
-    """(address, port) of every socket that waits for others."""
-    found = process.net_connections(kind="inet")
-    return [one.laddr for one in found if one.status == psutil.CONN_LISTEN or (one.status == psutil.CONN_NONE and not one.raddr)]
-
-
-def keeps_to_this_machine(address: str) -> bool:
-    found = ipaddress.ip_address(address)
-    return ((found.ipv4_mapped or found) if isinstance(found, ipaddress.IPv6Address) else found).is_loopback
-
-
 class Run:
     """A run that goes on, whose calls nobody answers."""
 
@@ -123,8 +111,7 @@ class Run:
 
     def tree(self) -> list[psutil.Process]:
         """Its driver and all of its Ray."""
-        driver = psutil.Process(self.process.pid)
-        return [driver, *driver.children(recursive=True)]
+        return process_tree(self.process.pid)
 
     def home(self) -> Path:
         """As its Ray is told."""
@@ -153,6 +140,7 @@ def run(temporary: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ite
                 found.kill()
 
 
+@pytest.mark.soak
 @pytest.mark.ray
 @pytest.mark.timeout(600)
 def test_nobody_else_reaches_a_runs_ray_and_a_kill_leaves_nothing_for_long(run: Run, temporary: Path) -> None:
@@ -160,8 +148,7 @@ def test_nobody_else_reaches_a_runs_ray_and_a_kill_leaves_nothing_for_long(run: 
     assert list(temporary.iterdir()) == [home] and mode(home) == 0o700 and mode(home / "token") == 0o600
     names = {process.name() for process in tree}
     assert {"gcs_server", "raylet", "ray::DashboardAgent", "ray::RuntimeEnvAgent"} <= names and len(tree) > 8
-    open_to_others = [(one.name(), where) for one in tree for where in listening(one) if not keeps_to_this_machine(where[0])]
-    assert open_to_others == []
+    assert open_to_others(tree) == []
 
     token = (home / "token").read_text()
     assert [one.name() for one in tree if token in " ".join([*one.cmdline(), *one.environ().values()])] == []

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from runs import kill, kill_worker, log_records, start, summhay, wait_for_records, write_spec
+from runs import kill, kill_worker, log_records, open_to_others, process_tree, start, summhay, wait_for_records, write_spec
 
 pytestmark = [pytest.mark.ray, pytest.mark.timeout(600)]
 RAY = ("--executor", "ray")
@@ -64,6 +64,7 @@ def test_a_killed_worker_and_a_killed_driver_change_nothing(news1: dict[str, Any
     store = tmp_path / "store"
     process = start(news1["spec"], store, *RAY)
     assert wait_for_records(process, store, 20)
+    assert open_to_others(process_tree(process.pid)) == []
     assert kill_worker(process.pid)
     assert wait_for_records(process, store, 150)
     kill(process, store)

@@ -20,10 +20,11 @@ IMPORTS: Mapping[str, set[str]] = {
     "plugins": {"problems"},
     "inputs": {"problems"},
     "yaml_text": set(),
+    "loops": set(),
     # What answers are kept and paid for with: one side of the house.
     "store": {"problems"},
     "llm": {"outcome", "store", "text"},
-    "engine": {"inputs", "llm", "outcome", "plugins", "problems", "store", "text", "yaml_text"},
+    "engine": {"inputs", "llm", "loops", "outcome", "plugins", "problems", "store", "text", "yaml_text"},
     # What papers speak of: the other side. Of `llm` it takes types alone (`TYPES`).
     "records": set(),
     # Differs from the design, where metrics know no record: they score judgments and citations as `records` has them.
@@ -32,7 +33,7 @@ IMPORTS: Mapping[str, set[str]] = {
     "retrieve": {"plugins", "records"},
     "summarize": {"llm", "outcome", "plugins", "records", "text"},
     "judge": {"inputs", "llm", "metrics", "outcome", "plugins", "problems", "records", "text"},
-    "synth": {"haystack", "inputs", "llm", "outcome", "plugins", "problems", "records", "text", "yaml_text"},
+    "synth": {"haystack", "inputs", "llm", "loops", "outcome", "plugins", "problems", "records", "text", "yaml_text"},
     # Where they meet.
     "local_models": {"judge", "llm", "plugins", "summarize"},
     # Differs from the design, where it knows `llm` alone: what it answers comes from the models that need no key.
@@ -44,6 +45,7 @@ IMPORTS: Mapping[str, set[str]] = {
             "haystack",
             "inputs",
             "judge",
+            "loops",
             "metrics",
             "outcome",
             "plugins",

@@ -6,8 +6,9 @@ import asyncio
 import base64
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from gateway_room import Room
@@ -40,8 +41,23 @@ SILENT = {"clarifai", "gdc", "gradient_ai", "openai_like", "predibase", "ragflow
 """litellm wants more than a plain `api_base` of these (a package, a tenant, another path or name), or takes no length of an
 answer, and sends nothing."""
 
-SPEAKING = [(provider, "direct") for provider in sorted(_PROVIDERS)]
-SPEAKING += [(provider, "litellm") for provider in sorted(_PROVIDERS - CLOUDS - OTHERS - SILENT)]
+USUAL = {"anthropic", "azure", "bedrock", "bytez", "clarifai", "cohere_chat", "gemini", "groq", "mistral", "ollama", "openai"} | {
+    *("openrouter", "replicate", "together_ai", "vertex_ai", "vllm")
+}
+"""Asked each time, one of every way that litellm goes among them; all others by `make soak`."""
+
+
+def seldom(cases: Iterable[tuple[str, ...]]) -> list[Any]:
+    """Cases, the first of each a provider."""
+    return [pytest.param(*case, marks=[] if case[0] in USUAL else pytest.mark.soak) for case in cases]
+
+
+SPEAKING = seldom(
+    [
+        *((provider, "direct") for provider in sorted(_PROVIDERS)),
+        *((provider, "litellm") for provider in sorted(_PROVIDERS - CLOUDS - OTHERS - SILENT)),
+    ]
+)
 
 _NAMES = re.compile(r'"([A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+)"')
 _SECRET = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|CRED|JWT|ORG|PROJECT|ACCOUNT|CLIENT_ID|TENANT|USERNAME")
@@ -147,7 +163,7 @@ def test_a_foreign_endpoint_gets_the_key_that_is_named_and_nothing_else(
 
 
 @pytest.mark.parametrize("named", [None, NAMED])
-@pytest.mark.parametrize("provider", sorted(CLOUDS | OTHERS | SILENT))
+@pytest.mark.parametrize(("provider",), seldom((provider,) for provider in sorted(CLOUDS | OTHERS | SILENT)))
 def test_what_is_not_sent_to_a_plain_endpoint_gets_no_secret_there(
     ask: Ask, far: Recording, provider: str, named: str | None
 ) -> None:

@@ -15,6 +15,7 @@ from summhay_ray.benchmarks.judge_bench.workload import JudgeBench, Told
 from summhay_ray.benchmarks.summhay import SummHay
 from summhay_ray.engine import RunOptions, RunResult, check_spec, missing_keys, read_fields, run_workload, validated
 from summhay_ray.llm import USAGE_NOT_CREDIBLE, RawAnswer
+from summhay_ray.loops import run_loop
 from summhay_ray.store import Store
 
 
@@ -72,7 +73,7 @@ def without_asking(workload: JudgeBench) -> Told | None:
     """
     if any(leaf.kind != "code" for _, leaf, _ in workload.parts):
         return None
-    return asyncio.run(_unasked(workload))
+    return run_loop(lambda: _unasked(workload))
 
 
 async def _unasked(workload: JudgeBench) -> Told | None:

@@ -6,7 +6,6 @@ is what the cascade's own judge is asked about.
 
 from __future__ import annotations
 
-import asyncio
 import math
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
@@ -23,6 +22,7 @@ from summhay_ray.benchmarks.summhay.judging import TOKENS_A_VERDICT
 from summhay_ray.benchmarks.summhay.spec import JudgeSpec
 from summhay_ray.judge import least_certain, make_judge, parse_name, parse_strategy, planned
 from summhay_ray.llm import RawAnswer
+from summhay_ray.loops import run_loop
 from summhay_ray.outcome import MICROS
 from summhay_ray.records import Summary
 from summhay_ray.store import RunStore
@@ -124,7 +124,7 @@ class _Prices:
         self._micros = (0, 0)
         settings = judge_settings(self._grid, cell, cell.system, self._spec)
         with planning(self._spec.strategy):
-            asyncio.run(self._judge.judge(wanted, summary.bullets, settings, self._ask))
+            run_loop(lambda: self._judge.judge(wanted, summary.bullets, settings, self._ask))
         return self._micros
 
     async def _ask(self, request: Request) -> Outcome[RawAnswer]:

@@ -6,7 +6,6 @@ asked next hangs on it.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from summhay_ray.benchmarks.synth.spec import GROUPS
 from summhay_ray.benchmarks.synth.topic import asker_of
 from summhay_ray.benchmarks.synth.workload import Synth
 from summhay_ray.llm import RawAnswer, Request
+from summhay_ray.loops import run_loop
 from summhay_ray.outcome import Answer, Failed, Outcome
 from summhay_ray.store import RunStore
 from summhay_ray.synth import Asker, Task, Topic, synthesize
@@ -69,7 +69,7 @@ class _Listening:
 
     def listen(self) -> _Listening:
         """Go through it all."""
-        asyncio.run(synthesize(self._grid.job(self._topic), self))
+        run_loop(lambda: synthesize(self._grid.job(self._topic), self))
         return self
 
 

@@ -1,0 +1,21 @@
+"""Waiting for a coroutine from code that is not one, in a notebook, too. Imports nothing of ours; anybody may import it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+def run_loop(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    """Run a coroutine to its end and return its result."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(work())
+    # A notebook has a loop of its own, which cannot be entered again.
+    with ThreadPoolExecutor(max_workers=1) as thread:
+        return thread.submit(lambda: asyncio.run(work())).result()
