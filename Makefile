@@ -4,12 +4,11 @@ VENV := .venv
 BIN := $(VENV)/bin
 STORE ?= ./summhay-store
 
-.PHONY: demo test check schemas soak clean
+.PHONY: demo test check check-code check-house schemas soak clean
 
 $(VENV)/.installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet --editable ".[dev]"
+	$(BIN)/python -m pip install --quiet --no-compile --editable ".[dev]"
 	touch $@
 
 demo: $(VENV)/.installed
@@ -20,9 +19,14 @@ test: $(VENV)/.installed
 	$(BIN)/python -m pytest -m "not soak" -n auto --dist loadgroup --no-loadscope-reorder --durations=15 tests --ignore tests/house
 
 check: $(VENV)/.installed
+	$(MAKE) -j2 check-code check-house
+
+check-code:
 	$(BIN)/ruff check summhay_ray tests cluster jobs examples
 	$(BIN)/ruff format --check summhay_ray tests cluster jobs examples
 	$(BIN)/mypy
+
+check-house:
 	$(BIN)/python -m pytest -p no:cacheprovider tests/house
 
 schemas: $(VENV)/.installed

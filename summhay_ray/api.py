@@ -22,7 +22,7 @@ from summhay_ray.engine import (
     StatusResult,
     Workload,
 )
-from summhay_ray.problems import Problem
+from summhay_ray.errors import UserError
 from summhay_ray.store import Store, with_endpoint
 
 # Each function loads the benchmarks that it needs: `status` of one kind of run waits for no other.
@@ -188,7 +188,7 @@ def doctor(spec: Spec | None = None, store: str | None = None) -> list[Check]:
 
 
 def table(run_id: str, name: str, store: str | None = None) -> Any:
-    """A table of a run as a polars frame, sorted by its primary key; names: schemas/*.json. Raises Problem for another name."""
+    """A table of a run as a polars frame, sorted by its primary key; names: schemas/*.json. Raises UserError for another name."""
     stored = Store(store_uri(store)).run(run_id)
     if name not in stored.declared:
         raise plugins.unknown("table", name, stored.declared)
@@ -274,13 +274,13 @@ def verify(
     """Check haystack files against their own annotations, offline; list mismatches. `out`: a CSV of all checks.
 
     More than eight files are checked by a Ray of their own, or by the one at `address`, whose nodes must see them. Raises
-    InvalidHaystack, and Problem where `out` exists.
+    InvalidHaystack, and UserError where `out` exists.
     """
     from summhay_ray.benchmarks import synth as synthesis
 
     listed = [paths] if isinstance(paths, str | Path) else paths
     if out is not None and Path(out).exists():
-        raise Problem(f"{out} exists; give another file")
+        raise UserError(f"{out} exists; give another file")
     found = synthesis.verify_files([str(path) for path in listed], address or "")
     if out is not None:
         synthesis.write_checks(found, Path(out))

@@ -8,7 +8,7 @@ import re
 import stat
 from pathlib import Path
 
-from summhay_ray.problems import Problem
+from summhay_ray.errors import UserError
 
 LIMIT = "SUMMHAY_MAX_FILE_MB"
 """Environment variable: how large a file may be, in MB (2**20 bytes)."""
@@ -34,19 +34,19 @@ _STRING_OR_VALUE = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|(,|[\[{](?!\s*+[\]
 def read_file(path: str | Path, most_mb: float | None = None) -> bytes:
     """The content of a regular file of at most so many MB, `$SUMMHAY_MAX_FILE_MB` where not given.
 
-    Raises Problem for another kind of file and for a larger one, and OSError where it cannot be read.
+    Raises UserError for another kind of file and for a larger one, and OSError where it cannot be read.
     """
     most = max_mb() if most_mb is None else most_mb
     kind = stat.S_IFMT(os.stat(path).st_mode)
     if kind != stat.S_IFREG:
-        raise Problem(f"{path}: cannot be read: it is {_KINDS.get(kind, 'no file')}; give a regular file")
+        raise UserError(f"{path}: cannot be read: it is {_KINDS.get(kind, 'no file')}; give a regular file")
     # A pipe that takes the file's place meanwhile must not hold us up.
     with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as stream:
         allowed = min(int(most * _MB), max(os.fstat(stream.fileno()).st_size, _UNSIZED))
         content = stream.read(allowed + 1)
     if len(content) > allowed:
         mend = f"make it smaller, or set {LIMIT} higher" if most_mb is None else "make it smaller"
-        raise Problem(f"{path}: is larger than {most:g} MB; {mend}")
+        raise UserError(f"{path}: is larger than {most:g} MB; {mend}")
     return content
 
 
@@ -58,19 +58,19 @@ def read_json(path: str | Path) -> bytes:
     if len(content) > 2 * most:
         found = (match for match in _STRING_OR_VALUE.finditer(content) if match[1])
         if next(itertools.islice(found, most, None), None):
-            raise Problem(f"{path}: holds more than {most:,} values; make it smaller, or set {LIMIT} above {max_mb():g}")
+            raise UserError(f"{path}: holds more than {most:,} values; make it smaller, or set {LIMIT} above {max_mb():g}")
     return content
 
 
 def max_mb() -> float:
-    """How large a file may be, in MB. Raises Problem where the environment says no number."""
+    """How large a file may be, in MB. Raises UserError where the environment says no number."""
     told = os.environ.get(LIMIT, "")
     try:
         found = float(told or MAX_MB)
     except ValueError:
         found = 0.0
     if not 0 < found < 2**20:
-        raise Problem(f"{LIMIT} is {told!r}; expected a number of MB, such as {4 * MAX_MB}")
+        raise UserError(f"{LIMIT} is {told!r}; expected a number of MB, such as {4 * MAX_MB}")
     return found
 
 

@@ -18,13 +18,13 @@ from collections.abc import Iterable, Iterator
 from types import ModuleType
 from typing import Any
 
-from summhay_ray.problems import Problem
+from summhay_ray.errors import UserError
 
 STOPS = (CancelledError, GeneratorExit)
 """What ends a coroutine from outside, in which a person's own code runs. Whatever else that raises is its own error."""
 
 
-class UnknownName(Problem):
+class UnknownName(UserError):
     """A name that nothing answers to; the message names the nearest known one."""
 
 
@@ -53,7 +53,7 @@ def own_code(wrong: str, mend: str) -> Iterator[None]:
     """While a person's own module is imported or its class made: what it raises, SystemExit too, is an UnknownName."""
     try:
         yield
-    except (Problem, KeyboardInterrupt):
+    except (UserError, KeyboardInterrupt):
         raise
     # The border to a person's own code: it may raise anything, and must not end the process without a word.
     except BaseException as error:

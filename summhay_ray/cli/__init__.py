@@ -13,7 +13,7 @@ import typer
 from summhay_ray.cli.app import app
 from summhay_ray.cli.options import DONE, FAILED, INTERRUPTED, TERMINATED, USAGE
 from summhay_ray.cli.visible import one_line
-from summhay_ray.problems import Problem
+from summhay_ray.errors import UserError
 
 __all__ = ["main"]
 
@@ -35,7 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         sys.stdout.flush()
     except (KeyboardInterrupt, typer.Abort):
         code = _say(INTERRUPTED, "stopped; the same command goes on where it was")
-    except Problem as problem:
+    except UserError as problem:
         code = _say(problem.exit_code, str(problem))
     except _UsageProblem as problem:
         code = _say(USAGE, _usage(problem))
@@ -57,7 +57,7 @@ def _terminated(*_: object) -> None:
     raise _Terminated("stopped by SIGTERM; the same command goes on where it was")
 
 
-class _Terminated(Problem):
+class _Terminated(UserError):
     exit_code = TERMINATED
 
 

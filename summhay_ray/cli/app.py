@@ -29,6 +29,7 @@ from summhay_ray.cli.options import (
     SetOption,
     SpecArgument,
     StoreOption,
+    VersionOption,
 )
 from summhay_ray.cli.rejudge import rejudge
 from summhay_ray.cli.simulate import simulate
@@ -47,6 +48,10 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
+
+
+@app.callback()
+def _about(version: VersionOption = False) -> None: ...
 
 
 @app.command()
@@ -92,6 +97,7 @@ def run(
 
 def show_run(result: RunResult, spec: str, store: str) -> None:
     """Print what a run came to."""
+    from summhay_ray.cli.judge_bench import show_agreement
     from summhay_ray.cli.rejudge import show_judges
     from summhay_ray.cli.show import ended, facts
     from summhay_ray.cli.show import sections as show_sections
@@ -101,6 +107,7 @@ def show_run(result: RunResult, spec: str, store: str) -> None:
         "summhay": lambda: _show_scores(result.scores),
         "rejudge": lambda: show_judges(result),
         "synth": lambda: show_made(result),
+        "judge_bench": lambda: show_agreement(result.scores),
     }
     if result.kind in own:
         own[result.kind]()

@@ -6,12 +6,15 @@ import hashlib
 import os
 import re
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from summhay_ray.cli.options import BUDGET, DONE, PARTIAL, JsonOption, StoreOption
-from summhay_ray.problems import Problem
+from summhay_ray.errors import UserError
+
+if TYPE_CHECKING:
+    from summhay_ray.benchmarks.judge_bench import BenchResult
 
 FITTED = frozenset(
     {
@@ -52,8 +55,7 @@ def judge_bench(
     Exit codes: 0 done, 3 stopped at the budget, 4 judgments are missing.
     """
     from summhay_ray import api
-    from summhay_ray.cli.show import document, note, say, tables
-    from summhay_ray.report import BENCH_LEGEND, bench_tables
+    from summhay_ray.cli.show import document, note, say
 
     if out:
         _check_out(Path(out), Path(file))
@@ -73,36 +75,44 @@ def judge_bench(
     if as_json:
         document(result.to_json())
     else:
-        tables(bench_tables(result.judges))
-        for line in BENCH_LEGEND:
-            say(line)
+        show_agreement(result)
         say(f"{result.n_insights} insights in {result.n_summaries} summaries; {result.calls['made']} calls made")
     if out:
         _write(Path(out), result.biases())
     raise typer.Exit({"done": DONE, "budget": BUDGET, "partial": PARTIAL}[result.status])
 
 
+def show_agreement(result: BenchResult) -> None:
+    """Print how the judges agree with people, and their bias."""
+    from summhay_ray.cli.show import say, tables
+    from summhay_ray.report import BENCH_LEGEND, bench_tables
+
+    tables(bench_tables(result.judges))
+    for line in BENCH_LEGEND:
+        say(line)
+
+
 def _check_out(out: Path, file: Path) -> None:
-    """Raises Problem, before anything is asked, where the biases cannot be written there."""
+    """Raises UserError, before anything is asked, where the biases cannot be written there."""
     try:
         there = out.exists()
     except OSError as error:
-        raise Problem(f"--out {out}: {error.strerror}; name another file") from error
+        raise UserError(f"--out {out}: {error.strerror}; name another file") from error
     if out.is_dir():
-        raise Problem(f"--out {out}: that is a folder; name a file in it")
+        raise UserError(f"--out {out}: that is a folder; name a file in it")
     if not out.absolute().parent.is_dir():
-        raise Problem(f"--out {out}: its folder is not there; make it first")
+        raise UserError(f"--out {out}: its folder is not there; make it first")
     if there and file.exists() and out.samefile(file):
-        raise Problem(f"--out {out}: those are the annotations themselves; name another file")
+        raise UserError(f"--out {out}: those are the annotations themselves; name another file")
     if not os.access(out if there else out.absolute().parent, os.W_OK):
-        raise Problem(f"--out {out}: it may not be written; name another file")
+        raise UserError(f"--out {out}: it may not be written; name another file")
 
 
 def _write(out: Path, text: str) -> None:
     try:
         out.write_text(text, encoding="utf-8")
     except OSError as error:
-        raise Problem(f"--out {out}: cannot be written ({error.strerror}); nothing is asked again for another one") from error
+        raise UserError(f"--out {out}: cannot be written ({error.strerror}); nothing is asked again for another one") from error
 
 
 def _in_sample(file: Path, judges: list[str]) -> bool:

@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from summhay_ray import __version__
+
 DONE, FAILED, USAGE, BUDGET, PARTIAL, INTERRUPTED, TERMINATED = 0, 1, 2, 3, 4, 130, 143
 
 
@@ -38,4 +40,13 @@ ExecutorOption = Annotated[
     typer.Option(help="inline: in this process, without Ray; ray; auto takes what is sooner done. Else the spec's."),
 ]
 CompatOption = Annotated[CompatChoice, typer.Option("--compat", help="release: as the release's scoring script reads them.")]
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"summhay_ray {__version__}")
+        raise typer.Exit
+
+
+VersionOption = Annotated[bool, typer.Option("--version", help="Print the version and exit.", callback=_version, is_eager=True)]
 JsonOption = Annotated[bool, typer.Option("--json", help="One JSON document on stdout; everything else on stderr.")]

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from summhay_ray.cli.visible import one_line, visible
 from summhay_ray.outcome import MICROS
-from summhay_ray.report import Grid2D, fitted, shown
+from summhay_ray.report import TextTable, fitted, shown
 
 if TYPE_CHECKING:
     from summhay_ray.engine import Section
@@ -42,7 +42,7 @@ def say(text: str) -> None:
     sys.stdout.write(one_line(text) + "\n")
 
 
-def tables(grids: Iterable[Grid2D]) -> None:
+def tables(grids: Iterable[TextTable]) -> None:
     """Print tables, in parts where they are wider than the terminal: no figure is cut off."""
     out = console()
     for grid in grids:
@@ -119,13 +119,13 @@ def left_over(left: Mapping[str, Any], unit: str, go_on: str) -> str:
     return f"{', '.join(told)}; go on with{go_on}"
 
 
-def _plain(grid: Grid2D) -> Grid2D:
+def _plain(grid: TextTable) -> TextTable:
     """The table with nothing in it that a terminal would obey."""
     rows = tuple(tuple(map(one_line, row)) for row in grid.rows)
-    return Grid2D(one_line(grid.title), tuple(map(one_line, grid.columns)), rows, grid.heads)
+    return TextTable(one_line(grid.title), tuple(map(one_line, grid.columns)), rows, grid.heads)
 
 
-def lines(grid: Grid2D) -> None:
+def lines(grid: TextTable) -> None:
     """Print a list: a line each row, however long, so that it can be searched and copied."""
     plain = _plain(grid)
     rows = [plain.columns, *plain.rows]

@@ -37,7 +37,7 @@ def submit(
     wait: Annotated[bool, typer.Option(help="Show the job's log until its end; Ctrl-C leaves the job running.")] = True,
     as_json: JsonOption = False,
 ) -> None:
-    """Run or resume a grid, or a synthesis, as a job on a Ray cluster; where the same job is running already, watch that one.
+    """Run or resume the work of a spec as a job on a Ray cluster; where the same job is running already, watch that one.
 
     Sends the spec, its files and your own modules, and never a key: the nodes' environment or files hold those. Haystacks go by
     way of an s3:// store that can be reached from here. Exit codes:

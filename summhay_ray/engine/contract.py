@@ -22,10 +22,10 @@ from summhay_ray.engine.inputs import Inputs
 from summhay_ray.engine.own_code import BadBenchmark, reading
 from summhay_ray.engine.sections import Section
 from summhay_ray.engine.spec import ModelSpec, Spec, model_settings
+from summhay_ray.errors import UserError
 from summhay_ray.llm import LocalModel, ModelSettings, RawAnswer, is_local
 from summhay_ray.outcome import NoAnswer
 from summhay_ray.plugins import code_identity
-from summhay_ray.problems import Problem
 from summhay_ray.store import RUN_FORMAT, LogIndex, RunStore, Store, StoreError, Table
 
 if TYPE_CHECKING:
@@ -353,8 +353,8 @@ class Workload(Generic[S]):
         return {}
 
     def export(self, run: RunStore, folder: Path, judge: str = "") -> list[Path]:
-        """The run in the format of its benchmark's own release; all files or none. Raises Problem rather than overwrite one."""
-        raise Problem(f"{self.kind} has no released format of its own; read its tables")
+        """The run in the format of its benchmark's own release; all files or none. Raises UserError rather than overwrite one."""
+        raise UserError(f"{self.kind} has no released format of its own; read its tables")
 
     # --- where else it runs -------------------------------------------------------------------------------------------
 

@@ -17,8 +17,8 @@ from typing import Any, Protocol, TypeVar
 
 from summhay_ray.engine.contract import Item, Workload
 from summhay_ray.engine.heartbeat import Heartbeat
+from summhay_ray.errors import UserError
 from summhay_ray.llm import Budgets
-from summhay_ray.problems import Problem
 from summhay_ray.store import RunStore, Superseded
 
 T = TypeVar("T")
@@ -34,7 +34,7 @@ LOCAL_ITEM_S = 0.05
 """The same of an item of a model that runs in the worker."""
 
 
-class Stopped(Problem):
+class Stopped(UserError):
     """Somebody ended the run by SIGTERM; what was answered is kept."""
 
     exit_code = 143
@@ -93,9 +93,9 @@ def seconds_inline(work: Work) -> float:
 
 
 def choose(work: Work, executor: str, address: str | None) -> tuple[str, str]:
-    """(inline or ray, why it was taken; empty where a person said it). Raises Problem where what was said cannot be."""
+    """(inline or ray, why it was taken; empty where a person said it). Raises UserError where what was said cannot be."""
     if executor == "inline" and address:
-        raise Problem("--executor inline runs in this process, and --address names a cluster; leave one of them out")
+        raise UserError("--executor inline runs in this process, and --address names a cluster; leave one of them out")
     if executor != "auto":
         return executor, ""
     if address:

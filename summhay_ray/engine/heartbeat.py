@@ -6,7 +6,7 @@ import contextlib
 import threading
 from types import TracebackType
 
-from summhay_ray.store import StoreError, Tenure
+from summhay_ray.store import DriverSession, StoreError
 
 BEAT_EVERY_S = 2.0
 
@@ -14,7 +14,7 @@ BEAT_EVERY_S = 2.0
 class Heartbeat:
     """While the block runs the tenure is alive for others to see; after it, it has ended, and others see how."""
 
-    def __init__(self, session: Tenure) -> None:
+    def __init__(self, session: DriverSession) -> None:
         self.session = session
         self.superseded = ""
         """Who has taken the run over; empty while nobody has."""

@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from summhay_ray.engine.spec import SpecError
+from summhay_ray.errors import UserError
 from summhay_ray.inputs import find, read_json
-from summhay_ray.problems import Problem
 from summhay_ray.store import Store
 
 KIND = "input"
@@ -84,7 +84,7 @@ class Inputs:
             content = read_json(path)
         except OSError as error:
             raise SpecError(f"spec: {entry!r} cannot be read ({error.strerror}); give a file that can") from error
-        except Problem as error:
+        except UserError as error:
             raise SpecError(f"spec: {error}") from error
         self._files[entry] = path.resolve()
         return content

@@ -17,7 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
-from summhay_ray.problems import Problem
+from summhay_ray.errors import UserError
 
 OLDEST_RAY = (2, 50)
 REACH_S = 10.0
@@ -30,7 +30,7 @@ _GUARDED = (401, 403)
 _TOKEN = "the cluster wants a token: set RAY_AUTH_MODE=token, and RAY_AUTH_TOKEN or the file ~/.ray/auth_token, as on its head"
 
 
-class JobError(Problem):
+class JobError(UserError):
     """The job cannot be sent, or not any more be followed; the message says why in one line."""
 
 

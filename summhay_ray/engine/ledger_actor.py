@@ -12,7 +12,7 @@ import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from summhay_ray.llm import Batched, Budgets, Ledger, LedgerService, Limits, News, WorkerMessage
-from summhay_ray.store import Block, Buried, LogIndex, Store, StoreError, StoreUnavailable, seal, sweep
+from summhay_ray.store import Block, Evicted, LogIndex, Store, StoreError, StoreUnavailable, seal, sweep
 
 SWEEP_PATIENCE_S = 5.0
 SWEEPING_S = 60.0
@@ -98,10 +98,10 @@ class LedgerActor:
     async def commit(self, block: Block, worker: str = "") -> None:
         """Return when the block counts. Raises Superseded where another driver has taken the run over.
 
-        Raises Buried for a `worker` that was taken for dead: what its rows stand on may be in no log.
+        Raises Evicted for a `worker` that was taken for dead: what its rows stand on may be in no log.
         """
         if self._service.ledger.roster.is_buried(worker):
-            raise Buried(f"worker {worker} was taken for dead; another does its items")
+            raise Evicted(f"worker {worker} was taken for dead; another does its items")
         await self._commits(block)
 
     async def tell(self) -> None:

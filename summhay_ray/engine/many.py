@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from summhay_ray.problems import Problem
+from summhay_ray.errors import UserError
 
 CPUS_A_TASK = 1
 
@@ -26,9 +26,9 @@ def many(address: str = "local") -> Iterator[None]:
         yield
 
 
-def through(work: Any, items: Iterable[Mapping[str, Any]], error: type[Problem] = Problem) -> Iterator[Any]:
+def through(work: Any, items: Iterable[Mapping[str, Any]], error: type[UserError] = UserError) -> Iterator[Any]:
     """Each item's result, in order, by a pipeline with a task each: `work` takes them as JSON, in the column `item`, and gives
-    `answers`. A Problem travels as its message: whoever waits here raises it, as an `error` where it is an input's."""
+    `answers`. A UserError travels as its message: whoever waits here raises it, as an `error` where it is an input's."""
     import ray.data
 
     from summhay_ray.engine.ray_data import in_order_and_quiet
@@ -43,7 +43,7 @@ def through(work: Any, items: Iterable[Mapping[str, Any]], error: type[Problem] 
                 if "invalid" in answer:
                     raise error(answer["invalid"])
                 if "problem" in answer:
-                    raise Problem(answer["problem"])
+                    raise UserError(answer["problem"])
                 yield answer["found"]
 
 

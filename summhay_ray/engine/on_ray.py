@@ -25,9 +25,9 @@ from summhay_ray.engine.ray_data import work_items_of
 from summhay_ray.engine.ray_home import is_on_loopback, own_variables, ray_home
 from summhay_ray.engine.sigterm import SETUP_HOOK
 from summhay_ray.engine.worker_actor import DRAIN_S, WorkerActor, WorkOrder
+from summhay_ray.errors import UserError
 from summhay_ray.llm import Budgets
 from summhay_ray.loops import run_loop
-from summhay_ray.problems import Problem
 from summhay_ray.store import StoreError, StoreUnavailable, has_ended, pack, seal_rest
 
 CLOSING_S = 30.0
@@ -35,7 +35,7 @@ TASKS_AT_ONCE = 100_000
 """More than the lanes ever send to one worker: Ray must not make one lane wait for another."""
 
 
-class RayMissing(Problem):
+class RayMissing(UserError):
     """Ray did not come up, or cannot be joined."""
 
     exit_code = 1
@@ -84,7 +84,7 @@ def _session(address: str, options: dict[str, Any], own_modules: bool) -> Iterat
             ray.init(address=address, **options)
         if address == "local" and not is_on_loopback():
             raise RayMissing("this version of Ray does not keep to this machine; nothing was asked, install ray 2.60")
-    except (Problem, KeyboardInterrupt):
+    except (UserError, KeyboardInterrupt):
         _leave()
         raise
     # Ray raises a bare Exception where its processes do not come up in time.

@@ -8,16 +8,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from summhay_ray import plugins
-from summhay_ray.problems import Problem
+from summhay_ray.errors import UserError
 
 _OURS = Path(__file__).resolve().parents[1]
 
 
-class BadBenchmark(Problem):
+class BadBenchmark(UserError):
     """A benchmark does what its own declarations do not allow: its run stops before more is paid, and says so in one line."""
 
 
-class Unplannable(Problem):
+class Unplannable(UserError):
     """A person's own code raises where it is asked what it would ask."""
 
     exit_code = 1
@@ -38,7 +38,7 @@ def planning(name: str) -> Iterator[None]:
     """While a person's code, called `name`, is asked what it would ask: what it raises is Unplannable, in one line."""
     try:
         yield
-    except (OSError, Problem, *plugins.STOPS):
+    except (OSError, UserError, *plugins.STOPS):
         raise
     # The border to strategies, as in `guarded`.
     except BaseException as error:
@@ -52,7 +52,7 @@ def reading(what: str, mend: str) -> Iterator[None]:
     """While a benchmark's own code is at work (`what`): what it raises is a BadBenchmark, and says where; `mend`: what to do."""
     try:
         yield
-    except (OSError, Problem, KeyboardInterrupt, *plugins.STOPS):
+    except (OSError, UserError, KeyboardInterrupt, *plugins.STOPS):
         raise
     # The border to a benchmark's own code: nothing that it raises may look like an error of the run.
     except BaseException as error:

@@ -19,8 +19,8 @@ from typing import Any
 import yaml
 
 from summhay_ray.engine.contract import Workload
+from summhay_ray.errors import UserError
 from summhay_ray.llm import told_secrets
-from summhay_ray.problems import Problem
 
 SPEC = "summhay-spec.yaml"
 """What the spec is called in the package."""
@@ -28,7 +28,7 @@ MOST_BYTES = 90 * 2**20
 """Of a package, before it is compressed: clusters of Ray take 100 MiB or more, by their version and settings."""
 
 
-class PackageError(Problem):
+class PackageError(UserError):
     """The job cannot be packed; the message says what is in the way and how to mend it."""
 
 

@@ -17,7 +17,7 @@ from summhay_ray.engine.contract import Workload
 from summhay_ray.engine.execution import Work
 from summhay_ray.engine.prepared import prepares
 from summhay_ray.engine.queues import Kind, QueueSettings, queue_settings
-from summhay_ray.problems import Problem
+from summhay_ray.errors import UserError
 
 CPUS_A_WORKER = 0.25
 MOST_WORKERS_A_NODE = 4
@@ -33,7 +33,7 @@ ANSWERS_WITHIN_S = 20.0
 GROWN_WITHIN_S = 900.0
 
 
-class PlacementError(Problem):
+class PlacementError(UserError):
     """The cluster cannot hold the run's workers; the message says what they need and what there is."""
 
 

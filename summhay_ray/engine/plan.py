@@ -19,12 +19,12 @@ from summhay_ray.engine.contract import Item, Size, Workload
 from summhay_ray.engine.own_code import Unplannable, raised
 from summhay_ray.engine.prepared import prepared
 from summhay_ray.engine.state import ITEM, checked_items
+from summhay_ray.errors import UserError
 from summhay_ray.llm import Ask as AskModel
 from summhay_ray.llm import ModelSettings, RawAnswer, Request, read_answer
 from summhay_ray.loops import run_loop
 from summhay_ray.outcome import MICROS, Answer, Failed, Outcome
 from summhay_ray.plugins import STOPS
-from summhay_ray.problems import Problem
 from summhay_ray.store import LogIndex, RunStore, Store
 
 SIZES: tuple[Size, ...] = ("expected", "least", "most")
@@ -285,7 +285,7 @@ class Planner:
                     ask.prepared = found.own.get(item.id, found.shared)
                 try:
                     await self.workload.estimate(item, asks)
-                except (OSError, Problem, *STOPS):
+                except (OSError, UserError, *STOPS):
                     raise
                 # The border to a benchmark's own code: here it is not an item's row, but why there is no plan.
                 except BaseException as error:

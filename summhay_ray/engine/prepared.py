@@ -8,8 +8,8 @@ from typing import Any
 from summhay_ray.engine.contract import Item, Prepared, Workload
 from summhay_ray.engine.own_code import raised
 from summhay_ray.engine.queues import WorkItem
+from summhay_ray.errors import UserError
 from summhay_ray.outcome import Failed
-from summhay_ray.problems import Problem
 from summhay_ray.store import Finished
 
 
@@ -19,10 +19,10 @@ def prepares(workload: Workload[Any]) -> bool:
 
 
 def prepared(workload: Workload[Any], source: str, items: Sequence[Item]) -> Prepared:
-    """What the items of a source are given; where a person's own code raises, the items' failure. Raises OSError, Problem."""
+    """What the items of a source are given; where a person's own code raises, the items' failure. Raises OSError, UserError."""
     try:
         return workload.prepare(source, items)
-    except (OSError, Problem):
+    except (OSError, UserError):
         raise
     # The border to a person's own code (a plug-in): what goes wrong there stops no other item.
     except BaseException as error:  # noqa: BLE001

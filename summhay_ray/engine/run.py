@@ -28,9 +28,9 @@ from summhay_ray.engine.progress import Extent, Progress, Snapshot, Timeline, Wa
 from summhay_ray.engine.sections import Section
 from summhay_ray.engine.state import RunSnapshot, RunState, answers_used, item_counts, state_of
 from summhay_ray.engine.usage import keep_margins, keep_plan, keep_start, keep_stop, read_plan
+from summhay_ray.errors import UserError
 from summhay_ray.llm import FREE, USAGE_NOT_CREDIBLE, Budgets, claims_of, margins_of
 from summhay_ray.outcome import MICROS
-from summhay_ray.problems import Problem
 from summhay_ray.store import RunStore, Store, StoreError, begin, pack
 
 PLANNING_NICENESS = 10
@@ -38,7 +38,7 @@ PLANNED_AFTER_S = 20.0
 """The longest that a run which is done waits for its own plan."""
 
 
-class RunFailed(Problem):
+class RunFailed(UserError):
     """The run could not go on; the message says why in one line. What was answered is kept; run again to go on."""
 
     exit_code = 1
@@ -87,7 +87,7 @@ class RunResult:
 
     def to_json(self) -> dict[str, Any]:
         """The JSON document of the command."""
-        names = ("run", "status", "cells", "calls", "usd", "left", "seconds", "executor")
+        names = ("run", "kind", "status", "cells", "calls", "usd", "left", "seconds", "executor")
         return {
             **{name: getattr(self, name) for name in names},
             "stopped_models": dict(self.stopped_models),
@@ -169,7 +169,7 @@ class _Planning:
     def result(self, patience_s: float | None = None) -> PlanResult | str:
         """The plan, or why a person's own code makes it impossible: their items become failures, and stop no others.
 
-        Empty where it is not made within `patience_s`. Raises OSError, Problem.
+        Empty where it is not made within `patience_s`. Raises OSError, UserError.
         """
         if not self._made.wait(patience_s):
             return ""
@@ -177,7 +177,7 @@ class _Planning:
             return self._plan.result()
         except Unplannable as error:
             return str(error)
-        except (OSError, Problem):
+        except (OSError, UserError):
             raise
         # The border to a person's own code, which planning asks as the run does.
         except BaseException as error:  # noqa: BLE001
@@ -250,7 +250,7 @@ class Start:
         if why and options.note is not None:
             options.note(why)
         if options.address is None and (missing := missing_keys(self.workload)):
-            raise Problem(f"{missing[0]}; nothing was asked")
+            raise UserError(f"{missing[0]}; nothing was asked")
         with self._executing(work, executor) as execution:
             session = begin(self.run.store.files, self.run.run_id, self._paying(), execution.seats)
             with Heartbeat(session) as heartbeat:

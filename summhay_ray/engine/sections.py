@@ -8,7 +8,7 @@ from typing import Literal
 
 import polars as pl
 
-from summhay_ray.problems import Problem
+from summhay_ray.errors import UserError
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,11 +53,11 @@ class Section:
     """Shown where everything is asked for."""
 
     def __post_init__(self) -> None:
-        """Raises Problem for figures without an `n`, and for a column that a chart or a unit names and the table has not."""
+        """Raises UserError for figures without an `n`, and for a column that a chart or a unit names and the table has not."""
         columns = [] if self.table is None else self.table.columns
         figures = [] if self.table is None else [name for name in columns if self.table.schema[name].is_float()]
         if figures and "n" not in columns:
-            raise Problem(
+            raise UserError(
                 f"section {self.title!r}: {', '.join(figures)}: figures without a column `n`, which says how many answers stand "
                 "behind each row"
             )
@@ -66,4 +66,4 @@ class Section:
             for name in names:
                 if name and name not in columns:
                     told = ", ".join(columns) or "no table"
-                    raise Problem(f"section {self.title!r}: {what} names a column {name!r} that it has not; it has: {told}")
+                    raise UserError(f"section {self.title!r}: {what} names a column {name!r} that it has not; it has: {told}")

@@ -18,13 +18,13 @@ from typing import Annotated, Any, ClassVar, Literal, TypeVar
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from summhay_ray.engine.model_check import endpoint_flaw, flaw, reach_flaw, tier_flaw
+from summhay_ray.errors import UserError
 from summhay_ray.inputs import read_file
 from summhay_ray.llm import Limits, ModelSettings, Unpriced
-from summhay_ray.problems import Problem
 from summhay_ray.yaml_text import MAX_MB, YamlError, load
 
 
-class SpecError(Problem):
+class SpecError(UserError):
     """The spec is not usable; the message is one line: where, what, how to mend it."""
 
 
@@ -233,7 +233,7 @@ def check_spec(spec: Spec, where: str, stages: Sequence[str]) -> None:
         known = [*(model.model for model in spec.model_entries()), *spec.partners()]
     except SpecError:
         raise
-    except Problem as error:
+    except UserError as error:
         raise SpecError(f"{where}: {error}") from error
     for field, named in (("limits", spec.limits), ("model_budgets_usd", spec.model_budgets_usd)):
         for name in named:

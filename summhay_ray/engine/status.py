@@ -19,7 +19,7 @@ from summhay_ray.engine.usage import latest_budget, latest_margins, latest_start
 from summhay_ray.llm import claims_of
 from summhay_ray.outcome import MICROS
 from summhay_ray.plugins import UnknownName
-from summhay_ray.store import Damaged, RunStore, StoreError, how_ended, is_alive, read_tenure
+from summhay_ray.store import Damaged, RunStore, StoreError, how_ended, is_alive, read_session
 
 
 @dataclass(frozen=True)
@@ -136,7 +136,7 @@ def _driver(run: RunStore) -> tuple[str, str]:
         return "", ""
     files, tenure = run.store.files, start["tenure"]
     how = how_ended(files, tenure)
-    if how is None and is_alive(files, tenure) and (record := read_tenure(files, tenure)) is not None:
+    if how is None and is_alive(files, tenure) and (record := read_session(files, tenure)) is not None:
         return record.told(), ""
     return "", how or "dead"
 

@@ -15,10 +15,10 @@ from summhay_ray.engine.contract import Rows, Workload
 from summhay_ray.engine.own_code import BadBenchmark, raised
 from summhay_ray.engine.queues import ItemResult, WorkItem
 from summhay_ray.engine.state import ITEM
+from summhay_ray.errors import UserError
 from summhay_ray.llm import Gateway
 from summhay_ray.outcome import Failed, Malformed
 from summhay_ray.plugins import STOPS
-from summhay_ray.problems import Problem
 from summhay_ray.store import Block, Finished, RunStore
 
 COMMIT_EVERY_S = 2.0
@@ -179,7 +179,7 @@ async def _rows(workload: Workload[Any], work: WorkItem, ask: Ask) -> Rows:
         return rows
     except NoReply as none:
         ask.gives_up(none)
-    except (OSError, Problem, *STOPS):
+    except (OSError, UserError, *STOPS):
         raise
     # The border to a benchmark's own code: what goes wrong there is the item's row, and stops no other item.
     except BaseException as error:  # noqa: BLE001

@@ -30,7 +30,7 @@ from summhay_ray.engine.sigterm import on_notice
 from summhay_ray.engine.state import PREPARED
 from summhay_ray.engine.worker import Worker
 from summhay_ray.llm import Gateway
-from summhay_ray.store import Buried, RunStore, Store, open_log
+from summhay_ray.store import Evicted, RunStore, Store, open_log
 
 BEAT_EVERY_S = 3.0
 DRAIN_S = 20.0
@@ -142,7 +142,7 @@ class WorkerActor:
         await self.ready()
         try:
             results = await self._worker.answer(read_batch(text))
-        except Buried:
+        except Evicted:
             # The ledger took this worker for dead, and others have its calls: Ray starts another in its place.
             os._exit(1)
         if self._draining:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from summhay_ray.problems import Problem
+from summhay_ray.errors import UserError
 
 MAX_DEPTH = 100
 _SHOWN = 60
@@ -19,7 +19,7 @@ _PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 _ABSENT = object()
 
 
-class InvalidHaystack(Problem):
+class InvalidHaystack(UserError):
     """A file that is no haystack: the message is one line with file, path in it, what was expected and what was found."""
 
 

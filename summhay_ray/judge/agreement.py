@@ -15,10 +15,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from summhay_ray.errors import UserError
 from summhay_ray.inputs import read_json
 from summhay_ray.judge.answer import expected_of
 from summhay_ray.judge.base import Verdict
-from summhay_ray.problems import Problem
 from summhay_ray.records import COVERAGE_VALUE, Insight
 
 ANNOTATION_VALUE = {"not_covered": 0.0, "partially_covered": 0.5, "fully_covered": 1.0, **COVERAGE_VALUE}
@@ -27,7 +27,7 @@ _TWICE = {"annotation": "is annotated twice", "reference_insights": "stands twic
 _NO_BULLET = ("no_selection", "NA", "", None)
 
 
-class BadAnnotations(Problem):
+class BadAnnotations(UserError):
     """An annotation file of another form; the message is one line: which file, which summary, what is expected."""
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from summhay_ray import plugins
-from summhay_ray.problems import Problem
+from summhay_ray.errors import UserError
 
 Kind = Literal["model", "offline", "stored", "code", "per_summary", "few_shot", "blend", "cascade"]
 
@@ -36,7 +36,7 @@ _LONGEST = 1000
 _ROOTS = ("offline", "stored")
 
 
-class BadName(Problem):
+class BadName(UserError):
     """A judge's name that has no meaning; the message says what is wrong and shows the right form."""
 
 

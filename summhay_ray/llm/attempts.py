@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from tenacity import AsyncRetrying, RetryCallState, retry_if_result, wait_random_exponential
 
-from summhay_ray.llm.courier import Courier, Leave
+from summhay_ray.llm.ledger_client import GrantedCall, LedgerClient
 from summhay_ray.llm.messages import Claim, Held
 from summhay_ray.llm.models import ModelSettings
 from summhay_ray.llm.pacing import UNASKED_PAUSE_S
@@ -57,13 +57,13 @@ class Attempt:
 class Attempts:
     """One worker's."""
 
-    def __init__(self, courier: Courier, transports: Transports) -> None:
-        self._courier = courier
+    def __init__(self, courier: LedgerClient, transports: Transports) -> None:
+        self._client = courier
         self._transports = transports
         self.in_flight = 0
         """Attempts under way at this moment."""
 
-    async def of(self, call: Call, leave: Leave) -> Attempt:
+    async def of(self, call: Call, leave: GrantedCall) -> Attempt:
         """Attempt a granted call until it is answered or given up."""
         ends: Counter[str] = Counter()
         pause_s = 0.0
@@ -105,18 +105,18 @@ class Attempts:
         """Tell of a 429, and of any pause that the provider asked for; gives how long nothing is to be sent."""
         unasked = 0.0
         if decision.kind == "rate_limit":
-            self._courier.limited(call.claim.model, unasked=decision.after_s is None)
+            self._client.limited(call.claim.model, unasked=decision.after_s is None)
             unasked = UNASKED_PAUSE_S
         pause_s = unasked if decision.after_s is None else decision.after_s
         if pause_s:
-            self._courier.pause(call.claim.model, pause_s)
+            self._client.pause(call.claim.model, pause_s)
         return pause_s
 
-    async def _leave(self, call: Call, leave: Leave, held: Held) -> Leave:
-        """Leave to send a call that is granted already: another attempt, or one whose time has passed."""
-        return await self._courier.claim(replace(call.claim, ticket=leave.ticket, held=held))
+    async def _leave(self, call: Call, leave: GrantedCall, held: Held) -> GrantedCall:
+        """GrantedCall to send a call that is granted already: another attempt, or one whose time has passed."""
+        return await self._client.claim(replace(call.claim, ticket=leave.ticket, held=held))
 
-    async def _in_turn(self, call: Call, leave: Leave, number: int) -> Attempt:
+    async def _in_turn(self, call: Call, leave: GrantedCall, number: int) -> Attempt:
         """One attempt, within a slot, in its time; or why there is none."""
         paid = call.claim.worst_micros > 0
         loop = asyncio.get_running_loop()
@@ -125,10 +125,10 @@ class Attempts:
                 return self._broken_off(call, leave, number - 1)
             if leave.at > loop.time():
                 await asyncio.sleep(leave.at - loop.time())
-            async with self._courier.slot(call.claim.model):
+            async with self._client.slot(call.claim.model):
                 if not call.wanted:
                     return Attempt(None, Decision("lost", "unwanted"), "the caller has gone", number - 1)
-                hindrance = self._courier.hindrance(leave, call.claim.model, paid=paid)
+                hindrance = self._client.hindrance(leave, call.claim.model, paid=paid)
                 if not hindrance:
                     self.in_flight += 1
                     call.sending = True
@@ -140,13 +140,13 @@ class Attempts:
             if hindrance in ("stopped", "lost"):
                 return self._broken_off(call, leave, number - 1)
             if hindrance == "stale":
-                await self._courier.news()
+                await self._client.news()
             elif hindrance == "late":
                 leave = await self._leave(call, leave, "late")
 
-    def _broken_off(self, call: Call, leave: Leave, attempts: int) -> Attempt:
+    def _broken_off(self, call: Call, leave: GrantedCall, attempts: int) -> Attempt:
         """The model was given up, or the call is another worker's by now."""
-        stopped = self._courier.stopped.get(call.claim.model)
+        stopped = self._client.stopped.get(call.claim.model)
         if leave.grant.state == "stopped":
             stopped = leave.grant.error, leave.grant.reason
         if stopped is not None:

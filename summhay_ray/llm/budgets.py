@@ -60,7 +60,7 @@ def account(told: Spent, living: Collection[str], in_flight: Iterable[tuple[str,
     return found
 
 
-class Purse:
+class BudgetAccount:
     """What living writers spent is counted as they settle it; what all others spent, as the log tells it."""
 
     def __init__(self, budgets: Budgets) -> None:

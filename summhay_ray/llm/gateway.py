@@ -18,8 +18,8 @@ from summhay_ray.llm.answers import Asked, answer_of, letters, read_answer
 from summhay_ray.llm.attempts import Attempt, Attempts, Call
 from summhay_ray.llm.batching import Batched
 from summhay_ray.llm.bodies import off_loop
-from summhay_ray.llm.courier import Courier, Leave
 from summhay_ray.llm.learned import Learned
+from summhay_ray.llm.ledger_client import GrantedCall, LedgerClient
 from summhay_ray.llm.local import LocalModel
 from summhay_ray.llm.messages import Claim, Grant, Settlement
 from summhay_ray.llm.models import FREE, ModelSettings
@@ -61,16 +61,16 @@ class Gateway:
         files: Files,
         log: Writer,
         run: str,
-        buried: Callable[[], None] | None = None,
+        evicted: Callable[[], None] | None = None,
         local: Mapping[str, LocalModel] | None = None,
     ) -> None:
         self._models = models
         self._files = files
         self._log = log
         self._run = run
-        self._courier = Courier(port, frozenset(name for name, settings in models.items() if not settings.local), buried)
+        self._client = LedgerClient(port, frozenset(name for name, settings in models.items() if not settings.local), evicted)
         self._transports = Transports(local)
-        self._attempts = Attempts(self._courier, self._transports)
+        self._attempts = Attempts(self._client, self._transports)
         self._prefixes = PrefixGate()
         self._append: Batched[Mapping[str, Any], Location] = Batched(self._append_all)
         # Far away an intent may have to wait for the store, and no answer must wait behind it.
@@ -98,7 +98,7 @@ class Gateway:
 
     async def close(self) -> None:
         """Settle what is to be settled, and give connections back."""
-        await self._courier.close()
+        await self._client.close()
         await self._transports.close()
 
     async def drain(self, patience_s: float) -> None:
@@ -106,7 +106,7 @@ class Gateway:
 
         A call that is not sent waits for ever: the worker ends.
         """
-        self._courier.drain()
+        self._client.drain()
         end, quiet = asyncio.get_running_loop().time() + patience_s, 0
         while quiet < 2 and asyncio.get_running_loop().time() < end:
             await asyncio.sleep(DRAIN_LOOK_S)
@@ -116,9 +116,9 @@ class Gateway:
             if self._announced.pop(known["call"], None) is None:
                 continue
             await self._keep({"kind": "void", **known, "usd_micros": 0})
-            self._courier.settle(Settlement(call.claim.key, call.claim.model, 0, sent=False))
+            self._client.settle(Settlement(call.claim.key, call.claim.model, 0, sent=False))
         self._ended = True
-        await self._courier.close()
+        await self._client.close()
         await asyncio.to_thread(self._log.close)
 
     async def complete(self, request: Request, stage: str = "") -> Ended:
@@ -169,7 +169,7 @@ class Gateway:
         for _ in range(ROUNDS):
             if not call.wanted:
                 return Failed("unwanted", "the caller has gone", call.claim.key, retryable=True), None
-            leave = await self._courier.claim(call.claim)
+            leave = await self._client.claim(call.claim)
             if leave.grant.state != "go":
                 outcome, raw = await self._not_sent(leave.grant, call)
                 break
@@ -178,7 +178,7 @@ class Gateway:
             except BaseException:
                 # The disk is full, or the loop ends: nobody may wait for this call. Once announced, it may have been paid.
                 charged = call.claim.worst_micros if call.announced else 0
-                self._courier.settle(
+                self._client.settle(
                     Settlement(call.claim.key, call.claim.model, charged, sent=call.announced, unended=call.announced)
                 )
                 raise
@@ -218,7 +218,7 @@ class Gateway:
                     return Failed("answer_lost", str(problem), call.claim.key, retryable=True), None
             await asyncio.sleep(SHIPPED_WITHIN_S / 100)
 
-    async def _send(self, call: Call, leave: Leave) -> tuple[Outcome[RawAnswer], RawAnswer | None, bool]:
+    async def _send(self, call: Call, leave: GrantedCall) -> tuple[Outcome[RawAnswer], RawAnswer | None, bool]:
         claim = call.claim
         known = {"call": uuid.uuid4().hex, "run": self._run, "key": claim.key, "model": claim.model, "stage": claim.stage}
         call.announced = not claim.worst_micros
@@ -244,7 +244,7 @@ class Gateway:
             location = await self._keep(record)
             used = _used(record, call)
             excess = Excess.of(record)
-            self._courier.settle(Settlement(claim.key, claim.model, record["usd_micros"], location, *used, excess=excess))
+            self._client.settle(Settlement(claim.key, claim.model, record["usd_micros"], location, *used, excess=excess))
             return *read_answer(record), False
         return await self._failed(call, attempt, known, announced)
 
@@ -258,7 +258,7 @@ class Gateway:
         if announced:
             await self._keep({"kind": "void", **known, "usd_micros": charged})
         stop = (decision.error, attempt.message) if decision.kind == "model" else None
-        self._courier.settle(Settlement(claim.key, claim.model, charged, stop=stop, sent=attempt.number > 0))
+        self._client.settle(Settlement(claim.key, claim.model, charged, stop=stop, sent=attempt.number > 0))
         if decision.error == "content_filter":
             return Refusal("content_filter", attempt.message, claim.key, attempt.number, charged), None, False
         if decision.kind == "malformed":

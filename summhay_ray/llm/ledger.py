@@ -12,13 +12,13 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
-from summhay_ray.llm.budgets import Budgets, Purse, account
-from summhay_ray.llm.desk import Desk, Flight, Waiting
+from summhay_ray.llm.budgets import BudgetAccount, Budgets, account
 from summhay_ray.llm.excess import USAGE_NOT_CREDIBLE, Doubts
+from summhay_ray.llm.membership import Membership
 from summhay_ray.llm.messages import Claim, Grant, News, Settlement, WorkerMessage
+from summhay_ray.llm.model_queue import Flight, ModelQueue, Waiting
 from summhay_ray.llm.models import Limits
 from summhay_ray.llm.pacing import Pacer, Slots
-from summhay_ray.llm.roster import Roster
 from summhay_ray.store import Excess, Fetched, LogIndex, Purpose, Spent
 
 REFRESH_S = 1.0
@@ -39,7 +39,7 @@ class Ledger:
     ) -> None:
         self.run = run
         self.index = index
-        self.purse = Purse(budgets or Budgets())
+        self.purse = BudgetAccount(budgets or Budgets())
         self._doubts = Doubts(budgets.margins if budgets else {})
         self.counts: Counter[str] = Counter()
         self.over_budget = False
@@ -48,7 +48,7 @@ class Ledger:
         self.touched: set[str] = set()
         """Workers for whom there is news."""
         self._limits = dict(limits or {})
-        self._models: dict[str, Desk] = {}
+        self._models: dict[str, ModelQueue] = {}
         self._flights: dict[str, Flight] = {}
         self._unended: list[tuple[str, Purpose, int]] = []
         """(writer, purpose, worst case) of calls that are over and whose end the log could not take."""
@@ -56,7 +56,7 @@ class Ledger:
         self._outbox: dict[str, list[tuple[int, Grant]]] = {}
         self._slots_out: dict[str, Counter[str]] = {}
         self._keep: dict[str, dict[str, int]] = {}
-        self.roster = Roster()
+        self.roster = Membership()
         self.due = False
         """The log lies far away and is to be read: whoever keeps the ledger does it aside, and tells `reread`."""
         self._driver_heard: float | None = None
@@ -105,7 +105,7 @@ class Ledger:
         )
 
     def sit(self, worker: str, seat: str, now: float) -> None:
-        """The worker takes a seat that only one can have: whoever had it is dead, and is buried at once."""
+        """The worker takes a seat that only one can have: whoever had it is dead, and is evicted at once."""
         self.leave(self.roster.sit(worker, seat, now), now)
 
     def beat(self, worker: str, now: float) -> None:
@@ -127,11 +127,11 @@ class Ledger:
         self._read()
 
     def recovered(self, worker: str, fetched: Fetched, now: float) -> None:
-        """All that a dying worker wrote is in the log, and has been read: it is buried."""
+        """All that a dying worker wrote is in the log, and has been read: it is evicted."""
         self.index.take(fetched)
         for writer in self.roster.writers_of(worker):
             self.index.forget_unshipped(writer)
-        self._bury({worker})
+        self._evict({worker})
         self.tend(now)
 
     def spent(self) -> Spent:
@@ -165,7 +165,7 @@ class Ledger:
 
     def tend(self, now: float) -> None:
         """Bury the dead, read what others wrote, and grant all that may be granted."""
-        self._mourn(now)
+        self._expire(now)
         if now - self._refreshed >= REFRESH_S:
             self._refreshed = now
             self._refresh()
@@ -176,7 +176,7 @@ class Ledger:
             if model.again or model.queues:
                 self._pump_model(model, now)
 
-    def _pump_model(self, model: Desk, now: float) -> None:
+    def _pump_model(self, model: ModelQueue, now: float) -> None:
         while model.again:
             if not self._again(model, model.again[0], now):
                 return
@@ -197,7 +197,7 @@ class Ledger:
             else:
                 del model.queues[place]
 
-    def _try(self, model: Desk, worker: str, claim: Claim, now: float) -> float | None:
+    def _try(self, model: ModelQueue, worker: str, claim: Claim, now: float) -> float | None:
         """None where the claim was answered; else when the model's next call may be sent (`now`: this worker's waits)."""
         if self._known(model, worker, claim):
             return None
@@ -220,7 +220,7 @@ class Ledger:
         self._say(worker, claim, Grant("go", wait_s=start - now, timed=model.pacer.limited))
         return None
 
-    def _again(self, model: Desk, waiting: Waiting, now: float) -> bool:
+    def _again(self, model: ModelQueue, waiting: Waiting, now: float) -> bool:
         """Answer a held claim; False where its time has not come."""
         worker, claim = waiting.worker, waiting.claim
         flight = self._flights.get(claim.key)
@@ -250,7 +250,7 @@ class Ledger:
         elif not self._known(model, worker, claim):
             model.enter(worker, claim)
 
-    def _known(self, model: Desk, worker: str, claim: Claim) -> bool:
+    def _known(self, model: ModelQueue, worker: str, claim: Claim) -> bool:
         """Answer what needs no call, and let a claim follow another of the same key."""
         location = self.index.answers.get(claim.key)
         if location is not None:
@@ -294,7 +294,7 @@ class Ledger:
         if done.excess:
             self._doubt({done.key: done.excess})
 
-    def _stop(self, model: Desk, why: tuple[str, str]) -> None:
+    def _stop(self, model: ModelQueue, why: tuple[str, str]) -> None:
         """The model is given up: whoever waits for it is told so."""
         if model.stopped:
             return
@@ -317,7 +317,7 @@ class Ledger:
                 model.enter(follower.worker, follower.claim, first=True)
         return flight
 
-    def _share_slots(self, name: str, model: Desk, now: float) -> None:
+    def _share_slots(self, name: str, model: ModelQueue, now: float) -> None:
         due = model.share_at(now, len(self.roster.workers))
         if due > now:
             self._wake_at(due)
@@ -369,18 +369,18 @@ class Ledger:
         for model, reason in self._doubts.note(excesses):
             self._stop(self._model(model), (USAGE_NOT_CREDIBLE, reason))
 
-    def _mourn(self, now: float) -> None:
+    def _expire(self, now: float) -> None:
         dead = self.roster.silent(now)
         if self.index.near:
-            self._bury(dead)
+            self._evict(dead)
         else:
             # What they wrote may lie on disks of their own: whoever keeps this ledger looks, and tells `recovered`.
             self.roster.dying |= dead
 
-    def _bury(self, dead: set[str]) -> None:
+    def _evict(self, dead: set[str]) -> None:
         if not dead:
             return
-        writers = self.roster.bury(dead)
+        writers = self.roster.evict(dead)
         for worker in dead:
             for told in (self._outbox, self._slots_out, self._keep):
                 told.pop(worker, None)
@@ -400,8 +400,8 @@ class Ledger:
             if self.index.near and key not in open_keys and key not in self.index.answers:
                 self.purse.lose(claim.purpose, claim.worst_micros)
 
-    def _model(self, name: str) -> Desk:
+    def _model(self, name: str) -> ModelQueue:
         if name not in self._models:
             limits = self._limits.get(name)
-            self._models[name] = Desk(Pacer(limits or Limits()), Slots(limits.concurrency) if limits else None)
+            self._models[name] = ModelQueue(Pacer(limits or Limits()), Slots(limits.concurrency) if limits else None)
         return self._models[name]

@@ -119,7 +119,7 @@ class LedgerService:
         """What takes long (a log that lies far away, the disks of the dead) is done beside the loop."""
         for worker in self.ledger.roster.dying - self._recovering:
             self._recovering.add(worker)
-            self._start(self._bury(worker))
+            self._start(self._evict(worker))
         if self.ledger.due and not self._reading.locked():
             self.ledger.due = False
             self._start(self._reread())
@@ -139,7 +139,7 @@ class LedgerService:
         index, but = self.ledger.index, set(self.ledger.purse.writers) - set(also)
         return await asyncio.to_thread(index.fetch, but)
 
-    async def _bury(self, worker: str) -> None:
+    async def _evict(self, worker: str) -> None:
         writers = self.ledger.roster.writers_of(worker)
         while True:
             # Until it is known what the dead have paid for, nobody may ask for it again.

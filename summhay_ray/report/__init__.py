@@ -18,7 +18,7 @@ from summhay_ray.report.synth import (
     otherwise_table,
     verified_table,
 )
-from summhay_ray.report.tables import LEGEND, Grid2D, bias_lines, position_table, score_tables
+from summhay_ray.report.tables import LEGEND, TextTable, bias_lines, position_table, score_tables
 
 __all__ = [
     "AUDITED_LEGEND",
@@ -27,7 +27,7 @@ __all__ = [
     "LEGEND",
     "VERIFIED_LEGEND",
     "Fitted",
-    "Grid2D",
+    "TextTable",
     "amiss_table",
     "answers_table",
     "audited_tables",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from summhay_ray.report.tables import Grid2D
+from summhay_ray.report.tables import TextTable
 
 if TYPE_CHECKING:
     from summhay_ray.benchmarks.judge_bench import BenchRow
@@ -18,13 +18,13 @@ BENCH_LEGEND = (
 )
 
 
-def bench_tables(rows: Sequence[BenchRow]) -> list[Grid2D]:
+def bench_tables(rows: Sequence[BenchRow]) -> list[TextTable]:
     """Agreement with people and dollars (Table 1), and bias by summarizer and by length (Table 6), one row a judge.
 
     Bias is coverage less people's, in points (hundredths); `-` stands where there is nothing to measure, `*` beside a figure
     of fewer insights than expected.
     """
-    return [Grid2D("Agreement with people", _AGREEMENT, tuple(map(_agreement, rows))), _bias(rows)]
+    return [TextTable("Agreement with people", _AGREEMENT, tuple(map(_agreement, rows))), _bias(rows)]
 
 
 def _agreement(row: BenchRow) -> tuple[str, ...]:
@@ -40,7 +40,7 @@ def _agreement(row: BenchRow) -> tuple[str, ...]:
     )
 
 
-def _bias(rows: Sequence[BenchRow]) -> Grid2D:
+def _bias(rows: Sequence[BenchRow]) -> TextTable:
     names = sorted({name for row in rows for name in row.figures.bias})
     cells = tuple(
         (
@@ -53,7 +53,7 @@ def _bias(rows: Sequence[BenchRow]) -> Grid2D:
         for row in rows
     )
     columns = ("Judge", *names, "Mean", "Length~score", "Length~delta")
-    return Grid2D("Bias: coverage above people's (points), by summarizer and by words a bullet", columns, cells)
+    return TextTable("Bias: coverage above people's (points), by summarizer and by words a bullet", columns, cells)
 
 
 def _figure(value: float | None) -> str:

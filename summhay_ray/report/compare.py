@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from summhay_ray.report.tables import Grid2D
+from summhay_ray.report.tables import TextTable
 
 if TYPE_CHECKING:
     from summhay_ray.benchmarks.rejudge import CompareResult, Difference, JudgeCounts, SystemMove
@@ -14,7 +14,7 @@ _SHORT = {"FULL_COVERAGE": "full", "PARTIAL_COVERAGE": "partial", "NO_COVERAGE":
 _TEXT_SHOWN = 90
 
 
-def compare_tables(result: CompareResult) -> list[Grid2D]:
+def compare_tables(result: CompareResult) -> list[TextTable]:
     """Agreement, confusion of labels, the systems' ranks by both judges, and where the judges differ most."""
     first, second = result.judges
     agreement = result.agreement
@@ -34,19 +34,19 @@ def compare_tables(result: CompareResult) -> list[Grid2D]:
     )
     heads = (f"{first} \\ {second}", *(_SHORT[label] for label in agreement.confusion))
     return [
-        Grid2D(f"{first} and {second} on {result.run}", ("Figure", "Value"), counts),
-        Grid2D("Labels, insights", heads, confused),
+        TextTable(f"{first} and {second} on {result.run}", ("Figure", "Value"), counts),
+        TextTable("Labels, insights", heads, confused),
         _systems(result),
         _differences(result),
     ]
 
 
-def rejudge_table(result: RunResult) -> Grid2D:
+def rejudge_table(result: RunResult) -> TextTable:
     """What each judge of a rejudge has said."""
     rows = tuple((one.judge, *_means(one), str(one.n_failed), f"{one.n_judged}/{one.n_expected}") for one in result.judges)
     heads = ("Judge", "Coverage", "Joint", "Failures", "n")
     whole = all(one.n_judged == one.n_expected for one in result.judges)
-    return Grid2D(f"Means (%) over {'all summaries' if whole else 'what is judged'} of {result.of}", heads, rows)
+    return TextTable(f"Means (%) over {'all summaries' if whole else 'what is judged'} of {result.of}", heads, rows)
 
 
 def _means(one: JudgeCounts) -> tuple[str, ...]:
@@ -54,11 +54,11 @@ def _means(one: JudgeCounts) -> tuple[str, ...]:
     return tuple(_percent(mean) + star for mean in (one.coverage, one.joint))
 
 
-def _systems(result: CompareResult) -> Grid2D:
+def _systems(result: CompareResult) -> TextTable:
     heads = ("System", "n", "Joint A", "Joint B", "Coverage A", "Coverage B")
     first, second = result.judges
     title = f"Systems by A, {first}, and by B, {second}: figure (%) and its rank"
-    return Grid2D(title, heads, tuple(map(_move, result.systems)))
+    return TextTable(title, heads, tuple(map(_move, result.systems)))
 
 
 def _move(one: SystemMove) -> tuple[str, ...]:
@@ -66,11 +66,11 @@ def _move(one: SystemMove) -> tuple[str, ...]:
     return (one.system, str(one.n), *(f"{_percent(figure)} ({rank:g})" for figure, rank in pairs))
 
 
-def _differences(result: CompareResult) -> Grid2D:
+def _differences(result: CompareResult) -> TextTable:
     first, second = result.judges
     heads = ("Cell", "Insight", first, second, "Text")
     rows = tuple((one.cell_id, one.insight_id, _said(one, 0), _said(one, 1), _cut(one.insight)) for one in result.differences)
-    return Grid2D(f"Where they differ most ({len(rows)} shown)", heads, rows, heads=len(heads))
+    return TextTable(f"Where they differ most ({len(rows)} shown)", heads, rows, heads=len(heads))
 
 
 def _said(one: Difference, which: int) -> str:

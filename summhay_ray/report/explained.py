@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from summhay_ray.outcome import MICROS
-from summhay_ray.report.tables import Grid2D
+from summhay_ray.report.tables import TextTable
 
 MOST_ROWS = 40
 """A longer table is cut, and says so in its title."""
@@ -14,17 +14,17 @@ MOST_ROWS = 40
 _Rows = Sequence[Mapping[str, Any]]
 
 
-def kinds_table(kinds: _Rows) -> Grid2D:
+def kinds_table(kinds: _Rows) -> TextTable:
     """The checks by kind: how many, how many found another thing than was expected, and who made them."""
     rows = tuple((one["kind"], f"{one['n']:,}", f"{one['unexpected']:,}", _by(one["by"])) for one in kinds)
-    return Grid2D("Checks", ("Kind", "Made", "Unexpected", "By"), rows)
+    return TextTable("Checks", ("Kind", "Made", "Unexpected", "By"), rows)
 
 
 def _by(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{name} {count:,}" for name, count in sorted(counts.items()))
 
 
-def amiss_table(checks: _Rows, made: bool) -> Grid2D:
+def amiss_table(checks: _Rows, made: bool) -> TextTable:
     """The checks whose last word is not what was expected, and how sure the offline check was that it is so.
 
     `made`: whether there is a haystack, of which none of them made an untruth.
@@ -38,7 +38,7 @@ def amiss_table(checks: _Rows, made: bool) -> Grid2D:
     return _cut(f"Unexpected at the end{why}", heads, rows, 2)
 
 
-def documents_table(documents: _Rows) -> Grid2D:
+def documents_table(documents: _Rows) -> TextTable:
     """The documents of a haystack, a row each."""
     rows = [
         (
@@ -56,7 +56,7 @@ def documents_table(documents: _Rows) -> Grid2D:
     return _cut("Documents", heads, rows, 1)
 
 
-def answers_table(answers: _Rows) -> Grid2D:
+def answers_table(answers: _Rows) -> TextTable:
     """The answers that a document stands on, each with the beginning of its key, which `explain` takes."""
     rows = [
         (one["task"], one["key"][:16], one["model"], f"{one['output_tokens']:,}", f"{one['usd_micros'] / MICROS:.6f}")
@@ -65,6 +65,6 @@ def answers_table(answers: _Rows) -> Grid2D:
     return _cut("Answers that it stands on", ("Task", "Key", "Model", "Tokens out", "Dollars"), rows, 2)
 
 
-def _cut(title: str, heads: tuple[str, ...], rows: Sequence[tuple[str, ...]], named: int) -> Grid2D:
+def _cut(title: str, heads: tuple[str, ...], rows: Sequence[tuple[str, ...]], named: int) -> TextTable:
     more = f" ({len(rows)}; the first {MOST_ROWS}, --json has all)" if len(rows) > MOST_ROWS else ""
-    return Grid2D(title + more, heads, tuple(rows[:MOST_ROWS]), named)
+    return TextTable(title + more, heads, tuple(rows[:MOST_ROWS]), named)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from summhay_ray.outcome import MICROS
-from summhay_ray.report.tables import Grid2D
+from summhay_ray.report.tables import TextTable
 
 _COLUMNS = (
     ("Item", "item_id"),
@@ -29,12 +29,12 @@ _WHERE = ("system", "haystack", "subtopic_id", "judge", "insight_id")
 _WHAT = ("stage", "kind", "error")
 
 
-def failures_table(run: str, failures: Sequence[Mapping[str, Any]]) -> Grid2D:
+def failures_table(run: str, failures: Sequence[Mapping[str, Any]]) -> TextTable:
     """A row each, without the columns in which no failure has anything. `failures`: their fields, and where each happened."""
     cells = [{**one, "usd": _dollars(one), "attempts": str(one["attempts"])} for one in failures]
     columns = [(head, name) for head, name in _COLUMNS if any(one.get(name) for one in cells)]
     rows = tuple(tuple(one.get(name) or "" for _, name in columns) for one in cells)
-    return Grid2D(_title(run, failures), tuple(head for head, _ in columns), rows)
+    return TextTable(_title(run, failures), tuple(head for head, _ in columns), rows)
 
 
 def failure_blocks(run: str, failures: Sequence[Mapping[str, Any]], width: int) -> list[str]:

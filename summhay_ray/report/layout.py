@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from rich.cells import cell_len
 
-from summhay_ray.report.tables import Grid2D
+from summhay_ray.report.tables import TextTable
 
 FRAME = 3
 """Characters that a column takes beside its text: a border and a blank on either side."""
@@ -18,11 +18,11 @@ _NARROWEST = 4
 class Fitted:
     """A table, or a part of one, and the width of each column in characters; longer cells are folded to that width."""
 
-    grid: Grid2D
+    grid: TextTable
     widths: tuple[int, ...]
 
 
-def fitted(grid: Grid2D, width: int) -> list[Fitted]:
+def fitted(grid: TextTable, width: int) -> list[Fitted]:
     """The table in as many parts as a terminal of `width` characters needs, every part with the columns that name the rows.
 
     Names are folded where they take more than two fifths of the width, and figures never, unless one alone exceeds half of it.
@@ -65,7 +65,7 @@ def _parts(widths: Sequence[int], room: int) -> list[list[int]]:
     return parts
 
 
-def _part(grid: Grid2D, places: Sequence[int], which: str) -> Grid2D:
+def _part(grid: TextTable, places: Sequence[int], which: str) -> TextTable:
     def pick(cells: Sequence[str]) -> tuple[str, ...]:
         return tuple(cells[place] for place in places)
 

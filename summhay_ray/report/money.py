@@ -6,14 +6,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from summhay_ray.report.tables import Grid2D
+from summhay_ray.report.tables import TextTable
 
 _PLAN = ("Stage", "Model", "Calls", "Reused", "Input tokens", "Output tokens", "At least $", "Expected $", "At most $", "Minutes")
 _USAGE = ("Stage", "Model", "Calls", "Input tokens", "Output tokens", "Dollars", "At most", "Cached", "Saved $")
 _BESIDE_BOUNDS = ("Stage", "Model", "Calls", "Dollars", "Input tokens", "Output tokens", "Cached", "Saved $")
 
 
-def plan_table(stages: Sequence[Mapping[str, Any]]) -> Grid2D:
+def plan_table(stages: Sequence[Mapping[str, Any]]) -> TextTable:
     """The calls to come by stage and model, from the `stages` of `summhay plan --json`."""
     rows = tuple(
         (
@@ -25,10 +25,10 @@ def plan_table(stages: Sequence[Mapping[str, Any]]) -> Grid2D:
         )
         for stage in stages
     )
-    return Grid2D("Calls to come", _PLAN, rows, heads=2)
+    return TextTable("Calls to come", _PLAN, rows, heads=2)
 
 
-def usage_table(usage: Sequence[Mapping[str, Any]]) -> Grid2D | None:
+def usage_table(usage: Sequence[Mapping[str, Any]]) -> TextTable | None:
     """Real of planned by stage and model, from the `usage` of `summhay status --json`; None where nothing is known.
 
     Of a synthesis, what was planned is the least, what was expected, and the most.
@@ -37,8 +37,8 @@ def usage_table(usage: Sequence[Mapping[str, Any]]) -> Grid2D | None:
         return None
     if any("min_calls" in (row["planned"] or ()) for row in usage):
         rows = tuple(_named(row, map(partial(_between, row), ("calls", "usd", "input_tokens", "output_tokens"))) for row in usage)
-        return Grid2D("Used, of what was planned at least / expected / at most", _BESIDE_BOUNDS, rows, heads=2)
-    return Grid2D("Used, of what was planned", _USAGE, tuple(_named(row, _one_number(row)) for row in usage), heads=2)
+        return TextTable("Used, of what was planned at least / expected / at most", _BESIDE_BOUNDS, rows, heads=2)
+    return TextTable("Used, of what was planned", _USAGE, tuple(_named(row, _one_number(row)) for row in usage), heads=2)
 
 
 def _named(row: Mapping[str, Any], figures: Iterable[str]) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from typing import Any
 from rich.cells import cell_len
 
 from summhay_ray.engine import Section
-from summhay_ray.report.tables import Grid2D
+from summhay_ray.report.tables import TextTable
 
 HIDDEN = ("_low", "_high", "n_expected")
 """Ends of columns that stand in the cell of another: the interval in that of its figure, what was expected in that of `n`."""
@@ -32,7 +32,7 @@ class Shown:
 
     title: str
     text: str
-    table: Grid2D | None
+    table: TextTable | None
     chart: tuple[str, ...]
     notes: tuple[str, ...]
 
@@ -46,7 +46,7 @@ def shown(sections: Iterable[Section], width: int, more: bool = False) -> list[S
     ]
 
 
-def section_table(section: Section) -> Grid2D | None:
+def section_table(section: Section) -> TextTable | None:
     """One section's table: figures in their units, with their intervals, and how many answers stand behind a row.
 
     Without a title: the section has one, above its text.
@@ -59,7 +59,7 @@ def section_table(section: Section) -> Grid2D | None:
     n_heads = next((place for place, name in enumerate(columns) if _is_figure(section, name)), len(columns))
     heads = tuple(f"{name} ({section.units[name]})" if name in section.units else name for name in columns)
     rows = tuple(tuple(_cell(section, row, name) for name in columns) for row in section.table.iter_rows(named=True))
-    return Grid2D("" if rows else "nothing yet", heads, rows, max(1, n_heads)) if columns else None
+    return TextTable("" if rows else "nothing yet", heads, rows, max(1, n_heads)) if columns else None
 
 
 def notes(section: Section) -> list[str]:

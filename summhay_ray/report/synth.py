@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from summhay_ray.report.tables import Grid2D
+from summhay_ray.report.tables import TextTable
 
 if TYPE_CHECKING:
     from summhay_ray.benchmarks.synth import FailedTopic, MadeHaystack, VerifiedFile
@@ -39,7 +39,7 @@ MOST_ROWS = 40
 """A longer table is cut, and says so in its title."""
 
 
-def made_table(made: Sequence[MadeHaystack]) -> Grid2D:
+def made_table(made: Sequence[MadeHaystack]) -> TextTable:
     """The haystacks that a synthesis made, a row each, and the sum of all; what distracts has a column where any has some."""
     sizes = [(head, name) for head, name in _SIZES if name != "distractors" or any(one.distractors for one in made)]
     rows = [
@@ -48,16 +48,16 @@ def made_table(made: Sequence[MadeHaystack]) -> Grid2D:
     total = (f"all {len(made)}", "", *(f"{sum(getattr(one, name) for one in made):,}" for _, name in sizes))
     heads = ("Haystack", "Domain", *(head for head, _ in sizes), "Dollars")
     title = f"Haystacks: {_number(made)}" if len(made) > MOST_ROWS else "Haystacks"
-    return Grid2D(title, heads, (*rows, (*total, f"{sum(one.usd for one in made):.4f}")), heads=2)
+    return TextTable(title, heads, (*rows, (*total, f"{sum(one.usd for one in made):.4f}")), heads=2)
 
 
-def failed_table(failed: Sequence[FailedTopic]) -> Grid2D:
+def failed_table(failed: Sequence[FailedTopic]) -> TextTable:
     """The topics that gave no haystack, a row each."""
     rows = tuple((one.name, one.stage, one.error, f"{one.usd:.4f}", one.message) for one in failed[:MOST_ROWS])
-    return Grid2D(f"Topics without a haystack: {_number(failed)}", _FAILED, rows, heads=3)
+    return TextTable(f"Topics without a haystack: {_number(failed)}", _FAILED, rows, heads=3)
 
 
-def bounds_table(stages: Sequence[Mapping[str, Any]]) -> Grid2D:
+def bounds_table(stages: Sequence[Mapping[str, Any]]) -> TextTable:
     """Calls, tokens and dollars of a synthesis at least, expected and at most, from the `stages` of its plan."""
 
     def between(stage: Mapping[str, Any], name: str) -> str:
@@ -72,10 +72,10 @@ def bounds_table(stages: Sequence[Mapping[str, Any]]) -> Grid2D:
         )
         for stage in stages
     )
-    return Grid2D("To come, at least / expected / at most", _BOUNDS, rows, heads=2)
+    return TextTable("To come, at least / expected / at most", _BOUNDS, rows, heads=2)
 
 
-def audited_tables(found: Mapping[str, Any]) -> list[Grid2D]:
+def audited_tables(found: Mapping[str, Any]) -> list[TextTable]:
     """What a person's labels say, as the paper's Table 4 and Table 5, in per cent; `-` where there is nothing to divide."""
     assigned = tuple(
         (row["domain"], str(row["insights_annotated"]), *(_percent(row[name]) for name in ("assigned_to_several", "accuracy")))
@@ -87,20 +87,20 @@ def audited_tables(found: Mapping[str, Any]) -> list[Grid2D]:
         for row in found["document_insight"]
     )
     return [
-        Grid2D("Insights and their subtopics (Table 4)", _ASSIGNED, assigned),
-        Grid2D("Insights in documents (Table 5)", _PRESENT, present),
+        TextTable("Insights and their subtopics (Table 4)", _ASSIGNED, assigned),
+        TextTable("Insights in documents (Table 5)", _PRESENT, present),
     ]
 
 
-def verified_table(verified: VerifiedFile) -> Grid2D:
+def verified_table(verified: VerifiedFile) -> TextTable:
     """The checks of a haystack file by kind."""
     counts = tuple(
         (row["kind"], *(f"{row[name]:,}" for name in ("checks", "as_stated", "otherwise", "surely"))) for row in verified.kinds()
     )
-    return Grid2D("Checks without a model", _KINDS, counts)
+    return TextTable("Checks without a model", _KINDS, counts)
 
 
-def otherwise_table(verified: VerifiedFile) -> Grid2D:
+def otherwise_table(verified: VerifiedFile) -> TextTable:
     """The checks that find something else than the file says, the sure ones first."""
     otherwise = verified.otherwise
     rows = tuple(
@@ -112,7 +112,7 @@ def otherwise_table(verified: VerifiedFile) -> Grid2D:
         )
         for row in otherwise[:MOST_ROWS]
     )
-    return Grid2D(f"Otherwise than stated: {_number(otherwise)}", _OTHERWISE, rows, heads=8)
+    return TextTable(f"Otherwise than stated: {_number(otherwise)}", _OTHERWISE, rows, heads=8)
 
 
 def _shortened(text: str) -> str:

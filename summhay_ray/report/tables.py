@@ -15,7 +15,7 @@ _LAST = ("oracle", "released/oracle", "full")
 
 
 @dataclass(frozen=True, slots=True)
-class Grid2D:
+class TextTable:
     """A table: title, column heads, rows of cells; figures in per cent, one decimal, as the paper prints them."""
 
     title: str
@@ -30,7 +30,7 @@ class Grid2D:
         return any("*" in cell for row in self.rows for cell in row[self.heads :])
 
 
-def score_tables(systems: Sequence[SystemScore]) -> list[Grid2D]:
+def score_tables(systems: Sequence[SystemScore]) -> list[TextTable]:
     """Coverage, citation and joint by summarizer and retriever (paper, Table 2), one table each; several judges: one set each.
 
     Two more have coverage and joint corrected for the judge's bias against people, where that is known (`bias_lines`).
@@ -41,7 +41,7 @@ def score_tables(systems: Sequence[SystemScore]) -> list[Grid2D]:
     return [table for judge in judges for table in _of_judge([one for one in systems if one.judge == judge], judge)]
 
 
-def _of_judge(systems: Sequence[SystemScore], judge: str) -> list[Grid2D]:
+def _of_judge(systems: Sequence[SystemScore], judge: str) -> list[TextTable]:
     columns = sorted({_column(system) for system in systems}, key=_place)
     models = sorted({system.model for system in systems})
     found = {(system.model, _column(system)): system for system in systems}
@@ -53,7 +53,7 @@ def _of_judge(systems: Sequence[SystemScore], judge: str) -> list[Grid2D]:
             figures = [_figure(found.get((model, column)), field) for column in columns]
             scored, expected = sum(one.n_scored for one in mine), sum(one.n_expected for one in mine)
             rows.append((model, *figures, _words(mine), f"{scored}/{expected}"))
-        tables.append(Grid2D(f"{name} (%), judged by {judge}", ("Summarizer", *columns, "W/bullet", "n"), tuple(rows)))
+        tables.append(TextTable(f"{name} (%), judged by {judge}", ("Summarizer", *columns, "W/bullet", "n"), tuple(rows)))
     if any(system.coverage_corrected is not None for system in systems):
         tables += [_corrected(found, (models, columns), judge, metric) for metric in CORRECTED]
     return tables
@@ -64,13 +64,13 @@ def _corrected(
     heads: tuple[Sequence[str], Sequence[str]],
     judge: str,
     metric: tuple[str, str],
-) -> Grid2D:
+) -> TextTable:
     """A figure less the judge's measured bias, with half of its interval, which carries the bias's own uncertainty."""
     models, columns = heads
     field, name = metric
     rows = tuple((model, *(_with_half(found.get((model, column)), field) for column in columns)) for model in models)
     title = f"{name} (%), corrected for bias, judged by {judge}"
-    return Grid2D(title, ("Summarizer", *columns), rows)
+    return TextTable(title, ("Summarizer", *columns), rows)
 
 
 def _with_half(system: SystemScore | None, field: str) -> str:
@@ -102,7 +102,7 @@ def _taken_off(judge: str, bias: JudgeBias) -> str:
     return f"{judge}: corrected coverage has {taken} of bias taken off (mean over insights, 95 %), measured{name}{of}"
 
 
-def position_table(rows: Sequence[PositionSensitivity]) -> Grid2D | None:
+def position_table(rows: Sequence[PositionSensitivity]) -> TextTable | None:
     """Joint scores by document order (paper, Table 3), or None where no haystack was sorted."""
     if not rows:
         return None
@@ -121,7 +121,7 @@ def position_table(rows: Sequence[PositionSensitivity]) -> Grid2D | None:
     )
     heads = ("Summarizer", "Judge") if len(judges) > 1 else ("Summarizer",)
     columns = (*heads, "Top", "Bottom", "Baseline", "(order)", "Sensitivity")
-    return Grid2D(f"Joint (%) by document order, judged by {', '.join(sorted(judges))}", columns, cells, len(heads))
+    return TextTable(f"Joint (%) by document order, judged by {', '.join(sorted(judges))}", columns, cells, len(heads))
 
 
 def _column(system: SystemScore) -> str:

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from summhay_ray.errors import UserError
 from summhay_ray.llm import Price
 from summhay_ray.plugins import unknown
-from summhay_ray.problems import Problem
 
 FAULTS = ("errors", "hangs", "drops", "broken", "refusals", "filtered", "cut")
 """Fractions of the calls that meet one of these instead of an answer; together at most 1."""
@@ -22,7 +22,7 @@ _POSITIVE = ("rpm", "input_tpm", "output_tpm", "concurrency", "context_window")
 _ALONE = ("quota", "seed", "unknown_models", "models")
 
 
-class SettingsError(Problem):
+class SettingsError(UserError):
     """A setting that cannot be; the message says which, and what is expected."""
 
 

@@ -3,11 +3,11 @@
 from summhay_ray.store.blocks import Block, Finished
 from summhay_ray.store.chain import Chain
 from summhay_ray.store.commits import Committer, Manifest
-from summhay_ray.store.drivers import Tenure, TenureRecord, begin, has_ended, how_ended, is_alive, read_tenure, tenures
+from summhay_ray.store.drivers import DriverSession, SessionRecord, begin, has_ended, how_ended, is_alive, read_session, tenures
 from summhay_ray.store.errors import Damaged, NoCredentials, StoreError, StoreUnavailable, Superseded
 from summhay_ray.store.files import Files, LocalFiles, open_files
 from summhay_ray.store.response_log import (
-    Buried,
+    Evicted,
     Excess,
     Fetched,
     Location,
@@ -31,7 +31,7 @@ from summhay_ray.store.tables import Table, Tables, columns_of, digest
 __all__ = [
     "RUN_FORMAT",
     "Block",
-    "Buried",
+    "Evicted",
     "Chain",
     "Committer",
     "Damaged",
@@ -55,8 +55,8 @@ __all__ = [
     "Table",
     "Tables",
     "Tally",
-    "Tenure",
-    "TenureRecord",
+    "DriverSession",
+    "SessionRecord",
     "Writer",
     "begin",
     "columns_of",
@@ -68,7 +68,7 @@ __all__ = [
     "open_log",
     "pack",
     "read_at",
-    "read_tenure",
+    "read_session",
     "seal",
     "seal_rest",
     "sweep",

@@ -46,7 +46,7 @@ class Here:
 
 
 @dataclass(frozen=True, slots=True)
-class TenureRecord:
+class SessionRecord:
     """What a driver wrote when it began."""
 
     number: int
@@ -73,10 +73,10 @@ class TenureRecord:
         return f"on {self.host}, pid {self.pid}"
 
 
-class Tenure:
+class DriverSession:
     """This driver's tenure; `begin` makes it."""
 
-    def __init__(self, files: Files, record: TenureRecord) -> None:
+    def __init__(self, files: Files, record: SessionRecord) -> None:
         self._files = files
         self._n_beats = 0
         self._looked = record.number
@@ -100,7 +100,7 @@ class Tenure:
 
     def superseded(self) -> str | None:
         """Who drives the run now, if a later driver does (`on HOST, pid N`), or who took this one for dead. Two reads."""
-        while (later := read_tenure(self._files, self._looked + 1)) is not None:
+        while (later := read_session(self._files, self._looked + 1)) is not None:
             if later.run == self.record.run and (_end(self._files, later.number) or {}).get("how") != "refused":
                 return later.told()
             self._looked += 1
@@ -114,7 +114,7 @@ class Tenure:
 
 def begin(
     files: Files, run_id: str, paying: bool, seats: Mapping[str, int], wait_s: float = TAKEOVER_S, here: Here | None = None
-) -> Tenure:
+) -> DriverSession:
     """Begin a tenure: the next number. An earlier driver of the same run is given `wait_s` to end.
 
     Raises StoreError where another run is being paid for in the store, where the earlier driver does not end, or where a
@@ -122,7 +122,7 @@ def begin(
     """
     here = here or this_process()
     record = _register(files, run_id, paying, seats, here)
-    tenure = Tenure(files, record)
+    tenure = DriverSession(files, record)
     tenure.beat()
     try:
         _make_way(files, tenure, here, wait_s)
@@ -132,15 +132,15 @@ def begin(
     return tenure
 
 
-def tenures(files: Files, after: int = 0) -> Iterator[TenureRecord]:
+def tenures(files: Files, after: int = 0) -> Iterator[SessionRecord]:
     """All tenures in their order, those after a number."""
     number = after + 1
-    while (record := read_tenure(files, number)) is not None:
+    while (record := read_session(files, number)) is not None:
         yield record
         number += 1
 
 
-def read_tenure(files: Files, number: int) -> TenureRecord | None:
+def read_session(files: Files, number: int) -> SessionRecord | None:
     """A tenure's record, None where nobody has begun it."""
     body = _chain(files).read(number)
     return None if body is None else _record(number, body)
@@ -159,7 +159,7 @@ def how_ended(files: Files, number: int) -> str | None:
 
 def is_alive(files: Files, number: int, patience_s: float = HEARD_S) -> bool:
     """Whether the driver of a tenure is at work: by its pid on its own machine, elsewhere by a beat within `patience_s`."""
-    record = read_tenure(files, number)
+    record = read_session(files, number)
     if record is None:
         return False
     watch, until = _Watch(files, record, this_process()), time.monotonic() + patience_s
@@ -189,14 +189,14 @@ def this_process() -> Here:
     return Here(socket.gethostname(), _machine(), pid, _started(pid))
 
 
-def _register(files: Files, run_id: str, paying: bool, seats: Mapping[str, int], here: Here) -> TenureRecord:
+def _register(files: Files, run_id: str, paying: bool, seats: Mapping[str, int], here: Here) -> SessionRecord:
     chain = _chain(files)
     while True:
         newest = chain.newest()
         number, before = (0, None) if newest is None else (newest[0], _record(newest[0], newest[1]))
         candidates = () if before is None else (*before.earlier, number)
         earlier = tuple(one for one in candidates if not is_closed(files, one))
-        record = TenureRecord(
+        record = SessionRecord(
             number=number + 1,
             run=run_id,
             driver=uuid.uuid4().hex,
@@ -210,10 +210,10 @@ def _register(files: Files, run_id: str, paying: bool, seats: Mapping[str, int],
             return record
 
 
-def _make_way(files: Files, tenure: Tenure, here: Here, wait_s: float) -> None:
+def _make_way(files: Files, tenure: DriverSession, here: Here, wait_s: float) -> None:
     """Wait until nobody before us drives the run, and see that nobody else pays."""
     mine = tenure.record
-    others = [one for one in (read_tenure(files, number) for number in mine.earlier) if one is not None]
+    others = [one for one in (read_session(files, number) for number in mine.earlier) if one is not None]
     watches = [_Watch(files, one, here) for one in others if one.run == mine.run or (one.paying and mine.paying)]
     until, beaten = time.monotonic() + wait_s, time.monotonic()
     while watches:
@@ -247,7 +247,7 @@ def _make_way(files: Files, tenure: Tenure, here: Here, wait_s: float) -> None:
 class _Watch:
     """Finds out whether an earlier driver lives: by its pid on its own machine, by its beat elsewhere."""
 
-    def __init__(self, files: Files, record: TenureRecord, here: Here) -> None:
+    def __init__(self, files: Files, record: SessionRecord, here: Here) -> None:
         self.record = record
         self.alive = False
         self._files = files
@@ -281,9 +281,9 @@ def _chain(files: Files) -> Chain:
     return Chain(files, FOLDER, mend="put it back from a copy; without it nobody knows whose answers and spending are whose")
 
 
-def _record(number: int, body: Mapping[str, Any]) -> TenureRecord:
+def _record(number: int, body: Mapping[str, Any]) -> SessionRecord:
     try:
-        return TenureRecord(**{**body, "earlier": tuple(body["earlier"])})
+        return SessionRecord(**{**body, "earlier": tuple(body["earlier"])})
     except (TypeError, KeyError) as error:
         raise StoreError(f"{_name(number, 'json')}: not a driver's record of this version ({error})") from None
 

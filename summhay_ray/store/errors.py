@@ -1,9 +1,9 @@
 """What can be wrong with a store. Part of the store room."""
 
-from summhay_ray.problems import Problem
+from summhay_ray.errors import UserError
 
 
-class StoreError(Problem):
+class StoreError(UserError):
     """The store, a run in it or a record of it is not usable; the message says which, why and how to mend it."""
 
 

@@ -24,7 +24,7 @@ class Writer(Protocol):
     def append(self, records: Sequence[Mapping[str, Any]]) -> list[Location]:
         """Write the records; they survive this process when it returns. One caller at a time.
 
-        Raises OSError (disk full, ...): then none of them counts; `Buried` where another has ended this writer.
+        Raises OSError (disk full, ...): then none of them counts; `Evicted` where another has ended this writer.
         """
         ...
 
@@ -104,7 +104,7 @@ class LogWriter:
 def open_log(files: Files, tenure: int, seat: str) -> Writer:
     """The log of whoever has the seat (`calling-3`) in a tenure now; each time it is opened the writer is another.
 
-    Raises StoreError where the store or the spool cannot be written, `Buried` where the seat is closed.
+    Raises StoreError where the store or the spool cannot be written, `Evicted` where the seat is closed.
     """
     if files.folder is None:
         return SpoolWriter(files, tenure, seat)

@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from summhay_ray.store.chain import Chain
-from summhay_ray.store.drivers import TenureRecord, close, has_ended, tenures
+from summhay_ray.store.drivers import SessionRecord, close, has_ended, tenures
 from summhay_ray.store.errors import StoreError
 from summhay_ray.store.files import Files
 from summhay_ray.store.log_books import Books, Excess, Open, Tally
@@ -107,7 +107,7 @@ def _told(through: int, done: set[int]) -> tuple[int, list[int]]:
     return through, sorted(number for number in done if number > through)
 
 
-def _ended_writers(files: Files, record: TenureRecord) -> list[tuple[str, int]] | None:
+def _ended_writers(files: Files, record: SessionRecord) -> list[tuple[str, int]] | None:
     """(writer, how many segments) of a tenure, its seats closed; None where one of its writers has not ended."""
     found: list[tuple[str, int]] = []
     for seat in record.seat_names():

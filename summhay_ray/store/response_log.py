@@ -11,11 +11,11 @@ from summhay_ray.store.log_index import Fetched, LogIndex
 from summhay_ray.store.log_lines import Location, decode, encode, read_at
 from summhay_ray.store.log_writer import LogWriter, Writer, open_log
 from summhay_ray.store.packs import pack
-from summhay_ray.store.spool_folder import Buried
+from summhay_ray.store.spool_folder import Evicted
 from summhay_ray.store.sweep import seal, seal_rest, sweep
 
 __all__ = [
-    "Buried",
+    "Evicted",
     "Excess",
     "Fetched",
     "Location",

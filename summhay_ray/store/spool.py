@@ -21,7 +21,7 @@ from typing import Any
 from summhay_ray.store.errors import StoreError, StoreUnavailable
 from summhay_ray.store.files import Files, sync_folder
 from summhay_ray.store.log_lines import Location, Mark, decode, encode, mark_of, segment_name, writer_name
-from summhay_ray.store.spool_folder import Buried, Held, begin, write_all
+from summhay_ray.store.spool_folder import Evicted, Held, begin, write_all
 
 RECORDS = 64
 AGE_S = 2.0
@@ -76,7 +76,7 @@ class SpoolWriter:
         """All segments below this number are wanted in the store at once."""
         self._failures = 0
         self._problem: StoreError | OSError | None = None
-        self._buried = False
+        self._evicted = False
         self._closing = self._ended = self._done = False
         self._thread = threading.Thread(target=self._run, name=f"ship {self.writer}", daemon=True)
         self._thread.start()
@@ -141,8 +141,8 @@ class SpoolWriter:
         self._thread.join()
 
     def _check(self) -> None:
-        if self._buried:
-            raise Buried(f"log writer {self.writer} was ended by another; what it wrote since then counts for nobody")
+        if self._evicted:
+            raise Evicted(f"log writer {self.writer} was ended by another; what it wrote since then counts for nobody")
         if self._closing:
             raise ValueError(f"log writer {self.writer} is closed")
 
@@ -207,7 +207,7 @@ class SpoolWriter:
         """Wait for `done`; raises what a trip to the store failed with: at once, or (`until`) not before a time what may pass."""
         failures = self._failures
         while not done():
-            if self._buried:
+            if self._evicted:
                 self._check()
             passing = self._problem is None or isinstance(self._problem, StoreUnavailable | OSError)
             patient = passing and until is not None and time.monotonic() < until
@@ -222,10 +222,10 @@ class SpoolWriter:
                     self._ship(part)
                 except (StoreError, OSError) as problem:
                     with self._changed:
-                        self._problem, self._buried = problem, isinstance(problem, Buried)
+                        self._problem, self._evicted = problem, isinstance(problem, Evicted)
                         self._failures += 1
                         self._changed.notify_all()
-                        if self._buried:
+                        if self._evicted:
                             break
                         self._changed.wait_for(lambda: self._ended, PAUSE_S)
         finally:
@@ -273,7 +273,7 @@ class SpoolWriter:
                 records = stream.read(part.size)
         name, content = segment_name(self.writer, part.number), records + part.mark.line()
         if not self._files.create(name, content) and self._files.read(name) != content:
-            raise Buried(f"log writer {self.writer}: {name} is another's; this one was taken for dead")
+            raise Evicted(f"log writer {self.writer}: {name} is another's; this one was taken for dead")
         with self._changed:
             self._waiting.remove(part)
             self._shipped, self._allowed = part.number, _purposes(part.mark)
@@ -297,7 +297,7 @@ def _take_seat(files: Files, tenure: int, seat: str) -> Held:
             raise
         held.remove()
         if mark is not None and mark.closed:
-            raise Buried(
+            raise Evicted(
                 f"seat {seat} of tenure {tenure} is closed: its driver was taken for dead; nothing more is written in it"
             )
     raise AssertionError

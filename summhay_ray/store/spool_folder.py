@@ -26,7 +26,7 @@ _LOCK = "lock"
 _NEW = ".new-"
 
 
-class Buried(OSError):
+class Evicted(OSError):
     """Another has ended this writer or closed its seat, and nothing more is written: its records would count for nobody."""
 
 

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Collection
 from concurrent.futures import ThreadPoolExecutor
 
-from summhay_ray.store.drivers import close, find_dead, read_tenure
+from summhay_ray.store.drivers import close, find_dead, read_session
 from summhay_ray.store.errors import StoreError
 from summhay_ray.store.files import Files
 from summhay_ray.store.log_lines import Charge, Mark, entries_of, mark_of, segment_name, whole, writer_name
@@ -66,7 +66,7 @@ def seal_rest(files: Files, tenure: int) -> None:
     """End every writer of a tenure that is over, and close its seats: nobody begins to write in them any more."""
     if files.folder is not None:
         return
-    record = read_tenure(files, tenure)
+    record = read_session(files, tenure)
     if record is None:
         raise StoreError(f"{files.uri}: no driver of number {tenure} ever began; nothing to end")
     with ThreadPoolExecutor(AT_ONCE) as pool:

@@ -22,7 +22,7 @@ from typing import Any
 import polars as pl
 import pyarrow as pa
 
-from summhay_ray.problems import Problem
+from summhay_ray.errors import UserError
 
 _SLICE_BYTES = 4 << 20
 
@@ -152,39 +152,39 @@ class Table:
 
     @functools.cached_property
     def columns(self) -> Columns:
-        """The columns that the record's fields make. Raises Problem for a field that can be none, and for a key that is none."""
+        """The columns that the record's fields make. Raises UserError for a field or a key that cannot be one."""
         record = self.record.__name__
         if not _WORD.fullmatch(self.name):
-            raise Problem(f"table {self.name!r}: a table's name is made of small letters, digits and _, and begins with a letter")
+            raise UserError(f"table {self.name!r}: expected small letters, digits and _, beginning with a letter")
         if not dataclasses.is_dataclass(self.record):
-            raise Problem(f"table {self.name}: {record} is no dataclass; write @dataclass(frozen=True) above it")
+            raise UserError(f"table {self.name}: {record} is no dataclass; write @dataclass(frozen=True) above it")
         try:
             hints = typing.get_type_hints(self.record, include_extras=True)
         except NameError as error:
-            raise Problem(f"table {self.name}: {record}: {error}; a field's type is looked up where the class stands") from None
+            raise UserError(f"table {self.name}: {record}: {error}; a field's type is looked up where the class stands") from None
         names = [field.name for field in dataclasses.fields(self.record) if field.name not in self.without]
         schema = pa.schema([self._column(name, hints[name]) for name in names])
         for name in self.key:
             if name not in names:
-                raise Problem(f"table {self.name}: its key names {name!r}, which is no field of {record}: {', '.join(names)}")
+                raise UserError(f"table {self.name}: its key names {name!r}, which is no field of {record}: {', '.join(names)}")
             if schema.field(name).type not in _OF_A_KEY or schema.field(name).nullable:
-                raise Problem(
+                raise UserError(
                     f"table {self.name}: {record}.{name} is part of the key; a key is made of str, int, float and bool alone"
                 )
         if not self.key:
-            raise Problem(f"table {self.name}: it has no key; name the fields of {record} that identify a row")
+            raise UserError(f"table {self.name}: it has no key; name the fields of {record} that identify a row")
         return Columns(self.name, self.key, schema)
 
     def _column(self, name: str, hint: Any) -> pa.Field:
         if name.startswith("_"):
-            raise Problem(f"table {self.name}: {self.record.__name__}.{name}: a column's name begins with a letter")
+            raise UserError(f"table {self.name}: {self.record.__name__}.{name}: a column's name begins with a letter")
         annotated = typing.get_origin(hint) is typing.Annotated
         kind, meaning = typing.get_args(hint)[:2] if annotated else (hint, "")
         parts = typing.get_args(kind) if typing.get_origin(kind) in (typing.Union, types.UnionType) else (kind,)
         plain = [part for part in parts if part is not type(None)]
         if len(plain) != 1 or plain[0] not in _NAMES:
             told = getattr(kind, "__name__", kind) if isinstance(kind, type) else kind
-            raise Problem(f"table {self.name}: {self.record.__name__}.{name}: {told} is no type of a column; take {_SUPPORTED}")
+            raise UserError(f"table {self.name}: {self.record.__name__}.{name}: {told} is no type of a column; take {_SUPPORTED}")
         return _field(name, _NAMES[plain[0]], len(parts) > 1, str(meaning))
 
     def describe(self) -> dict[str, Any]:
@@ -204,11 +204,11 @@ class Table:
 
 
 def columns_of(tables: Iterable[Table]) -> Tables:
-    """The columns of each table. Raises Problem where two have one name, and as `Table.columns` does."""
+    """The columns of each table. Raises UserError where two have one name, and as `Table.columns` does."""
     found: dict[str, Columns] = {}
     for table in tables:
         if table.name in found:
-            raise Problem(f"two tables are named {table.name!r}; give each a name of its own")
+            raise UserError(f"two tables are named {table.name!r}; give each a name of its own")
         found[table.name] = table.columns
     return found
 

@@ -17,8 +17,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from summhay_ray.errors import UserError
 from summhay_ray.inputs import read_file
-from summhay_ray.problems import Problem
 from summhay_ray.records import Check
 from summhay_ray.synth.audit_tables import Assigned, Labels, Present, haystack_tables
 
@@ -89,7 +89,7 @@ def audit_sample(raws: Sequence[Mapping[str, Any]], n_insights: int, n_documents
 
     They are shared out evenly. About a document all insights that it holds are asked, and of its topic's others so many that
     the former are 55 of 155, as in the paper's Table 5, as far as there are so many. Insights of subtopics that distract are
-    among both. Same haystacks, numbers and seed: same rows. Raises Problem for two haystacks of
+    among both. Same haystacks, numbers and seed: same rows. Raises UserError for two haystacks of
     one name.
     """
     _named_apart(raws)
@@ -138,7 +138,7 @@ def unquoted(text: str) -> str:
 
 
 def read_audit(path: Path, raws: Sequence[Mapping[str, Any]]) -> Labels:
-    """The labels of a sheet that was written for these haystacks. Raises Problem, in one line, with the row and the column."""
+    """The labels of a sheet that was written for these haystacks. Raises UserError, in one line, with the row and the column."""
     _named_apart(raws)
     items = {item.digest: item for raw in raws for item in _all_items(raw)}
     seen: dict[int, int] = {}
@@ -147,11 +147,11 @@ def read_audit(path: Path, raws: Sequence[Mapping[str, Any]]) -> Labels:
     for line, record in _records(path):
         number, total, digest = _identified(path, line, record["row"].strip(), total)
         if digest not in items:
-            raise Problem(
+            raise UserError(
                 f"{path} row {line}, column row: {record['row']!r} is of none of the haystacks given; leave the ids as written"
             )
         if number in seen:
-            raise Problem(f"{path} row {line}, column row: {record['row']!r} is there twice (row {seen[number]}); keep one")
+            raise UserError(f"{path} row {line}, column row: {record['row']!r} is there twice (row {seen[number]}); keep one")
         seen[number] = line
         item, answer = items[digest], unquoted(record["answer"]).strip()
         if item.kind == "insight_subtopic":
@@ -162,7 +162,7 @@ def read_audit(path: Path, raws: Sequence[Mapping[str, Any]]) -> Labels:
             documents.append(Present(item.haystack, item.domain, item.document_id, item.insight_id, bool(item.expected), said))
     missing = next((number for number in range(1, total + 1) if number not in seen), None)
     if missing is not None or not total:
-        raise Problem(f"{path}: row {missing or 1} of {total or 'the sheet'} is missing; put it back as it was written, answered")
+        raise UserError(f"{path}: row {missing or 1} of {total or 'the sheet'} is missing; put it back, answered")
     return Labels(tuple(insights), tuple(documents))
 
 
@@ -268,7 +268,7 @@ def _named_apart(raws: Sequence[Mapping[str, Any]]) -> None:
     names = [str(raw["topic_id"]) for raw in raws]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
-        raise Problem(f"two haystacks have the topic_id {twice!r}; audit them in two sheets, or rename one")
+        raise UserError(f"two haystacks have the topic_id {twice!r}; audit them in two sheets, or rename one")
 
 
 def _records(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
@@ -276,20 +276,20 @@ def _records(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
     try:
         text = read_file(path).decode("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
-        raise Problem(f"{path} cannot be read ({error}); save the sheet as CSV in UTF-8") from error
+        raise UserError(f"{path} cannot be read ({error}); save the sheet as CSV in UTF-8") from error
     header = text.split("\n", 1)[0]
     delimiter = max(",;\t", key=header.count)
     known = csv.field_size_limit(_LONGEST_FIELD)
     try:
         rows = list(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter))
     except csv.Error as error:
-        raise Problem(f"{path} is no CSV ({error}); save the sheet as CSV in UTF-8") from error
+        raise UserError(f"{path} is no CSV ({error}); save the sheet as CSV in UTF-8") from error
     finally:
         csv.field_size_limit(known)
     columns = [name.strip().lower() for name in rows[0]] if rows else []
     for name in ("row", "answer"):
         if name not in columns:
-            raise Problem(f"{path} has no column {name!r}; keep the first row as it was written: {', '.join(COLUMNS)}")
+            raise UserError(f"{path} has no column {name!r}; keep the first row as it was written: {', '.join(COLUMNS)}")
     for line, row in enumerate(rows[1:], 2):
         if any(value.strip() for value in row):
             values = [*row, *[""] * (len(columns) - len(row))]
@@ -299,7 +299,7 @@ def _records(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
 def _identified(path: Path, line: int, row: str, total: int) -> tuple[int, int, str]:
     match = _ROW.fullmatch(row)
     if not match or not 1 <= int(match[1]) <= int(match[2]) or total not in (0, int(match[2])):
-        raise Problem(f"{path} row {line}, column row: {row!r} is no id of this sheet; leave the ids as written")
+        raise UserError(f"{path} row {line}, column row: {row!r} is no id of this sheet; leave the ids as written")
     return int(match[1]), int(match[2]), match[3]
 
 
@@ -308,17 +308,17 @@ def _numbers(path: Path, line: int, answer: str, most: int) -> tuple[int, ...]:
     hint = f"write a number from 1 to {most}, several with commas, or 0 for none"
     for part in parts:
         if not _NUMBER.fullmatch(part) or int(float(part)) > most:
-            raise Problem(f"{path} row {line}, column answer: {part!r} is no subtopic; {hint}")
+            raise UserError(f"{path} row {line}, column answer: {part!r} is no subtopic; {hint}")
     if not parts:
-        raise Problem(f"{path} row {line}, column answer: it is empty; {hint}")
+        raise UserError(f"{path} row {line}, column answer: it is empty; {hint}")
     chosen = {int(float(part)) - 1 for part in parts}
     if -1 in chosen and len(chosen) > 1:
-        raise Problem(f"{path} row {line}, column answer: {answer!r} says none and another; {hint}")
+        raise UserError(f"{path} row {line}, column answer: {answer!r} says none and another; {hint}")
     return tuple(sorted(chosen - {-1}))
 
 
 def _yes_or_no(path: Path, line: int, answer: str) -> bool:
     said = _YES_NO.get(answer.lower().rstrip(".!"))
     if said is None:
-        raise Problem(f"{path} row {line}, column answer: {answer!r} is neither yes nor no; write yes or no")
+        raise UserError(f"{path} row {line}, column answer: {answer!r} is neither yes nor no; write yes or no")
     return said

@@ -15,9 +15,9 @@ from functools import cache
 from importlib import resources
 from typing import Any, get_args
 
+from summhay_ray.errors import UserError
 from summhay_ray.inputs import read_file
 from summhay_ray.plugins import unknown
-from summhay_ray.problems import Problem
 from summhay_ray.synth.kinds import Task
 from summhay_ray.yaml_text import MAX_MB, YamlError, load
 
@@ -27,7 +27,7 @@ INPUT = "[[INPUT]]"
 _ENDINGS = (".yaml", ".yml")
 
 
-class BadDomain(Problem):
+class BadDomain(UserError):
     """A domain's file that cannot be used: one line with file, field, what was expected and what was found."""
 
 
@@ -86,7 +86,7 @@ def load_domain(name_or_path: str) -> Domain:
     if name_or_path.endswith(_ENDINGS):
         try:
             text = read_file(name_or_path, MAX_MB).decode("utf-8-sig")
-        except Problem as error:
+        except UserError as error:
             raise BadDomain(str(error)) from error
         except (OSError, UnicodeDecodeError) as error:
             raise BadDomain(f"{name_or_path}: cannot be read as a domain ({_reason(error)}); expected a YAML file") from error

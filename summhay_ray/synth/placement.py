@@ -13,7 +13,7 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from datetime import date, timedelta
 
-from summhay_ray.problems import Problem
+from summhay_ray.errors import UserError
 from summhay_ray.synth.domains import Domain
 from summhay_ray.synth.kinds import Difficulty, Outline, PlannedDocument, PlannedInsight, Shape
 from summhay_ray.synth.outline import seeded
@@ -41,7 +41,7 @@ def placements(shape: Shape, difficulty: Difficulty, domain: Domain, insights: i
 
 
 def check_placement(shape: Shape, difficulty: Difficulty, domain: Domain, insights: int | None = None) -> None:
-    """Raises Problem, in one line with the field to change, where shape and difficulty cannot both be met.
+    """Raises UserError, in one line with the field to change, where shape and difficulty cannot both be met.
 
     `insights`: of the haystack; where not given, as many as were asked for.
     """
@@ -50,27 +50,27 @@ def check_placement(shape: Shape, difficulty: Difficulty, domain: Domain, insigh
     field = "difficulty.least" if average is None else "difficulty.documents_per_insight"
     held = least if average is None else average
     if held < least:
-        raise Problem(f"{field} is {held}, below difficulty.least, {least}; raise it or lower difficulty.least")
+        raise UserError(f"{field} is {held}, below difficulty.least, {least}; raise it or lower difficulty.least")
     if held > (documents // 2 if difficulty.conflicts else documents):
         sides = " (half of them for each side of a conflict)" if difficulty.conflicts else ""
-        raise Problem(f"{documents} documents{sides} are too few for {field} {held}; raise documents or lower {field}")
+        raise UserError(f"{documents} documents{sides} are too few for {field} {held}; raise documents or lower {field}")
     asked = shape.subtopics * shape.insights
     if difficulty.conflicts > asked:
-        raise Problem(f"difficulty.conflicts is {difficulty.conflicts}, but {asked} insights are asked about; lower it")
+        raise UserError(f"difficulty.conflicts is {difficulty.conflicts}, but {asked} insights are asked about; lower it")
     # Each side of a conflict is in half of the documents at most.
     most = (n - 2 * difficulty.conflicts) * documents + 2 * difficulty.conflicts * (documents // 2)
     total = min(placements(shape, difficulty, domain, n), most)
     if total < documents:
         held_by = f"{n} insights in {held} documents each fill {total} of {documents} documents, and none may be empty"
-        raise Problem(f"{held_by}; lower documents to {total} or raise difficulty.documents_per_insight")
+        raise UserError(f"{held_by}; lower documents to {total} or raise difficulty.documents_per_insight")
     load, fit = -(-total // documents), max(1, shape.words // WORDS_PER_INSIGHT)
     if load > fit:
         needed = f"{n} insights of the haystack are {load} for each document, and {shape.words} words hold {fit}"
-        raise Problem(f"{needed}; raise documents to {-(-total // fit)} or words, or lower {field}")
+        raise UserError(f"{needed}; raise documents to {-(-total // fit)} or words, or lower {field}")
 
 
 def place(outline: Outline, shape: Shape, difficulty: Difficulty, domain: Domain, seed: int) -> tuple[PlannedDocument, ...]:
-    """The documents of a haystack, numbered from 1. Raises Problem as `check_placement` does.
+    """The documents of a haystack, numbered from 1. Raises UserError as `check_placement` does.
 
     Every insight is in at least `least` of them, and in the planned number on average; the documents hold as many insights
     as each other, give or take one, and never both sides of a conflict.

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
+from summhay_ray.errors import UserError
 from summhay_ray.outcome import Malformed, Refusal
-from summhay_ray.problems import Problem
 from summhay_ray.records import Check
 from summhay_ray.synth.asking import GaveUp, Job, Work, gave_up
 from summhay_ray.synth.base import Asker
@@ -61,10 +61,10 @@ async def synthesize(job: Job, asker: Asker, make_verifier: MakeVerifier = Verif
 
 @contextmanager
 def _shaping(stage: str) -> Iterator[None]:
-    """A shape that cannot be had ends the stage; a Problem of anything that is asked is the caller's."""
+    """A shape that cannot be had ends the stage; a UserError of anything that is asked is the caller's."""
     try:
         yield
-    except Problem as problem:
+    except UserError as problem:
         raise GaveUp(stage, "shape", str(problem)) from problem
 
 

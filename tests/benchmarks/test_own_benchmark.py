@@ -132,8 +132,8 @@ def whole_life(place: Place, executor: str) -> dict[str, str]:
 
     run = place.summhay("run", "spec.yaml", *told_by, "--executor", executor, code=4)
     assert run["cells"] == {"total": N_ITEMS, "done": N_ITEMS - N_FOUND // 2, "failed": N_FOUND // 2}
-    # Two models, two calls at once each: no more can have been in flight at the kill.
-    assert N_CALLS <= place.served() <= N_CALLS + 4
+    # Two models, two calls at once each, and as many answers on their way to the disk: no more is lost at the kill.
+    assert N_CALLS <= place.served() <= N_CALLS + 8
     assert place.summhay("run", "spec.yaml", *told_by, code=4)["calls"] == {"made": 0, "reused": N_CALLS, "failed": 0}
     status = place.summhay("status", run["run"], *told_by)
     assert (status["status"], status["kind"]) == ("partial", "needle:Needle")

@@ -21,7 +21,7 @@ from summhay_ray.cli.progress import ProgressDisplay, line
 from summhay_ray.cli.show import document, facts, lines, note, tables
 from summhay_ray.cli.visible import one_line, visible
 from summhay_ray.engine import Progress
-from summhay_ray.report import Grid2D
+from summhay_ray.report import TextTable
 
 pytestmark = pytest.mark.core
 
@@ -55,7 +55,7 @@ def test_printable_text_stays_as_it_is(text: str) -> None:
 
 
 def test_tables_show_names_literally(capsys: pytest.CaptureFixture[str]) -> None:
-    tables([Grid2D(f"of {HOSTILE}", ("Name", HOSTILE), ((HOSTILE, "1.0"),))])
+    tables([TextTable(f"of {HOSTILE}", ("Name", HOSTILE), ((HOSTILE, "1.0"),))])
     out = capsys.readouterr().out
     assert out.splitlines()[0].rstrip() == f"of {SHOWN}"
     assert out.count(SHOWN) == 3
@@ -93,7 +93,7 @@ def test_no_figure_is_cut_at_any_width(columns: int) -> None:
     figures = [[f"{row}{place}.{place}*" for place in range(len(retrievers))] for row in (1, 2)]
     rows = tuple((name, *cells, "308/308") for name, cells in zip(names, figures, strict=True))
     with terminal(columns) as shown:
-        tables([Grid2D("Joint (%)", ("Summarizer", *retrievers, "n"), rows)])
+        tables([TextTable("Joint (%)", ("Summarizer", *retrievers, "n"), rows)])
     text = "\n".join(shown)
     assert "…" not in text
     for cell in (*figures[0], *figures[1], "308/308"):
@@ -104,13 +104,13 @@ def test_no_figure_is_cut_at_any_width(columns: int) -> None:
 
 
 def test_a_pipe_gets_wide_tables(capsys: pytest.CaptureFixture[str]) -> None:
-    tables([Grid2D("t", ("Name", *[f"column {place:03d}" for place in range(10)]), (("x", *["1.0"] * 10),))])
+    tables([TextTable("t", ("Name", *[f"column {place:03d}" for place in range(10)]), (("x", *["1.0"] * 10),))])
     assert "column 009" in capsys.readouterr().out.splitlines()[2]
 
 
 def test_lists_are_never_cut(capsys: pytest.CaptureFixture[str]) -> None:
     long = "why " * 200 + "end"
-    lines(Grid2D("2 failures", ("Cell", "Message"), (("a", long), ("abc", HOSTILE))))
+    lines(TextTable("2 failures", ("Cell", "Message"), (("a", long), ("abc", HOSTILE))))
     assert capsys.readouterr().out.splitlines() == ["2 failures", "Cell  Message", f"a     {long}", f"abc   {SHOWN}"]
 
 

@@ -14,8 +14,8 @@ from summhay_ray import api
 from summhay_ray.benchmarks.synth import verify as verifying
 from summhay_ray.cli import main
 from summhay_ray.engine import many
+from summhay_ray.errors import UserError
 from summhay_ray.haystack import load_sample
-from summhay_ray.problems import Problem
 
 
 def sample(folder: Path, name: str = "news", file: str = "", **changes: Any) -> str:
@@ -87,5 +87,5 @@ def test_many_files_go_over_ray_and_find_the_same(tmp_path: Path, monkeypatch: p
     with many():
         monkeypatch.setattr(verifying, "many", contextlib.nullcontext)
         assert api.verify(paths) == alone
-        with pytest.raises(Problem, match=r"broken\.json: subtopics"):
+        with pytest.raises(UserError, match=r"broken\.json: subtopics"):
             api.verify([*paths, sample(tmp_path, file="broken", subtopics=[])])

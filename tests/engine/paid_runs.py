@@ -165,7 +165,7 @@ def far_answers(url: str, store: str) -> Counter[str]:
     return Counter(record["key"] for record in far_records(url, store) if record["kind"] == "answer")
 
 
-def wait_for_tenure(process: subprocess.Popen[bytes], store: str | Path, number: int) -> None:
+def wait_for_session(process: subprocess.Popen[bytes], store: str | Path, number: int) -> None:
     """Wait until a driver of this number has begun in a store."""
     files, end = open_files(str(store)), time.monotonic() + PATIENCE_S
     while not files.exists(f"drivers/{number:08d}.json"):

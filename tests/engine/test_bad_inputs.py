@@ -15,8 +15,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from summhay_ray import api, inputs, yaml_text
+from summhay_ray.errors import UserError
 from summhay_ray.haystack import load_sample, read_released
-from summhay_ray.problems import Problem
 from summhay_ray.synth import load_domain
 
 pytestmark = pytest.mark.core
@@ -46,7 +46,7 @@ BOMBS = {
 
 
 def refusal(call: Callable[[], object]) -> str:
-    with pytest.raises(Problem) as refused:
+    with pytest.raises(UserError) as refused:
         call()
     line = str(refused.value)
     assert "\n" not in line
@@ -177,7 +177,7 @@ def test_aliases_of_a_common_size_are_read() -> None:
     }
 
 
-# From here on: whatever the bytes are, there is an answer or a Problem.
+# From here on: whatever the bytes are, there is an answer or a UserError.
 
 PLAIN = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8)
 DATA = st.recursive(PLAIN, lambda one: st.lists(one, max_size=4) | st.dictionaries(st.text(max_size=8), one, max_size=4))
@@ -196,7 +196,7 @@ def changed(whole: dict[str, Any]) -> st.SearchStrategy[dict[str, Any]]:
 def succeeds_or_tells(call: Callable[[], object]) -> None:
     try:
         call()
-    except Problem as problem:
+    except UserError as problem:
         assert str(problem)
 
 

@@ -13,7 +13,7 @@ from far_files import FarFiles
 
 from summhay_ray.engine import heartbeat
 from summhay_ray.engine.heartbeat import Heartbeat
-from summhay_ray.store import StoreUnavailable, Tenure, begin, has_ended
+from summhay_ray.store import DriverSession, StoreUnavailable, begin, has_ended
 from summhay_ray.store.drivers import Here, find_dead
 
 pytestmark = pytest.mark.core
@@ -32,15 +32,15 @@ def files(tmp_path: Path) -> FarFiles:
     return FarFiles(tmp_path)
 
 
-def take(files: FarFiles, run: str = "r") -> Tenure:
+def take(files: FarFiles, run: str = "r") -> DriverSession:
     return begin(files, run, True, {"calling": 1})
 
 
-def beat_of(files: FarFiles, tenure: Tenure) -> bytes:
+def beat_of(files: FarFiles, tenure: DriverSession) -> bytes:
     return (files.root / f"drivers/{tenure.number:08d}.beat").read_bytes()
 
 
-def end_of(files: FarFiles, tenure: Tenure) -> str:
+def end_of(files: FarFiles, tenure: DriverSession) -> str:
     return str(json.loads((files.root / f"drivers/{tenure.number:08d}.end.json").read_bytes())["how"])
 
 
@@ -76,7 +76,7 @@ def test_what_breaks_it_off_is_told_as_stopped_and_passes(files: FarFiles) -> No
 def test_it_hears_who_takes_the_run_over(files: FarFiles) -> None:
     tenure = take(files)
     with Heartbeat(tenure) as kept:
-        later: list[Tenure] = []
+        later: list[DriverSession] = []
         taking = threading.Thread(target=lambda: later.append(begin(files, "r", True, {"calling": 1}, here=ELSEWHERE)))
         taking.start()
         until(lambda: kept.superseded != "")

@@ -12,14 +12,14 @@ from typing import Any
 
 import pytest
 from inline_runs import SAMPLE, loaded
-from paid_runs import Office, said, wait_for_tenure
+from paid_runs import Office, said, wait_for_session
 from runs import log_records, start, summhay
 from simulated_provider import until
 
 from summhay_ray import api
 from summhay_ray.engine import Queue
 from summhay_ray.engine.execution import INLINE_WITHIN_S, Work, choose
-from summhay_ray.problems import Problem
+from summhay_ray.errors import UserError
 
 INLINE, RAY = ("--executor", "inline"), ("--executor", "ray")
 
@@ -60,7 +60,7 @@ def test_the_tables_are_those_of_ray(desk: Office, tmp_path: Path) -> None:
     assert summhay("run", spec, "--store", tmp_path / "store", *INLINE)["calls"]["made"] == 0 and desk.served() == desk.calls
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(("number", "code"), [pytest.param(signal.SIGINT, 130, marks=pytest.mark.soak), (signal.SIGTERM, 143)])
 def test_whoever_ends_it_waits_for_the_calls_in_flight_and_pays_nothing_twice(
     desk: Office, tmp_path: Path, number: signal.Signals, code: int
 ) -> None:
@@ -98,7 +98,7 @@ def test_a_second_driver_takes_the_run_over_and_the_first_loses_nothing(desk: Of
     desk.wait(first, 12)
     with desk.silent():
         second = start(spec, store, *INLINE)
-        wait_for_tenure(second, store, 2)
+        wait_for_session(second, store, 2)
     code, lines = said(first)
     assert (code, len(lines)) == (1, 1) and "took the run over" in lines[0] and f"pid {second.pid}" in lines[0]
     code, lines = said(second)
@@ -140,6 +140,6 @@ def test_auto_takes_ray_where_a_cluster_is_asked_for_or_sooner_done() -> None:
 
 @pytest.mark.core
 def test_inline_on_a_cluster_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(Problem, match="--executor inline runs in this process, and --address names a cluster; leave one"):
+    with pytest.raises(UserError, match="--executor inline runs in this process, and --address names a cluster; leave one"):
         api.run(SAMPLE, str(tmp_path / "store"), address="127.0.0.1:1", executor="inline")
     assert not (tmp_path / "store" / "log").exists()

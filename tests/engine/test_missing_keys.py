@@ -8,7 +8,7 @@ import pytest
 from inline_runs import answered, loaded
 
 from summhay_ray.engine import missing_keys
-from summhay_ray.problems import Problem
+from summhay_ray.errors import UserError
 
 pytestmark = pytest.mark.core
 
@@ -18,7 +18,7 @@ def test_a_model_whose_key_is_absent_is_refused_before_it_is_asked(tmp_path: Pat
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     named = {"model": "openai/mine", "price": 0, "api_base": "http://127.0.0.1:1", "api_key_env": "SUMMHAY_ABSENT_KEY"}
     for model, variable in ((named, "SUMMHAY_ABSENT_KEY"), ({"model": "openai/gpt-4o"}, "OPENAI_API_KEY")):
-        with pytest.raises(Problem, match=f"{variable} is not set.*nothing was asked"):
+        with pytest.raises(UserError, match=f"{variable} is not set.*nothing was asked"):
             answered(tmp_path / "store", summarizers=[model])
     assert not (tmp_path / "store" / "log").exists()
 

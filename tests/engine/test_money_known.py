@@ -86,7 +86,7 @@ def test_a_finished_run_without_its_log_is_read_back_and_asks_nothing(
     assert sum(row["real"]["calls"] for row in told["usage"]) == served
 
 
-@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize("how", [pytest.param(signal.SIGTERM, marks=pytest.mark.soak), signal.SIGKILL])
 def test_a_run_that_was_ended_and_lost_its_log_keeps_to_its_budget(desk: Office, tmp_path: Path, how: signal.Signals) -> None:
     desk.provider.reset()
     store, spec = tmp_path / "store", desk.spec()

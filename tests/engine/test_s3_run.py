@@ -17,7 +17,7 @@ from paid_runs import (
     said,
     spooled,
     stop_worker,
-    wait_for_tenure,
+    wait_for_session,
     workers_of,
 )
 from runs import start, summhay
@@ -67,6 +67,7 @@ def test_a_bad_network_changes_no_table_and_costs_no_call(desk: Office, server: 
     assert spooled(tmp_path / "spool") == []
 
 
+@pytest.mark.soak
 def test_a_worker_that_is_told_to_end_finishes_ships_and_repeats_nothing(desk: Office, server: S3Server, tmp_path: Path) -> None:
     store = server.uri(server.bucket())
     process = start(desk.spec(), store, *RAY)
@@ -115,7 +116,7 @@ def test_the_second_driver_takes_over_and_a_third_goes_on_where_it_was_killed(
     desk.wait(first, 12)
     with desk.silent():
         second = start(spec, store, *RAY)
-        wait_for_tenure(second, store, 2)
+        wait_for_session(second, store, 2)
     code, lines = said(first)
     assert (code, len(lines)) == (1, 1) and "took the run over" in lines[0] and f"pid {second.pid}" in lines[0]
     # What the first had in flight it has finished and shipped.

@@ -27,7 +27,7 @@ def told(run: RunStore) -> dict[str, str]:
     return dict(status_facts(status(run)))
 
 
-def start(run: RunStore, budget_usd: float | None) -> drivers.Tenure:
+def start(run: RunStore, budget_usd: float | None) -> drivers.DriverSession:
     """As a start of a run does it."""
     tenure = begin(run.store.files, run.run_id, True, {"calling": 1})
     keep_start(run, tenure.number, budget_usd)

@@ -154,6 +154,7 @@ def fill_up(desk: Office, disk: Disk, store: str | Path, executor: str) -> None:
     assert summhay("run", spec, "--store", store, "--executor", executor)["calls"]["made"] == 0
 
 
+@pytest.mark.soak
 def test_a_store_on_a_full_disk(desk: Office, disk: Disk, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(KEY_ENV, KEY)
     desk.provider.reset()

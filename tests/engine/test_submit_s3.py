@@ -14,7 +14,7 @@ from s3_servers import SECRET, Bucket, s3_bucket, s3_server
 
 from summhay_ray import api, engine
 from summhay_ray.engine import JobError, package
-from summhay_ray.problems import Problem
+from summhay_ray.errors import UserError
 from summhay_ray.store import NoCredentials, Store, StoreError
 
 __all__ = ["s3_bucket", "s3_server", "server"]
@@ -78,7 +78,7 @@ def test_nothing_is_put_into_the_store_where_no_job_is_sent(
 def test_a_file_that_changes_meanwhile_is_refused(server: Server, s3_bucket: Bucket, tmp_path: Path) -> None:
     workload = api.load(spec_of(tmp_path))
     (tmp_path / "topic1.json").write_text((tmp_path / "topic0.json").read_text(), encoding="utf-8")
-    with pytest.raises(Problem, match="topic1.json: was changed since it was read"):
+    with pytest.raises(UserError, match="topic1.json: was changed since it was read"):
         engine.submit(workload, engine.JobOrder(s3_bucket.uri()), URL)
     assert server.sent == []
 

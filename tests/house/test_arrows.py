@@ -14,30 +14,30 @@ PACKAGE = Path(__file__).resolve().parents[2] / "summhay_ray"
 
 IMPORTS: Mapping[str, set[str]] = {
     # What every room may use.
-    "problems": set(),
+    "errors": set(),
     "text": set(),
     "outcome": set(),
-    "plugins": {"problems"},
-    "inputs": {"problems"},
+    "plugins": {"errors"},
+    "inputs": {"errors"},
     "yaml_text": set(),
     "loops": set(),
     # What answers are kept and paid for with: one side of the house.
-    "store": {"problems"},
+    "store": {"errors"},
     "llm": {"outcome", "store", "text"},
-    "engine": {"inputs", "llm", "loops", "outcome", "plugins", "problems", "store", "text", "yaml_text"},
+    "engine": {"inputs", "llm", "loops", "outcome", "plugins", "errors", "store", "text", "yaml_text"},
     # What papers speak of: the other side. Of `llm` it takes types alone (`TYPES`).
     "records": set(),
     # Differs from the design, where metrics know no record: they score judgments and citations as `records` has them.
     "metrics": {"records"},
-    "haystack": {"plugins", "problems", "records"},
+    "haystack": {"plugins", "errors", "records"},
     "retrieve": {"plugins", "records"},
     "summarize": {"llm", "outcome", "plugins", "records", "text"},
-    "judge": {"inputs", "llm", "metrics", "outcome", "plugins", "problems", "records", "text"},
-    "synth": {"haystack", "inputs", "llm", "loops", "outcome", "plugins", "problems", "records", "text", "yaml_text"},
+    "judge": {"inputs", "llm", "metrics", "outcome", "plugins", "errors", "records", "text"},
+    "synth": {"haystack", "inputs", "llm", "loops", "outcome", "plugins", "errors", "records", "text", "yaml_text"},
     # Where they meet.
     "local_models": {"judge", "llm", "plugins", "summarize"},
     # Differs from the design, where it knows `llm` alone: what it answers comes from the models that need no key.
-    "simulator": {"llm", "local_models", "plugins", "problems", "synth", "text"},
+    "simulator": {"llm", "local_models", "plugins", "errors", "synth", "text"},
     "benchmark": {"engine", "llm", "local_models", "metrics", "outcome", "store"},
     "benchmarks": {
         *{"benchmark", "engine", "llm", "local_models", "store"},
@@ -49,7 +49,7 @@ IMPORTS: Mapping[str, set[str]] = {
             "metrics",
             "outcome",
             "plugins",
-            "problems",
+            "errors",
             "records",
             "retrieve",
             "summarize",
@@ -59,8 +59,8 @@ IMPORTS: Mapping[str, set[str]] = {
     },
     "schemas": {"benchmarks", "engine"},
     "report": {"benchmarks", "engine", "metrics", "outcome"},
-    "api": {"benchmarks", "engine", "local_models", "plugins", "problems", "store"},
-    "cli": {"api", "benchmarks", "engine", "judge", "llm", "outcome", "problems", "report", "simulator"},
+    "api": {"benchmarks", "engine", "local_models", "plugins", "errors", "store"},
+    "cli": {"api", "benchmarks", "engine", "judge", "llm", "outcome", "errors", "report", "simulator"},
     "__init__": {"api"},
 }
 """Room -> the rooms that it imports: these and no others. Whoever adds an arrow writes it here, and says why where it is new."""

@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from summhay_ray.errors import UserError
 from summhay_ray.judge import Named, default_strategy, make_judge, parse_name, parse_strategy, partners, planned, strategy_of
 from summhay_ray.judge.blend import Blend
 from summhay_ray.judge.cascade import Cascade
 from summhay_ray.judge.strategies import Strategy
 from summhay_ray.plugins import UnknownName
-from summhay_ray.problems import Problem
 
 pytestmark = pytest.mark.core
 
@@ -109,14 +109,14 @@ def test_what_a_run_asks_for_a_name(text: str, canonical: str, asked: tuple[str,
     ],
 )
 def test_a_wrong_name_is_told_in_one_line_with_the_right_form(text: str, told: str) -> None:
-    with pytest.raises(Problem, match=".") as caught:
+    with pytest.raises(UserError, match=".") as caught:
         parse_name(text)
     assert told in str(caught.value) and "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize("text", ["stored/x", "blend(stored/x,offline)", "cascade(offline,stored/x,0.1)", "blend(m/x,m/y)"])
 def test_no_run_can_ask_what_is_only_stored(text: str) -> None:
-    with pytest.raises(Problem, match="judge-bench|offline alone"):
+    with pytest.raises(UserError, match="judge-bench|offline alone"):
         strategy_of(parse_name(text))
 
 
@@ -135,7 +135,7 @@ names = st.recursive(
 def test_any_text_is_a_name_that_round_trips_or_one_line(text: str) -> None:
     try:
         named = parse_name(text)
-    except Problem as error:
+    except UserError as error:
         # What a person wrote is shown as Python shows it: no line of it breaks the message.
         assert len(str(error).splitlines()) == 1
     else:
@@ -163,7 +163,7 @@ def test_a_strategy_is_taken_apart_and_has_one_spelling(text: str, parsed: Strat
     "text", ["", "+", "blend+", "blend+blend", "blend+cascade(0.1)", "per_summary+blend", "cascade()", "cascade(2)"]
 )
 def test_a_strategy_without_meaning_is_refused(text: str) -> None:
-    with pytest.raises(Problem, match="cascade|share"):
+    with pytest.raises(UserError, match="cascade|share"):
         make_judge(text)
 
 

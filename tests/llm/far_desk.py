@@ -9,7 +9,7 @@ from typing import Any
 
 from far_files import FarFiles
 from gateway_room import OPEN, Room
-from ledger_desk import Desk
+from ledger_desk import ModelQueue
 
 from summhay_ray.llm import Budgets, Gateway, Ledger, LedgerService, Limits, LocalPort
 from summhay_ray.store import LogIndex, begin, open_log
@@ -48,7 +48,7 @@ def spooled(files: FarFiles) -> list[Path]:
     return sorted(spool_of(files).rglob("*.jsonl"))
 
 
-class FarDesk(Desk):
+class FarDesk(ModelQueue):
     """A ledger over such a store; `recover` is what its keeper does when the disk of the dead was looked at."""
 
     def __init__(self, files: FarFiles, budget: int | None = None, limits: Mapping[str, Limits] | None = None) -> None:

@@ -13,7 +13,7 @@ from summhay_ray.store import LocalFiles, Location, LogIndex, LogWriter
 HERE = Location("log/w.jsonl", 0, 1)
 
 
-class Desk:
+class ModelQueue:
     """A ledger and what its workers were told."""
 
     def __init__(self, root: Path, budget: int | None = None, limits: Mapping[str, Limits] | None = None, **budgets: Any) -> None:

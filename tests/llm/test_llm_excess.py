@@ -13,7 +13,7 @@ from fake_provider import FakeProvider, Reply
 from gateway_room import MODEL, PRICE, Room
 from hypothesis import given
 from hypothesis import strategies as st
-from ledger_desk import HERE, Desk
+from ledger_desk import HERE, ModelQueue
 
 from summhay_ray.llm import Limits, ModelSettings, claims_of
 from summhay_ray.llm import reply as llm_reply
@@ -33,8 +33,8 @@ def excess(times: float, model: str = "m", worst: int = 100) -> Excess:
     return Excess(model, round(1000 * times), 1000, round(worst * times), worst, times)
 
 
-def desk_of(root: Path, *margins: float, budget: int | None = None) -> Desk:
-    return Desk(root, budget, margins=dict.fromkeys(("m",), *margins))
+def desk_of(root: Path, *margins: float, budget: int | None = None) -> ModelQueue:
+    return ModelQueue(root, budget, margins=dict.fromkeys(("m",), *margins))
 
 
 def logged(root: Path, *times: float, run: str = "r") -> None:
@@ -48,13 +48,13 @@ def logged(root: Path, *times: float, run: str = "r") -> None:
     log.close()
 
 
-def lie(desk: Desk, worker: str, key: str, times: float) -> None:
+def lie(desk: ModelQueue, worker: str, key: str, times: float) -> None:
     assert desk.claimed(worker, key, worst_micros=100) == ["go"]
     desk.settle(worker, key, 100, location=HERE, excess=excess(times))
 
 
 def test_the_third_claim_above_its_reservation_stops_the_model_whichever_worker_asked(tmp_path: Path) -> None:
-    desk = Desk(tmp_path)
+    desk = ModelQueue(tmp_path)
     lie(desk, "w", "a", 1.1)
     lie(desk, "v", "b", 2.0)
     waiting = desk.claim("v", "c", "d", worst_micros=100)
@@ -75,7 +75,7 @@ def test_the_third_claim_above_its_reservation_stops_the_model_whichever_worker_
 
 
 def test_a_claim_above_twice_the_reservation_stops_the_model_at_once(tmp_path: Path) -> None:
-    desk = Desk(tmp_path)
+    desk = ModelQueue(tmp_path)
     lie(desk, "w", "a", 2.01)
     assert desk.claimed("w", "b", worst_micros=100) == ["stopped"]
     (claims,) = desk.books.snapshot(0.0)["claims"]
@@ -83,7 +83,7 @@ def test_a_claim_above_twice_the_reservation_stops_the_model_at_once(tmp_path: P
 
 
 def test_one_answer_that_is_told_twice_is_one(tmp_path: Path) -> None:
-    desk = Desk(tmp_path)
+    desk = ModelQueue(tmp_path)
     for _ in range(3):
         desk.settle("w", "a", 100, location=HERE, excess=excess(1.5))
     assert desk.claimed("w", "b", worst_micros=100) == ["go"]
@@ -92,7 +92,7 @@ def test_one_answer_that_is_told_twice_is_one(tmp_path: Path) -> None:
 def test_the_log_knows_it_after_a_restart(tmp_path: Path) -> None:
     logged(tmp_path, 1.5, 1.2)
     logged(tmp_path, 9.0, run="another")
-    desk = Desk(tmp_path)
+    desk = ModelQueue(tmp_path)
     lie(desk, "w", "a", 1.1)
     assert desk.claimed("w", "b", worst_micros=100) == ["stopped"]
 
@@ -108,7 +108,7 @@ def test_a_model_that_was_stopped_stays_so_until_its_margin_reserves_as_much(tmp
 
 
 def test_a_dead_worker_that_told_nothing_is_known_by_its_log(tmp_path: Path) -> None:
-    desk = Desk(tmp_path)
+    desk = ModelQueue(tmp_path)
     desk.claim("w", "z", worst_micros=100)
     logged(tmp_path, 2.5)
     desk.books.tend(2.0)

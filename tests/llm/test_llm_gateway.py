@@ -54,7 +54,7 @@ def test_the_log_has_the_intent_before_the_call_and_the_answer_before_anybody_el
         provider.held = False
         await asking
 
-    room.gateway._courier.settle = settle  # type: ignore[method-assign]
+    room.gateway._client.settle = settle  # type: ignore[method-assign]
     room.run(ask())
     assert on_disk == [["intent"], ["intent", "answer"]]
     intent, answer = room.records()

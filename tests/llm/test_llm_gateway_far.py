@@ -151,7 +151,7 @@ def test_calls_that_wait_at_the_ledger_when_a_worker_ends_harm_nobody(
     # Quiet is seen before the last trip, which brings leave for calls that waited at the ledger.
     monkeypatch.setattr(gateway, "DRAIN_LOOK_S", 0.001)
     room = make_far(limits=Limits(concurrency=2))
-    append, close, closing = room.log.append, room.gateway._courier.close, []
+    append, close, closing = room.log.append, room.gateway._client.close, []
 
     def slowly(records: Any) -> Any:
         time.sleep(0.1 * len(closing))
@@ -162,7 +162,7 @@ def test_calls_that_wait_at_the_ledger_when_a_worker_ends_harm_nobody(
         await close()
 
     monkeypatch.setattr(room.log, "append", slowly)
-    monkeypatch.setattr(room.gateway._courier, "close", last_trip)
+    monkeypatch.setattr(room.gateway._client, "close", last_trip)
 
     async def scene() -> None:
         tasks = await begun(room, provider, 40, 2)

@@ -1,22 +1,22 @@
-"""The ledger: one worker a key, models given up, the dead buried, drivers that fall silent. Time is a number."""
+"""The ledger: one worker a key, models given up, the dead evicted, drivers that fall silent. Time is a number."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import pytest
-from ledger_desk import HERE, Desk, log_call
+from ledger_desk import HERE, ModelQueue, log_call
 
 from summhay_ray.llm import Claim, Limits
 from summhay_ray.llm.ledger import DRIVER_SILENT_S, REFRESH_S
-from summhay_ray.llm.roster import DEAD_AFTER_S
+from summhay_ray.llm.membership import DEAD_AFTER_S
 from summhay_ray.store import LocalFiles, LogWriter
 
 pytestmark = pytest.mark.core
 
 
 def test_one_key_is_sent_once_and_who_waits_for_it_gets_the_answer(tmp_path: Path) -> None:
-    desk = Desk(tmp_path)
+    desk = ModelQueue(tmp_path)
     mine = desk.claim("w", "a", "b", "a")
     assert desk.states("w", mine) == ["go", "go", "waits"]
     others = desk.claim("v", "a", "c")
@@ -31,7 +31,7 @@ def test_one_key_is_sent_once_and_who_waits_for_it_gets_the_answer(tmp_path: Pat
 
 
 def test_a_call_without_an_answer_is_the_next_ones_to_send(tmp_path: Path) -> None:
-    desk = Desk(tmp_path)
+    desk = ModelQueue(tmp_path)
     assert desk.claimed("w", "a") == ["go"]
     waiting = desk.claim("v", "a", "a")
     desk.settle("w", "a", 3)
@@ -40,7 +40,7 @@ def test_a_call_without_an_answer_is_the_next_ones_to_send(tmp_path: Path) -> No
 
 
 def test_a_given_up_model_gets_no_call_and_others_go_on(tmp_path: Path) -> None:
-    desk = Desk(tmp_path, limits={"m": Limits(rpm=1)})
+    desk = ModelQueue(tmp_path, limits={"m": Limits(rpm=1)})
     assert desk.claimed("w", "a") == ["go"]
     parked = desk.claim("w", "parked")
     held = desk.claim("v", "held")
@@ -56,7 +56,7 @@ def test_a_given_up_model_gets_no_call_and_others_go_on(tmp_path: Path) -> None:
 
 
 def test_what_another_run_answered_is_seen_within_a_second(tmp_path: Path) -> None:
-    desk = Desk(tmp_path)
+    desk = ModelQueue(tmp_path)
     assert desk.claimed("w", "x") == ["go"]
     log = LogWriter(LocalFiles(tmp_path), "other")
     log.append([{"kind": "answer", "call": "1", "run": "another", "key": "a", "usd_micros": 9}])
@@ -66,7 +66,7 @@ def test_what_another_run_answered_is_seen_within_a_second(tmp_path: Path) -> No
 
 
 def test_the_dead_are_charged_as_the_log_tells_and_their_keys_are_free(tmp_path: Path) -> None:
-    desk, log = Desk(tmp_path, budget=1000), LogWriter(LocalFiles(tmp_path), "dead")
+    desk, log = ModelQueue(tmp_path, budget=1000), LogWriter(LocalFiles(tmp_path), "dead")
     assert desk.claimed("dead", "answered", "sent", "waiting", "voided", worst_micros=100) == ["go"] * 4
     assert desk.claimed("alive", "mine", worst_micros=100) == ["go"]
     log_call(LogWriter(LocalFiles(tmp_path), "alive"), "mine", 100)
@@ -89,7 +89,7 @@ def test_the_dead_are_charged_as_the_log_tells_and_their_keys_are_free(tmp_path:
 
 
 def test_the_dead_are_buried_although_the_living_have_nothing_to_say(tmp_path: Path) -> None:
-    desk = Desk(tmp_path)
+    desk = ModelQueue(tmp_path)
     assert desk.claimed("dead", "a") == ["go"]
     waiting = desk.claim("alive", "a", now=10.0)
     desk.books.tend(DEAD_AFTER_S + 1)
@@ -99,7 +99,7 @@ def test_the_dead_are_buried_although_the_living_have_nothing_to_say(tmp_path: P
 
 
 def test_who_takes_the_seat_of_another_buries_it_at_once(tmp_path: Path) -> None:
-    desk = Desk(tmp_path, budget=1000, limits={"m": Limits(concurrency=4)})
+    desk = ModelQueue(tmp_path, budget=1000, limits={"m": Limits(concurrency=4)})
     desk.books.sit("before", "calling 0", 0.0)
     assert desk.claimed("before", "a", worst_micros=100) == ["go"]
     assert desk.claimed("other", *"bcd", worst_micros=100) == ["go"] * 3
@@ -112,7 +112,7 @@ def test_who_takes_the_seat_of_another_buries_it_at_once(tmp_path: Path) -> None
 
 
 def test_burying_charges_nobody_twice(tmp_path: Path) -> None:
-    desk = Desk(tmp_path, budget=1000)
+    desk = ModelQueue(tmp_path, budget=1000)
     dead, alive = LogWriter(LocalFiles(tmp_path), "dead"), LogWriter(LocalFiles(tmp_path), "alive")
     for worker, log in (("dead", dead), ("alive", alive)):
         assert desk.claimed(worker, f"{worker}-1", f"{worker}-2", worst_micros=100) == ["go", "go"]
@@ -132,7 +132,7 @@ def test_burying_charges_nobody_twice(tmp_path: Path) -> None:
 
 
 def test_who_comes_back_from_the_dead_takes_nothing_from_the_living_and_is_told(tmp_path: Path) -> None:
-    desk, log = Desk(tmp_path, budget=250), LogWriter(LocalFiles(tmp_path), "slow")
+    desk, log = ModelQueue(tmp_path, budget=250), LogWriter(LocalFiles(tmp_path), "slow")
     now = DEAD_AFTER_S + 1
     tickets = desk.claim("slow", "a", worst_micros=100)
     log_call(log, "a", 100)
@@ -151,14 +151,14 @@ def test_who_comes_back_from_the_dead_takes_nothing_from_the_living_and_is_told(
 
 
 def test_what_another_driver_of_the_run_spends_is_seen_within_a_second(tmp_path: Path) -> None:
-    one, two = Desk(tmp_path, budget=100), Desk(tmp_path, budget=100)
+    one, two = ModelQueue(tmp_path, budget=100), ModelQueue(tmp_path, budget=100)
     assert one.claimed("w1", "a", worst_micros=60) == ["go"]
     log_call(LogWriter(LocalFiles(tmp_path), "w1"), "a", 60)
     assert two.claimed("w2", "b", worst_micros=60, now=1.0) == ["budget"]
 
 
 def test_a_worker_that_is_heard_of_is_not_dead(tmp_path: Path) -> None:
-    desk = Desk(tmp_path)
+    desk = ModelQueue(tmp_path)
     desk.claim("w", "a")
     waiting = desk.claim("v", "a")
     for now in range(1, 60):
@@ -168,7 +168,7 @@ def test_a_worker_that_is_heard_of_is_not_dead(tmp_path: Path) -> None:
 
 
 def test_a_worker_and_its_log_writer_may_have_two_names(tmp_path: Path) -> None:
-    desk, log = Desk(tmp_path, budget=1000), LogWriter(LocalFiles(tmp_path), "log-of-w")
+    desk, log = ModelQueue(tmp_path, budget=1000), LogWriter(LocalFiles(tmp_path), "log-of-w")
     assert desk.claimed("w", "a", "b", worst_micros=100, writer="log-of-w") == ["go"] * 2
     log_call(log, "a", 100, {"kind": "answer", "usd_micros": 40})
     log_call(log, "b", 100)
@@ -180,7 +180,7 @@ def test_a_worker_and_its_log_writer_may_have_two_names(tmp_path: Path) -> None:
 
 
 def test_nothing_is_paid_for_a_driver_that_is_silent(tmp_path: Path) -> None:
-    desk = Desk(tmp_path)
+    desk = ModelQueue(tmp_path)
     desk.books.snapshot(0.0)
     silent = DRIVER_SILENT_S + 0.1
     assert desk.claimed("w", "a", worst_micros=1, now=0.5) == ["go"]
@@ -193,11 +193,11 @@ def test_nothing_is_paid_for_a_driver_that_is_silent(tmp_path: Path) -> None:
 
 
 def test_without_a_driver_that_asks_nobody_is_silent(tmp_path: Path) -> None:
-    assert Desk(tmp_path).claimed("w", "a", worst_micros=1, now=1000.0) == ["go"]
+    assert ModelQueue(tmp_path).claimed("w", "a", worst_micros=1, now=1000.0) == ["go"]
 
 
 def test_counters_add_up(tmp_path: Path) -> None:
-    desk = Desk(tmp_path)
+    desk = ModelQueue(tmp_path)
     desk.books.count({"cells_done": 2})
     desk.books.count({"cells_done": 3, "failures": 1})
     snapshot = desk.books.snapshot(0.0)
@@ -206,7 +206,7 @@ def test_counters_add_up(tmp_path: Path) -> None:
 
 
 def test_the_live_view_tells_of_each_model(tmp_path: Path) -> None:
-    desk = Desk(tmp_path, limits={"m": Limits(rpm=6000, concurrency=8)})
+    desk = ModelQueue(tmp_path, limits={"m": Limits(rpm=6000, concurrency=8)})
     desk.claim("w", "a", "b")
     desk.settle("w", "a", 5, now=1.0, location=HERE, input_tokens=70, output_tokens=7)
     desk.say("w", 2.0, limited=("m",), pauses=(("m", 3.0),))

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from ledger_desk import Desk
+from ledger_desk import ModelQueue
 
 from summhay_ray.llm.ledger import Ledger
-from summhay_ray.llm.roster import DEAD_AFTER_S
+from summhay_ray.llm.membership import DEAD_AFTER_S
 from summhay_ray.store import LocalFiles, LogIndex, LogWriter
 
 pytestmark = pytest.mark.core
@@ -19,7 +19,7 @@ BUDGET = 5_000
 
 
 def test_the_budget_by_hand(tmp_path: Path) -> None:
-    desk = Desk(tmp_path, 100)
+    desk = ModelQueue(tmp_path, 100)
     assert desk.claimed("w", "a", worst_micros=60) == ["go"]
     # 40 are left: 50 may fit when a gives back what it does not use; 101 never does.
     b = desk.claim("v", "b", worst_micros=50)
@@ -38,7 +38,7 @@ def test_the_budget_by_hand(tmp_path: Path) -> None:
 
 
 def test_who_waits_for_money_is_refused_when_it_was_used(tmp_path: Path) -> None:
-    desk = Desk(tmp_path, 100)
+    desk = ModelQueue(tmp_path, 100)
     desk.claim("w", "a", worst_micros=60)
     waiting = desk.claim("w", "b", worst_micros=50)
     assert not desk.books.over_budget
@@ -47,7 +47,7 @@ def test_who_waits_for_money_is_refused_when_it_was_used(tmp_path: Path) -> None
 
 
 def test_a_stage_and_a_model_have_budgets_of_their_own(tmp_path: Path) -> None:
-    desk = Desk(tmp_path, 1000, stages={"judge": 100}, models={"dear": 50})
+    desk = ModelQueue(tmp_path, 1000, stages={"judge": 100}, models={"dear": 50})
 
     def claim(key: str, stage: str, model: str, worst: int) -> str:
         return desk.claimed("w", key, stage=stage, model=model, worst_micros=worst)[0]
@@ -65,19 +65,19 @@ def test_stage_and_model_budgets_hold_over_restarts(tmp_path: Path) -> None:
     known = {"call": "1", "run": "r", "key": "a", "usd_micros": 90}
     log.append([{"kind": "answer", "model": "dear", "stage": "judge", **known}])
     log.append([{"kind": "intent", "model": "dear", "stage": "summarize", **known, "call": "2", "usd_micros": 7}])
-    desk = Desk(tmp_path, stages={"judge": 100}, models={"dear": 100})
+    desk = ModelQueue(tmp_path, stages={"judge": 100}, models={"dear": 100})
     assert desk.claimed("w", "b", model="dear", stage="summarize", worst_micros=4) == ["budget"]
     assert desk.claimed("w", "b", model="dear", stage="summarize", worst_micros=3) == ["go"]
     assert desk.claimed("w", "c", model="cheap", stage="judge", worst_micros=11) == ["budget"]
 
 
 def test_without_a_budget_everything_is_granted_and_counted(tmp_path: Path) -> None:
-    desk = Desk(tmp_path)
+    desk = ModelQueue(tmp_path)
     assert desk.claimed("w", "a", worst_micros=10**12) == ["go"] and desk.money == (0, 10**12)
 
 
 def test_a_budget_of_nothing_lets_free_models_work(tmp_path: Path) -> None:
-    desk = Desk(tmp_path, 0)
+    desk = ModelQueue(tmp_path, 0)
     assert desk.claimed("w", "a", worst_micros=1) == ["budget"] and desk.claimed("w", "b", model="offline/x") == ["go"]
 
 
@@ -109,9 +109,9 @@ class World:
     def books(self) -> Ledger:
         return self.desk.books
 
-    def restart(self) -> Desk:
+    def restart(self) -> ModelQueue:
         self.workers = []
-        self.desk = Desk(self.files.root, BUDGET)
+        self.desk = ModelQueue(self.files.root, BUDGET)
         return self.desk
 
     def step(self) -> None:

@@ -12,8 +12,8 @@ from far_files import FarFiles
 from ledger_desk import log_call
 
 from summhay_ray.llm import Budgets, Claim, Ledger, LedgerService, WorkerMessage
-from summhay_ray.llm.roster import DEAD_AFTER_S
-from summhay_ray.store import Buried, LogIndex, StoreUnavailable, seal, sweep
+from summhay_ray.llm.membership import DEAD_AFTER_S
+from summhay_ray.store import Evicted, LogIndex, StoreUnavailable, seal, sweep
 from summhay_ray.store.spool import AHEAD
 
 pytestmark = pytest.mark.core
@@ -106,7 +106,7 @@ def test_who_leaves_needs_no_waiting_and_who_sits_again_buries_it(files: FarFile
     desk.recovered("first", 1.5)
     desk.hear("second", 1.5)
     assert desk.states("second", waiting) == ["go"] and desk.money == (0, 100)
-    # The seat is taken by the one that Ray starts instead: nobody is left to bury.
+    # The seat is taken by the one that Ray starts instead: nobody is left to evict.
     desk.books.sit("third", "calling 0", 2.0)
     desk.books.sit("third", "calling 0", 2.1)
     assert desk.books.roster.dying == set()
@@ -140,7 +140,7 @@ def test_who_comes_back_after_its_seal_is_told_and_charges_nothing(files: FarFil
     desk.settle("slow", "a", 90, now=DEAD + 1)
     desk.reread()
     assert desk.money == money and desk.books.collect("slow", DEAD + 1).epoch == 1
-    with pytest.raises(Buried):
+    with pytest.raises(Evicted):
         log.append([{"kind": "intent", "call": "2", "run": "r", "key": "b", "model": "m", "usd_micros": 10_000}])
 
 

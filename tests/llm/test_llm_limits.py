@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from ledger_desk import HERE, Desk
+from ledger_desk import HERE, ModelQueue
 
 from summhay_ray.llm import Claim, Limits
 from summhay_ray.llm.ledger import HORIZON_S
@@ -88,13 +88,13 @@ def test_what_a_call_did_not_use_is_given_back() -> None:
 
 
 def test_one_throttled_model_does_not_slow_another(tmp_path: Path) -> None:
-    desk = Desk(tmp_path, limits={"slow": Limits(rpm=1), "quick": Limits()})
+    desk = ModelQueue(tmp_path, limits={"slow": Limits(rpm=1), "quick": Limits()})
     assert desk.claimed("w", *(f"s{n}" for n in range(50)), model="slow") == ["go"] + ["waits"] * 49
     assert desk.claimed("w", *(f"q{n}" for n in range(50)), model="quick") == ["go"] * 50
 
 
 def test_a_call_is_granted_shortly_before_its_time_and_wakes_the_ledger_for_it(tmp_path: Path) -> None:
-    desk = Desk(tmp_path, limits={"m": Limits(rpm=60 / MARGIN)})
+    desk = ModelQueue(tmp_path, limits={"m": Limits(rpm=60 / MARGIN)})
     tickets = desk.claim("w", "a", "b", "c")
     assert desk.states("w", tickets) == ["go", "waits", "waits"]
     assert desk.books.next_at == pytest.approx(1.0 - HORIZON_S)
@@ -105,7 +105,7 @@ def test_a_call_is_granted_shortly_before_its_time_and_wakes_the_ledger_for_it(t
 
 
 def test_a_pause_holds_for_all_calls_of_the_model(tmp_path: Path) -> None:
-    desk = Desk(tmp_path, limits={"m": Limits(), "n": Limits()})
+    desk = ModelQueue(tmp_path, limits={"m": Limits(), "n": Limits()})
     (ticket,) = desk.claim("w", "a")
     desk.say("w", 0.5, limited=("m",), pauses=(("m", 10.0),))
     assert "v" not in desk.books.touched and desk.books.collect("v", 0.5).paused == {"m": 10.0}
@@ -123,7 +123,7 @@ def test_a_pause_holds_for_all_calls_of_the_model(tmp_path: Path) -> None:
 
 
 def test_a_late_call_asks_again_and_frees_what_it_had(tmp_path: Path) -> None:
-    desk = Desk(tmp_path, limits={"m": Limits(input_tpm=1000 / MARGIN)})
+    desk = ModelQueue(tmp_path, limits={"m": Limits(input_tpm=1000 / MARGIN)})
     (ticket,) = desk.claim("w", "a", input_tokens=1000)
     desk.say("w", 61.0, claims=(Claim("a", "m", input_tokens=1000, ticket=ticket, held="late"),))
     grant = desk.grants["w"][ticket]
@@ -132,7 +132,7 @@ def test_a_late_call_asks_again_and_frees_what_it_had(tmp_path: Path) -> None:
 
 
 def test_no_more_slots_are_out_than_the_cap_and_they_are_shared(tmp_path: Path) -> None:
-    desk = Desk(tmp_path, limits={"m": Limits(concurrency=8)})
+    desk = ModelQueue(tmp_path, limits={"m": Limits(concurrency=8)})
     desk.claim("w", *(f"w{n}" for n in range(20)))
     assert desk.slots["w"] == {"m": 8}
     # What may wait for a slot is little: the others stay at the ledger.
@@ -183,7 +183,7 @@ def test_near_the_height_of_the_last_429_the_calls_at_once_grow_with_care() -> N
 
 
 def test_with_fewer_slots_than_workers_no_more_are_out_than_the_cap(tmp_path: Path) -> None:
-    desk = Desk(tmp_path, limits={"m": Limits(concurrency=8)})
+    desk = ModelQueue(tmp_path, limits={"m": Limits(concurrency=8)})
     workers = ["a", "b", "c", "d"]
     for worker in workers:
         desk.claim(worker, *(f"{worker}{n}" for n in range(20)))
@@ -214,7 +214,7 @@ def test_429s_that_name_no_time_stop_a_model_longer_each_round_until_it_answers(
 
 
 def test_a_model_that_answers_nothing_but_429_is_given_up_after_an_hour(tmp_path: Path) -> None:
-    desk = Desk(tmp_path, limits={"m": Limits(), "n": Limits()})
+    desk = ModelQueue(tmp_path, limits={"m": Limits(), "n": Limits()})
     for minute in range(60):
         desk.say("w", 60.0 * minute, limited=("m", "n"))
         desk.claimed("w", f"n{minute}", model="n", now=60.0 * minute)
@@ -227,7 +227,7 @@ def test_a_model_that_answers_nothing_but_429_is_given_up_after_an_hour(tmp_path
 
 
 def test_after_a_429_slots_come_back(tmp_path: Path) -> None:
-    desk = Desk(tmp_path, limits={"m": Limits(concurrency=8)})
+    desk = ModelQueue(tmp_path, limits={"m": Limits(concurrency=8)})
     desk.claim("w", *(f"w{n}" for n in range(20)))
     desk.say("w", 1.0, limited=("m",))
     assert desk.keep["w"] == {"m": 4}
@@ -256,7 +256,7 @@ def test_whatever_happens_no_more_slots_are_out_than_the_limit(chance: random.Ra
 
 
 def test_answers_make_room_at_the_ledger(tmp_path: Path) -> None:
-    desk = Desk(tmp_path, limits={"m": Limits(concurrency=1)})
+    desk = ModelQueue(tmp_path, limits={"m": Limits(concurrency=1)})
     tickets = desk.claim("w", *(f"w{n}" for n in range(8)))
     assert desk.states("w", tickets).count("go") == 1 + 4
     desk.settle("w", "w0", 0, location=HERE)

@@ -36,8 +36,8 @@ from typing import Any
 from summhay_ray import api
 from summhay_ray.benchmarks.summhay import ScoreResult, score_run
 from summhay_ray.benchmarks.synth.topics import made_up
+from summhay_ray.errors import UserError
 from summhay_ray.metrics import SystemScore, rank_agreement
-from summhay_ray.problems import Problem
 from summhay_ray.store import RunStore, Store
 from summhay_ray.synth import domain_names
 from summhay_ray.synth.presence import Presence
@@ -306,7 +306,7 @@ def main() -> int:
         if knob.name in asked.knobs:
             try:
                 sweeps.append(sweep(knob, setting, known))
-            except Problem as problem:
+            except UserError as problem:
                 parser.error(str(problem))
             print(shown(sweeps[-1]), flush=True)
     seconds = round(time.monotonic() - began, 1)

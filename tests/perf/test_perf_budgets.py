@@ -13,6 +13,7 @@ def check(runs: int, seed: int) -> list[Result]:
     return found
 
 
+@pytest.mark.soak
 @pytest.mark.timeout(180)
 def test_six_runs_of_which_three_are_killed() -> None:
     found = check(6, 7)

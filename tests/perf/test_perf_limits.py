@@ -19,13 +19,14 @@ from limits import (
     too_early,
 )
 
-from summhay_ray.llm.courier import LATE_S
+from summhay_ray.llm.ledger_client import LATE_S
 
 BUSY_MACHINE_S = 0.3
 """How long a request may take to be read where tests run beside each other."""
 LATE_AT_MOST_S = LATE_S + BUSY_MACHINE_S
 
 
+@pytest.mark.soak
 @pytest.mark.timeout(180)
 def test_ten_seconds_at_limits_that_allow_twenty_calls_a_second(tmp_path: Path) -> None:
     # 1,200 requests a minute are 20 a second, as are 18,000 tokens a second in prompts of about 900.

@@ -10,6 +10,7 @@ import pytest
 from twice import Kill, Result, measure
 
 
+@pytest.mark.soak
 @pytest.mark.core
 @pytest.mark.timeout(180)
 def test_three_hundred_calls_and_two_kills(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ import ray
 
 from summhay_ray.engine.ledger_actor import LedgerActor, RemoteLedger
 from summhay_ray.llm import Budgets, Claim, Limits, Settlement
-from summhay_ray.llm.courier import Courier
+from summhay_ray.llm.ledger_client import LedgerClient
 from summhay_ray.store import Store
 
 MODEL = "openai/m"
@@ -35,7 +35,7 @@ class Clients:
     """Some workers of one process."""
 
     def __init__(self, ledger: Any, first: int, n: int, in_flight: int) -> None:
-        self._couriers = [Courier(RemoteLedger(ledger, f"w{first + number}"), frozenset({MODEL})) for number in range(n)]
+        self._couriers = [LedgerClient(RemoteLedger(ledger, f"w{first + number}"), frozenset({MODEL})) for number in range(n)]
         self._first, self._in_flight = first, in_flight
         self._waits: list[float] = []
         self._done = self._sent = 0
@@ -58,7 +58,7 @@ class Clients:
         await asyncio.gather(*tasks, return_exceptions=True)
         return self._done, self._waits
 
-    async def _lane(self, courier: Courier, name: str, ends: float) -> None:
+    async def _lane(self, courier: LedgerClient, name: str, ends: float) -> None:
         loop, n = asyncio.get_running_loop(), 0
         # Not all in the same instant: calls of a real run are spread over their latency.
         await asyncio.sleep(CALL_S * (hash(name) % 1000) / 1000)

@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 
 from summhay_ray.engine import Chart, Section
-from summhay_ray.problems import Problem
+from summhay_ray.errors import UserError
 from summhay_ray.report import markdown, shown
 
 pytestmark = pytest.mark.core
@@ -79,5 +79,5 @@ def test_sections_for_those_who_ask_for_everything() -> None:
     ],
 )
 def test_what_cannot_be_shown_is_refused_in_a_line(fields: dict[str, object], told: str) -> None:
-    with pytest.raises(Problem, match=told.replace("(", r"\(")):
+    with pytest.raises(UserError, match=told.replace("(", r"\(")):
         Section("S", **fields)  # type: ignore[arg-type]

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from summhay_ray.metrics import PositionSensitivity, SystemScore
-from summhay_ray.report import Grid2D, fitted, position_table, score_tables
+from summhay_ray.report import TextTable, fitted, position_table, score_tables
 
 pytestmark = pytest.mark.core
 
@@ -108,7 +108,7 @@ def test_position_sensitivity_of_several_judges_says_whose() -> None:
     assert [row[:3] for row in table.rows] == [("m", "a", "10.0"), ("m", "b", "10.0")]
 
 
-WIDE = Grid2D("T", ("Name", "aaaa", "bbbb", "cccc"), (("one", "1", "2", "3"), ("three", "4", "5", "6")))
+WIDE = TextTable("T", ("Name", "aaaa", "bbbb", "cccc"), (("one", "1", "2", "3"), ("three", "4", "5", "6")))
 
 
 def test_a_table_that_fits_stays_whole() -> None:
@@ -119,13 +119,13 @@ def test_a_table_that_fits_stays_whole() -> None:
 
 def test_a_wider_table_is_parted_and_every_part_names_its_rows() -> None:
     first, second = fitted(WIDE, 29)
-    assert first.grid == Grid2D("T (1/2)", ("Name", "aaaa", "bbbb"), (("one", "1", "2"), ("three", "4", "5")))
-    assert second.grid == Grid2D("T (2/2)", ("Name", "cccc"), (("one", "3"), ("three", "6")))
+    assert first.grid == TextTable("T (1/2)", ("Name", "aaaa", "bbbb"), (("one", "1", "2"), ("three", "4", "5")))
+    assert second.grid == TextTable("T (2/2)", ("Name", "cccc"), (("one", "3"), ("three", "6")))
     assert (first.widths, second.widths) == ((5, 4, 4), (5, 4))
 
 
 def test_long_names_are_folded_before_figures() -> None:
-    grid = Grid2D("T", ("Name", "a", "b"), (("n" * 90, "100.0*", "308/308"),))
+    grid = TextTable("T", ("Name", "a", "b"), (("n" * 90, "100.0*", "308/308"),))
     (part,) = fitted(grid, 60)
     assert part.widths[1:] == (6, 7)
     assert part.widths[0] < 60 - 6 - 7 - 3 * FRAME
@@ -133,14 +133,14 @@ def test_long_names_are_folded_before_figures() -> None:
 
 
 def test_two_columns_may_name_a_row() -> None:
-    grid = Grid2D("T", ("Stage", "Model", "a" * 30, "b" * 30), (("judge", "m", "1", "2"),), heads=2)
+    grid = TextTable("T", ("Stage", "Model", "a" * 30, "b" * 30), (("judge", "m", "1", "2"),), heads=2)
     first, second = fitted(grid, 60)
     assert first.grid.columns == ("Stage", "Model", "a" * 30)
     assert second.grid.columns == ("Stage", "Model", "b" * 30)
 
 
 def test_wide_characters_take_two_places() -> None:
-    assert fitted(Grid2D("T", ("名前", "x"), (("a", "1"),)), 80)[0].widths == (4, 1)
+    assert fitted(TextTable("T", ("名前", "x"), (("a", "1"),)), 80)[0].widths == (4, 1)
 
 
 TEXT = st.text(st.characters(categories=["L", "N"], max_codepoint=0x2FF), min_size=1, max_size=40)
@@ -155,7 +155,7 @@ def test_every_cell_stands_in_one_part_and_no_part_is_wider_than_the_terminal(
     names: list[str], columns: list[str], width: int
 ) -> None:
     cells = tuple(tuple(f"{row}.{place}" for place in range(len(columns))) for row in range(len(names)))
-    grid = Grid2D("T", ("Name", *columns), tuple((name, *row) for name, row in zip(names, cells, strict=True)))
+    grid = TextTable("T", ("Name", *columns), tuple((name, *row) for name, row in zip(names, cells, strict=True)))
     parts = fitted(grid, width)
     for part in parts:
         assert 1 + sum(one + FRAME for one in part.widths) <= width

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from summhay_ray.problems import Problem
+from summhay_ray.errors import UserError
 from summhay_ray.simulator import Settings, SettingsError, parse_limit, read_keys
 from summhay_ray.simulator.settings import FAULTS, PER_MODEL
 
@@ -75,7 +75,7 @@ def test_a_limit_names_a_model_and_its_settings() -> None:
     ],
 )
 def test_a_limit_that_cannot_be_read_is_refused(text: str, said: str) -> None:
-    with pytest.raises(Problem) as refusal:
+    with pytest.raises(UserError) as refusal:
         parse_limit(text)
     assert str(refusal.value) == said
 

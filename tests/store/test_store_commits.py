@@ -100,7 +100,7 @@ def test_an_addition_beside_a_committer_leaves_the_run_its_own(tmp_path: Path) -
         fresh.committer(3)
 
 
-@pytest.mark.parametrize("driver", [None, 7])
+@pytest.mark.parametrize("driver", [pytest.param(None, marks=pytest.mark.soak), 7])
 def test_of_32_that_commit_at_once_every_block_is_there_once(tmp_path: Path, driver: int | None) -> None:
     new_run(tmp_path)
 

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from far_files import FarFiles
 
-from summhay_ray.store import Chain, StoreError, begin, how_ended, is_alive, read_tenure, tenures
+from summhay_ray.store import Chain, StoreError, begin, how_ended, is_alive, read_session, tenures
 from summhay_ray.store import drivers as room
 
 pytestmark = pytest.mark.core
@@ -90,7 +90,7 @@ def said(process: subprocess.Popen[str]) -> str:
 
 def test_a_tenure_by_hand(files: FarFiles) -> None:
     tenure = begin(files, "r1", True, SEATS)
-    record = read_tenure(files, 1)
+    record = read_session(files, 1)
     assert record is not None and record == tenure.record
     assert (tenure.number, record.run, record.paying, record.pid, record.earlier) == (1, "r1", True, os.getpid(), ())
     assert record.seat_names() == ["calling-0", "calling-1", "calling-2", "calling-3", "computing-0", "computing-1"]
@@ -100,7 +100,7 @@ def test_a_tenure_by_hand(files: FarFiles) -> None:
     assert json.loads(files.read("drivers/00000001.end.json")) == {"how": "done"}
     assert begin(files, "r2", True, SEATS).number == 2
     assert [one.number for one in tenures(files)] == [1, 2] and [one.number for one in tenures(files, 1)] == [2]
-    assert read_tenure(files, 3) is None
+    assert read_session(files, 3) is None
 
 
 def test_another_run_that_pays_is_refused(files: FarFiles) -> None:
@@ -217,7 +217,7 @@ def test_a_beat_that_fails_is_nobodys_end(files: FarFiles) -> None:
 
 @pytest.mark.parametrize("same", [False, True])
 def test_sixteen_at_once_have_numbers_of_their_own_and_one_pays(files: FarFiles, same: bool) -> None:
-    paying: list[room.Tenure] = []
+    paying: list[room.DriverSession] = []
     errors: list[str] = []
 
     def drive(number: int) -> None:

@@ -33,7 +33,7 @@ def logs(files: FarFiles) -> Iterator[list[SpoolWriter]]:
     writers = [SpoolWriter(files, 1, seat) for seat in ("calling-0", "calling-1")]
     yield writers
     for writer in writers:
-        if not writer._buried:
+        if not writer._evicted:
             writer.close()
 
 

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.s3
 ODD = ["a b", "100%25", "plus+and&", "é漢", "hash#mark", "~tilde", "x" * 200]
 
 
-@pytest.fixture(params=["folder", "moto", "ministack"])
+@pytest.fixture(params=["folder", "moto", pytest.param("ministack", marks=pytest.mark.soak)])
 def files(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Files:
     if request.param == "folder":
         return open_files(str(tmp_path / "store"))

@@ -76,6 +76,7 @@ def test_of_32_writers_one_wins_each_round_in_a_folder(tmp_path: Path, rounds: i
     prove_one_winner(open_files(uri), winners(uri, rounds, tmp_path / "results"))
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("kind", ["moto", "ministack"])
 def test_of_32_writers_one_wins_each_round_on_s3(s3_server: object, kind: str, tmp_path: Path, rounds: int) -> None:
     server = running(kind)

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from far_files import FarFiles, Gate, answer, intent
 
-from summhay_ray.store import Buried, Location, LogIndex, StoreError, begin, open_log, read_at, seal, sweep
+from summhay_ray.store import Evicted, Location, LogIndex, StoreError, begin, open_log, read_at, seal, sweep
 from summhay_ray.store import spool as room
 from summhay_ray.store.log_lines import mark_of, segment_name
 from summhay_ray.store.spool_folder import begin as begin_folder
@@ -257,13 +257,13 @@ def test_a_zombie_cannot_write_after_a_seal(files: FarFiles, log: room.SpoolWrit
     seal(files, log.writer)
     before = index_of(files).spent("r")
     assert before == 100 + 3200
-    with pytest.raises(Buried, match="was ended by another"):
+    with pytest.raises(Evicted, match="was ended by another"):
         log.append([intent(f"b{n}", 100) for n in range(40)])
     for act in (log.flush, lambda: log.append([answer("a")])):
-        with pytest.raises(Buried):
+        with pytest.raises(Evicted):
             act()
     assert index_of(files).spent("r") == before and not index_of(files).answers
-    with pytest.raises(Buried):
+    with pytest.raises(Evicted):
         log.close()
     # What a sweep finds of it now counts for nobody, and is cleared away.
     assert sweep(files) == [] and not list(spool_of(files).iterdir())

@@ -300,9 +300,9 @@ def test_sealing_the_rest_ends_all_and_closes_the_seats(tmp_path: Path) -> None:
         here.intents([10], PURPOSES[0])
         seal_rest(here.files, 1)
         seal_rest(here.files, 1)
-        with pytest.raises(room.Buried):
+        with pytest.raises(room.Evicted):
             here.write().flush() or here.write().append([intent(f"x{n}", 10, **PURPOSES[0]) for n in range(9)])
-        with pytest.raises(room.Buried, match="is closed"):
+        with pytest.raises(room.Evicted, match="is closed"):
             room.SpoolWriter(here.files, 1, "calling-0")
         with pytest.raises(StoreError, match="no driver of number 9"):
             seal_rest(here.files, 9)

@@ -11,7 +11,7 @@ from far_files import answer, intent
 from fault_proxy import Fault, FaultProxy
 from s3_servers import Bucket, s3_bucket, s3_server
 
-from summhay_ray.store import Buried, LogIndex, begin, open_files, open_log, pack, seal, sweep
+from summhay_ray.store import Evicted, LogIndex, begin, open_files, open_log, pack, seal, sweep
 from summhay_ray.store.spool import SpoolWriter
 from summhay_ray.store.spool_folder import spool_of
 
@@ -101,7 +101,7 @@ def test_a_zombie_in_a_bucket(s3_bucket: Bucket) -> None:
     log = open_log(files, 1, "calling-0")
     log.append([intent("a", 9)])
     seal(files, log.writer)
-    with pytest.raises(Buried):
+    with pytest.raises(Evicted):
         log.append([intent(f"b{number}", 9) for number in range(40)])
     index = LogIndex(files)
     index.refresh()

@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 from summhay_ray import records
 from summhay_ray.benchmarks import summhay
 from summhay_ray.engine import RAW_ANSWERS as RAW
+from summhay_ray.errors import UserError
 from summhay_ray.llm import RawAnswer
-from summhay_ray.problems import Problem
 from summhay_ray.store import Table, columns_of, digest, tables
 
 pytestmark = pytest.mark.core
@@ -200,18 +200,18 @@ REST = ("when", "kinds", "either", "_unit")
         (Table("odd", Odd, (), REST), "table odd: it has no key; name the fields of Odd that identify a row"),
         (Table("odd", Lost, ("name",)), "table odd: Lost: name 'Nowhere' is not defined"),
         (Table("odd", Plain, ("name",)), "table odd: Plain is no dataclass"),
-        (Table("../odd", Odd, ("name",), REST), "table '../odd': a table's name is made of small letters"),
+        (Table("../odd", Odd, ("name",), REST), "table '../odd': expected small letters"),
         (Table("_units", Odd, ("name",), REST), "table '_units': a table's name"),
     ],
 )
 def test_a_record_that_makes_no_table_is_refused_in_one_line(table: Table, told: str) -> None:
-    with pytest.raises(Problem, match=told) as refused:
+    with pytest.raises(UserError, match=told) as refused:
         columns_of([table])
     assert "\n" not in str(refused.value)
 
 
 def test_two_tables_of_one_name_are_refused() -> None:
-    with pytest.raises(Problem, match="two tables are named 'failures'; give each a name of its own"):
+    with pytest.raises(UserError, match="two tables are named 'failures'; give each a name of its own"):
         columns_of([FAILURES, Table("failures", Everything, ("name",))])
 
 

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from summhay_ray.errors import UserError
 from summhay_ray.haystack import load_sample
-from summhay_ray.problems import Problem
 from summhay_ray.synth.audit import (
     COLUMNS,
     AuditRow,
@@ -182,7 +182,7 @@ def test_several_subtopics_or_none(tmp_path: Path, answer: str, chosen: tuple[in
 )
 def test_an_answer_that_cannot_be_read(tmp_path: Path, row: int, answer: str, said: str) -> None:
     labelled(tmp_path / "a.csv", [raw()], **{f"r{row}": answer})
-    with pytest.raises(Problem) as problem:
+    with pytest.raises(UserError) as problem:
         read_audit(tmp_path / "a.csv", [raw()])
     assert said in str(problem.value) and "\n" not in str(problem.value)
 
@@ -200,7 +200,7 @@ def test_an_edited_id_a_missing_and_a_doubled_row(tmp_path: Path) -> None:
     }
     for said, rows in cases.items():
         save(path, rows)
-        with pytest.raises(Problem, match="a.csv") as problem:
+        with pytest.raises(UserError, match="a.csv") as problem:
             read_audit(path, [raw()])
         assert said in str(problem.value)
 
@@ -216,10 +216,10 @@ def test_an_edited_id_a_missing_and_a_doubled_row(tmp_path: Path) -> None:
 )
 def test_a_file_that_is_no_sheet(tmp_path: Path, content: bytes, said: str) -> None:
     (tmp_path / "a.csv").write_bytes(content)
-    with pytest.raises(Problem) as problem:
+    with pytest.raises(UserError) as problem:
         read_audit(tmp_path / "a.csv", [raw()])
     assert said in str(problem.value)
-    with pytest.raises(Problem, match="cannot be read"):
+    with pytest.raises(UserError, match="cannot be read"):
         read_audit(tmp_path / "none.csv", [raw()])
 
 
@@ -227,12 +227,12 @@ def test_labels_of_other_texts_are_refused(tmp_path: Path) -> None:
     labelled(tmp_path / "a.csv", [raw()])
     other = raw()
     other["documents"][0]["document_text"] = "Another text of the same insights."
-    with pytest.raises(Problem, match="is of none of the haystacks given"):
+    with pytest.raises(UserError, match="is of none of the haystacks given"):
         read_audit(tmp_path / "a.csv", [other])
 
 
 def test_haystacks_of_one_name_are_refused() -> None:
-    with pytest.raises(Problem, match="two haystacks have the topic_id 'h'"):
+    with pytest.raises(UserError, match="two haystacks have the topic_id 'h'"):
         audit_sample([raw(), raw()], 1, 1, 1)
 
 

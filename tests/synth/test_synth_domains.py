@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 import summhay_ray
+from summhay_ray.errors import UserError
 from summhay_ray.plugins import UnknownName
-from summhay_ray.problems import Problem
 from summhay_ray.synth import GROUP_OF, BadDomain, Domain, domain_names, load_domain, parse_domain
 from summhay_ray.synth.domains import TASKS
 
@@ -106,7 +106,7 @@ def test_what_is_wrong_with_a_file_is_said_in_one_line(text: str, said: str) -> 
     with pytest.raises(BadDomain) as caught:
         parse_domain(text, "own.yaml")
     assert str(caught.value).startswith("own.yaml:") and said in str(caught.value)
-    assert "\n" not in str(caught.value) and isinstance(caught.value, Problem)
+    assert "\n" not in str(caught.value) and isinstance(caught.value, UserError)
 
 
 def test_an_unknown_name_and_an_unreadable_file_are_refused(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from summhay_ray.problems import Problem
+from summhay_ray.errors import UserError
 from summhay_ray.synth import (
     Difficulty,
     Outline,
@@ -69,7 +69,7 @@ def test_every_promise_holds(shape: Shape, difficulty: Difficulty, seed: int) ->
     try:
         check_placement(shape, difficulty, NEWS)
         documents = place(planned, shape, difficulty, NEWS, seed)
-    except Problem as problem:
+    except UserError as problem:
         assert "\n" not in str(problem) and ("raise " in str(problem) or "lower " in str(problem))
         assume(False)
     assert [document.number for document in documents] == list(range(1, shape.documents + 1))
@@ -173,7 +173,7 @@ def test_a_document_s_insights_come_from_across_the_subtopics() -> None:
     ],
 )
 def test_what_cannot_be_met_is_said_in_one_line_with_the_field_to_change(shape: Any, difficulty: Any, said: str) -> None:
-    with pytest.raises(Problem) as caught:
+    with pytest.raises(UserError) as caught:
         check_placement(Shape(**shape), Difficulty(**difficulty), NEWS)
     assert said in str(caught.value) and "\n" not in str(caught.value)
 
@@ -182,10 +182,10 @@ def test_two_insights_that_exclude_each_other_cannot_fill_an_odd_number_of_docum
     one, other = PlannedInsight("a", "s", "", "1", "b"), PlannedInsight("b", "s", "", "2", "a")
     pair = Outline(Topic("t", "rain"), (PlannedSubtopic("s", "", "x", "", (one, other)),))
     with pytest.raises(
-        Problem, match="2 insights in 5 documents each fill 10 of 11 documents, and none may be empty; lower documents to 10"
+        UserError, match="2 insights in 5 documents each fill 10 of 11 documents, and none may be empty; lower documents to 10"
     ):
         place(pair, Shape(1, 1, 11), Difficulty(conflicts=1), NEWS, 1)
-    with pytest.raises(Problem, match="lower documents to 10"):
+    with pytest.raises(UserError, match="lower documents to 10"):
         check_placement(Shape(1, 1, 11), Difficulty(conflicts=1), NEWS)
     assert len(place(pair, Shape(1, 1, 10), Difficulty(conflicts=1), NEWS, 1)) == 10
 

@@ -12,9 +12,9 @@ from typing import Any
 import polars as pl
 
 from summhay_ray.benchmarks.summhay.judges import all_judgments, all_scores, check_judged, judges_of
+from summhay_ray.errors import UserError
 from summhay_ray.judge import parse_name
 from summhay_ray.metrics import Agreement, RankAgreement, Verdicts, agreement_between, rank_agreement, ranks
-from summhay_ray.problems import Problem
 from summhay_ray.records import COVERAGE_VALUE
 from summhay_ray.store import RunStore
 
@@ -87,7 +87,7 @@ class CompareResult:
 
 
 def compare_judges(run: RunStore, judges: Sequence[str] = (), rows: int = 20) -> CompareResult:
-    """Compare two of the run's judges; where it has just two, none need be named. Raises Problem, StoreError."""
+    """Compare two of the run's judges; where it has just two, none need be named. Raises UserError, StoreError."""
     check_judged(run)
     run = run.at()
     first, second = _chosen(run, judges)
@@ -96,7 +96,7 @@ def compare_judges(run: RunStore, judges: Sequence[str] = (), rows: int = 20) ->
     both = mine.join(other, on=_PAIR, suffix="_2", how="inner").sort(_PAIR)
     if both.is_empty():
         counts = f"{first} scored {mine.height} insights and {second} {other.height}"
-        raise Problem(f"no insight of {run.run_id} is scored by both judges: {counts}; let both finish")
+        raise UserError(f"no insight of {run.run_id} is scored by both judges: {counts}; let both finish")
     summaries = run.table("summaries").select("cell_id", *SYSTEM, "haystack_id", "subtopic_id", "bullets")
     both = both.join(summaries, on="cell_id", how="left", maintain_order="left")
     systems = _moves(both)
@@ -117,11 +117,11 @@ def _chosen(run: RunStore, wanted: Sequence[str]) -> tuple[str, str]:
     if not wanted and len(known) == 2:
         return known[0], known[1]
     if len(set(wanted)) != 2:
-        raise Problem(f"compare takes two judges: --judges A B; {run.run_id} has {listed}")
+        raise UserError(f"compare takes two judges: --judges A B; {run.run_id} has {listed}")
     found = [name if name in known else parse_name(name).text for name in wanted]
     for name, written in zip(found, wanted, strict=True):
         if name not in known:
-            raise Problem(f"{run.run_id} has no judgments by {written!r}; it has those by {listed}; summhay rejudge makes more")
+            raise UserError(f"{run.run_id} has no judgments by {written!r}; it has those by {listed}; summhay rejudge makes more")
     return found[0], found[1]
 
 

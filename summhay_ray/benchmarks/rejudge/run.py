@@ -8,8 +8,8 @@ from summhay_ray.benchmark import SpecError
 from summhay_ray.benchmarks.rejudge.cascade import Uncertain, affordable, by_budget, cascades_of, is_open, with_share
 from summhay_ray.benchmarks.rejudge.workload import Rejudge, RejudgeRequest, free_of, load_rejudge
 from summhay_ray.engine import RunOptions, RunResult, missing_keys, run_workload
+from summhay_ray.errors import UserError
 from summhay_ray.judge import parse_name, parse_strategy
-from summhay_ray.problems import Problem
 from summhay_ray.store import RunStore
 
 
@@ -46,10 +46,10 @@ def _chosen(source: RunStore, request: RejudgeRequest, options: RunOptions) -> R
 
 
 def _check_keys(workload: Rejudge, options: RunOptions) -> None:
-    """Raises Problem, with nothing written, where a key is missing here. What has begun may be finished, and need none."""
+    """Raises UserError, with nothing written, where a key is missing here. What has begun may be finished, and need none."""
     begun = workload.source.store.files.exists(f"runs/{workload.run_id}/run.json")
     if options.address is None and not begun and (missing := missing_keys(workload)):
-        raise Problem(f"{missing[0]}; nothing was asked")
+        raise UserError(f"{missing[0]}; nothing was asked")
 
 
 def _free(workload: Rejudge, options: RunOptions) -> Uncertain:

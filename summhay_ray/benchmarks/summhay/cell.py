@@ -15,13 +15,13 @@ from summhay_ray.benchmarks.summhay.cells import Cell
 from summhay_ray.benchmarks.summhay.judging import TOKENS_A_VERDICT, Judging
 from summhay_ray.benchmarks.summhay.replay import lookup
 from summhay_ray.benchmarks.summhay.spec import JudgeSpec
+from summhay_ray.errors import UserError
 from summhay_ray.haystack import system_key
 from summhay_ray.judge import JudgeSettings, Verdict, make_judge, planned
 from summhay_ray.llm import RawAnswer
 from summhay_ray.metrics import score_summary
 from summhay_ray.outcome import KIND
 from summhay_ray.plugins import STOPS, told
-from summhay_ray.problems import Problem
 from summhay_ray.records import Context, Failure, Haystack, Insight, Judgment, Summary
 from summhay_ray.summarize import Task, bullets_of, make_summarizer, refuses, shown
 
@@ -131,7 +131,7 @@ async def guarded(error_class: str, name: str, work: Awaitable[Any], planned: bo
             return await work
     try:
         return await work
-    except (OSError, Problem, *STOPS):
+    except (OSError, UserError, *STOPS):
         raise
     # The border to strategies: what goes wrong there is a row, also what would end the process.
     except BaseException as error:  # noqa: BLE001

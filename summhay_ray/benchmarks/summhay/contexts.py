@@ -21,13 +21,13 @@ def rank(grid: SummHay, haystack: Haystack, subtopic_id: str, retriever: str) ->
     return retrieve.make(retriever, grid.spec.seed).rank(subtopic, haystack)
 
 
-Problem = tuple[str, str]
+UserError = tuple[str, str]
 """Why there is no context: class of the error, and the message."""
 
 
 def make_context(
     grid: SummHay, haystack: Haystack, unit: Unit, ranked: Callable[[str, str, str], Sequence[retrieve.Ranked]]
-) -> tuple[Context | None, list[Ranking], Problem | None]:
+) -> tuple[Context | None, list[Ranking], UserError | None]:
     """A unit's context and its ranking's rows, or (None, [], why not)."""
     try:
         ranking = ranked(unit.haystack_id, unit.subtopic_id, unit.retriever)

@@ -16,8 +16,8 @@ import polars as pl
 from summhay_ray.benchmarks.summhay.judges import all_judgments, judges_of
 from summhay_ray.benchmarks.summhay.sources import read_source
 from summhay_ray.benchmarks.summhay.tables import BY_NAME
+from summhay_ray.errors import UserError
 from summhay_ray.haystack import RELEASED_JUDGE, ReleasedFile, export_run
-from summhay_ray.problems import Problem
 from summhay_ray.store import RunStore
 
 
@@ -25,12 +25,12 @@ def export(run: RunStore, folder: Path, judge: str = "") -> list[Path]:
     """The run as released JSON files, one a haystack: an import as it came, a grid's run with its summaries.
 
     `judge`: whose judgments, of the run's judges or a rejudge's; the first of them where empty. An import holds its own
-    summaries and retriever scores whoever judged. Raises Problem rather than overwrite a file; then, and where one haystack
+    summaries and retriever scores whoever judged. Raises UserError rather than overwrite a file; then, and where one haystack
     cannot be written, nothing is.
     """
     judges = [one.judge for one in judges_of(run)]
     if judge and judge not in judges:
-        raise Problem(f"judge {judge!r} did not judge this run; known: {', '.join(judges) or 'none'}")
+        raise UserError(f"judge {judge!r} did not judge this run; known: {', '.join(judges) or 'none'}")
     imported = "spec" not in run.record
     as_it_came = imported and judge in ("", RELEASED_JUDGE)
     rows = None if as_it_came else _Rows(run, judge or judges[0], imported)
@@ -42,26 +42,26 @@ def export(run: RunStore, folder: Path, judge: str = "") -> list[Path]:
 def write_files(
     folder: Path, contents: Iterable[tuple[str, Any]], again: Callable[[Path, Path], bool] | None = None
 ) -> list[Path]:
-    """Write JSON files into a folder, all or none. Raises Problem rather than overwrite one.
+    """Write JSON files into a folder, all or none. Raises UserError rather than overwrite one.
 
     `again`: whether a file that is there (first) may be replaced by the new one (second).
     """
     if folder.exists() and not folder.is_dir():
-        raise Problem(f"{folder} is a file; give a folder")
+        raise UserError(f"{folder} is a file; give a folder")
     is_new = not folder.exists()
     try:
         folder.mkdir(parents=True, exist_ok=True)
         part = Path(tempfile.mkdtemp(prefix=".export-", dir=folder))
     except OSError as error:
-        raise Problem(f"{folder} cannot be written ({error.strerror}); give another folder") from error
+        raise UserError(f"{folder} cannot be written ({error.strerror}); give another folder") from error
     try:
         names = []
         for name, content in contents:
             if (folder / name).exists() and again is None:
-                raise Problem(taken(folder / name))
+                raise UserError(taken(folder / name))
             (part / name).write_text(released_text(content), encoding="ascii")
             if again is not None and (folder / name).exists() and not again(folder / name, part / name):
-                raise Problem(taken(folder / name))
+                raise UserError(taken(folder / name))
             names.append(name)
         return [(part / name).replace(folder / name) for name in names]
     finally:
@@ -108,7 +108,7 @@ class _Rows:
             exported = export_run(source.raw, *written, rankings, self._judge)
         except ValueError as error:
             message = f"{source.haystack.name}: {error}; such a run cannot be written in the released format"
-            raise Problem(message) from error
+            raise UserError(message) from error
         return _judged_again(source.raw, exported) if self._imported else exported
 
 

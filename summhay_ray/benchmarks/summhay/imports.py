@@ -28,10 +28,10 @@ from summhay_ray.benchmarks.summhay.sources import (
     stored_haystacks,
 )
 from summhay_ray.benchmarks.summhay.tables import TABLES
+from summhay_ray.errors import UserError
 from summhay_ray.haystack import InvalidHaystack, ReleasedFile, imported_rows, read_released
 from summhay_ray.inputs import read_json
 from summhay_ray.metrics import score_summary
-from summhay_ray.problems import Problem
 from summhay_ray.records import Failure, Judgment, Score
 from summhay_ray.store import Block, Finished, RunStore, Store, columns_of
 
@@ -174,7 +174,7 @@ def check_batch(batch: Batch) -> list[Outline]:
 
 
 def keep_batch(batch: Batch) -> tuple[Block, Mapping[str, int]]:
-    """Put the files into the store, and their rows into one block. Raises Problem for a file that changed since its check."""
+    """Put the files into the store, and their rows into one block. Raises UserError for a file that changed since its check."""
     store = Store(batch.store_uri)
     finished = []
     counted: Counter[str] = Counter()
@@ -198,7 +198,7 @@ def read_file(path: str) -> ReleasedFile:
         raise InvalidHaystack(f"{path}: cannot be read ({error.strerror}); expected a released JSON file") from error
     except InvalidHaystack:
         raise
-    except Problem as error:
+    except UserError as error:
         raise InvalidHaystack(str(error)) from error
 
 

@@ -14,8 +14,8 @@ from typing import Any
 from summhay_ray.benchmarks.summhay.imports import Batch, ImportResult, Workbench, check_batch, import_released, keep_batch
 from summhay_ray.benchmarks.summhay.sources import Outline
 from summhay_ray.engine import answers, many, through
+from summhay_ray.errors import UserError
 from summhay_ray.haystack import InvalidHaystack
-from summhay_ray.problems import Problem
 from summhay_ray.store import Block, Store
 
 FILES_ALONE = 256
@@ -68,7 +68,7 @@ def _keep(rows: Mapping[str, Any]) -> dict[str, Any]:
     def one(batch: Batch) -> dict[str, Any]:
         try:
             block, counted = keep_batch(batch)
-        except Problem as error:
+        except UserError as error:
             return {"problem": str(error)}
         return {"found": {"block": block.to_json(), "rows": dict(counted)}}
 

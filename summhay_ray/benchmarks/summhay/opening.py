@@ -34,7 +34,7 @@ def open_haystacks(run: RunStore, haystacks: Haystacks, sources: Sequence[Outlin
 
 
 def keep_sources(haystacks: Haystacks, sources: Sequence[Outline], store: Store) -> None:
-    """Put the sources into the store that are not there yet. Raises Problem for one that has changed since it was outlined."""
+    """Put the sources into the store that are not there yet. Raises UserError for one that has changed since it was outlined."""
 
     def keep(source: Outline) -> None:
         if store.files.exists(f"objects/haystack/{source.digest}"):

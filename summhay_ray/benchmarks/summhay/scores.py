@@ -17,6 +17,7 @@ from summhay_ray.benchmark import Results
 from summhay_ray.benchmarks.summhay.judges import all_judgments, check_judged, judges_of, rejudge_ids
 from summhay_ray.benchmarks.summhay.sources import Outline, stored_outlines
 from summhay_ray.benchmarks.summhay.tables import BY_NAME
+from summhay_ray.errors import UserError
 from summhay_ray.haystack import RELEASED_JUDGE
 from summhay_ray.inputs import read_json
 from summhay_ray.judge import bench, default_strategy, parse_name, parse_strategy, strategy_of
@@ -33,7 +34,6 @@ from summhay_ray.metrics import (
     system_scores,
     words_per_bullet,
 )
-from summhay_ray.problems import Problem
 from summhay_ray.records import Failure, Judgment, Score, Summary
 from summhay_ray.store import RunStore
 
@@ -133,16 +133,16 @@ def results(run: RunStore, compat: Compat) -> Results:
 
 
 def read_biases(path: Path) -> tuple[JudgeBias, ...]:
-    """The biases that `judge-bench --out` wrote. Raises Problem, in one line, for a file of another form or none."""
+    """The biases that `judge-bench --out` wrote. Raises UserError, in one line, for a file of another form or none."""
     try:
         text = read_json(path).decode("utf-8")
         if what := _no_biases(text):
-            raise Problem(f"{path.name} holds no measured biases: {what}; give one that judge-bench --out wrote")
+            raise UserError(f"{path.name} holds no measured biases: {what}; give one that judge-bench --out wrote")
         return bench.read_biases(text)
     except OSError as error:
-        raise Problem(f"{path}: cannot be read ({error.strerror}); give a file that judge-bench --out wrote") from error
+        raise UserError(f"{path}: cannot be read ({error.strerror}); give a file that judge-bench --out wrote") from error
     except ValueError as error:
-        raise Problem(f"{path.name}: {error}") from error
+        raise UserError(f"{path.name}: {error}") from error
 
 
 def _no_biases(text: str) -> str:
@@ -214,7 +214,7 @@ def _stands_for(text: str) -> tuple[str, ...]:
     try:
         named = parse_name(text)
         return () if named.kind in ("model", "stored") else (asked_name(*strategy_of(named)),)
-    except Problem:
+    except UserError:
         return ()
 
 
@@ -227,7 +227,7 @@ def _is_private(label: str) -> bool:
         find_price(model, None)
     except Unpriced:
         return True
-    except Problem:
+    except UserError:
         return False
     return False
 

@@ -19,8 +19,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, fields
 from typing import Any, overload
 
+from summhay_ray.errors import UserError
 from summhay_ray.haystack import ReleasedFile, read_released
-from summhay_ray.problems import Problem
 from summhay_ray.records import Haystack, Subtopic
 from summhay_ray.store import Store, StoreError
 
@@ -117,7 +117,7 @@ class Haystacks(Mapping[str, Haystack]):
     """The haystacks by id, loaded when they are asked for; any thread may ask, and one loads at a time.
 
     `read` gives a source's content and what to call it in errors. A haystack whose content is another one by now is refused
-    with a Problem; `read` raises what it likes.
+    with a UserError; `read` raises what it likes.
     """
 
     def __init__(self, ids: Iterable[str], read: Callable[[str], tuple[bytes, str]], kept: int = KEPT) -> None:
@@ -181,9 +181,9 @@ class Haystacks(Mapping[str, Haystack]):
         return len(self._kept) > self._most or sum(size for _, size in self._kept.values()) > KEPT_BYTES
 
 
-def changed(name: str) -> Problem:
+def changed(name: str) -> UserError:
     """The error for a source that is not what it was."""
-    return Problem(f"{name}: was changed since it was read; put back what it was, or start again")
+    return UserError(f"{name}: was changed since it was read; put back what it was, or start again")
 
 
 class LateOutlines(Sequence[Outline]):

@@ -9,7 +9,7 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from summhay_ray import judge, plugins, summarize
 from summhay_ray.benchmark import ModelSpec, Spec, SpecError, Text, model_entry
-from summhay_ray.problems import Problem
+from summhay_ray.errors import UserError
 
 
 def _judge(value: Any) -> Any:
@@ -25,7 +25,7 @@ def _judge(value: Any) -> Any:
     try:
         named = judge.parse_name(text)
         model, strategy = judge.strategy_of(named)
-    except Problem as error:
+    except UserError as error:
         raise ValueError(str(error)) from error
     # One judge is one judge, however it is written.
     name = {} if strategy == judge.default_strategy(model) else {"name": named.text}
@@ -86,7 +86,7 @@ class JudgingSpec(Spec):
         """The further models that judges ask by their strategies, each once."""
         try:
             return list(dict.fromkeys(partner for one in self.judges for partner in judge.partners(one.strategy)))
-        except Problem as error:
+        except UserError as error:
             raise SpecError(f"judges: {error}") from error
 
     @model_validator(mode="after")

@@ -14,8 +14,8 @@ from typing import Any
 from summhay_ray.benchmarks.summhay.sources import read_source
 from summhay_ray.benchmarks.synth.made import made_by
 from summhay_ray.benchmarks.synth.topics import TOPICS
+from summhay_ray.errors import UserError
 from summhay_ray.inputs import read_file
-from summhay_ray.problems import Problem
 from summhay_ray.store import Chain, RunStore
 from summhay_ray.synth import Labels, audit_sample, audit_tables, by_haystack, haystack_tables, read_audit, write_audit
 
@@ -32,14 +32,14 @@ class Sample:
 
 
 def write_sheet(run: RunStore, path: Path, sample: Sample) -> dict[str, Any]:
-    """Write the sheet and say what is in it. Raises Problem where there is nothing to audit, or a file already."""
+    """Write the sheet and say what is in it. Raises UserError where there is nothing to audit, or a file already."""
     if path.exists():
-        raise Problem(f"{path} exists, and may hold a person's labels; give another file")
+        raise UserError(f"{path} exists, and may hold a person's labels; give another file")
     if not path.parent.is_dir():
-        raise Problem(f"{path.parent} is no folder; make it first")
+        raise UserError(f"{path.parent} is no folder; make it first")
     sources = _sources(run)
     if not sources:
-        raise Problem(f"{run.run_id} holds no haystack yet; go on with it first")
+        raise UserError(f"{run.run_id} holds no haystack yet; go on with it first")
     drawn = random.Random(f"audit {sample.seed}").sample(range(len(sources)), min(sample.haystacks, len(sources)))
     rows = audit_sample(_raws(run, [sources[place] for place in sorted(drawn)]), sample.insights, sample.documents, sample.seed)
     write_audit(path, rows)
@@ -57,13 +57,13 @@ def write_sheet(run: RunStore, path: Path, sample: Sample) -> dict[str, Any]:
 def read_sheet(run: RunStore, path: Path) -> dict[str, Any]:
     """What the labels of a sheet say: `insight_subtopic` and `document_insight`, a row for each domain and one for all.
 
-    It is kept with the run, and what `export` writes of a haystack carries it. Raises Problem, in one line, for a label that
+    It is kept with the run, and what `export` writes of a haystack carries it. Raises UserError, in one line, for a label that
     cannot be read.
     """
     try:
         text = read_file(path).decode("utf-8-sig", "replace")
     except OSError as error:
-        raise Problem(
+        raise UserError(
             f"{path} cannot be read ({error.strerror}); give the sheet that `summhay audit --out` wrote, labelled"
         ) from error
     # Only haystacks that the sheet may be about are read.

@@ -17,10 +17,10 @@ from summhay_ray.benchmarks.synth.made import Made, made_by
 from summhay_ray.benchmarks.synth.topic import BY_PERSON, SYNTHESIS, synthesis_of
 from summhay_ray.benchmarks.synth.topics import stored_topics
 from summhay_ray.engine import RunOptions, RunResult, run_workload
+from summhay_ray.errors import UserError
 from summhay_ray.haystack import ReleasedFile, without_labels
 from summhay_ray.inputs import read_json
 from summhay_ray.outcome import MICROS
-from summhay_ray.problems import Problem
 from summhay_ray.records import Failure
 from summhay_ray.store import RunStore, Store
 
@@ -72,7 +72,7 @@ class FailedTopic:
 def run_synth(workload: Synth, store: Store, options: RunOptions = RunOptions(), out: Path | None = None) -> RunResult:
     """Make the haystacks that are not made yet.
 
-    `out`: a folder that gets those that are done as released JSON. Raises Problem where it holds another file of such a name.
+    `out`: a folder that gets those that are done as released JSON. Raises UserError where it holds another file of such a name.
     """
     if out is not None:
         store.files.check()
@@ -105,13 +105,13 @@ class Haystacks:
 def _check_folder(run: RunStore, workload: Synth, out: Path) -> None:
     """What would be refused at the end is refused before anything is paid."""
     if out.exists() and not out.is_dir():
-        raise Problem(f"{out} is a file; give a folder")
+        raise UserError(f"{out} is a file; give a folder")
     made = made_by(run) if out.exists() else {}
     for topic in workload.topics if out.exists() else ():
         done = made.get(workload.cell_id(topic))
         path, source = out / f"{topic.name}.json", read_source(run.store, done.source()) if done else None
         if path.exists() and (source is None or _unaudited(path) != json.loads(released_text(source.raw))):
-            raise Problem(taken(path))
+            raise UserError(taken(path))
 
 
 def export_made(run: RunStore, folder: Path, again: bool = False) -> list[Path]:
@@ -127,7 +127,7 @@ def _unaudited(path: Path) -> Any:
     """The JSON of a file without what a person's labels say; None where it is none that could be a haystack."""
     try:
         content = json.loads(read_json(path))
-    except (Problem, ValueError, RecursionError):
+    except (UserError, ValueError, RecursionError):
         return None
     return without_labels(content) if isinstance(content, dict) else None
 

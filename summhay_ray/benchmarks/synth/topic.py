@@ -12,11 +12,11 @@ from summhay_ray.benchmarks.summhay.opening import haystack_rows
 from summhay_ray.benchmarks.summhay.sources import source_bytes
 from summhay_ray.benchmarks.synth.made import Made
 from summhay_ray.benchmarks.synth.spec import GROUPS
+from summhay_ray.errors import UserError
 from summhay_ray.haystack import InvalidHaystack, ReleasedFile, released_from
 from summhay_ray.llm import Ask as AskModel
 from summhay_ray.llm import RawAnswer
 from summhay_ray.outcome import NoAnswer
-from summhay_ray.problems import Problem
 from summhay_ray.store import Store
 from summhay_ray.synth import OFFLINE, Group, Job, ModelAsker, Synthesized, Topic, Unverified, checked_tables, synthesize
 from summhay_ray.text import count_tokens
@@ -100,7 +100,7 @@ def _outcome(found: Unverified, usd_micros: int) -> NoAnswer:
 async def _tried(job: Job, asker: ModelAsker) -> Synthesized | Unverified:
     try:
         return await synthesize(job, asker)
-    except (OSError, Problem):
+    except (OSError, UserError):
         raise
     # The border to the synth room: one topic that goes wrong there stops no other.
     except Exception as error:  # noqa: BLE001

@@ -16,8 +16,8 @@ from typing import Any
 
 from summhay_ray.benchmarks.summhay.imports import read_file
 from summhay_ray.engine import answers, many, through
+from summhay_ray.errors import UserError
 from summhay_ray.haystack import InvalidHaystack
-from summhay_ray.problems import Problem
 from summhay_ray.synth import Held, quoted, verify_haystack
 
 FILES_ALONE = 8
@@ -86,7 +86,7 @@ def verify_file(path: str) -> dict[str, Any]:
 
 
 def write_checks(found: Iterable[VerifiedFile], out: Path) -> None:
-    """Every check of the files as CSV in UTF-8, a row each; no text of it is a spreadsheet's formula. Raises Problem."""
+    """Every check of the files as CSV in UTF-8, a row each; no text of it is a spreadsheet's formula. Raises UserError."""
     buffer = io.StringIO(newline="")
     writer = csv.writer(buffer)
     writer.writerow(COLUMNS)
@@ -97,7 +97,7 @@ def write_checks(found: Iterable[VerifiedFile], out: Path) -> None:
         with out.open("x", encoding="utf-8-sig", errors="replace", newline="") as file:
             file.write(buffer.getvalue())
     except FileExistsError as error:
-        raise Problem(f"{out} exists; give another file") from error
+        raise UserError(f"{out} exists; give another file") from error
 
 
 def _verified(path: str, found: Mapping[str, Any]) -> VerifiedFile:

@@ -10,7 +10,7 @@ import pytest
 from rejudged_runs import N_INSIGHTS, judged_again, rejudging, source_run
 
 from summhay_ray.benchmarks.rejudge import compare_judges
-from summhay_ray.problems import Problem
+from summhay_ray.errors import UserError
 from summhay_ray.records import COVERAGE_VALUE, Judgment, Score
 from summhay_ray.report import compare_tables
 from summhay_ray.store import Finished, RunStore, StoreError
@@ -107,13 +107,13 @@ def test_it_is_told_as_json_and_in_tables(run: RunStore) -> None:
     ],
 )
 def test_who_cannot_be_compared_is_named(run: RunStore, wanted: list[str], expected: str) -> None:
-    with pytest.raises(Problem, match=expected):
+    with pytest.raises(UserError, match=expected):
         compare_judges(run, wanted)
 
 
 def test_two_judges_need_no_names_and_one_is_too_few(tmp_path: Path) -> None:
     run = source_run(tmp_path)
-    with pytest.raises(Problem, match="has offline/judge"):
+    with pytest.raises(UserError, match="has offline/judge"):
         compare_judges(run)
     second, _ = judged_again(run, "offline")
     assert compare_judges(run).judges == ("offline/judge", f"offline/judge ({second.run_id})")

@@ -17,8 +17,8 @@ from summhay_ray import api, plugins
 from summhay_ray.benchmarks.summhay import judges_of
 from summhay_ray.engine import SpecError, key_check
 from summhay_ray.engine.doctor import OTHER_NAMES, PROVIDER_KEYS
+from summhay_ray.errors import UserError
 from summhay_ray.judge import Verdict
-from summhay_ray.problems import Problem
 from summhay_ray.store import RunStore
 
 pytestmark = pytest.mark.core
@@ -122,7 +122,7 @@ def test_a_rejudge_that_lacks_a_key_leaves_nothing(name: str, tmp_path: Path, mo
     for variable in ("OPENAI_API_KEY", "OPENAI_API_KEY_FILE"):
         monkeypatch.delenv(variable, raising=False)
     run = source_run(tmp_path)
-    with pytest.raises(Problem, match="OPENAI_API_KEY is not set.*nothing was asked"):
+    with pytest.raises(UserError, match="OPENAI_API_KEY is not set.*nothing was asked"):
         judged_again(run, name, budget=1.0)
     assert [one.judge for one in judges_of(run)] == ["offline/judge"] and run.store.run_ids() == [run.run_id]
 

@@ -14,7 +14,7 @@ from rejudged_runs import N_INSIGHTS, N_QUERIES, PRICE, judged_again, rejudging,
 from summhay_ray import api
 from summhay_ray.benchmarks.summhay import all_judgments, judges_of
 from summhay_ray.engine import SpecError, plan
-from summhay_ray.problems import Problem
+from summhay_ray.errors import UserError
 from summhay_ray.store import RunStore, Store, StoreError
 
 pytestmark = pytest.mark.core
@@ -110,7 +110,7 @@ def test_an_export_holds_the_judgments_of_whom_it_is_asked_for(run: RunStore, ju
     assert len(exported) == N_INSIGHTS
     for subtopic, insight, coverage, bullet in said.select("subtopic_id", "insight_id", "coverage", "bullet_id").iter_rows():
         assert exported[subtopic, insight] == (coverage, json.loads(bullet))
-    with pytest.raises(Problem, match=r"judge 'nobody' did not judge this run; known: offline/judge, offline/judge \(j"):
+    with pytest.raises(UserError, match=r"judge 'nobody' did not judge this run; known: offline/judge, offline/judge \(j"):
         api.export(run.run_id, tmp_path / "other", store, "nobody")
     with pytest.raises(StoreError, match=f"holds judgments of the summaries of {run.run_id}; give that run"):
         api.export(judged.run_id, tmp_path / "other", store)
@@ -250,7 +250,7 @@ def test_a_runs_spec_says_who_judges_how_and_within_which_budget(run: RunStore, 
 def test_what_cannot_judge_is_refused_in_one_line(
     run: RunStore, judges: tuple[str, ...], options: dict[str, Any], expected: str
 ) -> None:
-    with pytest.raises(Problem) as error:
+    with pytest.raises(UserError) as error:
         rejudging(run, *judges, **options)
     assert expected in str(error.value) and "\n" not in str(error.value)
 

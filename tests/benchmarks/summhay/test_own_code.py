@@ -11,7 +11,7 @@ import pytest
 from inline_runs import N_INSIGHTS, N_QUERIES, answered, loaded, rows
 
 from summhay_ray import api, cli, plugins
-from summhay_ray.problems import Problem
+from summhay_ray.errors import UserError
 
 pytestmark = pytest.mark.core
 
@@ -123,7 +123,7 @@ def test_what_is_none_is_refused_before_anything_is_asked(field: str, name: str)
     if (field, name) in {("orderings", "sys:exit"), ("orderings", "builtins:int")}:
         # They can be called: what comes of it is a row.
         return
-    with pytest.raises(Problem) as refused:
+    with pytest.raises(UserError) as refused:
         loaded(**fields(field, name))
     assert "\n" not in str(refused.value) and str(refused.value).startswith("spec: ")
 
@@ -133,14 +133,14 @@ def test_a_class_that_ends_the_process_when_it_is_made(field: str, ends: str) ->
     if ends == "KeyboardInterrupt":
         # Here it cannot be told from Ctrl-C.
         pytest.skip("Ctrl-C ends a command")
-    with pytest.raises(Problem, match=f"'ending:Made2' cannot be made .{ends}"):
+    with pytest.raises(UserError, match=f"'ending:Made2' cannot be made .{ends}"):
         loaded(**fields(field, "ending:Made2"))
 
 
 def test_a_module_that_ends_the_process_when_it_is_imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "exits.py").write_text("import sys\nsys.exit(0)\n")
     monkeypatch.syspath_prepend(tmp_path)
-    with pytest.raises(Problem, match="'exits:X' cannot be imported .SystemExit: 0"):
+    with pytest.raises(UserError, match="'exits:X' cannot be imported .SystemExit: 0"):
         loaded(**fields("summarizers", "exits:X"))
 
 
@@ -163,7 +163,7 @@ def test_what_ends_the_process_in_a_context_is_its_reason(field: str, name: str,
 @pytest.mark.parametrize("field", ["summarizers", "judges"])
 def test_a_plan_that_a_class_ends_is_a_line(field: str, ends: str, tmp_path: Path) -> None:
     spec = {"haystacks": ["sample/news"], "retrievers": ["bm25"], "summarizers": ["offline/lead"]}
-    with pytest.raises(Problem, match=f"cannot be planned: 'ending:Called' raises {ends}") as refused:
+    with pytest.raises(UserError, match=f"cannot be planned: 'ending:Called' raises {ends}") as refused:
         api.plan({**spec, **fields(field, "ending:Called")}, str(tmp_path / "store"))
     assert refused.value.exit_code == 1
 

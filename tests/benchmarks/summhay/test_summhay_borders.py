@@ -9,8 +9,8 @@ import pytest
 from inline_runs import N_INSIGHTS, answered, loaded
 
 from summhay_ray import api
+from summhay_ray.errors import UserError
 from summhay_ray.haystack import load_sample
-from summhay_ray.problems import Problem
 from summhay_ray.store import Store
 
 pytestmark = pytest.mark.core
@@ -36,7 +36,7 @@ def test_a_prompt_that_the_offline_judge_cannot_read_is_refused(tmp_path: Path, 
     monkeypatch.chdir(tmp_path)
     Path("bare.txt").write_text("Insight: [[INSIGHT]]\nBullets: [[BULLETS]]\n", encoding="utf-8")
     Path("good.txt").write_text("Reference Insight:\n[[INSIGHT]]\n\nBullet Points:\n[[BULLETS]]\n", encoding="utf-8")
-    with pytest.raises(Problem, match="offline/judge reads the section under a line 'Reference Insight:'"):
+    with pytest.raises(UserError, match="offline/judge reads the section under a line 'Reference Insight:'"):
         loaded(judges=[{"model": "offline/judge", "prompt": "bare.txt"}])
     result, run = answered(tmp_path / "store", judges=[{"model": "offline/judge", "prompt": "good.txt"}])
     assert run.table("scores").height == N_INSIGHTS and result.status == "done"

@@ -11,8 +11,8 @@ from made_up import commit_all
 from summhay_grids import SMALL, grid_of_files
 
 from summhay_ray import api
+from summhay_ray.errors import UserError
 from summhay_ray.plugins import UnknownName
-from summhay_ray.problems import Problem
 from summhay_ray.store import RunStore, Store
 
 pytestmark = pytest.mark.core
@@ -55,12 +55,12 @@ def test_nothing_is_written_where_one_haystack_cannot_be(tmp_path: Path) -> None
     run, paths = grid_run(tmp_path)
     lost = tmp_path / "store" / "objects" / "haystack" / run.record["haystacks"][2]["object"]
     lost.unlink()
-    with pytest.raises(Problem, match="has no haystack"):
+    with pytest.raises(UserError, match="has no haystack"):
         export(run, tmp_path / "out")
     assert not (tmp_path / "out").exists()
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "note.txt").write_text("mine")
-    with pytest.raises(Problem, match="has no haystack"):
+    with pytest.raises(UserError, match="has no haystack"):
         export(run, tmp_path / "mine")
     assert [path.name for path in (tmp_path / "mine").iterdir()] == ["note.txt"]
 
@@ -69,7 +69,7 @@ def test_a_file_that_is_there_stays(tmp_path: Path) -> None:
     run, paths = grid_run(tmp_path)
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / paths[1].name).write_text("mine")
-    with pytest.raises(Problem, match=f"{paths[1].name} exists; give an empty folder"):
+    with pytest.raises(UserError, match=f"{paths[1].name} exists; give an empty folder"):
         export(run, tmp_path / "out")
     assert [path.read_text() for path in (tmp_path / "out").iterdir()] == ["mine"]
 

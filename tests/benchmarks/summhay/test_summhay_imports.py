@@ -16,9 +16,9 @@ from summhay_ray.benchmarks.summhay import import_files, import_released
 from summhay_ray.benchmarks.summhay.imports import Batch, Workbench, check_batch
 from summhay_ray.benchmarks.summhay.opening import HAYSTACKS_A_BLOCK
 from summhay_ray.benchmarks.summhay.sources import Outline
+from summhay_ray.errors import UserError
 from summhay_ray.haystack import InvalidHaystack
 from summhay_ray.metrics import Compat
-from summhay_ray.problems import Problem
 from summhay_ray.store import Block, Store
 
 MANY = 2 * HAYSTACKS_A_BLOCK + 3
@@ -140,7 +140,7 @@ def test_an_import_that_was_killed_is_no_import_and_can_be_made_again(tmp_path: 
 @pytest.mark.core
 def test_a_file_that_changed_after_its_check_is_refused(tmp_path: Path) -> None:
     store, paths = store_in(tmp_path), files(tmp_path, 2)
-    with pytest.raises(Problem, match=f"{Path(paths[0]).name}: was changed since it was read"):
+    with pytest.raises(UserError, match=f"{Path(paths[0]).name}: was changed since it was read"):
         import_released(paths, store, Changes())
     assert store.run_ids() == []
 
@@ -172,7 +172,7 @@ def test_with_ray_the_store_gets_what_it_gets_without(tmp_path: Path) -> None:
         Path(paths[-1]).write_text("{}", encoding="ascii")
         with pytest.raises(InvalidHaystack, match=rf"{Path(paths[-1]).name}: topic"):
             import_released(paths, store_in(tmp_path, "broken"), OnRay())
-        with pytest.raises(Problem, match="was changed since it was read"):
+        with pytest.raises(UserError, match="was changed since it was read"):
             import_released(paths[:3], store_in(tmp_path, "broken"), changes_on_ray())
     # Ray leaves there how it guarded this cluster, which no other one understands.
     assert {name: value for name, value in os.environ.items() if name.startswith("RAY_")} == variables

@@ -11,7 +11,7 @@ from summhay_grids import grid_of_files
 from summhay_ray.benchmarks.summhay import opening as opening_module
 from summhay_ray.benchmarks.summhay.opening import HAYSTACKS_A_BLOCK, blocks_of
 from summhay_ray.engine import stored_workload
-from summhay_ray.problems import Problem
+from summhay_ray.errors import UserError
 from summhay_ray.store import Store
 
 pytestmark = pytest.mark.core
@@ -79,7 +79,7 @@ def test_a_file_that_changed_since_it_was_read_is_refused_and_nothing_counts(tmp
     (grid, _), store = grid_of_files(tmp_path, 2), Store(str(tmp_path / "store"))
     file = tmp_path / f"{grid.sources[1].name}.json"
     file.write_text("{" if change == "broken" else file.read_text(encoding="ascii").replace("?", "!"), encoding="ascii")
-    with pytest.raises(Problem, match=f"{file.name}: was changed since it was read"):
+    with pytest.raises(UserError, match=f"{file.name}: was changed since it was read"):
         grid.open(store)
     assert store.run_ids() == []
 

@@ -17,8 +17,8 @@ from summhay_ray.benchmarks.summhay import SummHay
 from summhay_ray.benchmarks.summhay import sources as sources_module
 from summhay_ray.benchmarks.summhay.sources import Haystacks, LateOutlines, Outline, outline_of, source_bytes, stored_outlines
 from summhay_ray.engine import stored_workload
+from summhay_ray.errors import UserError
 from summhay_ray.haystack import ReleasedFile, load_sample, read_released
-from summhay_ray.problems import Problem
 from summhay_ray.store import Store, StoreError
 
 pytestmark = pytest.mark.core
@@ -113,7 +113,7 @@ def test_what_is_none_of_the_grid_s_or_has_changed_is_refused() -> None:
         haystacks["0123456789abcdef"]
     first, second = shelf.ids
     shelf.contents[first] = shelf.contents[second]
-    with pytest.raises(Problem, match=f"{first}.json: was changed since it was read; put back what it was"):
+    with pytest.raises(UserError, match=f"{first}.json: was changed since it was read; put back what it was"):
         haystacks[first]
 
 
@@ -182,5 +182,5 @@ def test_a_grid_holds_no_haystack_until_one_is_asked_for(tmp_path: Path) -> None
     assert [source.name for source in grid.sources] == [path.stem for path in paths]
     paths[1].unlink()
     assert grid.haystacks[grid.sources[0].haystack_id].name == paths[0].stem
-    with pytest.raises(Problem, match=paths[1].name):
+    with pytest.raises(UserError, match=paths[1].name):
         grid.haystacks[grid.sources[1].haystack_id]

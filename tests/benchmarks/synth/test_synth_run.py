@@ -17,8 +17,8 @@ from summhay_ray.benchmarks.synth import run_synth
 from summhay_ray.benchmarks.synth import topic as making
 from summhay_ray.benchmarks.synth.made import made_by
 from summhay_ray.engine import RunOptions, RunResult, SpecError, plan, workload_of
+from summhay_ray.errors import UserError
 from summhay_ray.haystack import read_released
-from summhay_ray.problems import Problem
 from summhay_ray.store import RunStore, Store, StoreError
 from summhay_ray.synth import Unverified
 
@@ -253,7 +253,7 @@ def test_a_finished_one_is_read_back_and_written(done: RunStore, tmp_path: Path)
     assert again().files == result.files
     assert {path: path.read_bytes() for path in files} == files
     Path(result.files[1]).write_text("{}", encoding="ascii")
-    with pytest.raises(Problem, match="ferry.json exists; give an empty folder"):
+    with pytest.raises(UserError, match="ferry.json exists; give an empty folder"):
         again()
 
 
@@ -261,6 +261,6 @@ def test_a_file_in_the_way_is_told_before_anything_is_asked(tmp_path: Path) -> N
     store = Store(str(tmp_path / "store"))
     write_files(tmp_path / "out", {"ferry.json": "{}"})
     for out, said in ((tmp_path / "out", "ferry.json exists"), (tmp_path / "out" / "ferry.json", "is a file; give a folder")):
-        with pytest.raises(Problem, match=said):
+        with pytest.raises(UserError, match=said):
             run_synth(small(**TWO), store, RunOptions(executor="inline"), out)
     assert small(**TWO).open(store).table("raw_answers").height == 0 and not (tmp_path / "store" / "log").exists()

@@ -16,7 +16,7 @@ from summhay_ray.benchmarks.summhay import SummHay
 from summhay_ray.benchmarks.synth import Synth
 from summhay_ray.benchmarks.synth.topics import made_up
 from summhay_ray.engine import SpecError
-from summhay_ray.problems import Problem
+from summhay_ray.errors import UserError
 
 pytestmark = pytest.mark.core
 
@@ -27,7 +27,7 @@ HOSTED = {"model": "openai/writer", "api_base": "http://127.0.0.1:9/v1", "price"
 
 
 def refusal(**fields: Any) -> str:
-    with pytest.raises(Problem) as caught:
+    with pytest.raises(UserError) as caught:
         small(**fields)
     said = str(caught.value)
     assert "\n" not in said

@@ -12,7 +12,7 @@ from synth_runs import run_inline, small, write_files
 from summhay_ray.benchmarks.synth.made import made_by
 from summhay_ray.benchmarks.synth.spec import MOST_MADE_UP
 from summhay_ray.benchmarks.synth.topics import alone, made_up
-from summhay_ray.problems import Problem
+from summhay_ray.errors import UserError
 from summhay_ray.store import Store
 from summhay_ray.synth import Topic
 
@@ -27,7 +27,7 @@ def named(*topics: Any, **fields: Any) -> list[str]:
 
 
 def refusal(*topics: Any) -> str:
-    with pytest.raises(Problem) as caught:
+    with pytest.raises(UserError) as caught:
         small(topics=list(topics))
     assert "\n" not in str(caught.value)
     return str(caught.value)

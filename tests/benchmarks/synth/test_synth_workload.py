@@ -11,7 +11,7 @@ from synth_runs import small
 
 from summhay_ray.benchmarks.synth import Synth
 from summhay_ray.engine import StatusResult, status, workload_of
-from summhay_ray.problems import Problem
+from summhay_ray.errors import UserError
 from summhay_ray.store import Store
 
 pytestmark = pytest.mark.core
@@ -73,6 +73,6 @@ def test_a_worker_holds_few_topics_at_once(fields: dict[str, Any], computes: boo
 
 
 def test_what_no_plan_can_hold_is_said_before_any_call() -> None:
-    with pytest.raises(Problem) as caught:
+    with pytest.raises(UserError) as caught:
         small(documents=2, difficulty={"least": 5})
     assert "\n" not in str(caught.value)

@@ -19,21 +19,21 @@ LISTENS_A_SECOND = 400
 """Of all workers, in vain: with more workers than half of that each listens longer."""
 
 
-class Roster:
+class Membership:
     """The workers of one ledger. A worker tells which log writers are its own."""
 
     def __init__(self) -> None:
         self.dying: set[str] = set()
-        """Dead workers whose records may still lie on a disk of their own: their keys are kept until they are buried."""
+        """Dead workers whose records may still lie on a disk of their own: their keys are kept until they are evicted."""
         self._heard: dict[str, float] = {}
         self._writers: dict[str, set[str]] = {}
         self._epochs: Counter[str] = Counter()
         self._seats: dict[str, str] = {}
-        self._buried: set[str] = set()
+        self._evicted: set[str] = set()
 
     @property
     def workers(self) -> KeysView[str]:
-        """All that were heard of and are not buried."""
+        """All that were heard of and are not evicted."""
         return self._heard.keys()
 
     @property
@@ -60,16 +60,16 @@ class Roster:
         return "" if before == worker else before
 
     def is_buried(self, worker: str) -> bool:
-        """Whether the worker, or the log writer of this name, was buried."""
-        return worker in self._buried or self._epochs[worker] > 0
+        """Whether the worker, or the log writer of this name, was evicted."""
+        return worker in self._evicted or self._epochs[worker] > 0
 
     def epoch(self, worker: str) -> int:
-        """How often the worker was buried."""
+        """How often the worker was evicted."""
         return self._epochs[worker]
 
     def writes(self, worker: str, writers: Iterable[str]) -> set[str]:
-        """Log writers are the worker's own; gives those that are not buried."""
-        living = set(writers) - self._buried
+        """Log writers are the worker's own; gives those that are not evicted."""
+        living = set(writers) - self._evicted
         if living:
             self._writers.setdefault(worker, set()).update(living)
         return living
@@ -82,12 +82,12 @@ class Roster:
         """Those that must be dead by now and were not known to be."""
         return {worker for worker, heard in self._heard.items() if now - heard > DEAD_AFTER_S} - self.dying
 
-    def bury(self, dead: set[str]) -> set[str]:
+    def evict(self, dead: set[str]) -> set[str]:
         """The workers are gone; gives their log writers."""
         writers = {writer for worker in dead for writer in self._writers.pop(worker, set())}
         for worker in dead:
             self._heard.pop(worker, None)
             self._epochs[worker] += 1
         self.dying -= dead
-        self._buried |= writers
+        self._evicted |= writers
         return writers

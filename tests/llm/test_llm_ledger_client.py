@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import still_time
 
-from summhay_ray.llm import Claim, Grant, News, Settlement, WorkerMessage, courier
-from summhay_ray.llm.courier import LATE_S, PAD_S, Courier, Leave
+from summhay_ray.llm import Claim, Grant, News, Settlement, WorkerMessage, ledger_client
+from summhay_ray.llm.ledger_client import LATE_S, PAD_S, GrantedCall, LedgerClient
 
 pytestmark = pytest.mark.core
 
@@ -52,12 +52,12 @@ class Port:
         return sum(message.returned.get(model, 0) for message in self.messages)
 
 
-def play(scene: Callable[[Port, Courier], Awaitable[None]], answer: Callable[[WorkerMessage], News] = grant_all) -> None:
+def play(scene: Callable[[Port, LedgerClient], Awaitable[None]], answer: Callable[[WorkerMessage], News] = grant_all) -> None:
     """One scene, on a loop of its own, in a minute at most."""
 
     async def whole() -> None:
         port = Port(answer)
-        clerk = Courier(port, frozenset({"m", "n"}))
+        clerk = LedgerClient(port, frozenset({"m", "n"}))
         try:
             await asyncio.wait_for(scene(port, clerk), 60)
         finally:
@@ -72,7 +72,7 @@ async def until(true: Callable[[], bool]) -> None:
         await asyncio.sleep(0.001)
 
 
-async def hear(port: Port, clerk: Courier, news: News) -> None:
+async def hear(port: Port, clerk: LedgerClient, news: News) -> None:
     """The listener has heard it, and all that came of it has happened."""
     heard = clerk._heard
     await port.news.put(news)
@@ -85,7 +85,7 @@ def claim(key: str = "k", model: str = "m", **fields: Any) -> Claim:
 
 
 def test_what_comes_while_a_trip_is_under_way_shares_the_next() -> None:
-    async def scene(port: Port, clerk: Courier) -> None:
+    async def scene(port: Port, clerk: LedgerClient) -> None:
         port.open.clear()
         first = [asyncio.create_task(clerk.claim(claim(f"a{n}"))) for n in range(50)]
         await until(lambda: len(port.messages) == 1)
@@ -113,7 +113,7 @@ def test_each_caller_gets_its_own_answer_in_whatever_order_they_come() -> None:
         grants = [(one.ticket, Grant("stopped", reason=one.key)) for one in message.claims]
         return News(grants=(*reversed(grants), (10**6, GO)))
 
-    async def scene(port: Port, clerk: Courier) -> None:
+    async def scene(port: Port, clerk: LedgerClient) -> None:
         leaves = await asyncio.gather(*(clerk.claim(claim(f"k{n}")) for n in range(9)))
         assert [leave.grant.reason for leave in leaves] == [f"k{n}" for n in range(9)]
 
@@ -121,7 +121,7 @@ def test_each_caller_gets_its_own_answer_in_whatever_order_they_come() -> None:
 
 
 def test_a_held_claim_keeps_its_ticket() -> None:
-    async def scene(port: Port, clerk: Courier) -> None:
+    async def scene(port: Port, clerk: LedgerClient) -> None:
         await clerk.claim(claim("other"))
         leave = await clerk.claim(claim())
         again = await clerk.claim(claim(ticket=leave.ticket, held="retry"))
@@ -131,7 +131,7 @@ def test_a_held_claim_keeps_its_ticket() -> None:
 
 
 def test_a_caller_that_goes_away_is_not_answered_and_harms_nobody() -> None:
-    async def scene(port: Port, clerk: Courier) -> None:
+    async def scene(port: Port, clerk: LedgerClient) -> None:
         port.open.clear()
         gone, stays = (asyncio.create_task(clerk.claim(claim(key))) for key in ("gone", "stays"))
         await until(lambda: len(port.messages) == 1)
@@ -149,7 +149,7 @@ def test_a_broken_channel_reaches_every_caller_now_and_later(broken: str) -> Non
             raise ConnectionError("the ledger is gone")
         return News()
 
-    async def scene(port: Port, clerk: Courier) -> None:
+    async def scene(port: Port, clerk: LedgerClient) -> None:
         asking = [asyncio.create_task(clerk.claim(claim(f"k{n}"))) for n in range(5)]
         waiting = asyncio.create_task(clerk.news())
         if broken == "listen":
@@ -170,18 +170,18 @@ def test_a_broken_channel_reaches_every_caller_now_and_later(broken: str) -> Non
 
 
 def test_without_news_nothing_is_paid_and_what_is_free_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def scene(port: Port, clerk: Courier) -> None:
+    async def scene(port: Port, clerk: LedgerClient) -> None:
         leave = await clerk.claim(claim())
-        monkeypatch.setattr(courier, "STALE_AFTER_S", 10.0**6)
+        monkeypatch.setattr(ledger_client, "STALE_AFTER_S", 10.0**6)
         assert clerk.hindrance(leave, "m", paid=True) == ""
-        monkeypatch.setattr(courier, "STALE_AFTER_S", -1.0)
+        monkeypatch.setattr(ledger_client, "STALE_AFTER_S", -1.0)
         assert clerk.hindrance(leave, "m", paid=True) == "stale" and clerk.hindrance(leave, "m", paid=False) == ""
 
     play(scene)
 
 
 def test_for_a_silent_driver_nothing_is_paid_until_it_is_heard() -> None:
-    async def scene(port: Port, clerk: Courier) -> None:
+    async def scene(port: Port, clerk: LedgerClient) -> None:
         leave = await clerk.claim(claim())
         await hear(port, clerk, News(halted=True))
         assert clerk.hindrance(leave, "m", paid=True) == "stale" and clerk.hindrance(leave, "m", paid=False) == ""
@@ -196,7 +196,7 @@ def test_for_a_silent_driver_nothing_is_paid_until_it_is_heard() -> None:
 
 
 def test_a_new_epoch_voids_what_was_granted_and_lent_in_the_old() -> None:
-    async def scene(port: Port, clerk: Courier) -> None:
+    async def scene(port: Port, clerk: LedgerClient) -> None:
         old = await clerk.claim(claim())
         await hear(port, clerk, News(slots={"m": 2}))
         async with clerk.slot("m"):
@@ -215,7 +215,7 @@ def test_a_new_epoch_voids_what_was_granted_and_lent_in_the_old() -> None:
 
 
 def test_slots_of_an_old_epoch_are_not_given_back_in_the_new() -> None:
-    async def scene(port: Port, clerk: Courier) -> None:
+    async def scene(port: Port, clerk: LedgerClient) -> None:
         await clerk.claim(claim())
         await hear(port, clerk, News(slots={"m": 4}))
         port.open.clear()
@@ -235,7 +235,7 @@ def test_slots_of_an_old_epoch_are_not_given_back_in_the_new() -> None:
 
 
 def test_a_call_waits_for_a_slot_in_its_turn_and_a_model_of_the_worker_does_not() -> None:
-    async def scene(port: Port, clerk: Courier) -> None:
+    async def scene(port: Port, clerk: LedgerClient) -> None:
         await clerk.claim(claim())
         entered: list[int] = []
         leave = asyncio.Event()
@@ -262,7 +262,7 @@ def test_a_call_waits_for_a_slot_in_its_turn_and_a_model_of_the_worker_does_not(
 
 
 def test_slots_that_may_not_be_kept_go_back_as_they_become_free_and_all_at_the_end() -> None:
-    async def scene(port: Port, clerk: Courier) -> None:
+    async def scene(port: Port, clerk: LedgerClient) -> None:
         await clerk.claim(claim())
         await hear(port, clerk, News(slots={"m": 5, "n": 1}))
         async with clerk.slot("m"):
@@ -280,7 +280,7 @@ def test_slots_that_may_not_be_kept_go_back_as_they_become_free_and_all_at_the_e
 
 
 def test_a_pause_holds_here_at_once_for_its_model_alone_and_is_told() -> None:
-    async def scene(port: Port, clerk: Courier) -> None:
+    async def scene(port: Port, clerk: LedgerClient) -> None:
         leave = await clerk.claim(claim())
         clerk.pause("m", 60.0)
         assert (clerk.hindrance(leave, "m", paid=True), clerk.hindrance(leave, "n", paid=True)) == ("late", "")
@@ -295,7 +295,7 @@ def test_a_pause_holds_here_at_once_for_its_model_alone_and_is_told() -> None:
 
 
 def test_a_given_up_model_stops_its_calls_and_no_others() -> None:
-    async def scene(port: Port, clerk: Courier) -> None:
+    async def scene(port: Port, clerk: LedgerClient) -> None:
         leave = await clerk.claim(claim())
         await hear(port, clerk, News(stopped={"m": ("authentication", "bad key")}))
         await hear(port, clerk, News())
@@ -310,16 +310,16 @@ def test_a_given_up_model_stops_its_calls_and_no_others() -> None:
     [(True, 60.0, "early"), (True, 0.0, ""), (True, -2 * LATE_S, "late"), (False, 60.0, "early"), (False, -60.0, "")],
 )
 def test_a_call_is_sent_in_its_time(timed: bool, after_s: float, hindrance: str) -> None:
-    async def scene(port: Port, clerk: Courier) -> None:
+    async def scene(port: Port, clerk: LedgerClient) -> None:
         await clerk.claim(claim())
         at = asyncio.get_running_loop().time() + after_s
-        assert clerk.hindrance(Leave(Grant("go", timed=timed), at, 0, 1), "m", paid=True) == hindrance
+        assert clerk.hindrance(GrantedCall(Grant("go", timed=timed), at, 0, 1), "m", paid=True) == hindrance
 
     play(scene)
 
 
 def test_a_leave_begins_when_its_time_comes() -> None:
-    async def scene(port: Port, clerk: Courier) -> None:
+    async def scene(port: Port, clerk: LedgerClient) -> None:
         before = asyncio.get_running_loop().time()
         leave = await clerk.claim(claim())
         assert before + 30 <= leave.at <= asyncio.get_running_loop().time() + 30
@@ -328,7 +328,7 @@ def test_a_leave_begins_when_its_time_comes() -> None:
 
 
 def test_what_was_said_last_is_delivered_before_the_end() -> None:
-    async def scene(port: Port, clerk: Courier) -> None:
+    async def scene(port: Port, clerk: LedgerClient) -> None:
         clerk.settle(Settlement("k", "m", 7))
         await clerk.close()
         assert [one.usd_micros for one in port.said("settlements")] == [7]
@@ -337,7 +337,7 @@ def test_what_was_said_last_is_delivered_before_the_end() -> None:
 
 
 def test_an_end_without_a_word_is_no_trip() -> None:
-    async def scene(port: Port, clerk: Courier) -> None:
+    async def scene(port: Port, clerk: LedgerClient) -> None:
         await clerk.close()
         assert port.messages == []
 

@@ -36,7 +36,7 @@ class Waiting:
 
 
 @dataclass
-class Desk:
+class ModelQueue:
     """What is known of one model; `slots` is None for a model that runs in the workers."""
 
     pacer: Pacer

@@ -14,8 +14,8 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from typing import Literal
 
+from summhay_ray.llm.membership import LISTEN_S
 from summhay_ray.llm.messages import Claim, Grant, News, Settlement, WorkerMessage
-from summhay_ray.llm.roster import LISTEN_S
 from summhay_ray.llm.service import LedgerPort
 from summhay_ray.llm.slots import SlotGate
 
@@ -37,7 +37,7 @@ PAD_S = 0.02
 
 
 @dataclass(frozen=True, slots=True)
-class Leave:
+class GrantedCall:
     """A grant as this worker keeps it; `at` is when the call may be sent, on the loop's clock."""
 
     grant: Grant
@@ -49,19 +49,19 @@ class Leave:
 Hindrance = Literal["", "early", "late", "stopped", "lost", "stale"]
 
 
-class Courier:
+class LedgerClient:
     """One worker's, on one event loop. `limited` are the models that have limits: all that do not run in the worker.
 
-    `buried` is called when the ledger has taken this worker for dead: what it waits for will never come.
+    `evicted` is called when the ledger has taken this worker for dead: what it waits for will never come.
     """
 
-    def __init__(self, port: LedgerPort, limited: frozenset[str], buried: Callable[[], None] | None = None) -> None:
+    def __init__(self, port: LedgerPort, limited: frozenset[str], evicted: Callable[[], None] | None = None) -> None:
         self._port = port
         self._limited = limited
-        self._buried = buried
+        self._evicted = evicted
         self._gates: dict[str, SlotGate] = {}
         self._tickets = 0
-        self._waiting: dict[int, asyncio.Future[Leave]] = {}
+        self._waiting: dict[int, asyncio.Future[GrantedCall]] = {}
         self._claims: list[Claim] = []
         self._settlements: list[Settlement] = []
         self._pauses: list[tuple[str, float]] = []
@@ -86,14 +86,14 @@ class Courier:
         self._draining = True
         self._fresh.set()
 
-    async def claim(self, claim: Claim) -> Leave:
+    async def claim(self, claim: Claim) -> GrantedCall:
         """The ledger's answer to a claim. Raises what the channel raised, where the ledger cannot be reached."""
         self._start()
         if self._draining:
             await asyncio.Future()
         self._tickets += not claim.held
         ticket = claim.ticket if claim.held else self._tickets
-        future: asyncio.Future[Leave] = asyncio.get_running_loop().create_future()
+        future: asyncio.Future[GrantedCall] = asyncio.get_running_loop().create_future()
         self._waiting[ticket] = future
         self._claims.append(dataclasses.replace(claim, ticket=ticket))
         self._mail.set()
@@ -132,7 +132,7 @@ class Courier:
         finally:
             self._return(model, gate.release())
 
-    def hindrance(self, leave: Leave, model: str, *, paid: bool) -> Hindrance:
+    def hindrance(self, leave: GrantedCall, model: str, *, paid: bool) -> Hindrance:
         """Why a call must not be sent this instant; empty where it may."""
         now = asyncio.get_running_loop().time()
         if leave.epoch != self._epoch or self._draining:
@@ -228,8 +228,8 @@ class Courier:
             self._returned.clear()
             for gate in self._gates.values():
                 gate.reset()
-            if self._buried is not None:
-                self._buried()
+            if self._evicted is not None:
+                self._evicted()
         self.stopped.update(news.stopped)
         for model, seconds in news.paused.items():
             self._paused[model] = max(self._paused.get(model, 0.0), now + seconds)
@@ -240,7 +240,7 @@ class Courier:
         for ticket, grant in news.grants:
             future = self._waiting.pop(ticket, None)
             if future is not None and not future.done():
-                future.set_result(Leave(grant, now + grant.wait_s, self._epoch, ticket))
+                future.set_result(GrantedCall(grant, now + grant.wait_s, self._epoch, ticket))
         if not news.halted:
             self._fresh.set()
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from test_llm_courier import GO, Port, claim, play, until
+from test_llm_ledger_client import GO, Port, claim, play, until
 
 from summhay_ray.llm import News, Settlement
-from summhay_ray.llm.courier import Courier
+from summhay_ray.llm.ledger_client import LedgerClient
 
 pytestmark = pytest.mark.core
 
 
 def test_what_is_granted_and_not_sent_is_lost_from_then_on() -> None:
-    async def scene(port: Port, clerk: Courier) -> None:
+    async def scene(port: Port, clerk: LedgerClient) -> None:
         leave = await clerk.claim(claim("a"))
         assert clerk.hindrance(leave, "m", paid=True) == ""
         clerk.drain()
@@ -24,7 +24,7 @@ def test_what_is_granted_and_not_sent_is_lost_from_then_on() -> None:
 
 
 def test_whoever_claims_waits_and_the_ledger_hears_nothing_of_it() -> None:
-    async def scene(port: Port, clerk: Courier) -> None:
+    async def scene(port: Port, clerk: LedgerClient) -> None:
         await clerk.claim(claim("a"))
         clerk.drain()
         late = [asyncio.ensure_future(clerk.claim(claim("b"))) for _ in range(3)]
@@ -38,7 +38,7 @@ def test_whoever_claims_waits_and_the_ledger_hears_nothing_of_it() -> None:
 
 
 def test_who_waits_for_news_goes_on_and_finds_that_it_is_over() -> None:
-    async def scene(port: Port, clerk: Courier) -> None:
+    async def scene(port: Port, clerk: LedgerClient) -> None:
         leave = await clerk.claim(claim("a"))
         await port.news.put(News(halted=True))
         await until(lambda: clerk.hindrance(leave, "m", paid=True) == "stale")
@@ -54,7 +54,7 @@ def test_who_waits_for_news_goes_on_and_finds_that_it_is_over() -> None:
 
 
 def test_who_waits_for_a_slot_gets_it_and_may_not_send() -> None:
-    async def scene(port: Port, clerk: Courier) -> None:
+    async def scene(port: Port, clerk: LedgerClient) -> None:
         leave = await clerk.claim(claim("a"))
         found: list[str] = []
 
@@ -73,7 +73,7 @@ def test_who_waits_for_a_slot_gets_it_and_may_not_send() -> None:
 
 
 def test_what_is_to_be_settled_is_told_before_the_end() -> None:
-    async def scene(port: Port, clerk: Courier) -> None:
+    async def scene(port: Port, clerk: LedgerClient) -> None:
         await clerk.claim(claim("a"))
         clerk.drain()
         clerk.settle(Settlement("a", "m", 0, sent=False))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 
-class Problem(Exception):
+class UserError(Exception):
     """Wrong input, spec or store; the command line prints the message and exits with `exit_code`.
 
     No ValueError: whoever expects one of a value that it parses must not hide a store that does not answer.
