@@ -6,6 +6,7 @@ again when a connection breaks off within an answer's body.
 
 from __future__ import annotations
 
+import functools
 import os
 import random
 import threading
@@ -17,6 +18,8 @@ from urllib.parse import urlsplit
 import boto3
 import botocore.config
 import botocore.exceptions
+import botocore.loaders
+import botocore.session
 
 from summhay_ray.store.s3_errors import ERRORS, code_of, problem_of, worth_again
 from summhay_ray.store.s3_place import Place, parse_place, with_endpoint
@@ -143,12 +146,21 @@ def _connect(place: Place, answer_s: float) -> Any:
         request_checksum_calculation="when_required",
         response_checksum_validation="when_required",
     )
-    # boto3's default session is not made for threads.
-    client = boto3.session.Session().client("s3", endpoint_url=place.endpoint_url, region_name=place.region, config=config)
+    # boto3's default session is not made for threads; what it reads of its own files, a tenth of a second each time, is.
+    session = botocore.session.Session()
+    session.register_component("data_loader", _data_loader())
+    client = boto3.session.Session(botocore_session=session).client(
+        "s3", endpoint_url=place.endpoint_url, region_name=place.region, config=config
+    )
     if place.endpoint_url is not None:
         # A redirection that names no region (a web server's) makes botocore ask for the bucket's region, which is redirected, ...
         client.meta.events.register("before-call.s3.HeadBucket", _no_region)
     return client
+
+
+@functools.cache
+def _data_loader() -> Any:
+    return botocore.loaders.create_loader()
 
 
 def _no_region(**_: Any) -> None:

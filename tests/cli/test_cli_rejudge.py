@@ -15,7 +15,7 @@ Cli = Callable[..., Said]
 
 JUDGES = ("offline", "cascade(offline,replay/gpt-4o,0.5)")
 N_ASKED = N_INSIGHTS // 2
-TOLD = {"run", "of", "status", "cells", "calls", "usd", "left", "seconds", "executor", "stopped_models", "warnings"}
+TOLD = {"run", "kind", "of", "status", "cells", "calls", "usd", "left", "seconds", "executor", "stopped_models", "warnings"}
 REJUDGE = TOLD | {"judges", "cascades"}
 
 

@@ -31,6 +31,7 @@ DOCUMENT = {
     "left",
     "seconds",
     "executor",
+    "kind",
     "stopped_models",
     "warnings",
     "haystacks",

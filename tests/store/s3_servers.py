@@ -100,6 +100,7 @@ class Bucket:
         return [entry["Key"] for page in pages for entry in page.get("Contents", ())]
 
 
+@functools.cache
 def client(url: str, service: str = "s3") -> Any:
     """A boto3 client with the tests' credentials, whatever the environment holds."""
     import boto3

@@ -201,7 +201,7 @@ REST = ("when", "kinds", "either", "_unit")
         (Table("odd", Lost, ("name",)), "table odd: Lost: name 'Nowhere' is not defined"),
         (Table("odd", Plain, ("name",)), "table odd: Plain is no dataclass"),
         (Table("../odd", Odd, ("name",), REST), "table '../odd': expected small letters"),
-        (Table("_units", Odd, ("name",), REST), "table '_units': a table's name"),
+        (Table("_units", Odd, ("name",), REST), "table '_units': expected small letters"),
     ],
 )
 def test_a_record_that_makes_no_table_is_refused_in_one_line(table: Table, told: str) -> None:
