@@ -7,8 +7,6 @@ from typing import Annotated
 
 import typer
 
-from summhay_ray import __version__
-
 DONE, FAILED, USAGE, BUDGET, PARTIAL, INTERRUPTED, TERMINATED = 0, 1, 2, 3, 4, 130, 143
 
 
@@ -44,7 +42,9 @@ CompatOption = Annotated[CompatChoice, typer.Option("--compat", help="release: a
 
 def _version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"summhay_ray {__version__}")
+        from importlib.metadata import version
+
+        typer.echo(f"summhay_ray {version('summhay-ray')}")
         raise typer.Exit
 
 
