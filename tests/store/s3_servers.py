@@ -203,3 +203,8 @@ def _free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
+
+
+def soaked(*cases: Any) -> list[Any]:
+    """Cases of a test that `make soak` runs: another one of each way goes before them."""
+    return [pytest.param(*(case if isinstance(case, tuple) else (case,)), marks=pytest.mark.soak) for case in cases]

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 from botocore import exceptions as boto
 from fault_proxy import Fault, FaultProxy
-from s3_servers import SECRET, Bucket, S3Server, client, s3_bucket, s3_server, serving
+from s3_servers import SECRET, Bucket, S3Server, client, s3_bucket, s3_server, serving, soaked
 
 from summhay_ray.store import StoreError, StoreUnavailable, open_files
 from summhay_ray.store.s3_errors import problem_of
@@ -111,7 +111,7 @@ def test_tls_where_there_is_none(s3_bucket: Bucket) -> None:
     assert f"no TLS with {url}; check https:// against http://" in told_by(s3_bucket.uri(url=url))
 
 
-@pytest.mark.parametrize("status", [301, 302, 307, 400, 404, 405])
+@pytest.mark.parametrize("status", [302, *soaked(301, 307, 400, 404, 405)])
 def test_a_web_server_that_is_not_s3(s3_bucket: Bucket, status: int) -> None:
     with FaultProxy(s3_bucket.server.url) as proxy:
         proxy.add(Fault("html", status=status))
@@ -165,7 +165,11 @@ REFUSALS = [
 ]
 
 
-@pytest.mark.parametrize(("status", "code", "method", "said"), REFUSALS, ids=[f"{one[1]}-{one[2] or 'any'}" for one in REFUSALS])
+@pytest.mark.parametrize(
+    ("status", "code", "method", "said"),
+    [*REFUSALS[:4], *soaked(*REFUSALS[4:])],
+    ids=[f"{one[1]}-{one[2] or 'any'}" for one in REFUSALS],
+)
 def test_refusals(s3_bucket: Bucket, status: int, code: str, method: str, said: str) -> None:
     with FaultProxy(s3_bucket.server.url) as proxy:
         proxy.add(Fault("refuse", status=status, code=code, method=method))

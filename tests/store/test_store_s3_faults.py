@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from fault_proxy import Fault, FaultProxy, Kind
-from s3_servers import Bucket, s3_bucket, s3_server, serving
+from s3_servers import Bucket, s3_bucket, s3_server, serving, soaked
 
 from summhay_ray.store import StoreUnavailable, open_files
 from summhay_ray.store.s3 import S3Files
@@ -18,7 +18,7 @@ __all__ = ["s3_bucket", "s3_server"]
 pytestmark = pytest.mark.s3
 
 
-@pytest.mark.parametrize("kind", ["503", "500", "drop", "lose"])
+@pytest.mark.parametrize("kind", ["lose", *soaked("503", "500", "drop")])
 def test_of_requests_that_fail_in_30_of_100_none_is_lost(s3_bucket: Bucket, kind: Kind) -> None:
     with FaultProxy(s3_bucket.server.url) as proxy:
         files, fault = open_files(s3_bucket.uri(url=proxy.url)), proxy.add(Fault(kind, share=0.3))
@@ -34,7 +34,7 @@ def test_of_requests_that_fail_in_30_of_100_none_is_lost(s3_bucket: Bucket, kind
         assert 70 < fault.struck < 250
 
 
-@pytest.mark.parametrize("kind", ["503", "500", "drop", "lose"])
+@pytest.mark.parametrize("kind", ["503", *soaked("500", "drop", "lose")])
 def test_a_check_tries_again(s3_bucket: Bucket, kind: Kind) -> None:
     with FaultProxy(s3_bucket.server.url) as proxy:
         fault = proxy.add(Fault(kind, times=3))
@@ -131,7 +131,8 @@ def test_a_body_that_breaks_off_is_read_again(s3_bucket: Bucket) -> None:
 
 
 @pytest.mark.parametrize(
-    ("status", "code"), [(409, "ConditionalRequestConflict"), (409, "OperationAborted"), (400, "RequestTimeout"), (429, "")]
+    ("status", "code"),
+    [(409, "ConditionalRequestConflict"), *soaked((409, "OperationAborted"), (400, "RequestTimeout"), (429, ""))],
 )
 def test_conflicts_and_timeouts_are_tried_again(s3_bucket: Bucket, status: int, code: str) -> None:
     with FaultProxy(s3_bucket.server.url) as proxy:
