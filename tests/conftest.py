@@ -17,8 +17,8 @@ SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 
 
 def pytest_xdist_auto_num_workers() -> int:
-    """One for the tests that start Ray, and more than there are processors: many tests wait for a clock or a network."""
-    return 2 + (os.cpu_count() or 2)
+    """One for the tests that start Ray, and one for each processor: many tests wait for a clock or a network."""
+    return 1 + (os.cpu_count() or 2)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -33,6 +33,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
     items.sort(key=last)
     # Before xdist reads the groups.
     yield
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """What runs beside the tests that start Ray gives way to them: they are the longest chain, and begin first."""
+    if "PYTEST_XDIST_WORKER" in os.environ and not item.get_closest_marker("ray") and os.nice(0) == 0:
+        os.nice(5)
 
 
 @pytest.fixture(scope="session")

@@ -14,6 +14,9 @@ from runs import start, summhay
 from s3_servers import running, set_credentials
 from simulated_provider import until
 
+from summhay_ray import api
+from summhay_ray.store import Store
+
 pytestmark = pytest.mark.timeout(600)
 
 BUDGET = 3
@@ -93,11 +96,17 @@ def test_a_run_that_was_ended_and_lost_its_log_keeps_to_its_budget(desk: Office,
     budget = desk.usd * 0.7
     process = start(spec, store, "--budget", str(budget))
     desk.wait(process, 40)
+    run = Store(str(store)).run(api.load(spec).run_id)
+    assert until(lambda: bool(run.manifest().spent))
     process.send_signal(how)
     assert said(process)[0] != 0
     # What was on its way when it died ends by itself.
     assert until(lambda: not desk.provider.stats()["in_flight"])
     shutil.rmtree(store / "log")
+    known = summhay("status", run.run_id, "--store", store, code=1)["usd"]["spent"]
+    # Commits tell of it every two seconds: of what a killed run spent since then nobody knows without its log.
+    unheard = max(0, billed(desk) - round(known * 1e6))
+    assert known > 0 and (how is signal.SIGKILL or not unheard)
     again = stopped_at(desk, spec, store, budget)
-    assert billed(desk) <= budget * 1e6
+    assert billed(desk) <= budget * 1e6 + unheard
     assert "is short by" in again["warnings"][-1]
