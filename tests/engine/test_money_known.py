@@ -97,7 +97,7 @@ def test_a_run_that_was_ended_and_lost_its_log_keeps_to_its_budget(desk: Office,
     process = start(spec, store, "--budget", str(budget))
     desk.wait(process, 40)
     run = Store(str(store)).run(api.load(spec).run_id)
-    assert until(lambda: bool(run.manifest().spent))
+    assert until(lambda: any(tally.usd_micros for tallies in run.manifest().spent.values() for tally in tallies.values()))
     process.send_signal(how)
     assert said(process)[0] != 0
     # What was on its way when it died ends by itself.
