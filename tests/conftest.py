@@ -38,7 +38,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """What runs beside the tests that start Ray gives way to them: they are the longest chain, and begin first."""
     if "PYTEST_XDIST_WORKER" in os.environ and not item.get_closest_marker("ray") and os.nice(0) == 0:
-        os.nice(10)
+        os.nice(5)
 
 
 @pytest.fixture(scope="session")
