@@ -100,7 +100,7 @@ class LedgerActor:
 
         Raises Evicted for a `worker` that was taken for dead: what its rows stand on may be in no log.
         """
-        if self._service.ledger.roster.is_buried(worker):
+        if self._service.ledger.membership.is_evicted(worker):
             raise Evicted(f"worker {worker} was taken for dead; another does its items")
         await self._commits(block)
 

@@ -57,8 +57,8 @@ class Attempt:
 class Attempts:
     """One worker's."""
 
-    def __init__(self, courier: LedgerClient, transports: Transports) -> None:
-        self._client = courier
+    def __init__(self, client: LedgerClient, transports: Transports) -> None:
+        self._client = client
         self._transports = transports
         self.in_flight = 0
         """Attempts under way at this moment."""

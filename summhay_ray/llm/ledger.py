@@ -56,7 +56,7 @@ class Ledger:
         self._outbox: dict[str, list[tuple[int, Grant]]] = {}
         self._slots_out: dict[str, Counter[str]] = {}
         self._keep: dict[str, dict[str, int]] = {}
-        self.roster = Membership()
+        self.membership = Membership()
         self.due = False
         """The log lies far away and is to be read: whoever keeps the ledger does it aside, and tells `reread`."""
         self._driver_heard: float | None = None
@@ -67,7 +67,7 @@ class Ledger:
 
     def take(self, worker: str, message: WorkerMessage, now: float) -> None:
         """What a worker says: money settled, limits met, slots back, calls wanted."""
-        self.roster.hear(worker, now)
+        self.membership.hear(worker, now)
         self._adopt(worker, message)
         for name in message.limited:
             if why := self._model(name).limited(now):
@@ -76,7 +76,7 @@ class Ledger:
             self._model(name).pacer.round_of_429s(now)
         for name, seconds in message.pauses:
             self._model(name).pacer.pause(now, seconds)
-        self.touched.update(self.roster.workers if message.unasked or message.pauses else ())
+        self.touched.update(self.membership.workers if message.unasked or message.pauses else ())
         for name, n in message.returned.items():
             slots = self._model(name).slots
             if slots is not None:
@@ -89,7 +89,7 @@ class Ledger:
 
     def collect(self, worker: str, now: float) -> News:
         """What the worker must know; what it was told once is not told again."""
-        self.roster.hear(worker, now)
+        self.membership.hear(worker, now)
         self.touched.discard(worker)
         return News(
             grants=tuple(self._outbox.pop(worker, ())),
@@ -99,27 +99,27 @@ class Ledger:
                 name: model.pacer.paused_until - now for name, model in self._models.items() if model.pacer.paused_until > now
             },
             stopped={name: model.stopped for name, model in self._models.items() if model.stopped},
-            epoch=self.roster.epoch(worker),
-            next_s=self.roster.listen_s,
+            epoch=self.membership.epoch(worker),
+            next_s=self.membership.listen_s,
             halted=self._halted(now),
         )
 
     def sit(self, worker: str, seat: str, now: float) -> None:
         """The worker takes a seat that only one can have: whoever had it is dead, and is evicted at once."""
-        self.leave(self.roster.sit(worker, seat, now), now)
+        self.leave(self.membership.sit(worker, seat, now), now)
 
     def beat(self, worker: str, now: float) -> None:
         """The worker is alive."""
-        self.roster.hear(worker, now)
+        self.membership.hear(worker, now)
 
     def leave(self, worker: str, now: float) -> None:
         """The worker has said and written all that it had to, and ends: nobody need wait for it."""
-        if self.roster.dismiss(worker):
+        if self.membership.dismiss(worker):
             self.tend(now)
 
     def stop(self) -> None:
         """Send nothing more that costs money."""
-        self._stopping, self.touched = True, self.touched | self.roster.workers
+        self._stopping, self.touched = True, self.touched | self.membership.workers
 
     def reread(self, fetched: Fetched) -> None:
         """Take in what was read of a log that lies far away."""
@@ -129,7 +129,7 @@ class Ledger:
     def recovered(self, worker: str, fetched: Fetched, now: float) -> None:
         """All that a dying worker wrote is in the log, and has been read: it is evicted."""
         self.index.take(fetched)
-        for writer in self.roster.writers_of(worker):
+        for writer in self.membership.writers_of(worker):
             self.index.forget_unshipped(writer)
         self._evict({worker})
         self.tend(now)
@@ -303,7 +303,7 @@ class Ledger:
             for claim in queue:
                 self._say(worker, claim, Grant("stopped", error=why[0], reason=why[1]))
         model.queues.clear()
-        self.touched.update(self.roster.workers)
+        self.touched.update(self.membership.workers)
 
     def _land(self, key: str) -> Flight:
         flight = self._flights.pop(key)
@@ -318,7 +318,7 @@ class Ledger:
         return flight
 
     def _share_slots(self, name: str, model: ModelQueue, now: float) -> None:
-        due = model.share_at(now, len(self.roster.workers))
+        due = model.share_at(now, len(self.membership.workers))
         if due > now:
             self._wake_at(due)
             return
@@ -340,7 +340,7 @@ class Ledger:
         self.touched.add(worker)
 
     def _adopt(self, worker: str, message: WorkerMessage) -> None:
-        writers = self.roster.writes(worker, {claim.writer or worker for claim in message.claims})
+        writers = self.membership.writes(worker, {claim.writer or worker for claim in message.claims})
         newcomers = {writer for writer in writers if not self.purse.knows(writer)}
         if not newcomers:
             return
@@ -370,17 +370,17 @@ class Ledger:
             self._stop(self._model(model), (USAGE_NOT_CREDIBLE, reason))
 
     def _expire(self, now: float) -> None:
-        dead = self.roster.silent(now)
+        dead = self.membership.silent(now)
         if self.index.near:
             self._evict(dead)
         else:
             # What they wrote may lie on disks of their own: whoever keeps this ledger looks, and tells `recovered`.
-            self.roster.dying |= dead
+            self.membership.dying |= dead
 
     def _evict(self, dead: set[str]) -> None:
         if not dead:
             return
-        writers = self.roster.evict(dead)
+        writers = self.membership.evict(dead)
         for worker in dead:
             for told in (self._outbox, self._slots_out, self._keep):
                 told.pop(worker, None)

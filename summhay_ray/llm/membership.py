@@ -59,7 +59,7 @@ class Membership:
         self._heard[worker] = now
         return "" if before == worker else before
 
-    def is_buried(self, worker: str) -> bool:
+    def is_evicted(self, worker: str) -> bool:
         """Whether the worker, or the log writer of this name, was evicted."""
         return worker in self._evicted or self._epochs[worker] > 0
 

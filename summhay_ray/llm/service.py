@@ -58,7 +58,7 @@ class LedgerService:
         if worker not in self.ledger.touched:
             bell.clear()
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(bell.wait(), self.ledger.roster.listen_s)
+                await asyncio.wait_for(bell.wait(), self.ledger.membership.listen_s)
         now = time.monotonic()
         if worker not in self.ledger.touched:
             self.ledger.tend(now)
@@ -117,7 +117,7 @@ class LedgerService:
 
     def _look_aside(self) -> None:
         """What takes long (a log that lies far away, the disks of the dead) is done beside the loop."""
-        for worker in self.ledger.roster.dying - self._recovering:
+        for worker in self.ledger.membership.dying - self._recovering:
             self._recovering.add(worker)
             self._start(self._evict(worker))
         if self.ledger.due and not self._reading.locked():
@@ -140,7 +140,7 @@ class LedgerService:
         return await asyncio.to_thread(index.fetch, but)
 
     async def _evict(self, worker: str) -> None:
-        writers = self.ledger.roster.writers_of(worker)
+        writers = self.ledger.membership.writers_of(worker)
         while True:
             # Until it is known what the dead have paid for, nobody may ask for it again.
             with contextlib.suppress(StoreError, OSError):

@@ -63,7 +63,7 @@ class FarDesk(ModelQueue):
 
     def recovered(self, worker: str, now: float) -> None:
         """All that the worker wrote is in the store."""
-        writers = set(self.books.roster.writers_of(worker))
+        writers = set(self.books.membership.writers_of(worker))
         fetched = self.books.index.fetch(but=set(self.books.purse.writers) - writers)
         self.books.recovered(worker, fetched, now)
 

@@ -90,14 +90,14 @@ def beating(beat: Callable[[], None]) -> Callable[[], None]:
     return end
 
 
-def test_no_worker_is_buried_and_no_limit_lets_more_through(tmp_path: Path, jumping: Callable[[], float]) -> None:
+def test_no_worker_is_evicted_and_no_limit_lets_more_through(tmp_path: Path, jumping: Callable[[], float]) -> None:
     async def grants() -> list[Grant]:
         service = LedgerService(Ledger("r", LogIndex(LocalFiles(tmp_path)), limits={"m": Limits(rpm=6)}))
         claims = tuple(Claim(f"k{number}", "m", ticket=number) for number in range(20))
         found = [grant for _, grant in (await service.exchange("w", WorkerMessage(claims))).grants]
         for _ in range(5):
             news = await service.exchange("w", WorkerMessage())
-            assert not news.epoch and not news.halted and not service.ledger.roster.is_buried("w")
+            assert not news.epoch and not news.halted and not service.ledger.membership.is_evicted("w")
             service.snapshot()
             found += [grant for _, grant in news.grants]
         return found

@@ -36,7 +36,7 @@ def test_the_keys_of_the_dying_are_held_until_their_disk_was_looked_at(files: Fa
     log_call(log, "voided", 100, {"kind": "void", "usd_micros": 0})
     die(log)
     early = desk.claim("alive", *KEYS, worst_micros=100, now=DEAD)
-    assert desk.books.roster.dying == {"dead"}
+    assert desk.books.membership.dying == {"dead"}
     # What its segments in the store tell is part of what is reserved: read meanwhile, it is not charged beside it.
     assert desk.books.due
     desk.reread()
@@ -50,7 +50,7 @@ def test_the_keys_of_the_dying_are_held_until_their_disk_was_looked_at(files: Fa
     assert desk.money == (30 + 100, 3 * 100)
     location = desk.grants["alive"][early[0]].location
     assert location is not None and location.name.startswith(f"log/{log.writer}/")
-    assert desk.books.roster.dying == set() and desk.books.collect("dead", DEAD + 6).epoch == 1
+    assert desk.books.membership.dying == set() and desk.books.collect("dead", DEAD + 6).epoch == 1
 
 
 def test_after_a_seal_the_allowance_stays_charged_and_nothing_beside_it(files: FarFiles) -> None:
@@ -82,11 +82,11 @@ def test_two_that_die_are_buried_one_by_one(files: FarFiles) -> None:
         log_call(log, f"k{number}", 100)
         die(log)
     waiting = desk.claim("alive", "k0", "k1", worst_micros=100, now=DEAD)
-    assert desk.books.roster.dying == {"dead-0", "dead-1"}
+    assert desk.books.membership.dying == {"dead-0", "dead-1"}
     sweep(files, 0.0)
     desk.recovered("dead-1", DEAD)
     desk.hear("alive", DEAD)
-    assert desk.states("alive", waiting) == ["waits", "go"] and desk.books.roster.dying == {"dead-0"}
+    assert desk.states("alive", waiting) == ["waits", "go"] and desk.books.membership.dying == {"dead-0"}
     assert desk.money == (100, 200)
     desk.recovered("dead-0", DEAD)
     desk.hear("alive", DEAD)
@@ -99,9 +99,9 @@ def test_who_leaves_needs_no_waiting_and_who_sits_again_buries_it(files: FarFile
     assert desk.claimed("first", "a", worst_micros=100, writer=log.writer) == ["go"]
     waiting = desk.claim("second", "a", worst_micros=100, now=1.0)
     desk.books.leave("nobody", 1.0)
-    assert desk.books.roster.dying == set()
+    assert desk.books.membership.dying == set()
     desk.books.leave("first", 1.0)
-    assert desk.books.roster.dying == {"first"} and desk.states("second", waiting) == ["waits"]
+    assert desk.books.membership.dying == {"first"} and desk.states("second", waiting) == ["waits"]
     log.close()
     desk.recovered("first", 1.5)
     desk.hear("second", 1.5)
@@ -109,9 +109,9 @@ def test_who_leaves_needs_no_waiting_and_who_sits_again_buries_it(files: FarFile
     # The seat is taken by the one that Ray starts instead: nobody is left to evict.
     desk.books.sit("third", "calling 0", 2.0)
     desk.books.sit("third", "calling 0", 2.1)
-    assert desk.books.roster.dying == set()
+    assert desk.books.membership.dying == set()
     desk.books.sit("fourth", "calling 0", 3.0)
-    assert desk.books.roster.dying == {"third"}
+    assert desk.books.membership.dying == {"third"}
 
 
 def test_when_it_stops_nothing_that_costs_money_is_granted_any_more(files: FarFiles) -> None:
@@ -184,7 +184,7 @@ def test_a_recovery_that_fails_is_tried_again_and_the_key_is_held_meanwhile(file
         service.leave("dead")
         while len(asked) < 3:
             await asyncio.sleep(0.005)
-        assert (await service.exchange("alive", WorkerMessage())).grants == () and service.ledger.roster.dying == {"dead"}
+        assert (await service.exchange("alive", WorkerMessage())).grants == () and service.ledger.membership.dying == {"dead"}
         away.set()
         while not (news := await service.listen("alive")).grants:
             pass
