@@ -218,7 +218,7 @@ class RayExecution:
         dispatcher = Dispatcher(placement.queues, send)
 
         async def dispatch() -> None:
-            async with contextlib.aclosing(work_items_of(left, placement, order, first)) as blocks:
+            async with contextlib.aclosing(work_items_of(left, placement, order, everybody, first)) as blocks:
                 await dispatcher.run(blocks)
 
         beginning = placed([actor.ready.remote() for actor in everybody], placement, first)

@@ -21,6 +21,8 @@ from summhay_ray.errors import UserError
 
 CPUS_A_WORKER = 0.25
 MOST_WORKERS_A_NODE = 4
+SOURCES_WITHOUT_PIPELINE = 16
+"""With more sources than that, a pipeline with actors of its own prepares them."""
 SOURCES_A_PREPARER = 200
 """With fewer sources than that, a further worker takes longer to start than it saves."""
 
@@ -44,7 +46,7 @@ class Placement:
     workload: Workload[Any]
     queues: Mapping[str, QueueSettings]
     preparers: int
-    """Workers that prepare."""
+    """Actors that do nothing but prepare; none where the workers do it."""
 
     @property
     def seats(self) -> dict[Kind, int]:
@@ -62,7 +64,7 @@ def place(work: Work, own_ray: bool = True) -> Placement:
     workers = workload.spec.workers or max(1, min(int(cpus), MOST_WORKERS_A_NODE * nodes))
     queues = queue_settings(workload, work.in_queues(), workers)
     kinds = len({settings.kind for settings in queues.values()})
-    preparing = prepares(workload)
+    preparing = prepares(workload) and len(work.left) > SOURCES_WITHOUT_PIPELINE
     needed = CPUS_A_WORKER * (kinds * workers + preparing)
     if cpus < needed and not own_ray:
         cpus = _grown(needed)

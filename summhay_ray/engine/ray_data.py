@@ -1,21 +1,21 @@
 """Pipelines of Ray Data: what is prepared for a run's items comes streaming. Part of the engine room.
 
 Ray Data hands out whole batches and puts answers back in order, so that one slow call would hold up the others of its actor: it
-prepares, which is computing, and calls go another way. Imports Ray.
+prepares, which is computing, and calls go another way. A pipeline takes some 10 s of computing to start: of few sources each is
+prepared by one of the run's workers, and Ray Data, with pandas, is not even imported.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import itertools
 import json
 import logging
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from typing import Any
-
-import ray.data
-from ray.data import ActorPoolStrategy, DataContext
 
 from summhay_ray.engine.contract import Item
 from summhay_ray.engine.placement import CPUS_A_WORKER, Placement
@@ -30,6 +30,8 @@ ITEMS_A_BLOCK = 256
 
 def in_order_and_quiet() -> None:
     """How this process's pipelines run: results in the order of what they are of, and nothing printed but what is raised."""
+    from ray.data import DataContext
+
     context = DataContext.get_current()
     context.enable_progress_bars = False
     context.verbose_stats_logs = False
@@ -41,34 +43,60 @@ def in_order_and_quiet() -> None:
 
 
 async def work_items_of(
-    left: Mapping[str, Sequence[Item]], placement: Placement, order: WorkOrder, first: asyncio.Event
+    left: Mapping[str, Sequence[Item]], placement: Placement, order: WorkOrder, workers: Sequence[Any], first: asyncio.Event
 ) -> AsyncGenerator[Sequence[WorkItem], None]:
-    """All that is left, with what was prepared for it; `first` is set when there is something."""
+    """All that is left, with what was prepared for it; `first` is set when there is something. `workers`: the run's actors."""
     if not prepares(placement.workload):
-        items = [item for some in left.values() for item in some]
-        for start in range(0, len(items), ITEMS_A_BLOCK):
+        blocks = _unprepared(left)
+    elif placement.preparers:
+        blocks = _by_pipeline(left, placement, order)
+    else:
+        blocks = _by_workers(left, workers)
+    async with contextlib.aclosing(blocks):
+        async for block in blocks:
             first.set()
-            yield [WorkItem(item) for item in items[start : start + ITEMS_A_BLOCK]]
-        return
+            yield block
+
+
+async def _unprepared(left: Mapping[str, Sequence[Item]]) -> AsyncGenerator[Sequence[WorkItem], None]:
+    items = [item for some in left.values() for item in some]
+    for start in range(0, len(items), ITEMS_A_BLOCK):
+        yield [WorkItem(item) for item in items[start : start + ITEMS_A_BLOCK]]
+
+
+async def _by_workers(left: Mapping[str, Sequence[Item]], workers: Sequence[Any]) -> AsyncGenerator[Sequence[WorkItem], None]:
+    turns = zip(left.items(), itertools.cycle(workers), strict=False)
+    for text in [worker.prepare.remote(source, _text(items)) for (source, items), worker in turns]:
+        yield read_batch(await text)
+
+
+async def _by_pipeline(
+    left: Mapping[str, Sequence[Item]], placement: Placement, order: WorkOrder
+) -> AsyncGenerator[Sequence[WorkItem], None]:
     blocks = _prepared(left, placement, order)
     # Ray Data's iterator blocks: it has a thread of its own.
     thread, loop = ThreadPoolExecutor(max_workers=1), asyncio.get_running_loop()
     try:
         while (block := await loop.run_in_executor(thread, next, blocks, None)) is not None:
-            first.set()
             yield [work for text in block["batch"] for work in read_batch(text)]
     finally:
         thread.shutdown(wait=False, cancel_futures=True)
 
 
+def _text(items: Sequence[Item]) -> str:
+    return json.dumps([asdict(item) for item in items])
+
+
 def _prepared(left: Mapping[str, Sequence[Item]], placement: Placement, order: WorkOrder) -> Iterator[Any]:
+    import ray.data
+
     in_order_and_quiet()
-    rows = [{"source": source, "items": json.dumps([asdict(item) for item in items])} for source, items in left.items()]
+    rows = [{"source": source, "items": _text(items)} for source, items in left.items()]
     batch = max(1, min(SOURCES_A_BATCH, len(rows) // (placement.preparers * 4)))
     data = ray.data.from_items(rows, override_num_blocks=-(-len(rows) // batch)).map_batches(
         Preparer,
         fn_constructor_args=(order,),
-        compute=ActorPoolStrategy(size=placement.preparers),
+        compute=ray.data.ActorPoolStrategy(size=placement.preparers),
         num_cpus=CPUS_A_WORKER,
         batch_size=batch,
     )

@@ -12,7 +12,8 @@ import json
 import os
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -30,7 +31,7 @@ from summhay_ray.engine.sigterm import on_notice
 from summhay_ray.engine.state import PREPARED
 from summhay_ray.engine.worker import Worker
 from summhay_ray.llm import Gateway
-from summhay_ray.store import Evicted, RunStore, Store, open_log
+from summhay_ray.store import Block, Evicted, RunStore, Store, open_log
 
 BEAT_EVERY_S = 3.0
 DRAIN_S = 20.0
@@ -70,6 +71,16 @@ class _Place:
         self.run: RunStore = self.store.run(order.run_id)
         self.workload: Workload[Any] = stored_workload(self.store, order.record)
 
+    def prepare(self, sources: Mapping[str, Sequence[Item]]) -> tuple[list[str], Block | None]:
+        """A batch's text for each source, and the block of the rows that preparing made, which is not committed yet."""
+        rows, texts = [], []
+        for source, items in sources.items():
+            found = prepared(self.workload, source, items)
+            if (one := finished_source(source, found)) is not None:
+                rows.append(one)
+            texts.append(batch_text(work_items(items, found)))
+        return texts, self.run.write(PREPARED, rows) if rows else None
+
 
 class Preparer:
     """Prepares sources for Ray Data; gives one row a source: its work items, as a batch's text."""
@@ -87,16 +98,15 @@ class Preparer:
         return ray.get_actor(self._order.ledger)
 
     def __call__(self, batch: Batch) -> Batch:
-        rows, out = [], []
-        for source, text in zip(batch["source"], batch["items"], strict=True):
-            items = [Item(**one) for one in json.loads(text)]
-            found = prepared(self._place.workload, source, items)
-            if (one := finished_source(source, found)) is not None:
-                rows.append(one)
-            out.append(batch_text(work_items(items, found)))
-        if rows:
-            ray.get(self._ledger.commit.remote(self._place.run.write(PREPARED, rows)))
-        return {"batch": np.array(out, dtype=object)}
+        sources = {source: _items(text) for source, text in zip(batch["source"], batch["items"], strict=True)}
+        texts, block = self._place.prepare(sources)
+        if block is not None:
+            ray.get(self._ledger.commit.remote(block))
+        return {"batch": np.array(texts, dtype=object)}
+
+
+def _items(text: str) -> list[Item]:
+    return [Item(**one) for one in json.loads(text)]
 
 
 class WorkerActor:
@@ -106,10 +116,11 @@ class WorkerActor:
         self._order, self._kind, self._seat = order, kind, seat
         self._loop: asyncio.AbstractEventLoop | None = None
         self._draining = False
+        self._preparing = ThreadPoolExecutor(max_workers=1)
 
     def _begin(self) -> None:
         order, kind, seat = self._order, self._kind, self._seat
-        place = _Place(order)
+        self._place = place = _Place(order)
         files, workload = place.store.files, place.workload
         self._log = open_log(files, order.driver, f"{kind}-{seat}")
         self._ledger = RemoteLedger(ray.get_actor(order.ledger), self._log.writer)
@@ -136,6 +147,15 @@ class WorkerActor:
         if self._loop is None:
             self._begin()
             self._loop = asyncio.get_running_loop()
+
+    async def prepare(self, source: str, text: str) -> str:
+        """Prepare a source for its items, which come as JSON, and commit the rows that this makes; gives a batch's text."""
+        await self.ready()
+        run_in_thread = asyncio.get_running_loop().run_in_executor
+        (found,), block = await run_in_thread(self._preparing, self._place.prepare, {source: _items(text)})
+        if block is not None:
+            await self._ledger.commit(block)
+        return found
 
     async def answer(self, text: str) -> list[ItemResult]:
         """Answer a batch's items; those that the budget stopped are not committed."""

@@ -12,7 +12,15 @@ from inline_runs import loaded
 
 from summhay_ray.engine import placement
 from summhay_ray.engine.execution import Work
-from summhay_ray.engine.placement import CPUS_A_WORKER, PLACED_WITHIN_S, Placement, PlacementError, place, placed
+from summhay_ray.engine.placement import (
+    CPUS_A_WORKER,
+    PLACED_WITHIN_S,
+    SOURCES_WITHOUT_PIPELINE,
+    Placement,
+    PlacementError,
+    place,
+    placed,
+)
 from summhay_ray.engine.queues import queue_settings
 
 pytestmark = pytest.mark.core
@@ -114,7 +122,9 @@ def test_workers_that_have_no_room_are_refused(
     called = {"model": "openai/mine", "price": 0, "api_base": "http://127.0.0.1:1/v1"}
     models = ["offline/lead", *([called] if fields.get("both") else [])]
     grid = loaded(summarizers=models, workers=fields.get("workers"))
-    left = {item.source: [item] for item in grid.items()} | {"further": list(grid.items())}
+    # So many sources that they are prepared by an actor of their own.
+    further = {f"further {n}": list(grid.items()) for n in range(SOURCES_WITHOUT_PIPELINE)}
+    left = {item.source: [item] for item in grid.items()} | further
     work = Work(grid, None, left)  # type: ignore[arg-type]
     if message:
         with pytest.raises(PlacementError, match=message):
