@@ -4,6 +4,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 STORE ?= ./summhay-store
 
+# Compiled modules are kept where an image says otherwise: a run is several processes, a test run hundreds.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: demo test check check-code check-house schemas soak clean
 
 $(VENV)/.installed: pyproject.toml

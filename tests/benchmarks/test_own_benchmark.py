@@ -7,6 +7,7 @@ import importlib
 import io
 import json
 import shutil
+import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping
@@ -16,7 +17,7 @@ from typing import Any
 
 import polars as pl
 import pytest
-from runs import PATIENCE_S, kill, start, summhay, write_spec
+from runs import PATIENCE_S, kill, kill_worker, open_to_others, process_tree, start, summhay, write_spec
 from simulated_provider import Simulated, in_thread
 
 import summhay_ray
@@ -75,6 +76,13 @@ class Place:
     def served(self) -> int:
         return int(self.provider.stats()["served"])
 
+    def wait(self, process: subprocess.Popen[bytes], n: int) -> None:
+        """Return when the provider has served n calls; the run must not end before."""
+        end = time.monotonic() + PATIENCE_S
+        while self.served() < n:
+            assert process.poll() is None and time.monotonic() < end
+            time.sleep(0.02)
+
 
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
@@ -108,7 +116,7 @@ EXPECTED = [
 
 
 def whole_life(place: Place, executor: str) -> dict[str, str]:
-    """Plan, budget stop, kill, resumption; what it all came to, and the hashes of its tables."""
+    """Plan, budget stop, kills (on Ray of a worker, too), resumption; what it all came to, and the hashes of its tables."""
     store = place.folder / f"store-{executor}"
     told_by = ("--store", store)
     planned = place.summhay("plan", "spec.yaml", *told_by)
@@ -122,18 +130,19 @@ def whole_life(place: Place, executor: str) -> dict[str, str]:
     assert stopped["usd"]["spent"] <= 0.012 and stopped["left"]["cells"] > 0
     assert stopped["executor"] == executor
 
-    before = place.served()
     process = start(Path("spec.yaml"), store, "--executor", executor)
-    end = time.monotonic() + PATIENCE_S
-    while place.served() < before + 6:
-        assert process.poll() is None and time.monotonic() < end
-        time.sleep(0.02)
+    before = place.served()
+    if executor == "ray":
+        place.wait(process, before + 3)
+        assert open_to_others(process_tree(process.pid)) == []
+        assert kill_worker(process.pid)
+    place.wait(process, before + 8)
     kill(process, store)
 
     run = place.summhay("run", "spec.yaml", *told_by, "--executor", executor, code=4)
     assert run["cells"] == {"total": N_ITEMS, "done": N_ITEMS - N_FOUND // 2, "failed": N_FOUND // 2}
-    # Two models, two calls at once each, and as many answers on their way to the disk: no more is lost at the kill.
-    assert N_CALLS <= place.served() <= N_CALLS + 8
+    # Two models, two calls at once each, and as many answers on their way to the disk: no more is lost at a kill.
+    assert N_CALLS <= place.served() <= N_CALLS + (16 if executor == "ray" else 8)
     assert place.summhay("run", "spec.yaml", *told_by, code=4)["calls"] == {"made": 0, "reused": N_CALLS, "failed": 0}
     status = place.summhay("status", run["run"], *told_by)
     assert (status["status"], status["kind"]) == ("partial", "needle:Needle")

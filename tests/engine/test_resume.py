@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from runs import kill, kill_worker, log_records, open_to_others, process_tree, start, summhay, wait_for_records, write_spec
 
-pytestmark = [pytest.mark.ray, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.timeout(600)
 RAY = ("--executor", "ray")
 
 N_CELLS = 9 * 6
@@ -60,6 +60,8 @@ def test_a_second_run_makes_no_call(news1: dict[str, Any]) -> None:
     assert again["systems"] == news1["result"]["systems"]
 
 
+@pytest.mark.soak
+@pytest.mark.ray
 def test_a_killed_worker_and_a_killed_driver_change_nothing(news1: dict[str, Any], tmp_path: Path) -> None:
     store = tmp_path / "store"
     process = start(news1["spec"], store, *RAY)
@@ -79,6 +81,7 @@ def test_a_killed_worker_and_a_killed_driver_change_nothing(news1: dict[str, Any
 
 
 @pytest.mark.soak
+@pytest.mark.ray
 def test_two_kills_of_the_driver_change_nothing(news1: dict[str, Any], tmp_path: Path) -> None:
     draw = random.Random(11)
     store, killed = tmp_path / "store", 0
@@ -99,6 +102,7 @@ def test_two_kills_of_the_driver_change_nothing(news1: dict[str, Any], tmp_path:
 
 
 @pytest.mark.soak
+@pytest.mark.ray
 def test_killed_workers_are_replaced(news1: dict[str, Any], tmp_path: Path) -> None:
     store = tmp_path / "store"
     process = start(news1["spec"], store, *RAY)
@@ -116,6 +120,7 @@ def test_killed_workers_are_replaced(news1: dict[str, Any], tmp_path: Path) -> N
 
 
 @pytest.mark.soak
+@pytest.mark.ray
 def test_two_drivers_at_once_and_another_number_of_workers_give_the_same_tables(news1: dict[str, Any], tmp_path: Path) -> None:
     store = tmp_path / "store"
     other = start(news1["spec"], store, *RAY)
