@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +24,7 @@ from summhay_ray.engine import (
     Workload,
 )
 from summhay_ray.errors import UserError
-from summhay_ray.store import Store, with_endpoint
+from summhay_ray.store import RETENTION_S, Store, TableFormat, open_files, unneeded, with_endpoint, write_tables
 
 # Each function loads the benchmarks that it needs: `status` of one kind of run waits for no other.
 if TYPE_CHECKING:
@@ -141,6 +142,16 @@ def export(run_id: str, out: str | Path, store: str | None = None, judge: str = 
     return workload.export(stored, Path(out), judge)
 
 
+def export_tables(run_id: str, target: str | Path, store: str | None = None, kind: TableFormat = "parquet") -> dict[str, str]:
+    """Write each table of the run, as far as it is committed, into a folder or `s3://...`: table -> where it is.
+
+    A table is one file, `<table>/part-0.<kind>`, sorted by key; in CSV lists are JSON. Raises StoreError, OSError.
+    """
+    files = open_files(str(target))
+    written = write_tables(Store(store_uri(store)).run(run_id), files, kind=kind)
+    return {table: files.where(name) for table, name in written.items()}
+
+
 def score(
     run_id: str, store: str | None = None, compat: Compat = "default", bias: str | Path | None = None
 ) -> haystacks.ScoreResult | Results:
@@ -177,14 +188,47 @@ def explain(run_id: str, key: str, store: str | None = None, compat: Compat = "d
 
 
 def doctor(spec: Spec | None = None, store: str | None = None) -> list[Check]:
-    """Is this machine ready (for the spec)?"""
+    """Is this machine ready (for the spec)? Where a store is named, all that it holds is read: what is damaged or missing."""
     from summhay_ray import local_models
 
     offline = Check("offline models", True, ", ".join(local_models.local_names()))
-    if spec is None:
-        return [*engine.examine(store_uri(store)), offline]
-    loaded = load(spec, store=store)
-    return [*engine.examine(_store_of(loaded.spec, store), loaded), offline]
+    loaded = load(spec, store=store) if spec is not None else None
+    uri = store_uri(store) if loaded is None else _store_of(loaded.spec, store)
+    checks = [*engine.examine(uri, loaded), offline]
+    # A store that cannot be opened has its line.
+    is_open = all(check.ok for check in checks if check.name == "store")
+    return [*checks, *engine.examine_runs(Store(uri))] if store is not None and is_open else checks
+
+
+@dataclass(frozen=True)
+class CleanResult:
+    """What of a store nobody needs: files and bytes, of all and of each kind."""
+
+    files: int
+    bytes: int
+    kinds: Mapping[str, Mapping[str, int]]
+    dry_run: bool
+
+    def to_json(self) -> dict[str, Any]:
+        """The JSON document of `summhay clean`."""
+        return asdict(self)
+
+
+def clean(store: str | None = None, older_s: float = RETENTION_S, dry_run: bool = False) -> CleanResult:
+    """Delete what no reader of the store can need any more and was written longer ago than that; answers never are.
+
+    Runs do it by themselves once a day. `dry_run`: only say what it would free. Raises StoreError, OSError.
+    """
+    files = Store(store_uri(store)).files
+    kinds: dict[str, dict[str, int]] = {}
+    for one in unneeded(files, older_s):
+        if not dry_run:
+            one.delete(files)
+        kind = kinds.setdefault(one.what, {"files": 0, "bytes": 0})
+        kind["files"] += 1
+        kind["bytes"] += one.size
+    total = {name: sum(kind[name] for kind in kinds.values()) for name in ("files", "bytes")}
+    return CleanResult(**total, kinds=kinds, dry_run=dry_run)
 
 
 def table(run_id: str, name: str, store: str | None = None) -> Any:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -219,16 +219,26 @@ def import_files(
 @app.command()
 def export(
     run: RunArgument,
-    out: Annotated[str, typer.Option("--out", help="The folder to write into.")],
+    out: Annotated[str, typer.Option("--out", help="The folder for released SummHay JSON files.")] = "",
+    tables: Annotated[str, typer.Option("--tables", help="The folder or s3://... for the run's tables.")] = "",
+    kind: Annotated[
+        Literal["parquet", "csv", "jsonl"], typer.Option("--format", help="What the tables are written as.")
+    ] = "parquet",
     store: StoreOption = None,
     judge: Annotated[str, typer.Option(help="Whose judgments; else the spec's first judge.")] = "",
     as_json: JsonOption = False,
 ) -> None:
-    """Write a run as released SummHay JSON files."""
+    """Write a run as released SummHay JSON files, or its tables."""
     from summhay_ray import api
     from summhay_ray.cli.show import document, facts
 
-    written = [str(path) for path in api.export(run, out, store, judge)]
+    if bool(out) == bool(tables):
+        raise typer.BadParameter("give one of --out FOLDER (released JSON files) and --tables FOLDER (the run's tables)")
+    written = (
+        list(api.export_tables(run, tables, store, kind).values())
+        if tables
+        else [str(path) for path in api.export(run, out, store, judge)]
+    )
     if as_json:
         document({"run": run, "files": written})
     else:
@@ -263,12 +273,45 @@ def score(
 
 
 @app.command()
+def clean(
+    store: StoreOption = None,
+    older_than: Annotated[str, typer.Option("--older-than", help="Only what was written longer ago: 1d, 6h, 30m, 0.")] = "1d",
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what it would free, and delete nothing.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Delete what no reader of a store needs any more."""
+    from summhay_ray import api
+    from summhay_ray.cli.show import document, facts
+
+    result = api.clean(store, _seconds(older_than), dry_run)
+    if as_json:
+        document(result.to_json())
+        return
+    word = "would free" if dry_run else "freed"
+    kinds = [(what, f"{kind['files']} files, {_mib(kind['bytes'])}") for what, kind in sorted(result.kinds.items())]
+    facts([*kinds, (word, f"{result.files} files, {_mib(result.bytes)}")])
+
+
+def _mib(size: int) -> str:
+    return f"{size / 2**20:,.1f} MiB"
+
+
+def _seconds(text: str) -> float:
+    """`1d`, `6h`, `30m`, `15s`, or seconds. Raises BadParameter."""
+    units = {"d": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0}
+    number, unit = (text[:-1], units[text[-1]]) if text[-1:] in units else (text, 1.0)
+    if not number.replace(".", "", 1).isdecimal():
+        raise typer.BadParameter(f"--older-than {text!r}: expected a number and d, h, m or s, such as 1d")
+    return float(number) * unit
+
+
+@app.command()
 def doctor(
     spec: Annotated[str | None, typer.Argument(help="A spec whose models to check, too.", metavar="[SPEC]")] = None,
     store: StoreOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Check keys, prices, store, Ray and offline models, one line each."""
+    """Check keys, prices, Ray and offline models; read a store that is named."""
     from dataclasses import asdict
 
     from summhay_ray import api

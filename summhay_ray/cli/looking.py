@@ -61,6 +61,7 @@ def status_facts(result: StatusResult) -> list[tuple[str, str]]:
         *(("warning", line) for line in result.warnings),
         *(("problem", line) for line in result.problems),
         *pairs[2:],
+        ("store format", str(result.store_format)),
         *((f"table {name}", f"{table['rows']} rows, sha256 {table['sha256'][:12]}") for name, table in result.tables.items()),
     ]
 

@@ -21,7 +21,7 @@ from summhay_ray.engine.contract import (
     Workload,
     semantic_hash,
 )
-from summhay_ray.engine.doctor import Check, examine, key_check, missing_keys
+from summhay_ray.engine.doctor import Check, examine, examine_runs, key_check, missing_keys
 from summhay_ray.engine.explain import Replay
 from summhay_ray.engine.inputs import Inputs
 from summhay_ray.engine.jobs import Job, JobEnd, JobError, JobLost
@@ -102,6 +102,7 @@ __all__ = [
     "answers",
     "check_spec",
     "examine",
+    "examine_runs",
     "find",
     "key_check",
     "kinds",

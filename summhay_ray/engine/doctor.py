@@ -9,8 +9,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from summhay_ray.engine.contract import Workload
+from summhay_ray.engine.plan import plan
+from summhay_ray.engine.registry import workload_of
+from summhay_ray.engine.status import status
+from summhay_ray.errors import UserError
 from summhay_ray.llm import NoKey, is_local, key_of, provider_of
-from summhay_ray.store import Store, StoreError
+from summhay_ray.store import RunStore, Store, StoreError
 from summhay_ray.text import count_tokens
 
 PROVIDER_KEYS = {
@@ -45,6 +49,40 @@ def examine(store_uri: str, workload: Workload[Any] | None = None) -> list[Check
         if not is_local(model):
             checks.append(key_check(model, settings.api_key_env))
     return checks
+
+
+def examine_runs(store: Store) -> list[Check]:
+    """Read everything that the store holds: a line for each run, and one for each file of it that is missing or damaged.
+
+    Of a run that lost something it is said what running it again would ask, and for how many dollars.
+    """
+    checks = []
+    for run_id in store.run_ids():
+        try:
+            run = store.run(run_id)
+            found = status(run)
+        except UserError as error:
+            checks.append(Check(f"run {run_id}", False, str(error)))
+            continue
+        rows = sum(table["rows"] for table in found.tables.values())
+        lost = len(found.problems)
+        told = f"{len(found.tables)} tables, {rows} rows" + (f"; {lost} files missing or damaged: {_again(run)}" if lost else "")
+        checks.append(Check(f"run {run_id}", not lost, told))
+        checks += [Check(f"run {run_id}", False, problem) for problem in found.problems]
+    return checks
+
+
+def _again(run: RunStore) -> str:
+    """What is asked when the run is run again as it stands."""
+    try:
+        workload = workload_of(run)
+        if workload.given:
+            return "import it again, no call is needed"
+        made = plan(workload, run.store, at=run.readable()[0].without_damaged()[0])
+    except UserError as error:
+        return f"what a run would ask is not known ({error})"
+    calls, usd = sum(stage.calls for stage in made.stages), made.usd["max"]
+    return f"running it again asks {calls} calls, at most {usd:.6f} dollars" if calls else "running it again asks nothing"
 
 
 def missing_keys(workload: Workload[Any]) -> list[str]:

@@ -208,11 +208,11 @@ class CountingAsk(Ask):
 class Planner:
     """Asks what a workload would ask, and counts."""
 
-    def __init__(self, workload: Workload[Any], store: Store) -> None:
+    def __init__(self, workload: Workload[Any], run: RunStore) -> None:
         self.workload = workload
         self.settings = workload.settings()
         self.limiter = ConcurrencyLimiter(self.settings)
-        self.index = RunStore(store, workload.run_id).log()
+        self.index = run.log()
         self._stages: dict[tuple[str, str, float], dict[Size, StagePlan]] = {}
         self._seen: dict[Size, set[int]] = {size: set() for size in SIZES}
         """Hashes, of 64 bits each: a million calls are known apart, and take no more room than that."""
@@ -294,10 +294,13 @@ class Planner:
                 self.too_long += asks["expected"].too_long
 
 
-def plan(workload: Workload[Any], store: Store, budget_usd: float | None = None) -> PlanResult:
-    """Calls, tokens, dollars and minutes per stage and model of what is left to do. `budget_usd` replaces the spec's."""
-    planner = Planner(workload, store)
-    run = store.run(workload.run_id) if store.files.exists(f"runs/{workload.run_id}/run.json") else None
+def plan(workload: Workload[Any], store: Store, budget_usd: float | None = None, at: RunStore | None = None) -> PlanResult:
+    """Calls, tokens, dollars and minutes per stage and model of what is left to do.
+
+    `budget_usd` replaces the spec's; `at` is the run as it stands, where not as its newest manifest has it.
+    """
+    planner = Planner(workload, at or RunStore(store, workload.run_id))
+    run = at or (store.run(workload.run_id) if store.files.exists(f"runs/{workload.run_id}/run.json") else None)
     done = set() if run is None else {item for item, again in run.finished(ITEM).items() if not again}
     bounds = workload.bounds(run, planner.index, done)
     if bounds is None:

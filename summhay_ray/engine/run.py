@@ -31,7 +31,7 @@ from summhay_ray.engine.usage import keep_margins, keep_plan, keep_start, keep_s
 from summhay_ray.errors import UserError
 from summhay_ray.llm import FREE, USAGE_NOT_CREDIBLE, Budgets, claims_of, margins_of
 from summhay_ray.outcome import MICROS
-from summhay_ray.store import RunStore, Store, StoreError, begin, pack
+from summhay_ray.store import RunStore, Store, StoreError, begin, clean_daily, pack, publish
 
 PLANNING_NICENESS = 10
 PLANNED_AFTER_S = 20.0
@@ -204,8 +204,9 @@ class Start:
         return cls(workload, run, before, state_of(workload, before), options, began)
 
     def result(self) -> RunResult:
-        """Answer what is left, and say what the run holds then."""
-        return self.told(*self.finished())
+        """Answer what is left, write the tables for other tools, and say what the run holds then."""
+        run, snapshot = self.finished()
+        return self.told(run, {**snapshot, "warnings": [*snapshot.get("warnings", ()), *_published(run)]})
 
     def finished(self) -> tuple[RunSnapshot, dict[str, Any]]:
         """The run after what is left of it was answered, and the ledger's last snapshot."""
@@ -260,6 +261,7 @@ class Start:
         # Nothing depends on it but the number of reads: what is not packed now is packed by the next start.
         with contextlib.suppress(StoreError, OSError):
             pack(self.run.store.files)
+        clean_daily(self.run.store.files)
         return {**snapshot, "executor": executor}
 
     @contextlib.contextmanager
@@ -362,6 +364,16 @@ class Start:
                 watch(timeline.progress(snapshot, time.monotonic()))
 
         return tell
+
+
+def _published(run: RunStore) -> list[str]:
+    """Write the run's tables as plain Parquet. A warning where that cannot be done: the run has ended all the same."""
+    try:
+        publish(run)
+    except (StoreError, OSError) as error:
+        why = str(error) or type(error).__name__
+        return [f"the tables were not written as Parquet: {why}; run again, or: summhay export {run.run_id} --tables FOLDER"]
+    return []
 
 
 def _cause(error: BaseException) -> str:

@@ -19,7 +19,7 @@ from summhay_ray.engine.usage import latest_budget, latest_margins, latest_start
 from summhay_ray.llm import claims_of
 from summhay_ray.outcome import MICROS
 from summhay_ray.plugins import UnknownName
-from summhay_ray.store import Damaged, RunStore, StoreError, how_ended, is_alive, read_session
+from summhay_ray.store import FORMAT, Damaged, RunStore, StoreError, how_ended, is_alive, read_session
 
 
 @dataclass(frozen=True)
@@ -63,6 +63,8 @@ class StatusResult:
     """Where the log tells of less money than the run's commits, one line."""
     problems: Sequence[str] = ()
     """What is missing or damaged, a line for each file: without it the tables and figures here are less than was made."""
+    store_format: int = FORMAT
+    """The number of the store's format."""
 
     def to_json(self) -> dict[str, Any]:
         """The JSON document of `summhay status`."""

@@ -2,10 +2,12 @@
 
 from summhay_ray.store.blocks import Block, Finished
 from summhay_ray.store.chain import Chain
+from summhay_ray.store.clean import RETENTION_S, clean_daily, unneeded
 from summhay_ray.store.commits import Committer, Manifest
 from summhay_ray.store.drivers import DriverSession, SessionRecord, begin, has_ended, how_ended, is_alive, read_session, tenures
 from summhay_ray.store.errors import Damaged, NoCredentials, StoreError, StoreUnavailable, Superseded
 from summhay_ray.store.files import Files, LocalFiles, open_files
+from summhay_ray.store.open_tables import TableFormat, publish, write_tables
 from summhay_ray.store.response_log import (
     Evicted,
     Excess,
@@ -24,11 +26,13 @@ from summhay_ray.store.response_log import (
     seal_rest,
     sweep,
 )
-from summhay_ray.store.runs import RUN_FORMAT, RunStore, Store
+from summhay_ray.store.runs import FORMAT, RUN_FORMAT, RunStore, Store
 from summhay_ray.store.s3_place import with_endpoint
 from summhay_ray.store.tables import Table, Tables, columns_of, digest
 
 __all__ = [
+    "FORMAT",
+    "RETENTION_S",
     "RUN_FORMAT",
     "Block",
     "Chain",
@@ -55,10 +59,12 @@ __all__ = [
     "StoreUnavailable",
     "Superseded",
     "Table",
+    "TableFormat",
     "Tables",
     "Tally",
     "Writer",
     "begin",
+    "clean_daily",
     "columns_of",
     "digest",
     "has_ended",
@@ -67,11 +73,14 @@ __all__ = [
     "open_files",
     "open_log",
     "pack",
+    "publish",
     "read_at",
     "read_session",
     "seal",
     "seal_rest",
     "sweep",
     "tenures",
+    "unneeded",
     "with_endpoint",
+    "write_tables",
 ]

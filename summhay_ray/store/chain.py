@@ -2,7 +2,8 @@
 
 `<folder>/00000001.json`, `00000002.json`, ...: whoever creates a number first has it, so of two writers that follow the same
 record exactly one goes on and the other sees what came between. `<folder>/latest` names a number from which the newest is
-found by looking upwards: it may be old, absent or wrong. No listing is used, since a bucket's may lag.
+found by looking upwards: it may be old, absent or wrong. No listing is used, since a bucket's may lag. Where the first records
+were deleted (`summhay_ray.store.clean`) `<folder>/first` names one that is there.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ class Chain:
         self.files = files
         self.folder = folder
         self._mend = mend
-        self._hint = f"{folder}/latest"
+        self._hint, self._first = f"{folder}/latest", f"{folder}/first"
 
     def name(self, number: int) -> str:
         """The name of a record's file."""
@@ -34,9 +35,9 @@ class Chain:
 
     def newest(self) -> tuple[int, dict[str, Any]] | None:
         """The newest record and its number, None where there is none. Raises StoreError where it is damaged."""
-        hint = self._hinted()
+        hint = self._named(self._hint)
         content = self._content(hint)
-        last = self._last(hint if content is not None else 0)
+        last = self._last(hint if content is not None else self._lowest())
         if last != hint or content is None:
             content = self._content(last)
         # Of a record that is not the newest nothing is said: deleting it would break the chain.
@@ -44,22 +45,26 @@ class Chain:
 
     def latest(self) -> int:
         """The newest record's number, 0 where there is none. Reads no record."""
-        hint = self._hinted()
+        hint = self._named(self._hint)
         last = self._last(hint)
-        return last if last > hint or self._taken(hint) else self._last(0)
+        return last if last > hint or self._taken(hint) else self._last(self._lowest())
 
     def known(self) -> tuple[int, list[int]]:
         """The highest number that anything tells of, and those up to it whose records are gone. For people: a folder is listed.
 
         A bucket's listing may lag: it is asked only where `latest` names no record, so that a gap may have hidden later ones.
         """
-        hint, last = self._hinted(), self.latest()
+        hint, last = self._named(self._hint), self.latest()
         if self.files.folder is None and self._taken(hint):
             return last, []
-        stems = (name.rpartition("/")[2].removesuffix(".json") for name in self.files.names(self.folder, ".json"))
-        there = {int(stem) for stem in stems if stem.isdigit()} | ({last} - {0})
+        there = set(self.numbers()) | ({last} - {0})
         gone = {hint, *range(min(there), max(there))} if there else {hint}
         return max(there, default=0), sorted(gone - there - {0})
+
+    def numbers(self) -> list[int]:
+        """The numbers of the records that the folder lists."""
+        stems = (name.rpartition("/")[2].removesuffix(".json") for name in self.files.names(self.folder, ".json"))
+        return [int(stem) for stem in stems if stem.isdigit()]
 
     def read(self, number: int) -> dict[str, Any] | None:
         """A record's body, None where the number is free. Raises StoreError where it is damaged."""
@@ -80,12 +85,20 @@ class Chain:
             self.files.put(self._hint, str(number).encode("ascii"))
         return True
 
-    def _hinted(self) -> int:
+    def _named(self, file: str) -> int:
         try:
-            text = self.files.read(self._hint).decode("ascii", "replace").strip()
+            text = self.files.read(file).decode("ascii", "replace").strip()
         except FileNotFoundError:
             return 0
         return int(text) if text.isascii() and text.isdigit() and len(text) < 9 else 0
+
+    def delete_before(self, number: int) -> None:
+        """Say that the records before this one, which is there, are about to be deleted."""
+        self.files.put(self._first, str(number).encode("ascii"))
+
+    def _lowest(self) -> int:
+        """A number that is taken and follows all gaps, 0 where the first is the first."""
+        return 0 if self._taken(1) else self._named(self._first)
 
     def _last(self, known: int) -> int:
         """The last number from `known` on that is taken, found in steps that double: numbers are taken without a gap."""

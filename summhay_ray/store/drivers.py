@@ -140,9 +140,19 @@ def tenures(files: Files, after: int = 0) -> Iterator[SessionRecord]:
         number += 1
 
 
+def open_sessions(files: Files) -> Iterator[SessionRecord]:
+    """The tenures of which nobody has said that they are over; their drivers may be dead."""
+    newest = session_chain(files).newest()
+    numbers = (*newest[1]["earlier"], newest[0]) if newest is not None else ()
+    for number in numbers:
+        record = None if has_ended(files, number) else read_session(files, number)
+        if record is not None:
+            yield record
+
+
 def read_session(files: Files, number: int) -> SessionRecord | None:
     """A tenure's record, None where nobody has begun it."""
-    body = _chain(files).read(number)
+    body = session_chain(files).read(number)
     return None if body is None else _record(number, body)
 
 
@@ -190,7 +200,7 @@ def this_process() -> Here:
 
 
 def _register(files: Files, run_id: str, paying: bool, seats: Mapping[str, int], here: Here) -> SessionRecord:
-    chain = _chain(files)
+    chain = session_chain(files)
     while True:
         newest = chain.newest()
         number, before = (0, None) if newest is None else (newest[0], _record(newest[0], newest[1]))
@@ -277,7 +287,8 @@ class _Watch:
             return b""
 
 
-def _chain(files: Files) -> Chain:
+def session_chain(files: Files) -> Chain:
+    """The drivers' records."""
     return Chain(files, FOLDER, mend="put it back from a copy; without it nobody knows whose answers and spending are whose")
 
 

@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Protocol
 
+from summhay_ray.store.entry import Entry
 from summhay_ray.store.errors import StoreError, StoreUnavailable
 from summhay_ray.store.s3_place import SCHEME
 
@@ -41,6 +42,13 @@ class Files(Protocol):
         """Write whole, over what is there. For hints alone."""
         ...
 
+    def writing(self, name: str) -> contextlib.AbstractContextManager[Path]:
+        """A file of this machine to write to. What it holds when the block ends stands under `name`, over what was there.
+
+        Whoever looks sees all of it or what stood there before; nothing is written where the block raises.
+        """
+        ...
+
     def read(self, name: str) -> bytes:
         """The whole content. Raises FileNotFoundError."""
         ...
@@ -63,6 +71,14 @@ class Files(Protocol):
 
     def folders(self, folder: str) -> Iterator[str]:
         """Last parts of the names of the folders right in `folder`, sorted. May lag as `names` may."""
+        ...
+
+    def entries(self, folder: str) -> Iterator[Entry]:
+        """The files right in `folder`, unfinished ones (`.NAME.part`) among them; may lag as `names` may."""
+        ...
+
+    def delete(self, name: str) -> None:
+        """Delete a file that nobody needs; nothing where it is gone."""
         ...
 
     def check(self) -> None:
@@ -124,11 +140,17 @@ class LocalFiles:
 
     def put(self, name: str, content: bytes) -> None:
         """See `Files`."""
+        with self.writing(name) as part:
+            part.write_bytes(content)
+
+    @contextlib.contextmanager
+    def writing(self, name: str) -> Iterator[Path]:
+        """See `Files`."""
         target = self.path(name)
         target.parent.mkdir(parents=True, exist_ok=True)
         part = target.with_name(f".{target.name}.{uuid.uuid4().hex[:12]}.part")
         try:
-            part.write_bytes(content)
+            yield part
             part.replace(target)
         finally:
             part.unlink(missing_ok=True)
@@ -175,6 +197,23 @@ class LocalFiles:
         for name in found:
             if name.endswith(suffix):
                 yield f"{folder}/{name}" if folder else name
+
+    def entries(self, folder: str) -> Iterator[Entry]:
+        """See `Files`."""
+        here = self.path(folder)
+        if not here.is_dir():
+            return
+        with os.scandir(here) as found:
+            for entry in found:
+                # A file may be gone meanwhile: another cleans, or it was unfinished.
+                with contextlib.suppress(FileNotFoundError):
+                    if entry.is_file():
+                        told = entry.stat()
+                        yield Entry(f"{folder}/{entry.name}", told.st_size, told.st_mtime)
+
+    def delete(self, name: str) -> None:
+        """See `Files`."""
+        self.path(name).unlink(missing_ok=True)
 
     def check(self) -> None:
         """See `Files`. Makes the folder; leaves nothing in it."""

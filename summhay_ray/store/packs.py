@@ -2,7 +2,8 @@
 
 A pack is a data object (`log/packs/<sha256>.jsonl`: the answers' lines one behind the other, at most 64 MiB) and an index
 (`<sha256>.index`, zlib over JSON: the answers' keys and lengths, and what all records came to). The chain `log/packs/` names the
-packs that count and the tenures that need no reading any more. The segments stay: whoever has read them goes on without packs.
+packs that count and the tenures that need no reading any more. The segments stay for a day (`clean`): whoever has read them goes
+on without packs.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ SMALL = 1 << 20
 """Packs up to about this size are written again with the next one, so that many small runs do not make many packs."""
 
 AT_ONCE = 16
-_MEND = f"delete the folder {FOLDER}: the segments that it was made of are still there"
+_MEND = f"delete the folder {FOLDER}: the segments that it was made of are read instead, those of the last day at least"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +61,7 @@ class _Pack:
 
 def read_packs(files: Files) -> Packed:
     """What the packs of a store hold; nothing where there are none. Raises StoreError where one is damaged."""
-    newest = _chain(files).newest()
+    newest = pack_chain(files).newest()
     if newest is None:
         return Packed(Books())
     body = newest[1]
@@ -82,7 +83,7 @@ def pack(files: Files) -> int:
     """
     if files.folder is not None:
         return 0
-    chain = _chain(files)
+    chain = pack_chain(files)
     number, body = chain.newest() or (0, {"packs": [], "through": 0, "others": []})
     done = set(body["others"])
     ready: list[int] = []
@@ -240,5 +241,6 @@ def _books_of(told: Mapping[str, Any]) -> Books:
     return books
 
 
-def _chain(files: Files) -> Chain:
+def pack_chain(files: Files) -> Chain:
+    """The records of the packs that count."""
     return Chain(files, FOLDER, mend=_MEND)

@@ -75,18 +75,24 @@ def _of_units(units: Sequence[str]) -> Keep:
     return keep
 
 
-def digests_of(files: Files, blocks: Sequence[Block], tables: Tables) -> dict[str, dict[str, Any]]:
-    """Table -> its number of rows and the hash of its sorted rows. Holds little more than one block at a time."""
+def pieces_of(files: Files, blocks: Sequence[Block], tables: Tables) -> Iterator[tuple[str, Iterable[pl.DataFrame]]]:
+    """Each table with its rows in pieces, one behind the other in the order of its key; each is to be read before the next.
+
+    Holds little more than one block at a time.
+    """
     sizes = {name: sum(block.slices[name].length for block in blocks if name in block.slices) for name in tables}
-    small = [name for name in tables if sizes[name] <= TOGETHER]
-    found = {}
-    for group in _groups({name: sizes[name] for name in small}):
+    for group in _groups({name: size for name, size in sizes.items() if size <= TOGETHER}):
         frames = _frames(files, blocks, {name: tables[name] for name in group}, None)
         for name in group:
-            found[name] = _digest([frames.pop(name)])
+            yield name, [frames.pop(name)]
     for name in tables:
-        if name not in found:
-            found[name] = _digest(_Pieces(files, blocks, tables[name]))
+        if sizes[name] > TOGETHER:
+            yield name, _Pieces(files, blocks, tables[name])
+
+
+def digests_of(files: Files, blocks: Sequence[Block], tables: Tables) -> dict[str, dict[str, Any]]:
+    """Table -> its number of rows and the hash of its sorted rows. Holds little more than one block at a time."""
+    found = {name: _digest(pieces) for name, pieces in pieces_of(files, blocks, tables)}
     return {name: found[name] for name in tables}
 
 

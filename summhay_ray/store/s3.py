@@ -7,18 +7,23 @@ token of the very write that made it, so that a write whose answer was lost is k
 from __future__ import annotations
 
 import base64
+import contextlib
 import hashlib
+import tempfile
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from summhay_ray.store.entry import Entry
 from summhay_ray.store.errors import StoreError, StoreUnavailable
 from summhay_ray.store.s3_client import ANSWER_S, BeyondEnd, Service, Taken, Until
 from summhay_ray.store.s3_errors import not_s3
 from summhay_ray.store.s3_place import Place, parse_place
 
 TOKEN = "summhay-write"
+PART_BYTES = 64 << 20
+"""Larger files are uploaded in parts of this size: at most 10,000 are allowed."""
 PATIENCE_S = 60.0
 # A check is a person waiting: a service that is down is told of within seconds.
 CHECK_S, CHECK_ANSWER_S, CHECK_UNREACHED = 6.0, 4.0, 3
@@ -86,6 +91,38 @@ class S3Files:
         """See `Files`."""
         self._write(name, content, Until(self._patience), uuid.uuid4().hex)
 
+    @contextlib.contextmanager
+    def writing(self, name: str) -> Iterator[Path]:
+        """See `Files`."""
+        with tempfile.TemporaryDirectory(prefix="summhay-") as folder:
+            path = Path(folder) / "whole"
+            yield path
+            if path.stat().st_size <= PART_BYTES:
+                self.put(name, path.read_bytes())
+            else:
+                self._put_in_parts(name, path)
+
+    def _put_in_parts(self, name: str, path: Path) -> None:
+        """A multipart upload: the object is there, whole, when it is completed."""
+        upload = self._ask("create_multipart_upload", name, Until(self._patience))["UploadId"]
+        try:
+            with path.open("rb") as stream:
+                parts = [
+                    {"PartNumber": number, "ETag": self._part(name, upload, number, content)}
+                    for number, content in enumerate(iter(lambda: stream.read(PART_BYTES), b""), 1)
+                ]
+            whole = {"Parts": parts}
+            self._ask("complete_multipart_upload", name, Until(self._patience), UploadId=upload, MultipartUpload=whole)
+        except BaseException:
+            # Parts that nobody completes are stored, and paid for, until somebody deletes them.
+            with contextlib.suppress(StoreError, FileNotFoundError):
+                self._ask("abort_multipart_upload", name, Until(self._patience), UploadId=upload)
+            raise
+
+    def _part(self, name: str, upload: str, number: int, content: bytes) -> str:
+        named = {"UploadId": upload, "PartNumber": number}
+        return str(self._ask("upload_part", name, Until(self._patience), Body=content, **named)["ETag"])
+
     def read(self, name: str) -> bytes:
         """See `Files`."""
         return bytes(self._ask("get_object", name, Until(self._patience))["Body"])
@@ -120,6 +157,19 @@ class S3Files:
                 name = str(entry["Key"])[len(above) :]
                 if name and name.endswith(suffix) and not name.startswith("."):
                     yield f"{folder}/{name}" if folder else name
+
+    def entries(self, folder: str) -> Iterator[Entry]:
+        """See `Files`."""
+        above = self._above(folder)
+        for page in self._service.pages(self._patience, above):
+            for entry in page.get("Contents", ()):
+                if name := str(entry["Key"])[len(above) :]:
+                    yield Entry(f"{folder}/{name}", int(entry["Size"]), entry["LastModified"].timestamp())
+
+    def delete(self, name: str) -> None:
+        """See `Files`."""
+        with contextlib.suppress(FileNotFoundError):
+            self._ask("delete_object", name, Until(self._patience))
 
     def folders(self, folder: str) -> Iterator[str]:
         """See `Files`."""

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 from aiohttp import web
 from fake_provider import FakeProvider, Reply, completion
@@ -14,6 +15,7 @@ from runs import kill, log_records, start, summhay, wait_for_records, write_spec
 
 from summhay_ray.judge import OfflineJudge
 from summhay_ray.llm import Request
+from summhay_ray.store import Store
 from summhay_ray.summarize import local_models
 from summhay_ray.text import count_tokens
 
@@ -98,6 +100,7 @@ def test_the_run_stops_at_its_budget_and_goes_on_with_more(provider: Answering, 
     # How many judgments are left depends on which summaries were paid; what is answered is not left.
     assert left["cells"] == N_SUMMARIES - finished and 0 < left["calls"] <= N_SUMMARIES + N_JUDGMENTS - len(provider.requests)
     assert 0 < left["usd"]["min"] <= left["usd"]["expected"] <= left["usd"]["max"]
+    assert len(published(store, stopped["run"])["judgments"]) < N_JUDGMENTS
     before = provider.billed_micros
     done = summhay("run", spec, "--store", store, "--budget", "100")
     assert (done["status"], done["run"], done["left"]) == ("done", stopped["run"], None)
@@ -105,6 +108,16 @@ def test_the_run_stops_at_its_budget_and_goes_on_with_more(provider: Answering, 
     assert left["usd"]["min"] <= (provider.billed_micros - before) / 1e6 <= left["usd"]["max"]
     assert len(provider.requests) == N_SUMMARIES + N_JUDGMENTS, "a paid answer was asked for again"
     assert max(provider.prompts.values()) == 1
+    assert len(published(store, done["run"])["judgments"]) == N_JUDGMENTS
+
+
+def published(store: Path, run: str) -> dict[str, pl.DataFrame]:
+    """The tables that lie open beside the run: those that it has."""
+    found = {folder.name: pl.read_parquet(folder / "*.parquet") for folder in (store / "runs" / run / "tables").iterdir()}
+    stored = Store(str(store)).run(run)
+    assert found.keys() == stored.declared.keys()
+    assert all(found[name].equals(stored.table(name)) for name in found)
+    return found
 
 
 def test_a_killed_paid_run_repeats_at_most_what_was_in_flight(provider: Answering, tmp_path: Path) -> None:
@@ -116,6 +129,7 @@ def test_a_killed_paid_run_repeats_at_most_what_was_in_flight(provider: Answerin
     assert wait_for_records(process, store, 18)
     in_flight = provider.in_flight + 4
     kill(process, store)
+    _an_unfinished_run_is_exported(store, tmp_path / "exported")
     charged = [record for record in log_records(store) if record["kind"] == "intent"]
     result = summhay("run", spec, "--store", store)
     assert result["status"] == "done"
@@ -148,3 +162,27 @@ def test_a_dead_model_does_not_stop_the_other_and_is_tried_again_when_it_lives(p
     assert (done["run"], done["calls"]["made"]) == (partial["run"], N_SUMMARIES)
     assert summhay("failures", done["run"], "--store", tmp_path / "store")["failures"] == []
     assert {system["n_scored"] for system in done["systems"]} == {N_JUDGMENTS}
+
+
+def _an_unfinished_run_is_exported(store: Path, folder: Path) -> None:
+    (run,) = Store(str(store)).run_ids()
+    stored = Store(str(store)).run(run)
+    assert not (store / "runs" / run / "tables").exists()
+    files = summhay("export", run, "--store", store, "--tables", folder)["files"]
+    assert sorted(files) == sorted(str(folder / name / "part-0.parquet") for name in stored.declared)
+    assert pl.read_parquet(folder / "documents" / "*.parquet").equals(stored.table("documents"))
+    text = summhay("export", run, "--store", store, "--tables", folder, "--format", "csv")["files"]
+    assert all(Path(file).suffix == ".csv" for file in text)
+
+
+def test_a_run_whose_tables_cannot_be_written_has_ended_and_says_so(provider: Answering, tmp_path: Path) -> None:
+    spec, store = spec_of(tmp_path, provider), tmp_path / "store"
+    run = summhay("plan", spec, "--store", store)["run"]
+    (store / "runs" / run).mkdir(parents=True)
+    (store / "runs" / run / "tables").write_text("in the way")
+    done = summhay("run", spec, "--store", store)
+    assert done["status"] == "done" and any("tables were not written" in line and run in line for line in done["warnings"])
+    (store / "runs" / run / "tables").unlink()
+    again = summhay("run", spec, "--store", store)
+    assert (again["calls"]["made"], again["warnings"]) == (0, [])
+    published(store, run)

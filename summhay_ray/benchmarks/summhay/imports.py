@@ -33,7 +33,7 @@ from summhay_ray.haystack import InvalidHaystack, ReleasedFile, imported_rows, r
 from summhay_ray.inputs import read_json
 from summhay_ray.metrics import score_summary
 from summhay_ray.records import Failure, Judgment, Score
-from summhay_ray.store import Block, Finished, RunStore, Store, columns_of
+from summhay_ray.store import Block, Finished, RunStore, Store, columns_of, publish
 
 COUNTED = ("summaries", "judgments", "failures")
 
@@ -157,7 +157,9 @@ def import_released(paths: Sequence[str], store: Store, workbench: Workbench | N
         counted.update({table: rows.get(table, 0) for table in COUNTED})
     name = ", ".join(source.name for source in sources)
     record = {"kind": Import.kind, "name": name, "haystacks": haystack_entries(sources), OUTLINES: keep_outlines(store, sources)}
-    store.create_run(run_id, record, Import.all_tables()).committer(driver=0).add(blocks)
+    run = store.create_run(run_id, record, Import.all_tables())
+    run.committer(driver=0).add(blocks)
+    publish(run)
     return ImportResult(
         run=run_id,
         haystacks=len(sources),
@@ -196,8 +198,6 @@ def read_file(path: str) -> ReleasedFile:
         return read_released(read_json(path), path)
     except OSError as error:
         raise InvalidHaystack(f"{path}: cannot be read ({error.strerror}); expected a released JSON file") from error
-    except InvalidHaystack:
-        raise
     except UserError as error:
         raise InvalidHaystack(str(error)) from error
 
