@@ -140,7 +140,8 @@ async def told_to_end(superseded: Callable[[], str]) -> None:
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
     while True:
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(stop.wait(), LOOK_EVERY_S)
+            async with asyncio.timeout(LOOK_EVERY_S):
+                await stop.wait()
         if stop.is_set():
             raise Stopped(BY_SIGTERM)
         if who := superseded():

@@ -73,8 +73,10 @@ class Commits:
         while self._ready:
             self._full.clear()
             self._look()
+            # Not `wait_for`, which before Python 3.12 loses a cancellation that comes with the event.
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._full.wait(), self._every_s)
+                async with asyncio.timeout(self._every_s):
+                    await self._full.wait()
             batch, self._ready = self._ready, []
             try:
                 await self._commit([done for done, _ in batch])

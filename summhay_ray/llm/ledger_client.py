@@ -79,7 +79,7 @@ class LedgerClient:
         self._travelling = False
         self._tasks: list[asyncio.Task[None]] = []
         self._broken: BaseException | None = None
-        self._draining = False
+        self._draining = self._closed = False
 
     def drain(self) -> None:
         """The worker is to end: what is granted and not sent is given back, and whoever claims waits for ever."""
@@ -169,12 +169,13 @@ class LedgerClient:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        self._tasks = []
+        self._tasks, self._closed = [], True
 
     def _start(self) -> None:
         if self._broken is not None:
             raise self._broken
-        if not self._tasks:
+        # Calls that end with the loop still settle: the log tells of them, and nothing may begin any more.
+        if not self._tasks and not self._closed:
             self._tasks = [asyncio.create_task(self._guard(self._travel())), asyncio.create_task(self._guard(self._listen()))]
 
     async def _guard(self, work: asyncio.Future[None] | object) -> None:

@@ -57,8 +57,10 @@ class LedgerService:
         bell = self._bells.setdefault(worker, asyncio.Event())
         if worker not in self.ledger.touched:
             bell.clear()
+            # Not `wait_for`, which before Python 3.12 loses a cancellation that comes with the bell: a worker would never end.
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(bell.wait(), self.ledger.membership.listen_s)
+                async with asyncio.timeout(self.ledger.membership.listen_s):
+                    await bell.wait()
         now = time.monotonic()
         if worker not in self.ledger.touched:
             self.ledger.tend(now)

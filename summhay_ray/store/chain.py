@@ -57,14 +57,10 @@ class Chain:
         hint, last = self._named(self._hint), self.latest()
         if self.files.folder is None and self._taken(hint):
             return last, []
-        there = set(self.numbers()) | ({last} - {0})
+        stems = (name.rpartition("/")[2].removesuffix(".json") for name in self.files.names(self.folder, ".json"))
+        there = {int(stem) for stem in stems if stem.isdigit()} | ({last} - {0})
         gone = {hint, *range(min(there), max(there))} if there else {hint}
         return max(there, default=0), sorted(gone - there - {0})
-
-    def numbers(self) -> list[int]:
-        """The numbers of the records that the folder lists."""
-        stems = (name.rpartition("/")[2].removesuffix(".json") for name in self.files.names(self.folder, ".json"))
-        return [int(stem) for stem in stems if stem.isdigit()]
 
     def read(self, number: int) -> dict[str, Any] | None:
         """A record's body, None where the number is free. Raises StoreError where it is damaged."""

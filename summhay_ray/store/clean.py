@@ -117,14 +117,13 @@ def _of_log(files: Files, packed: Mapping[str, Any], before: float) -> Iterator[
 
 def _of_drivers(files: Files, below: int, before: float) -> Iterator[Unneeded]:
     """What drivers that have ended wrote, the first ones first; the last driver of each run says how that ended."""
-    numbers = sorted(session_chain(files).numbers())
+    entries = [(entry, name.partition(".")[0]) for entry in files.entries(DRIVERS) if (name := entry.name.rpartition("/")[2])]
+    numbers = sorted({int(stem) for _, stem in entries if stem.isdigit()})
     records = [record for number in numbers if (record := read_session(files, number)) is not None]
     last = {record.run: record.number for record in records}
-    ended = [one.number for one in records if one.number < below and last[one.run] != one.number and has_ended(files, one.number)]
-    gone = set(ended)
-    for entry in sorted(_old(files, DRIVERS, before), key=lambda one: one.name):
-        number = entry.name.rpartition("/")[2].partition(".")[0]
-        if number.isdigit() and int(number) in gone:
+    gone = {one.number for one in records if one.number < below and last[one.run] != one.number and has_ended(files, one.number)}
+    for entry, stem in sorted(entries, key=lambda one: one[0].name):
+        if stem.isdigit() and int(stem) in gone and entry.written < before:
             yield Unneeded(entry.name, entry.size, "ended drivers")
 
 

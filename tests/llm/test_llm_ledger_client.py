@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 import still_time
 
-from summhay_ray.llm import Claim, Grant, News, Settlement, WorkerMessage, ledger_client
+from summhay_ray.llm import Claim, Grant, Ledger, LedgerService, News, Settlement, WorkerMessage, ledger_client
 from summhay_ray.llm.ledger_client import LATE_S, PAD_S, GrantedCall, LedgerClient
+from summhay_ray.store import LocalFiles, LogIndex
 
 pytestmark = pytest.mark.core
 
@@ -342,3 +344,36 @@ def test_an_end_without_a_word_is_no_trip() -> None:
         assert port.messages == []
 
     play(scene)
+
+
+def test_what_settles_after_the_end_begins_nothing() -> None:
+    async def scene(port: Port, clerk: LedgerClient) -> None:
+        clerk.settle(Settlement("k", "m", 7))
+        await clerk.close()
+        before = asyncio.all_tasks()
+        clerk.settle(Settlement("late", "m", 7))
+        assert asyncio.all_tasks() == before, "a task that nobody ends is destroyed with the loop"
+
+    play(scene)
+
+
+@pytest.mark.parametrize("ticks", range(4))
+def test_a_listener_that_is_ended_as_its_bell_rings_ends(tmp_path: Path, ticks: int) -> None:
+    async def scene() -> None:
+        service = LedgerService(Ledger("r", LogIndex(LocalFiles(tmp_path))))
+
+        async def listen() -> None:
+            while True:
+                await service.listen("worker")
+
+        listening = asyncio.create_task(listen())
+        await asyncio.sleep(0.1)
+        service._bells["worker"].set()
+        for _ in range(ticks):
+            await asyncio.sleep(0)
+        listening.cancel()
+        ended, _ = await asyncio.wait({listening}, timeout=10)
+        listening.cancel()
+        assert ended, "the cancellation was lost"
+
+    still_time.run(scene())

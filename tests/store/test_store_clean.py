@@ -1,0 +1,200 @@
+"""Cleaning: what is deleted nobody needs, whoever reads at the time, and wherever it is broken off."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from far_files import FarFiles, answer
+from run_rows import NAMES, Stopped, commit, done, new_run
+
+from summhay_ray.store import Chain, LocalFiles, LogIndex, RunStore, Store, begin, open_log, pack, unneeded
+from summhay_ray.store import clean as room
+
+pytestmark = pytest.mark.core
+
+
+def clean(files: LocalFiles, older_s: float = 0.0) -> list[str]:
+    found = list(unneeded(files, older_s))
+    for one in found:
+        one.delete(files)
+    return [one.what for one in found]
+
+
+def merged_run(root: Path, n: int = 20) -> RunStore:
+    """A run of n commits whose blocks were merged."""
+    run = new_run(root)
+    committer = run.committer(0)
+    for number in range(n):
+        committer.add([run.write("cell", [done(f"c{number}")])])
+        committer.compact()
+    committer.finish()
+    return run
+
+
+def test_what_was_merged_goes_and_the_tables_stay(tmp_path: Path) -> None:
+    run, files = merged_run(tmp_path), LocalFiles(tmp_path)
+    before = run.digests()
+    assert list(unneeded(files)) == [], "nothing is a day old"
+    found = list(unneeded(files, 0.0))
+    assert {one.what for one in found} == {"merged parts", "earlier manifests"}
+    size = sum(path.stat().st_size for path in tmp_path.rglob("*") if path.is_file())
+    clean(files)
+    after = sum(path.stat().st_size for path in tmp_path.rglob("*") if path.is_file())
+    assert after == size - sum(one.size for one in found) + len(str(run.version()))
+    assert run.digests() == before and clean(files) == []
+    assert sorted(path.suffix for path in (tmp_path / "runs" / "run").rglob("*") if path.is_file() and path.suffix) == [
+        ".block",
+        ".json",
+        ".json",
+    ]
+
+
+def test_the_newest_manifest_is_found_without_the_first(tmp_path: Path) -> None:
+    run = merged_run(tmp_path)
+    number, before = run.version(), run.digests()
+    clean(LocalFiles(tmp_path))
+    (tmp_path / "runs" / "run" / "commits" / "latest").unlink()
+    again = Store(str(tmp_path)).run("run")
+    assert (again.version(), again.digests()) == (number, before)
+    assert again.readable()[1] == []
+    commit(again, [done("later")])
+    assert again.version() == number + 1 and again.table("summaries").height == 21
+
+
+class Breaking(LocalFiles):
+    """Ends before its n-th deletion."""
+
+    def __init__(self, root: Path, n: int) -> None:
+        super().__init__(root)
+        self._n = n
+
+    def delete(self, name: str) -> None:
+        self._n -= 1
+        if self._n < 0:
+            raise Stopped
+        super().delete(name)
+
+
+def test_wherever_it_is_broken_off_the_run_is_whole(tmp_path: Path) -> None:
+    run = merged_run(tmp_path)
+    before = run.digests()
+    while len(list(unneeded(LocalFiles(tmp_path), 0.0))) > 1:
+        with pytest.raises(Stopped):
+            clean(Breaking(tmp_path, 1))
+        (tmp_path / "runs" / "run" / "commits" / "latest").unlink(missing_ok=True)
+        again = Store(str(tmp_path)).run("run")
+        assert again.digests() == before and again.readable()[1] == []
+    assert len(clean(LocalFiles(tmp_path))) == 1 and run.digests() == before
+
+
+def test_readers_at_work_are_not_harmed(tmp_path: Path) -> None:
+    """A writer commits and merges, a cleaner deletes what is older than a read takes, and each reader sees a moment's table."""
+    run, stop, seen, wrong = new_run(tmp_path), threading.Event(), [], []
+
+    def read() -> None:
+        mine = Store(str(tmp_path)).run("run")
+        while not stop.is_set():
+            try:
+                table = mine.at().table("summaries")
+            except Exception as error:  # noqa: BLE001
+                wrong.append(error)
+                return
+            seen.append(table.height)
+            if table["cell_id"].to_list() != sorted(f"c{number:03d}" for number in range(table.height)):
+                wrong.append(table)
+
+    def sweep() -> None:
+        while not stop.is_set():
+            clean(LocalFiles(tmp_path), older_s=1.0)
+
+    threads = [threading.Thread(target=one) for one in (read, read, sweep)]
+    for thread in threads:
+        thread.start()
+    committer, number = run.committer(0), 0
+    ends = time.monotonic() + 4.0
+    while time.monotonic() < ends:
+        committer.add([run.write("cell", [done(f"c{number:03d}")])])
+        committer.compact()
+        number += 1
+    stop.set()
+    for thread in threads:
+        thread.join()
+    assert wrong == [] and len(seen) > 10 and run.table("summaries").height == number
+    assert len(list((tmp_path / "runs" / "run" / "commits").iterdir())) < run.version()
+
+
+def test_what_a_driver_at_work_has_written_is_left(tmp_path: Path) -> None:
+    run, files = merged_run(tmp_path), LocalFiles(tmp_path)
+    session = begin(files, "run", False, {"inline": 1})
+    block = run.write("cell", [done("soon")])
+    assert clean(files) == []
+    run.committer(session.number).add([block])
+    session.end("done")
+    assert "merged parts" in clean(files) and run.table("summaries").height == 21
+
+
+def test_what_is_being_imported_is_left(tmp_path: Path) -> None:
+    run = RunStore(Store(str(tmp_path)), "later", declared=new_run(tmp_path, "other").declared)
+    run.write("source", [done("c1")])
+    assert clean(LocalFiles(tmp_path)) == []
+
+
+def test_ended_drivers_go_but_each_runs_last(tmp_path: Path) -> None:
+    files = LocalFiles(tmp_path)
+    for name in ("a", "b", "a", "a", "b", "c"):
+        begin(files, name, False, {"inline": 1}).end("done")
+    assert clean(files).count("ended drivers") == 3 * 3
+    left = sorted(path.name for path in (tmp_path / "drivers").glob("*.end.json"))
+    assert left == ["00000004.end.json", "00000005.end.json", "00000006.end.json"]
+    assert begin(files, "a", False, {"inline": 1}).number == 7
+
+
+def test_no_answer_goes_with_the_segments_that_are_packed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SUMMHAY_SPOOL", str(tmp_path / "spool"))
+    files = FarFiles(tmp_path / "store")
+    for number in range(5):
+        session = begin(files, "r", False, {"calling": 1})
+        log = open_log(files, session.number, "calling-0")
+        log.append([answer(f"key-{number}-{place}", 7, text="x" * place) for place in range(20)])
+        log.close()
+        session.end("done")
+        if number != 4:
+            pack(files)
+
+    def told() -> dict[str, object]:
+        index = LogIndex(files)
+        index.refresh()
+        return {"answers": {key: index.read(key) for key in index.answers}, "spent": index.spent("r")}
+
+    before = told()
+    kinds = clean(files)
+    assert kinds.count("segments that are packed") == 4 * 3, "two of the writer, and the end of its seat"
+    assert "merged packs" in kinds and kinds.count("ended drivers") == 4 * 4
+    assert told() == before and len(before["answers"]) == 100  # type: ignore[arg-type]
+    # What came since is packed as before.
+    assert pack(files) == 1 and told() == before
+    assert clean(files).count("segments that are packed") == 3 and told() == before
+
+
+def test_it_is_done_once_a_day(tmp_path: Path) -> None:
+    files = LocalFiles(tmp_path)
+    run = merged_run(tmp_path)
+    two_days_ago = time.time() - 2 * room.RETENTION_S
+    for path in tmp_path.rglob("*"):
+        os.utime(path, (two_days_ago, two_days_ago))
+    before = run.digests()
+    room.clean_daily(files)
+    assert list(unneeded(files)) == [] and run.digests() == before
+    chain = Chain(files, "runs/run/commits")
+    assert list(files.names(chain.folder, ".json")) == [chain.name(chain.latest())]
+    merged_run(tmp_path / "other")
+    commit(run, [done("new")])
+    for path in tmp_path.rglob("*"):
+        os.utime(path, (two_days_ago, two_days_ago))
+    room.clean_daily(files)
+    assert len(list(unneeded(files))) > 0, "it was done today"
+    assert set(run.tables(NAMES)) == set(NAMES)
