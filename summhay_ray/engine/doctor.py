@@ -66,7 +66,9 @@ def examine_runs(store: Store) -> list[Check]:
             continue
         rows = sum(table["rows"] for table in found.tables.values())
         lost = len(found.problems)
-        told = f"{len(found.tables)} tables, {rows} rows" + (f"; {lost} files missing or damaged: {_again(run)}" if lost else "")
+        told = f"{len(found.tables)} tables, {rows} rows"
+        if lost:
+            told += f"; {lost} file{'s' if lost > 1 else ''} missing or damaged: {_again(run)}"
         checks.append(Check(f"run {run_id}", not lost, told))
         checks += [Check(f"run {run_id}", False, problem) for problem in found.problems]
     return checks

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from inline_runs import SAMPLE
+from inline_runs import N_INSIGHTS, SAMPLE
 from s3_servers import Bucket, s3_bucket, s3_server
 
 from summhay_ray import api
@@ -194,3 +194,45 @@ def test_commits_of_earlier_versions_are_read(place: Place) -> None:
     del body["spent"]
     assert chain.append(number + 1, body)
     assert status(run) == before
+
+
+def doctored(place: Place) -> list[str]:
+    """What the doctor says of the store's runs that is not well."""
+    checks = [one for one in api.doctor(store=place.store.files.uri) if one.name.startswith("run ")]
+    assert len({one.name for one in checks}) == 1 and all(one.ok for one in checks[1:]) == (len(checks) == 1)
+    return [one.message for one in checks if not one.ok]
+
+
+def test_the_doctor_reads_all_and_says_what_is_asked_again(place: Place) -> None:
+    run = unpacked(place)
+    record = run.record
+    assert doctored(place) == []
+    block = next(one for one in run.manifest().blocks if one.stage == "cell")
+    place.damage(block.name, "flip")
+    first, line = doctored(place)
+    assert "1 file missing or damaged: running it again asks nothing" in first and block.name in line
+    # Without the judgments' answers they are asked again, all that the block held.
+    for name in [name for name in place.names("log") if "00000002-inline-0" in name]:
+        place.delete(name)
+    first, *lines = doctored(place)
+    assert f"running it again asks {N_INSIGHTS} calls, at most 0." in first
+    assert len(lines) == 2 and any("log/00000002-inline-0" in line for line in lines)
+    # As the line of the block says: it goes, and the commits with it.
+    for name in [block.name, *place.names(f"runs/{run.run_id}/commits")]:
+        place.delete(name)
+    fields = {**SAMPLE, "summarizers": [LEAD]}
+    fields["judges"] = [{"model": "offline/judge", "strategy": "per_insight", "price": PRICE}]
+    done = api.run(fields, place.store.files.uri, 5.0, executor="inline")
+    assert (done.run, done.calls["made"], record["kind"]) == (run.run_id, N_INSIGHTS, "summhay")
+
+
+def test_the_doctor_goes_on_after_a_run_that_cannot_be_read(place: Place) -> None:
+    run = paid(place.store)
+    place.write(f"runs/{run.run_id}/run.json", b"{")
+    (line,) = doctored(place)
+    assert "run.json is damaged" in line
+
+
+def test_status_says_the_format(place: Place) -> None:
+    told = status(paid(place.store))
+    assert (told.store_format, dict(status_facts(told))["store format"]) == (2, "2")
