@@ -8,6 +8,7 @@ Source of the terms: Laban et al., "Summary of a Haystack" (SummHay), sections 3
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Literal
@@ -56,7 +57,7 @@ class Document:
     insight_ids: Annotated[tuple[str, ...], "the insights that the document contains: the truth that citations are held to"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Haystack:
     """All documents of one topic, with the truth about them. The tuples are tables of their own."""
 
@@ -76,13 +77,22 @@ class Haystack:
         """The insights of one subtopic, in their order."""
         return tuple(insight for insight in self.insights if insight.subtopic_id == subtopic_id)
 
-    def gold(self) -> dict[str, frozenset[int]]:
+    def gold(self) -> Mapping[str, frozenset[int]]:
         """insight_id -> numbers of the documents that contain it (empty for an insight in no document)."""
+        return self._gold
+
+    @functools.cached_property
+    def _gold(self) -> Mapping[str, frozenset[int]]:
         numbers: dict[str, set[int]] = {insight.insight_id: set() for insight in self.insights}
         for document in self.documents:
             for insight_id in document.insight_ids:
                 numbers[insight_id].add(document.number)
         return {insight_id: frozenset(found) for insight_id, found in numbers.items()}
+
+    @functools.cached_property
+    def contained(self) -> frozenset[str]:
+        """The insights that some document contains."""
+        return frozenset(insight_id for document in self.documents for insight_id in document.insight_ids)
 
     def oracle_scores(self, subtopic_id: str) -> list[int]:
         """How many of the subtopic's insights each document contains, in document order (section 5.1)."""

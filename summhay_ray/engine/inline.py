@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import sys
 import time
 from collections import Counter
 from collections.abc import AsyncGenerator, Mapping, Sequence
@@ -30,6 +31,8 @@ DRAIN_S = 20.0
 """The longest that an end which somebody forces waits for the answers that are on their way."""
 SWEEP_PATIENCE_S = 5.0
 TELL_EVERY_S = 2.0
+SWITCH_S = 0.0005
+"""So long a thread computes before it gives way to another."""
 
 
 class InlineExecution:
@@ -62,9 +65,13 @@ class InlineExecution:
 
     def answer(self, left: Mapping[str, Sequence[Item]]) -> Counter[str]:
         """See `Execution`."""
+        before = sys.getswitchinterval()
+        # The loop has the calls: it does not wait for a thread that plans, prepares or writes rows.
+        sys.setswitchinterval(SWITCH_S)
         try:
             return run_loop(lambda: self._run(left))
         finally:
+            sys.setswitchinterval(before)
             hear_sigterm()
 
     def finish(self) -> None:

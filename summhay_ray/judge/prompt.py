@@ -11,7 +11,7 @@ import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from importlib import resources
 from typing import Any
 
@@ -80,6 +80,7 @@ def template(prompt: str = "", form: Form = ALONE) -> str:
     return text.replace(EXAMPLES, _worked_examples(form))
 
 
+@lru_cache(maxsize=64)
 def template_hash(text: str) -> str:
     """sha256 (hex) of a template, for the request's key."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
@@ -87,7 +88,13 @@ def template_hash(text: str) -> str:
 
 def render(text: str, insight: str, bullets: Sequence[str]) -> str:
     """The template `text` with insight and bullets (numbered from 1) in it; what is inserted is not searched again."""
-    return _filled(text, {"INSIGHT": insight_line(insight), "BULLETS": bullets_json(bullets)})
+    return _rendered(text, insight, tuple(bullets))
+
+
+# Equal summaries are judged alike, and a plan asks what a run asks.
+@lru_cache(maxsize=1024)
+def _rendered(text: str, insight: str, bullets: tuple[str, ...]) -> str:
+    return _filled(text, {"INSIGHT": insight_line(insight), "BULLETS": _bullets_json(bullets)})
 
 
 def render_together(text: str, insights: Sequence[str], bullets: Sequence[str]) -> str:
@@ -97,6 +104,12 @@ def render_together(text: str, insights: Sequence[str], bullets: Sequence[str]) 
 
 def bullets_json(bullets: Sequence[str]) -> str:
     """`{"bullets": [{"bullet_id": 1, "text": "..."}]}` in one line, so that no bullet can stand as a line of the prompt."""
+    return _bullets_json(tuple(bullets))
+
+
+# Of a summary once, not once an insight.
+@lru_cache(maxsize=128)
+def _bullets_json(bullets: tuple[str, ...]) -> str:
     return _json({"bullets": [{"bullet_id": number, "text": text} for number, text in enumerate(bullets, 1)]})
 
 

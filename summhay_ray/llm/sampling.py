@@ -68,7 +68,8 @@ def bounded(sampling: Mapping[str, Any]) -> dict[str, Any]:
 
 def longest_answer(sampling: Mapping[str, Any]) -> int:
     """The most tokens of one answer; a call for `n` of them may bring n times as many."""
-    return max(bounded(sampling).get(name) or 0 for name in _LENGTHS)
+    lengths = bounded(sampling)
+    return max([lengths.get(name) or 0 for name in _LENGTHS])
 
 
 def most_bytes(sampling: Mapping[str, Any], n: int = 1, logprobs: int | None = None) -> int:

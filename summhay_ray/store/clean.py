@@ -1,8 +1,8 @@
 """Deleting what no reader can need any more; answers never are. Part of the store room.
 
 A reader takes the newest manifest and reads what it names. What an earlier manifest alone named is kept for as long as a reader
-may have begun with it (`RETENTION_S`); so are segments of the log and drivers' records whose answers are in a pack. Of a run that
-somebody drives, what no manifest names may be named in a moment: it is kept for that time whatever is asked.
+may have begun with it (`RETENTION_S`); so are segments of the log and drivers' records whose answers are in a pack. A run that
+somebody drives, or that is being imported, is left alone: what no manifest names there may be named in a moment.
 """
 
 from __future__ import annotations
@@ -68,13 +68,12 @@ def unneeded(files: Files, older_s: float = RETENTION_S) -> Iterator[Unneeded]:
 
     Raises StoreError where the newest of a chain is damaged: what it names is not known then.
     """
-    now = time.time()
-    before, patient = now - older_s, now - max(older_s, RETENTION_S)
+    before = time.time() - older_s
     driven = {record.run for record in open_sessions(files) if is_alive(files, record.number)}
     for run_id in files.folders("runs"):
         # One that is being imported has no record yet.
-        quiet = run_id not in driven and files.exists(f"runs/{run_id}/run.json")
-        yield from _of_run(files, run_id, before if quiet else patient)
+        if run_id not in driven and files.exists(f"runs/{run_id}/run.json"):
+            yield from _of_run(files, run_id, before)
     packed = pack_chain(files).newest()
     # Who has read a segment goes on reading it, also when a pack has its answers.
     if packed is not None and not driven:

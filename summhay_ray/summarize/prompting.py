@@ -55,7 +55,12 @@ def render(task: Task) -> str:
 
 def template_hash(task: Task) -> str:
     """sha256 (hex) of the template that `render` fills for `task`."""
-    return hashlib.sha256(_template(task).encode("utf-8", "surrogatepass")).hexdigest()
+    return _hash(_template(task))
+
+
+@functools.lru_cache(maxsize=64)
+def _hash(template: str) -> str:
+    return hashlib.sha256(template.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 @functools.lru_cache(maxsize=64)
@@ -89,6 +94,8 @@ def fill(template: str, task: Task) -> str:
     return _PLACEHOLDER.sub(value, template)
 
 
+# Every repeat of a query shows the same documents.
+@functools.lru_cache(maxsize=32)
 def documents_section(shown: tuple[Shown, ...], domain: str) -> str:
     """Header line, text and a blank line for each document, in the order shown."""
     word = HEADER_WORDS.get(domain, "Document")
@@ -104,8 +111,7 @@ def neutral(text: str) -> str:
 
 def n_insights(task: Task) -> int:
     """How many insights are asked for: those of the subtopic that some document contains, or all where none does."""
-    contained = {insight_id for document in task.haystack.documents for insight_id in document.insight_ids}
-    insights = task.haystack.insights_of(task.subtopic.subtopic_id)
+    insights, contained = task.haystack.insights_of(task.subtopic.subtopic_id), task.haystack.contained
     return sum(insight.insight_id in contained for insight in insights) or len(insights)
 
 

@@ -102,6 +102,8 @@ class _Counts(dict[str, int]):
         return found
 
 
+# Every repeat of a query, and its plan, cuts the same document at the same place.
+@functools.lru_cache(maxsize=1024)
 def first_tokens(text: str, n: int) -> str:
     """The text of the first `n` cl100k tokens: a prefix of `text`, all of it where it has no more than `n`.
 
