@@ -1,8 +1,8 @@
 """Deleting what no reader can need any more; answers never are. Part of the store room.
 
-A reader takes the newest manifest and reads what it names. What an earlier manifest alone named is kept for as long as a reader
-may have begun with it (`RETENTION_S`); so are segments of the log and drivers' records whose answers are in a pack. A run that
-somebody drives, or that is being imported, is left alone: what no manifest names there may be named in a moment.
+A reader takes the newest manifest and reads what it names. It may do so for as long as `RETENTION_S`: what any manifest names
+that was the newest within that time is kept. So are segments of the log and drivers' records, from when a pack has their answers.
+A run that somebody drives, or that is being imported, is left alone: what no manifest names there may be named in a moment.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import json
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -64,7 +64,7 @@ def _cleaned(files: Files) -> float:
 
 
 def unneeded(files: Files, older_s: float = RETENTION_S) -> Iterator[Unneeded]:
-    """What nobody needs and was written longer ago than that, in the order in which it is to be deleted.
+    """What nobody has needed for so long, in the order in which it is to be deleted.
 
     Raises StoreError where the newest of a chain is damaged: what it names is not known then.
     """
@@ -74,17 +74,28 @@ def unneeded(files: Files, older_s: float = RETENTION_S) -> Iterator[Unneeded]:
         # One that is being imported has no record yet.
         if run_id not in driven and files.exists(f"runs/{run_id}/run.json"):
             yield from _of_run(files, run_id, before)
-    packed = pack_chain(files).newest()
+    packs = _standing(files, pack_chain(files), before)
     # Who has read a segment goes on reading it, also when a pack has its answers.
-    if packed is not None and not driven:
-        yield from _of_log(files, packed[1], before)
-    through = packed[1]["through"] if packed is not None else 0
+    if packs and not driven:
+        yield from _of_log(files, packs, before)
+    through = packs[0]["through"] if packs else 0
     yield from _of_drivers(files, session_chain(files).latest() if files.folder is not None else through + 1, before)
+
+
+def _standing(files: Files, chain: Chain, before: float) -> list[Mapping[str, Any]]:
+    """The records that were the newest at that time or later, in their order; none where there is none."""
+    newest = chain.newest()
+    if newest is None:
+        return []
+    numbers = {int(stem): entry.written for entry in files.entries(chain.folder) if (stem := _stem(entry)).isdigit()}
+    first = max((number for number, written in numbers.items() if written < before), default=min(numbers, default=newest[0]))
+    later = [chain.read(number) for number in sorted(numbers) if first <= number < newest[0]]
+    return [*(body for body in later if body is not None), newest[1]]
 
 
 def _of_run(files: Files, run_id: str, before: float) -> Iterator[Unneeded]:
     manifests = Manifests(files, run_id)
-    named = {block.name for block in manifests.newest().blocks}
+    named = {block["name"] for body in _standing(files, manifests.chain, before) for block in body["blocks"]}
     for entry in _old(files, manifests.folder, before):
         if entry.name not in named:
             yield Unneeded(entry.name, entry.size, "merged parts")
@@ -92,31 +103,31 @@ def _of_run(files: Files, run_id: str, before: float) -> Iterator[Unneeded]:
 
 
 def _of_chain(files: Files, chain: Chain, before: float) -> Iterator[Unneeded]:
-    """The records before the newest, the first ones first: what is left has no gap, whenever the deleting is broken off."""
-    newest = chain.name(chain.latest())
+    """The records that were replaced by then, the first ones first: what is left has no gap, wherever that is broken off."""
+    old = sorted((entry for entry in _old(files, chain.folder, before) if _stem(entry).isdigit()), key=lambda one: one.name)
     first: Chain | None = chain
-    for entry in sorted(_old(files, chain.folder, before), key=lambda one: one.name):
-        if entry.name.endswith(".json") and entry.name < newest:
-            yield Unneeded(entry.name, entry.size, "earlier manifests", first)
-            first = None
+    # The last of these was the newest at that time.
+    for entry in old[:-1]:
+        yield Unneeded(entry.name, entry.size, "earlier manifests", first)
+        first = None
 
 
-def _of_log(files: Files, packed: Mapping[str, Any], before: float) -> Iterator[Unneeded]:
-    named = {name for one in packed["packs"] for name in (one["data"], one["index"])}
+def _of_log(files: Files, packs: Sequence[Mapping[str, Any]], before: float) -> Iterator[Unneeded]:
+    named = {name for body in packs for one in body["packs"] for name in (one["data"], one["index"])}
     for entry in _old(files, PACKS, before):
         if entry.name not in named and entry.name.endswith((".jsonl", ".index")):
             yield Unneeded(entry.name, entry.size, "merged packs")
     yield from _of_chain(files, pack_chain(files), before)
     for writer in files.folders(LOG):
         number = writer.partition("-")[0]
-        if number.isdigit() and (int(number) <= packed["through"] or int(number) in packed["others"]):
+        if number.isdigit() and (int(number) <= packs[0]["through"] or int(number) in packs[0]["others"]):
             for entry in _old(files, f"{LOG}/{writer}", before):
                 yield Unneeded(entry.name, entry.size, "segments that are packed")
 
 
 def _of_drivers(files: Files, below: int, before: float) -> Iterator[Unneeded]:
     """What drivers that have ended wrote, the first ones first; the last driver of each run says how that ended."""
-    entries = [(entry, name.partition(".")[0]) for entry in files.entries(DRIVERS) if (name := entry.name.rpartition("/")[2])]
+    entries = [(entry, _stem(entry)) for entry in files.entries(DRIVERS)]
     numbers = sorted({int(stem) for _, stem in entries if stem.isdigit()})
     records = [record for number in numbers if (record := read_session(files, number)) is not None]
     last = {record.run: record.number for record in records}
@@ -124,6 +135,11 @@ def _of_drivers(files: Files, below: int, before: float) -> Iterator[Unneeded]:
     for entry, stem in sorted(entries, key=lambda one: one[0].name):
         if stem.isdigit() and int(stem) in gone and entry.written < before:
             yield Unneeded(entry.name, entry.size, "ended drivers")
+
+
+def _stem(entry: Entry) -> str:
+    """What stands before the first point in the name of the file."""
+    return entry.name.rpartition("/")[2].partition(".")[0]
 
 
 def _old(files: Files, folder: str, before: float) -> Iterator[Entry]:
