@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         plan,
         rejudge,
         run,
+        runs,
         score,
         status,
         submit,
@@ -46,6 +47,7 @@ __all__ = [
     "plan",
     "rejudge",
     "run",
+    "runs",
     "score",
     "status",
     "submit",
@@ -60,3 +62,7 @@ def __getattr__(name: str) -> Any:
     from summhay_ray import api
 
     return getattr(api, name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -17,6 +17,7 @@ from summhay_ray.engine import (
     PlanResult,
     Progress,
     Results,
+    RunEntry,
     RunOptions,
     RunResult,
     SpecError,
@@ -171,6 +172,11 @@ def score(
 def status(run_id: str, store: str | None = None) -> StatusResult:
     """How a run stands."""
     return engine.status(Store(store_uri(store)).run(run_id))
+
+
+def runs(store: str | None = None) -> list[RunEntry]:
+    """Every run of the store, the latest first."""
+    return engine.entries(Store(store_uri(store)))
 
 
 def failures(run_id: str, store: str | None = None) -> list[dict[str, Any]]:

@@ -10,10 +10,11 @@ import sys
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
+from typer.core import TyperGroup
 
 from summhay_ray.cli.compare import compare
 from summhay_ray.cli.judge_bench import judge_bench
-from summhay_ray.cli.looking import failures, status
+from summhay_ray.cli.looking import failures, runs, status
 from summhay_ray.cli.options import (
     BUDGET,
     DONE,
@@ -38,13 +39,34 @@ from summhay_ray.cli.synth import audit, synth
 from summhay_ray.cli.verify import verify
 
 if TYPE_CHECKING:
+    from typing import Any
+
     from summhay_ray.benchmarks.summhay import ScoreResult
     from summhay_ray.engine import RunResult
 
+RUN, READ, JUDGE, MAKE, SERVE = "Run", "Read", "Judge", "Make", "Serve and check"
+
+
+class Grouped(TyperGroup):
+    """Lists the commands by what they are for, each with its whole summary."""
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """See click's `MultiCommand`."""
+        commands = [(name, self.commands[name]) for name in self.list_commands(ctx)]
+        for group in (RUN, READ, JUDGE, MAKE, SERVE):
+            with formatter.section(group):
+                found = [(name, one.get_short_help_str(limit=200)) for name, one in commands if _group(one) == group]
+                formatter.write_dl(found)
+
+
+def _group(command: Any) -> str:
+    return str(getattr(command, "rich_help_panel", ""))
+
+
 app = typer.Typer(
     name="summhay",
+    cls=Grouped,
     help="Summary of a Haystack on Ray: how well models and RAG systems summarize large document sets and cite their sources.",
-    add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
@@ -54,7 +76,7 @@ app = typer.Typer(
 def _about(version: VersionOption = False) -> None: ...
 
 
-@app.command()
+@app.command(rich_help_panel=RUN)
 def run(
     spec: SpecArgument,
     store: StoreOption = None,
@@ -129,7 +151,7 @@ def _show_scores(scores: ScoreResult) -> None:
         say(line)
 
 
-@app.command()
+@app.command(rich_help_panel=RUN)
 def plan(spec: SpecArgument, store: StoreOption = None, overrides: SetOption = None, as_json: JsonOption = False) -> None:
     """Say what a run would ask and cost, before any call, and what is already paid."""
     from summhay_ray import api
@@ -164,11 +186,12 @@ def plan(spec: SpecArgument, store: StoreOption = None, overrides: SetOption = N
     facts(pairs)
 
 
-app.command()(status)
-app.command()(failures)
+app.command(rich_help_panel=READ)(runs)
+app.command(rich_help_panel=READ)(status)
+app.command(rich_help_panel=READ)(failures)
 
 
-@app.command()
+@app.command(rich_help_panel=READ)
 def explain(
     run: RunArgument,
     key: Annotated[
@@ -197,7 +220,7 @@ def explain(
         show(found)
 
 
-@app.command("import")
+@app.command("import", rich_help_panel=MAKE)
 def import_files(
     files: Annotated[list[str], typer.Argument(help="Released SummHay JSON files.", metavar="FILE.json...")],
     store: StoreOption = None,
@@ -216,7 +239,7 @@ def import_files(
         facts(list(result.to_json().items()))
 
 
-@app.command()
+@app.command(rich_help_panel=READ)
 def export(
     run: RunArgument,
     out: Annotated[str, typer.Option("--out", help="The folder for released SummHay JSON files.")] = "",
@@ -245,7 +268,7 @@ def export(
         facts([("written", path) for path in written])
 
 
-@app.command()
+@app.command(rich_help_panel=JUDGE)
 def score(
     run: RunArgument,
     store: StoreOption = None,
@@ -272,7 +295,7 @@ def score(
         _show_scores(result)
 
 
-@app.command()
+@app.command(rich_help_panel=SERVE)
 def clean(
     store: StoreOption = None,
     older_than: Annotated[str, typer.Option("--older-than", help="Only what was written longer ago: 1d, 6h, 30m, 0.")] = "1d",
@@ -305,7 +328,7 @@ def _seconds(text: str) -> float:
     return float(number) * unit
 
 
-@app.command()
+@app.command(rich_help_panel=SERVE)
 def doctor(
     spec: Annotated[str | None, typer.Argument(help="A spec whose models to check, too.", metavar="[SPEC]")] = None,
     store: StoreOption = None,
@@ -325,11 +348,11 @@ def doctor(
     raise typer.Exit(DONE if all(check.ok for check in checks) else FAILED)
 
 
-app.command()(compare)
-app.command()(rejudge)
-app.command("judge-bench")(judge_bench)
-app.command()(simulate)
-app.command()(submit)
-app.command()(synth)
-app.command()(audit)
-app.command()(verify)
+app.command(rich_help_panel=JUDGE)(compare)
+app.command(rich_help_panel=JUDGE)(rejudge)
+app.command("judge-bench", rich_help_panel=JUDGE)(judge_bench)
+app.command(rich_help_panel=SERVE)(simulate)
+app.command(rich_help_panel=RUN)(submit)
+app.command(rich_help_panel=MAKE)(synth)
+app.command(rich_help_panel=MAKE)(audit)
+app.command(rich_help_panel=MAKE)(verify)

@@ -39,6 +39,23 @@ def status(run: RunArgument, store: StoreOption = None, as_json: JsonOption = Fa
         raise typer.Exit(FAILED)
 
 
+def runs(store: StoreOption = None, as_json: JsonOption = False) -> None:
+    """List the runs of a store: name, status, dollars, size."""
+    from dataclasses import asdict
+
+    from summhay_ray import api
+    from summhay_ray.cli.show import document, say, tables
+    from summhay_ray.report import runs_table
+
+    found = api.runs(store)
+    if as_json:
+        document({"runs": [asdict(one) for one in found]})
+    elif found:
+        tables([runs_table([asdict(one) for one in found])])
+    else:
+        say(f"no run in {api.store_uri(store)}; make one: summhay run SPEC")
+
+
 def status_facts(result: StatusResult) -> list[tuple[str, str]]:
     """Name and value, a line each."""
     from summhay_ray.llm import Claims

@@ -49,7 +49,7 @@ from summhay_ray.engine.spec import (
     validated,
 )
 from summhay_ray.engine.state import ITEM
-from summhay_ray.engine.status import StatusResult, status
+from summhay_ray.engine.status import RunEntry, StatusResult, entries, status
 from summhay_ray.engine.submit import JobOrder, submit
 
 __all__ = [
@@ -83,6 +83,7 @@ __all__ = [
     "Replay",
     "Results",
     "Rows",
+    "RunEntry",
     "RunFailed",
     "RunOptions",
     "RunResult",
@@ -101,6 +102,7 @@ __all__ = [
     "Workload",
     "answers",
     "check_spec",
+    "entries",
     "examine",
     "examine_runs",
     "find",

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 from summhay_ray.engine.contract import Workload
@@ -16,10 +17,11 @@ from summhay_ray.engine.plan import plan
 from summhay_ray.engine.registry import checked, workload_of
 from summhay_ray.engine.state import item_counts
 from summhay_ray.engine.usage import latest_budget, latest_margins, latest_start, standing_stop, usage_of_run
+from summhay_ray.errors import UserError
 from summhay_ray.llm import claims_of
 from summhay_ray.outcome import MICROS
 from summhay_ray.plugins import UnknownName
-from summhay_ray.store import FORMAT, Damaged, RunStore, StoreError, how_ended, is_alive, read_session
+from summhay_ray.store import FORMAT, Damaged, LogIndex, RunStore, Store, StoreError, how_ended, is_alive, read_session
 
 
 @dataclass(frozen=True)
@@ -69,6 +71,52 @@ class StatusResult:
     def to_json(self) -> dict[str, Any]:
         """The JSON document of `summhay status`."""
         return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class RunEntry:
+    """A run of a store in one line."""
+
+    run: str
+    name: str
+    kind: str
+    created: str
+    """When, in ISO 8601, UTC."""
+    status: str
+    """As `StatusResult.status`; damaged where it cannot be read (`summhay status RUN` says why)."""
+    cells: Mapping[str, int]
+    usd: float
+    bytes: int
+    """Of its tables and commits; the answers are the store's."""
+
+
+def entries(store: Store) -> list[RunEntry]:
+    """Every run of the store, the latest first. Raises StoreError where the log cannot be read."""
+    found, index = [], LogIndex(store.files)
+    index.refresh()
+    for run_id in store.run_ids():
+        size, created = store.size(run_id)
+        when = datetime.fromtimestamp(created, UTC).isoformat(timespec="seconds")
+        try:
+            found.append(_entry(store.run(run_id).at(), index, when, size))
+        except UserError:
+            found.append(RunEntry(run_id, "", "", when, "damaged", {"total": 0, "done": 0, "failed": 0}, 0.0, size))
+    return sorted(found, key=lambda one: (one.created, one.run), reverse=True)
+
+
+def _entry(run: RunStore, index: LogIndex, created: str, size: int) -> RunEntry:
+    record, benchmark = run.record, _benchmark(run, run.record)
+    total = benchmark.total(run) if benchmark is not None else record["cells"]
+    if benchmark is not None and benchmark.given:
+        cells, state = {"total": total, "done": total, "failed": 0}, "imported"
+    else:
+        cells = item_counts(run, total)
+        stop = standing_stop(run) if cells["done"] + cells["failed"] < total else None
+        state = _state(cells, stop, *_driver(run))
+    index.know(run.run_id, run.manifest().spent)
+    return RunEntry(
+        run.run_id, str(record["name"]), record["kind"], created, state, cells, index.spent(run.run_id) / MICROS, size
+    )
 
 
 def status(run: RunStore) -> StatusResult:

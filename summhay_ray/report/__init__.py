@@ -18,7 +18,7 @@ from summhay_ray.report.synth import (
     otherwise_table,
     verified_table,
 )
-from summhay_ray.report.tables import LEGEND, TextTable, bias_lines, position_table, score_tables
+from summhay_ray.report.tables import LEGEND, TextTable, bias_lines, position_table, runs_table, score_tables
 
 __all__ = [
     "AUDITED_LEGEND",
@@ -48,6 +48,7 @@ __all__ = [
     "plan_table",
     "position_table",
     "rejudge_table",
+    "runs_table",
     "score_tables",
     "shown",
     "usage_table",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from summhay_ray.metrics import JudgeBias, PositionSensitivity, SystemScore
 
@@ -149,3 +150,26 @@ def _percent(value: float | None) -> str:
 def _words(systems: Sequence[SystemScore]) -> str:
     known = [system.words_per_bullet for system in systems if system.words_per_bullet is not None]
     return f"{sum(known) / len(known):.1f}" if known else "-"
+
+
+def runs_table(runs: Sequence[Mapping[str, Any]]) -> TextTable:
+    """A store's runs, from the `runs` of `summhay runs --json`."""
+    rows = tuple(
+        (
+            one["run"],
+            one["name"][:40],
+            one["kind"],
+            one["created"][:16].replace("T", " "),
+            one["status"],
+            _finished(one["cells"]),
+            f"{one['usd']:.4f}",
+            f"{one['bytes'] / 2**20:,.1f}",
+        )
+        for one in runs
+    )
+    return TextTable("", ("Run", "Name", "Kind", "Created (UTC)", "Status", "Done", "Dollars", "MiB"), rows, heads=5)
+
+
+def _finished(cells: Mapping[str, int]) -> str:
+    told = f"{cells['done']}/{cells['total']}"
+    return f"{told}, {cells['failed']} failed" if cells["failed"] else told

@@ -93,11 +93,28 @@ class Store:
         return [name for name in self.files.folders("runs") if self.files.exists(f"runs/{name}/run.json")]
 
     def run(self, run_id: str) -> RunStore:
-        """A run that exists. Raises StoreError naming the runs there are."""
-        if run_id in ("", ".", "..") or "/" in run_id or not self.files.exists(f"runs/{run_id}/run.json"):
-            known = ", ".join(self.run_ids()) or "none"
-            raise StoreError(f"store {self.uri!r} has no run {run_id!r}; it has: {known}")
-        return RunStore(self, run_id)
+        """A run that exists; the beginning of its id is enough where no other begins so.
+
+        Raises StoreError naming the runs there are.
+        """
+        if run_id not in ("", ".", "..") and "/" not in run_id and self.files.exists(f"runs/{run_id}/run.json"):
+            return RunStore(self, run_id)
+        known = self.run_ids()
+        found = [one for one in known if run_id and one.startswith(run_id)]
+        if len(found) > 1:
+            raise StoreError(f"store {self.uri!r}: {run_id!r} begins the ids of {', '.join(found)}; write more of it")
+        if not found:
+            raise StoreError(f"store {self.uri!r} has no run {run_id!r}; it has: {', '.join(known) or 'none'}")
+        return RunStore(self, found[0])
+
+    def size(self, run_id: str) -> tuple[int, float]:
+        """Bytes that the run's files take, and when it was created (seconds since 1970, by the store's clock)."""
+        folder = f"runs/{run_id}"
+        here = list(self.files.entries(folder))
+        below = [f"{folder}/{one}" for one in self.files.folders(folder)]
+        below += [f"{one}/{table}" for one in below for table in self.files.folders(one)]
+        created = next((one.written for one in here if one.name == f"{folder}/run.json"), 0.0)
+        return sum(one.size for one in here) + sum(one.size for place in below for one in self.files.entries(place)), created
 
     def create_run(self, run_id: str, record: Mapping[str, Any], tables: Iterable[Table]) -> RunStore:
         """The run, created where it does not exist; its record is what the first creator wrote, and `tables` what it holds.

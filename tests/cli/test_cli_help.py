@@ -10,10 +10,18 @@ from collections.abc import Callable
 import pytest
 from commands import SUMMHAY, Said, command
 
+from summhay_ray.cli.app import app
+
 pytestmark = pytest.mark.core
 
-FIRST = ["run", "plan", "status", "failures", "explain", "import", "export", "score", "doctor"]
-COMMANDS = [*FIRST, "compare", "rejudge", "judge-bench", "simulate", "submit", "synth", "audit", "verify"]
+GROUPS = {
+    "Run": ["run", "plan", "submit"],
+    "Read": ["runs", "status", "failures", "explain", "export"],
+    "Judge": ["score", "compare", "rejudge", "judge-bench"],
+    "Make": ["import", "synth", "audit", "verify"],
+    "Serve and check": ["clean", "doctor", "simulate"],
+}
+COMMANDS = [name for names in GROUPS.values() for name in names]
 HEAVY = {"ray", "litellm", "torch", "polars", "nltk", "tiktoken", "numpy", "pyarrow", "rank_bm25", "aiohttp"}
 EVERY_HELP = """
 import json, sys
@@ -55,8 +63,18 @@ def test_the_package_is_imported_without_what_is_heavy() -> None:
 def test_the_first_help_names_every_command(cli: Callable[..., Said]) -> None:
     said = cli("--help")
     assert (said.code, said.err) == (0, "")
-    listed = [line.split()[0] for line in said.out.partition("Commands:")[2].splitlines() if line.strip()]
-    assert listed == COMMANDS
+    found: dict[str, list[str]] = {}
+    for line in said.out.partition("--help")[2].splitlines():
+        if line.endswith(":") and not line.startswith(" "):
+            names = found.setdefault(line[:-1], [])
+        elif line.startswith("  ") and line[2] != " " and found:
+            names.append(line.split()[0])
+    assert found == GROUPS
+    assert "..." not in said.out.partition("Run:")[2], "no summary is cut off"
+
+
+def test_every_command_has_a_group() -> None:
+    assert {one.name or one.callback.__name__ for one in app.registered_commands if one.callback} == set(COMMANDS)  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize("name", COMMANDS)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pty
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -13,6 +14,7 @@ from typing import Any
 
 import pytest
 from commands import SUMMHAY, Said
+from inline_runs import N_QUERIES, SAMPLE
 from synth_runs import run_inline, small
 
 from summhay_ray import api, cli
@@ -113,3 +115,63 @@ def test_ctrl_c_says_how_to_go_on(
     said = capsys.readouterr()
     assert (ended.value.code, said.out) == (130, "")
     assert said.err == "summhay: stopped; the same command goes on where it was\n"
+
+
+# --- the runs of a store ------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def two_runs(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, list[str]]:
+    """A store with two runs, the second one stopped at its budget."""
+    store = str(tmp_path_factory.mktemp("two") / "store")
+    price = {"input_per_mtok": 2.5, "output_per_mtok": 10.0}
+    fields = {**SAMPLE, "name": "first"}
+    done = api.run(fields, store, executor="inline")
+    fields |= {"name": "second", "seed": 5, "summarizers": [{"model": "offline/lead", "price": price, "max_tokens": 300}]}
+    stopped = api.run(fields, store, 0.001, executor="inline")
+    assert (done.status, stopped.status) == ("done", "budget")
+    return store, [done.run, stopped.run]
+
+
+def test_the_runs_of_a_store_are_listed(cli: Cli, two_runs: tuple[str, list[str]]) -> None:
+    store, (done, stopped) = two_runs
+    found = {one["run"]: one for one in cli("runs", "--store", store, "--json").document["runs"]}
+    assert found.keys() == {done, stopped}
+    assert {name: found[done][name] for name in ("name", "kind", "status", "cells", "usd")} == {
+        "name": "first",
+        "kind": "summhay",
+        "status": "done",
+        "cells": {"total": N_QUERIES, "done": N_QUERIES, "failed": 0},
+        "usd": 0.0,
+    }
+    for run in (done, stopped):
+        told = api.status(run, store)
+        assert (found[run]["status"], found[run]["cells"], found[run]["usd"]) == (told.status, told.cells, told.usd["spent"])
+        size = sum(path.stat().st_size for path in (Path(store) / "runs" / run).rglob("*") if path.is_file())
+        assert found[run]["bytes"] == size
+    said = cli("runs", "--store", store)
+    assert said.code == 0 and all(f" {run} " in said.out for run in found) and " budget " in said.out
+
+
+def test_an_empty_store_says_how_to_begin(cli: Cli, tmp_path: Path) -> None:
+    said = cli("runs", "--store", str(tmp_path / "none"))
+    assert (said.code, "summhay run SPEC" in said.out) == (0, True)
+    assert not (tmp_path / "none").exists()
+
+
+def test_a_damaged_run_is_listed_as_such(cli: Cli, two_runs: tuple[str, list[str]], tmp_path: Path) -> None:
+    store, (done, stopped) = two_runs
+    copy = shutil.copytree(store, tmp_path / "copy")
+    (copy / "runs" / done / "run.json").write_text("{")
+    found = {one["run"]: one["status"] for one in cli("runs", "--store", str(copy), "--json").document["runs"]}
+    assert found == {done: "damaged", stopped: "budget"}
+
+
+def test_the_beginning_of_an_id_is_enough(cli: Cli, two_runs: tuple[str, list[str]]) -> None:
+    store, (done, stopped) = two_runs
+    n = next(n for n in range(1, 13) if done[:n] != stopped[:n])
+    assert cli("status", done[:n], "--store", store, "--json").document["run"] == done
+    assert cli("score", done[:n], "--store", store, "--json").code == 0
+    said = cli("status", "r", "--store", store)
+    assert (said.code, f"begins the ids of {', '.join(sorted(two_runs[1]))}; write more of it" in said.err) == (2, True)
+    assert f"it has: {', '.join(sorted(two_runs[1]))}" in cli("status", "x", "--store", store).err

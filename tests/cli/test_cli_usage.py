@@ -25,7 +25,7 @@ SMALL = {"haystacks": ["sample/news"], "retrievers": ["bm25"], "summarizers": ["
         (["run"], "Missing argument 'SPEC'", "summhay run"),
         (["explain", "r1"], "Missing argument 'KEY'", "summhay explain"),
         (["import"], "Missing argument 'FILE.json...'", "summhay import"),
-        (["export", "r1"], "Missing option '--out'", "summhay export"),
+        (["export", "r1"], "give one of --out FOLDER", "summhay export"),
         (["plan", "a", "b"], "extra argument", "summhay plan"),
         (["run", "x", "--stor", "y"], "No such option: --stor", "summhay run"),
         (["run", "x", "--store"], "'--store' requires an argument", "summhay"),

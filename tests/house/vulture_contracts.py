@@ -7,6 +7,8 @@ A name stands here once, as an expression; `test_dead_code.py` holds it against 
 
 # Python, pydantic, typer and the libraries call these or read these themselves.
 __getattr__
+__dir__
+format_commands
 model_config
 _labels_differ
 _names_differ
