@@ -88,6 +88,8 @@ class Item:
     """Items of one group share a long beginning of their prompts: one worker asks them one after the other."""
     size: int = 1
     """Rows of the benchmark's counted table that the item brings when nothing fails."""
+    repeat_of: str = ""
+    """The id of an item before it that asks the same: this one wants other answers (`sample`), and is planned as that one."""
 
     def __init__(
         self,
@@ -97,12 +99,13 @@ class Item:
         source: str = "",
         group: str = "",
         size: int = 1,
+        repeat_of: str = "",
         *,
         model: ModelSpec | None = None,
     ) -> None:
         """`model`: the entry of the spec that the item asks; its queue is that model's."""
         named = queue or (model.label if model is not None else "")
-        for name, value in zip(self.__dataclass_fields__, (id, named, data or {}, source, group, size), strict=True):
+        for name, value in zip(self.__dataclass_fields__, (id, named, data or {}, source, group, size, repeat_of), strict=True):
             object.__setattr__(self, name, value)
 
     @property

@@ -25,8 +25,8 @@ from summhay_ray.loops import run_loop
 from summhay_ray.store import Block, Finished, LogIndex, StoreError, has_ended, open_log, pack, seal_rest, sweep
 
 SEAT = "inline"
-SOURCES_AT_ONCE = 64
-"""Sources whose rows are committed together."""
+SOURCES_AT_ONCE = 16
+"""Sources that are prepared, and whose rows are committed, before their items are asked."""
 DRAIN_S = 20.0
 """The longest that an end which somebody forces waits for the answers that are on their way."""
 SWEEP_PATIENCE_S = 5.0

@@ -21,7 +21,7 @@ from summhay_ray.errors import UserError
 
 CPUS_A_WORKER = 0.25
 MOST_WORKERS_A_NODE = 4
-SOURCES_WITHOUT_PIPELINE = 16
+SOURCES_WITHOUT_PIPELINE = 1000
 """With more sources than that, a pipeline with actors of its own prepares them."""
 SOURCES_A_PREPARER = 200
 """With fewer sources than that, a further worker takes longer to start than it saves."""

@@ -28,6 +28,8 @@ from summhay_ray.plugins import STOPS
 from summhay_ray.store import LogIndex, RunStore, Store
 
 SIZES: tuple[Size, ...] = ("expected", "least", "most")
+FIGURES = ("calls", "reused", "input_tokens", "output_tokens", "usd_micros", "min_micros", "max_micros")
+"""What a `StagePlan` counts."""
 _MOST_MEASURED = 200_000
 """Prompts whose length is remembered: one is measured for each size of the answers before it."""
 
@@ -279,7 +281,13 @@ class Planner:
             if found.problem is not None:
                 self.no_context += len(items)
                 continue
+            first, counts = "", Counter[tuple[int, str]]()
             for item in items:
+                # Where nothing is answered yet, a repeat asks as many questions, of the same length, as the item that it repeats.
+                if first and item.repeat_of == first and item.id not in done and not self.index.answers:
+                    self._add(counts)
+                    continue
+                before = self._counts()
                 asks = {size: CountingAsk(self, item, size, item.id in done) for size in SIZES}
                 for ask in asks.values():
                     ask.prepared = found.own.get(item.id, found.shared)
@@ -292,6 +300,24 @@ class Planner:
                     name = f"{self.workload.kind}: item {item.id!r}"
                     raise Unplannable(f"the run cannot be planned: {name} raises {raised(error)}") from error
                 self.too_long += asks["expected"].too_long
+                first, counts = ("", counts) if item.id in done else (item.id, self._counts())
+                counts.subtract(before)
+
+    def _plans(self) -> list[StagePlan]:
+        return [one for sizes in self._stages.values() for one in sizes.values()]
+
+    def _counts(self) -> Counter[tuple[int, str]]:
+        """What was counted so far: (which plan, which of its figures) -> how much."""
+        found = Counter({(place, name): getattr(one, name) for place, one in enumerate(self._plans()) for name in FIGURES})
+        found[-1, ""] = self.too_long
+        return found
+
+    def _add(self, counts: Counter[tuple[int, str]]) -> None:
+        plans = self._plans()
+        for (place, name), count in counts.items():
+            if place >= 0:
+                setattr(plans[place], name, getattr(plans[place], name) + count)
+        self.too_long += counts[-1, ""]
 
 
 def plan(workload: Workload[Any], store: Store, budget_usd: float | None = None, at: RunStore | None = None) -> PlanResult:

@@ -1,8 +1,8 @@
 """Pipelines of Ray Data: what is prepared for a run's items comes streaming. Part of the engine room.
 
 Ray Data hands out whole batches and puts answers back in order, so that one slow call would hold up the others of its actor: it
-prepares, which is computing, and calls go another way. A pipeline takes some 10 s of computing to start: of few sources each is
-prepared by one of the run's workers, and Ray Data, with pandas, is not even imported.
+prepares, which is computing, and calls go another way. A pipeline takes some 10 s of computing to start: where sources are not
+many, the run's workers prepare them, and Ray Data, with pandas, is not even imported.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import contextlib
 import itertools
 import json
 import logging
+from collections import deque
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
@@ -24,6 +25,8 @@ from summhay_ray.engine.queues import WorkItem, read_batch
 from summhay_ray.engine.worker_actor import Preparer, WorkOrder
 
 SOURCES_A_BATCH = 16
+AHEAD_A_WORKER = 2
+"""Batches that a worker prepares before anybody asks for them."""
 ITEMS_A_BLOCK = 256
 """Items that come together where nothing is prepared."""
 
@@ -65,9 +68,20 @@ async def _unprepared(left: Mapping[str, Sequence[Item]]) -> AsyncGenerator[Sequ
 
 
 async def _by_workers(left: Mapping[str, Sequence[Item]], workers: Sequence[Any]) -> AsyncGenerator[Sequence[WorkItem], None]:
-    turns = zip(left.items(), itertools.cycle(workers), strict=False)
-    for text in [worker.prepare.remote(source, _text(items)) for (source, items), worker in turns]:
-        yield read_batch(await text)
+    """Some sources at a time by each worker in turn, few ahead of what is asked for: contexts are not heaped up here."""
+    waiting: deque[Any] = deque()
+    for sources, worker in zip(_parts(left, SOURCES_A_BATCH), itertools.cycle(workers), strict=False):
+        waiting.append(worker.prepare.remote({source: _text(items) for source, items in sources.items()}))
+        if len(waiting) > AHEAD_A_WORKER * len(workers):
+            yield [work for text in await waiting.popleft() for work in read_batch(text)]
+    while waiting:
+        yield [work for text in await waiting.popleft() for work in read_batch(text)]
+
+
+def _parts(left: Mapping[str, Sequence[Item]], size: int) -> Iterator[dict[str, Sequence[Item]]]:
+    sources = iter(left.items())
+    while part := dict(itertools.islice(sources, size)):
+        yield part
 
 
 async def _by_pipeline(

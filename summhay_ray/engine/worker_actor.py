@@ -148,11 +148,11 @@ class WorkerActor:
             self._begin()
             self._loop = asyncio.get_running_loop()
 
-    async def prepare(self, source: str, text: str) -> str:
-        """Prepare a source for its items, which come as JSON, and commit the rows that this makes; gives a batch's text."""
+    async def prepare(self, sources: Mapping[str, str]) -> list[str]:
+        """Prepare sources for their items (JSON), and commit the rows that this makes; gives a batch's text for each."""
         await self.ready()
-        run_in_thread = asyncio.get_running_loop().run_in_executor
-        (found,), block = await run_in_thread(self._preparing, self._place.prepare, {source: _items(text)})
+        wanted = {source: _items(text) for source, text in sources.items()}
+        found, block = await asyncio.get_running_loop().run_in_executor(self._preparing, self._place.prepare, wanted)
         if block is not None:
             await self._ledger.commit(block)
         return found

@@ -12,7 +12,7 @@ import pytest
 from inline_runs import N_INSIGHTS, N_QUERIES
 
 from summhay_ray import api
-from summhay_ray.engine import ITEM, Ask, PlanResult, Workload, plan
+from summhay_ray.engine import ITEM, Ask, Item, PlanResult, Workload, plan
 from summhay_ray.engine.ask import ConcurrencyLimiter
 from summhay_ray.engine.own_code import Unplannable
 from summhay_ray.engine.plan import StagePlan
@@ -294,3 +294,14 @@ def test_a_released_haystack_is_planned_to_the_token_and_the_micro_dollar(tmp_pa
     found = planned(tmp_path, haystacks=[str(summhay_data / f"topic_news{news}.json")], **shown, **models)
     names = ("stage", "model", "calls", "input_tokens", "usd_micros", "min_micros", "max_micros")
     assert [tuple(getattr(stage, name) for name in names) for stage in found.stages] == RELEASED[news]
+
+
+def test_a_repeat_is_planned_as_what_it_repeats(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    grid = grid_of(repeats=3, retrievers=["bm25", "random"], summarizers=[MODEL, "offline/lead"], judges=[JUDGE, "offline/judge"])
+    found = plan(grid, Store(str(tmp_path)))
+    items = list(grid.items())
+    firsts = {item.id for item in items if not item.repeat_of}
+    assert {item.repeat_of for item in items} == firsts | {""} and len(firsts) == len(items) // 3
+    bare = [Item(one.id, one.queue, one.data, one.source, one.group, one.size) for one in items]
+    monkeypatch.setattr(grid, "items", lambda: iter(bare))
+    assert plan(grid, Store(str(tmp_path))).stages == found.stages

@@ -234,11 +234,12 @@ class SummHay(Judging[SummhaySpec]):
             }
             size = n_insights[unit.haystack_id, unit.subtopic_id] * len(self.spec.judges)
             for index, (label, semantic) in enumerate(summarizers):
-                system = self.systems[unit.retriever, unit.ordering, index]
+                system, first = self.systems[unit.retriever, unit.ordering, index], ""
                 for repeat in range(self.spec.repeats):
                     cell_id = semantic_hash({**content, "summarizer": semantic, "repeat": repeat})[:32]
                     data = {"unit": astuple(unit), "summarizer": index, "repeat": repeat, "system": system}
-                    yield Item(cell_id, label, data, "/".join(astuple(unit)), shared, size)
+                    yield Item(cell_id, label, data, "/".join(astuple(unit)), shared, size, first)
+                    first = first or cell_id
 
     def n_items(self) -> int:
         """How many cells the run has."""
