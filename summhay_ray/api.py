@@ -146,10 +146,14 @@ def export(run_id: str, out: str | Path, store: str | None = None, judge: str = 
 def export_tables(run_id: str, target: str | Path, store: str | None = None, kind: TableFormat = "parquet") -> dict[str, str]:
     """Write each table of the run, as far as it is committed, into a folder or `s3://...`: table -> where it is.
 
-    A table is one file, `<table>/part-0.<kind>`, sorted by key; in CSV lists are JSON. Raises StoreError, OSError.
+    A table is one file, `<table>/part-0.<kind>`, sorted by key; in CSV lists are JSON. Raises UserError.
     """
-    files = open_files(str(target))
-    written = write_tables(Store(store_uri(store)).run(run_id), files, kind=kind)
+    run, files = Store(store_uri(store)).run(run_id), open_files(str(target))
+    try:
+        written = write_tables(run, files, kind=kind)
+    except OSError as error:
+        why = error.strerror or type(error).__name__
+        raise UserError(f"{target}: no table can be written there ({why}); give another folder, or s3://BUCKET/PREFIX") from error
     return {table: files.where(name) for table, name in written.items()}
 
 
@@ -177,6 +181,14 @@ def status(run_id: str, store: str | None = None) -> StatusResult:
 def runs(store: str | None = None) -> list[RunEntry]:
     """Every run of the store, the latest first."""
     return engine.entries(Store(store_uri(store)))
+
+
+def stop(run_id: str, store: str | None = None) -> str:
+    """Have whoever drives the run stop, on whatever machine, and wait until its calls in flight are kept: `on HOST, pid N`.
+
+    Raises UserError where nobody drives it.
+    """
+    return engine.stop(Store(store_uri(store)).run(run_id))
 
 
 def failures(run_id: str, store: str | None = None) -> list[dict[str, Any]]:

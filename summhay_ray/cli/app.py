@@ -14,7 +14,7 @@ from typer.core import TyperGroup
 
 from summhay_ray.cli.compare import compare
 from summhay_ray.cli.judge_bench import judge_bench
-from summhay_ray.cli.looking import failures, runs, status
+from summhay_ray.cli.looking import failures, runs, status, stop
 from summhay_ray.cli.options import (
     BUDGET,
     DONE,
@@ -352,6 +352,7 @@ app.command(rich_help_panel=JUDGE)(compare)
 app.command(rich_help_panel=JUDGE)(rejudge)
 app.command("judge-bench", rich_help_panel=JUDGE)(judge_bench)
 app.command(rich_help_panel=SERVE)(simulate)
+app.command(rich_help_panel=RUN)(stop)
 app.command(rich_help_panel=RUN)(submit)
 app.command(rich_help_panel=MAKE)(synth)
 app.command(rich_help_panel=MAKE)(audit)

@@ -39,6 +39,18 @@ def status(run: RunArgument, store: StoreOption = None, as_json: JsonOption = Fa
         raise typer.Exit(FAILED)
 
 
+def stop(run: RunArgument, store: StoreOption = None, as_json: JsonOption = False) -> None:
+    """Stop a run from another shell or machine; the same command goes on."""
+    from summhay_ray import api
+    from summhay_ray.cli.show import document, say
+
+    driver = api.stop(run, store)
+    if as_json:
+        document({"run": run, "stopped": driver})
+    else:
+        say(f"stopped, {driver}; the same command goes on where it was")
+
+
 def runs(store: StoreOption = None, as_json: JsonOption = False) -> None:
     """List the runs of a store: name, status, dollars, size."""
     from dataclasses import asdict

@@ -49,7 +49,7 @@ from summhay_ray.engine.spec import (
     validated,
 )
 from summhay_ray.engine.state import ITEM
-from summhay_ray.engine.status import RunEntry, StatusResult, entries, status
+from summhay_ray.engine.status import RunEntry, StatusResult, entries, status, stop
 from summhay_ray.engine.submit import JobOrder, submit
 
 __all__ = [
@@ -120,6 +120,7 @@ __all__ = [
     "scores_itself",
     "semantic_hash",
     "status",
+    "stop",
     "stored_workload",
     "submit",
     "through",

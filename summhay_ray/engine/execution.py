@@ -11,7 +11,7 @@ import os
 import signal
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
@@ -25,6 +25,7 @@ T = TypeVar("T")
 
 LOOK_EVERY_S = 0.25
 BY_SIGTERM = "stopped by SIGTERM; the same command goes on where it was"
+BY_REQUEST = "stopped by `summhay stop`; the same command goes on where it was"
 
 INLINE_WITHIN_S = 20.0
 """About what a cluster needs to stand and to be quicker: work that is over before that is done in this process."""
@@ -35,7 +36,7 @@ LOCAL_ITEM_S = 0.05
 
 
 class Stopped(UserError):
-    """Somebody ended the run by SIGTERM; what was answered is kept."""
+    """Somebody ended the run by SIGTERM, or by `summhay stop`; what was answered is kept."""
 
     exit_code = 143
 
@@ -132,8 +133,8 @@ def hearing_sigterm() -> Iterator[None]:
             signal.signal(signal.SIGTERM, before)
 
 
-async def told_to_end(superseded: Callable[[], str]) -> None:
-    """Raises Superseded where another driver has taken the run over, or Stopped when SIGTERM comes."""
+async def told_to_end(heartbeat: Heartbeat) -> None:
+    """Raises Superseded where another driver has taken the run over, or Stopped when SIGTERM or a request to stop comes."""
     stop = asyncio.Event()
     # Only the main thread may hear signals; in a notebook the person interrupts it.
     with contextlib.suppress(ValueError, RuntimeError):
@@ -144,8 +145,10 @@ async def told_to_end(superseded: Callable[[], str]) -> None:
                 await stop.wait()
         if stop.is_set():
             raise Stopped(BY_SIGTERM)
-        if who := superseded():
-            raise Superseded(f"another driver ({who}) took the run over; this one stops, nothing is lost")
+        if heartbeat.asked_to_stop:
+            raise Stopped(BY_REQUEST)
+        if heartbeat.superseded:
+            raise Superseded(f"another driver ({heartbeat.superseded}) took the run over; this one stops, nothing is lost")
 
 
 async def first_end(work: asyncio.Future[T], others: Sequence[asyncio.Future[Any]]) -> T:

@@ -18,6 +18,8 @@ class Heartbeat:
         self.session = session
         self.superseded = ""
         """Who has taken the run over; empty while nobody has."""
+        self.asked_to_stop = False
+        """Whether somebody asked this start to stop."""
         self.how = "stopped"
         """How the tenure ends: stopped, until its run is done."""
         self._over = threading.Event()
@@ -40,3 +42,4 @@ class Heartbeat:
             with contextlib.suppress(StoreError, OSError):
                 self.session.beat()
                 self.superseded = self.superseded or self.session.superseded() or ""
+                self.asked_to_stop = self.asked_to_stop or self.session.asked_to_stop()

@@ -97,7 +97,7 @@ class InlineExecution:
         tending = asyncio.create_task(self._tend(service, log.writer))
         try:
             try:
-                ending = asyncio.ensure_future(told_to_end(lambda: self._heartbeat.superseded))
+                ending = asyncio.ensure_future(told_to_end(self._heartbeat))
                 async with contextlib.aclosing(self._work_items(left)) as blocks:
                     await first_end(asyncio.ensure_future(dispatcher.run(blocks)), [ending])
             except BaseException:

@@ -222,7 +222,7 @@ class RayExecution:
                 await dispatcher.run(blocks)
 
         beginning = placed([actor.ready.remote() for actor in everybody], placement, first)
-        others = [asyncio.ensure_future(beginning), asyncio.ensure_future(told_to_end(lambda: self._heartbeat.superseded))]
+        others = [asyncio.ensure_future(beginning), asyncio.ensure_future(told_to_end(self._heartbeat))]
         try:
             await first_end(asyncio.ensure_future(dispatch()), others)
             await _all_of([actor.close.remote() for actor in everybody], CLOSING_S)

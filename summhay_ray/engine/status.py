@@ -5,6 +5,7 @@ Everything is read from the store, so that it works while the run goes on, and f
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -21,7 +22,23 @@ from summhay_ray.errors import UserError
 from summhay_ray.llm import claims_of
 from summhay_ray.outcome import MICROS
 from summhay_ray.plugins import UnknownName
-from summhay_ray.store import FORMAT, Damaged, LogIndex, RunStore, Store, StoreError, how_ended, is_alive, read_session
+from summhay_ray.store import (
+    FORMAT,
+    Damaged,
+    LogIndex,
+    RunStore,
+    Store,
+    StoreError,
+    ask_to_stop,
+    has_ended,
+    how_ended,
+    is_alive,
+    read_session,
+)
+
+STOPS_WITHIN_S = 60.0
+"""A driver hears of a request within two seconds, and may wait twenty for the calls in flight."""
+LOOK_EVERY_S = 0.25
 
 
 @dataclass(frozen=True)
@@ -189,6 +206,26 @@ def _driver(run: RunStore) -> tuple[str, str]:
     if how is None and is_alive(files, tenure) and (record := read_session(files, tenure)) is not None:
         return record.told(), ""
     return "", how or "dead"
+
+
+def stop(run: RunStore, wait_s: float = STOPS_WITHIN_S) -> str:
+    """Have whoever drives the run stop: `on HOST, pid N`. Returns when it has, its calls in flight answered.
+
+    Raises UserError where nobody drives the run, or where it has not stopped within `wait_s`.
+    """
+    driver, _ = _driver(run)
+    start = latest_start(run)
+    if not driver or start is None:
+        raise UserError(f"run {run.run_id}: nobody drives it now; nothing to stop")
+    files, tenure, until = run.store.files, start["tenure"], time.monotonic() + wait_s
+    ask_to_stop(files, tenure)
+    while not has_ended(files, tenure):
+        if time.monotonic() > until:
+            raise UserError(
+                f"run {run.run_id}: its driver ({driver}) was asked to stop, and has not in {wait_s:.0f} s; look again"
+            )
+        time.sleep(LOOK_EVERY_S)
+    return driver
 
 
 def _state(cells: Mapping[str, int], stop: Mapping[str, Any] | None, driver: str, how: str) -> str:

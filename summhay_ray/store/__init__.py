@@ -4,7 +4,17 @@ from summhay_ray.store.blocks import Block, Finished
 from summhay_ray.store.chain import Chain
 from summhay_ray.store.clean import RETENTION_S, clean_daily, unneeded
 from summhay_ray.store.commits import Committer, Manifest
-from summhay_ray.store.drivers import DriverSession, SessionRecord, begin, has_ended, how_ended, is_alive, read_session, tenures
+from summhay_ray.store.drivers import (
+    DriverSession,
+    SessionRecord,
+    ask_to_stop,
+    begin,
+    has_ended,
+    how_ended,
+    is_alive,
+    read_session,
+    tenures,
+)
 from summhay_ray.store.errors import Damaged, NoCredentials, StoreError, StoreUnavailable, Superseded
 from summhay_ray.store.files import Files, LocalFiles, open_files
 from summhay_ray.store.open_tables import TableFormat, publish, write_tables
@@ -63,6 +73,7 @@ __all__ = [
     "Tables",
     "Tally",
     "Writer",
+    "ask_to_stop",
     "begin",
     "clean_daily",
     "columns_of",

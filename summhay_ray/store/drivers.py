@@ -1,8 +1,9 @@
 """Who drives a store's runs: every start of a run has a number, its tenure. Part of the store room.
 
 `drivers/00000001.json`, `00000002.json`, ... are one chain; `<number>.beat` is written every two seconds while the driver lives,
-`<number>.end.json` once, when it ends, by itself or by whoever found it dead, and far away `<number>.closed` when its writers
-have ended for good. Each record names the earlier tenures that were not closed when it began: nobody has to look at all.
+`<number>.stop` by whoever asks it to stop, `<number>.end.json` once, when it ends, by itself or by whoever found it dead, and far
+away `<number>.closed` when its writers have ended for good. Each record names the earlier tenures that were not closed when it
+began: nobody has to look at all.
 """
 
 from __future__ import annotations
@@ -107,6 +108,10 @@ class DriverSession:
         end = _end(self._files, self.number)
         return str(end.get("by", "another driver")) if end and end.get("how") == "dead" else None
 
+    def asked_to_stop(self) -> bool:
+        """Whether somebody asked this driver to stop. One look."""
+        return self._files.exists(_name(self.number, "stop"))
+
     def end(self, how: str) -> None:
         """Say that it is over: done, stopped, superseded."""
         _close(self._files, self.number, {"how": how})
@@ -176,6 +181,11 @@ def is_alive(files: Files, number: int, patience_s: float = HEARD_S) -> bool:
     while (state := watch.look()) == "unknown" and time.monotonic() < until:
         time.sleep(LOOK_S)
     return state == "alive"
+
+
+def ask_to_stop(files: Files, number: int) -> None:
+    """Ask the driver of a tenure to stop; it hears of it within seconds, wherever it works."""
+    files.create(_name(number, "stop"), b"")
 
 
 def is_closed(files: Files, number: int) -> bool:

@@ -13,6 +13,8 @@ from aiohttp import web
 from fake_provider import FakeProvider, Reply, completion
 from runs import kill, log_records, start, summhay, wait_for_records, write_spec
 
+from summhay_ray import api
+from summhay_ray.errors import UserError
 from summhay_ray.judge import OfflineJudge
 from summhay_ray.llm import Request
 from summhay_ray.store import Store
@@ -173,6 +175,8 @@ def _an_unfinished_run_is_exported(store: Path, folder: Path) -> None:
     assert pl.read_parquet(folder / "documents" / "*.parquet").equals(stored.table("documents"))
     text = summhay("export", run, "--store", store, "--tables", folder, "--format", "csv")["files"]
     assert all(Path(file).suffix == ".csv" for file in text)
+    with pytest.raises(UserError, match="/proc/none: no table can be written there"):
+        api.export_tables(run, "/proc/none", str(store))
 
 
 def test_a_run_whose_tables_cannot_be_written_has_ended_and_says_so(provider: Answering, tmp_path: Path) -> None:

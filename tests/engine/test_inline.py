@@ -20,6 +20,7 @@ from summhay_ray import api
 from summhay_ray.engine import Queue
 from summhay_ray.engine.execution import INLINE_WITHIN_S, Work, choose
 from summhay_ray.errors import UserError
+from summhay_ray.store import Store
 
 INLINE, RAY = ("--executor", "inline"), ("--executor", "ray")
 
@@ -74,6 +75,22 @@ def test_whoever_ends_it_waits_for_the_calls_in_flight_and_pays_nothing_twice(
     assert desk.provider.stats()["in_flight"] == 0 and sum(answers(store).values()) == served < desk.calls
     time.sleep(1)
     assert desk.served() == served
+    goes_on(desk, spec, store)
+
+
+def test_another_process_stops_it_and_waits_for_its_end(desk: Office, tmp_path: Path) -> None:
+    spec, store = desk.spec(), tmp_path / "store"
+    process = start(spec, store, *INLINE)
+    desk.wait(process, 24)
+    (run,) = Store(str(store)).run_ids()
+    stopped = summhay("stop", run[:6], "--store", store)
+    assert f"pid {process.pid}" in stopped["stopped"]
+    served = desk.served()
+    assert desk.provider.stats()["in_flight"] == 0 and sum(answers(store).values()) == served < desk.calls
+    ended, lines = said(process)
+    assert (ended, len(lines)) == (143, 1) and "stopped by `summhay stop`" in lines[0]
+    with pytest.raises(UserError, match=f"run {run}: nobody drives it now"):
+        api.stop(run, str(store))
     goes_on(desk, spec, store)
 
 
