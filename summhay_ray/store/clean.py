@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
+import random
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -27,6 +29,8 @@ from summhay_ray.store.packs import pack_chain
 
 RETENTION_S = 24 * 3600.0
 """How long what was replaced is kept: longer than anybody reads."""
+DAILY_S = 5.0
+"""So long the end of a run may take for it: of a store with very many runs some are looked at, each day others."""
 _MARK = "cleaned.json"
 
 
@@ -52,7 +56,7 @@ def clean_daily(files: Files) -> None:
     with contextlib.suppress(StoreError, OSError):
         if time.time() - _cleaned(files) > RETENTION_S:
             files.put(_MARK, json.dumps({"at": time.time()}).encode())
-            for one in unneeded(files):
+            for one in unneeded(files, within_s=DAILY_S):
                 one.delete(files)
 
 
@@ -63,23 +67,30 @@ def _cleaned(files: Files) -> float:
         return 0.0
 
 
-def unneeded(files: Files, older_s: float = RETENTION_S) -> Iterator[Unneeded]:
+def unneeded(files: Files, older_s: float = RETENTION_S, within_s: float = math.inf) -> Iterator[Unneeded]:
     """What nobody has needed for so long, in the order in which it is to be deleted.
+
+    `within_s`: looks for so long at most, at the runs in any order.
 
     Raises StoreError where the newest of a chain is damaged: what it names is not known then.
     """
-    before = time.time() - older_s
+    before, until = time.time() - older_s, time.monotonic() + within_s
     driven = {record.run for record in open_sessions(files) if is_alive(files, record.number)}
-    for run_id in files.folders("runs"):
-        # One that is being imported has no record yet.
-        if run_id not in driven and files.exists(f"runs/{run_id}/run.json"):
-            yield from _of_run(files, run_id, before)
     packs = _standing(files, pack_chain(files), before)
     # Who has read a segment goes on reading it, also when a pack has its answers.
     if packs and not driven:
         yield from _of_log(files, packs, before)
     through = packs[0]["through"] if packs else 0
     yield from _of_drivers(files, session_chain(files).latest() if files.folder is not None else through + 1, before)
+    runs = list(files.folders("runs"))
+    if within_s < math.inf:
+        random.shuffle(runs)
+    for run_id in runs:
+        if time.monotonic() > until:
+            return
+        # One that is being imported has no record yet.
+        if run_id not in driven and files.exists(f"runs/{run_id}/run.json"):
+            yield from _of_run(files, run_id, before)
 
 
 def _standing(files: Files, chain: Chain, before: float) -> list[Mapping[str, Any]]:

@@ -215,3 +215,10 @@ def test_it_is_done_once_a_day(tmp_path: Path) -> None:
     room.clean_daily(files)
     assert len(list(unneeded(files))) > 0, "it was done today"
     assert set(run.tables(NAMES)) == set(NAMES)
+
+
+def test_at_the_end_of_a_run_it_takes_no_longer_than_it_may(tmp_path: Path) -> None:
+    merged_run(tmp_path)
+    files = LocalFiles(tmp_path)
+    assert [one.what for one in unneeded(files, 0.0, within_s=-1.0)] == []
+    assert {one.what for one in unneeded(files, 0.0, within_s=60.0)} == {"merged parts", "earlier manifests"}
