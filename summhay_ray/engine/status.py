@@ -101,8 +101,9 @@ class RunEntry:
     """When, in ISO 8601, UTC."""
     status: str
     """As `StatusResult.status`; damaged where it cannot be read (`summhay status RUN` says why)."""
-    cells: Mapping[str, int]
-    usd: float
+    cells: Mapping[str, int] | None
+    """Null where the run is damaged, as the dollars are: nobody knows them."""
+    usd: float | None
     bytes: int
     """Of its tables and commits; the answers are the store's."""
 
@@ -117,7 +118,7 @@ def entries(store: Store) -> list[RunEntry]:
         try:
             found.append(_entry(store.run(run_id).at(), index, when, size))
         except UserError:
-            found.append(RunEntry(run_id, "", "", when, "damaged", {"total": 0, "done": 0, "failed": 0}, 0.0, size))
+            found.append(RunEntry(run_id, "", "", when, "damaged", None, None, size))
     return sorted(found, key=lambda one: (one.created, one.run), reverse=True)
 
 

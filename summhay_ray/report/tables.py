@@ -162,7 +162,7 @@ def runs_table(runs: Sequence[Mapping[str, Any]]) -> TextTable:
             one["created"][:16].replace("T", " "),
             one["status"],
             _finished(one["cells"]),
-            f"{one['usd']:.4f}",
+            "-" if one["usd"] is None else f"{one['usd']:.4f}",
             f"{one['bytes'] / 2**20:,.1f}",
         )
         for one in runs
@@ -170,6 +170,8 @@ def runs_table(runs: Sequence[Mapping[str, Any]]) -> TextTable:
     return TextTable("", ("Run", "Name", "Kind", "Created (UTC)", "Status", "Done", "Dollars", "MiB"), rows, heads=5)
 
 
-def _finished(cells: Mapping[str, int]) -> str:
+def _finished(cells: Mapping[str, int] | None) -> str:
+    if cells is None:
+        return "-"
     told = f"{cells['done']}/{cells['total']}"
     return f"{told}, {cells['failed']} failed" if cells["failed"] else told

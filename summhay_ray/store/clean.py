@@ -129,11 +129,19 @@ def _of_log(files: Files, packs: Sequence[Mapping[str, Any]], before: float) -> 
         if entry.name not in named and entry.name.endswith((".jsonl", ".index")):
             yield Unneeded(entry.name, entry.size, "merged packs")
     yield from _of_chain(files, pack_chain(files), before)
+    if not _are_there(files, packs):
+        return
     for writer in files.folders(LOG):
         number = writer.partition("-")[0]
         if number.isdigit() and (int(number) <= packs[0]["through"] or int(number) in packs[0]["others"]):
             for entry in _old(files, f"{LOG}/{writer}", before):
                 yield Unneeded(entry.name, entry.size, "segments that are packed")
+
+
+def _are_there(files: Files, packs: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether every pack is in the store, of its size. The segments are the only other copy of the answers in them."""
+    sizes = {entry.name: entry.size for entry in files.entries(PACKS)}
+    return all(sizes.get(one["data"]) == one["size"] and one["index"] in sizes for body in packs for one in body["packs"])
 
 
 def _of_drivers(files: Files, below: int, before: float) -> Iterator[Unneeded]:

@@ -31,7 +31,10 @@ SMALL = 1 << 20
 """Packs up to about this size are written again with the next one, so that many small runs do not make many packs."""
 
 AT_ONCE = 16
-_MEND = f"delete the folder {FOLDER}: the segments that it was made of are read instead, those of the last day at least"
+_MEND = (
+    f"put it back from a copy; or delete the folder {FOLDER}, by which answers are lost whose segments were cleaned: "
+    "a run that needs them asks them again"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,9 +206,9 @@ def _read(files: Files, name: str) -> bytes:
     try:
         content = files.read(name)
     except FileNotFoundError:
-        raise StoreError(f"{files.where(name)} is gone; put it back, or {_MEND}") from None
+        raise StoreError(f"{files.where(name)} is gone; {_MEND}") from None
     if hashlib.sha256(content).hexdigest() != name.rpartition("/")[2].partition(".")[0]:
-        raise StoreError(f"{files.where(name)} is damaged; put it back, or {_MEND}")
+        raise StoreError(f"{files.where(name)} is damaged; {_MEND}")
     return content
 
 

@@ -163,8 +163,10 @@ def test_a_damaged_run_is_listed_as_such(cli: Cli, two_runs: tuple[str, list[str
     store, (done, stopped) = two_runs
     copy = shutil.copytree(store, tmp_path / "copy")
     (copy / "runs" / done / "run.json").write_text("{")
-    found = {one["run"]: one["status"] for one in cli("runs", "--store", str(copy), "--json").document["runs"]}
-    assert found == {done: "damaged", stopped: "budget"}
+    found = {one["run"]: one for one in cli("runs", "--store", str(copy), "--json").document["runs"]}
+    assert {run: one["status"] for run, one in found.items()} == {done: "damaged", stopped: "budget"}
+    assert (found[done]["cells"], found[done]["usd"]) == (None, None)
+    assert "damaged" in cli("runs", "--store", str(copy)).out
 
 
 def test_the_beginning_of_an_id_is_enough(cli: Cli, two_runs: tuple[str, list[str]]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import threading
 import time
 from pathlib import Path
@@ -198,6 +199,29 @@ def test_no_answer_goes_with_the_segments_that_are_packed(tmp_path: Path, monkey
     # What came since is packed as before.
     assert pack(files) == 1 and told() == before
     assert clean(files).count("segments that are packed") == 3 and told() == before
+
+
+@pytest.mark.parametrize(("suffix", "how"), [(".jsonl", "delete"), (".jsonl", "cut"), (".index", "delete")])
+def test_segments_stay_where_a_pack_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str, how: str) -> None:
+    monkeypatch.setenv("SUMMHAY_SPOOL", str(tmp_path / "spool"))
+    files = FarFiles(tmp_path / "store")
+    session = begin(files, "r", False, {"calling": 1})
+    log = open_log(files, session.number, "calling-0")
+    log.append([answer("key", 7)])
+    log.close()
+    session.end("done")
+    assert pack(files) == 1
+    (path,) = (tmp_path / "store" / "log" / "packs").glob(f"*{suffix}")
+    if how == "delete":
+        path.unlink()
+    else:
+        path.write_bytes(path.read_bytes()[:-1])
+    assert "segments that are packed" not in clean(files)
+    # As the message says: without the packs the segments are read.
+    shutil.rmtree(tmp_path / "store" / "log" / "packs")
+    index = LogIndex(files)
+    index.refresh()
+    assert list(index.answers) == ["key"]
 
 
 def test_it_is_done_once_a_day(tmp_path: Path) -> None:

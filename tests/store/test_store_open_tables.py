@@ -15,6 +15,7 @@ from typing import Any
 
 import datasets
 import duckdb
+import duckdb_extension_httpfs
 import polars as pl
 import pyarrow.dataset as ds
 import pyarrow.fs
@@ -60,7 +61,7 @@ def test_any_tool_opens_the_tables_of_a_folder(tmp_path: Path) -> None:
 
 
 @pytest.mark.s3
-def test_any_tool_opens_the_tables_of_a_bucket(s3_bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_any_tool_opens_the_tables_of_a_bucket(s3_bucket: Bucket) -> None:
     run = ended_run(s3_bucket.uri())
     host = s3_bucket.server.url.removeprefix("http://")
     place = run.store.files.where("runs/run/tables/summaries").split()[0]
@@ -72,16 +73,15 @@ def test_any_tool_opens_the_tables_of_a_bucket(s3_bucket: Bucket, monkeypatch: p
     found = ds.dataset(place.removeprefix("s3://"), filesystem=bucket, format="parquet").to_table()
     assert rows_of(found) == expected.to_dicts()
     with duckdb.connect() as database:
-        httpfs = pytest.importorskip("duckdb_extension_httpfs", reason="DuckDB's httpfs is not installed")
-        httpfs_of(database, httpfs)
+        load_httpfs(database)
         secret = f"type s3, key_id '{KEY}', secret '{SECRET}', endpoint '{host}', use_ssl false, url_style 'path'"
         database.execute(f"create secret ({secret}, region 'us-east-1')")
         assert rows_of(database.sql(f"select * from '{place}/*.parquet'").to_arrow_table()) == expected.to_dicts()
 
 
-def httpfs_of(database: duckdb.DuckDBPyConnection, package: Any) -> None:
+def load_httpfs(database: duckdb.DuckDBPyConnection) -> None:
     """Load DuckDB's S3 reader from the package that brings it."""
-    files = list(Path(next(iter(package.__path__))).rglob("httpfs.duckdb_extension*"))
+    files = list(Path(next(iter(duckdb_extension_httpfs.__path__))).rglob("httpfs.duckdb_extension*"))
     assert files
     database.execute(f"load '{files[0]}'")
 
