@@ -37,9 +37,15 @@ def _is_spec(value: Any) -> bool:
     if not isinstance(value, dict) or not _is_text(value.get("name", "")) or not _is_whole(value.get("seed", 0)):
         return False
     budget, judges = value.get("budget_usd"), value.get("judges", [])
-    if not isinstance(judges, list) or not all(isinstance(one, dict) for one in judges):
+    if not isinstance(judges, list) or not all(map(_is_judge_entry, judges)):
         return False
     return budget is None or (isinstance(budget, int | float) and not isinstance(budget, bool))
+
+
+def _is_judge_entry(value: Any) -> bool:
+    if not isinstance(value, dict) or not all(_is_text(value.get(name)) for name in ("name", "model", "strategy")):
+        return False
+    return "prompt" in value and (value["prompt"] is None or _is_text(value["prompt"]))
 
 
 def _is_source(value: Any) -> bool:
