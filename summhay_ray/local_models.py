@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from summhay_ray.judge import OfflineJudge, OfflineJudgeEmbed
+from summhay_ray.judge import OfflineJudge, OfflineJudgeEmbed, OfflineRater
 from summhay_ray.llm import LocalModel
 from summhay_ray.plugins import UnknownName, load, unknown
 from summhay_ray.summarize import local_models
@@ -39,7 +39,7 @@ class LocalModels(Mapping[str, LocalModel]):
 
 
 def _classes() -> dict[str, type[LocalModel]]:
-    judges: tuple[type[LocalModel], ...] = (OfflineJudge, OfflineJudgeEmbed)
+    judges: tuple[type[LocalModel], ...] = (OfflineJudge, OfflineJudgeEmbed, OfflineRater)
     return {**local_models(), **{model.name: model for model in judges}}
 
 

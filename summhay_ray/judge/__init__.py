@@ -1,6 +1,7 @@
 """The judge room: how far a summary covers an insight, as a judge says. For benchmarks, grid, report and cli.
 
 A strategy (`per_insight`) says how a model is asked; the model is any that the gateway knows, `offline/judge` among them.
+`rate_text` asks a model to rate a text on a scale (`rating/`); `offline/rater` needs no key.
 """
 
 import sys
@@ -15,6 +16,18 @@ from summhay_ray.judge.combine import blend, label_of, least_certain
 from summhay_ray.judge.embed import OfflineJudgeEmbed
 from summhay_ray.judge.names import DEFAULT_SHARE, BadName, Named, parse_name
 from summhay_ray.judge.offline import OfflineJudge, Rated, rate, uncertainty_at
+from summhay_ray.judge.rating import (
+    CRITERIA,
+    ByLogprobs,
+    Criterion,
+    OfflineRater,
+    Rater,
+    Rating,
+    Scale,
+    expected_rating,
+    rate_text,
+    read_rating,
+)
 from summhay_ray.judge.strategies import (
     asks_alone,
     check_prompt,
@@ -27,19 +40,27 @@ from summhay_ray.judge.strategies import (
 )
 
 __all__ = [
+    "CRITERIA",
     "DEFAULT_SHARE",
     "BadName",
+    "ByLogprobs",
+    "Criterion",
     "Judge",
     "JudgeSettings",
     "Named",
     "OfflineJudge",
     "OfflineJudgeEmbed",
+    "OfflineRater",
     "Rated",
+    "Rater",
+    "Rating",
+    "Scale",
     "Verdict",
     "asks_alone",
     "blend",
     "check_prompt",
     "default_strategy",
+    "expected_rating",
     "label_of",
     "least_certain",
     "make_judge",
@@ -49,6 +70,8 @@ __all__ = [
     "planned",
     "prompt_identity",
     "rate",
+    "rate_text",
+    "read_rating",
     "read_verdict",
     "strategy_of",
     "uncertainty_at",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ipaddress
 import json
 import socket
@@ -19,10 +20,11 @@ from summhay_ray.simulator.provider import Provider
 from summhay_ray.simulator.settings import Settings, SettingsError, parse_limit, read_keys
 from summhay_ray.synth import Faults, faulty, task_of
 
-JUDGE, SUMMARIZER, WRITER = "offline/judge", "offline/support", "offline/writer"
+JUDGE, RATER, SUMMARIZER, WRITER = "offline/judge", "offline/rater", "offline/support", "offline/writer"
 NOTHING_TO_SAY = "The simulated provider reads the prompts of summaries and judgments; it has nothing to say to this one."
 SHORT_VERDICT = json.dumps({"coverage": "FULL_COVERAGE", "bullet_id": 1})
 SHORT_BULLET = "- The documents say so. [1]"
+SHORT_RATING = "4"
 NO_FAULTS = Faults()
 _SWITCH_S = 0.0005
 
@@ -93,21 +95,25 @@ def make_answers(short: bool = False, faults: Faults = NO_FAULTS) -> Answers:
 
 
 def offline_answer() -> Answer:
-    """A synthesis's prompt is answered by `offline/writer`, a judge's by `offline/judge`, any other by `offline/support`."""
+    """A synthesis's prompt is answered by `offline/writer`, a judge's by `offline/judge`, a rater's by `offline/rater`, as the
+    whole number alone that it asks for, any other by `offline/support`."""
     models = LocalModels()
 
     def answer(model: str, prompt: str) -> str:
         request = Request(model, prompt)
         if task_of(prompt) is not None:
             return models[WRITER].answer(request)
-        try:
+        with contextlib.suppress(LookupError):
             return models[JUDGE].answer(request)
-        except LookupError:
-            return models[SUMMARIZER].answer(request) or NOTHING_TO_SAY
+        with contextlib.suppress(LookupError):
+            return str(json.loads(models[RATER].answer(request))["rating"])
+        return models[SUMMARIZER].answer(request) or NOTHING_TO_SAY
 
     return answer
 
 
 def short_answer(model: str, prompt: str) -> str:
-    """A fixed text that can be read as a verdict or as a summary."""
-    return SHORT_VERDICT if "\nReference Insight:" in prompt else SHORT_BULLET
+    """A fixed text that can be read as a verdict, as a rating or as a summary."""
+    if "\nReference Insight:" in prompt:
+        return SHORT_VERDICT
+    return SHORT_RATING if "\n</summary>\n" in prompt else SHORT_BULLET

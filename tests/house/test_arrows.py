@@ -67,7 +67,7 @@ IMPORTS: Mapping[str, set[str]] = {
 
 PAPERS = {"records", "metrics", "haystack", "retrieve", "summarize", "judge", "synth"}
 ENGINE = {"store", "llm", "engine"}
-TYPES = {"Ask", "Limits", "LocalModel", "ModelSettings", "RawAnswer", "Request"}
+TYPES = {"Ask", "Limits", "LocalModel", "Message", "ModelSettings", "RawAnswer", "Request"}
 """What the rooms of the papers take of `llm`: what a question and an answer look like, and nothing that sends, keeps or pays."""
 
 BENCHMARKS_OF_ENGINE = {
