@@ -153,7 +153,8 @@ def answer(row: Mapping[str, Any]) -> None:
     if raw:
         price = f"{raw['usd_micros'] / MICROS:.6f} dollars"
         tokens = f"{raw['input_tokens']} tokens in ({raw['cached_tokens']} cached), {raw['output_tokens']} out"
-        part(f"answer of {raw['model']}, key {raw['key']}, {raw['finish_reason']}, {tokens}, {price}", raw["text"])
+        origin = f" at {raw['origin']}" if raw.get("origin") else ""
+        part(f"answer of {raw['model']}{origin}, key {raw['key']}, {raw['finish_reason']}, {tokens}, {price}", raw["text"])
 
 
 def cut(prompt: str) -> str:

@@ -151,7 +151,7 @@ class Failure:
 
 
 FAILURES = Table("failures", Failure, ("item_id", "stage", "error", "message"))
-RAW_ANSWERS = Table("raw_answers", RawAnswer, ("key",))
+RAW_ANSWERS = Table("raw_answers", RawAnswer, ("key",), later=("origin",))
 
 
 @dataclass(frozen=True)

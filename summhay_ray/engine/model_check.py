@@ -21,6 +21,7 @@ _OWN = {
     "max_completion_tokens": "max_tokens",
     "max_tokens": "max_tokens",
     "model": "model",
+    "revision": "revision",
     "seed": "seed",
     "temperature": "temperature",
     "timeout": "timeout_s",

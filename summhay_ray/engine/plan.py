@@ -16,6 +16,7 @@ from typing import Any
 
 from summhay_ray.engine.ask import Ask, ConcurrencyLimiter
 from summhay_ray.engine.contract import Item, Size, Workload
+from summhay_ray.engine.origins import origins_in, origins_of, other_origins
 from summhay_ray.engine.own_code import Unplannable, raised
 from summhay_ray.engine.prepared import prepared
 from summhay_ray.engine.state import ITEM, checked_items
@@ -114,7 +115,8 @@ class PlanResult:
     unit: str = "items"
     """What people call the items."""
     warnings: tuple[str, ...] = ()
-    """Budgets (of the run, a stage, a model) that what is spent and expected exceeds, a line each."""
+    """A line for each budget (of the run, a stage, a model) that what is spent and expected exceeds, and for each model whose
+    answers of another origin are reused."""
 
     @property
     def usd(self) -> dict[str, float]:
@@ -181,7 +183,8 @@ class CountingAsk(Ask):
         known = planner.known(request)
         if known is not None:
             counted[0].reused += counts
-            return known
+            planner.origins[request.model, known[1].origin] += counts
+            return known[0]
         tokens, longest = planner.measured(request)
         settings = planner.settings[request.model]
         if settings.context_window is not None and tokens + longest // request.n > settings.context_window:
@@ -215,6 +218,8 @@ class Planner:
         self.settings = workload.settings()
         self.limiter = ConcurrencyLimiter(self.settings)
         self.index = run.log()
+        self.origins: Counter[tuple[str, str]] = Counter()
+        """(model, origin) -> answers that are reused."""
         self._stages: dict[tuple[str, str, float], dict[Size, StagePlan]] = {}
         self._seen: dict[Size, set[int]] = {size: set() for size in SIZES}
         """Hashes, of 64 bits each: a million calls are known apart, and take no more room than that."""
@@ -241,11 +246,11 @@ class Planner:
         order = [stage.name for stage in self.workload.stages]
         return [found[key] for key in sorted(found, key=lambda key: (order.index(key[0]), key[1]))]
 
-    def known(self, request: Request) -> Outcome[RawAnswer] | None:
+    def known(self, request: Request) -> tuple[Outcome[RawAnswer], RawAnswer] | None:
         """The log's answer; None for a call to make."""
         # A request's key costs milliseconds for a long prompt, and tells nothing more where the log is empty.
         record = self.index.read(request.key) if self.index.answers else None
-        return None if record is None else read_answer(record)[0]
+        return None if record is None else read_answer(record)
 
     def asked(self, request: Request, after: tuple[int, ...]) -> int:
         """A question as others may ask it, too. `after`: what was asked before whose answers are guessed; two that are guessed
@@ -335,6 +340,7 @@ def plan(workload: Workload[Any], store: Store, budget_usd: float | None = None,
     else:
         items = [item.id for item in workload.items()]
         stages, total, left = list(bounds), len(items), sum(item not in done for item in items)
+        planner.origins = Counter() if run is None else origins_in(run)
     budget_usd = workload.spec.budget_usd if budget_usd is None else budget_usd
     return PlanResult(
         run=workload.run_id,
@@ -347,7 +353,10 @@ def plan(workload: Workload[Any], store: Store, budget_usd: float | None = None,
         budget_usd=budget_usd,
         kind=workload.kind,
         unit=workload.counted.items,
-        warnings=tuple(exceeded(workload, planner.index, stages, budget_usd)),
+        warnings=(
+            *exceeded(workload, planner.index, stages, budget_usd),
+            *other_origins(planner.origins, origins_of(planner.settings)),
+        ),
     )
 
 

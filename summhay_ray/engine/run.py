@@ -22,12 +22,13 @@ from summhay_ray.engine.execution import Execution, Work, choose, hearing_sigter
 from summhay_ray.engine.heartbeat import Heartbeat
 from summhay_ray.engine.inline import InlineExecution
 from summhay_ray.engine.missing import short_log
+from summhay_ray.engine.origins import origins_in, other_origins
 from summhay_ray.engine.own_code import Unplannable
 from summhay_ray.engine.plan import PlanResult, plan
 from summhay_ray.engine.progress import Extent, Progress, Snapshot, Timeline, Watch
 from summhay_ray.engine.sections import Section
 from summhay_ray.engine.state import RunSnapshot, RunState, answers_used, item_counts, state_of
-from summhay_ray.engine.usage import keep_margins, keep_plan, keep_start, keep_stop, read_plan
+from summhay_ray.engine.usage import Reach, keep_plan, keep_reach, keep_start, keep_stop, read_plan
 from summhay_ray.errors import UserError
 from summhay_ray.llm import FREE, USAGE_NOT_CREDIBLE, Budgets, claims_of, margins_of
 from summhay_ray.outcome import MICROS
@@ -213,7 +214,7 @@ class Start:
         reused = answers_used(self.before)
         left = self.state.left()
         if not left:
-            keep_margins(self.run, self._margins)
+            keep_reach(self.run, self._reach)
             return self.before, {"reused": reused}
         worked = self._work(Work(self.workload, self.run, left))
         return RunSnapshot(self.run), {**worked, "reused": worked.get("reused", 0) + reused}
@@ -223,7 +224,7 @@ class Start:
         items = item_counts(run, self.state.total)
         results = self.workload.results(run, self.options.compat)
         index = run.log()
-        claims = claims_of(index.excesses(self.run.run_id).values(), self._margins)
+        claims = claims_of(index.excesses(self.run.run_id).values(), self._reach.margins)
         finished = "done" if items["done"] == items["total"] and not claims else "partial"
         doubted = {one.model: {"error": USAGE_NOT_CREDIBLE, "reason": str(one)} for one in claims if one.stopped}
         stopped: Mapping[str, Mapping[str, str]] = {**snapshot.get("stopped", {}), **doubted}
@@ -240,7 +241,13 @@ class Start:
             unit=self.workload.counted.items,
             stopped_models={model: f"{why['error']}: {why['reason']}" for model, why in stopped.items()},
             left=snapshot.get("left"),
-            warnings=(*results.warnings, *snapshot.get("warnings", ()), *short_log(run, index), *doubts),
+            warnings=(
+                *results.warnings,
+                *snapshot.get("warnings", ()),
+                *short_log(run, index),
+                *other_origins(origins_in(run), self._reach.origins),
+                *doubts,
+            ),
             executor=snapshot.get("executor", ""),
         )
 
@@ -255,7 +262,7 @@ class Start:
         with self._executing(work, executor) as execution:
             session = begin(self.run.store.files, self.run.run_id, self._paying(), execution.seats)
             with Heartbeat(session) as heartbeat:
-                keep_start(self.run, session.number, options.budget_usd, self._margins)
+                keep_start(self.run, session.number, options.budget_usd, self._reach)
                 snapshot = self._watched(execution, heartbeat)
                 heartbeat.how = "done"
         # Nothing depends on it but the number of reads: what is not packed now is packed by the next start.
@@ -290,8 +297,8 @@ class Start:
         return RunFailed(f"run {self.run.run_id} stopped: {_cause(error)}; what was answered is kept, run again to go on")
 
     @property
-    def _margins(self) -> dict[str, float]:
-        return margins_of(self.workload.settings())
+    def _reach(self) -> Reach:
+        return Reach.of(self.workload.settings())
 
     def _paying(self) -> bool:
         return any(settings.price != FREE for settings in self.workload.settings().values())

@@ -20,7 +20,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from summhay_ray.engine.model_check import endpoint_flaw, flaw, reach_flaw, tier_flaw
 from summhay_ray.errors import UserError
 from summhay_ray.inputs import read_file
-from summhay_ray.llm import Limits, ModelSettings, Unpriced
+from summhay_ray.llm import REVISION, Limits, ModelSettings, Unpriced
 from summhay_ray.yaml_text import MAX_MB, YamlError, load
 
 
@@ -65,6 +65,7 @@ class ModelSpec(Strict):
     max_tokens: int = Field(default=1000, ge=1, description="longest answer, in tokens")
     temperature: float | None = Field(default=0.0, ge=0, description="null: the provider's default")
     seed: int | None = Field(default=None, description="sampling seed that is sent to the model")
+    revision: str = Field(default="", description="which checkpoint answers by this name: part of the identity, never sent")
     extra: dict[str, Any] = Field(default_factory=dict, description="further sampling parameters, sent as they are")
     price: Annotated[PriceSpec | None, BeforeValidator(_price, json_schema_input_type=Literal[0] | PriceSpec | None)] = Field(
         default=None, description="0, or dollars a Mtok"
@@ -87,7 +88,13 @@ class ModelSpec(Strict):
     def sampling(self) -> dict[str, Any]:
         """The semantic parameters that go with each call."""
         fixed = {"max_tokens": self.max_tokens, "temperature": self.temperature, "seed": self.seed}
-        return {**{name: value for name, value in fixed.items() if value is not None}, **self.extra}
+        known = {REVISION: self.revision} if self.revision else {}
+        return {**{name: value for name, value in fixed.items() if value is not None}, **known, **self.extra}
+
+    def semantic(self) -> dict[str, Any]:
+        """What makes it the model that it is, as JSON: all but how it is reached and paid."""
+        without = {*REACH, *(() if self.revision else (REVISION,))}
+        return self.model_dump(mode="json", exclude=without)
 
 
 class LimitsSpec(Strict):
@@ -156,7 +163,7 @@ def _models_in(value: Any) -> Iterator[ModelSpec]:
 
 def _semantic(value: Any) -> Any:
     if isinstance(value, ModelSpec):
-        return value.model_dump(mode="json", exclude=set(REACH))
+        return value.semantic()
     if isinstance(value, BaseModel):
         return {name: _semantic(getattr(value, name)) for name in type(value).model_fields}
     if isinstance(value, Mapping):

@@ -14,10 +14,11 @@ from typing import Any
 
 from summhay_ray.engine.contract import Workload
 from summhay_ray.engine.missing import lost_inputs, lost_log, short_log
+from summhay_ray.engine.origins import origins_in, other_origins
 from summhay_ray.engine.plan import plan
 from summhay_ray.engine.registry import checked, workload_of
 from summhay_ray.engine.state import item_counts
-from summhay_ray.engine.usage import latest_budget, latest_margins, latest_start, standing_stop, usage_of_run
+from summhay_ray.engine.usage import latest_budget, latest_reach, latest_start, standing_stop, usage_of_run
 from summhay_ray.errors import UserError
 from summhay_ray.llm import claims_of
 from summhay_ray.outcome import MICROS
@@ -79,7 +80,8 @@ class StatusResult:
     driver: str = ""
     """Of a run that is running: who drives it, `on HOST, pid N`."""
     warnings: Sequence[str] = ()
-    """Where the log tells of less money than the run's commits, one line."""
+    """Where the log tells of less money than the run's commits; and of answers that came from elsewhere than where their model
+    is reached now, a line each."""
     problems: Sequence[str] = ()
     """What is missing or damaged, a line for each file: without it the tables and figures here are less than was made."""
     store_format: int = FORMAT
@@ -161,7 +163,8 @@ def _status(run: RunStore, problems: Sequence[str]) -> StatusResult:
     except StoreError as error:
         packs.append(str(error))
         index = run.log(packed=False)
-    claims = claims_of(index.excesses(run.run_id).values(), latest_margins(run))
+    reach = latest_reach(run)
+    claims = claims_of(index.excesses(run.run_id).values(), reach.margins)
     total = benchmark.total(run) if benchmark is not None else record["cells"]
     if benchmark is not None and benchmark.given:
         cells, state, budget, open_items = {"total": total, "done": total, "failed": 0}, "imported", None, 0
@@ -192,7 +195,7 @@ def _status(run: RunStore, problems: Sequence[str]) -> StatusResult:
         unit=benchmark.counted.items if benchmark is not None else "items",
         claims=[asdict(one) for one in claims],
         driver=driver,
-        warnings=short_log(run, index),
+        warnings=(*short_log(run, index), *other_origins(origins_in(run), reach.origins)),
         problems=[*problems, *lost, *packs, *lost_log(run, index)],
     )
 

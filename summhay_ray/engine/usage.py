@@ -9,9 +9,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
+from summhay_ray.engine.origins import origins_of
 from summhay_ray.engine.plan import PlanResult
+from summhay_ray.llm import ModelSettings, margins_of
 from summhay_ray.outcome import MICROS
 from summhay_ray.store import Chain, LogIndex, Purpose, RunStore, StoreError, Tally
 
@@ -42,23 +45,41 @@ def read_plan(run: RunStore) -> dict[str, Any] | None:
     return content
 
 
-def keep_start(run: RunStore, tenure: int, budget_usd: float | None, margins: Mapping[str, float] | None = None) -> None:
-    """Tell that the run goes on, with which budget and `token_margin`s: what stopped an earlier start does not stand any more."""
-    told = {"token_margins": dict(margins)} if margins else {}
-    _append(_chain(run, "starts"), {"tenure": tenure, "budget_usd": budget_usd, **told})
+@dataclass(frozen=True)
+class Reach:
+    """How a start reaches its models, as far as a reader of the run must know."""
+
+    margins: Mapping[str, float] = field(default_factory=dict)
+    """Model -> its `token_margin`, of those that have one."""
+    origins: Mapping[str, str] = field(default_factory=dict)
+    """Model -> where it answers."""
+
+    @classmethod
+    def of(cls, settings: Mapping[str, ModelSettings]) -> Reach:
+        """By a spec's settings."""
+        return cls(margins_of(settings), origins_of(settings))
+
+    def told(self) -> dict[str, Any]:
+        """As a start's record has it."""
+        return {"token_margins": dict(self.margins), "origins": dict(self.origins)}
 
 
-def keep_margins(run: RunStore, margins: Mapping[str, float]) -> None:
-    """Tell that the latest start, which has nothing left to ask, is looked at with other `token_margin`s."""
+def keep_start(run: RunStore, tenure: int, budget_usd: float | None, reach: Reach = Reach()) -> None:
+    """Tell that the run goes on, and how: what stopped an earlier start does not stand any more."""
+    _append(_chain(run, "starts"), {"tenure": tenure, "budget_usd": budget_usd, **reach.told()})
+
+
+def keep_reach(run: RunStore, reach: Reach) -> None:
+    """Tell that the latest start, which has nothing left to ask, is looked at with its models reached in another way."""
     start = latest_start(run)
-    if start is not None and latest_margins(run) != margins:
-        _append(_chain(run, "starts"), {**start, "token_margins": dict(margins)})
+    if start is not None and latest_reach(run) != reach:
+        _append(_chain(run, "starts"), {**start, **reach.told()})
 
 
-def latest_margins(run: RunStore) -> dict[str, float]:
-    """Model -> the `token_margin` of the run's latest start, of those that had one."""
-    margins: dict[str, float] = (latest_start(run) or {}).get("token_margins", {})
-    return margins
+def latest_reach(run: RunStore) -> Reach:
+    """How the run's latest start reached its models, as far as it told."""
+    start = latest_start(run) or {}
+    return Reach(start.get("token_margins", {}), start.get("origins", {}))
 
 
 def latest_start(run: RunStore) -> dict[str, Any] | None:

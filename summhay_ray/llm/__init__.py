@@ -16,7 +16,7 @@ from summhay_ray.llm.providers import provider_of
 from summhay_ray.llm.raw_answer import RawAnswer
 from summhay_ray.llm.reply import Usage
 from summhay_ray.llm.request import MOST_LOGPROBS, Ask, Message, Request, Role, assistant, marked, system, user
-from summhay_ray.llm.sampling import RESERVED
+from summhay_ray.llm.sampling import RESERVED, REVISION
 from summhay_ray.llm.secrets import NoKey, key_of, told_secrets
 from summhay_ray.llm.service import LedgerPort, LedgerService, LocalPort
 
@@ -24,6 +24,7 @@ __all__ = [
     "FREE",
     "MOST_LOGPROBS",
     "RESERVED",
+    "REVISION",
     "USAGE_NOT_CREDIBLE",
     "Ask",
     "Batched",

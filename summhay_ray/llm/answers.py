@@ -315,7 +315,8 @@ def read_answer(record: Mapping[str, Any]) -> tuple[Outcome[RawAnswer], RawAnswe
     known = {name: record[name] for name in _FIELDS}
     # Records of earlier versions lack these.
     texts, logprobs = tuple(record.get("further_texts", ())), record.get("logprobs", "")
-    raw = RawAnswer(**known, **{name: record.get(name, 0) for name in _NEW_FIELDS}, further_texts=texts, logprobs=logprobs)
+    counts = {name: record.get(name, 0) for name in _NEW_FIELDS}
+    raw = RawAnswer(**known, **counts, further_texts=texts, logprobs=logprobs, origin=record.get("origin", ""))
     return outcome_of(raw), raw
 
 

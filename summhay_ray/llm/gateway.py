@@ -240,7 +240,8 @@ class Gateway:
                 answer = await off_loop(letters(attempt.reply), read)
             finally:
                 self._writing -= 1
-            record = {"kind": "answer", **known, "attempts": attempt.number, **answer}
+            place = {"origin": call.settings.origin} if call.settings.origin else {}
+            record = {"kind": "answer", **known, **place, "attempts": attempt.number, **answer}
             location = await self._keep(record)
             used = _used(record, call)
             excess = Excess.of(record)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from typing import Literal
+from urllib.parse import urlsplit
 
 # Provider, its key's variables (the first that is set), its domains. `*` among the variables: litellm can log in by itself, with
 # a cloud's credentials, and does so only at these domains; `+`: so with a token beside the key (ANTHROPIC_AUTH_TOKEN). `*` in a
@@ -184,6 +185,20 @@ def _parts(url: str) -> tuple[str, str]:
     """Scheme and host in lower case; both empty where two parsers might not agree."""
     found = _PLAIN.fullmatch(url)
     return (found[1].lower(), (found[2] or found[3]).lower()) if found else ("", "")
+
+
+def origin_of(provider: str, url: str | None) -> str:
+    """Where a model answers: scheme, host and port of the URL; without one, of the provider's own place.
+
+    The provider's name where it has several places, or none that we know.
+    """
+    if not url:
+        domains = HOMES[provider].domains if provider in HOMES else ()
+        one_place = len(domains) == 1 and "*" not in domains[0]
+        return f"https://{domains[0]}:443" if one_place else provider
+    parts = urlsplit(url)
+    host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname or ""
+    return f"{parts.scheme}://{host}:{parts.port or {'http': 80, 'https': 443}.get(parts.scheme, 0)}"
 
 
 def own_variables(provider: str) -> tuple[str, ...]:

@@ -11,8 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from summhay_ray.llm.homes import origin_of
 from summhay_ray.llm.prices import FREE, Price, Unpriced, find_price, find_window, may_reason
-from summhay_ray.llm.providers import Transport, is_local, transport_of, wire_name
+from summhay_ray.llm.providers import Transport, is_local, provider_of, transport_of, wire_name
 from summhay_ray.llm.reply import Usage
 from summhay_ray.llm.sampling import beside, most_bytes
 from summhay_ray.text import count_tokens
@@ -110,6 +111,11 @@ class ModelSettings:
     def local(self) -> bool:
         """Whether the model runs in the worker."""
         return is_local(self.model)
+
+    @property
+    def origin(self) -> str:
+        """Where it answers: scheme, host and port; the provider's name where that has several; empty in the worker."""
+        return "" if self.local else origin_of(provider_of(self.model), self.api_base)
 
     @property
     def margin(self) -> float:

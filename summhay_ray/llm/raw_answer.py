@@ -29,6 +29,9 @@ class RawAnswer:
         tuple[str, ...], "the texts after the first where a call asks for several; empty for one that was refused"
     ] = ()
     logprobs: Annotated[str, "log probabilities of the first text's tokens as the provider lists them, JSON; empty without"] = ""
+    origin: Annotated[
+        str, "where it was answered: scheme, host and port, else the provider; empty for a model in this process, or unknown"
+    ] = ""
 
     @property
     def texts(self) -> tuple[str, ...]:

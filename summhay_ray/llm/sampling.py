@@ -38,6 +38,8 @@ RESERVED = frozenset(
     }
 )
 """Parameters that would make another call of the request than the one that is kept, limited and paid for."""
+REVISION = "revision"
+"""Of the model, as a spec tells it: part of the key, and never sent."""
 _OF_THE_REQUEST = frozenset({"n", "logprobs", "top_logprobs"})
 
 
@@ -61,9 +63,10 @@ def unusable(sampling: Mapping[str, Any]) -> str:
 
 def bounded(sampling: Mapping[str, Any]) -> dict[str, Any]:
     """The parameters as they are sent: always with a length, since the price of an endless answer cannot be reserved."""
-    if any(sampling.get(name) is not None for name in _LENGTHS):
-        return dict(sampling)
-    return {**sampling, "max_tokens": DEFAULT_MAX_TOKENS}
+    sent = {name: value for name, value in sampling.items() if name != REVISION}
+    if any(sent.get(name) is not None for name in _LENGTHS):
+        return sent
+    return {**sent, "max_tokens": DEFAULT_MAX_TOKENS}
 
 
 def longest_answer(sampling: Mapping[str, Any]) -> int:

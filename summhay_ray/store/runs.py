@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -119,14 +119,16 @@ class Store:
     def create_run(self, run_id: str, record: Mapping[str, Any], tables: Iterable[Table]) -> RunStore:
         """The run, created where it does not exist; its record is what the first creator wrote, and `tables` what it holds.
 
+        One that an earlier version wrote keeps its columns: no others but its `later` ones may have come since.
         Raises StoreError where it exists with other tables: rows that fit in none of them would be lost.
         """
+        tables = list(tables)
         wanted = columns_of(tables)
         self._mark()
         content = {**record, "tables": [columns.to_json() for columns in wanted.values()]}
         created = self.files.create(f"runs/{run_id}/run.json", json.dumps(content, sort_keys=True, indent=1).encode())
         run = RunStore(self, run_id, declared=wanted if created else None)
-        if differ := _differing(run.declared, wanted):
+        if differ := _differing(run.declared, wanted, {table.name: table.later for table in tables}):
             raise StoreError(
                 f"run {run_id} was written with other tables ({', '.join(differ)}) than this version writes; "
                 f"delete {self.files.where(f'runs/{run_id}')} and run again: no answer is paid twice"
@@ -264,12 +266,12 @@ def _declared(record: Mapping[str, Any], run_id: str) -> Tables:
         ) from None
 
 
-def _differing(stored: Tables, wanted: Tables) -> list[str]:
-    """The tables that are not the same in both."""
+def _differing(stored: Tables, wanted: Tables, later: Mapping[str, Collection[str]]) -> list[str]:
+    """The tables that are not the same in both, but for columns that only the wanted one has, and that came later."""
     return sorted(
         name
         for name in stored.keys() | wanted.keys()
-        if name not in stored or name not in wanted or not stored[name].same_as(wanted[name])
+        if name not in stored or name not in wanted or not stored[name].same_as(wanted[name], later[name])
     )
 
 

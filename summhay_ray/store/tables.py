@@ -14,7 +14,7 @@ import math
 import re
 import types
 import typing
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from json.encoder import encode_basestring_ascii
 from typing import Any
@@ -84,9 +84,12 @@ class Columns:
         found = [_field(one["name"], one["type"], one["nullable"], one["meaning"]) for one in body["columns"]]
         return cls(body["name"], tuple(body["key"]), pa.schema(found))
 
-    def same_as(self, other: Columns) -> bool:
-        """Whether both have the same columns and key, whatever the columns are said to mean."""
-        return self.key == other.key and self.schema.equals(other.schema)
+    def same_as(self, other: Columns, later: Collection[str] = ()) -> bool:
+        """Whether both have the same columns and key, whatever the columns are said to mean. The other may have some of the
+        `later` ones besides."""
+        names = self.schema.names
+        kept = pa.schema([one for one in other.schema if one.name in names or one.name not in later])
+        return self.key == other.key and self.schema.equals(kept)
 
     def arrow(self, rows: Sequence[Any]) -> pa.Table:
         """The rows (records that have the columns as attributes). Raises ValueError for a null where none may stand."""
@@ -149,6 +152,8 @@ class Table:
     """The columns that identify a row."""
     without: tuple[str, ...] = ()
     """Fields of the record that are no columns."""
+    later: tuple[str, ...] = ()
+    """Columns with a default that came later: a run that was written before goes on without them."""
 
     @functools.cached_property
     def columns(self) -> Columns:

@@ -63,7 +63,11 @@ def test_a_start_ends_an_earlier_stop_and_tells_its_budget(run: RunStore) -> Non
     )
     second = start(run, 3.0)
     # Nothing is committed yet, and the old stop does not stand any more.
-    assert (standing_stop(run), latest_budget(run), latest_start(run)) == (None, 3.0, {"tenure": 2, "budget_usd": 3.0})
+    assert (standing_stop(run), latest_budget(run), latest_start(run)) == (
+        None,
+        3.0,
+        {"tenure": 2, "budget_usd": 3.0, "token_margins": {}, "origins": {}},
+    )
     going = status(run)
     assert (going.status, going.stop, going.usd["budget"]) == ("running", None, 3.0)
     assert going.left == {"cells": 4, "calls": None, "usd": None}

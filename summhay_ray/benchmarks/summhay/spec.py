@@ -133,7 +133,4 @@ def check_labels(field: str, labels: list[str]) -> None:
 
 def semantic_model(model: ModelSpec, prompt: str) -> dict[str, Any]:
     """The part of a model's spec that makes it another system; `prompt` is the identity of what it is asked with."""
-    return {**model.model_dump(include=_SEMANTIC_MODEL), "prompt": prompt}
-
-
-_SEMANTIC_MODEL = {"model", "name", "max_tokens", "temperature", "seed", "extra", "strategy"}
+    return {**model.semantic(), "prompt": prompt}

@@ -58,7 +58,7 @@ WORDS_AT_ONCE = 8_000_000
 TOPICS_A_SOURCE = 16
 _ROOM = 4000
 """Tokens of a prompt beside its context."""
-_IDENTITY = {"model", "max_tokens", "temperature", "seed", "extra"}
+_IDENTITY = {"model", "max_tokens", "temperature", "seed", "revision", "extra"}
 
 
 class Synth(Benchmark[SynthSpec]):
@@ -142,7 +142,8 @@ class Synth(Benchmark[SynthSpec]):
         }
 
     def _identity(self, model: StageModel) -> dict[str, Any]:
-        return {**model.model_dump(include=_IDENTITY), **self.revision_of(model.model)}
+        kept = {name: value for name, value in model.semantic().items() if name in _IDENTITY}
+        return {**kept, **self.revision_of(model.model)}
 
     def cell_id(self, topic: Topic) -> str:
         """32 hex digits of the topic and of all that its haystack is made of; other topics of the spec are no part of it."""
