@@ -339,6 +339,10 @@ class Workload(Generic[S]):
         """What people are shown of the scores."""
         return ()
 
+    def details(self, scores: Tables) -> Mapping[str, Any]:
+        """Fields of the run's JSON document beside `scores`, as JSON: what is known by a name of its own there."""
+        return {}
+
     def results(self, run: RunStore, compat: Compat = "default") -> Results:
         """What the run's tables come to now: by default the scores and their sections. Raises BadBenchmark."""
         from summhay_ray.engine.scoring import scored

@@ -36,7 +36,8 @@ def scored(workload: Workload[Any], run: RunStore) -> Results:
     for section in sections:
         if not isinstance(section, Section):
             raise BadBenchmark(f"{workload.kind}: report gives {type(section).__name__}; expected Section(...); {_MEND}")
-    details = {"scores": {name: _plain(frame) for name, frame in scores.items()}}
+    with reading(f"{workload.kind}: details", _MEND):
+        details = {"scores": {name: _plain(frame) for name, frame in scores.items()}, **workload.details(scores)}
     return Results(details, scores, sections, () if items.height else (f"{workload.kind}: items gives none; nothing was asked",))
 
 

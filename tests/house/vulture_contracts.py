@@ -82,3 +82,7 @@ rate_text
 
 # The offline writer as a whole, for those who use the synth room as a library.
 OfflineWriter
+
+# Reference cases of ETHIC are checked with it from outside.
+evaluate
+unparsed

@@ -1,0 +1,6 @@
+"""ETHIC: four tasks that need the whole of a long context (Lee et al., 2024, arXiv 2410.16848): recalling, summarizing,
+organizing and attributing, from its data or from documents of one's own."""
+
+from summhay_ray.benchmarks.ethic import cases
+
+__all__ = ["cases"]

@@ -1,0 +1,59 @@
+"""ETHIC's scripts, to the last mistake: the reference cases beside the specification, and those that users meet most."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from summhay_ray.benchmarks.ethic import cases
+
+pytestmark = pytest.mark.core
+
+METRICS = (
+    *("recalling", "organizing", "lcs", "attributing"),
+    *("summarizing_extract", "summarizing_pairing", "summarizing_score", "aggregate"),
+)
+
+
+def same(wanted: Any, found: Any) -> bool:
+    if isinstance(wanted, Mapping):
+        return (
+            isinstance(found, Mapping) and wanted.keys() == found.keys() and all(same(wanted[one], found[one]) for one in wanted)
+        )
+    if isinstance(wanted, list):
+        return isinstance(found, list) and len(wanted) == len(found) and all(map(same, wanted, found))
+    if isinstance(wanted, int | float) and isinstance(found, int | float):
+        return math.isclose(wanted, found, rel_tol=1e-9, abs_tol=1e-9)
+    return bool(wanted == found)
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_every_reference_case_is_equal(shared_data: Path, metric: str) -> None:
+    lines = (shared_data.parent / "benchmarks" / "ethic" / f"given_{metric}.jsonl").read_text(encoding="utf-8").splitlines()
+    given = [json.loads(line) for line in lines]
+    differ = [one["id"] for one in given if not same(one["expected"], cases.evaluate(metric, one["input"], "release"))]
+    assert len(given) > 30 and differ == []
+
+
+def test_a_refusal_is_unpacked_into_a_mistake_where_options_are_ordered() -> None:
+    assert cases.evaluate("organizing", {"prediction": "FAILED", "answer": "[1]"}, "release") == {"error": "TypeError"}
+
+
+def test_an_unknown_criterion_and_equal_templates() -> None:
+    output = {"custom_id": "Books_a_<Section 1>_other", "token": "4", "top_logprobs": []}
+    assert cases.evaluate("summarizing_score", {"judge_outputs": [output]}, "release") == {"error": "KeyError"}
+    given = {"domain": "Books", "id": "a.json", "input_sections": "<Section 1>x", "prediction": "<Section 1>y"}
+    pairing = {**given, "templates": dict.fromkeys(("con", "faith", "rel"), "{{Document}}")}
+    found = cases.evaluate("summarizing_pairing", pairing, "release")
+    assert [one["custom_id"] for one in found["requests"]] == ["Books_a_<Section 1>_rel"] * 3
+
+
+def test_what_is_not_finite_is_a_text() -> None:
+    output = {"custom_id": "Books_a_<Section 1>_con", "token": "-inf", "top_logprobs": [{"token": "1", "logprob": 1e6}]}
+    found = cases.evaluate("summarizing_score", {"judge_outputs": [output]}, "release")["Books_a"]
+    assert (found["top_con"], found["weighted"], found["weighted_rel"]) == ("-Infinity", "Infinity", 0)

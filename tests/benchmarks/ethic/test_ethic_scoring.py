@@ -1,0 +1,162 @@
+"""What our own reading of answers must hold for any answer: order, repetition, Unicode and the form of a list change nothing."""
+
+from __future__ import annotations
+
+import unicodedata
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from summhay_ray.benchmarks.ethic import cases, scoring
+
+pytestmark = pytest.mark.core
+
+WORDS = ["Anna", "Boris", "Zoë", "Straße", "İpek", "Ω", "李", "O'Neil", "D’Arcy", "15", "1200"]
+NAMES = st.lists(st.sampled_from(WORDS), min_size=1, unique=True)
+STYLES = (", ".join, "; ".join, "\n".join, ",".join, "、".join, lambda items: "\n".join(f"- {one}" for one in items))
+STYLES += (lambda items: "\n".join(f"{n}. {one}" for n, one in enumerate(items, 1)), lambda items: f"[{', '.join(items)}]")
+STYLES += (
+    lambda items: "Answer: " + ", ".join(f'"{one}"' for one in items) + ".",
+    lambda items: "Here they are:\n" + ";".join(items),
+)
+
+
+@given(NAMES, st.randoms(use_true_random=False), st.sampled_from(STYLES), st.sampled_from(["NFC", "NFD", "NFKC"]))
+def test_a_right_list_is_right_in_any_form(names: list[str], draws: object, style: object, form: str) -> None:
+    said = [*names, *names[:1]]
+    draws.shuffle(said)  # type: ignore[attr-defined]
+    text = unicodedata.normalize(form, style([one.upper() if len(one) > 3 else one for one in said]))  # type: ignore[operator]
+    assert scoring.recalling(text, [*names, names[0]]).f1 == 1.0
+
+
+@given(NAMES, NAMES)
+def test_precision_and_recall_change_places(mine: list[str], other: list[str]) -> None:
+    there, back = scoring.recalling(", ".join(mine), other), scoring.recalling(", ".join(other), mine)
+    assert (there.precision, there.recall) == (back.recall, back.precision)
+
+
+@pytest.mark.parametrize(
+    ("answer", "gold", "f1"),
+    [
+        ("None", ["None"], 1.0),
+        ("none.", [], 1.0),
+        ("", ["None"], 0.0),
+        ("", ["Anna"], 0.0),
+        ("None, Anna", ["Anna", "None"], 2 / 3),
+        ("1,200; 15", ["1200", "15"], 1.0),
+        ("1, 200, 15", ["1", "200", "15"], 1.0),
+        ("4.5", ["45"], 0.0),
+    ],
+)
+def test_lists_of_one_and_of_none(answer: str, gold: list[str], f1: float) -> None:
+    assert scoring.recalling(answer, gold).f1 == pytest.approx(f1)
+
+
+@given(st.permutations(range(1, 9)), st.permutations(range(1, 9)), st.integers(1, 4))
+def test_repeating_an_order_gains_nothing(gold: list[int], said: list[int], times: int) -> None:
+    answer, text = ", ".join(f"[{one}]" for one in gold), ", ".join(f"[{one}]" for one in said)
+    once, again = scoring.organizing(text, answer), scoring.organizing(", ".join([text] * times), answer)
+    assert once == again
+    assert scoring.organizing(answer, answer)[1] == 1.0
+    # Our subsequence is as long as that of the scripts: no token stands twice here.
+    assert once[1] == cases.evaluate("organizing", {"prediction": text, "answer": answer}, "release")["score"]
+
+
+def test_what_is_foreign_costs_and_line_numbers_do_not() -> None:
+    answer = "[4], [1], [3], [2]"
+    assert scoring.organizing("1. [4]\n2. [1]\n3. [3]\n4. [2]", answer)[1] == 1.0
+    assert scoring.organizing("[04], [１], [3], [2]\n\nBecause 2 follows 3.", answer)[1] == 1.0
+    assert scoring.organizing(answer + ", [5], [6], [7], [8]", answer)[1] == 0.5
+    assert cases.evaluate("organizing", {"prediction": "[1]", "answer": ""}, "default") == {"error": "ValueError"}
+
+
+@pytest.mark.parametrize(("n", "expected"), [(1, 1.0), (2, 0.75), (3, 2 / 3), (10, 0.43), (28, 0.29), (75, 0.19)])
+def test_the_chance_level_is_that_of_a_random_order(n: int, expected: float) -> None:
+    assert scoring.chance(n) == pytest.approx(expected, abs=0.012)
+
+
+IDS = st.lists(st.integers(1, 10**8).map(str), min_size=1, max_size=6, unique=True)
+FORMS = (
+    "- Core IDs: {}\n- Supplementary IDs: [999999999]",
+    "**Core IDs**: {}\n\n**Supplementary IDs**: 999999999",
+    "## core ids:\n{}\n## supplementary ids:\n[999999999]",
+    "<think>Core IDs: [7]?</think>- Related Segments: {}\n- Supporting Segments:",
+    "{}",
+)
+
+
+@given(IDS, st.sampled_from(FORMS), st.sampled_from([", ", "\n", "\n- "]), st.booleans())
+def test_the_core_ids_are_found_in_any_form(ids: list[str], form: str, between: str, segments: bool) -> None:
+    text = form.format(between.join(f"[{'Segment ' if segments else ''}{one}]" for one in ids))
+    found = cases.evaluate("attributing", {"prediction": text, "answer": [f"[{one}]" for one in reversed(ids)]}, "default")
+    assert found["f1"] == 1.0
+
+
+@pytest.mark.parametrize(
+    ("answer", "gold", "f1"),
+    [
+        ("- Core IDs:\n- Supplementary IDs: [1], [2]", ["None"], 1.0),
+        ("- Core IDs: None\n- Supplementary IDs: [1]", ["None"], 1.0),
+        ("- Core IDs:\n- Supplementary IDs: [1]", ["[1]"], 0.0),
+        ("None of them.", ["None"], 1.0),
+        ("I cannot say.", ["None"], 0.0),
+        ("", ["None"], 0.0),
+        ("Supplementary IDs: [1]", ["[1]"], 0.0),
+    ],
+)
+def test_no_core_id_is_an_answer_and_no_answer_is_none(answer: str, gold: list[str], f1: float) -> None:
+    assert scoring.attributing(answer, gold).f1 == f1
+
+
+def test_a_section_without_a_summary_is_told_and_placeholders_of_a_text_stay() -> None:
+    source = "before\n<Section 1>\nA says {{Summary}}.\n\n<Section 2>\nB\n\n<Section 10>\nC"
+    found = scoring.pairs(source, "**Section 1:** a\n\n**Section 10:**\n\nSection 3: d")
+    assert (dict(found.found), found.missing) == ({1: ("A says {{Summary}}.", "a")}, (2, 10))
+    assert scoring.filled("{{Document}}|{{Summary}}", *found.found[1]) == "A says {{Summary}}.|a"
+    assert scoring.pairs("no sections", "FAILED").missing == ()
+
+
+def test_a_score_is_that_of_the_mass_on_the_scale() -> None:
+    alternatives = [{"token": " 4.", "logprob": -0.7}, {"token": "４", "logprob": -2.0}, {"token": "The", "logprob": -3.0}]
+    expected, top, outside = scoring.rated("4", alternatives)
+    assert (expected, top) == (4.0, 4.0) and 0 < outside < 0.4
+    assert scoring.rated("nan", [{"token": "five", "logprob": 0.0}])[:2] == (None, None)
+
+
+def test_a_lost_judgment_moves_no_other_criterion() -> None:
+    def output(section: int, criterion: str, score: int) -> dict[str, object]:
+        name = f"Books_a_b_<Section {section}>_{criterion}"
+        return {"custom_id": name, "token": str(score), "top_logprobs": [{"token": str(score), "logprob": -0.1}]}
+
+    given = [output(1, "con", 4), output(2, "con", 2), output(1, "rel", 5)]
+    found = cases.evaluate("summarizing_score", {"judge_outputs": given}, "default")["Books_a_b"]
+    # con (4 + 2) / 2 = 3, rel 5, faith has none: (3 + 5) / 2
+    assert (found["weighted_con"], found["weighted_rel"], found["weighted_faith"]) == (3.0, 5.0, None)
+    assert (found["weighted"], found["n"], found["n_expected"]) == (4.0, 3, 3)
+    wrong = cases.evaluate("summarizing_score", {"judge_outputs": [{**given[0], "custom_id": "x"}]}, "default")
+    assert wrong == {"error": "ValueError"}
+
+
+def test_means_are_of_what_is_scored() -> None:
+    scores = {"Books": [1.0, None], "Law": [0.0, 0.5, 0.0], "Medicine": []}
+    found = cases.evaluate("aggregate", {"task": "Recalling", "scores_per_domain": scores}, "default")
+    assert (found["final_score"], found["n_scored"], found["n_expected"]) == (1.5 / 4, 4, 5)
+    assert found["macro_score"] == (1.0 + 0.5 / 3) / 2
+
+
+def test_only_the_last_header_before_the_question_frames_the_context() -> None:
+    said = "x\n\nNow, respond to the instruction"
+    message = f"### Context:\r\n{said} he said.\n\nNow, respond to the instruction.\n\n### Instruction:"
+    assert scoring.source_of(message) == f"{said} he said."
+
+
+@given(st.text(max_size=300))
+def test_any_text_can_be_read(text: str) -> None:
+    for found in (
+        scoring.recalling(text, ["a"]).f1,
+        scoring.organizing(text, "[1], [2]")[1],
+        scoring.attributing(text, ["[1]"]).f1,
+    ):
+        assert 0 <= found <= 1
+    assert set(scoring.pairs(text, text).found).isdisjoint(scoring.pairs(text, text).missing)
