@@ -77,7 +77,6 @@ mean_interval
 scatter
 
 # Rating judges: the benchmarks that rate take them by `summhay_ray.judge`.
-CRITERIA
 rate_text
 
 # The offline writer as a whole, for those who use the synth room as a library.

@@ -122,7 +122,7 @@ class JudgeRequest:
 
 
 def requests(domain: str, id: str, source: str, prediction: str, templates: Mapping[str, str]) -> list[JudgeRequest]:
-    """What the judge is asked: criterion by criterion, the source's sections that the answer has, too; all others are left out."""
+    """What the judge is asked: criterion by criterion, the source's sections that the answer has, too; others are left out."""
     of_source, of_answer = _bodies(source, domain), _bodies(prediction, domain)
     texts = [templates[criterion] for criterion in CRITERIA]
     # The scripts look criteria up by their templates: of equal ones the last gives its name to all.

@@ -1,7 +1,7 @@
 """ETHIC's metrics as we read answers: what an answer says, in whatever form of list it says it. Part of the ethic folder; pure.
 
-Beside `release`, which has the scripts' figures. Here a list may stand in lines, bullets or brackets; "none" can be right; what is
-repeated counts once; a section without a summary has the lowest score, and a lost judgment none.
+Beside `release`, which has the scripts' figures. Here a list may stand in lines, bullets or brackets; "none" can be right; what
+is repeated counts once; a section without a summary has the lowest score, and a lost judgment none.
 """
 
 from __future__ import annotations
