@@ -23,7 +23,7 @@ from paid_runs import (
 from runs import start, summhay
 from s3_servers import S3Server, running, set_credentials
 
-pytestmark = [pytest.mark.ray, pytest.mark.s3, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.s3, pytest.mark.timeout(600)]
 
 RAY = ("--executor", "ray")
 SETTLED_S = 2.5
@@ -40,6 +40,7 @@ def server(monkeypatch: pytest.MonkeyPatch, desk: Office, tmp_path: Path) -> S3S
     return running("moto")
 
 
+@pytest.mark.ray
 @pytest.mark.soak
 def test_a_bad_network_changes_no_table_and_costs_no_call(desk: Office, server: S3Server, tmp_path: Path) -> None:
     with FaultProxy(server.url) as proxy:
@@ -67,6 +68,7 @@ def test_a_bad_network_changes_no_table_and_costs_no_call(desk: Office, server: 
     assert spooled(tmp_path / "spool") == []
 
 
+@pytest.mark.ray
 @pytest.mark.soak
 def test_a_worker_that_is_told_to_end_finishes_ships_and_repeats_nothing(desk: Office, server: S3Server, tmp_path: Path) -> None:
     store = server.uri(server.bucket())
@@ -84,6 +86,7 @@ def test_a_worker_that_is_told_to_end_finishes_ships_and_repeats_nothing(desk: O
     assert spooled(tmp_path / "spool") == []
 
 
+@pytest.mark.ray
 @pytest.mark.soak
 def test_one_run_pays_at_a_time_and_a_driver_that_is_told_to_end_loses_nothing(
     desk: Office, server: S3Server, tmp_path: Path
@@ -108,14 +111,15 @@ def test_one_run_pays_at_a_time_and_a_driver_that_is_told_to_end_loses_nothing(
     assert done["usd"]["spent"] == pytest.approx(desk.provider.stats()["micros"] / 1e6)
 
 
+@pytest.mark.parametrize("executor", ["inline", pytest.param("ray", marks=[pytest.mark.ray, pytest.mark.soak])])
 def test_the_second_driver_takes_over_and_a_third_goes_on_where_it_was_killed(
-    desk: Office, server: S3Server, tmp_path: Path
+    desk: Office, server: S3Server, tmp_path: Path, executor: str
 ) -> None:
     store, spec = server.uri(server.bucket()), desk.spec()
-    first = start(spec, store, *RAY)
+    first = start(spec, store, "--executor", executor)
     desk.wait(first, 12)
     with desk.silent():
-        second = start(spec, store, *RAY)
+        second = start(spec, store, "--executor", executor)
         wait_for_session(second, store, 2)
     code, lines = said(first)
     assert (code, len(lines)) == (1, 1) and "took the run over" in lines[0] and f"pid {second.pid}" in lines[0]
@@ -127,7 +131,7 @@ def test_the_second_driver_takes_over_and_a_third_goes_on_where_it_was_killed(
     second.kill()
     second.communicate()
     time.sleep(SETTLED_S)
-    done = desk.again(spec, store)
+    done = desk.again(spec, store, executor)
     assert desk.tables_of(done, store) == desk.tables
     answers = far_answers(server.url, store)
     assert len(answers) == desk.calls and set(answers.values()) == {1}
