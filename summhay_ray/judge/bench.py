@@ -231,7 +231,7 @@ def _by_summarizer(kept: Sequence[tuple[_Scored, str]]) -> dict[str, float]:
 
 
 def _with_length(kept: Sequence[tuple[_Scored, str]], figure: Callable[[_Scored], float]) -> float | None:
-    lengths = [words_per_bullet(one.summary.bullets) for one, _ in kept]
+    lengths = words_per_bullet([one.summary.bullets for one, _ in kept])
     pairs = [(length, figure(one)) for length, (one, _) in zip(lengths, kept, strict=True) if length is not None]
     return pearson([length for length, _ in pairs], [value for _, value in pairs])
 

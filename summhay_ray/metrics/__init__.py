@@ -5,8 +5,9 @@ It imports `records` alone, whose judgments and scores it reads and makes; any r
 
 from summhay_ray.metrics.agreement import Agreement, RankAgreement, Verdicts, agreement_between, pearson, rank_agreement, ranks
 from summhay_ray.metrics.bias import JudgeBias, bias_of, corrected
+from summhay_ray.metrics.by_column import score_columns, words_per_bullet
 from summhay_ray.metrics.citations import Compat, citation_scores, extract_citations
-from summhay_ray.metrics.coverage import score_judgment, score_summary, words_per_bullet
+from summhay_ray.metrics.coverage import score_judgment, score_summary
 from summhay_ray.metrics.intervals import mean_interval
 from summhay_ray.metrics.position import PositionSensitivity, position_sensitivity
 from summhay_ray.metrics.systems import SystemScore, TakenOff, system_scores
@@ -30,6 +31,7 @@ __all__ = [
     "position_sensitivity",
     "rank_agreement",
     "ranks",
+    "score_columns",
     "score_judgment",
     "score_summary",
     "system_scores",

@@ -50,7 +50,7 @@ def score_judgment(
         return _failure(judgment, "unknown_coverage", f"the judge says {_short(judgment.coverage)}; expected {expected}")
     if not value:
         return _score(judgment, 0.0, None, (), gold)
-    index = _released_index(judgment.bullet_id) if compat == "release" else _strict_index(judgment.bullet_id)
+    index = bullet_index(judgment.bullet_id, compat)
     if index is None or not -len(bullets) <= index < len(bullets):
         message = f"the judge names bullet {_short(judgment.bullet_id)}; the summary's bullets are 1 to {len(bullets)}"
         return _failure(judgment, "unusable_bullet", message if bullets else "an insight is covered by a summary without bullets")
@@ -58,9 +58,9 @@ def score_judgment(
     return _score(judgment, value, index % len(bullets) + 1, cited, gold)
 
 
-def words_per_bullet(bullets: Sequence[str]) -> float | None:
-    """Words (parted by white space) of a summary divided by its bullets (appendix A.3); None without bullets."""
-    return sum(len(bullet.split()) for bullet in bullets) / len(bullets) if bullets else None
+def bullet_index(bullet_id: str, compat: Compat) -> int | None:
+    """Place of the bullet that a judge names, from 0, or from -1 backwards; None where the id names none."""
+    return _released_index(bullet_id) if compat == "release" else _strict_index(bullet_id)
 
 
 def _score(judgment: Judgment, value: float, bullet: int | None, cited: tuple[int, ...], gold: frozenset[int]) -> Score:

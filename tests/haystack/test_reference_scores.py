@@ -41,7 +41,7 @@ def scores_of(files: list[Path], compat: Compat) -> dict[str, SystemScore]:
             key = {"system": one.system, "retriever": one.retriever, "ordering": one.ordering, "model": one.model}
             place = {"judge": RELEASED_JUDGE, "haystack_id": one.haystack_id, "subtopic_id": one.subtopic_id}
             expected.append({**key, **place, "n_expected": asked[one.subtopic_id]})
-            words.append({**key, "words_per_bullet": words_per_bullet(one.bullets)})
+            words.append({**key, "words_per_bullet": words_per_bullet([one.bullets])[0]})
             for row in score_summary(judged[one.cell_id], one.bullets, gold, compat):
                 assert isinstance(row, Score), row
                 fields = ("coverage", "joint", "citation_f1", "citation_precision", "citation_recall")

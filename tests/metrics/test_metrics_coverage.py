@@ -13,7 +13,6 @@ from summhay_ray.metrics import (
     citation_scores,
     score_judgment,
     score_summary,
-    words_per_bullet,
 )
 from summhay_ray.records import Failure, Judgment, Score
 
@@ -149,9 +148,3 @@ def test_whatever_a_judge_answers_is_a_row(value: object, coverage: str) -> None
         for compat in ("default", "release"):
             row = score_judgment(judged(json.dumps(value), word), BULLETS, GOLD, compat)  # type: ignore[arg-type]
             assert isinstance(row, Score | Failure)
-
-
-def test_words_per_bullet() -> None:
-    assert words_per_bullet(["Two words", "and  these\tfour [3]"]) == (2 + 4) / 2
-    assert words_per_bullet([""]) == 0
-    assert words_per_bullet([]) is None

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import functools
 import json
 import math
-from collections import Counter, defaultdict
+import os
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -30,18 +31,20 @@ from summhay_ray.metrics import (
     bias_of,
     corrected,
     position_sensitivity,
+    score_columns,
     score_summary,
     system_scores,
     words_per_bullet,
 )
-from summhay_ray.records import Failure, Judgment, Score, Summary
+from summhay_ray.records import Failure, Score
 from summhay_ray.store import RunStore
 
 SYSTEM = ("system", "retriever", "ordering", "model")
 _TEXT = (*SYSTEM, "judge", "haystack_id", "subtopic_id")
 _WORDS = (*SYSTEM, "haystack_id", "subtopic_id")
 _VALUES = ("coverage", "citation_precision", "citation_recall", "citation_f1", "joint")
-SUMMARIES_AT_ONCE = 1000
+_GOLD: dict[str, Any] = {"haystack_id": pl.String, "insight_id": pl.String, "documents": pl.List(pl.Int64)}
+SUMMARIES_AT_ONCE = 10_000
 ROWS_AT_ONCE = 10_000
 
 
@@ -251,33 +254,48 @@ def _frames(run: RunStore, sources: Sequence[Outline], judged_by: tuple[pl.DataF
     named, own = _expected_systems(run, run.record, summaries)
     systems = named, list(dict.fromkeys([*own, *further]))
     kinds = _kinds(sources, systems, summaries, judgments)
-    gold = {source.haystack_id: functools.cache(source.gold) for source in sources}
-    scored, spoken = _Columns(kinds, (*_TEXT, *_VALUES)), _Columns(kinds, (*_WORDS, "words_per_bullet"))
-    failures: list[Failure] = []
-    for summary, judged in _judged(summaries, judgments):
-        system = tuple(getattr(summary, name) for name in SYSTEM)
-        place = (summary.haystack_id, summary.subtopic_id)
-        spoken.add(*system, *place, words_per_bullet(summary.bullets))
-        for row in score_summary(judged, summary.bullets, gold[summary.haystack_id](), compat):
-            if isinstance(row, Score):
-                scored.add(*system, row.judge, *place, *(getattr(row, name) for name in _VALUES))
-            else:
-                failures.append(row)
-    return _Frames(scored.frame(), _expected(sources, systems, kinds), spoken.frame(), failures)
+    gold = {source.haystack_id: source.gold() for source in sources}
+    places = [(haystack, insight, sorted(found)) for haystack, marks in gold.items() for insight, found in marks.items()]
+    documents = pl.DataFrame(places, schema=_GOLD, orient="row")
+
+    def scored(part: tuple[pl.DataFrame, pl.DataFrame]) -> tuple[pl.DataFrame, list[Failure]]:
+        mine, judged = part
+        scores, odd = score_columns(mine, judged, documents, compat)
+        columns = [mine.select(_WORDS)[scores["summary"]], judged.select("judge")[scores["judgment"]], scores.select(_VALUES)]
+        one_by_one, failures = _Columns(kinds, (*_TEXT, *_VALUES)), []
+        for summary in BY_NAME["summaries"].records(mine[odd]):
+            place = (summary.haystack_id, summary.subtopic_id)
+            rows = BY_NAME["judgments"].records(judged.filter(pl.col("cell_id") == summary.cell_id))
+            for row in score_summary(rows, summary.bullets, gold[summary.haystack_id], compat):
+                if isinstance(row, Score):
+                    system = (getattr(summary, name) for name in SYSTEM)
+                    one_by_one.add(*system, row.judge, *place, *(getattr(row, name) for name in _VALUES))
+                else:
+                    failures.append(row)
+        return pl.concat([_typed(pl.concat(columns, how="horizontal"), kinds, (*_TEXT, *_VALUES)), one_by_one.frame()]), failures
+
+    with ThreadPoolExecutor(os.cpu_count()) as threads:
+        parts = list(threads.map(scored, _parts(summaries, judgments)))
+    spoken = summaries.select(*_WORDS, words_per_bullet=words_per_bullet(summaries["bullets"]))
+    return _Frames(
+        insights=pl.concat([_Columns(kinds, (*_TEXT, *_VALUES)).frame(), *(part for part, _ in parts)]),
+        expected=_expected(sources, systems, kinds),
+        words=_typed(spoken, kinds, (*_WORDS, "words_per_bullet")),
+        failures=[failure for _, found in parts for failure in found],
+    )
 
 
-def _judged(summaries: pl.DataFrame, judgments: pl.DataFrame) -> Iterator[tuple[Summary, list[Judgment]]]:
-    """Each summary with its judgments, in order. Both frames are sorted by cell: a part of one faces a part of the other."""
+def _typed(frame: pl.DataFrame, kinds: Mapping[str, Any], names: Sequence[str]) -> pl.DataFrame:
+    return frame.select(pl.col(name).cast(kinds[name]) for name in names)
+
+
+def _parts(summaries: pl.DataFrame, judgments: pl.DataFrame) -> Iterator[tuple[pl.DataFrame, pl.DataFrame]]:
+    """Summaries with their judgments, some thousand at a time. Both frames are sorted by cell."""
     cells = judgments["cell_id"]
     for start in range(0, summaries.height, SUMMARIES_AT_ONCE):
         part = summaries.slice(start, SUMMARIES_AT_ONCE)
-        first, last = part["cell_id"][0], part["cell_id"][-1]
-        begin, end = cells.search_sorted(first, "left"), cells.search_sorted(last, "right")
-        judged: dict[str, list[Judgment]] = defaultdict(list)
-        for judgment in BY_NAME["judgments"].records(judgments.slice(begin, end - begin)):
-            judged[judgment.cell_id].append(judgment)
-        for summary in BY_NAME["summaries"].records(part):
-            yield summary, judged[summary.cell_id]
+        begin = cells.search_sorted(part["cell_id"][0], "left")
+        yield part, judgments.slice(begin, cells.search_sorted(part["cell_id"][-1], "right") - begin)
 
 
 class _Columns:
