@@ -21,6 +21,7 @@ from summhay_ray.cli.options import (
     FAILED,
     PARTIAL,
     AddressOption,
+    AllOption,
     BudgetOption,
     CompatChoice,
     CompatOption,
@@ -85,6 +86,7 @@ def run(
     executor: ExecutorOption = None,
     overrides: SetOption = None,
     compat: CompatOption = CompatChoice.default,
+    everything: AllOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Run or resume the work of a spec, of whatever kind.
@@ -113,12 +115,12 @@ def run(
     if as_json:
         document(result.to_json())
     else:
-        show_run(result, spec, api.store_uri(store))
+        show_run(result, spec, api.store_uri(store), everything)
     raise typer.Exit({"done": DONE, "budget": BUDGET, "partial": PARTIAL}[result.status])
 
 
-def show_run(result: RunResult, spec: str, store: str) -> None:
-    """Print what a run came to."""
+def show_run(result: RunResult, spec: str, store: str, everything: bool = False) -> None:
+    """Print what a run came to; `everything`: not the first table alone."""
     from summhay_ray.cli.judge_bench import show_agreement
     from summhay_ray.cli.rejudge import show_judges
     from summhay_ray.cli.show import ended, facts
@@ -126,7 +128,7 @@ def show_run(result: RunResult, spec: str, store: str) -> None:
     from summhay_ray.cli.synth import show_made
 
     own = {
-        "summhay": lambda: _show_scores(result.scores),
+        "summhay": lambda: _show_scores(result.scores, store, everything),
         "rejudge": lambda: show_judges(result),
         "synth": lambda: show_made(result),
         "judge_bench": lambda: show_agreement(result.scores),
@@ -134,21 +136,24 @@ def show_run(result: RunResult, spec: str, store: str) -> None:
     if result.kind in own:
         own[result.kind]()
     else:
-        show_sections(result.sections)
+        show_sections(result.sections, everything)
     facts(ended(result, ("run", result.run), result.unit, store, f": summhay run {spec} --store {store} --budget MORE"))
 
 
-def _show_scores(scores: ScoreResult) -> None:
+def _show_scores(scores: ScoreResult, store: str, everything: bool) -> None:
     from summhay_ray.cli.show import say, tables
     from summhay_ray.report import LEGEND, bias_lines, position_table, score_tables
 
-    sensitivity = position_table(scores.position)
-    grids = [*score_tables(scores.systems), *([sensitivity] if sensitivity else [])]
+    sensitivity = position_table(scores.position) if everything else None
+    grids = [*score_tables(scores.systems, everything), *([sensitivity] if sensitivity else [])]
     tables(grids)
     if any(grid.starred for grid in grids):
         say(LEGEND)
-    for line in bias_lines(scores.biases, scores.run):
-        say(line)
+    if everything:
+        for line in bias_lines(scores.biases, scores.run):
+            say(line)
+    elif grids:
+        say(f"Coverage, citations and more: summhay score {scores.run} --all --store {store}")
 
 
 @app.command(rich_help_panel=RUN)
@@ -274,6 +279,7 @@ def score(
     store: StoreOption = None,
     compat: CompatOption = CompatChoice.default,
     bias: Annotated[str | None, typer.Option(help="Judges' biases as judge-bench --out wrote them, before ours.")] = None,
+    everything: AllOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Score what is stored of a run again, without a call."""
@@ -285,14 +291,14 @@ def score(
     if isinstance(result, Results):
         for warning in result.warnings:
             note(f"warning: {warning}")
-        document({"run": run, **result.details}) if as_json else sections(result.sections)
+        document({"run": run, **result.details}) if as_json else sections(result.sections, everything)
         return
     if result.failures:
         note(f"{len(result.failures)} judgments cannot be used and are not scored; summhay failures {run} lists them")
     if as_json:
         document(result.to_json())
     else:
-        _show_scores(result)
+        _show_scores(result, api.store_uri(store), everything or bias is not None)
 
 
 @app.command(rich_help_panel=SERVE)

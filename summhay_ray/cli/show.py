@@ -47,8 +47,10 @@ def tables(grids: Iterable[TextTable]) -> None:
     out = console()
     for grid in grids:
         for part in fitted(_plain(grid), out.width):
-            title = Text(part.grid.title.strip()) if part.grid.title else None
-            table = Table(title=title, title_justify="left", header_style="bold")
+            # Above the table, not its own title, which would be folded to the table's width.
+            if part.grid.title.strip():
+                out.print(Text(part.grid.title.strip(), style="italic"), soft_wrap=True)
+            table = Table(header_style="bold")
             for index, (column, width) in enumerate(zip(part.grid.columns, part.widths, strict=True)):
                 justify: JustifyMethod = "left" if index < grid.heads else "right"
                 table.add_column(Text(column), justify=justify, width=width, overflow="fold")
@@ -57,9 +59,9 @@ def tables(grids: Iterable[TextTable]) -> None:
             out.print(table)
 
 
-def sections(found: Iterable[Section]) -> None:
+def sections(found: Iterable[Section], more: bool = False) -> None:
     """Print a benchmark's sections: text, table, what must be said of it, and its chart."""
-    for one in shown(found, console().width):
+    for one in shown(found, console().width, more):
         for text in (one.title, one.text):
             sys.stdout.write(visible(text) + "\n" if text else "")
         tables([] if one.table is None else [one.table])

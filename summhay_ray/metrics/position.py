@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 
 from summhay_ray.metrics.systems import SystemScore
 
@@ -26,6 +26,18 @@ class PositionSensitivity:
     top: float | None
     bottom: float | None
     sensitivity: float | None
+    n: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    """top, bottom, baseline -> insights scored, and expected, where there is such a system."""
+
+    @property
+    def n_scored(self) -> int:
+        """Insights scored behind the row."""
+        return sum(scored for scored, _ in self.n.values())
+
+    @property
+    def n_expected(self) -> int:
+        """Insights expected behind the row."""
+        return sum(expected for _, expected in self.n.values())
 
 
 def position_sensitivity(systems: Iterable[SystemScore]) -> list[PositionSensitivity]:
@@ -34,17 +46,20 @@ def position_sensitivity(systems: Iterable[SystemScore]) -> list[PositionSensiti
     Models that were never shown a sorted haystack (retriever `full`, ordering top or bottom) have no row; a sensitivity that
     lacks one of the three scores is None, since a maximum over fewer conditions is another quantity. Sorted by model.
     """
-    joint: dict[tuple[str, str], dict[str, float | None]] = {}
+    found: dict[tuple[str, str], dict[str, SystemScore]] = {}
     for system in systems:
         if system.retriever == "full":
-            joint.setdefault((system.model, system.judge), {})[system.ordering] = system.joint
-    return [_row(model, judge, found) for (model, judge), found in sorted(joint.items()) if found.keys() & set(EXTREMES)]
+            found.setdefault((system.model, system.judge), {})[system.ordering] = system
+    return [_row(model, judge, mine) for (model, judge), mine in sorted(found.items()) if mine.keys() & set(EXTREMES)]
 
 
-def _row(model: str, judge: str, joint: dict[str, float | None]) -> PositionSensitivity:
+def _row(model: str, judge: str, found: Mapping[str, SystemScore]) -> PositionSensitivity:
+    joint = {name: one.joint for name, one in found.items()}
     baseline = next((name for name in BASELINES if joint.get(name) is not None), "")
     middle, top, bottom = joint.get(baseline), joint.get("top"), joint.get("bottom")
     sensitivity = None
     if middle is not None and top is not None and bottom is not None:
         sensitivity = max(abs(top - middle), abs(bottom - middle))
-    return PositionSensitivity(model, judge, baseline, middle, top, bottom, sensitivity)
+    places = {"top": "top", "bottom": "bottom", "baseline": baseline}
+    n = {place: (found[name].n_scored, found[name].n_expected) for place, name in places.items() if name in found}
+    return PositionSensitivity(model, judge, baseline, middle, top, bottom, sensitivity, n)

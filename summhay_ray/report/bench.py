@@ -49,10 +49,11 @@ def _bias(rows: Sequence[BenchRow]) -> TextTable:
             _points(row.figures.bias_mean) + _star(row),
             _figure(row.figures.length_score_corr) + _star(row),
             _figure(row.figures.length_delta_corr) + _star(row),
+            f"{row.figures.n_scored}/{row.figures.n_expected}",
         )
         for row in rows
     )
-    columns = ("Judge", *names, "Mean", "Length~score", "Length~delta")
+    columns = ("Judge", *names, "Mean", "Length~score", "Length~delta", "n")
     return TextTable("Bias: coverage above people's (points), by summarizer and by words a bullet", columns, cells)
 
 

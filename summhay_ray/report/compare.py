@@ -44,20 +44,20 @@ def compare_tables(result: CompareResult) -> list[TextTable]:
 def rejudge_table(result: RunResult) -> TextTable:
     """What each judge of a rejudge has said."""
     rows = tuple((one.judge, *_means(one), str(one.n_failed), f"{one.n_judged}/{one.n_expected}") for one in result.judges)
-    heads = ("Judge", "Coverage", "Joint", "Failures", "n")
+    heads = ("Judge", "Joint", "Coverage", "Failures", "n")
     whole = all(one.n_judged == one.n_expected for one in result.judges)
-    return TextTable(f"Means (%) over {'all summaries' if whole else 'what is judged'} of {result.of}", heads, rows)
+    return TextTable(f"Means (%), raw, over {'all summaries' if whole else 'what is judged'} of {result.of}", heads, rows)
 
 
 def _means(one: JudgeCounts) -> tuple[str, ...]:
     star = "*" if one.n_judged < one.n_expected else ""
-    return tuple(_percent(mean) + star for mean in (one.coverage, one.joint))
+    return tuple(_percent(mean) + star for mean in (one.joint, one.coverage))
 
 
 def _systems(result: CompareResult) -> TextTable:
     heads = ("System", "n", "Joint A", "Joint B", "Coverage A", "Coverage B")
     first, second = result.judges
-    title = f"Systems by A, {first}, and by B, {second}: figure (%) and its rank"
+    title = f"Systems by A, {first}, and by B, {second}: raw figure (%) and its rank"
     return TextTable(title, heads, tuple(map(_move, result.systems)))
 
 

@@ -8,8 +8,8 @@ from typing import Any
 
 from summhay_ray.metrics import JudgeBias, PositionSensitivity, SystemScore
 
-METRICS = (("coverage", "Coverage"), ("citation", "Citation"), ("joint", "Joint"))
-CORRECTED = (("coverage_corrected", "Coverage"), ("joint_corrected", "Joint"))
+METRICS = (("joint", "Joint"), ("coverage", "Coverage"), ("citation", "Citation"))
+CORRECTED = (("joint_corrected", "Joint"), ("coverage_corrected", "Coverage"))
 LEGEND = "* fewer insights scored than expected, see n; - nothing to score"
 _FIRST = ("none", "random")
 _LAST = ("oracle", "released/oracle", "full")
@@ -31,15 +31,16 @@ class TextTable:
         return any("*" in cell for row in self.rows for cell in row[self.heads :])
 
 
-def score_tables(systems: Sequence[SystemScore]) -> list[TextTable]:
-    """Coverage, citation and joint by summarizer and retriever (paper, Table 2), one table each; several judges: one set each.
+def score_tables(systems: Sequence[SystemScore], more: bool = True) -> list[TextTable]:
+    """Joint, coverage and citation by summarizer and retriever (paper, Table 2), one table each; several judges: one set each.
 
-    Two more have coverage and joint corrected for the judge's bias against people, where that is known (`bias_lines`).
-    `*` marks a figure with fewer insights scored than expected, `-` one that nothing was scored for. `n` is insights
-    scored of those expected, over the row.
+    Two more have joint and coverage corrected for the judge's bias against people, where that is known (`bias_lines`). Without
+    `more`, joint alone. `*` marks a figure with fewer insights scored than expected, `-` one that nothing was scored for. `n`
+    is insights scored of those expected, over the row.
     """
     judges = sorted({system.judge for system in systems})
-    return [table for judge in judges for table in _of_judge([one for one in systems if one.judge == judge], judge)]
+    found = [_of_judge([one for one in systems if one.judge == judge], judge) for judge in judges]
+    return [table for tables in found for table in (tables if more else tables[:1])]
 
 
 def _of_judge(systems: Sequence[SystemScore], judge: str) -> list[TextTable]:
@@ -52,9 +53,8 @@ def _of_judge(systems: Sequence[SystemScore], judge: str) -> list[TextTable]:
         for model in models:
             mine = [found[model, column] for column in columns if (model, column) in found]
             figures = [_figure(found.get((model, column)), field) for column in columns]
-            scored, expected = sum(one.n_scored for one in mine), sum(one.n_expected for one in mine)
-            rows.append((model, *figures, _words(mine), f"{scored}/{expected}"))
-        tables.append(TextTable(f"{name} (%), judged by {judge}", ("Summarizer", *columns, "W/bullet", "n"), tuple(rows)))
+            rows.append((model, *figures, _words(mine), _n_of(mine)))
+        tables.append(TextTable(f"{name} (%), raw, judged by {judge}", ("Summarizer", *columns, "W/bullet", "n"), tuple(rows)))
     if any(system.coverage_corrected is not None for system in systems):
         tables += [_corrected(found, (models, columns), judge, metric) for metric in CORRECTED]
     return tables
@@ -69,9 +69,21 @@ def _corrected(
     """A figure less the judge's measured bias, with half of its interval, which carries the bias's own uncertainty."""
     models, columns = heads
     field, name = metric
-    rows = tuple((model, *(_with_half(found.get((model, column)), field) for column in columns)) for model in models)
+    rows = tuple(
+        (
+            model,
+            *(_with_half(found.get((model, column)), field) for column in columns),
+            _n_of([found[model, column] for column in columns if (model, column) in found]),
+        )
+        for model in models
+    )
     title = f"{name} (%), corrected for bias, judged by {judge}"
-    return TextTable(title, ("Summarizer", *columns), rows)
+    return TextTable(title, ("Summarizer", *columns, "n"), rows)
+
+
+def _n_of(systems: Sequence[SystemScore]) -> str:
+    """Insights scored of those expected."""
+    return f"{sum(one.n_scored for one in systems)}/{sum(one.n_expected for one in systems)}"
 
 
 def _with_half(system: SystemScore | None, field: str) -> str:
@@ -112,17 +124,23 @@ def position_table(rows: Sequence[PositionSensitivity]) -> TextTable | None:
         (
             row.model,
             *((row.judge,) if len(judges) > 1 else ()),
-            _percent(row.top),
-            _percent(row.bottom),
-            _percent(row.baseline_joint),
+            *(_placed(row, name) for name in ("top", "bottom", "baseline")),
             row.baseline or "-",
-            _percent(row.sensitivity),
+            _percent(row.sensitivity) + ("*" if row.n_scored < row.n_expected and row.sensitivity is not None else ""),
+            f"{row.n_scored}/{row.n_expected}",
         )
         for row in rows
     )
     heads = ("Summarizer", "Judge") if len(judges) > 1 else ("Summarizer",)
-    columns = (*heads, "Top", "Bottom", "Baseline", "(order)", "Sensitivity")
-    return TextTable(f"Joint (%) by document order, judged by {', '.join(sorted(judges))}", columns, cells, len(heads))
+    columns = (*heads, "Top", "Bottom", "Baseline", "(order)", "Sensitivity", "n")
+    return TextTable(f"Joint (%), raw, by document order, judged by {', '.join(sorted(judges))}", columns, cells, len(heads))
+
+
+def _placed(row: PositionSensitivity, name: str) -> str:
+    """The joint score of top, bottom or the baseline, marked where insights are missing."""
+    scored, expected = row.n.get(name, (0, 0))
+    figure = row.baseline_joint if name == "baseline" else row.top if name == "top" else row.bottom
+    return _percent(figure) + ("*" if scored < expected else "")
 
 
 def _column(system: SystemScore) -> str:

@@ -113,9 +113,16 @@ def test_a_finished_run_is_read_back(cli: Cli, finished: Any) -> None:
 
 def test_a_person_sees_tables(cli: Cli, finished: Any) -> None:
     said = cli("run", finished.spec, "--store", finished.store)
-    assert said.code == 0
-    for name in ("Coverage", "Citation", "Joint"):
-        assert f"{name} (%), judged by offline/judge\n" in "".join(line.rstrip() + "\n" for line in said.out.splitlines())
+    everything = cli("run", finished.spec, "--store", finished.store, "--all")
+    assert said.code == everything.code == 0
+    assert said.out.startswith("Joint (%), raw, judged by offline/judge") and "Citation (%)" not in said.out
+    assert f"more: summhay score {finished.run} --all --store {finished.store}\n" in said.out
+    titles = [line.rstrip() for line in everything.out.splitlines() if " (%), " in line]
+    assert titles == [
+        *(f"{name} (%), raw, judged by offline/judge" for name in ("Joint", "Coverage", "Citation")),
+        *(f"{name} (%), corrected for bias, judged by offline/judge" for name in ("Joint", "Coverage")),
+    ]
+    assert cli("score", finished.run, "--store", finished.store, "--all").out.startswith(everything.out.split("run  ")[0])
     joint = finished.done.document["systems"][0]["joint"]
     assert f" {100 * joint:.1f} │" in said.out
     assert f"cells    {N_CELLS} done, 0 with failures, of {N_CELLS}\n" in said.out

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from summhay_ray.metrics import SystemScore, position_sensitivity
@@ -56,3 +58,10 @@ def test_one_row_a_model_and_judge() -> None:
     ]
     found = [(row.model, row.judge, row.sensitivity) for row in position_sensitivity(systems)]
     assert found == [("a", "j", pytest.approx(0.3)), ("a", "k", pytest.approx(0.2)), ("b", "j", pytest.approx(0.1))]
+
+
+def test_a_row_says_how_much_stands_behind_it() -> None:
+    systems = [full("m", "top", 0.3), replace(full("m", "bottom", 0.2), n_scored=0, n_expected=7), full("m", "given", 0.1)]
+    [row] = position_sensitivity(systems)
+    assert row.n == {"top": (1, 1), "bottom": (0, 7), "baseline": (1, 1)}
+    assert (row.n_scored, row.n_expected) == (2, 9)

@@ -50,7 +50,7 @@ def test_figures_of_fewer_insights_than_expected_are_marked() -> None:
     agreement, bias = bench_tables([row(figures=few), row(judge="all")])
     figures = ("0.730* (0.696..0.764)", "0.730*", "88.5* (85.6..91.2)", "706", "~6.90", "1000/1094")
     assert agreement.rows[0] == ("stored/x", *figures)
-    assert bias.rows[0] == ("stored/x", "+12.6*", "-1.7*", "+5.5*", "-0.122*", "0.020*")
+    assert bias.rows[0] == ("stored/x", "+12.6*", "-1.7*", "+5.5*", "-0.122*", "0.020*", "1000/1094")
     assert agreement.starred and not any("*" in cell for cell in (*agreement.rows[1], *bias.rows[1]))
     assert any("* fewer than expected" in line for line in BENCH_LEGEND)
 
@@ -63,8 +63,8 @@ def test_the_legend_says_what_score_takes_off_and_what_a_question_mark_is() -> N
 
 def test_table_6_has_points_by_summarizer() -> None:
     _, bias = bench_tables([row(), row(judge="mine", figures=NOTHING)])
-    assert bias.columns == ("Judge", "gpt-4o", "gpt3.5", "Mean", "Length~score", "Length~delta")
-    assert bias.rows == (("stored/x", "+12.6", "-1.7", "+5.5", "-0.122", "0.020"), ("mine", "-*", "-*", "-*", "-*", "-*"))
+    assert bias.columns == ("Judge", "gpt-4o", "gpt3.5", "Mean", "Length~score", "Length~delta", "n")
+    assert bias.rows == (("stored/x", "+12.6", "-1.7", "+5.5", "-0.122", "0.020", "1094/1094"), ("mine", *["-*"] * 5, "0/1094"))
 
 
 @pytest.mark.parametrize(
@@ -79,13 +79,13 @@ def test_coverage_is_also_shown_corrected_where_the_judges_bias_is_known() -> No
     intervals = {"coverage": (0.4, 0.6), "coverage_corrected": (0.30, 0.50), "joint_corrected": (0.08, 0.12)}
     known = {"coverage_corrected": 0.41, "joint_corrected": 0.1, "ci": intervals}
     systems = [system("random", **known), system("oracle", coverage_corrected=0.45), system("full")]
-    *raw, corrected, joint = score_tables(systems)
-    assert [table.title.split(" (")[0] for table in raw] == ["Coverage", "Citation", "Joint"]
+    *raw, joint, corrected = score_tables(systems)
+    assert [table.title.split(" (")[0] for table in raw] == ["Joint", "Coverage", "Citation"]
     assert corrected.title == "Coverage (%), corrected for bias, judged by j"
     assert joint.title == "Joint (%), corrected for bias, judged by j"
-    assert corrected.columns == ("Summarizer", "random", "oracle", "full")
-    assert corrected.rows == (("gpt-4o", "41.0 ±10.0", "45.0", "-"),)
-    assert joint.rows == (("gpt-4o", "10.0 ±2.0", "-", "-"),)
+    assert corrected.columns == ("Summarizer", "random", "oracle", "full", "n")
+    assert corrected.rows == (("gpt-4o", "41.0 ±10.0", "45.0", "-", "30/30"),)
+    assert joint.rows == (("gpt-4o", "10.0 ±2.0", "-", "-", "30/30"),)
 
 
 def test_people_are_told_what_was_taken_off_or_how_to_measure_it() -> None:
@@ -103,5 +103,5 @@ def test_people_are_told_what_was_taken_off_or_how_to_measure_it() -> None:
 def test_the_raw_tables_are_the_same_with_and_without_a_correction() -> None:
     assert score_tables([system("random", coverage_corrected=0.41)])[:3] == score_tables([system("random")])
     assert len(score_tables([system("random")])) == 3
-    partly = score_tables([system("random", coverage_corrected=0.41, n_scored=9)])[3]
+    partly = score_tables([system("random", coverage_corrected=0.41, n_scored=9)])[4]
     assert partly.rows[0][1] == "41.0*" and partly.starred

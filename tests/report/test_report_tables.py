@@ -43,12 +43,13 @@ def test_one_table_a_metric_summarizers_down_and_retrievers_across() -> None:
         system("oracle", coverage=0.766, citation=0.546, joint=0.434, words_per_bullet=37.0),
         system("random", "command-r", coverage=0.470, citation=0.177, joint=0.089, words_per_bullet=33.1),
     ]
-    coverage, citation, joint = score_tables(systems)
-    assert [table.title for table in (coverage, citation, joint)] == [
-        "Coverage (%), judged by j",
-        "Citation (%), judged by j",
-        "Joint (%), judged by j",
+    joint, coverage, citation = score_tables(systems)
+    assert [table.title for table in (joint, coverage, citation)] == [
+        "Joint (%), raw, judged by j",
+        "Coverage (%), raw, judged by j",
+        "Citation (%), raw, judged by j",
     ]
+    assert score_tables(systems, more=False) == [joint]
     assert coverage.columns == citation.columns == joint.columns == ("Summarizer", "random", "oracle", "W/bullet", "n")
     assert coverage.rows == (("command-r", "47.0", "", "33.1", "10/10"), ("gpt-4o", "54.0", "76.6", "36.5", "20/20"))
     assert citation.rows[1] == ("gpt-4o", "21.9", "54.6", "36.5", "20/20")
@@ -69,7 +70,7 @@ def test_what_lacks_scores_is_marked() -> None:
         system("random", citation=None, n_covered=0),
         system("oracle", coverage=None, citation=None, joint=None, n_scored=0, n_covered=0, words_per_bullet=None),
     ]
-    coverage, citation, _ = score_tables(systems)
+    _, coverage, citation = score_tables(systems)
     assert coverage.columns[1:4] == ("random", "bm25", "oracle")
     assert coverage.rows == (("gpt-4o", "50.0", "50.0*", "-*", "30.0", "17/30"),)
     assert citation.rows == (("gpt-4o", "-", "25.0*", "-*", "30.0", "17/30"),)
@@ -78,9 +79,9 @@ def test_what_lacks_scores_is_marked() -> None:
 
 
 def test_each_judge_has_its_own_tables() -> None:
-    found = score_tables([system("bm25", judge="b"), system("bm25", judge="a", coverage=0.75)])
-    assert [table.title for table in found[::3]] == ["Coverage (%), judged by a", "Coverage (%), judged by b"]
-    assert [table.rows[0][1] for table in found[::3]] == ["75.0", "50.0"]
+    found = score_tables([system("bm25", judge="b"), system("bm25", judge="a", joint=0.75)])
+    assert [table.title for table in found[::3]] == ["Joint (%), raw, judged by a", "Joint (%), raw, judged by b"]
+    assert [table.rows[0][1] for table in found[::3]] == ["75.0", "12.5"]
     assert len(found) == 6
 
 
@@ -90,21 +91,26 @@ def test_no_systems_no_tables() -> None:
 
 def test_position_sensitivity_as_in_the_papers_table_3() -> None:
     rows = [
-        PositionSensitivity("GPT-4o", "j", "given", 0.114, 0.138, 0.241, 0.127),
-        PositionSensitivity("Claude3 Opus", "j", "", None, 0.204, None, None),
+        PositionSensitivity(
+            "GPT-4o", "j", "given", 0.114, 0.138, 0.241, 0.127, dict.fromkeys(("top", "bottom", "baseline"), (9, 9))
+        ),
+        PositionSensitivity("Claude3 Opus", "j", "", None, 0.204, None, None, {"top": (7, 9)}),
     ]
     table = position_table(rows)
     assert table is not None
-    assert table.title == "Joint (%) by document order, judged by j"
-    assert table.columns == ("Summarizer", "Top", "Bottom", "Baseline", "(order)", "Sensitivity")
-    assert table.rows == (("GPT-4o", "13.8", "24.1", "11.4", "given", "12.7"), ("Claude3 Opus", "20.4", "-", "-", "-", "-"))
+    assert table.title == "Joint (%), raw, by document order, judged by j"
+    assert table.columns == ("Summarizer", "Top", "Bottom", "Baseline", "(order)", "Sensitivity", "n")
+    assert table.rows == (
+        ("GPT-4o", "13.8", "24.1", "11.4", "given", "12.7", "27/27"),
+        ("Claude3 Opus", "20.4*", "-", "-", "-", "-", "7/9"),
+    )
     assert position_table([]) is None
 
 
 def test_position_sensitivity_of_several_judges_says_whose() -> None:
     table = position_table([PositionSensitivity("m", judge, "given", 0.1, 0.1, 0.1, 0.0) for judge in ("a", "b")])
     assert table is not None
-    assert (table.title, table.heads) == ("Joint (%) by document order, judged by a, b", 2)
+    assert (table.title, table.heads) == ("Joint (%), raw, by document order, judged by a, b", 2)
     assert [row[:3] for row in table.rows] == [("m", "a", "10.0"), ("m", "b", "10.0")]
 
 
