@@ -63,6 +63,6 @@ def test_what_is_installed_has_every_file_and_runs(installed: Path) -> None:
     texts = {path.name: path.read_text(encoding="utf-8") for path in (ROOT / "schemas").iterdir()}
     assert {path.name: path.read_text(encoding="utf-8") for path in (elsewhere / "schemas").iterdir()} == texts
     summhay = binaries / "summhay"
-    assert "Coverage (%)" in _run(summhay, "run", "jobs/quickstart.yaml", "--executor", "inline", cwd=elsewhere)
+    assert "Joint (%)" in _run(summhay, "run", "jobs/quickstart.yaml", "--executor", "inline", cwd=elsewhere)
     assert "documents" in _run(summhay, "plan", "jobs/synth.yaml", cwd=elsewhere)
     assert "The needle is found" in _run(summhay, "run", "needle.yaml", "--executor", "inline", cwd=elsewhere / "examples")
