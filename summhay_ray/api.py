@@ -374,3 +374,25 @@ def compare(run_id: str, judges: Sequence[str] = (), store: str | None = None, r
     from summhay_ray.benchmarks import rejudge as rejudging
 
     return rejudging.compare_judges(_stored(run_id, store)[1], judges, rows)
+
+
+def compare_systems(
+    run_id: str,
+    other: str | None = None,
+    systems: Sequence[str] = (),
+    judges: Sequence[str] = (),
+    store: str | None = None,
+    *,
+    seed: int = 0,
+) -> haystacks.SystemComparison:
+    """Whether systems differ on the queries that both answered: intervals, tests, and how sure their order is.
+
+    Of one run every two systems, or those that two names or patterns match; of two runs the systems of one name, or a name for
+    each run. `judges`: whose judgments count, else the one that all have.
+    """
+    from summhay_ray.benchmarks import summhay as haystacks
+
+    if len(systems) not in (0, 2):
+        raise UserError(f"systems: expected two names or patterns, such as A B; got {len(systems)}")
+    stored = [_stored(one, store)[1] for one in (run_id, other) if one is not None]
+    return haystacks.compare_systems(stored, systems, judges, seed=seed)

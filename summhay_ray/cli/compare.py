@@ -1,4 +1,4 @@
-"""`summhay compare`: two judges on one run. Part of the cli room."""
+"""`summhay compare`: systems of one run or two, or two judges on one run. Part of the cli room."""
 
 from __future__ import annotations
 
@@ -11,22 +11,44 @@ from summhay_ray.cli.options import JsonOption, RunArgument, StoreOption
 
 def compare(
     run: RunArgument,
+    other: Annotated[
+        str | None, typer.Argument(help="Another run: systems of one name are compared across both.", metavar="[RUN_B]")
+    ] = None,
+    systems: Annotated[
+        tuple[str, str] | None,
+        typer.Option("--systems", help="Two systems, or patterns such as 'oracle_*': A of the first run.", metavar="A B"),
+    ] = None,
     judges: Annotated[
         tuple[str, str] | None,
-        typer.Option("--judges", help="Two of the run's judges, its own or those of rejudge.", metavar="A B"),
+        typer.Option(
+            "--judges", help="Two of the run's judges; with two runs or --systems, whose judgments count.", metavar="A B"
+        ),
     ] = None,
-    rows: Annotated[int, typer.Option(help="So many insights on which they differ most are listed.", min=0)] = 20,
+    rows: Annotated[int, typer.Option(help="So many insights on which judges differ most are listed.", min=0)] = 20,
+    seed: Annotated[int, typer.Option(help="Of the resamples of systems.")] = 0,
     store: StoreOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Compare two judges on one run: agreement, where they differ most, and what moves in the ranking of systems.
+    """Compare systems, of one run or of two: is a difference real? Or two judges on one run.
 
-    Measured on the insights that both scored. A run that has just two judges needs no --judges.
+    RUN_A RUN_B, or --systems A B: paired differences per query, with intervals, tests, and what it would take to settle them. One
+    RUN alone: two of its judges on the insights that both scored, where they differ most, what moves among the systems.
     """
     from summhay_ray import api
-    from summhay_ray.cli.show import document, lines, tables
-    from summhay_ray.report import compare_tables
+    from summhay_ray.cli.show import document, lines, note, say, tables
+    from summhay_ray.report import COMPARED_LEGEND, compare_tables, compared_systems_tables
 
+    if other is not None or systems is not None:
+        found = api.compare_systems(run, other, systems or (), judges or (), store, seed=seed)
+        if as_json:
+            document(found.to_json())
+            return
+        for warning in found.warnings:
+            note(f"warning: {warning}")
+        tables(compared_systems_tables(found))
+        for line in COMPARED_LEGEND:
+            say(line)
+        return
     result = api.compare(run, judges or (), store, rows)
     if as_json:
         document(result.to_json())

@@ -9,15 +9,20 @@ from summhay_ray.metrics.by_column import score_columns, words_per_bullet
 from summhay_ray.metrics.citations import Compat, citation_scores, extract_citations
 from summhay_ray.metrics.coverage import score_judgment, score_summary
 from summhay_ray.metrics.intervals import mean_interval
+from summhay_ray.metrics.paired import SURE, PairedDifference, Resampling, Standing, with_holm
 from summhay_ray.metrics.position import PositionSensitivity, position_sensitivity
 from summhay_ray.metrics.systems import SystemScore, TakenOff, system_scores
 
 __all__ = [
+    "SURE",
     "Agreement",
     "Compat",
     "JudgeBias",
+    "PairedDifference",
     "PositionSensitivity",
     "RankAgreement",
+    "Resampling",
+    "Standing",
     "SystemScore",
     "TakenOff",
     "Verdicts",
@@ -35,5 +40,6 @@ __all__ = [
     "score_judgment",
     "score_summary",
     "system_scores",
+    "with_holm",
     "words_per_bullet",
 ]

@@ -1,7 +1,7 @@
 """Tables of results. For cli; imports score and what lies below."""
 
 from summhay_ray.report.bench import BENCH_LEGEND, bench_tables
-from summhay_ray.report.compare import compare_tables, rejudge_table
+from summhay_ray.report.compare import COMPARED_LEGEND, compare_tables, compared_systems_tables, rejudge_table
 from summhay_ray.report.explained import amiss_table, answers_table, documents_table, kinds_table
 from summhay_ray.report.failed import failure_blocks, failures_table
 from summhay_ray.report.layout import Fitted, fitted
@@ -24,6 +24,7 @@ __all__ = [
     "AUDITED_LEGEND",
     "BENCH_LEGEND",
     "BOUNDS_LEGEND",
+    "COMPARED_LEGEND",
     "LEGEND",
     "VERIFIED_LEGEND",
     "Fitted",
@@ -35,6 +36,7 @@ __all__ = [
     "bias_lines",
     "bounds_table",
     "compare_tables",
+    "compared_systems_tables",
     "documents_table",
     "failed_table",
     "failure_blocks",

@@ -1,4 +1,4 @@
-"""Tables of two judges on one run. Part of the report room; prints nothing."""
+"""Tables of systems that are compared, and of two judges on one run. Part of the report room; prints nothing."""
 
 from __future__ import annotations
 
@@ -8,10 +8,19 @@ from summhay_ray.report.tables import TextTable
 
 if TYPE_CHECKING:
     from summhay_ray.benchmarks.rejudge import CompareResult, Difference, JudgeCounts, SystemMove
+    from summhay_ray.benchmarks.summhay import SystemComparison, SystemPair
 from summhay_ray.engine import RunResult
+from summhay_ray.metrics import PairedDifference, Standing
 
 _SHORT = {"FULL_COVERAGE": "full", "PARTIAL_COVERAGE": "partial", "NO_COVERAGE": "none"}
 _TEXT_SHOWN = 90
+_PAIR = ("A", "B", "A - B (95 %)", "p", "Holm", "d", "W/T/L", "Least", "Needed", "Less bias", "n")
+COMPARED_LEGEND = (
+    "points (hundredths), paired by query; p: sign-flip test, Holm: corrected over the table; d: mean over standard deviation; "
+    "W/T/L: queries on which A is above, equal, below",
+    "Least: the least true difference that so many queries find (80 %, at 5 %); Needed: queries in all to find the one seen; "
+    "Less bias: once the judge's bias against people is taken off; n: queries of haystacks",
+)
 
 
 def compare_tables(result: CompareResult) -> list[TextTable]:
@@ -39,6 +48,44 @@ def compare_tables(result: CompareResult) -> list[TextTable]:
         _systems(result),
         _differences(result),
     ]
+
+
+def compared_systems_tables(result: SystemComparison) -> list[TextTable]:
+    """A table of pairs for each figure, and one of the systems' order with its uncertainty."""
+    grids = []
+    for figure, standings in result.standings.items():
+        pairs = [one for one in result.pairs if one.figure == figure]
+        grids.append(TextTable(f"{figure}: differences", _PAIR, tuple(_pair(one, result) for one in pairs), heads=2))
+        if len(standings) > 2:
+            rows = tuple(map(_standing, standings))
+            grids.append(TextTable(f"{figure}: order", ("System", "Mean", "First (%)", "Rank (95 %)", "n"), rows))
+    return grids
+
+
+def _pair(one: SystemPair, result: SystemComparison) -> tuple[str, ...]:
+    found = one.found
+    names = [side.name if len(result.runs) == 1 else f"{side.run[:6]} {side.name}" for side in (one.a, one.b)]
+    return (
+        *names,
+        _points(found),
+        *("-" if p is None else f"{p:.4f}" for p in (found.p, found.p_holm)),
+        _figure(found.effect, 2),
+        f"{found.wins}/{found.ties}/{found.losses}",
+        _percent(found.detectable),
+        "-" if found.queries_needed is None else f"{found.queries_needed:,}",
+        "-" if one.corrected is None else _points(one.corrected),
+        f"{found.n_queries} of {found.n_haystacks}",
+    )
+
+
+def _points(found: PairedDifference) -> str:
+    interval = "" if found.low is None or found.high is None else f" [{100 * found.low:+.1f}, {100 * found.high:+.1f}]"
+    return f"{100 * found.difference:+.1f}{interval}"
+
+
+def _standing(one: Standing) -> tuple[str, ...]:
+    ranks = f"{one.rank_low}..{one.rank_high}"
+    return (one.name, _percent(one.mean), _percent(one.first), ranks, str(one.n_queries))
 
 
 def rejudge_table(result: RunResult) -> TextTable:

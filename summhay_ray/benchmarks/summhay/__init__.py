@@ -3,6 +3,7 @@
 `workload.py` is the benchmark; start reading there, then `cell.py`. For the other benchmarks of haystacks, and for `api`.
 """
 
+from summhay_ray.benchmarks.summhay.compare import SystemComparison, SystemPair, compare_systems
 from summhay_ray.benchmarks.summhay.export import export
 from summhay_ray.benchmarks.summhay.imports import Import, ImportResult, import_released
 from summhay_ray.benchmarks.summhay.imports_on_ray import import_files
@@ -20,7 +21,10 @@ __all__ = [
     "ScoreResult",
     "SummHay",
     "SummhaySpec",
+    "SystemComparison",
+    "SystemPair",
     "all_judgments",
+    "compare_systems",
     "export",
     "import_files",
     "import_released",

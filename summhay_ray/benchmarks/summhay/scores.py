@@ -62,6 +62,10 @@ class ScoreResult:
     """Judgments that scoring could not use."""
     biases: Mapping[str, JudgeBias | None] = field(default_factory=dict)
     """Judge -> the bias that its scores are corrected by; None where none is known."""
+    queries: pl.DataFrame = field(default_factory=pl.DataFrame, repr=False)
+    """A row for each system, judge and query that is scored: the means over its insights, and `n`, how many they are."""
+    frequencies: pl.DataFrame = field(default_factory=pl.DataFrame, repr=False)
+    """Likewise for each system, judge, haystack and number of documents that contain an insight (`documents`)."""
 
     def to_json(self) -> dict[str, Any]:
         """The JSON document of `summhay score`."""
@@ -123,7 +127,25 @@ def score_run(
         label = source.name if shared[source.name] == 1 else f"{source.name} ({source.haystack_id})"
         by_haystack[label] = scores(insights, expected, words) if len(sources) > 1 else pooled
     found = {judge: known(judge) for judge in sorted({one.judge for one in pooled})}
-    return ScoreResult(run.run_id, compat, pooled, by_haystack, position_sensitivity(pooled), frames.failures, found)
+    return ScoreResult(
+        run=run.run_id,
+        compat=compat,
+        systems=pooled,
+        haystacks=by_haystack,
+        position=position_sensitivity(pooled),
+        failures=frames.failures,
+        biases=found,
+        queries=_means(frames.insights, "haystack_id", "subtopic_id"),
+        frequencies=_means(frames.insights, "haystack_id", "documents"),
+    )
+
+
+def _means(insights: pl.DataFrame, *by: str) -> pl.DataFrame:
+    """The means of every system and judge over its scored insights, by the columns `by`."""
+    keys = [*SYSTEM, "judge", *by]
+    texts = [name for name in keys if insights.schema[name] == pl.Enum]
+    means = insights.group_by(keys).agg(pl.col(*_VALUES).mean(), pl.len().alias("n"))
+    return means.with_columns(pl.col(texts).cast(pl.String)).sort(keys)
 
 
 def results(run: RunStore, compat: Compat) -> Results:
@@ -352,7 +374,12 @@ def _kinds(
     texts["haystack_id"].update(source.haystack_id for source in sources)
     texts["subtopic_id"].update(one.subtopic_id for source in sources for one in source.subtopics)
     numbers = dict.fromkeys((*_VALUES, "words_per_bullet"), pl.Float64)
-    return {**{name: pl.Enum(sorted(values)) for name, values in texts.items()}, **numbers, "n_expected": pl.Int64}
+    return {
+        **{name: pl.Enum(sorted(values)) for name, values in texts.items()},
+        **numbers,
+        "n_expected": pl.Int64,
+        "documents": pl.Int64,
+    }
 
 
 def _expected(sources: Sequence[Outline], systems: tuple[Systems, list[str]], kinds: Mapping[str, Any]) -> pl.DataFrame:

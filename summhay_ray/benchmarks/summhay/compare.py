@@ -1,0 +1,290 @@
+"""Whether systems differ: paired on the queries that both answered, within one run or across two."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from summhay_ray.benchmarks.summhay.scores import ScoreResult, score_run
+from summhay_ray.errors import UserError
+from summhay_ray.metrics import SURE, Compat, JudgeBias, PairedDifference, Resampling, Standing, with_holm
+from summhay_ray.store import RunStore
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+FIGURES = {"joint": "joint", "coverage": "coverage", "citation": "citation_f1"}
+"""What is compared, and its column among the queries' means."""
+MOST_PAIRS = 10_000
+_QUERY = ("haystack_id", "subtopic_id")
+_Z = 1.959963984540054
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One of two systems that are compared."""
+
+    run: str
+    system: str
+    model: str
+    judge: str
+
+    @property
+    def name(self) -> str:
+        """What tables call it."""
+        return self.system
+
+
+@dataclass(frozen=True, slots=True)
+class SystemPair:
+    """Two systems by one figure: joint, coverage or citation."""
+
+    figure: str
+    a: Side
+    b: Side
+    found: PairedDifference
+    corrected: PairedDifference | None
+    """The same after the judges' bias against people is taken off; None where it is unknown, or not measured for the figure."""
+
+    def to_json(self) -> dict[str, Any]:
+        """The pair in one row of JSON."""
+        return {
+            "figure": self.figure,
+            "a": asdict(self.a),
+            "b": asdict(self.b),
+            "paired": asdict(self.found),
+            "corrected": None if self.corrected is None else asdict(self.corrected),
+        }
+
+
+@dataclass(frozen=True)
+class SystemComparison:
+    """Systems compared in pairs, and their order with its uncertainty."""
+
+    runs: tuple[str, ...]
+    pairs: Sequence[SystemPair]
+    """Figure by figure; p-values are corrected over the pairs of one figure."""
+    standings: Mapping[str, Sequence[Standing]]
+    """Figure -> all systems that were compared, the best first."""
+    warnings: Sequence[str]
+
+    def to_json(self) -> dict[str, Any]:
+        """The JSON document of `summhay compare` for systems."""
+        return {
+            "runs": list(self.runs),
+            "pairs": [one.to_json() for one in self.pairs],
+            "standings": {figure: [asdict(one) for one in found] for figure, found in self.standings.items()},
+            "warnings": list(self.warnings),
+        }
+
+
+def compare_systems(
+    runs: Sequence[RunStore],
+    systems: Sequence[str] = (),
+    judges: Sequence[str] = (),
+    compat: Compat = "default",
+    seed: int = 0,
+) -> SystemComparison:
+    """Compare systems on the queries that both answered. Raises UserError where nothing is there to compare.
+
+    One run: `systems` are two names or patterns (`*` stands for anything); without, every pair. Two runs: the systems that both
+    have, or of `systems` the first in the first run and the second in the second. `judges`: whose judgments count, one, or one
+    for each run; else the judge that all have.
+    """
+    results = [score_run(run.at(), compat, rejudged=True) for run in runs]
+    named = _judges(results, judges)
+    tables = [_Values(result, judge) for result, judge in zip(results, named, strict=True)]
+    return compared(tables, _pairs(tables, systems), seed)
+
+
+class _Values:
+    """The figures of a run's systems by one judge, query by query."""
+
+    def __init__(self, result: ScoreResult, judge: str) -> None:
+        self.run, self.judge = result.run, judge
+        self.bias: JudgeBias | None = result.biases.get(judge)
+        rows = result.queries.filter(pl.col("judge") == judge)
+        self.systems = {one.system: one for one in result.systems if one.judge == judge and one.coverage is not None}
+        self._rows = {key[0]: frame for key, frame in rows.group_by("system")}
+
+    def queries(self) -> set[tuple[str, str]]:
+        """All that some system answered."""
+        return {row for frame in self._rows.values() for row in frame.select(_QUERY).iter_rows()}
+
+    def of(self, system: str, figure: str, queries: Mapping[tuple[str, str], int]) -> NDArray[np.float64]:
+        """A system's figure of each of the queries, NaN where it has none."""
+        import numpy as np
+
+        found = np.full(len(queries), np.nan)
+        for haystack, subtopic, value in self._rows[system].select(*_QUERY, FIGURES[figure]).iter_rows():
+            if value is not None and (haystack, subtopic) in queries:
+                found[queries[haystack, subtopic]] = value
+        return found
+
+    def side(self, system: str) -> Side:
+        """The system as a pair names it."""
+        return Side(self.run, system, self.systems[system].model, self.judge)
+
+    def share(self, system: str) -> float:
+        """What is left of a system's coverage once the bias is taken off."""
+        coverage = self.systems[system].coverage or 0.0
+        return max(0.0, min(1.0, coverage - self.bias.mean)) / coverage if self.bias and coverage else 1.0
+
+
+Chosen = Sequence[tuple[tuple[int, str], tuple[int, str]]]
+"""Pairs of (which run, system)."""
+
+
+def all_pairs(result: ScoreResult, judge: str, seed: int = 0) -> SystemComparison | None:
+    """Every pair of a run's systems by one judge; None where there are too few, or too many, to compare."""
+    values = _Values(result, judge)
+    names = sorted(values.systems)
+    if not 2 <= len(names) <= math.isqrt(2 * MOST_PAIRS):
+        return None
+    return compared([values], [((0, a), (0, b)) for a, b in itertools.combinations(names, 2)], seed)
+
+
+def compared(tables: Sequence[_Values], chosen: Chosen, seed: int) -> SystemComparison:
+    """The pairs, figure by figure, all by the same resamples."""
+    import numpy as np
+
+    known = [table.queries() for table in tables]
+    queries = {query: place for place, query in enumerate(sorted(set.intersection(*known)))}
+    if not queries:
+        raise UserError(f"{' and '.join(table.run for table in tables)} have no query in common that is scored in both")
+    resampling = Resampling([haystack for haystack, _ in queries], seed)
+    sides = list(dict.fromkeys(itertools.chain.from_iterable(chosen)))
+    pairs: list[SystemPair] = []
+    standings = {}
+    for figure in FIGURES:
+        values = {side: tables[side[0]].of(side[1], figure, queries) for side in sides}
+        pairs += _of_figure(figure, tables, chosen, values, resampling)
+        labels = [one if len(tables) == 1 else f"{tables[which].run} {one}" for which, one in sides]
+        standings[figure] = resampling.standings(labels, np.stack([values[side] for side in sides], axis=1))
+    return SystemComparison(tuple(table.run for table in tables), pairs, standings, _warnings(resampling, queries, tables))
+
+
+def _of_figure(
+    figure: str,
+    tables: Sequence[_Values],
+    chosen: Chosen,
+    values: Mapping[tuple[int, str], NDArray[np.float64]],
+    resampling: Resampling,
+) -> list[SystemPair]:
+    found = []
+    for a, b in chosen:
+        difference = resampling.difference(values[a], values[b])
+        if difference is not None:
+            sides = tables[a[0]].side(a[1]), tables[b[0]].side(b[1])
+            corrected = _corrected(figure, tables, (a, b), values, resampling)
+            found.append(SystemPair(figure, *sides, difference, corrected))
+    raw = with_holm([one.found for one in found])
+    unbiased = iter(with_holm([one.corrected for one in found if one.corrected is not None]))
+    return [
+        replace(one, found=own, corrected=None if one.corrected is None else next(unbiased))
+        for one, own in zip(found, raw, strict=True)
+    ]
+
+
+def _corrected(
+    figure: str,
+    tables: Sequence[_Values],
+    pair: tuple[tuple[int, str], tuple[int, str]],
+    values: Mapping[tuple[int, str], NDArray[np.float64]],
+    resampling: Resampling,
+) -> PairedDifference | None:
+    """As `metrics.bias.corrected`: coverage less the judge's mean bias, joint scaled as coverage is; the bias's own uncertainty
+    widens the interval, as far as it does not cancel between the two."""
+    biases = [tables[side[0]].bias for side in pair]
+    if figure == "citation" or any(bias is None for bias in biases):
+        return None
+    known = [bias for bias in biases if bias is not None]
+    shares = [tables[side[0]].share(side[1]) for side in pair]
+    if figure == "joint":
+        scaled = [values[side] * share for side, share in zip(pair, shares, strict=True)]
+        joints = [tables[side[0]].systems[side[1]] for side in pair]
+        slopes = [(one.joint or 0.0) / one.coverage if one.coverage else 0.0 for one in joints]
+    else:
+        scaled = [values[side] - bias.mean for side, bias in zip(pair, known, strict=True)]
+        slopes = [1.0, 1.0]
+    found = resampling.difference(*scaled)
+    if found is None or found.low is None or found.high is None:
+        return found
+    same = known[0] == known[1]
+    moved = [slope * bias.se for slope, bias in zip(slopes, known, strict=True)]
+    extra = _Z * (abs(moved[0] - moved[1]) if same else math.hypot(*moved))
+    middle = found.difference
+    return replace(
+        found, low=middle - math.hypot(middle - found.low, extra), high=middle + math.hypot(found.high - middle, extra)
+    )
+
+
+def _judges(results: Sequence[ScoreResult], wanted: Sequence[str]) -> list[str]:
+    """Whose judgments count in each run."""
+    known = [sorted({one.judge for one in result.systems if one.n_scored}) for result in results]
+    for result, judges in zip(results, known, strict=True):
+        if not judges:
+            raise UserError(f"{result.run} has no scored judgment yet; nothing to compare")
+    if wanted:
+        asked = [*wanted, *wanted][: len(results)] if len(wanted) == 1 else list(wanted)[: len(results)]
+        for judge, judges, result in zip(asked, known, results, strict=True):
+            if judge not in judges:
+                raise UserError(f"{result.run} has no judgments by {judge!r}; it has those by {', '.join(judges)}")
+        return asked
+    shared = [judge for judge in known[0] if all(judge in judges for judges in known)]
+    if shared:
+        return [shared[0]] * len(results)
+    told = "; ".join(f"{result.run}: {', '.join(judges)}" for result, judges in zip(results, known, strict=True))
+    raise UserError(f"the runs share no judge ({told}); name one for each with --judges A B, or judge them alike with rejudge")
+
+
+def _pairs(tables: Sequence[_Values], wanted: Sequence[str]) -> Chosen:
+    names = [sorted(table.systems) for table in tables]
+    if len(tables) == 1:
+        first, second = (list(_matching(names[0], one, tables[0].run)) for one in (wanted or ("*", "*")))
+        seen = dict.fromkeys((a, b) for a in first for b in second if a != b)
+        pairs = [(a, b) for a, b in seen if (b, a) not in seen or a < b]
+        if not pairs:
+            raise UserError(f"{tables[0].run} has no two systems to compare among {', '.join(names[0])}")
+        found: Chosen = [((0, a), (0, b)) for a, b in pairs]
+    elif wanted:
+        first, second = (list(_matching(known, one, table.run)) for known, one, table in zip(names, wanted, tables, strict=True))
+        found = [((0, a), (1, b)) for a in first for b in second]
+    else:
+        found = [((0, one), (1, one)) for one in names[0] if one in names[1]]
+        if not found:
+            told = "; ".join(f"{table.run}: {', '.join(known)}" for table, known in zip(tables, names, strict=True))
+            raise UserError(f"the runs have no system of one name ({told}); name one of each with --systems A B")
+    if len(found) > MOST_PAIRS:
+        raise UserError(f"{len(found):,} pairs of systems are more than {MOST_PAIRS:,}; name fewer with --systems A B")
+    return found
+
+
+def _matching(names: Sequence[str], wanted: str, run: str) -> Iterable[str]:
+    found = [wanted] if wanted in names else [name for name in names if fnmatchcase(name, wanted)]
+    if not found:
+        raise UserError(f"{run} has no scored system {wanted!r}; it has {', '.join(names)}")
+    return found
+
+
+def _warnings(resampling: Resampling, queries: Mapping[tuple[str, str], int], tables: Sequence[_Values]) -> list[str]:
+    haystacks = len({haystack for haystack, _ in queries})
+    found = []
+    if resampling.over == "queries":
+        found.append(
+            f"{haystacks} haystack{'s are' if haystacks > 1 else ' is'} too few to speak of others: queries are resampled within "
+            f"{'them' if haystacks > 1 else 'it'}, and intervals and p-values are about further queries of "
+            f"{'these haystacks' if haystacks > 1 else 'this haystack'} alone"
+        )
+    elif haystacks < SURE:
+        found.append(f"{haystacks} haystacks are fewer than {SURE}: a 95 % interval covers somewhat less than it says")
+    if len({table.judge for table in tables}) > 1:
+        found.append("the runs are judged by different judges: a difference may be theirs")
+    return found
