@@ -142,15 +142,6 @@ Chosen = Sequence[tuple[tuple[int, str], tuple[int, str]]]
 """Pairs of (which run, system)."""
 
 
-def all_pairs(result: ScoreResult, judge: str, seed: int = 0) -> SystemComparison | None:
-    """Every pair of a run's systems by one judge; None where there are too few, or too many, to compare."""
-    values = _Values(result, judge)
-    names = sorted(values.systems)
-    if not 2 <= len(names) <= math.isqrt(2 * MOST_PAIRS):
-        return None
-    return compared([values], [((0, a), (0, b)) for a, b in itertools.combinations(names, 2)], seed)
-
-
 def compared(tables: Sequence[_Values], chosen: Chosen, seed: int) -> SystemComparison:
     """The pairs, figure by figure, all by the same resamples."""
     import numpy as np

@@ -64,8 +64,6 @@ class ScoreResult:
     """Judge -> the bias that its scores are corrected by; None where none is known."""
     queries: pl.DataFrame = field(default_factory=pl.DataFrame, repr=False)
     """A row for each system, judge and query that is scored: the means over its insights, and `n`, how many they are."""
-    frequencies: pl.DataFrame = field(default_factory=pl.DataFrame, repr=False)
-    """Likewise for each system, judge, haystack and number of documents that contain an insight (`documents`)."""
 
     def to_json(self) -> dict[str, Any]:
         """The JSON document of `summhay score`."""
@@ -136,7 +134,6 @@ def score_run(
         failures=frames.failures,
         biases=found,
         queries=_means(frames.insights, "haystack_id", "subtopic_id"),
-        frequencies=_means(frames.insights, "haystack_id", "documents"),
     )
 
 
