@@ -61,7 +61,6 @@ repeated_answered
 
 # The offline writer's grammar, and the simulated provider's options, name these as text.
 firm
-product
 hangs
 drops
 filtered
