@@ -371,12 +371,7 @@ def _kinds(
     texts["haystack_id"].update(source.haystack_id for source in sources)
     texts["subtopic_id"].update(one.subtopic_id for source in sources for one in source.subtopics)
     numbers = dict.fromkeys((*_VALUES, "words_per_bullet"), pl.Float64)
-    return {
-        **{name: pl.Enum(sorted(values)) for name, values in texts.items()},
-        **numbers,
-        "n_expected": pl.Int64,
-        "documents": pl.Int64,
-    }
+    return {**{name: pl.Enum(sorted(values)) for name, values in texts.items()}, **numbers, "n_expected": pl.Int64}
 
 
 def _expected(sources: Sequence[Outline], systems: tuple[Systems, list[str]], kinds: Mapping[str, Any]) -> pl.DataFrame:
