@@ -56,15 +56,21 @@ def varies(strata: NDArray[np.int64]) -> bool:
     return len(strata) > len(np.unique(strata))
 
 
-def ratio_interval(numerators: NDArray[np.float64], denominators: NDArray[np.float64]) -> tuple[float, float] | None:
-    """The 95 % percentile interval of the resampled ratios, those over 0 left out; None where none is left."""
+def ratio_intervals(numerators: NDArray[np.float64], denominators: NDArray[np.float64]) -> list[tuple[float, float] | None]:
+    """The 95 % percentile interval of each column of resampled ratios, (samples, columns), those over 0 left out.
+
+    None where none is left.
+    """
     import numpy as np
 
     kept = denominators > 0
-    if not kept.any():
-        return None
-    low, high = np.quantile(numerators[kept] / denominators[kept], LEVEL)
-    return float(low), float(high)
+    if kept.all():
+        return [(float(low), float(high)) for low, high in np.quantile(numerators / denominators, LEVEL, axis=0).T]
+    found: list[tuple[float, float] | None] = []
+    for top, bottom, use in zip(numerators.T, denominators.T, kept.T, strict=True):
+        ends = np.quantile(top[use] / bottom[use], LEVEL) if use.any() else None
+        found.append(None if ends is None else (float(ends[0]), float(ends[1])))
+    return found
 
 
 def mean_interval(

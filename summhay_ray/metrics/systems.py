@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from summhay_ray.metrics.intervals import generator, ratio_interval, resampled_sums, varies
+from summhay_ray.metrics.intervals import generator, ratio_intervals, resampled_sums, varies
 
 if TYPE_CHECKING:
     import numpy as np
@@ -143,5 +143,6 @@ def _intervals(
     if not varies(strata):
         return {}
     drawn = resampled_sums(sums, strata, samples, rng)
-    found = {name: ratio_interval(drawn[:, top], drawn[:, bottom]) for name, (top, bottom) in _FIGURES.items()}
-    return {name: interval for name, interval in found.items() if interval is not None}
+    tops, bottoms = zip(*_FIGURES.values(), strict=True)
+    found = zip(_FIGURES, ratio_intervals(drawn[:, tops], drawn[:, bottoms]), strict=True)
+    return {name: interval for name, interval in found if interval is not None}

@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 from summhay_ray.metrics import SystemScore, mean_interval, system_scores
-from summhay_ray.metrics.intervals import generator, ratio_interval, resampled_sums, varies
+from summhay_ray.metrics.intervals import generator, ratio_intervals, resampled_sums, varies
 from summhay_ray.metrics.systems import CLUSTER, KEYS, VALUES
 
 pytestmark = pytest.mark.core
@@ -84,8 +84,9 @@ def test_a_resample_without_a_covered_insight_is_left_out_of_citation() -> None:
     sums = np.array([[1.0, 0.0], [1.0, 1.0]])  # covered insights: none, one
     drawn = resampled_sums(sums, np.zeros(2, np.int64), 500, generator(0, ["a"]))
     assert 0.15 < np.mean(drawn[:, 1] == 0) < 0.35  # the empty cluster twice: 1 in 4
-    assert ratio_interval(0.4 * drawn[:, 1], drawn[:, 1]) == pytest.approx((0.4, 0.4))
-    assert ratio_interval(drawn[:, 1] * 0, drawn[:, 1] * 0) is None
+    some = drawn[:, 1:]
+    assert ratio_intervals(0.4 * some, some) == [pytest.approx((0.4, 0.4))]
+    assert ratio_intervals(np.hstack([0.4 * some, some]), np.hstack([some, 0 * some])) == [pytest.approx((0.4, 0.4)), None]
 
 
 def test_resampling_draws_as_many_clusters_as_there_are_and_blocks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
