@@ -11,10 +11,12 @@ from summhay_ray.metrics.coverage import score_judgment, score_summary
 from summhay_ray.metrics.intervals import mean_interval
 from summhay_ray.metrics.paired import SURE, PairedDifference, Resampling, Standing, with_holm
 from summhay_ray.metrics.position import PositionSensitivity, position_sensitivity
+from summhay_ray.metrics.rouge_scores import ROUGE_TYPES, rouge
 from summhay_ray.metrics.systems import SystemScore, TakenOff, system_scores
 
 __all__ = [
     "SURE",
+    "ROUGE_TYPES",
     "Agreement",
     "Compat",
     "JudgeBias",
@@ -37,6 +39,7 @@ __all__ = [
     "rank_agreement",
     "ranks",
     "score_columns",
+    "rouge",
     "score_judgment",
     "score_summary",
     "system_scores",
