@@ -2,16 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Any
+
+from pydantic import ValidationError
+
 from summhay_ray import plugins
 from summhay_ray.llm import LocalModel
-from summhay_ray.summarize.base import Shown, Summarizer, Task
+from summhay_ray.summarize.base import Form, Shown, Summarizer, Task
 from summhay_ray.summarize.bullets import bullets_of, refuses
 from summhay_ray.summarize.context import ContextPlan, assemble, shown
 from summhay_ray.summarize.orderings import check_ordering, order
 from summhay_ray.summarize.prompting import check_prompt, prompt_identity, render, template_hash
 
+SHORT_NAMES = {
+    "refine": "refine-high-to-low",
+    "refine-h2l": "refine-high-to-low",
+    "refine-l2h": "refine-low-to-high",
+}
+"""Short name of a strategy -> its name."""
+
 __all__ = [
+    "SHORT_NAMES",
     "ContextPlan",
+    "Form",
     "Shown",
     "Summarizer",
     "Task",
@@ -30,20 +45,30 @@ __all__ = [
 ]
 
 
-def make_summarizer(strategy: str = "direct") -> Summarizer:
-    """The strategy of that name, or the class at `module:Class`. Raises plugins.UnknownName where there is none."""
+def make_summarizer(strategy: str | Mapping[str, Any] = "direct") -> Summarizer:
+    """The strategy of that name, or the class at `module:Class`; `{strategy: NAME, option: value}` is one with options.
+
+    Raises plugins.UnknownName where there is none, and for options that it does not take.
+    """
     from summhay_ray.summarize import strategies
 
-    if ":" in strategy:
-        loaded = plugins.load(strategy)
-        if not callable(getattr(loaded, "summarize", None)):
-            raise plugins.UnknownName(f"{strategy!r} has no method `summarize`; expected module:Class (summarize/base.py)")
-        made: Summarizer = loaded()
-        return made
+    options = {} if isinstance(strategy, str) else dict(strategy)
+    name = strategy if isinstance(strategy, str) else options.pop("strategy", "")
     known = plugins.discover(strategies)
-    if strategy not in known:
-        raise plugins.unknown("summarizing strategy", strategy, known)
-    found: Summarizer = known[strategy]()
+    full = SHORT_NAMES.get(name, name)
+    if ":" not in name and full not in known:
+        raise plugins.unknown("summarizing strategy", name, [*known, *SHORT_NAMES])
+    made = plugins.load(name) if ":" in name else known[full]
+    if not callable(getattr(made, "summarize", None)):
+        raise plugins.UnknownName(f"{name!r} has no method `summarize`; expected module:Class (summarize/base.py)")
+    try:
+        found: Summarizer = made(**options)
+    except ValidationError as error:
+        first = error.errors()[0]
+        option, takes = str(first["loc"][0]), sorted(one.name for one in fields(made))
+        if first["type"] == "unexpected_keyword_argument":
+            raise plugins.unknown(f"option of strategy {name!r}", option, takes) from error
+        raise plugins.UnknownName(f"strategy {name!r}: {option}: {first['msg']}, found {first['input']!r}") from error
     return found
 
 

@@ -1,18 +1,26 @@
 """The contract of a summarizer. Imports records, outcome and llm; `summarize/__init__.py` is the door for other rooms.
 
 To add a strategy: put one file into `strategies/` with a class that has a `name` and the method below; a spec names it
-with `summarizers: [{model: ..., strategy: NAME}]`, or with `strategy: my_package.my_module:MyStrategy`.
+with `strategies: [NAME]`, with `summarizers: [{model: ..., strategy: NAME}]`, or as `my_package.my_module:MyStrategy`. What its
+constructor takes are its options: `{strategy: NAME, option: value}`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Literal, Protocol
 
 from summhay_ray.llm import Ask, RawAnswer
 from summhay_ray.outcome import Outcome
 from summhay_ray.records import Haystack, Subtopic
+
+
+Form = Literal["bullets", "answer"]
+"""What a summary is: bullets that cite documents, as many as insights are asked for, or one text that answers the query."""
+
+Step = Literal["write", "reduce", "refine"]
+"""What a call is for: a summary of the documents shown, one summary of several, or a summary made better by further documents."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +44,14 @@ class Task:
     sampling: Mapping[str, Any] = field(default_factory=dict)
     sample: int = 0
     lookup: str = ""
+    token_budget: int | None = None
+    """cl100k tokens of documents that one call may show; None: no limit."""
+    form: Form = "bullets"
+    n_words: int = 250
+    """How long an answer may be, where the form is one."""
+    step: Step = "write"
+    notes: tuple[str, ...] = ()
+    """The summaries that a reduce or refine step starts from."""
 
 
 class Summarizer(Protocol):

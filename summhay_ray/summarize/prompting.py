@@ -7,7 +7,8 @@ placeholders, those of the release among them:
     [DOCUMENTS] = [ARTICLES] = [CONVERSATIONS]            the documents, each under a header line such as `Article 7:`
     [N_documents] = [N_articles] = [N_conversations]      how many are shown
     [TOPIC] = [SCENARIO]   [PARTICIPANTS]                 of the haystack
-    [SUBTOPIC]   [QUERY]   [N_insights]                   of the query
+    [SUBTOPIC]   [QUERY]   [N_insights]   [N_words]       of the query
+    [NOTES]   [N_notes]                                   the summaries that a further step starts from
 
 All are filled in one pass: what is inserted is never searched for placeholders. Every header line is a true one: a line
 of an inserted text that imitates a header, the end mark of our prompts or a code fence is quoted with `> `.
@@ -21,19 +22,30 @@ import re
 import unicodedata
 from importlib import resources
 
-from summhay_ray.summarize.base import Shown, Task
+from summhay_ray.summarize.base import Form, Shown, Task
 
 END_MARK = "=== End of documents ==="
 """The line of our prompts after which nothing is a document's text."""
 HEADER_WORDS = {"news": "Article", "conversation": "Conversation"}
 """Domain -> the word of its header lines; any other domain has `Document`."""
+NOTES_MARK = "=== Summaries so far ==="
+"""The line of our prompts after which the summaries of earlier steps stand ..."""
+NOTES_END = "=== End of summaries so far ==="
+"""... and the one that ends them."""
 QUOTE = "> "
+
+_FIRST = {"bullets": ("conversation", "generic", "news", "none"), "answer": ("answer", "answer_none")}
+_FURTHER = {
+    "bullets": {"reduce": "reduce", "refine": "refine"},
+    "answer": {"reduce": "answer_reduce", "refine": "answer_refine"},
+}
 
 _DOCUMENTS = ("[DOCUMENTS]", "[ARTICLES]", "[CONVERSATIONS]")
 _COUNTS = ("[N_documents]", "[N_articles]", "[N_conversations]")
 _TOPICS = ("[TOPIC]", "[SCENARIO]")
 _ASKS = ("[SUBTOPIC]", "[QUERY]")
-_PLACEHOLDER = re.compile("|".join(map(re.escape, (*_DOCUMENTS, *_COUNTS, *_TOPICS, *_ASKS, "[PARTICIPANTS]", "[N_insights]"))))
+_MORE = ("[PARTICIPANTS]", "[N_insights]", "[N_words]", "[NOTES]", "[N_notes]")
+_PLACEHOLDER = re.compile("|".join(map(re.escape, (*_DOCUMENTS, *_COUNTS, *_TOPICS, *_ASKS, *_MORE))))
 
 # Everything that Unicode or an editor shows as a new line, so that no viewer sees a header that is not a true one.
 _LINE_BREAK = re.compile("(\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029])")
@@ -41,7 +53,8 @@ _DECORATION = re.compile(r"(?:[^\w>]|_)*")
 _FENCE = re.compile(r"\s*(?:```|~~~)")
 _IMITATION = re.compile(
     r"(?:article|conversation|document)\s*(?:no\b\.?|number|#)?\s*\d+[\s*_]*(?:[:：]|\W*$)"
-    r"|end\s+of\s+(?:the\s+)?(?:articles|conversations|documents)\b",
+    r"|end\s+of\s+(?:the\s+)?(?:articles|conversations|documents)\b"
+    r"|(?:end\s+of\s+)?summaries\s+so\s+far\b",
     re.IGNORECASE,
 )
 # A header has some 20 visible characters; the rest is room for invisible ones strewn between them.
@@ -49,7 +62,8 @@ _HEAD = 400
 
 
 def render(task: Task) -> str:
-    """The prompt of `task`: its own prompt file, else the domain's, else (no document shown) the no-document baseline's."""
+    """The prompt of the task's step. Of its first: its own prompt file, else ours for the form and domain, else (no document
+    shown) the no-document baseline's."""
     return fill(_template(task), task)
 
 
@@ -64,10 +78,14 @@ def _hash(template: str) -> str:
 
 
 @functools.lru_cache(maxsize=64)
-def prompt_identity(text: str = "") -> str:
-    """sha256 (hex) of a user's prompt file, or of all prompts of ours where `text` is empty: part of a run's identity."""
-    own = "\0".join(_own(name) for name in ("conversation", "generic", "news", "none"))
-    return hashlib.sha256((text or own).encode("utf-8", "surrogatepass")).hexdigest()
+def prompt_identity(text: str = "", form: Form = "bullets", steps: bool = False) -> str:
+    """sha256 (hex) of a user's prompt file, or of all prompts of ours where `text` is empty: part of a run's identity.
+
+    `steps`: also of those of the further steps that some strategies ask.
+    """
+    parts = [text] if text else [_own(name) for name in _FIRST[form]]
+    parts += [_own(name) for name in _FURTHER[form].values()] if steps else []
+    return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def check_prompt(text: str) -> None:
@@ -135,13 +153,20 @@ def _values(task: Task) -> dict[str, str]:
     return {
         **dict.fromkeys(_COUNTS, str(len(task.shown))),
         "[N_insights]": str(n_insights(task)),
+        "[N_words]": str(task.n_words),
+        "[N_notes]": str(len(task.notes)),
+        "[NOTES]": "\n\n".join(map(neutral, task.notes)),
         **{name: neutral(" ".join(text.split())) for name, text in inline.items()},
     }
 
 
 def _template(task: Task) -> str:
+    if task.step != "write":
+        return _own(_FURTHER[task.form][task.step])
     if task.prompt:
         return task.prompt
+    if task.form == "answer":
+        return _own("answer" if task.shown else "answer_none")
     if not task.shown:
         return _own("none")
     return _own(task.haystack.domain if task.haystack.domain in HEADER_WORDS else "generic")

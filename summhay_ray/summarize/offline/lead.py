@@ -14,7 +14,7 @@ import numpy as np
 from summhay_ray.llm import Request
 from summhay_ray.summarize.offline.index import Floats, SentenceIndex, index_of
 from summhay_ray.summarize.offline.reading import read
-from summhay_ray.summarize.offline.words import as_bullet
+from summhay_ray.summarize.offline.words import as_bullet, as_sentence
 
 # Leading sentences set the scene: the first one counts that is half as near the query as the document's nearest.
 _NEAR = 0.5
@@ -34,8 +34,11 @@ class Lead:
         relevance = index.similarities(query)
         ranking = np.argsort(-np.round(index.document_similarities(query), 12), kind="stable").tolist()
         leads = ((place, _lead(index, relevance, place)) for place in ranking)
-        found = (as_bullet(index.texts[lead], [index.numbers[place]]) for place, lead in leads if lead is not None)
-        return "\n".join(itertools.islice(found, question.n_insights))
+        found = ((index.texts[lead], index.numbers[place]) for place, lead in leads if lead is not None)
+        chosen = itertools.islice(found, question.n_insights)
+        if question.n_words is None:
+            return "\n".join(as_bullet(sentence, [number]) for sentence, number in chosen)
+        return " ".join(as_sentence(sentence) for sentence, _ in chosen)
 
 
 def _lead(index: SentenceIndex, relevance: Floats, place: int) -> int | None:

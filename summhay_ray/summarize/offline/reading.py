@@ -1,7 +1,8 @@
 """Room summarize, offline models: what a prompt asks, read from its text alone. Imported by this folder; imports prompting.
 
 In our own prompts the end mark closes the documents and three labelled lines hold the query: both are exact, since
-rendering quotes whatever imitates them in a document. In a user's prompt file (release wording, say) it is best effort:
+rendering quotes whatever imitates them in a document. The summaries of earlier steps, between marks of their own, are read as
+what the documents say that they cite, or as documents where they cite none. In a user's prompt file (release wording, say) it is best effort:
 
 - the instructions are what stands before the first header, and what follows the last document; there the instructions
   begin with the first paragraph that asks for a number of insights or speaks of `the following topic` or `the articles
@@ -15,7 +16,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from summhay_ray.summarize.prompting import END_MARK
+from summhay_ray.summarize.prompting import END_MARK, NOTES_END, NOTES_MARK
 
 _HEADER = re.compile(r"^(?:Article|Conversation|Document) (\d{1,9}):$", re.MULTILINE | re.ASCII)
 _OURS = {name: re.compile(rf"^{name}: (.*)$", re.MULTILINE) for name in ("Subtopic", "Question", "Insights asked for")}
@@ -30,6 +31,10 @@ _CUE = re.compile(
 )
 _QUOTED = re.compile(r"[\"“]([^\"”\n]{3,300})[\"”]")
 _LABELLED = re.compile(r"\b(?:topic|question|query)\b[^:\n\"]{0,40}:[ \t]*([^\n\"]{3,300})$", re.IGNORECASE | re.MULTILINE)
+_NOTES = re.compile(rf"(?:\A|\n){re.escape(NOTES_MARK)}\n(.*?)\n{re.escape(NOTES_END)}\n", re.DOTALL)
+_CITED = re.compile(r"\[(\d{1,9}(?: *, *\d{1,9})*)\]", re.ASCII)
+_ANSWER = re.compile(r"^Length of the answer: at most (\d{1,9}) words$", re.MULTILINE | re.ASCII)
+_WORDS_A_SENTENCE = 25
 # What a reader would give who is asked for "the main insights" without a number.
 _DEFAULT_NUMBER = 5
 
@@ -43,13 +48,29 @@ class Question:
     query: str
     """Subtopic and question, as words to search with."""
     n_insights: int
+    n_words: int | None = None
+    """Where one text is asked for: how long it may be."""
 
 
 def read(prompt: str) -> Question:
     """The documents, the query and the number of insights asked for in `prompt`."""
+    notes = _NOTES.search(prompt)
+    if notes:
+        prompt = f"{prompt[: notes.start()]}\n\n{prompt[notes.end() :]}"
     body, mark, tail = prompt.partition(f"\n{END_MARK}\n")
-    if mark:
-        return Question(_documents(body), *_asked(tail))
+    length = _ANSWER.search(tail if mark else prompt)
+    if mark or notes or length:
+        documents, asked = (_documents(body), tail) if mark else ((), prompt)
+        if length:
+            words = int(length.group(1))
+            found = _OURS["Question"].search(asked)
+            return Question(
+                _with_answers(documents, notes[1] if notes else ""),
+                found.group(1) if found else asked,
+                max(1, words // _WORDS_A_SENTENCE),
+                words,
+            )
+        return Question(_with_bullets(documents, notes[1] if notes else ""), *_asked(asked))
     found = list(_HEADER.finditer(prompt))
     if not found:
         return Question((), *_asked(prompt))
@@ -62,6 +83,24 @@ def _documents(text: str) -> tuple[tuple[int, str], ...]:
     found = list(_HEADER.finditer(text))
     ends = [header.start() for header in found[1:]] + [len(text)]
     return tuple((int(header.group(1)), text[header.end() + 1 : end]) for header, end in zip(found, ends, strict=True))
+
+
+def _with_bullets(documents: tuple[tuple[int, str], ...], notes: str) -> tuple[tuple[int, str], ...]:
+    """The documents, each with the bullets that cite it."""
+    texts = {number: [text] for number, text in documents}
+    for line in notes.splitlines():
+        statement = _CITED.sub("", line).strip().lstrip("-*• ")
+        for cited in _CITED.findall(line):
+            for number in cited.split(","):
+                texts.setdefault(int(number), []).append(statement)
+    return tuple((number, "\n".join(parts)) for number, parts in texts.items())
+
+
+def _with_answers(documents: tuple[tuple[int, str], ...], notes: str) -> tuple[tuple[int, str], ...]:
+    """The documents, and behind them each paragraph of earlier answers as one more."""
+    first = max((number for number, _ in documents), default=0) + 1
+    paragraphs = [part for part in _PARAGRAPH.split(notes) if part.strip()]
+    return (*documents, *((first + place, text) for place, text in enumerate(paragraphs)))
 
 
 def _tail_start(prompt: str, last_header: int, asked_before: bool) -> int:

@@ -15,7 +15,7 @@ import numpy as np
 from summhay_ray.llm import Request
 from summhay_ray.summarize.offline.index import Floats, Ints, SentenceIndex, Vector, index_of, sums
 from summhay_ray.summarize.offline.reading import read
-from summhay_ray.summarize.offline.words import as_bullet
+from summhay_ray.summarize.offline.words import as_bullet, as_sentence
 
 # Sentences that share half of their direction say the same thing ...
 _SAME = 0.5
@@ -49,13 +49,17 @@ class Support:
     revision: ClassVar[str] = "1"
 
     def answer(self, request: Request) -> str:
-        """One bullet an insight asked for, fewer where the documents say less; empty where they yield nothing."""
+        """One bullet an insight asked for, or the sentences of one text; fewer where the documents say less, empty where they
+        yield nothing."""
         question = read(request.prompt)
         index = index_of(tuple(sorted(question.documents)))
         if index.n == 0 or question.n_insights == 0:
             return ""
         clusters = _ranked(index, index.encode(question.query))
-        return "\n".join(_bullets(index, clusters, question.n_insights))
+        if question.n_words is None:
+            chosen = _chosen(index, clusters, question.n_insights, _SUMMARY_WORDS)
+            return "\n".join(as_bullet(sentence, numbers) for sentence, numbers in chosen)
+        return " ".join(as_sentence(one) for one, _ in _chosen(index, clusters, question.n_insights, question.n_words))
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,25 +125,26 @@ def _best_per_document(owner: Ints, documents: Ints, alike: Floats) -> tuple[Int
     return owner[first], documents[first], alike[first]
 
 
-def _bullets(index: SentenceIndex, clusters: _Clusters, wanted: int) -> list[str]:
+def _chosen(index: SentenceIndex, clusters: _Clusters, wanted: int, most_words: int) -> list[tuple[str, list[int]]]:
+    """The central sentence of each of the best clusters, and the numbers of the documents that support it."""
     worth = np.zeros(index.n)
     worth[clusters.seeds] = clusters.worth
-    bullets: list[str] = []
+    chosen: list[tuple[str, list[int]]] = []
     words = 0
-    while len(bullets) < wanted and worth.max() > 0:
+    while len(chosen) < wanted and worth.max() > 0:
         seed = int(np.argmax(worth))
         members, alike = index.neighbours(seed, _SAME)
         nearness = index.similarities(index.centroid(members, alike, _CENTROID_TERMS))
-        room = _SUMMARY_WORDS - words - _SPARE_WORDS * (wanted - len(bullets) - 1)
+        room = most_words - words - _SPARE_WORDS * (wanted - len(chosen) - 1)
         fits = index.lengths[members] <= min(room, _LONGEST_BULLET)
         central = int(members[np.argmax(np.round(nearness[members], 12) * np.where(fits, 1.0, 0.5))])
         supporting = set(index.documents[nearness >= _SUPPORTS].tolist()) | {int(index.documents[central])}
-        bullets.append(as_bullet(index.texts[central], sorted({index.numbers[place] for place in supporting})))
+        chosen.append((index.texts[central], sorted({index.numbers[place] for place in supporting})))
         words += int(index.lengths[central])
         worth[seed] = 0.0
         worth[members] = 0.0
         worth[nearness >= _TOLD] = 0.0
-    return bullets
+    return chosen
 
 
 def _sum(index: SentenceIndex, one: Vector, other: Vector) -> Vector:

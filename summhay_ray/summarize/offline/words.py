@@ -42,8 +42,12 @@ def terms_of(text: str) -> list[str]:
 
 def as_bullet(sentence: str, numbers: list[int]) -> str:
     """One line: the sentence and its citations. Brackets and line breaks of the document's own cannot pass for ours."""
-    plain = " ".join(_UNPRINTABLE.sub(" ", sentence).translate(_BRACKETS).split()).lstrip("-*•– ")
-    return f"- {plain} " + "".join(f"[{number}]" for number in numbers)
+    return f"- {as_sentence(sentence)} " + "".join(f"[{number}]" for number in numbers)
+
+
+def as_sentence(sentence: str) -> str:
+    """The sentence on one line, without brackets and without a bullet's mark."""
+    return " ".join(_UNPRINTABLE.sub(" ", sentence).translate(_BRACKETS).split()).lstrip("-*•– ")
 
 
 def _stem(word: str) -> str:

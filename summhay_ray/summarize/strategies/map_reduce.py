@@ -1,0 +1,63 @@
+"""Room summarize: a summary of each document, and one of these (ODSum, section 7: map-reduce). Found by name."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Annotated, ClassVar
+
+from pydantic import ConfigDict, Field
+from pydantic.dataclasses import dataclass
+
+from summhay_ray.llm import Ask, RawAnswer
+from summhay_ray.outcome import Answer, Outcome
+from summhay_ray.summarize.base import Task
+from summhay_ray.summarize.calls import call, written
+from summhay_ray.summarize.units import CHUNK_TOKENS, Units, units_of
+from summhay_ray.text import count_tokens
+
+
+@dataclass(frozen=True, config=ConfigDict(strict=True, extra="forbid"))
+class MapReduce:
+    """One call for each document or chunk, all at once, and one that makes a summary of the answers.
+
+    Answers that together exceed the budget are reduced group by group first.
+    """
+
+    name: ClassVar[str] = "map-reduce"
+    units: Units = "documents"
+    tokens: Annotated[int | None, Field(ge=1)] = None
+    """The budget of a call; None: the run's. A longer document is several units."""
+    chunk_tokens: Annotated[int, Field(ge=1)] = CHUNK_TOKENS
+
+    async def summarize(self, task: Task, ask: Ask) -> Outcome[RawAnswer]:
+        """The last reduction, or the first part that has no answer."""
+        budget = self.tokens or task.token_budget
+        parts = units_of(task.shown, self.units, budget, self.chunk_tokens)
+        found: Sequence[Outcome[RawAnswer]] = await asyncio.gather(*(call(replace(task, shown=part), ask) for part in parts))
+        while True:
+            if missing := next((one for one in found if not isinstance(one, Answer)), None):
+                return missing
+            notes = [text for one in found if isinstance(one, Answer) and (text := written(one.value))]
+            if not notes:
+                return found[0]
+            groups = _groups(notes, budget)
+            reductions = (call(replace(task, shown=(), step="reduce", notes=group), ask) for group in groups)
+            found = await asyncio.gather(*reductions)
+            if len(groups) == 1:
+                return found[0]
+
+
+def _groups(notes: Sequence[str], budget: int | None) -> list[tuple[str, ...]]:
+    """The notes in groups that fit the budget; one group where none of several would fit."""
+    groups: list[list[str]] = []
+    room = 0
+    for note in notes:
+        length = count_tokens(note)
+        if not groups or (budget is not None and length > room):
+            groups.append([])
+            room = budget or 0
+        groups[-1].append(note)
+        room -= length
+    return [tuple(notes)] if len(groups) == len(notes) else [tuple(group) for group in groups]

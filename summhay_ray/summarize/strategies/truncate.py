@@ -1,0 +1,43 @@
+"""Room summarize: one call whose documents are cut to a budget (ODSum, section 7: truncation). Found by name."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Annotated, ClassVar
+
+from pydantic import ConfigDict, Field
+from pydantic.dataclasses import dataclass
+
+from summhay_ray.llm import Ask, RawAnswer
+from summhay_ray.outcome import Outcome
+from summhay_ray.summarize.base import Task
+from summhay_ray.summarize.calls import call
+from summhay_ray.summarize.units import head, heads
+
+
+@dataclass(frozen=True, config=ConfigDict(strict=True, extra="forbid"))
+class TruncateAll:
+    """The concatenated documents in rank order, cut where the budget ends."""
+
+    name: ClassVar[str] = "truncate-all"
+    tokens: Annotated[int | None, Field(ge=1)] = None
+    """The budget; None: the run's."""
+
+    async def summarize(self, task: Task, ask: Ask) -> Outcome[RawAnswer]:
+        """The answer to one prompt."""
+        return await call(replace(task, shown=head(task.shown, self.tokens or task.token_budget)), ask)
+
+
+@dataclass(frozen=True, config=ConfigDict(strict=True, extra="forbid"))
+class TruncateOne:
+    """Each of n documents cut to an n-th of the budget."""
+
+    name: ClassVar[str] = "truncate-one"
+    tokens: Annotated[int | None, Field(ge=1)] = None
+    """The budget; None: the run's."""
+    share_unused: bool = False
+    """Whether longer documents get the room that shorter ones leave; ODSum's scripts leave it unused."""
+
+    async def summarize(self, task: Task, ask: Ask) -> Outcome[RawAnswer]:
+        """The answer to one prompt."""
+        return await call(replace(task, shown=heads(task.shown, self.tokens or task.token_budget, self.share_unused)), ask)
