@@ -57,7 +57,7 @@ class Request:
     sample: int = 0
     """Index of the sample, for several answers to one prompt."""
     lookup: str = ""
-    """For `replay/...` models alone: the released answer that the cell stands for."""
+    """For `replay/...` and `answers/...` models alone: which of the answers that were made elsewhere is meant."""
     n: int = 1
     """Answers that one call gives; a provider that does not know how gives fewer, a local model one."""
     logprobs: int | None = None

@@ -15,7 +15,6 @@ from summhay_ray.llm import Ask, RawAnswer
 from summhay_ray.outcome import Outcome
 from summhay_ray.records import Haystack, Subtopic
 
-
 Form = Literal["bullets", "answer"]
 """What a summary is: bullets that cite documents, as many as insights are asked for, or one text that answers the query."""
 

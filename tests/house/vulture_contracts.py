@@ -40,6 +40,13 @@ Released
 Lead
 Support
 Direct
+Given
+MapReduce
+RefineLowToHigh
+rouge
+TruncateAll
+TruncateOne
+_crossed
 FewShotPerSummary
 
 # Columns of tables and fields of JSON documents, which are written whole.

@@ -35,7 +35,8 @@ from summhay_ray.benchmark import (
 from summhay_ray.benchmarks.judge_bench.measure import Asked, FreeRatings, Measure, usable
 from summhay_ray.benchmarks.judge_bench.result import BenchResult, Judged, Outcomes, Wanted
 from summhay_ray.benchmarks.judge_bench.spec import BenchJudge, JudgeBenchSpec, is_asked, leaves, read_judges
-from summhay_ray.benchmarks.summhay.cell import guarded, one_each
+from summhay_ray.benchmarks.summarizing import guarded
+from summhay_ray.benchmarks.summhay.cell import one_each
 from summhay_ray.benchmarks.summhay.judging import STAGE, TOKENS_A_VERDICT
 from summhay_ray.benchmarks.summhay.tables import BY_NAME
 from summhay_ray.judge import JudgeSettings, Named, Verdict, asks_alone, bench, make_judge

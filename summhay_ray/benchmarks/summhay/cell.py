@@ -6,24 +6,23 @@ A summary is judged as soon as it is written. Whatever becomes of a question is 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
-from summhay_ray.benchmark import Answer, Ask, Failed, Malformed, Outcome, Refusal, Request, Rows, planning
+from summhay_ray.benchmark import Answer, Ask, Failed, Malformed, Outcome, Request, Rows
+from summhay_ray.benchmarks.summarizing import ANSWERS, guarded, read_summary
 from summhay_ray.benchmarks.summhay.cells import Cell
 from summhay_ray.benchmarks.summhay.judging import TOKENS_A_VERDICT, Judging
 from summhay_ray.benchmarks.summhay.replay import lookup
 from summhay_ray.benchmarks.summhay.spec import JudgeSpec
-from summhay_ray.errors import UserError
 from summhay_ray.haystack import system_key
 from summhay_ray.judge import JudgeSettings, Verdict, make_judge, planned
 from summhay_ray.llm import RawAnswer
 from summhay_ray.metrics import score_summary
 from summhay_ray.outcome import KIND
-from summhay_ray.plugins import STOPS, told
 from summhay_ray.records import Context, Failure, Haystack, Insight, Judgment, Summary
-from summhay_ray.summarize import Task, bullets_of, make_summarizer, refuses, shown
+from summhay_ray.summarize import Task, bullets_of, make_summarizer, shown
 
 if TYPE_CHECKING:
     from summhay_ray.benchmarks.summhay.workload import SummHay
@@ -61,7 +60,7 @@ async def summarize_cell(grid: SummHay, cell: Cell, context: Context, ask: Ask) 
         async def asked() -> Any:
             return await make_summarizer(spec.strategy).summarize(task, bare)
 
-        outcome = _read(await guarded("strategy_error", spec.strategy, asked(), ask.planning))
+        outcome = read_summary(await guarded("strategy_error", spec.strategy_label, asked(), ask.planning))
     if isinstance(outcome, Answer):
         return _summary(cell, spec.label, context, outcome.value), truth
     ask.fail("context" if outcome.error == "context_window" else "summarize", outcome)
@@ -81,11 +80,15 @@ def task_of(grid: SummHay, cell: Cell, haystack: Haystack, context: Context) -> 
         sampling=grid.sampling_of(spec),
         sample=cell.repeat,
         lookup=lookup_of(cell, spec.model, system_key(cell.unit.retriever, cell.unit.ordering, spec.model)),
+        token_budget=grid.spec.token_budget,
     )
 
 
 def lookup_of(cell: Cell, asked: str, system: str) -> str:
-    """Where the release holds what a `replay/` model is asked for; empty for any other model. `system`: the release's key."""
+    """Where the release holds what a `replay/` model is asked for, and a file of answers what it holds; empty for any other
+    model. `system`: the release's key."""
+    if asked.startswith(ANSWERS):
+        return cell.unit.subtopic_id
     return lookup(cell.unit.haystack_id, cell.unit.subtopic_id, system) if asked.startswith("replay/") else ""
 
 
@@ -121,23 +124,6 @@ def release_system(grid: Judging[Any], cell: Cell) -> str:
     return system_key(cell.unit.retriever, cell.unit.ordering, summarizers[cell.summarizer].model) if summarizers else cell.system
 
 
-async def guarded(error_class: str, name: str, work: Awaitable[Any], planned: bool = False) -> Any:
-    """What a strategy or judge gives, or a Failed where it raises: it may be a person's own, and must not stop the other rows.
-
-    While a run is `planned`, what it raises is told at once: Unplannable.
-    """
-    if planned:
-        with planning(name):
-            return await work
-    try:
-        return await work
-    except (OSError, UserError, *STOPS):
-        raise
-    # The border to strategies: what goes wrong there is a row, also what would end the process.
-    except BaseException as error:  # noqa: BLE001
-        return Failed(error_class, told(error), retryable=True)
-
-
 def one_each(judged: Any, n_insights: int) -> list[Outcome[Verdict]]:
     """A judge's outcomes, one an insight; where it gives another number, nobody knows which is whose, and none counts."""
     if isinstance(judged, Failed):
@@ -159,19 +145,6 @@ def _checked(outcome: Any) -> Outcome[Verdict]:
         told_value = f"the judge's value is {verdict.value}; expected 0 to 1"
         return Malformed("unusable_value", told_value, outcome.key, outcome.attempts, outcome.usd_micros)
     return outcome
-
-
-def _read(outcome: Any) -> Outcome[RawAnswer]:
-    """The outcome of a summary; a refusal in words is a refusal, and what is no outcome is a failure."""
-    if not isinstance(outcome, tuple(KIND)):
-        return Failed("strategy_error", f"the strategy gave {type(outcome).__name__} and no outcome", retryable=True)
-    if isinstance(outcome, Answer) and refuses(outcome.value.text):
-        raw = outcome.value
-        return Refusal("refusal", "the model refused in words", raw.key, raw.attempts, raw.usd_micros)
-    if isinstance(outcome, Answer) and not bullets_of(outcome.value.text):
-        raw = outcome.value
-        return Malformed("empty_answer", "the answer holds no line but its thinking", raw.key, raw.attempts, raw.usd_micros)
-    return cast(Outcome[RawAnswer], outcome)
 
 
 def _summary(cell: Cell, label: str, context: Context, raw: RawAnswer) -> Summary:

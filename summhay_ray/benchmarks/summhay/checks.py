@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 from summhay_ray import judge, retrieve, summarize
 from summhay_ray.benchmark import ModelSpec, SpecError
+from summhay_ray.benchmarks.summarizing import SummarizerSpec, check_strategy
 from summhay_ray.benchmarks.summhay.sources import Outline
-from summhay_ray.benchmarks.summhay.spec import JudgeSpec, SummarizerSpec, try_judge, try_strategy
+from summhay_ray.benchmarks.summhay.spec import JudgeSpec, try_judge
 from summhay_ray.judge import OfflineJudge
 from summhay_ray.local_models import check_model
 from summhay_ray.plugins import UnknownName
@@ -31,7 +32,7 @@ def _check_names(grid: SummHay) -> None:
         for ordering in spec.orderings:
             summarize.check_ordering(ordering)
         for summarizer in spec.summarizers:
-            try_strategy(summarizer.strategy)
+            check_strategy(summarizer.strategy)
     except (UnknownName, judge.BadName) as error:
         raise SpecError(f"spec: {error}") from error
     check_judges(spec.judges, spec.partners())

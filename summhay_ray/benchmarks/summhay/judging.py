@@ -7,9 +7,10 @@ from typing import Any, TypeVar
 
 from summhay_ray import judge, summarize
 from summhay_ray.benchmark import Benchmark, Inputs, LocalModel, ModelSpec, Stage, semantic_hash
+from summhay_ray.benchmarks.summarizing import INPUT, SummarizerSpec, given_answers, strategy_name
 from summhay_ray.benchmarks.summhay.replay import Replay
 from summhay_ray.benchmarks.summhay.sources import OUTLINES, Haystacks, LateOutlines, Outline, stored_haystacks, stored_outlines
-from summhay_ray.benchmarks.summhay.spec import JudgeSpec, JudgingSpec, SummarizerSpec, semantic_model
+from summhay_ray.benchmarks.summhay.spec import JudgeSpec, JudgingSpec, semantic_model
 from summhay_ray.local_models import LocalModels
 from summhay_ray.plugins import code_identity
 from summhay_ray.store import RunStore, Store
@@ -32,7 +33,7 @@ class Judging(Benchmark[S]):
 
     def restore(self, spec: S, store: Store, record: Mapping[str, Any]) -> None:
         """As a run's record has it; nothing of the haystacks is read before it is asked for."""
-        Benchmark.__init__(self, spec, Inputs.stored(store, {}))
+        Benchmark.__init__(self, spec, Inputs.stored(store, record.get("answers", {})))
         entries = ((entry["haystack_id"], entry["object"], entry["name"]) for entry in record["haystacks"])
         self.sources = LateOutlines(lambda: stored_outlines(store, record))
         self.haystacks = stored_haystacks(store, entries)
@@ -44,10 +45,11 @@ class Judging(Benchmark[S]):
         record = run.record
         yield from ((OUTLINES, record[OUTLINES]) for _ in range(OUTLINES in record))
         yield from (("haystack", entry["object"]) for entry in record["haystacks"])
+        yield from ((INPUT, digest) for digest in record.get("answers", {}).values())
 
     def local_models(self) -> Mapping[str, LocalModel]:
         """See `Workload`; `replay/` reads the run's haystacks."""
-        return LocalModels([Replay(self.haystacks.file)])
+        return LocalModels([Replay(self.haystacks.file), *given_answers(getattr(self.spec, "summarizers", ()), self.inputs)])
 
     def semantic(self, model: ModelSpec) -> dict[str, Any]:
         """What makes a summarizer or a judge the one that it is: model, parameters, prompt, a person's own code."""
@@ -56,7 +58,8 @@ class Judging(Benchmark[S]):
             identity, code = judge.prompt_identity(prompt, model.strategy), judge.parse_strategy(model.strategy).base
         else:
             assert isinstance(model, SummarizerSpec)
-            identity, code = summarize.prompt_identity(prompt), model.strategy
+            code = strategy_name(model.strategy)
+            identity = summarize.prompt_identity(prompt, steps=code != "direct" and ":" not in code)
         return {**semantic_model(model, identity), **self.revision_of(model.model), "code": code_identity(code)}
 
     def identity_of(self, judging: JudgeSpec) -> str:

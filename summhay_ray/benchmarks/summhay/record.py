@@ -30,7 +30,7 @@ def _is_whole(value: Any) -> bool:
 
 
 def _is_digest(value: Any) -> bool:
-    return isinstance(value, str) and bool(_DIGEST.fullmatch(value))
+    return _is_text(value) and bool(_DIGEST.fullmatch(value))
 
 
 def _is_spec(value: Any) -> bool:
@@ -66,6 +66,10 @@ _FIELDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "topics": ("64 hex digits", _is_digest),
     "outlines": ("64 hex digits", _is_digest),
     "domain": ("a mapping", lambda value: isinstance(value, dict)),
+    "answers": (
+        "a mapping of files to 64 hex digits",
+        lambda value: isinstance(value, dict) and all(map(_is_digest, value.values())),
+    ),
     "prompts": ("a mapping of texts", lambda value: isinstance(value, dict) and all(map(_is_text, value.values()))),
     "spec": ("a mapping, as the run's spec was", _is_spec),
     "haystacks": (

@@ -7,8 +7,9 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from summhay_ray import judge, plugins, summarize
+from summhay_ray import judge, plugins
 from summhay_ray.benchmark import ModelSpec, Spec, SpecError, Text, model_entry
+from summhay_ray.benchmarks.summarizing import Strategy, Summarizer, crossed
 from summhay_ray.errors import UserError
 
 
@@ -48,18 +49,6 @@ def try_judge(strategy: str) -> None:
         judge.make_judge(strategy)
 
 
-def try_strategy(strategy: str) -> None:
-    """Raises UnknownName, in one line, where a summarizing strategy is none or cannot be made."""
-    with plugins.own_code(f"strategy {strategy!r} cannot be made", "its class is called without arguments"):
-        summarize.make_summarizer(strategy)
-
-
-class SummarizerSpec(ModelSpec):
-    """A summarizer: a model and a strategy."""
-
-    strategy: str = Field(default="direct", description="how the model is asked; or module:Class")
-
-
 class JudgeSpec(ModelSpec):
     """A judge: a model and a strategy."""
 
@@ -69,7 +58,6 @@ class JudgeSpec(ModelSpec):
     max_tokens: int = Field(default=200, ge=1, description="longest answer, in tokens")
 
 
-Summarizer = Annotated[SummarizerSpec, BeforeValidator(model_entry, json_schema_input_type=Text | SummarizerSpec)]
 Judge = Annotated[JudgeSpec, BeforeValidator(_judge, json_schema_input_type=Text | JudgeSpec)]
 
 
@@ -106,12 +94,20 @@ class SummhaySpec(JudgingSpec):
     orderings: list[str] = Field(default=["given"], min_length=1, description="of `full`: given, random, top, bottom, middle")
     token_budget: int = Field(default=15000, ge=1, description="cl100k tokens of documents that retrieval may show")
     repeats: int = Field(default=1, ge=1, description="samples for each cell")
+    strategies: list[Strategy] = Field(
+        default=[], description="how the summarizers that name no strategy are asked, each in all of these ways; [] is [direct]"
+    )
     summarizers: list[Summarizer] = Field(min_length=1, description="who summarizes")
     seed: int = Field(default=0, description="of random retrieval, random and middle orderings, and intervals")
 
     def model_entries(self) -> Sequence[ModelSpec]:
         """Every model of the spec, summarizers first."""
         return [*self.summarizers, *self.judges]
+
+    @model_validator(mode="before")
+    @classmethod
+    def _crossed(cls, fields: Any) -> Any:
+        return crossed(fields)
 
     @model_validator(mode="after")
     def _names_differ(self) -> SummhaySpec:

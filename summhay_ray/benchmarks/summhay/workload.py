@@ -32,6 +32,7 @@ from summhay_ray.benchmark import (
     Stage,
     semantic_hash,
 )
+from summhay_ray.benchmarks.summarizing import given_answers, keep_answers, strategy_name
 from summhay_ray.benchmarks.summhay.cell import judge_all, summarize_cell
 from summhay_ray.benchmarks.summhay.cells import Cell, Unit
 from summhay_ray.benchmarks.summhay.checks import check_grid
@@ -89,6 +90,7 @@ class SummHay(Judging[SummhaySpec]):
         super().__init__(_with_made(spec, inputs), inputs)
         self.sources = self._read_sources()
         self.prompts = {one.prompt: inputs.text(one.prompt) for one in spec.model_entries() if one.prompt}
+        given_answers(spec.summarizers, inputs)
         check_grid(self)
 
     # --- what the run is: haystacks, prompts, systems -------------------------------------------------------------------
@@ -145,6 +147,7 @@ class SummHay(Judging[SummhaySpec]):
             "haystacks": haystack_entries(self.sources),
             "judges": self.named_judges(),
             OUTLINES: keep_outlines(store, self.sources),
+            "answers": keep_answers(self.spec.summarizers, self.inputs, store),
         }
 
     @classmethod
@@ -171,7 +174,7 @@ class SummHay(Judging[SummhaySpec]):
     def own_code(self) -> Sequence[str]:
         """See `Workload`."""
         spec = self.spec
-        strategies = [*(one.strategy for one in spec.summarizers), *(one.strategy for one in spec.judges)]
+        strategies = [*(strategy_name(one.strategy) for one in spec.summarizers), *(one.strategy for one in spec.judges)]
         return [*super().own_code(), *(name for name in [*spec.retrievers, *spec.orderings, *strategies] if ":" in name)]
 
     def by_store(self) -> Mapping[str, str]:

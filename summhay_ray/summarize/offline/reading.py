@@ -2,7 +2,8 @@
 
 In our own prompts the end mark closes the documents and three labelled lines hold the query: both are exact, since
 rendering quotes whatever imitates them in a document. The summaries of earlier steps, between marks of their own, are read as
-what the documents say that they cite, or as documents where they cite none. In a user's prompt file (release wording, say) it is best effort:
+what the documents say that they cite, or as documents where they cite none. In a user's prompt file (release wording, say) it
+is best effort:
 
 - the instructions are what stands before the first header, and what follows the last document; there the instructions
   begin with the first paragraph that asks for a number of insights or speaks of `the following topic` or `the articles
@@ -63,10 +64,10 @@ def read(prompt: str) -> Question:
         documents, asked = (_documents(body), tail) if mark else ((), prompt)
         if length:
             words = int(length.group(1))
-            found = _OURS["Question"].search(asked)
+            query = _OURS["Question"].search(asked)
             return Question(
                 _with_answers(documents, notes[1] if notes else ""),
-                found.group(1) if found else asked,
+                query.group(1) if query else asked,
                 max(1, words // _WORDS_A_SENTENCE),
                 words,
             )

@@ -1,4 +1,4 @@
-"""Room summarize: a summary of the first document, made better by one after the other (ODSum, section 7: refine). Found by name."""
+"""Room summarize: a summary of the first document, made better by each further one (ODSum, section 7: refine). Found by name."""
 
 from __future__ import annotations
 

@@ -199,6 +199,6 @@ def test_a_persons_own_code_is_part_of_the_identity(tmp_path: Path, monkeypatch:
 
 def test_our_own_prompts_are_part_of_the_identity(monkeypatch: pytest.MonkeyPatch) -> None:
     run_id, cells = grid_of().run_id, ids_of(grid_of())
-    monkeypatch.setattr("summhay_ray.summarize.prompt_identity", lambda text: "reworded")
+    monkeypatch.setattr("summhay_ray.summarize.prompt_identity", lambda text, **_: "reworded")
     assert grid_of().run_id != run_id
     assert ids_of(grid_of()).isdisjoint(cells)

@@ -1,0 +1,19 @@
+"""Room summarize: an answer that was made elsewhere. Found by name."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from summhay_ray.llm import Ask, RawAnswer, Request
+from summhay_ray.outcome import Outcome
+from summhay_ray.summarize.base import Task
+
+
+class Given:
+    """What a file holds for the query: nothing is shown to anyone, so that retrieval makes no difference."""
+
+    name: ClassVar[str] = "given"
+
+    async def summarize(self, task: Task, ask: Ask) -> Outcome[RawAnswer]:
+        """The answer to `task.lookup`, or that there is none."""
+        return await ask(Request(task.model, task.subtopic.query, task.sampling, sample=task.sample, lookup=task.lookup))
