@@ -15,15 +15,15 @@ from summhay_ray.metrics.rouge_scores import ROUGE_TYPES, rouge
 from summhay_ray.metrics.systems import SystemScore, TakenOff, system_scores
 
 __all__ = [
-    "SURE",
-    "ROUGE_TYPES",
     "Agreement",
     "Compat",
     "JudgeBias",
     "PairedDifference",
     "PositionSensitivity",
+    "ROUGE_TYPES",
     "RankAgreement",
     "Resampling",
+    "SURE",
     "Standing",
     "SystemScore",
     "TakenOff",
@@ -38,8 +38,8 @@ __all__ = [
     "position_sensitivity",
     "rank_agreement",
     "ranks",
-    "score_columns",
     "rouge",
+    "score_columns",
     "score_judgment",
     "score_summary",
     "system_scores",

@@ -40,7 +40,6 @@ Released
 Lead
 Support
 Direct
-Given
 MapReduce
 RefineLowToHigh
 rouge
