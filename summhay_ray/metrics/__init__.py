@@ -15,15 +15,15 @@ from summhay_ray.metrics.rouge_scores import ROUGE_TYPES, rouge
 from summhay_ray.metrics.systems import SystemScore, TakenOff, system_scores
 
 __all__ = [
+    "ROUGE_TYPES",
+    "SURE",
     "Agreement",
     "Compat",
     "JudgeBias",
     "PairedDifference",
     "PositionSensitivity",
-    "ROUGE_TYPES",
     "RankAgreement",
     "Resampling",
-    "SURE",
     "Standing",
     "SystemScore",
     "TakenOff",
