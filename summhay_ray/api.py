@@ -226,6 +226,8 @@ class CleanResult:
     bytes: int
     kinds: Mapping[str, Mapping[str, int]]
     dry_run: bool
+    warnings: Sequence[str] = ()
+    """The runs that were left alone."""
 
     def to_json(self) -> dict[str, Any]:
         """The JSON document of `summhay clean`."""
@@ -239,14 +241,15 @@ def clean(store: str | None = None, older_s: float = RETENTION_S, dry_run: bool 
     """
     files = Store(store_uri(store)).files
     kinds: dict[str, dict[str, int]] = {}
-    for one in unneeded(files, older_s):
+    damaged: list[str] = []
+    for one in unneeded(files, older_s, damaged=damaged):
         if not dry_run:
             one.delete(files)
         kind = kinds.setdefault(one.what, {"files": 0, "bytes": 0})
         kind["files"] += 1
         kind["bytes"] += one.size
     total = {name: sum(kind[name] for kind in kinds.values()) for name in ("files", "bytes")}
-    return CleanResult(**total, kinds=kinds, dry_run=dry_run)
+    return CleanResult(**total, kinds=kinds, dry_run=dry_run, warnings=damaged)
 
 
 def table(run_id: str, name: str, store: str | None = None) -> Any:

@@ -310,9 +310,11 @@ def clean(
 ) -> None:
     """Delete what no reader of a store needs any more."""
     from summhay_ray import api
-    from summhay_ray.cli.show import document, facts
+    from summhay_ray.cli.show import document, facts, note
 
     result = api.clean(store, _seconds(older_than), dry_run)
+    for warning in result.warnings:
+        note(f"warning: {warning}; see: summhay doctor --store URI")
     if as_json:
         document(result.to_json())
         return

@@ -207,7 +207,7 @@ class Start:
     def result(self) -> RunResult:
         """Answer what is left, write the tables for other tools, and say what the run holds then."""
         run, snapshot = self.finished()
-        return self.told(run, {**snapshot, "warnings": [*snapshot.get("warnings", ()), *_published(run)]})
+        return self.told(run, {**snapshot, "warnings": [*snapshot.get("warnings", ()), *publish(run)]})
 
     def finished(self) -> tuple[RunSnapshot, dict[str, Any]]:
         """The run after what is left of it was answered, and the ledger's last snapshot."""
@@ -371,16 +371,6 @@ class Start:
                 watch(timeline.progress(snapshot, time.monotonic()))
 
         return tell
-
-
-def _published(run: RunStore) -> list[str]:
-    """Write the run's tables as plain Parquet. A warning where that cannot be done: the run has ended all the same."""
-    try:
-        publish(run)
-    except (StoreError, OSError) as error:
-        why = str(error) or type(error).__name__
-        return [f"the tables were not written as Parquet: {why}; run again, or: summhay export {run.run_id} --tables FOLDER"]
-    return []
 
 
 def _cause(error: BaseException) -> str:

@@ -67,12 +67,13 @@ def _cleaned(files: Files) -> float:
         return 0.0
 
 
-def unneeded(files: Files, older_s: float = RETENTION_S, within_s: float = math.inf) -> Iterator[Unneeded]:
+def unneeded(
+    files: Files, older_s: float = RETENTION_S, within_s: float = math.inf, damaged: list[str] | None = None
+) -> Iterator[Unneeded]:
     """What nobody has needed for so long, in the order in which it is to be deleted.
 
-    `within_s`: looks for so long at most, at the runs in any order.
-
-    Raises StoreError where the newest of a chain is damaged: what it names is not known then.
+    `within_s`: looks for so long at most, at the runs in any order. `damaged`: gets a line for each run whose newest manifest
+    cannot be read: what it names is not known, and the run is left alone. Raises StoreError where that is so of the packs.
     """
     before, until = time.time() - older_s, time.monotonic() + within_s
     driven = {record.run for record in open_sessions(files) if is_alive(files, record.number)}
@@ -90,7 +91,11 @@ def unneeded(files: Files, older_s: float = RETENTION_S, within_s: float = math.
             return
         # One that is being imported has no record yet.
         if run_id not in driven and files.exists(f"runs/{run_id}/run.json"):
-            yield from _of_run(files, run_id, before)
+            try:
+                yield from _of_run(files, run_id, before)
+            except StoreError as error:
+                if damaged is not None:
+                    damaged.append(f"run {run_id} is damaged and left as it is: {error}")
 
 
 def _standing(files: Files, chain: Chain, before: float) -> list[Mapping[str, Any]]:

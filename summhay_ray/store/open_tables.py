@@ -17,6 +17,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from summhay_ray.store.errors import StoreError
 from summhay_ray.store.files import Files
 from summhay_ray.store.rows import pieces_of
 from summhay_ray.store.runs import RunStore
@@ -26,14 +27,21 @@ TableFormat = Literal["parquet", "csv", "jsonl"]
 """What a table can be written as."""
 
 
-def publish(run: RunStore) -> None:
-    """Write the run's tables beside it, where they are not written as of its newest commit. Raises StoreError, OSError."""
-    now = run.at()
-    files, mark = now.store.files, f"runs/{now.run_id}/tables.json"
-    if _commit(files, mark) == now.version():
-        return
-    write_tables(now, files, f"runs/{now.run_id}/tables/")
-    files.put(mark, json.dumps({"commit": now.version()}).encode())
+def publish(run: RunStore) -> list[str]:
+    """Write the run's tables beside it, where they are not written as of its newest commit.
+
+    Gives a warning where that cannot be done: the run has ended all the same.
+    """
+    try:
+        now = run.at()
+        files, mark = now.store.files, f"runs/{now.run_id}/tables.json"
+        if _commit(files, mark) != now.version():
+            write_tables(now, files, f"runs/{now.run_id}/tables/")
+            files.put(mark, json.dumps({"commit": now.version()}).encode())
+    except (StoreError, OSError) as error:
+        why = str(error) or type(error).__name__
+        return [f"the tables were not written as Parquet: {why}; run again, or: summhay export {run.run_id} --tables FOLDER"]
+    return []
 
 
 def write_tables(run: RunStore, files: Files, prefix: str = "", kind: TableFormat = "parquet") -> dict[str, str]:

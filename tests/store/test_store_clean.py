@@ -246,3 +246,15 @@ def test_at_the_end_of_a_run_it_takes_no_longer_than_it_may(tmp_path: Path) -> N
     files = LocalFiles(tmp_path)
     assert [one.what for one in unneeded(files, 0.0, within_s=-1.0)] == []
     assert {one.what for one in unneeded(files, 0.0, within_s=60.0)} == {"merged parts", "earlier manifests"}
+
+
+def test_a_damaged_run_is_left_alone_and_told(tmp_path: Path) -> None:
+    files = LocalFiles(tmp_path)
+    merged_run(tmp_path)
+    chain = Chain(files, "runs/run/commits")
+    shutil.copytree(tmp_path / "runs" / "run", tmp_path / "runs" / "broken")
+    (tmp_path / "runs" / "broken" / "commits" / Path(chain.name(chain.latest())).name).write_text("{")
+    damaged: list[str] = []
+    names = [one.name for one in unneeded(files, 0.0, damaged=damaged)]
+    assert names and all(name.startswith("runs/run/") for name in names)
+    assert len(damaged) == 1 and damaged[0].startswith("run broken is damaged and left as it is: ")

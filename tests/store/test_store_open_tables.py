@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -109,11 +110,20 @@ def test_what_is_open_stays_and_what_is_opened_later_is_new(tmp_path: Path) -> N
     assert pq.read_table(path).num_rows == len(CELLS) + 1
 
 
+def test_what_cannot_be_written_is_a_warning(tmp_path: Path) -> None:
+    run = ended_run(tmp_path)
+    commit(run, [done("later")])
+    shutil.rmtree(tmp_path / "runs" / "run" / "tables")
+    (tmp_path / "runs" / "run" / "tables").write_text("a file stands where the folder is to be")
+    (said,) = publish(run)
+    assert said.startswith("the tables were not written as Parquet: ") and "summhay export run --tables FOLDER" in said
+
+
 def test_nothing_is_written_where_nothing_came(tmp_path: Path) -> None:
     ended_run(tmp_path)
     run, files = watched_run(tmp_path)
     files.stop_at = 0
-    publish(run)
+    assert publish(run) == []
     (tmp_path / "runs" / "run" / "tables.json").write_text("[]")
     files.stop_at = -1
     publish(run)
