@@ -7,6 +7,15 @@ from summhay_ray.metrics.agreement import Agreement, RankAgreement, Verdicts, ag
 from summhay_ray.metrics.bias import JudgeBias, bias_of, corrected
 from summhay_ray.metrics.by_column import score_columns, words_per_bullet
 from summhay_ray.metrics.citations import Compat, citation_scores, extract_citations
+from summhay_ray.metrics.correlation import (
+    COEFFICIENTS,
+    Bootstrap,
+    Correlations,
+    Interval,
+    between_means,
+    correlations,
+    mean_within,
+)
 from summhay_ray.metrics.coverage import score_judgment, score_summary
 from summhay_ray.metrics.intervals import mean_interval
 from summhay_ray.metrics.paired import SURE, PairedDifference, Resampling, Standing, with_holm
@@ -15,10 +24,14 @@ from summhay_ray.metrics.rouge_scores import ROUGE_TYPES, rouge
 from summhay_ray.metrics.systems import SystemScore, TakenOff, system_scores
 
 __all__ = [
+    "COEFFICIENTS",
     "ROUGE_TYPES",
     "SURE",
     "Agreement",
+    "Bootstrap",
     "Compat",
+    "Correlations",
+    "Interval",
     "JudgeBias",
     "PairedDifference",
     "PositionSensitivity",
@@ -29,11 +42,14 @@ __all__ = [
     "TakenOff",
     "Verdicts",
     "agreement_between",
+    "between_means",
     "bias_of",
     "citation_scores",
     "corrected",
+    "correlations",
     "extract_citations",
     "mean_interval",
+    "mean_within",
     "pearson",
     "position_sensitivity",
     "rank_agreement",

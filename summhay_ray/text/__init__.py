@@ -4,6 +4,7 @@ It imports nothing of ours. What a paper fixes, or what numbers were fitted to, 
 """
 
 from summhay_ray.text.objects import whole_objects
+from summhay_ray.text.punkt import punkt_sentences
 from summhay_ray.text.sentences import sentences
 from summhay_ray.text.stems import root
 from summhay_ray.text.tokens import count_tokens, encode_tokens, first_tokens, token_pieces
@@ -17,6 +18,7 @@ __all__ = [
     "encode_tokens",
     "first_tokens",
     "plain_words",
+    "punkt_sentences",
     "root",
     "sentences",
     "token_pieces",

@@ -39,6 +39,8 @@ Oracle
 Released
 Lead
 Support
+Rouge2
+Rouge12
 Direct
 MapReduce
 RefineLowToHigh
@@ -83,6 +85,16 @@ scatter
 
 # Rating judges: the benchmarks that rate take them by `summhay_ray.judge`.
 rate_text
+
+# Extraction, and what correlations are worth: by `summhay_ray.benchmarks.extract_evaluate`.
+BUDGETS
+COEFFICIENTS
+Bootstrap
+between_means
+extract
+mean_within
+method_names
+rouge_n
 
 # The offline writer as a whole, for those who use the synth room as a library.
 OfflineWriter

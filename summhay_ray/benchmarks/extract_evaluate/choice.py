@@ -1,0 +1,83 @@
+"""Which method and budget to judge with: by the paper's rule, or as a front of cost and correlation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol, TypeVar, cast
+
+SMALL = 1024
+"""The budget up to which the paper calls its choice Pareto efficient (section 3.4, "under 1024": 1024 is included)."""
+
+Rule = Literal["release", "front"]
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """What judging by extracts of one method and budget comes to."""
+
+    method: str
+    budget: int | None
+    """Tokens of the extract; None for the full document."""
+    pearson: float | None
+    spearman: float | None
+    usd: float | None = None
+    """Dollars a pair, where known."""
+
+
+class CellLike(Protocol):
+    """Anything with the fields of `Cell`; a mapping of them will do, too."""
+
+    method: str
+    budget: int | None
+    pearson: float | None
+    spearman: float | None
+
+
+C = TypeVar("C", bound=CellLike | Mapping[str, Any])
+
+
+def choose(cells: Iterable[C], rule: Rule = "release") -> tuple[C | None, Any]:
+    """The best cell, and what is efficient beside it.
+
+    `release`: best is the greatest Pearson + Spearman, and efficient the greatest up to 1024 tokens: the rule that gives all
+    entries of the paper's Table 2 from its Table 3, chosen on the very pairs that are reported; the full document (budget None)
+    does not count. `front`: efficient is the list of cells that no other beats in both cost and Pearson + Spearman, cheapest
+    first; cost is `usd` where all cells have it, else the budget. Of equals the first counts, and a cell whose correlation is
+    undefined (None) is left out. Raises ValueError for another rule.
+    """
+    known = [cell for cell in cells if None not in (_of(cell, "pearson"), _of(cell, "spearman"))]
+    if rule == "release":
+        extracts = [cell for cell in known if _of(cell, "budget") is not None]
+        return _best(extracts), _best([cell for cell in extracts if _of(cell, "budget") <= SMALL])
+    if rule == "front":
+        return _best(known), front(known)
+    raise ValueError(f"rule is {rule!r}; expected release or front")
+
+
+def front(cells: Sequence[C]) -> list[C]:
+    """The cells that none beats: none is cheaper with as high a correlation, or as cheap with a higher one."""
+    priced = all(_of(cell, "usd") is not None for cell in cells)
+    found: list[C] = []
+    for cell in sorted(cells, key=lambda cell: (_cost(cell, priced), -total(cell))):
+        if not found or total(cell) > total(found[-1]):
+            found.append(cell)
+    return found
+
+
+def total(cell: CellLike | Mapping[str, Any]) -> float:
+    """Pearson + Spearman."""
+    return float(_of(cell, "pearson") + _of(cell, "spearman"))
+
+
+def _best(cells: Sequence[C]) -> C | None:
+    return max(cells, key=total, default=None)
+
+
+def _cost(cell: CellLike | Mapping[str, Any], priced: bool) -> float:
+    cost = _of(cell, "usd") if priced else _of(cell, "budget")
+    return float("inf") if cost is None else float(cost)
+
+
+def _of(cell: CellLike | Mapping[str, Any], name: str) -> Any:
+    return cell.get(name) if isinstance(cell, Mapping) else cast(Any, getattr(cell, name, None))

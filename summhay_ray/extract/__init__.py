@@ -1,0 +1,21 @@
+"""The extract room: the sentences of a source that a judge of its summary should read, within a budget of tokens.
+
+After "Less is More for Long Document Summary Evaluation by LLMs" (Wu, Iso et al., EACL 2024). A method ranks the sentences with
+the summary in view (one file each); budgets are filled from one ranking, all in one pass. No Ray, no store, no money here.
+"""
+
+from summhay_ray.extract.base import BUDGETS, Document, Extract, Extractor
+from summhay_ray.extract.extracting import extract, make_extractor, method_names
+from summhay_ray.extract.py_rouge import RougeScore, rouge_n
+
+__all__ = [
+    "BUDGETS",
+    "Document",
+    "Extract",
+    "Extractor",
+    "RougeScore",
+    "extract",
+    "make_extractor",
+    "method_names",
+    "rouge_n",
+]

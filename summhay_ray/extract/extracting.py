@@ -1,0 +1,72 @@
+"""Extracts of one source for one summary, all budgets in one pass. Part of the extract room."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+from summhay_ray import plugins
+from summhay_ray.extract.base import AsReleased, Extract, Extractor, document_of
+from summhay_ray.extract.budgets import fill, walk
+
+COMPATS = ("default", "release")
+
+
+def extract(
+    source: str, summary: str, method: str, budgets: Sequence[int], compat: str = "default", model: Any = None
+) -> Mapping[int, Extract]:
+    """Budget (cl100k tokens) -> the extract of `source` for a judge of `summary`.
+
+    `method`: lead, rouge-1, rouge-2, rouge-1+2, bertscore, nli, embed, support, or module:Class. `compat="release"` is the
+    paper's code, in which an extract depends on all `budgets` that are asked for together. `model`: the weights that bertscore,
+    nli or embed take instead of their own. Raises UnknownName (a ValueError) for an unknown method, ValueError for a budget
+    that is no whole number above 0 or a compat that is none, and LookupError where a method's extra or weights are not here.
+    """
+    return extract_by(make_extractor(method, model), source, summary, budgets, compat)
+
+
+def extract_by(
+    extractor: Extractor, source: str, summary: str, budgets: Sequence[int], compat: str = "default"
+) -> Mapping[int, Extract]:
+    """As `extract`, by an extractor that is there already."""
+    if compat not in COMPATS:
+        raise ValueError(f"compat is {compat!r}; expected default or release")
+    for budget in budgets:
+        if isinstance(budget, bool) or not isinstance(budget, int) or budget < 1:
+            raise ValueError(f"a budget is {budget!r}; expected a whole number of tokens, at least 1")
+    document, wanted = document_of(source), sorted(set(budgets))
+    if not wanted:
+        return {}
+    ranking = extractor.rank(document, summary, compat)
+    if compat == "default":
+        return fill(document, ranking, wanted)
+    as_released = getattr(extractor, "released", AsReleased())
+    return walk(document, ranking, wanted, as_released.newline, as_released.source_order)
+
+
+def make_extractor(method: str, model: Any = None) -> Extractor:
+    """The extractor of a method's name. Raises UnknownName where there is none, ValueError where it takes no model."""
+    if ":" in method:
+        found = plugins.load(method)
+        if not callable(getattr(found, "rank", None)):
+            raise plugins.UnknownName(f"{method!r} has no method `rank`; expected module:Class of an extractor (extract/base.py)")
+    else:
+        named = _known()
+        if method not in named:
+            raise plugins.unknown("extraction method", method, named)
+        found = named[method]
+    if model is None:
+        return cast(Extractor, found())
+    if not getattr(found, "takes_model", False):
+        raise ValueError(f"{method} reads no model; leave `model` out")
+    return cast(Extractor, found(model))
+
+
+def method_names() -> list[str]:
+    """The methods by name, sorted."""
+    return sorted(_known())
+
+
+def _known() -> Mapping[str, type[Any]]:
+    return plugins.discover(sys.modules["summhay_ray.extract"])

@@ -1,0 +1,79 @@
+"""ROUGE-N by the rules of py-rouge 1.1 (D. Antognini), which the paper extracts and scores with. Part of the extract room.
+
+py-rouge follows ROUGE-1.5.5: ASCII letters and digits alone, Porter's original algorithm, a table of irregular words before
+it. Google's `rouge_score` differs in all three. The tables come from `data/` (data/README.txt says whence); the package itself
+is unmaintained and needs an old setuptools, so that its rules are written anew here and tested against its results.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from typing import Any
+
+_OTHER = re.compile(r"[^A-Za-z0-9]")
+_SPLIT = {"gonna": ("gon", "na"), "wanna": ("wan", "na"), "gotta": ("got", "ta"), "gimme": ("gim", "me"), "lemme": ("lem", "me")}
+"""What NLTK's word tokenizer splits of a text that is nothing but letters, digits and blanks; `cannot` is kept whole."""
+_LONG = 3
+"""Words with no more letters stay as they are."""
+
+
+@dataclass(frozen=True, slots=True)
+class RougeScore:
+    """Clipped n-gram overlap of a text with a reference, each 0..1."""
+
+    precision: float
+    recall: float
+    f1: float
+
+
+def rouge_n(text: str, reference: str, n: int, stem: bool = True) -> RougeScore:
+    """ROUGE-`n` of a text against one reference; 0 where either has no n-gram."""
+    found, wanted = ngrams(rouge_words(text, stem), n), ngrams(rouge_words(reference, stem), n)
+    overlap = sum((found & wanted).values())
+    precision = overlap / found.total() if found else 0.0
+    recall = overlap / wanted.total() if wanted else 0.0
+    # In the order of py-rouge's own arithmetic, so that the last digits are its.
+    f1 = precision * recall / (0.5 * precision + 0.5 * recall) if overlap else 0.0
+    return RougeScore(precision, recall, f1)
+
+
+def rouge_words(text: str, stem: bool = True) -> list[str]:
+    """The words of a text in order, stemmed unless `stem` is false. Those of texts joined by a blank are those of each."""
+    words: list[str] = []
+    for word in _OTHER.sub(" ", text.lower()).split():
+        words += _SPLIT.get(word, (word,))
+    return [_stem(word) for word in words] if stem else words
+
+
+def ngrams(words: Sequence[str], n: int) -> Counter[tuple[str, ...]]:
+    """How often each `n` words stand next to each other."""
+    return Counter(zip(*(words[start:] for start in range(n)), strict=False))
+
+
+@functools.lru_cache(maxsize=100_000)
+def _stem(word: str) -> str:
+    # py-rouge hides `cannot` from the tokenizer so, and the stemmer sees it hidden.
+    hidden = word.replace("cannot", "_cannot_")
+    if len(hidden) > _LONG:
+        hidden = _table().get(hidden) or _stemmer().stem(hidden)
+    return hidden.replace("_cannot_", "cannot")
+
+
+@functools.cache
+def _table() -> dict[str, str]:
+    folder = files("summhay_ray.extract") / "data"
+    names = ("wordnet_exceptions.txt", "porter_special_cases.txt")
+    lines = [line for name in names for line in (folder / name).read_text(encoding="utf-8").splitlines()]
+    return {word: becomes for word, _, becomes in (line.strip().partition("|") for line in lines)}
+
+
+@functools.cache
+def _stemmer() -> Any:
+    from nltk.stem.porter import PorterStemmer
+
+    return PorterStemmer(PorterStemmer.ORIGINAL_ALGORITHM)

@@ -1,0 +1,183 @@
+"""`rouge-1`, `rouge-2`, `rouge-1+2`: sentences that together recall the summary best (section 2). Part of the extract room.
+
+Each step takes the sentence with which all sentences taken so far, in source order, have the highest recall of the summary's
+words (of its pairs of neighbours, of both recalls' sum); of equal ones the first. Redundancy does not pay, since overlap is
+clipped; where nothing is left to gain, the first sentences that are left follow. Counts are kept up to date from step to step,
+where the paper's code counts the whole text again for each candidate.
+"""
+
+from __future__ import annotations
+
+import functools
+from bisect import bisect_left, insort
+from collections import Counter
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
+
+from summhay_ray.extract.base import AsReleased, Document
+from summhay_ray.extract.py_rouge import ngrams, rouge_words
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+Gram = TypeVar("Gram", bound=Hashable)
+Pair = tuple[str, ...]
+
+
+class Rouge1:
+    """By the recall of words."""
+
+    name: ClassVar[str] = "rouge-1"
+    orders: ClassVar[tuple[int, ...]] = (1,)
+    takes_model: ClassVar[bool] = False
+    released: ClassVar[AsReleased] = AsReleased()
+
+    def rank(self, document: Document, summary: str, compat: str = "default") -> Iterator[int]:
+        """See `Extractor`."""
+        import numpy as np
+
+        words, wanted = _words_of(document), rouge_words(summary)
+        parts = [(Words if n == 1 else Pairs)(words, wanted) for n in self.orders]
+        left = np.zeros(len(words))
+        for _ in range(len(words)):
+            best = int(np.argmax(sum((part.recalls() for part in parts), left)))
+            left[best] = -np.inf
+            for part in parts:
+                part.take(best)
+            yield best
+
+
+class Rouge2(Rouge1):
+    """By the recall of pairs of neighbours, those across the joints of sentences included."""
+
+    name: ClassVar[str] = "rouge-2"
+    orders: ClassVar[tuple[int, ...]] = (2,)
+
+
+class Rouge12(Rouge1):
+    """By the sum of both recalls."""
+
+    name: ClassVar[str] = "rouge-1+2"
+    orders: ClassVar[tuple[int, ...]] = (1, 2)
+
+
+class Overlap(Generic[Gram]):
+    """How much each sentence would add to the clipped overlap of those taken with the summary, if nothing came between."""
+
+    def __init__(self, grams: Sequence[Counter[Gram]], wanted: Counter[Gram]) -> None:
+        import numpy as np
+
+        self.wanted, self.total, self.overlap = wanted, wanted.total(), 0
+        self.grams = [{gram: n for gram, n in one.items() if gram in wanted} for one in grams]
+        self.room: dict[Gram, int] = dict(wanted)
+        """How often each n-gram of the summary is still missing; negative where there are more than it has."""
+        where: dict[Gram, list[tuple[int, int]]] = {}
+        for number, one in enumerate(self.grams):
+            for gram, n in one.items():
+                where.setdefault(gram, []).append((number, n))
+        self._where = {gram: np.array(found).T for gram, found in where.items()}
+        self.gains = np.array([self.gain(one) for one in self.grams], dtype=np.int64)
+
+    def gain(self, more: Mapping[Gram, int]) -> int:
+        """What these n-grams, of which some may be fewer, add to the overlap."""
+        return sum(max(self.room[gram], 0) - max(self.room[gram] - n, 0) for gram, n in more.items())
+
+    def add(self, more: Mapping[Gram, int]) -> None:
+        """The n-grams are there from now on."""
+        import numpy as np
+
+        self.overlap += self.gain(more)
+        for gram, n in more.items():
+            before = max(self.room[gram], 0)
+            self.room[gram] -= n
+            after = max(self.room[gram], 0)
+            if before != after and gram in self._where:
+                numbers, counts = self._where[gram]
+                self.gains[numbers] += np.minimum(counts, after) - np.minimum(counts, before)
+
+    def recall_with(self, gains: NDArray[np.int64]) -> NDArray[np.float64]:
+        """The recall of those taken and each sentence; 0 where the summary has no n-gram."""
+        import numpy as np
+
+        return (self.overlap + gains) / self.total if self.total else np.zeros(len(gains))
+
+
+class Words:
+    """The recall of words: sentences do not touch each other."""
+
+    def __init__(self, words: Sequence[Sequence[str]], wanted: Sequence[str]) -> None:
+        self._overlap = Overlap([Counter(one) for one in words], Counter(wanted))
+
+    def recalls(self) -> NDArray[np.float64]:
+        """Sentence -> the recall of those taken and it."""
+        return self._overlap.recall_with(self._overlap.gains)
+
+    def take(self, number: int) -> None:
+        """The sentence is taken."""
+        self._overlap.add(self._overlap.grams[number])
+
+
+class Pairs:
+    """The recall of pairs: a sentence also makes pairs with its neighbours among those taken, and parts these neighbours."""
+
+    def __init__(self, words: Sequence[Sequence[str]], wanted: Sequence[str]) -> None:
+        self._overlap = Overlap([ngrams(one, 2) for one in words], ngrams(wanted, 2))
+        self._words = words
+        self._taken: list[int] = []
+        """Those with words, sorted: one without is no neighbour."""
+        self._touching: set[int] = set()
+        """Sentences that would make or break a pair of the summary at their ends."""
+
+    def recalls(self) -> NDArray[np.float64]:
+        """Sentence -> the recall of those taken and it."""
+        gains = self._overlap.gains
+        if self._touching:
+            gains = gains.copy()
+            for number in self._touching:
+                gains[number] = self._overlap.gain(self._change(number))
+        return self._overlap.recall_with(gains)
+
+    def take(self, number: int) -> None:
+        """The sentence is taken."""
+        self._overlap.add(self._change(number))
+        self._touching.discard(number)
+        if not self._words[number]:
+            return
+        before, after = self._neighbours(number)
+        insort(self._taken, number)
+        for other in range(0 if before is None else before + 1, len(self._words) if after is None else after):
+            if other != number and self._words[other]:
+                (self._touching.add if self._joints(other) else self._touching.discard)(other)
+
+    def _change(self, number: int) -> Mapping[Pair, int]:
+        """The pairs of the summary that come, or go, with a sentence."""
+        joints = self._joints(number) if self._words[number] else None
+        if not joints:
+            return self._overlap.grams[number]
+        change = dict(self._overlap.grams[number])
+        for pair, n in joints:
+            change[pair] = change.get(pair, 0) + n
+        return change
+
+    def _joints(self, number: int) -> list[tuple[Pair, int]]:
+        words, (before, after) = self._words, self._neighbours(number)
+        first, last = words[number][0], words[number][-1]
+        found: list[tuple[Pair, int]] = []
+        if before is not None:
+            found.append(((words[before][-1], first), 1))
+        if after is not None:
+            found.append(((last, words[after][0]), 1))
+        if before is not None and after is not None:
+            found.append(((words[before][-1], words[after][0]), -1))
+        return [(pair, n) for pair, n in found if pair in self._overlap.wanted]
+
+    def _neighbours(self, number: int) -> tuple[int | None, int | None]:
+        place = bisect_left(self._taken, number)
+        before = self._taken[place - 1] if place else None
+        return before, self._taken[place] if place < len(self._taken) else None
+
+
+@functools.lru_cache(maxsize=64)
+def _words_of(document: Document) -> tuple[list[str], ...]:
+    return tuple(map(rouge_words, document.sentences))

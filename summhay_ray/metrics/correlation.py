@@ -1,0 +1,175 @@
+"""How ratings go with people's scores: correlations, and what they are worth when whole documents are drawn again.
+
+Part of the metrics room. Pairs of one document are alike, so the bootstrap draws documents, each with all of its pairs.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from summhay_ray.metrics.agreement import pearson, rank_agreement
+from summhay_ray.metrics.intervals import LEVEL, SAMPLES, generator
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+Coefficient = Literal["pearson", "spearman", "kendall"]
+COEFFICIENTS: tuple[Coefficient, ...] = ("pearson", "spearman", "kendall")
+FEWEST = 3
+"""Points that a mean correlation or a correlation of means needs: two always lie on a line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Correlations:
+    """Three coefficients of the same pairs, -1..1; all None where they are undefined, and `reason` says why."""
+
+    pearson: float | None
+    spearman: float | None
+    kendall: float | None
+    """tau-b: ties in either are allowed for."""
+    reason: str = ""
+    n: int = 0
+    """Pairs with both numbers; one without either (None) is left out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """A 95 % interval: percentiles of the bootstrap."""
+
+    low: float
+    high: float
+
+
+def correlations(ratings: Sequence[float | None], human: Sequence[float | None]) -> Correlations:
+    """Pearson, Spearman and Kendall's tau-b of ratings with people's scores, in one order.
+
+    Raises ValueError for unequal lengths, or a number that is not finite.
+    """
+    if len(ratings) != len(human):
+        raise ValueError(f"{len(ratings)} ratings against {len(human)} scores of people; expected as many")
+    pairs = [(a, b) for a, b in zip(ratings, human, strict=True) if a is not None and b is not None]
+    first, second = [float(a) for a, _ in pairs], [float(b) for _, b in pairs]
+    for name, values in (("a rating", first), ("a score of people", second)):
+        if wrong := next((value for value in values if not math.isfinite(value)), None):
+            raise ValueError(f"{name} is {wrong}; expected a finite number, or None where there is none")
+    n, linear = len(pairs), pearson(first, second)
+    if linear is None:
+        return Correlations(None, None, None, _undefined(first, second), n)
+    ranked = rank_agreement(first, second)
+    return Correlations(linear, ranked.spearman, ranked.kendall, "", n)
+
+
+def _undefined(ratings: Sequence[float], human: Sequence[float]) -> str:
+    if len(ratings) < 2:
+        return f"{len(ratings)} pair{'' if len(ratings) == 1 else 's'} with both a rating and a score; a correlation needs two"
+    who = " and ".join(name for name, values in (("ratings", ratings), ("scores of people", human)) if len(set(values)) == 1)
+    return f"all {who} are equal" if who else "the numbers differ too little to be correlated"
+
+
+def mean_within(
+    ratings: Sequence[float | None], human: Sequence[float | None], groups: Sequence[Hashable]
+) -> tuple[Correlations, int]:
+    """The mean of the correlations within each group (a document's summaries, as SummEval and G-Eval average), and how many.
+
+    A group counts where it has at least three pairs and neither side says the same of all.
+    """
+    found = []
+    for group in dict.fromkeys(groups):
+        rows = [row for row, one in enumerate(groups) if one == group]
+        one = correlations([ratings[row] for row in rows], [human[row] for row in rows])
+        if one.n >= FEWEST and one.pearson is not None:
+            found.append(one)
+    if not found:
+        return Correlations(None, None, None, "no document has three summaries whose ratings and whose scores differ"), 0
+    linear, ranked, kendall = (
+        math.fsum(getattr(one, name) for one in found) / len(found) for name in ("pearson", "spearman", "kendall")
+    )
+    return Correlations(linear, ranked, kendall, n=sum(one.n for one in found)), len(found)
+
+
+def between_means(ratings: Sequence[float | None], human: Sequence[float | None], groups: Sequence[Hashable]) -> Correlations:
+    """The correlation of the groups' means (systems, as leaderboards compare them), over pairs with both numbers."""
+    sums: dict[Hashable, list[tuple[float, float]]] = {}
+    for group, a, b in zip(groups, ratings, human, strict=True):
+        if a is not None and b is not None:
+            sums.setdefault(group, []).append((a, b))
+    if len(sums) < FEWEST:
+        return Correlations(None, None, None, f"{len(sums)} systems; two always lie on a line, so three are needed", len(sums))
+    means = [[math.fsum(values) / len(values) for values in zip(*found, strict=True)] for found in sums.values()]
+    return correlations([a for a, _ in means], [b for _, b in means])
+
+
+class Bootstrap:
+    """Correlations of several ratings with the same people's scores, over the same resamples of the clusters.
+
+    `human` and `clusters` (a document each): a row a pair. One bootstrap serves all ratings, so that their differences are
+    paired. The clusters' resamples depend on `seed` and the clusters' names alone.
+    """
+
+    def __init__(self, human: Sequence[float], clusters: Sequence[str], seed: int = 0, samples: int = SAMPLES) -> None:
+        import numpy as np
+
+        names = sorted(set(clusters))
+        place = {name: number for number, name in enumerate(names)}
+        drawn = generator(seed, names).multinomial(len(names), np.full(len(names), 1 / len(names)), size=samples)
+        self._weights = drawn[:, [place[name] for name in clusters]].astype(np.float64)
+        self._human = np.asarray(human, dtype=np.float64)
+        self.n_clusters = len(names)
+
+    def of(self, ratings: Sequence[float | None]) -> Mapping[Coefficient, NDArray[np.float64]]:
+        """Coefficient -> its value in each resample; NaN where a resample leaves it undefined."""
+        import numpy as np
+
+        given = np.array([math.nan if one is None else one for one in ratings], dtype=np.float64)
+        there = np.isfinite(given)
+        x, y, weights = given[there], self._human[there], self._weights[:, there]
+        return {"pearson": _pearson(x, y, weights), "spearman": _spearman(x, y, weights), "kendall": _kendall(x, y, weights)}
+
+    def interval(self, values: NDArray[np.float64]) -> Interval | None:
+        """The 95 % interval of resampled values; None where there are fewer than two clusters, or most resamples say nothing."""
+        import numpy as np
+
+        kept = values[np.isfinite(values)]
+        if self.n_clusters < 2 or 2 * len(kept) < len(values) or not len(kept):
+            return None
+        low, high = np.quantile(kept, LEVEL)
+        return Interval(float(low), float(high))
+
+
+def _pearson(x: NDArray[np.float64], y: NDArray[np.float64], weights: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Weighted, a row of weights a resample; x and y are the pairs', or a row of them for each resample."""
+    import numpy as np
+
+    with np.errstate(invalid="ignore", divide="ignore"):
+        total = weights.sum(axis=1, keepdims=True)
+        dx = x - (weights * x).sum(axis=1, keepdims=True) / total
+        dy = y - (weights * y).sum(axis=1, keepdims=True) / total
+        xx, yy = (weights * dx * dx).sum(axis=1), (weights * dy * dy).sum(axis=1)
+        found = (weights * dx * dy).sum(axis=1) / np.sqrt(xx * yy)
+    small = 1e-12 * np.maximum((weights * x * x).sum(axis=1), 1e-300)
+    smaller = 1e-12 * np.maximum((weights * y * y).sum(axis=1), 1e-300)
+    return np.where((xx > small) & (yy > smaller), np.clip(found, -1, 1), np.nan)
+
+
+def _spearman(x: NDArray[np.float64], y: NDArray[np.float64], weights: NDArray[np.float64]) -> NDArray[np.float64]:
+    return _pearson(_ranks(x, weights), _ranks(y, weights), weights)
+
+
+def _ranks(values: NDArray[np.float64], weights: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Average ranks in each resample, in which a pair stands as often as its weight says."""
+    below, equal = values[:, None] < values[None, :], values[:, None] == values[None, :]
+    ranks: NDArray[np.float64] = weights @ below + (weights @ equal + 1) / 2
+    return ranks
+
+
+def _kendall(x: NDArray[np.float64], y: NDArray[np.float64], weights: NDArray[np.float64]) -> NDArray[np.float64]:
+    import numpy as np
+
+    a, b = np.sign(x[:, None] - x[None, :]), np.sign(y[:, None] - y[None, :])
+    balance, untied_a, untied_b = (((weights @ signs) * weights).sum(axis=1) for signs in (a * b, a * a, b * b))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.where((untied_a > 0) & (untied_b > 0), balance / np.sqrt(untied_a * untied_b), np.nan)

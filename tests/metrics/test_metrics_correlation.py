@@ -1,0 +1,88 @@
+"""Correlations of ratings with people's scores, their intervals, and the choice of method and budget."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from summhay_ray.metrics import Bootstrap, between_means, correlations, mean_within
+
+pytestmark = pytest.mark.core
+
+
+def test_by_hand() -> None:
+    found = correlations([1, 2, 3, 4], [1, 3, 2, 4])
+    # Both spread 1.25; products of deviations: 2.25 - .25 - .25 + 2.25 = 4 of 5. Of six pairs five agree and one does not.
+    assert found.pearson == pytest.approx(4 / 5) and found.spearman == pytest.approx(4 / 5)
+    assert found.kendall == pytest.approx((5 - 1) / 6) and (found.n, found.reason) == (4, "")
+
+
+@pytest.mark.parametrize(
+    ("ratings", "human", "reason"),
+    [
+        ([], [], "0 pairs with both a rating and a score; a correlation needs two"),
+        ([3, None], [1, 2], "1 pair with both a rating and a score; a correlation needs two"),
+        ([3, 3, 3], [1, 2, 3], "all ratings are equal"),
+        ([1, 2, None], [5, 5, 6], "all scores of people are equal"),
+        ([1, 1], [5, 5], "all ratings and scores of people are equal"),
+    ],
+)
+def test_undefined_is_none_and_says_why(ratings: list[float | None], human: list[float | None], reason: str) -> None:
+    found = correlations(ratings, human)
+    assert (found.pearson, found.spearman, found.kendall, found.reason) == (None, None, None, reason)
+
+
+def test_what_cannot_be_correlated() -> None:
+    with pytest.raises(ValueError, match="2 ratings against 1"):
+        correlations([1, 2], [1])
+    with pytest.raises(ValueError, match="a rating is nan"):
+        correlations([math.nan, 2], [1, 2])
+
+
+def test_within_documents_and_between_systems() -> None:
+    # Document a: in the same order; b: in the opposite one; c has two summaries, d one score for all.
+    groups = ["a"] * 3 + ["b"] * 3 + ["c"] * 2 + ["d"] * 3
+    ratings, human = [1, 2, 3, 1, 2, 3, 1, 2, 1, 2, 3], [1, 2, 3, 3, 2, 1, 1, 2, 5, 5, 5]
+    found, n = mean_within(ratings, human, groups)
+    assert (found.pearson, found.spearman, found.kendall, n, found.n) == (0, 0, 0, 2, 6)
+    systems = between_means([1, 3, 2, 2, 5, 5], [1, 1, 2, 2, 4, None], ["x", "x", "y", "y", "z", "z"])
+    # Means of the ratings 2, 2, 5 and of the scores 1, 2, 4.
+    assert systems.pearson == pytest.approx(correlations([2, 2, 5], [1, 2, 4]).pearson) and systems.n == 3
+    assert between_means([1, 2], [1, 2], ["x", "y"]).reason.startswith("2 systems; two always lie on a line")
+
+
+SMALL = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4), st.sampled_from("abc")), min_size=2, max_size=8)
+
+
+@settings(max_examples=40, deadline=None)
+@given(SMALL)
+def test_each_resample_is_correlated_as_if_written_out(rows: list[tuple[int, int, str]]) -> None:
+    ratings, human, clusters = ([row[place] for row in rows] for place in range(3))
+    boot = Bootstrap([float(one) for one in human], [str(one) for one in clusters], samples=20)
+    found = boot.of([float(one) for one in ratings])  # type: ignore[arg-type]
+    for draw, weights in enumerate(boot._weights):
+        written: list[Any] = [row for row, n in zip(rows, weights, strict=True) for _ in range(int(n))]
+        expected = correlations([row[0] for row in written], [row[1] for row in written])
+        for name, values in found.items():
+            value = getattr(expected, name)
+            assert (math.isnan(values[draw]) and value is None) or values[draw] == pytest.approx(value, abs=1e-9)
+
+
+def test_an_interval_covers_the_figure_and_depends_on_no_order() -> None:
+    draw = np.random.default_rng(3)
+    human = draw.normal(size=60)
+    ratings, clusters = human + draw.normal(size=60), [f"d{number // 2}" for number in range(60)]
+    boot = Bootstrap(list(human), clusters)
+    found = boot.of(list(ratings))["pearson"]
+    one = boot.interval(found)
+    assert one is not None and one.low < correlations(list(ratings), list(human)).pearson < one.high  # type: ignore[operator]
+    order = draw.permutation(60)
+    again = Bootstrap([human[i] for i in order], [clusters[i] for i in order])
+    assert np.allclose(again.of([ratings[i] for i in order])["pearson"], found)
+    assert boot.interval(boot.of([1.0] * 60)["kendall"]) is None, "every resample is undefined"
+    assert Bootstrap([1.0, 2.0], ["d", "d"]).interval(np.zeros(3)) is None, "one document tells nothing of others"
