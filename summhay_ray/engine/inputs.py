@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from summhay_ray.engine.spec import SpecError
@@ -65,11 +65,10 @@ class Inputs:
         """File as the spec names it -> sha256 (hex) of its content, for all that were read."""
         return dict(self._digests)
 
-    def keep(self, store: Store) -> dict[str, str]:
-        """Put what was read into the store; gives `digests`."""
-        for entry in self._digests:
-            store.put_object(KIND, self.read(entry))
-        return self.digests()
+    def keep(self, store: Store, entries: Iterable[str] | None = None) -> dict[str, str]:
+        """Put what was read, or these of it, into the store; gives their `digests`."""
+        kept = self._digests if entries is None else entries
+        return {entry: store.put_object(KIND, self.read(entry)) for entry in kept}
 
     def path(self, entry: str) -> Path:
         """Where a file lies on this machine: in the spec's folder, else where the person stands. Raises SpecError for none."""

@@ -20,6 +20,7 @@ from summhay_ray.metrics.coverage import score_judgment, score_summary
 from summhay_ray.metrics.intervals import mean_interval
 from summhay_ray.metrics.paired import SURE, PairedDifference, Resampling, Standing, with_holm
 from summhay_ray.metrics.position import PositionSensitivity, position_sensitivity
+from summhay_ray.metrics.retrieval import RetrievalScore, retrieval_scores
 from summhay_ray.metrics.rouge_scores import ROUGE_TYPES, rouge
 from summhay_ray.metrics.systems import SystemScore, TakenOff, system_scores
 
@@ -37,6 +38,7 @@ __all__ = [
     "PositionSensitivity",
     "RankAgreement",
     "Resampling",
+    "RetrievalScore",
     "Standing",
     "SystemScore",
     "TakenOff",
@@ -54,6 +56,7 @@ __all__ = [
     "position_sensitivity",
     "rank_agreement",
     "ranks",
+    "retrieval_scores",
     "rouge",
     "score_columns",
     "score_judgment",

@@ -1,36 +1,94 @@
-"""Retrievers: query and haystack in, ranking out. Imports records and plugins; `benchmarks` and `grid` import it."""
+"""Retrievers: queries and a corpus in, rankings out. Imports records, plugins, text and encoders; `benchmarks` imports it.
+
+A corpus is ordered documents with ids, and queries; a haystack is one (`corpus_of`). `make` a retriever by its name, or take
+one of the classes here, and ask it with `rankings`, or with `rank_all` where its models answer later.
+"""
 
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 from summhay_ray import plugins
-from summhay_ray.retrieve.base import Ranked, Retriever, by_score
+from summhay_ray.retrieve.base import BatchRetriever, ModelRetriever, Ranked, Retriever, by_score
+from summhay_ray.retrieve.bm25 import Bm25, Tokenization
+from summhay_ray.retrieve.corpus import Corpus, Query, corpus_of, query_of
+from summhay_ray.retrieve.dense import MPNET, Chunks, Combine, Dense, Embed, Longe, Similarity
+from summhay_ray.retrieve.fuse import Fuse, Method
+from summhay_ray.retrieve.models import Models, ModelsHere
+from summhay_ray.retrieve.oracle import Errors, Oracle
+from summhay_ray.retrieve.ranking import at_once, rank_all, rankings
+from summhay_ray.retrieve.rerank import RERANK3, Rerank
+from summhay_ray.retrieve.trec import BadTrec, Run, qrels_lines, read_qrels, read_run, run_lines
 
-__all__ = ["Ranked", "Retriever", "by_score", "known", "make"]
+__all__ = [
+    "MPNET",
+    "RERANK3",
+    "BadTrec",
+    "BatchRetriever",
+    "Bm25",
+    "Chunks",
+    "Combine",
+    "Corpus",
+    "Dense",
+    "Embed",
+    "Errors",
+    "Fuse",
+    "Longe",
+    "Method",
+    "ModelRetriever",
+    "Models",
+    "ModelsHere",
+    "Oracle",
+    "Query",
+    "Ranked",
+    "Rerank",
+    "Retriever",
+    "Run",
+    "Similarity",
+    "Tokenization",
+    "at_once",
+    "by_score",
+    "corpus_of",
+    "known",
+    "make",
+    "qrels_lines",
+    "query_of",
+    "rank_all",
+    "rankings",
+    "read_qrels",
+    "read_run",
+    "run_lines",
+]
 
 
-def make(name: str, seed: int) -> Retriever:
+def make(name: str, seed: int) -> Any:
     """The retriever that a spec names: `bm25`, `released/vector`, `my_package.my_module:MyRetriever`.
 
     What stands behind the first slash is the retriever's argument. Raises UnknownName for a name that nothing answers to,
-    for an argument that the retriever does not take, and for one that it needs and did not get.
+    for an argument that the retriever does not take, and for one that it needs and did not get. What it gives is a `Retriever`,
+    a `BatchRetriever` or a `ModelRetriever`; `rankings` and `rank_all` ask each of them.
     """
     head, slash, argument = name.partition("/")
     if slash and not argument:
         raise plugins.UnknownName(f"retriever {name!r} ends in a slash; name what stands behind it, or leave the slash out")
     if ":" in head:
         found = plugins.load(head)
-        if not isinstance(found, type) or not hasattr(found, "rank") or not isinstance(getattr(found, "whole", None), bool):
-            raise plugins.UnknownName(f"{head!r} is no retriever; expected a class with `whole` (True or False) and `rank`")
+        if not isinstance(found, type) or not _ranks(found) or not isinstance(getattr(found, "whole", None), bool):
+            raise plugins.UnknownName(
+                f"{head!r} is no retriever; expected a class with `whole` (True or False) and `rank` or `rank_all`"
+            )
     else:
         retrievers = plugins.discover(sys.modules[__name__])
         if head not in retrievers:
             raise plugins.unknown("retriever", head, retrievers)
         found = retrievers[head]
     with plugins.own_code(f"retriever {name!r} cannot be made", "its class is called with the argument and the seed"):
-        retriever: Retriever = found(argument, seed)
-    return retriever
+        return found(argument, seed)
+
+
+def _ranks(found: type) -> bool:
+    return any(hasattr(found, method) for method in ("rank", "rank_all", "rank_with"))
 
 
 def known() -> list[str]:

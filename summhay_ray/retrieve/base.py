@@ -2,15 +2,20 @@
 
 To add one: put one file into this folder with a class that has a `name` and the `rank` method below; the spec then knows
 the name. A class of your own module works without a file here: write `retrievers: [my_package.my_module:MyRetriever]`.
+One that answers all queries of a corpus at once has `rank_all` in the place of `rank` (`BatchRetriever`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import TYPE_CHECKING, ClassVar, Protocol, runtime_checkable
 
 from summhay_ray.records import Haystack, Subtopic
+from summhay_ray.retrieve.corpus import Corpus, Query
+
+if TYPE_CHECKING:
+    from summhay_ray.retrieve.models import Models
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +43,24 @@ class Retriever(Protocol):
 
         Raises LookupError, saying what is missing, where the haystack lacks what the retriever reads.
         """
+        ...
+
+
+@runtime_checkable
+class BatchRetriever(Protocol):
+    """Queries and corpus in, a ranking a query out: for retrievers that answer many queries faster than one by one."""
+
+    def rank_all(self, queries: Sequence[Query], corpus: Corpus) -> Sequence[Sequence[Ranked]]:
+        """One ranking a query, in their order, each as `Retriever.rank` gives it; raises LookupError as that does."""
+        ...
+
+
+@runtime_checkable
+class ModelRetriever(Protocol):
+    """A retriever of this room that needs models: vectors of texts, or how well texts answer a query."""
+
+    async def rank_with(self, models: Models, queries: Sequence[Query], corpus: Corpus) -> Sequence[Sequence[Ranked]]:
+        """As `BatchRetriever.rank_all`; whoever calls it decides where the models run and who pays."""
         ...
 
 

@@ -1,50 +1,144 @@
-"""The `bm25` retriever: rank_bm25's BM25Okapi with its own parameters. Part of the `retrieve` room."""
+"""BM25 over a corpus that is indexed once: `bm25`, and its tokenizations `{bm25: split|words|stems}`. Part of `retrieve`.
+
+The scores are, to the last bit, those of rank_bm25's BM25Okapi (k1 1.5, b 0.75, floor of common terms 0.25 of the mean weight),
+which reads every document again for every term of every query.
+"""
 
 from __future__ import annotations
 
+import functools
+import math
 import re
-from typing import Any, ClassVar
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
-from summhay_ray.records import Haystack, Subtopic
+from summhay_ray.plugins import UnknownName, unknown
 from summhay_ray.retrieve.base import Ranked, by_score
-from summhay_ray.retrieve.per_haystack import PerHaystack
-from summhay_ray.retrieve.plain import Plain
+from summhay_ray.retrieve.corpus import Corpus, Query
+from summhay_ray.retrieve.per_corpus import PerCorpus
+from summhay_ray.retrieve.plain import OverCorpus
 from summhay_ray.retrieve.summhay_words import stop_words
 
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+Tokenization = Literal["split", "words", "stems"]
+K1, B, EPSILON = 1.5, 0.75, 0.25
 _WORD = re.compile(r"[^\W_]+")
 
 
-def _terms(text: str) -> list[str]:
+def _split(text: str) -> list[str]:
+    """What stands between single spaces, as it is: `str.split(" ")`, the tokenization of ODSum's release."""
+    return text.split(" ")
+
+
+def _words(text: str) -> list[str]:
     """Runs of letters and digits, lower case, without English stop words: `post-SVB` is two terms, `?` is none."""
     return [term for term in _WORD.findall(text.lower()) if term not in stop_words()]
 
 
-def _index(haystack: Haystack) -> Any | None:
-    """The BM25 index of the documents; None where they have no term at all, which rank_bm25 cannot index."""
-    from rank_bm25 import BM25Okapi
+def _stems(text: str) -> list[str]:
+    """The Snowball stems (Porter 2) of the words."""
+    return [_stem(term) for term in _words(text)]
 
-    documents = [_terms(document.text) for document in haystack.documents]
-    if not any(documents):
-        return None
-    index = BM25Okapi(documents)
+
+@functools.lru_cache(maxsize=200_000)
+def _stem(term: str) -> str:
+    stem: str = _stemmer().stem(term)
+    return stem
+
+
+@functools.cache
+def _stemmer() -> Any:
+    from nltk.stem.snowball import EnglishStemmer
+
+    return EnglishStemmer()
+
+
+_TERMS: Mapping[Tokenization, Callable[[str], list[str]]] = {"split": _split, "words": _words, "stems": _stems}
+
+
+@dataclass(frozen=True, slots=True)
+class Index:
+    """Term -> the documents that hold it, and how much each gains by it."""
+
+    n_documents: int
+    postings: Mapping[str, tuple[NDArray[np.int64], NDArray[np.float64]]]
+
+    def scores(self, terms: Sequence[str]) -> NDArray[np.float64]:
+        """One score a document; a term that stands twice among `terms` counts twice."""
+        import numpy as np
+
+        found = np.zeros(self.n_documents)
+        for term in terms:
+            if (posting := self.postings.get(term)) is not None:
+                found[posting[0]] += posting[1]
+        return found
+
+
+def index_of(documents: Sequence[Sequence[str]], floor: float | None = None) -> Index:
+    """The index of documents given as terms. `floor`: the least weight of a term, where it has one."""
+    import numpy as np
+
+    counts = [Counter(terms) for terms in documents]
+    holders: dict[str, list[int]] = {}
+    for number, count in enumerate(counts):
+        for term in count:
+            holders.setdefault(term, []).append(number)
+    if not holders:
+        return Index(len(documents), {})
+    weights = _weights({term: len(found) for term, found in holders.items()}, len(documents))
+    lengths = np.array([len(terms) for terms in documents])
+    norm = K1 * (1 - B + B * lengths / (int(lengths.sum()) / len(documents)))
+    postings = {}
+    for term, found in holders.items():
+        held = np.array(found, dtype=np.int64)
+        times = np.array([counts[number][term] for number in found])
+        weight = weights[term] if floor is None else max(weights[term], floor)
+        postings[term] = held, weight * (times * (K1 + 1) / (times + norm[held]))
+    return Index(len(documents), postings)
+
+
+def _weights(holders: Mapping[str, int], n_documents: int) -> dict[str, float]:
+    """Term -> its inverse document frequency; below zero, a share of the mean weight."""
+    weights = {term: math.log(n_documents - n + 0.5) - math.log(n + 0.5) for term, n in holders.items()}
+    total = 0.0
+    # One by one: from Python 3.12 on, `sum` keeps digits that rank_bm25 loses.
+    for weight in weights.values():
+        total += weight
+    common = EPSILON * (total / len(weights))
+    return {term: weight if weight >= 0 else common for term, weight in weights.items()}
+
+
+def _index(tokenization: Tokenization) -> Callable[[Corpus], Index]:
     # In a handful of documents the mean weight, and with it the floor of common terms, can fall below zero: a document
-    # would lose by holding a term of the query.
-    index.idf = {term: max(weight, 0.0) for term, weight in index.idf.items()}
-    return index
+    # would lose by holding a term of the query. `split` is the release's, which does so.
+    floor = None if tokenization == "split" else 0.0
+    return lambda corpus: index_of([_TERMS[tokenization](text) for text in corpus.texts], floor)
 
 
-_index_of = PerHaystack(_index)
+_INDEXES = {name: PerCorpus(_index(name)) for name in _TERMS}
 
 
-class Bm25(Plain):
-    """Okapi BM25 (k1 1.5, b 0.75, floor of common terms 0.25 of the mean weight) over lower-case words; never negative."""
+class Bm25(OverCorpus):
+    """Okapi BM25. `bm25` is over lower-case words, and never negative; the other tokenizations are named."""
 
     name: ClassVar[str] = "bm25"
     whole: ClassVar[bool] = False
 
-    def rank(self, subtopic: Subtopic, haystack: Haystack) -> list[Ranked]:
+    def __init__(self, argument: str = "", seed: int = 0, tokenization: str = "words") -> None:
+        if argument:
+            raise UnknownName(
+                f"retriever 'bm25' takes nothing behind a slash; leave {f'/{argument}'!r} out, or write {{bm25: split}}, "
+                "{bm25: words} or {bm25: stems}"
+            )
+        if tokenization not in get_args(Tokenization):
+            raise unknown("tokenization of bm25", tokenization, get_args(Tokenization))
+        self.tokenization: Any = tokenization
+
+    def ranking(self, query: Query, corpus: Corpus) -> list[Ranked]:
         """All documents, best first; a document without a term of the search text scores 0."""
-        index = _index_of(haystack)
-        if index is None:
-            return by_score([0.0] * len(haystack.documents))
-        return by_score([float(score) for score in index.get_scores(_terms(subtopic.search_text))])
+        return by_score(_INDEXES[self.tokenization](corpus).scores(_TERMS[self.tokenization](query.text)).tolist())

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from summhay_ray.records import Haystack, Subtopic
 from summhay_ray.retrieve.base import Ranked
+from summhay_ray.retrieve.corpus import Corpus, Query
 from summhay_ray.retrieve.plain import Plain
 
 
@@ -15,6 +15,6 @@ class Full(Plain):
     name: ClassVar[str] = "full"
     whole: ClassVar[bool] = True
 
-    def rank(self, subtopic: Subtopic, haystack: Haystack) -> list[Ranked]:
+    def ranking(self, query: Query, corpus: Corpus) -> list[Ranked]:
         """Every document of the haystack."""
-        return [Ranked(document.number, 0.0) for document in haystack.documents]
+        return [Ranked(number, 0.0) for number in range(1, len(corpus.texts) + 1)]

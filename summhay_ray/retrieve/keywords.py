@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from summhay_ray.records import Haystack, Subtopic
 from summhay_ray.retrieve.base import Ranked, by_score
-from summhay_ray.retrieve.per_haystack import PerHaystack
+from summhay_ray.retrieve.corpus import Corpus, Query
+from summhay_ray.retrieve.per_corpus import PerCorpus
 from summhay_ray.retrieve.plain import Plain
 from summhay_ray.retrieve.summhay_words import stop_words, word_tokens
 
 
-def _vocabularies(haystack: Haystack) -> list[frozenset[str]]:
-    return [frozenset(word_tokens(document.text)) for document in haystack.documents]
+def _vocabularies(corpus: Corpus) -> list[frozenset[str]]:
+    return [frozenset(word_tokens(text)) for text in corpus.texts]
 
 
-_vocabularies_of = PerHaystack(_vocabularies)
+_vocabularies_of = PerCorpus(_vocabularies)
 
 
 class Keywords(Plain):
@@ -27,10 +27,10 @@ class Keywords(Plain):
     name: ClassVar[str] = "keywords"
     whole: ClassVar[bool] = False
 
-    def rank(self, subtopic: Subtopic, haystack: Haystack) -> list[Ranked]:
+    def ranking(self, query: Query, corpus: Corpus) -> list[Ranked]:
         """All documents, the largest share first."""
-        wanted = [token for token in word_tokens(subtopic.search_text) if token not in stop_words()]
-        return by_score([_share(wanted, vocabulary) for vocabulary in _vocabularies_of(haystack)])
+        wanted = [token for token in word_tokens(query.text) if token not in stop_words()]
+        return by_score([_share(wanted, vocabulary) for vocabulary in _vocabularies_of(corpus)])
 
 
 def _share(wanted: list[str], vocabulary: frozenset[str]) -> float:

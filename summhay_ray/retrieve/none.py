@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from summhay_ray.records import Haystack, Subtopic
 from summhay_ray.retrieve.base import Ranked
+from summhay_ray.retrieve.corpus import Corpus, Query
 from summhay_ray.retrieve.plain import Plain
 
 
@@ -15,6 +15,6 @@ class Nothing(Plain):
     name: ClassVar[str] = "none"
     whole: ClassVar[bool] = False
 
-    def rank(self, subtopic: Subtopic, haystack: Haystack) -> list[Ranked]:
+    def ranking(self, query: Query, corpus: Corpus) -> list[Ranked]:
         """No document."""
         return []

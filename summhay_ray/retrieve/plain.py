@@ -1,13 +1,33 @@
-"""The constructor of the retrievers of this room that take nothing behind a slash. For this room alone."""
+"""What the retrievers of this room have in common. For this room alone."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar
 
 from summhay_ray.plugins import UnknownName
+from summhay_ray.records import Haystack, Subtopic
+from summhay_ray.retrieve.base import Ranked
+from summhay_ray.retrieve.corpus import Corpus, Query, corpus_of, query_of
 
 
-class Plain:
+class OverCorpus:
+    """Answers queries to a corpus, one by one or all at once; a haystack is a corpus as any."""
+
+    def rank(self, subtopic: Subtopic, haystack: Haystack) -> list[Ranked]:
+        """See `Retriever`."""
+        return self.ranking(query_of(subtopic, haystack), corpus_of(haystack))
+
+    def rank_all(self, queries: Sequence[Query], corpus: Corpus) -> list[list[Ranked]]:
+        """See `BatchRetriever`."""
+        return [self.ranking(query, corpus) for query in queries]
+
+    def ranking(self, query: Query, corpus: Corpus) -> list[Ranked]:
+        """The ranking of the corpus for one query."""
+        raise NotImplementedError
+
+
+class Plain(OverCorpus):
     """Refuses an argument; keeps the seed."""
 
     name: ClassVar[str] = ""

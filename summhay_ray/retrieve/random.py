@@ -6,8 +6,8 @@ import hashlib
 import json
 from typing import ClassVar
 
-from summhay_ray.records import Haystack, Subtopic
 from summhay_ray.retrieve.base import Ranked, by_score
+from summhay_ray.retrieve.corpus import Corpus, Query
 from summhay_ray.retrieve.plain import Plain
 
 
@@ -17,11 +17,11 @@ class Random(Plain):
     name: ClassVar[str] = "random"
     whole: ClassVar[bool] = False
 
-    def rank(self, subtopic: Subtopic, haystack: Haystack) -> list[Ranked]:
+    def ranking(self, query: Query, corpus: Corpus) -> list[Ranked]:
         """All documents, in an order that the seed decides."""
-        # Not the haystack's id: it changes with every summary that is added to a file, and the draw must not.
-        cell = (self.seed, haystack.topic, subtopic.subtopic_id)
-        return by_score([_fraction(*cell, document.document_id) for document in haystack.documents])
+        # Not the corpus's id: it changes with every summary that is added to a file, and the draw must not.
+        cell = (self.seed, corpus.topic, query.query_id)
+        return by_score([_fraction(*cell, document_id) for document_id in corpus.document_ids])
 
 
 def _fraction(*content: int | str) -> float:

@@ -16,6 +16,7 @@ IMPORTS: Mapping[str, set[str]] = {
     # What every room may use.
     "errors": set(),
     "text": set(),
+    "encoders": {"errors"},
     "outcome": set(),
     "plugins": {"errors"},
     "inputs": {"errors"},
@@ -30,8 +31,8 @@ IMPORTS: Mapping[str, set[str]] = {
     # Differs from the design, where metrics know no record: they score judgments and citations as `records` has them.
     "metrics": {"records"},
     "haystack": {"plugins", "errors", "records"},
-    "retrieve": {"plugins", "records", "text"},
     "extract": {"plugins", "text"},
+    "retrieve": {"encoders", "errors", "plugins", "records", "text"},
     "summarize": {"llm", "outcome", "plugins", "records", "text"},
     "judge": {"inputs", "llm", "metrics", "outcome", "plugins", "errors", "records", "text"},
     "synth": {"haystack", "inputs", "llm", "loops", "outcome", "plugins", "errors", "records", "text", "yaml_text"},
@@ -44,6 +45,7 @@ IMPORTS: Mapping[str, set[str]] = {
         *{"benchmark", "engine", "llm", "local_models", "store"},
         *{
             "extract",
+            "encoders",
             "haystack",
             "inputs",
             "judge",
@@ -102,8 +104,9 @@ HEAVY = {
     "pyarrow": {"store"},
     # Beside the sentences that it finds: stems and words as papers fix them, each where it is used.
     "nltk": {"text", "retrieve", "extract"},
-    "rank_bm25": {"retrieve"},
     "typer": {"cli"},
+    "ir_measures": {"metrics"},
+    "torch": {"encoders"},
 }
 """Library -> the rooms that know it: one, unless a reason is given."""
 

@@ -14,6 +14,7 @@ from summhay_ray.records import Haystack
 
 pytestmark = pytest.mark.core
 
+NAMES = ["bm25", "full", "keywords", "longe", "none", "oracle", "random", "released", "rerank3", "vector"]
 OWN = """
 from summhay_ray.retrieve import Ranked
 
@@ -37,10 +38,12 @@ class Undecided:
 
 
 def test_the_known_names() -> None:
-    assert retrieve.known() == ["bm25", "full", "keywords", "none", "oracle", "random", "released"]
+    assert retrieve.known() == NAMES
 
 
-@pytest.mark.parametrize("name", ["bm25", "full", "keywords", "none", "oracle", "random", "released/vector"])
+@pytest.mark.parametrize(
+    "name", ["bm25", "full", "keywords", "longe", "none", "oracle", "random", "released/vector", "rerank3", "vector"]
+)
 def test_every_name_makes_a_retriever_that_says_whether_it_is_the_whole_haystack(name: str) -> None:
     retriever = retrieve.make(name, seed=7)
     assert retriever.name == name.partition("/")[0]
@@ -65,6 +68,7 @@ def test_the_argument_is_everything_behind_the_first_slash() -> None:
         ("bm25/foo", "'bm25' takes nothing behind a slash; leave '/foo' out"),
         ("none/x", "'none' takes nothing"),
         ("words", "no retriever is named 'words'"),
+        ("vector/x", "write {embed: x}"),
         ("no_such_module:Retriever", "cannot be imported"),
         ("json:dumps", "is no retriever"),
         ("own_retrievers:Rankless", "is no retriever"),

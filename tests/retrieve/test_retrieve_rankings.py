@@ -12,7 +12,8 @@ import pytest
 from summhay_ray import retrieve
 from summhay_ray.records import Document, Haystack
 from summhay_ray.retrieve import Ranked, by_score
-from summhay_ray.retrieve.per_haystack import PerHaystack
+from summhay_ray.retrieve.corpus import corpus_of
+from summhay_ray.retrieve.per_corpus import PerCorpus
 
 pytestmark = pytest.mark.core
 Make = Callable[..., Haystack]
@@ -233,7 +234,7 @@ def test_documents_are_read_once_a_haystack(make_haystack: Make, name: str) -> N
 
 def test_only_the_last_haystacks_are_kept(make_haystack: Make) -> None:
     built: list[str] = []
-    kept = PerHaystack(lambda haystack: built.append(haystack.name) or haystack.name, kept=2)
-    a, b, c = (make_haystack(name, name=name) for name in "abc")
-    assert [kept(haystack) for haystack in (a, b, a, c, a, b)] == ["a", "b", "a", "c", "a", "b"]
+    kept = PerCorpus(lambda corpus: built.append(corpus.name) or corpus.name, kept=2)
+    a, b, c = (corpus_of(make_haystack(name, name=name)) for name in "abc")
+    assert [kept(corpus) for corpus in (a, b, a, c, a, b)] == ["a", "b", "a", "c", "a", "b"]
     assert built == ["a", "b", "c", "b"]  # c drove out b, which was used before a

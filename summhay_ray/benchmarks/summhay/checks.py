@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from summhay_ray import judge, retrieve, summarize
+from summhay_ray import judge, summarize
 from summhay_ray.benchmark import ModelSpec, SpecError
+from summhay_ray.benchmarks.retrieval import Entry, every, make_retriever
 from summhay_ray.benchmarks.summarizing import SummarizerSpec, check_strategy
 from summhay_ray.benchmarks.summhay.sources import Outline
 from summhay_ray.benchmarks.summhay.spec import JudgeSpec, try_judge
@@ -27,8 +28,8 @@ def check_grid(grid: SummHay) -> None:
 def _check_names(grid: SummHay) -> None:
     spec = grid.spec
     try:
-        for name in spec.retrievers:
-            _check_retriever(name, grid)
+        for entry in every(spec.retrievers):
+            _check_retriever(entry, grid)
         for ordering in spec.orderings:
             summarize.check_ordering(ordering)
         for summarizer in spec.summarizers:
@@ -37,9 +38,9 @@ def _check_names(grid: SummHay) -> None:
         raise SpecError(f"spec: {error}") from error
     check_judges(spec.judges, spec.partners())
     check_models(spec.summarizers)
-    for name in spec.retrievers:
-        if name.startswith("released/"):
-            _check_released(name.removeprefix("released/"), grid.sources)
+    for entry in every(spec.retrievers):
+        if isinstance(entry, str) and entry.startswith("released/"):
+            _check_released(entry.removeprefix("released/"), grid.sources)
 
 
 def check_judges(judges: Sequence[JudgeSpec], partners: Sequence[str]) -> None:
@@ -62,12 +63,12 @@ def check_models(models: Sequence[ModelSpec]) -> None:
         raise SpecError(f"spec: {error}") from error
 
 
-def _check_retriever(name: str, grid: SummHay) -> None:
+def _check_retriever(entry: str | Entry, grid: SummHay) -> None:
     try:
-        retrieve.make(name, grid.spec.seed)
+        make_retriever(entry, grid.spec.seed, grid.run_file)
     except UnknownName:
-        if all(name in source.released for source in grid.sources):
-            raise UnknownName(f"no retriever is named {name!r}; did you mean 'released/{name}'?") from None
+        if all(entry in source.released for source in grid.sources):
+            raise UnknownName(f"no retriever is named {entry!r}; did you mean 'released/{entry}'?") from None
         raise
 
 

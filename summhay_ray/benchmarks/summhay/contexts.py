@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from summhay_ray import retrieve
 from summhay_ray.benchmarks.summhay.cells import Unit
@@ -15,10 +15,17 @@ if TYPE_CHECKING:
     from summhay_ray.benchmarks.summhay.workload import SummHay
 
 
-def rank(grid: SummHay, haystack: Haystack, subtopic_id: str, retriever: str) -> Sequence[retrieve.Ranked]:
+def rank(haystack: Haystack, subtopic_id: str, retriever: Any) -> Sequence[retrieve.Ranked]:
     """A retriever's ranking for one query. Raises LookupError where the haystack lacks what it reads."""
-    subtopic = next(subtopic for subtopic in haystack.subtopics if subtopic.subtopic_id == subtopic_id)
-    return retrieve.make(retriever, grid.spec.seed).rank(subtopic, haystack)
+    corpus = retrieve.corpus_of(haystack)
+    (ranking,) = retrieve.rankings(retriever, corpus, [query for query in corpus.queries if query.query_id == subtopic_id])
+    return ranking
+
+
+def rank_all(haystack: Haystack, retriever: Any) -> Mapping[str, Sequence[retrieve.Ranked]]:
+    """Subtopic -> a retriever's ranking for its query, all at once. Raises LookupError where the haystack lacks what it reads."""
+    corpus = retrieve.corpus_of(haystack)
+    return dict(zip((one.query_id for one in corpus.queries), retrieve.rankings(retriever, corpus), strict=True))
 
 
 UserError = tuple[str, str]
@@ -44,7 +51,7 @@ def make_context(
 
 
 def _context(grid: SummHay, haystack: Haystack, unit: Unit, numbers: Sequence[int]) -> Context:
-    whole = retrieve.make(unit.retriever, grid.spec.seed).whole
+    whole = grid.is_whole(unit.retriever)
     plan = ContextPlan(
         retriever=unit.retriever,
         ordering=unit.ordering,

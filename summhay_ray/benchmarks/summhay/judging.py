@@ -33,7 +33,8 @@ class Judging(Benchmark[S]):
 
     def restore(self, spec: S, store: Store, record: Mapping[str, Any]) -> None:
         """As a run's record has it; nothing of the haystacks is read before it is asked for."""
-        Benchmark.__init__(self, spec, Inputs.stored(store, record.get("answers", {})))
+        files = {**record.get("inputs", {}), **record.get("answers", {})}
+        Benchmark.__init__(self, spec, Inputs.stored(store, files))
         entries = ((entry["haystack_id"], entry["object"], entry["name"]) for entry in record["haystacks"])
         self.sources = LateOutlines(lambda: stored_outlines(store, record))
         self.haystacks = stored_haystacks(store, entries)
@@ -42,6 +43,7 @@ class Judging(Benchmark[S]):
     @classmethod
     def objects(cls, run: RunStore) -> Iterable[tuple[str, str]]:
         """See `Workload`: the haystacks, and what is known of them."""
+        yield from super().objects(run)
         record = run.record
         yield from ((OUTLINES, record[OUTLINES]) for _ in range(OUTLINES in record))
         yield from (("haystack", entry["object"]) for entry in record["haystacks"])

@@ -65,6 +65,7 @@ _FIELDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "cells": ("a whole number", _is_whole),
     "topics": ("64 hex digits", _is_digest),
     "outlines": ("64 hex digits", _is_digest),
+    "inputs": ("a mapping of texts", lambda value: isinstance(value, dict) and all(map(_is_text, value.values()))),
     "domain": ("a mapping", lambda value: isinstance(value, dict)),
     "answers": (
         "a mapping of files to 64 hex digits",

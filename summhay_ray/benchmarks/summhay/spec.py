@@ -9,6 +9,7 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from summhay_ray import judge, plugins
 from summhay_ray.benchmark import ModelSpec, Spec, SpecError, Text, model_entry
+from summhay_ray.benchmarks.retrieval import Entry, Retriever, label_of
 from summhay_ray.benchmarks.summarizing import Strategy, Summarizer, crossed
 from summhay_ray.errors import UserError
 
@@ -90,7 +91,9 @@ class SummhaySpec(JudgingSpec):
     haystacks: list[str] = Field(
         min_length=1, description="released JSON files from the spec's folder, sample/NAME, or store/SHA256/NAME"
     )
-    retrievers: list[str] = Field(min_length=1, description="random, bm25, oracle, full, none, released/NAME, ...")
+    retrievers: list[Retriever] = Field(
+        min_length=1, description="random, bm25, vector, oracle, full, none, released/NAME, {bm25: split}, {embed: MODEL}, ..."
+    )
     orderings: list[str] = Field(default=["given"], min_length=1, description="of `full`: given, random, top, bottom, middle")
     token_budget: int = Field(default=15000, ge=1, description="cl100k tokens of documents that retrieval may show")
     repeats: int = Field(default=1, ge=1, description="samples for each cell")
@@ -111,13 +114,23 @@ class SummhaySpec(JudgingSpec):
 
     @model_validator(mode="after")
     def _names_differ(self) -> SummhaySpec:
-        for field in ("haystacks", "retrievers", "orderings"):
+        for field in ("haystacks", "orderings"):
             names = getattr(self, field)
             for name in names:
                 if names.count(name) > 1:
                     raise ValueError(f"{field}: {name!r} is listed twice; remove one")
+        check_retrievers(self.retrievers)
         check_labels("summarizers", [one.label for one in self.summarizers])
         return self
+
+
+def check_retrievers(entries: Sequence[str | Entry]) -> None:
+    """Raises ValueError where two retrievers would have one name in the tables."""
+    labels = [label_of(entry) for entry in entries]
+    for index, (entry, label) in enumerate(zip(entries, labels, strict=True)):
+        if label in labels[:index]:
+            mend = "remove one" if isinstance(entry, str) else "give one of them another name: NAME"
+            raise ValueError(f"retrievers: {label!r} is listed twice; {mend}")
 
 
 def check_labels(field: str, labels: list[str]) -> None:

@@ -32,11 +32,12 @@ from summhay_ray.benchmark import (
     Stage,
     semantic_hash,
 )
+from summhay_ray.benchmarks.retrieval import Entry, files, identity_of, label_of, make_retriever, own_code, settled
 from summhay_ray.benchmarks.summarizing import given_answers, keep_answers, strategy_name
 from summhay_ray.benchmarks.summhay.cell import judge_all, summarize_cell
 from summhay_ray.benchmarks.summhay.cells import Cell, Unit
 from summhay_ray.benchmarks.summhay.checks import check_grid
-from summhay_ray.benchmarks.summhay.contexts import make_context, rank
+from summhay_ray.benchmarks.summhay.contexts import make_context, rank, rank_all
 from summhay_ray.benchmarks.summhay.explain import explain, places
 from summhay_ray.benchmarks.summhay.export import export
 from summhay_ray.benchmarks.summhay.judging import STAGE as JUDGE_STAGE
@@ -59,6 +60,7 @@ from summhay_ray.benchmarks.summhay.sources import (
 from summhay_ray.benchmarks.summhay.spec import SummhaySpec
 from summhay_ray.benchmarks.summhay.tables import TABLES
 from summhay_ray.engine import load_workload
+from summhay_ray.errors import UserError
 from summhay_ray.haystack import load_sample, read_released, system_key
 from summhay_ray.plugins import UnknownName, code_identity
 from summhay_ray.records import Context
@@ -87,7 +89,7 @@ class SummHay(Judging[SummhaySpec]):
     counted = Counted("cells", "judgments")
 
     def __init__(self, spec: SummhaySpec, inputs: Inputs) -> None:
-        super().__init__(_with_made(spec, inputs), inputs)
+        super().__init__(_with_retrievers(_with_made(spec, inputs), inputs), inputs)
         self.sources = self._read_sources()
         self.prompts = {one.prompt: inputs.text(one.prompt) for one in spec.model_entries() if one.prompt}
         given_answers(spec.summarizers, inputs)
@@ -130,8 +132,8 @@ class SummHay(Judging[SummhaySpec]):
         return {
             "kind": self.kind,
             "haystacks": sorted(source.haystack_id for source in self.sources),
-            "retrievers": sorted(map(_named, spec.retrievers)),
-            "orderings": sorted({_named(ordering) for name in spec.retrievers for ordering in self.orderings_of(name)}),
+            "retrievers": sorted(map(self._known, self.retrievers), key=_in_order),
+            "orderings": sorted({_named(ordering) for name in self.retrievers for ordering in self.orderings_of(name)}),
             "token_budget": spec.token_budget,
             "repeats": spec.repeats,
             "summarizers": sorted((self.semantic(model) for model in spec.summarizers), key=semantic_hash),
@@ -146,6 +148,7 @@ class SummHay(Judging[SummhaySpec]):
             "prompts": dict(self.prompts),
             "haystacks": haystack_entries(self.sources),
             "judges": self.named_judges(),
+            "inputs": self.inputs.keep(store, files(self.spec.retrievers)),
             OUTLINES: keep_outlines(store, self.sources),
             "answers": keep_answers(self.spec.summarizers, self.inputs, store),
         }
@@ -175,7 +178,8 @@ class SummHay(Judging[SummhaySpec]):
         """See `Workload`."""
         spec = self.spec
         strategies = [*(strategy_name(one.strategy) for one in spec.summarizers), *(one.strategy for one in spec.judges)]
-        return [*super().own_code(), *(name for name in [*spec.retrievers, *spec.orderings, *strategies] if ":" in name)]
+        names = [*spec.orderings, *strategies]
+        return [*super().own_code(), *own_code(spec.retrievers), *(name for name in names if ":" in name)]
 
     def by_store(self) -> Mapping[str, str]:
         """See `Workload`: haystacks go by way of the store."""
@@ -191,7 +195,7 @@ class SummHay(Judging[SummhaySpec]):
         """(retriever, ordering, summarizer index) -> the release's key, or a longer one where two would share it."""
         combos = [
             (retriever, ordering, index)
-            for retriever in self.spec.retrievers
+            for retriever in self.retrievers
             for ordering in self.orderings_of(retriever)
             for index in range(len(self.spec.summarizers))
         ]
@@ -202,16 +206,34 @@ class SummHay(Judging[SummhaySpec]):
 
     def orderings_of(self, retriever: str) -> Sequence[str]:
         """Orderings apply to the whole haystack; retrieval keeps its ranking (paper, section 5.3)."""
-        return self.spec.orderings if self._is_whole(retriever) else ["given"]
+        return self.spec.orderings if self.is_whole(retriever) else ["given"]
 
-    def _is_whole(self, retriever: str) -> bool:
-        return retrieve.make(retriever, self.spec.seed).whole
+    def is_whole(self, retriever: str) -> bool:
+        """Whether a retriever's ranking is the haystack itself."""
+        return bool(self._made[retriever].whole)
+
+    @functools.cached_property
+    def retrievers(self) -> dict[str, str | Entry]:
+        """What tables call each retriever -> its entry in the spec."""
+        return {label_of(entry): entry for entry in self.spec.retrievers}
+
+    @functools.cached_property
+    def _made(self) -> dict[str, Any]:
+        return {label: make_retriever(entry, self.spec.seed, self.run_file) for label, entry in self.retrievers.items()}
+
+    def run_file(self, path: str) -> str:
+        """The text of a file of rankings that the spec names."""
+        return self.inputs.text(path)
+
+    def _known(self, retriever: str) -> Any:
+        """What makes a retriever the one that it is."""
+        return identity_of(self.retrievers[retriever], self.inputs.digests())
 
     # --- cells ----------------------------------------------------------------------------------------------------------
 
     def units(self) -> Iterator[Unit]:
         """All units, haystack by haystack, so that calls that share a prefix stand together."""
-        shown = [(retriever, ordering) for retriever in self.spec.retrievers for ordering in self.orderings_of(retriever)]
+        shown = [(retriever, ordering) for retriever in self.retrievers for ordering in self.orderings_of(retriever)]
         for source in self.sources:
             for retriever, ordering in shown:
                 for subtopic in source.subtopics:
@@ -225,12 +247,12 @@ class SummHay(Judging[SummhaySpec]):
             for subtopic, n in zip(source.subtopics, source.n_insights, strict=True)
         }
         summarizers = [(one.label, self.semantic(one)) for one in self.spec.summarizers]
-        named, whole = functools.cache(_named), functools.cache(self._is_whole)
+        named, known, whole = (functools.cache(one) for one in (_named, self._known, self.is_whole))
         for unit in self.units():
             shared = f"{unit.haystack_id}/{unit.retriever}/{unit.ordering}" if whole(unit.retriever) else ""
             content = {
                 **asdict(unit),
-                "retriever": named(unit.retriever),
+                "retriever": known(unit.retriever),
                 "ordering": named(unit.ordering),
                 "seed": self.spec.seed,
                 "token_budget": self.spec.token_budget,
@@ -246,7 +268,7 @@ class SummHay(Judging[SummhaySpec]):
 
     def n_items(self) -> int:
         """How many cells the run has."""
-        shown = sum(len(self.orderings_of(retriever)) for retriever in self.spec.retrievers)
+        shown = sum(len(self.orderings_of(retriever)) for retriever in self.retrievers)
         queries = sum(len(source.subtopics) for source in self.sources)
         return queries * shown * len(self.spec.summarizers) * self.spec.repeats
 
@@ -269,8 +291,15 @@ class SummHay(Judging[SummhaySpec]):
 
     @functools.cached_property
     def _ranked(self) -> Callable[[str, str, str], Sequence[retrieve.Ranked]]:
-        return functools.lru_cache(maxsize=64)(
-            lambda haystack_id, subtopic_id, retriever: rank(self, self.haystacks[haystack_id], subtopic_id, retriever)
+        one = functools.lru_cache(maxsize=64)(
+            lambda haystack_id, subtopic_id, retriever: rank(self.haystacks[haystack_id], subtopic_id, self._made[retriever])
+        )
+        every = functools.lru_cache(maxsize=16)(
+            lambda haystack_id, retriever: rank_all(self.haystacks[haystack_id], self._made[retriever])
+        )
+        at_once = {label for label, made in self._made.items() if not hasattr(made, "rank")}
+        return lambda haystack_id, subtopic_id, retriever: (
+            every(haystack_id, retriever)[subtopic_id] if retriever in at_once else one(haystack_id, subtopic_id, retriever)
         )
 
     async def answer(self, item: Item, ask: Ask) -> Rows:
@@ -310,6 +339,11 @@ class SummHay(Judging[SummhaySpec]):
         return export(run, folder, judge)
 
 
+def _in_order(known: Any) -> tuple[bool, str]:
+    """How what is known of retrievers is sorted: names by themselves, before mappings."""
+    return (False, known) if isinstance(known, str) else (True, semantic_hash(known))
+
+
 def _named(name: str) -> str:
     """A name, and behind it the identity of its code where it is a person's own."""
     return f"{name} {code_identity(name)}".rstrip()
@@ -329,6 +363,14 @@ def _with_made(spec: SummhaySpec, inputs: Inputs) -> SummhaySpec:
         found = _made_by(entry, inputs) if entry.endswith(_SPECS) else [entry]
         entries += [one for one in found if one not in entries]
     return spec.model_copy(update={"haystacks": entries})
+
+
+def _with_retrievers(spec: SummhaySpec, inputs: Inputs) -> SummhaySpec:
+    """The spec with its retrievers as they are here: folders of models by their content, files read. Raises SpecError."""
+    try:
+        return spec.model_copy(update={"retrievers": settled(spec.retrievers, inputs)})
+    except UserError as error:
+        raise SpecError(f"spec: retrievers: {error}") from error
 
 
 def _made_by(entry: str, inputs: Inputs) -> list[str]:

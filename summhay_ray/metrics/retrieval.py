@@ -1,0 +1,59 @@
+"""How good a ranking is, query by query. Part of the metrics room; ir-measures computes all of it.
+
+Precision, recall and F1 are of the set that is retrieved: precision is the share of the documents retrieved that are relevant, of
+however many were asked for. nDCG, AP and MRR are of the order, and are None where a ranking has none. AP is divided by all
+relevant documents. Relevance is yes or no, but for nDCG where grades are given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated
+
+
+@dataclass(frozen=True, slots=True)
+class RetrievalScore:
+    """What one ranking is worth for one query."""
+
+    precision: Annotated[float, "share of the documents retrieved that are relevant; 0 where none is retrieved"]
+    recall: Annotated[float, "share of the relevant documents that are retrieved"]
+    f1: Annotated[float, "harmonic mean of the two, 0 where both are"]
+    ndcg: Annotated[float | None, "normalized discounted cumulative gain; null where the ranking has no order"]
+    ap: Annotated[float | None, "average precision, over all relevant documents; null where the ranking has no order"]
+    mrr: Annotated[float | None, "one over the rank of the first relevant document, 0 for none; null without an order"]
+
+
+def retrieval_scores(
+    rankings: Sequence[tuple[Sequence[str], Mapping[str, float]]], k: int | None = None, *, ordered: bool = True
+) -> list[RetrievalScore]:
+    """One score for each (documents retrieved, best first; document -> how relevant, above 0), in their order.
+
+    `k`: only the first k documents count, and the best ranking that nDCG is held against has k; None: all of them do. Raises
+    ValueError for a query without a relevant document, which has no recall, and for a document that is ranked twice.
+    """
+    import ir_measures
+    from ir_measures import AP, RR, SetF, SetP, SetR, nDCG
+
+    in_order = {"ndcg": nDCG if k is None else nDCG @ k, "ap": AP, "mrr": RR}
+    measures = {"precision": SetP, "recall": SetR, "f1": SetF, **(in_order if ordered else {})}
+    qrels, run = [], []
+    for place, (retrieved, relevant) in enumerate(rankings):
+        if not any(grade > 0 for grade in relevant.values()):
+            raise ValueError(f"ranking {place}: the query has no relevant document, and nothing to measure by")
+        if len(set(retrieved)) < len(retrieved):
+            raise ValueError(f"ranking {place}: a document is ranked twice; rank each once")
+        qrels += [ir_measures.Qrel(str(place), document, int(grade)) for document, grade in relevant.items() if grade > 0]
+        # Scores that fall by one a rank: trec_eval would break ties by the documents' names.
+        run += [ir_measures.ScoredDoc(str(place), document, -float(rank)) for rank, document in enumerate(retrieved[:k])]
+    found: list[dict[str, float]] = [{} for _ in rankings]
+    if rankings:
+        names = {measure: name for name, measure in measures.items()}
+        for metric in ir_measures.iter_calc(list(measures.values()), qrels, run):
+            found[int(metric.query_id)][names[metric.measure]] = float(metric.value)
+    return [_score(one, ordered) for one in found]
+
+
+def _score(found: Mapping[str, float], ordered: bool) -> RetrievalScore:
+    precision, recall, f1, *order = (found.get(name, 0.0) for name in RetrievalScore.__dataclass_fields__)
+    return RetrievalScore(precision, recall, f1, *(order if ordered else (None, None, None)))

@@ -1,0 +1,41 @@
+"""The models that retrievers of this room need, whoever runs them and pays for them. Part of the `retrieve` room."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from summhay_ray.encoders import Encoder, Encoding, Scorer, Scoring, Vectors, load_encoder, load_scorer
+
+
+class Models(Protocol):
+    """Vectors of texts, and scores of texts for a query."""
+
+    async def embed(self, encoding: Encoding, texts: Sequence[str]) -> Vectors:
+        """One vector a text, in their order."""
+        ...
+
+    async def score(self, scoring: Scoring, query: str, texts: Sequence[str]) -> Sequence[float]:
+        """How well each text answers the query, in their order."""
+        ...
+
+
+class ModelsHere:
+    """Models that are loaded into this process when they are first needed, and keep nothing."""
+
+    def __init__(self) -> None:
+        self._encoders: dict[Encoding, Encoder] = {}
+        self._scorers: dict[Scoring, Scorer] = {}
+
+    async def embed(self, encoding: Encoding, texts: Sequence[str]) -> Vectors:
+        """See `Models`. Raises NoModel."""
+        if encoding not in self._encoders:
+            self._encoders[encoding] = load_encoder(encoding)
+        return self._encoders[encoding].encode(texts)
+
+    async def score(self, scoring: Scoring, query: str, texts: Sequence[str]) -> Sequence[float]:
+        """See `Models`. Raises NoModel."""
+        if scoring not in self._scorers:
+            self._scorers[scoring] = load_scorer(scoring)
+        found: list[float] = self._scorers[scoring].score([(query, text) for text in texts]).tolist()
+        return found

@@ -1,0 +1,100 @@
+"""Retrievers as a spec names them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+import summhay_ray
+from summhay_ray.benchmark import SpecError
+from summhay_ray.benchmarks.retrieval import label_of, own_code
+from summhay_ray.benchmarks.summhay import SummHay, SummhaySpec
+from summhay_ray.engine import load_workload, validated
+from summhay_ray.store import Store
+
+pytestmark = pytest.mark.core
+
+
+def spec(*retrievers: Any) -> dict[str, Any]:
+    return {"haystacks": ["sample/news"], "retrievers": list(retrievers), "summarizers": ["offline/lead"], "token_budget": 500}
+
+
+def workload(tmp_path: Path, *retrievers: Any) -> SummHay:
+    (tmp_path / "s.yaml").write_text(yaml.safe_dump(spec(*retrievers)))
+    found = load_workload(str(tmp_path / "s.yaml"))
+    assert isinstance(found, SummHay)
+    return found
+
+
+def test_what_tables_call_them() -> None:
+    given: list[Any] = [
+        "bm25", {"bm25": "split"}, {"oracle": "drop", "share": 0.5}, {"embed": "org/small", "max_tokens": 64},
+        {"longe": "org/long"}, {"rerank": "cross-encoder/small", "of": "vector"}, {"fuse": ["bm25", {"bm25": "stems"}]},
+        {"fuse": ["bm25", "vector"], "method": "sum", "name": "both"}, {"run": "runs/mine.run"},
+    ]  # fmt: skip
+    found = validated(SummhaySpec, spec(*given), "spec").retrievers
+    assert [label_of(one) for one in found] == [
+        *("bm25", "bm25-split", "oracle-drop-0.5", "small", "long", "vector+small", "rrf(bm25,bm25-stems)", "both", "mine"),
+    ]
+    again = SummhaySpec.model_validate(json.loads(validated(SummhaySpec, spec(*given), "spec").model_dump_json()))
+    assert again.retrievers == found
+
+
+@pytest.mark.parametrize(
+    ("entry", "told"),
+    [
+        ({"bm25": "lines"}, "retrievers[0]: {bm25: ...}: bm25: input should be 'split', 'words' or 'stems', found \"lines\""),
+        ({"embed": "m", "chunk": 3}, "{embed: ...}: chunk: unknown field; did you mean chunks?"),
+        (
+            {"embed": "m", "chunks": {"tokens": 5, "overlap": 5}},
+            "chunks: overlap: 5 of 5 tokens; expected fewer",
+        ),
+        ({"embed": ""}, "{embed: ...}: embed: string should have at least 1 character"),
+        ({"fuse": ["bm25"]}, "{fuse: ...}: fuse: list should have at least 2 items"),
+        ({"fuse": ["bm25", {"bm25": 3}]}, "{fuse: ...}: fuse[1]: {bm25: ...}: bm25: input should be"),
+        ({"embedding": "m"}, "expected a retriever's name, or a mapping of one of these kinds: {bm25: ...}"),
+        ({"bm25": "split", "embed": "m"}, "expected a retriever's name, or a mapping of one of these kinds"),
+        (7, "expected a retriever's name"),
+        ({"oracle": "drop", "share": 1.5}, "share: input should be less than or equal to 1"),
+        ({"run": "none.run"}, "no file 'none.run'"),
+        ({"fuse": ["bm25", "bm52"]}, "no retriever is named 'bm52'; did you mean 'bm25'?"),
+        ({"fuse": ["bm25", "released/vector"]}, "news holds no scores of 'released/vector'"),
+        ({"embed": "./none"}, "model './none': no such folder"),
+    ],
+)
+def test_a_wrong_entry_is_told_in_one_line(tmp_path: Path, entry: Any, told: str) -> None:
+    with pytest.raises(SpecError) as caught:
+        workload(tmp_path, entry)
+    assert told in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_two_of_one_name_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(SpecError, match="'bm25-split' is listed twice; give one of them another name"):
+        workload(tmp_path, {"bm25": "split"}, {"bm25": "split"})
+
+
+def test_a_run_of_mappings_keeps_what_it_stands_on(tmp_path: Path) -> None:
+    """The file of rankings is gone when the run is scored and resumed; another file's content is another run."""
+    first = workload(tmp_path, "bm25")
+    (haystack,) = (first.haystacks[source.haystack_id] for source in first.sources)
+    lines = [f"{one.subtopic_id} Q0 {haystack.documents[2].document_id} 1 1.5 mine\n" for one in haystack.subtopics]
+    (tmp_path / "mine.run").write_text("".join(lines))
+    named = workload(tmp_path, {"run": "mine.run"}, {"bm25": "split"}, {"fuse": ["bm25", {"bm25": "stems"}]})
+    ids = named.run_id
+    result = summhay_ray.run(str(tmp_path / "s.yaml"), store=str(tmp_path / "store"), executor="inline")
+    assert (result.status, result.run) == ("done", ids)
+    rankings = Store(str(tmp_path / "store")).run(ids).table("rankings")
+    ranked = rankings.filter(retriever="mine")
+    assert ranked["document_id"].unique().to_list() == [haystack.documents[2].document_id]
+    assert sorted(rankings["retriever"].unique()) == ["bm25-split", "mine", "rrf(bm25,bm25-stems)"]
+    (tmp_path / "mine.run").write_text("".join(lines[1:]))
+    assert workload(tmp_path, {"run": "mine.run"}, {"bm25": "split"}, {"fuse": ["bm25", {"bm25": "stems"}]}).run_id != ids
+
+
+def test_a_persons_own_code_inside_an_entry_goes_with_a_job() -> None:
+    found = validated(SummhaySpec, spec({"fuse": ["bm25", {"rerank": "m", "of": "mine:Own"}]}), "spec")
+    assert own_code(found.retrievers) == ["mine:Own"]
