@@ -42,11 +42,6 @@ def find_model(name: str) -> Found:
     return Found(name, "hub", None)
 
 
-def is_folder(name: str) -> bool:
-    """Whether the name is a folder's."""
-    return _is_path(name)
-
-
 def _is_path(name: str) -> bool:
     return name.startswith(("/", "./", "../", "~")) or Path(name).is_dir()
 

@@ -13,6 +13,7 @@ model_config
 _labels_differ
 _names_differ
 _no_prompt
+_overlap_is_less
 _one_or_many
 _stages_asked
 auto
@@ -31,12 +32,11 @@ ortho_context
 _telling
 
 # `plugins` finds these classes in their room's files, by the name that each has for specs.
-Bm25
 Full
 Keywords
 Nothing
-Oracle
 Released
+Rerank3
 Lead
 Support
 Rouge2
@@ -85,6 +85,16 @@ scatter
 
 # Rating judges: the benchmarks that rate take them by `summhay_ray.judge`.
 rate_text
+# For benchmarks with corpora of their own, and `summhay retrieve`.
+Retriever
+graded
+read_qrels
+run_lines
+qrels_lines
+retrieval_scores
+ndcg
+ap
+mrr
 
 # Extraction, and what correlations are worth: by `summhay_ray.benchmarks.extract_evaluate`.
 BUDGETS

@@ -41,7 +41,7 @@ class Entry(Strict):
         """What tables call it where the spec does not say."""
         raise NotImplementedError
 
-    def parts(self) -> Sequence[Retriever]:
+    def parts(self) -> Sequence[RetrieverEntry]:
         """The entries inside."""
         return ()
 
@@ -186,13 +186,13 @@ class RerankEntry(ModelEntry):
 
     head: ClassVar[str] = "rerank"
     rerank: Text = Field(description="a cross-encoder's name, or its folder")
-    of: Retriever = Field(default="bm25", description="the retriever whose ranking is ranked again")
+    of: RetrieverEntry = Field(default="bm25", description="the retriever whose ranking is ranked again")
     top: int = Field(default=100, ge=1, description="its first documents are ranked again; the others stand behind them")
 
     def default_label(self) -> str:
-        return f"{label_of(self.of)}+{_short(self.rerank)}"
+        return f"{retriever_label(self.of)}+{_short(self.rerank)}"
 
-    def parts(self) -> Sequence[Retriever]:
+    def parts(self) -> Sequence[RetrieverEntry]:
         return (self.of,)
 
     def inner(self, digests: Mapping[str, str]) -> dict[str, Any]:
@@ -210,13 +210,13 @@ class FuseEntry(Entry):
     """Several rankings made one."""
 
     head: ClassVar[str] = "fuse"
-    fuse: list[Retriever] = Field(min_length=2, description="the retrievers whose rankings are made one")
+    fuse: list[RetrieverEntry] = Field(min_length=2, description="the retrievers whose rankings are made one")
     method: retrieve.Method = Field(default="rrf", description="rrf: by rank, 1 / (60 + rank); sum: by score, spread over 0 to 1")
 
     def default_label(self) -> str:
-        return f"{self.method}({','.join(map(label_of, self.fuse))})"
+        return f"{self.method}({','.join(map(retriever_label, self.fuse))})"
 
-    def parts(self) -> Sequence[Retriever]:
+    def parts(self) -> Sequence[RetrieverEntry]:
         return self.fuse
 
     def make(self, seed: int, read: Read) -> Any:
@@ -250,7 +250,7 @@ KINDS: Mapping[str, type[Entry]] = {
 }
 """The field that says what kind an entry is -> the entry's class."""
 
-Retriever = Annotated[
+RetrieverEntry = Annotated[
     str | SerializeAsAny[Entry],
     BeforeValidator(
         _entry,
@@ -267,7 +267,7 @@ def _short(model: str) -> str:
     return model.rstrip("/").rpartition("/")[2]
 
 
-def label_of(entry: str | Entry) -> str:
+def retriever_label(entry: str | Entry) -> str:
     """What tables call a retriever of a spec."""
     return entry if isinstance(entry, str) else entry.label
 

@@ -9,7 +9,7 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from summhay_ray import judge, plugins
 from summhay_ray.benchmark import ModelSpec, Spec, SpecError, Text, model_entry
-from summhay_ray.benchmarks.retrieval import Entry, Retriever, label_of
+from summhay_ray.benchmarks.retrieval import Entry, RetrieverEntry, retriever_label
 from summhay_ray.benchmarks.summarizing import Strategy, Summarizer, crossed
 from summhay_ray.errors import UserError
 
@@ -91,7 +91,7 @@ class SummhaySpec(JudgingSpec):
     haystacks: list[str] = Field(
         min_length=1, description="released JSON files from the spec's folder, sample/NAME, or store/SHA256/NAME"
     )
-    retrievers: list[Retriever] = Field(
+    retrievers: list[RetrieverEntry] = Field(
         min_length=1, description="random, bm25, vector, oracle, full, none, released/NAME, {bm25: split}, {embed: MODEL}, ..."
     )
     orderings: list[str] = Field(default=["given"], min_length=1, description="of `full`: given, random, top, bottom, middle")
@@ -126,7 +126,7 @@ class SummhaySpec(JudgingSpec):
 
 def check_retrievers(entries: Sequence[str | Entry]) -> None:
     """Raises ValueError where two retrievers would have one name in the tables."""
-    labels = [label_of(entry) for entry in entries]
+    labels = [retriever_label(entry) for entry in entries]
     for index, (entry, label) in enumerate(zip(entries, labels, strict=True)):
         if label in labels[:index]:
             mend = "remove one" if isinstance(entry, str) else "give one of them another name: NAME"

@@ -32,7 +32,7 @@ from summhay_ray.benchmark import (
     Stage,
     semantic_hash,
 )
-from summhay_ray.benchmarks.retrieval import Entry, files, identity_of, label_of, make_retriever, own_code, settled
+from summhay_ray.benchmarks.retrieval import Entry, files, identity_of, make_retriever, own_code, retriever_label, settled
 from summhay_ray.benchmarks.summarizing import given_answers, keep_answers, strategy_name
 from summhay_ray.benchmarks.summhay.cell import judge_all, summarize_cell
 from summhay_ray.benchmarks.summhay.cells import Cell, Unit
@@ -215,7 +215,7 @@ class SummHay(Judging[SummhaySpec]):
     @functools.cached_property
     def retrievers(self) -> dict[str, str | Entry]:
         """What tables call each retriever -> its entry in the spec."""
-        return {label_of(entry): entry for entry in self.spec.retrievers}
+        return {retriever_label(entry): entry for entry in self.spec.retrievers}
 
     @functools.cached_property
     def _made(self) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import yaml
 
 import summhay_ray
 from summhay_ray.benchmark import SpecError
-from summhay_ray.benchmarks.retrieval import label_of, own_code
+from summhay_ray.benchmarks.retrieval import own_code, retriever_label
 from summhay_ray.benchmarks.summhay import SummHay, SummhaySpec
 from summhay_ray.engine import load_workload, validated
 from summhay_ray.store import Store
@@ -37,7 +37,7 @@ def test_what_tables_call_them() -> None:
         {"fuse": ["bm25", "vector"], "method": "sum", "name": "both"}, {"run": "runs/mine.run"},
     ]  # fmt: skip
     found = validated(SummhaySpec, spec(*given), "spec").retrievers
-    assert [label_of(one) for one in found] == [
+    assert [retriever_label(one) for one in found] == [
         *("bm25", "bm25-split", "oracle-drop-0.5", "small", "long", "vector+small", "rrf(bm25,bm25-stems)", "both", "mine"),
     ]
     again = SummhaySpec.model_validate(json.loads(validated(SummhaySpec, spec(*given), "spec").model_dump_json()))
