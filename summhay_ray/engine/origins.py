@@ -26,7 +26,7 @@ def origins_in(run: RunStore) -> Counter[tuple[str, str]]:
     """Where the answers came from that the run stands on; nothing for a run of a version that did not write it down."""
     if "origin" not in run.declared["raw_answers"].schema.names:
         return Counter()
-    found = run.table("raw_answers").group_by("model", "origin").agg(pl.len())
+    found = run.table("raw_answers", columns=["model", "origin"]).group_by("model", "origin").agg(pl.len())
     return Counter({(model, origin): n for model, origin, n in found.iter_rows()})
 
 

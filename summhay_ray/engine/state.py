@@ -26,10 +26,10 @@ class RunSnapshot(RunStore):
         super().__init__(run.store, run.run_id, run.manifest(), run.declared)
         self._tables: dict[str, pl.DataFrame] = {}
 
-    def table(self, table: str, units: Sequence[str] | None = None) -> pl.DataFrame:
-        """See `RunStore.table`."""
-        if units is not None:
-            return super().table(table, units)
+    def table(self, table: str, units: Sequence[str] | None = None, columns: Sequence[str] | None = None) -> pl.DataFrame:
+        """See `RunStore.table`; only what is read whole is kept."""
+        if units is not None or columns is not None:
+            return super().table(table, units, columns)
         return self.tables([table])[table]
 
     def tables(self, names: Sequence[str]) -> dict[str, pl.DataFrame]:
@@ -106,4 +106,4 @@ def answers_used(run: RunStore) -> int:
         if name != "failures" and {item, "key"} <= set(table.schema.names):
             used.append(run.table(name).select(item, "key"))
     # Answers that no row names were used as well.
-    return max(pl.concat(used).filter(pl.col("key") != "").n_unique(), run.table("raw_answers").height)
+    return max(pl.concat(used).filter(pl.col("key") != "").n_unique(), run.table("raw_answers", columns=[]).height)

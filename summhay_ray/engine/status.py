@@ -152,7 +152,7 @@ def status(run: RunStore) -> StatusResult:
 def _status(run: RunStore, problems: Sequence[str]) -> StatusResult:
     record = run.record
     failures = Counter(run.table("failures")["error"].to_list())
-    ends = Counter(run.table("raw_answers")["finish_reason"].to_list())
+    ends = Counter(run.table("raw_answers", columns=["finish_reason"])["finish_reason"].to_list())
     stop, driver = None, ""
     # A run is told of without the benchmark's own code, too: it may be a person's, who is elsewhere.
     benchmark = _benchmark(run, record)

@@ -127,7 +127,8 @@ def _unpacked(block: Block, whole: memoryview, wanted: Tables) -> Part:
 
 
 def _part(block: Block, contents: Mapping[str, memoryview], wanted: Tables) -> Part:
-    rows = {table: pq.ParquetFile(pa.BufferReader(content)).read() for table, content in contents.items()}
+    names = {table: None if table == UNITS else [*wanted[table].schema.names, UNIT] for table in contents}
+    rows = {table: pq.ParquetFile(pa.BufferReader(one)).read(columns=names[table]) for table, one in contents.items()}
     units = rows.pop(UNITS)
     columns = (units[name].to_pylist() for name in ("unit", "retry"))
     found = [((block.stage, unit), retry) for unit, retry in zip(*columns, strict=True)]

@@ -230,12 +230,16 @@ class RunStore:
         """Unit -> whether its failure may be tried again, for every committed unit of a stage."""
         return finished_of(self.store.files, self.manifest().blocks, stage)
 
-    def table(self, table: str, units: Sequence[str] | None = None) -> pl.DataFrame:
+    def table(self, table: str, units: Sequence[str] | None = None, columns: Sequence[str] | None = None) -> pl.DataFrame:
         """All committed rows of a table, each once, sorted by primary key; `units`: only those that units of these names brought.
 
-        Raises StoreError for a table that the run has not.
+        `columns`: only these and the key's, which is quicker where others are long. Raises StoreError for a table that the run
+        has not.
         """
-        return frames_of(self.store.files, self.manifest().blocks, self._chosen([table]), units)[table]
+        wanted = self._chosen([table])
+        if columns is not None:
+            wanted = {table: wanted[table].only(columns)}
+        return frames_of(self.store.files, self.manifest().blocks, wanted, units)[table]
 
     def tables(self, names: Sequence[str]) -> dict[str, pl.DataFrame]:
         """Several tables of one moment; each block is read once for all of them."""

@@ -84,6 +84,10 @@ class Columns:
         found = [_field(one["name"], one["type"], one["nullable"], one["meaning"]) for one in body["columns"]]
         return cls(body["name"], tuple(body["key"]), pa.schema(found))
 
+    def only(self, names: Collection[str]) -> Columns:
+        """The columns of the key, and these."""
+        return Columns(self.table, self.key, pa.schema([one for one in self.schema if one.name in {*self.key, *names}]))
+
     def same_as(self, other: Columns, later: Collection[str] = ()) -> bool:
         """Whether both have the same columns and key, whatever the columns are said to mean. The other may have some of the
         `later` ones besides."""

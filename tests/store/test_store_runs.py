@@ -96,6 +96,15 @@ def test_tables_of_some_units(tmp_path: Path) -> None:
     assert all(several[name].equals(run.table(name)) for name in NAMES)
 
 
+def test_some_columns_of_a_table_are_read_with_its_key(tmp_path: Path) -> None:
+    run = new_run(tmp_path)
+    commit(run, [done("a"), lost("b")])
+    commit(run, [done("b"), done("a", "again ")])
+    whole = run.table("raw_answers")
+    assert run.table("raw_answers", columns=["model", "finish_reason"]).equals(whole.select("key", "model", "finish_reason"))
+    assert run.table("raw_answers", columns=[]).equals(whole.select("key"))
+
+
 def test_a_table_that_a_run_has_not_is_refused_and_those_named_that_it_has(tmp_path: Path) -> None:
     run = new_run(tmp_path)
     message = "run run has no table 'nonsense'; it has: documents, failures, judgments, raw_answers, scores, summaries$"
