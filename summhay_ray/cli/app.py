@@ -144,6 +144,9 @@ def _show_scores(scores: ScoreResult, store: str, everything: bool) -> None:
     from summhay_ray.cli.show import say, tables
     from summhay_ray.report import LEGEND, bias_lines, position_table, score_tables
 
+    if not any(one.n_scored for one in scores.systems):
+        say(f"Nothing is scored: 0 of {sum(one.n_expected for one in scores.systems):,} insights")
+        return
     sensitivity = position_table(scores.position) if everything else None
     grids = [*score_tables(scores.systems, everything), *([sensitivity] if sensitivity else [])]
     tables(grids)

@@ -14,8 +14,11 @@ from rich.text import Text
 
 from summhay_ray.cli.visible import one_line
 from summhay_ray.engine import ModelProgress, Progress
+from summhay_ray.llm import LONGEST_PAUSE_S
 
 PLAIN_EVERY_S = 10.0
+TOLD_AFTER_S = 5.0
+"""A 429 now and then is told by their number."""
 HEADS = ("", "calls", "a second", "requests/min", "input/min", "output/min", "in flight", "429s", "retries", "")
 
 
@@ -147,7 +150,11 @@ def _row(model: ModelProgress) -> tuple[str, ...]:
 def _state(model: ModelProgress) -> str:
     if model.stopped:
         return f"stopped: {one_line(model.stopped)}"
-    return f"paused for {model.paused_s:.0f} s" if model.paused_s > 0 else ""
+    told = [f"paused for {model.paused_s:.0f} s"] if model.paused_s > 0 else []
+    if model.refused_s >= TOLD_AFTER_S:
+        left = _time(max(0.0, LONGEST_PAUSE_S - model.refused_s))
+        told.append(f"answers nothing but 429 since {_time(model.refused_s)}, is given up in {left}")
+    return ", ".join(told)
 
 
 def _of(used: float, limit: float | None) -> str:

@@ -89,6 +89,8 @@ class Ended(Protocol):
     def stopped_models(self) -> Mapping[str, str]: ...
     @property
     def left(self) -> Mapping[str, Any] | None: ...
+    @property
+    def commonest_failure(self) -> Mapping[str, Any] | None: ...
 
 
 def ended(result: Ended, head: tuple[str, str], unit: str, store: str, go_on: str) -> list[tuple[str, object]]:
@@ -107,6 +109,11 @@ def ended(result: Ended, head: tuple[str, str], unit: str, store: str, go_on: st
     ]
     if left:
         pairs.append(("left", left_over(left, unit, go_on)))
+    if most := result.commonest_failure:
+        where = f"{most['stage']}: " if most["stage"] else ""
+        # What stopped a model is said above, and need not be said again.
+        why = "" if any(most["message"] in one for one in result.stopped_models.values()) else f": {most['message']}"
+        pairs.append(("failed most", f"{most['count']:,} times {where}{most['error']}{why}"))
     if cells["failed"]:
         pairs.append(("look at", f"summhay failures {result.run} --store {store}"))
     return pairs

@@ -56,7 +56,7 @@ class InlineExecution:
         limits = {model: one.limits for model, one in settings.items() if not one.local}
         index = LogIndex(files)
         index.know(run.run_id, self._committer.spent)
-        self._ledger = Ledger(run.run_id, index, budgets, limits)
+        self._ledger = Ledger(run.run_id, index, budgets, limits, probing=True)
         self._latest = self._ledger.snapshot(time.monotonic())
 
     def snapshot(self) -> dict[str, Any]:

@@ -63,7 +63,7 @@ class LedgerActor:
         self._committer = store.run(self._run_id).committer(*self._driver)
         index = LogIndex(self._files)
         index.know(self._run_id, self._committer.spent)
-        ledger = Ledger(self._run_id, index, self._budgets, self._limits)
+        ledger = Ledger(self._run_id, index, self._budgets, self._limits, probing=True)
         self._service = LedgerService(ledger, self._recover)
 
     async def exchange(self, worker: str, message: WorkerMessage) -> News:

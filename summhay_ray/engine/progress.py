@@ -38,6 +38,8 @@ class ModelProgress:
     """429s."""
     retries: int = 0
     paused_s: float = 0.0
+    refused_s: float = 0.0
+    """For so long it has answered nothing but 429; after `LONGEST_PAUSE_S` it is given up."""
     stopped: str = ""
     """Class of the error for which it was given up; empty where it was not."""
 
@@ -177,6 +179,7 @@ class Timeline:
             limited=numbers.get("limited", 0),
             retries=numbers.get("retries", 0),
             paused_s=numbers.get("paused_s", 0.0),
+            refused_s=numbers.get("refused_s", 0.0),
             stopped=snapshot.get("stopped", {}).get(name, {}).get("error", ""),
         )
 

@@ -27,7 +27,7 @@ from summhay_ray.engine.own_code import Unplannable
 from summhay_ray.engine.plan import PlanResult, plan
 from summhay_ray.engine.progress import Extent, Progress, Snapshot, Timeline, Watch
 from summhay_ray.engine.sections import Section
-from summhay_ray.engine.state import RunSnapshot, RunState, answers_used, item_counts, state_of
+from summhay_ray.engine.state import RunSnapshot, RunState, answers_used, commonest_failure, item_counts, state_of
 from summhay_ray.engine.usage import Reach, keep_plan, keep_reach, keep_start, keep_stop, read_plan
 from summhay_ray.errors import UserError
 from summhay_ray.llm import FREE, USAGE_NOT_CREDIBLE, Budgets, claims_of, margins_of
@@ -68,6 +68,8 @@ class RunResult:
     warnings: tuple[str, ...] = ()
     executor: str = ""
     """inline or ray; empty where nothing was left to do."""
+    commonest_failure: Mapping[str, Any] | None = None
+    """Of the run's failures the class that most have: `count`, `stage`, `error`, and the commonest `message` of it."""
 
     @property
     def scores(self) -> Any:
@@ -88,7 +90,7 @@ class RunResult:
 
     def to_json(self) -> dict[str, Any]:
         """The JSON document of the command."""
-        names = ("run", "kind", "status", "cells", "calls", "usd", "left", "seconds", "executor")
+        names = ("run", "kind", "status", "cells", "calls", "usd", "left", "seconds", "executor", "commonest_failure")
         return {
             **{name: getattr(self, name) for name in names},
             "stopped_models": dict(self.stopped_models),
@@ -249,6 +251,7 @@ class Start:
                 *doubts,
             ),
             executor=snapshot.get("executor", ""),
+            commonest_failure=commonest_failure(run),
         )
 
     def _work(self, work: Work) -> dict[str, Any]:

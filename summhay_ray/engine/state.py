@@ -97,6 +97,18 @@ def item_counts(run: RunStore, total: int) -> dict[str, int]:
     return {"total": total, "done": len(committed) - len(failed), "failed": len(failed)}
 
 
+def commonest_failure(run: RunStore) -> dict[str, Any] | None:
+    """The class of failure that most rows have (`count`, `stage`, `error`), and the message that most of those have."""
+    failures = run.table("failures")
+    if not failures.height:
+        return None
+    order = ["len", "stage", "error", "message"]
+    counted = failures.group_by("stage", "error", "message").agg(pl.len()).sort(order, descending=[True, False, False, False])
+    classes = counted.group_by("stage", "error", maintain_order=True).agg(pl.col("len").sum(), pl.col("message").first())
+    top = classes.sort("len", descending=True, maintain_order=True).row(0, named=True)
+    return {"count": top.pop("len"), **top}
+
+
 def answers_used(run: RunStore) -> int:
     """How many answers the run's rows stand on, item by item: one answer may serve several."""
     failures = run.table("failures")

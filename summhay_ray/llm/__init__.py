@@ -16,6 +16,7 @@ from summhay_ray.llm.providers import provider_of
 from summhay_ray.llm.raw_answer import RawAnswer
 from summhay_ray.llm.reply import Usage
 from summhay_ray.llm.request import MOST_LOGPROBS, Ask, Message, Request, Role, assistant, marked, system, user
+from summhay_ray.llm.retry import LONGEST_PAUSE_S
 from summhay_ray.llm.sampling import RESERVED, REVISION
 from summhay_ray.llm.secrets import NoKey, key_of, told_secrets
 from summhay_ray.llm.service import LedgerPort, LedgerService, LocalPort
@@ -23,6 +24,7 @@ from summhay_ray.llm.service import LedgerPort, LedgerService, LocalPort
 __all__ = [
     "FREE",
     "MOST_LOGPROBS",
+    "LONGEST_PAUSE_S",
     "RESERVED",
     "REVISION",
     "USAGE_NOT_CREDIBLE",

@@ -26,6 +26,7 @@ from summhay_ray.llm.models import FREE, ModelSettings
 from summhay_ray.llm.prefix import PrefixGate, Turn, prefixes_of
 from summhay_ray.llm.raw_answer import RawAnswer
 from summhay_ray.llm.request import Request
+from summhay_ray.llm.retry import UNREACHED
 from summhay_ray.llm.sampling import longest_answer, unusable
 from summhay_ray.llm.secrets import told_secrets
 from summhay_ray.llm.service import LedgerPort
@@ -259,7 +260,9 @@ class Gateway:
         if announced:
             await self._keep({"kind": "void", **known, "usd_micros": charged})
         stop = (decision.error, attempt.message) if decision.kind == "model" else None
-        self._client.settle(Settlement(claim.key, claim.model, charged, stop=stop, sent=attempt.number > 0))
+        mend = f"nobody answers at {call.settings.origin} ({attempt.message}); start it, or mend its api_base, and run again"
+        unheard = (UNREACHED, mend) if decision.error == UNREACHED else None
+        self._client.settle(Settlement(claim.key, claim.model, charged, stop=stop, unheard=unheard, sent=attempt.number > 0))
         if decision.error == "content_filter":
             return Refusal("content_filter", attempt.message, claim.key, attempt.number, charged), None, False
         if decision.kind == "malformed":

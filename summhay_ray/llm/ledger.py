@@ -32,10 +32,19 @@ DRIVER_SILENT_S = 1.2
 
 
 class Ledger:
-    """The ledger of one run over the index of the store's response log. A model without limits here runs in the workers."""
+    """The ledger of one run over the index of the store's response log. A model without limits here runs in the workers.
+
+    `probing`: of each other model the first call goes alone, and where it reaches nobody the model is given up.
+    """
 
     def __init__(
-        self, run: str, index: LogIndex, budgets: Budgets | None = None, limits: Mapping[str, Limits] | None = None
+        self,
+        run: str,
+        index: LogIndex,
+        budgets: Budgets | None = None,
+        limits: Mapping[str, Limits] | None = None,
+        *,
+        probing: bool = False,
     ) -> None:
         self.run = run
         self.index = index
@@ -48,6 +57,7 @@ class Ledger:
         self.touched: set[str] = set()
         """Workers for whom there is news."""
         self._limits = dict(limits or {})
+        self._probing = probing
         self._models: dict[str, ModelQueue] = {}
         self._flights: dict[str, Flight] = {}
         self._unended: list[tuple[str, Purpose, int]] = []
@@ -210,6 +220,8 @@ class Ledger:
             return None
         if fits == "wait" or model.granted[worker] >= model.ahead(worker):
             return now
+        if self._probing and model.slots is not None and not model.heard and model.granted.total():
+            return now
         start = model.pacer.earliest(now, claim.amounts)
         if start > now + HORIZON_S:
             return start
@@ -289,8 +301,9 @@ class Ledger:
             if flight.permit is not None and done.location is not None:
                 model.pacer.correct(flight.permit, {"input": done.input_tokens, "output": done.output_tokens})
             self._land(done.key)
-        if done.stop:
-            self._stop(model, done.stop)
+        model.heard |= done.location is not None or (done.sent and not done.unheard)
+        if done.stop or (self._probing and not model.heard and done.unheard):
+            self._stop(model, done.stop or done.unheard or ("", ""))
         if done.excess:
             self._doubt({done.key: done.excess})
 

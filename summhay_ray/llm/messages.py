@@ -69,6 +69,8 @@ class Settlement:
     output_tokens: int = 0
     stop: tuple[str, str] | None = None
     """(class, reason): the model is given up."""
+    unheard: tuple[str, str] | None = None
+    """(class, reason): nobody answered, and no attempt reached anybody; a model that has never answered is given up."""
     sent: bool = True
     """False: the call was given back before any attempt of it."""
     excess: Excess | None = None

@@ -45,6 +45,8 @@ class ModelQueue:
     """(worker, stage) -> claims in their order: a stage that waits for its budget holds no other back."""
     again: deque[Waiting] = field(default_factory=deque)
     granted: Counter[str] = field(default_factory=Counter)
+    heard: bool = False
+    """Something came back from it. Until then its first call is its probe, and the others wait for that."""
     stopped: tuple[str, str] | None = None
     limited_since: float | None = None
     """When the first 429 came since the last answer."""
@@ -52,10 +54,13 @@ class ModelQueue:
     _shared_at: float = float("-inf")
 
     def numbers(self, now: float) -> dict[str, float]:
-        """How busy it is: calls in flight, how many there may be, how long it pauses, and the meter's readings."""
+        """How busy it is: calls in flight, how many there may be, how long it pauses, for how long it has answered nothing but
+        429 (seconds), and the meter's readings."""
         cap = 0 if self.slots is None else int(self.slots.cap)
         paused_s = max(0.0, self.pacer.paused_until - now)
-        return {"in_flight": sum(self.granted.values()), "cap": cap, "paused_s": paused_s, **self.meter.read(now)}
+        refused_s = 0.0 if self.limited_since is None else now - self.limited_since
+        busy = {"in_flight": sum(self.granted.values()), "cap": cap, "paused_s": paused_s, "refused_s": refused_s}
+        return {**busy, **self.meter.read(now)}
 
     def limited(self, now: float) -> str:
         """The provider answered 429; gives why the model is given up, where it has answered nothing else for too long."""

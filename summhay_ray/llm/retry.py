@@ -29,6 +29,9 @@ class Decision:
     after_s: float | None = None
 
 
+UNREACHED = "connection"
+"""The class of errors that never reached the endpoint: nobody listens there, or its name is nobody's."""
+
 LONGEST_PAUSE_S = 3600.0
 """Nobody waits longer: a 429 that asks for more tells of a quota that is used up, a 503 of an endpoint that is away. The model
 is given up, and a later run goes on."""
@@ -60,7 +63,7 @@ _BY_CLASS: tuple[tuple[str, Kind, str], ...] = (
     ("ServiceUnavailableError", "transient", "unavailable"),
     ("BadGatewayError", "transient", "unavailable"),
     ("InternalServerError", "transient", "server_error"),
-    ("APIConnectionError", "transient", "connection"),
+    ("APIConnectionError", "transient", UNREACHED),
     ("APIError", "transient", "api_error"),
 )
 _BY_STATUS: dict[int, tuple[Kind, str]] = {
@@ -125,7 +128,7 @@ def decide(error: BaseException) -> Decision:
         return Decision(kind, word)
     causes = {cls.__name__ for cause in _chain(error) for cls in type(cause).__mro__}
     if causes & _NEVER_SENT:
-        return Decision("transient", "connection")
+        return Decision("transient", UNREACHED)
     if "UnicodeEncodeError" in causes:
         return Decision("row", "bad_request")
     after_s = _retry_after(error)

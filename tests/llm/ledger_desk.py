@@ -16,8 +16,15 @@ HERE = Location("log/w.jsonl", 0, 1)
 class ModelQueue:
     """A ledger and what its workers were told."""
 
-    def __init__(self, root: Path, budget: int | None = None, limits: Mapping[str, Limits] | None = None, **budgets: Any) -> None:
-        self.books = Ledger("r", LogIndex(LocalFiles(root)), Budgets(budget, **budgets), limits or {})
+    def __init__(
+        self,
+        root: Path,
+        budget: int | None = None,
+        limits: Mapping[str, Limits] | None = None,
+        probing: bool = False,
+        **budgets: Any,
+    ) -> None:
+        self.books = Ledger("r", LogIndex(LocalFiles(root)), Budgets(budget, **budgets), limits or {}, probing=probing)
         self.grants: dict[str, dict[int, Grant]] = defaultdict(dict)
         self.slots: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))
         self.keep: dict[str, dict[str, int]] = defaultdict(dict)
