@@ -23,8 +23,8 @@ from summhay_ray.llm.service import LedgerPort, LedgerService, LocalPort
 
 __all__ = [
     "FREE",
-    "MOST_LOGPROBS",
     "LONGEST_PAUSE_S",
+    "MOST_LOGPROBS",
     "RESERVED",
     "REVISION",
     "USAGE_NOT_CREDIBLE",
