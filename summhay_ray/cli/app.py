@@ -98,7 +98,7 @@ def run(
     from summhay_ray.cli.show import document, note
 
     # Ray tells of dead workers on stdout, which is for results alone.
-    with ProgressDisplay() as display, contextlib.redirect_stdout(sys.stderr):
+    with ProgressDisplay(first=f"reading {spec}") as display, contextlib.redirect_stdout(sys.stderr):
         result = api.run(
             spec,
             store,

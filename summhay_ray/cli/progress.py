@@ -12,21 +12,33 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from summhay_ray.cli.options import INTERRUPTED
 from summhay_ray.cli.visible import one_line
 from summhay_ray.engine import ModelProgress, Progress
+from summhay_ray.errors import UserError
 from summhay_ray.llm import LONGEST_PAUSE_S
 
 PLAIN_EVERY_S = 10.0
+TABLE_FROM = 100
+"""Columns of a terminal that has room for the models' figures."""
+SHORTEST_BAR, LONGEST_BAR = 6, 30
 TOLD_AFTER_S = 5.0
 """A 429 now and then is told by their number."""
 HEADS = ("", "calls", "a second", "requests/min", "input/min", "output/min", "in flight", "429s", "retries", "")
 
 
+class Ended(UserError):
+    """Ctrl-C; the message says what is there and how it goes on."""
+
+    exit_code = INTERRUPTED
+
+
 class ProgressDisplay:
     """A context that shows each `Progress` it is given, on stderr."""
 
-    def __init__(self, every_s: float = PLAIN_EVERY_S) -> None:
+    def __init__(self, every_s: float = PLAIN_EVERY_S, first: str = "starting") -> None:
         self._every_s = every_s
+        self._first = first
         self._live: Live | None = None
         self._next = 0.0
         self._told: tuple[object, ...] = ()
@@ -34,20 +46,23 @@ class ProgressDisplay:
 
     def __enter__(self) -> ProgressDisplay:
         if sys.stderr.isatty():
-            self._live = Live(Text("starting"), console=Console(stderr=True), refresh_per_second=4, transient=True)
+            self._live = Live(Text(self._first), console=Console(stderr=True), refresh_per_second=4, transient=True)
             self._live.start(refresh=True)
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
         if self._live:
             self._live.stop()
         elif self._last:
             self._write(line(self._last, ended=True))
+        if isinstance(error, KeyboardInterrupt) and str(error):
+            # typer has an end of its own for Ctrl-C, which says nothing.
+            raise Ended(str(error)) from error
 
     def __call__(self, progress: Progress) -> None:
         """Show how far the run is."""
         if self._live:
-            self._live.update(view(progress))
+            self._live.update(view(progress, self._live.console.width))
         elif time.monotonic() >= self._next or _turns(progress) != self._told:
             self._write(line(progress))
             self._next = time.monotonic() + self._every_s
@@ -68,22 +83,69 @@ class ProgressDisplay:
 
 def _turns(progress: Progress) -> tuple[object, ...]:
     """What is told as soon as it changes."""
-    return progress.stopping, *((model.model, model.stopped) for model in progress.models if model.stopped)
+    return progress.stopping, progress.doing, *((model.model, model.stopped) for model in progress.models if model.stopped)
 
 
-def view(progress: Progress) -> Group:
-    """What a terminal shows: how far, what it costs and how fast, and a row for each remote model."""
-    head = Text("  ".join((_items(progress), _spent(progress), _times(progress))))
-    parts = [head, *([Text(", ".join(told))] if (told := _reserve(progress) + _traffic(progress)) else [])]
-    if not progress.models:
-        return Group(*parts)
+def view(progress: Progress, width: int = 80) -> Group:
+    """What a terminal of `width` columns shows: one line, then one for each model that is hindered; where there is room, a
+    row of figures for each remote model beside its limits."""
+    parts: list[Text | Table] = [Text(_bar_line(progress, width), no_wrap=True, overflow="ellipsis")]
+    if width >= TABLE_FROM and progress.models:
+        return Group(*parts, _models(progress))
+    hindered = [(one_line(model.model), state) for model in progress.models if (state := _state(model))]
+    return Group(*parts, *(Text(f"{model}: {state}") for model, state in hindered))
+
+
+def _bar_line(progress: Progress, width: int) -> str:
+    """Bar, items, calls a second, dollars of the budget, failures, time left; the bar is as long as there is room."""
+    # An item may be hundreds of calls: these tell how far it is, where they are known, else the rows that an item brings.
+    if progress.calls_expected:
+        done, total = progress.calls + progress.reused, progress.calls_expected
+    elif progress.rows_total:
+        done, total = progress.rows, progress.rows_total
+    else:
+        done, total = progress.items_done, progress.items_total
+    if progress.items_done == progress.items_total:
+        done = total
+    share = min(1.0, done / total) if total else 1.0
+    told = [
+        f"{100 * share:.0f}%",
+        f"{progress.items_done}/{progress.items_total} {progress.unit}",
+        *([f"{progress.calls_a_second:.1f} calls/s"] if progress.calls or progress.in_flight else []),
+        _dollars(progress),
+        *([f"{progress.failures} failures"] if progress.failures else []),
+        _now(progress),
+    ]
+    text = "  ".join(told)
+    room = min(LONGEST_BAR, width - len(text) - 2)
+    if room < SHORTEST_BAR:
+        return text
+    full = round(share * room)
+    return f"{'━' * full}{'─' * (room - full)}  {text}"
+
+
+def _dollars(progress: Progress) -> str:
+    spent = f"${progress.spent_usd:.4f}" if progress.spent_usd < 100 else f"${progress.spent_usd:,.0f}"
+    return spent + ("" if progress.budget_usd is None else f" of ${progress.budget_usd:g}")
+
+
+def _now(progress: Progress) -> str:
+    """How long yet, or what it is at."""
+    if progress.stopping:
+        return f"stopping, {progress.in_flight} calls in flight (again: at once)"
+    if progress.doing and not (progress.in_flight or progress.seconds_left):
+        return f"{progress.doing}, {_time(progress.seconds)}"
+    return "time left ?" if progress.seconds_left is None else f"{_time(progress.seconds_left)} left"
+
+
+def _models(progress: Progress) -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
     for head_text in HEADS:
         named = head_text in (HEADS[0], HEADS[-1])
         table.add_column(Text(head_text), justify="left" if named else "right", overflow="fold", no_wrap=not named)
     for model in progress.models:
         table.add_row(*map(Text, _row(model)))
-    return Group(*parts, table)
+    return table
 
 
 def line(progress: Progress, ended: bool = False) -> str:
@@ -126,6 +188,8 @@ def _times(progress: Progress, ended: bool = False) -> str:
         return f"{_time(progress.seconds)} gone, ended"
     if progress.stopping:
         return f"{_time(progress.seconds)} gone, stopping: {progress.in_flight} calls in flight are waited for"
+    if progress.doing and not (progress.in_flight or progress.seconds_left):
+        return f"{_time(progress.seconds)} gone, {progress.doing}"
     if progress.seconds_left is None and not progress.calls and not progress.in_flight:
         return f"{_time(progress.seconds)} gone, starting"
     left = "?" if progress.seconds_left is None else _time(progress.seconds_left)
@@ -153,7 +217,7 @@ def _state(model: ModelProgress) -> str:
     told = [f"paused for {model.paused_s:.0f} s"] if model.paused_s > 0 else []
     if model.refused_s >= TOLD_AFTER_S:
         left = _time(max(0.0, LONGEST_PAUSE_S - model.refused_s))
-        told.append(f"answers nothing but 429 since {_time(model.refused_s)}, is given up in {left}")
+        told.append(f"nothing but 429 since {_time(model.refused_s)}, given up in {left}")
     return ", ".join(told)
 
 

@@ -59,7 +59,7 @@ def rejudge(
 
     changed = [*(overrides or ()), *([f"workers={workers}"] if workers is not None else [])]
     # Ray tells of dead workers on stdout, which is for results alone.
-    with ProgressDisplay() as display, contextlib.redirect_stdout(sys.stderr):
+    with ProgressDisplay(first=f"reading run {run}") as display, contextlib.redirect_stdout(sys.stderr):
         result = api.rejudge(
             run,
             judges or (),

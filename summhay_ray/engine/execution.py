@@ -11,7 +11,7 @@ import os
 import signal
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
@@ -24,8 +24,8 @@ from summhay_ray.store import RunStore, Superseded
 T = TypeVar("T")
 
 LOOK_EVERY_S = 0.25
-BY_SIGTERM = "stopped by SIGTERM; the same command goes on where it was"
-BY_REQUEST = "stopped by `summhay stop`; the same command goes on where it was"
+BY_SIGTERM = "stopped by SIGTERM"
+BY_REQUEST = "stopped by `summhay stop`"
 
 INLINE_WITHIN_S = 20.0
 """About what a cluster needs to stand and to be quicker: work that is over before that is done in this process."""
@@ -49,6 +49,14 @@ class Work:
     run: RunStore
     left: Mapping[str, Sequence[Item]]
     """Source -> its unfinished items, in the order in which they are to be asked."""
+    note: Callable[[str], None] | None = None
+    """Told in a line that the run stops, and what for it waits."""
+
+    def stopping(self, in_flight: int) -> None:
+        """Somebody ends the run; so many calls are on their way."""
+        if self.note is not None:
+            calls = f"{in_flight} call{'' if in_flight == 1 else 's'}"
+            self.note(f"stopping, waiting for {calls} in flight (again: at once)" if in_flight else "stopping")
 
     def in_queues(self) -> Counter[str]:
         """Queue -> its unfinished items."""
@@ -144,6 +152,10 @@ async def told_to_end(heartbeat: Heartbeat) -> None:
             async with asyncio.timeout(LOOK_EVERY_S):
                 await stop.wait()
         if stop.is_set():
+            # A second one ends the waiting, as a second Ctrl-C does.
+            with contextlib.suppress(ValueError, RuntimeError):
+                asyncio.get_running_loop().remove_signal_handler(signal.SIGTERM)
+                hear_sigterm()
             raise Stopped(BY_SIGTERM)
         if heartbeat.asked_to_stop:
             raise Stopped(BY_REQUEST)

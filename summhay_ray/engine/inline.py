@@ -103,6 +103,8 @@ class InlineExecution:
             except BaseException:
                 # What is on its way is paid for: it is waited for and kept.
                 service.stop()
+                self._latest = service.snapshot()
+                self._work.stopping(self._latest["in_flight"])
                 await gateway.drain(DRAIN_S)
                 raise
             finally:

@@ -235,6 +235,7 @@ class RayExecution:
     async def _drain(self, actors: Sequence[Any]) -> None:
         with contextlib.suppress(ray.exceptions.RayError):
             await self._ledger.stop.remote()
+            self._work.stopping((await self._ledger.snapshot.remote())["in_flight"])
         await _all_of([actor.drain.remote() for actor in actors], DRAIN_S + CLOSING_S / 2)
         with contextlib.suppress(ray.exceptions.RayError):
             await self._ledger.tell.remote()

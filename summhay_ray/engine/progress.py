@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from summhay_ray.llm import Limits, ModelSettings
 from summhay_ray.outcome import MICROS
 
 RATE_OVER_S = 10.0
+LEFT_OVER_S = 60.0
+"""The time left is told by the rate of so many seconds: longer than a pause, shorter than a change."""
+ENOUGH = 0.1
+"""Without a plan, the time left is told when this share of the items is done."""
 BEAT_EVERY_S = 0.25
 SHOWN_EVERY_S = 0.5
 
@@ -81,6 +85,8 @@ class Progress:
     """The table whose rows are counted."""
     calls_expected: int | None = None
     """Calls and answers reused of this start, about, None until the plan is made."""
+    doing: str = ""
+    """What it is at while no call is under way."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,15 +104,63 @@ class Extent:
     models: Mapping[str, ModelSettings]
 
 
-class Timeline:
-    """Makes a Progress of each snapshot. `expected`: calls and answers to reuse of this start, None as long as nobody knows."""
+class Planned(Protocol):
+    """What is planned of one stage and model."""
 
-    def __init__(self, extent: Extent, started: float, expected: Callable[[], int | None]) -> None:
+    @property
+    def model(self) -> str: ...
+    @property
+    def calls(self) -> int: ...
+    @property
+    def reused(self) -> int: ...
+    @property
+    def input_tokens(self) -> int: ...
+    @property
+    def output_tokens(self) -> int: ...
+
+
+LOCAL = ""
+"""All models that answer in the workers, as one: nobody counts their calls apart."""
+
+
+@dataclass
+class _Asked:
+    """What is planned of one model, over all stages."""
+
+    calls: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+
+
+def _by_model(planned: Sequence[Planned], models: Mapping[str, ModelSettings]) -> dict[str, _Asked]:
+    found: dict[str, _Asked] = {}
+    for one in planned:
+        settings = models.get(one.model)
+        total = found.setdefault(LOCAL if settings is None or settings.local else one.model, _Asked())
+        total.calls += one.calls
+        total.input_tokens += one.input_tokens
+        total.output_tokens += one.output_tokens
+    return found
+
+
+def _answered(snapshot: Snapshot) -> dict[str, int]:
+    """Model -> calls answered in this start."""
+    remote = {name: numbers.get("calls", 0) for name, numbers in snapshot.get("models", {}).items()}
+    return {**remote, LOCAL: max(0, snapshot.get("made", 0) - sum(remote.values()))}
+
+
+class Timeline:
+    """Makes a Progress of each snapshot. `planned`: the calls of this start, and the answers to reuse; None as long as nobody
+    knows."""
+
+    def __init__(self, extent: Extent, started: float, planned: Callable[[], Sequence[Planned] | None]) -> None:
         self._extent = extent
         self._started = started
-        self._expected = expected
-        self._began: float | None = None
+        self._planned = planned
+        self._began: dict[str, float] = {}
+        """Model -> when its first call was on its way, or answered."""
         self._seen: deque[tuple[float, Snapshot]] = deque()
+        self._answered: deque[tuple[float, Mapping[str, int]]] = deque()
 
     def progress(self, snapshot: Snapshot, now: float) -> Progress:
         """How far the run is at `now` (seconds, monotonic)."""
@@ -118,7 +172,8 @@ class Timeline:
         # A worker that was killed counts again what it commits again.
         items = min(extent.items, extent.items_before + done)
         spent, reserved = (snapshot.get(name, 0) / MICROS for name in ("spent_micros", "reserved_micros"))
-        budget, expected = extent.budget_usd, self._expected()
+        budget, planned = extent.budget_usd, self._planned()
+        expected = None if planned is None else sum(one.calls + one.reused for one in planned)
         return Progress(
             run=extent.run,
             items_total=extent.items,
@@ -129,7 +184,7 @@ class Timeline:
             spent_usd=spent,
             budget_usd=budget,
             seconds=seconds,
-            seconds_left=self._left(snapshot, seconds, items, expected),
+            seconds_left=self._left(snapshot, now, items, planned),
             reserved_usd=reserved,
             left_usd=None if budget is None else max(0.0, budget - spent - reserved),
             calls=snapshot.get("made", 0),
@@ -143,22 +198,48 @@ class Timeline:
             unit=extent.unit,
             table=extent.table,
             calls_expected=expected,
+            doing=snapshot.get("doing", ""),
         )
 
-    def _left(self, snapshot: Snapshot, seconds: float, items: int, expected: int | None) -> float | None:
-        """Seconds left: of the planned calls at the rate since the first, else of the items; None where nothing tells."""
-        calls: int = snapshot.get("made", 0)
+    def _left(self, snapshot: Snapshot, now: float, items: int, planned: Sequence[Planned] | None) -> float | None:
+        """Seconds left, None where nothing tells: of the model that needs longest for the calls it has left of the plan, at the
+        rate that it was seen to answer, and no sooner than its limits allow; without a plan, of the items."""
+        calls = _answered(snapshot)
+        for model, n in calls.items():
+            if n or snapshot.get("models", {}).get(model, {}).get("in_flight", 0):
+                self._began.setdefault(model, now)
+        if not self._answered or now >= self._answered[-1][0] + 1.0:
+            self._answered.append((now, calls))
+        while len(self._answered) > 2 and self._answered[1][0] <= now - LEFT_OVER_S:
+            self._answered.popleft()
         extent = self._extent
-        if self._began is None and (calls or snapshot.get("in_flight", 0)):
-            self._began = seconds
         if items == extent.items:
             return 0.0
-        left: int | None = None if expected is None else expected - calls - snapshot.get("reused", 0)
-        # More were made than expected: nobody knows how many more.
-        if left is not None and left > 0 and calls and self._began is not None:
-            return (seconds - self._began) / calls * left
-        done = items - extent.items_before
-        return seconds / done * (extent.items - items) if done else None
+        if planned is None:
+            done, to_do = items - extent.items_before, extent.items - extent.items_before
+            return (now - self._started) / done * (extent.items - items) if done >= max(1, ENOUGH * to_do) else None
+        longest: float | None = None
+        for model, asked in _by_model(planned, extent.models).items():
+            left = asked.calls - calls.get(model, 0)
+            if left <= 0:
+                continue
+            seconds = self._needs(model, asked, left, calls.get(model, 0), now)
+            if seconds is None and model != LOCAL:
+                return None
+            longest = seconds if longest is None else max(longest, seconds or 0.0)
+        # Where more calls were made than expected nobody knows how many more.
+        return longest
+
+    def _needs(self, model: str, asked: _Asked, left: int, calls: int, now: float) -> float | None:
+        """Seconds that a model needs for so many calls."""
+        settings = self._extent.models.get(model)
+        share = left / asked.calls
+        minutes = settings.limits.minutes(left, asked.input_tokens * share, asked.output_tokens * share) if settings else None
+        then, before = self._answered[0]
+        since, known = max(then, self._began.get(model, now)), before.get(model, 0)
+        at_rate = (now - since) / (calls - known) * left if calls > known and now > since else None
+        found = [one for one in (at_rate, None if minutes is None else minutes * 60) if one is not None]
+        return max(found, default=None)
 
     def _model(self, name: str, snapshot: Snapshot) -> ModelProgress:
         numbers: Mapping[str, Any] = snapshot["models"][name]

@@ -18,13 +18,13 @@ from typing import Any
 
 from summhay_ray.engine.contract import Compat, Results, Workload
 from summhay_ray.engine.doctor import missing_keys
-from summhay_ray.engine.execution import Execution, Work, choose, hearing_sigterm
+from summhay_ray.engine.execution import Execution, Stopped, Work, choose, hearing_sigterm
 from summhay_ray.engine.heartbeat import Heartbeat
 from summhay_ray.engine.inline import InlineExecution
 from summhay_ray.engine.missing import short_log
 from summhay_ray.engine.origins import origins_in, other_origins
 from summhay_ray.engine.own_code import Unplannable
-from summhay_ray.engine.plan import PlanResult, plan
+from summhay_ray.engine.plan import PlanResult, StagePlan, plan
 from summhay_ray.engine.progress import Extent, Progress, Snapshot, Timeline, Watch
 from summhay_ray.engine.sections import Section
 from summhay_ray.engine.state import RunSnapshot, RunState, answers_used, commonest_failure, item_counts, state_of
@@ -37,6 +37,10 @@ from summhay_ray.store import RunStore, Store, StoreError, begin, clean_daily, p
 PLANNING_NICENESS = 10
 PLANNED_AFTER_S = 20.0
 """The longest that a run which is done waits for its own plan."""
+
+
+class Interrupted(KeyboardInterrupt):
+    """Somebody pressed Ctrl-C; the message says what the run holds then, and how it goes on."""
 
 
 class RunFailed(UserError):
@@ -163,11 +167,11 @@ class _Planning:
         except BaseException as error:  # noqa: BLE001
             self._plan.set_exception(error)
 
-    def calls(self) -> int | None:
+    def stages(self) -> list[StagePlan] | None:
         """The calls that are planned and the answers that are to be reused; None until there is a plan."""
         if not self._made.is_set() or self._plan.exception() is not None:
             return None
-        return sum(stage.calls + stage.reused for stage in self._plan.result().stages)
+        return self._plan.result().stages
 
     def result(self, patience_s: float | None = None) -> PlanResult | str:
         """The plan, or why a person's own code makes it impossible: their items become failures, and stop no others.
@@ -218,7 +222,7 @@ class Start:
         if not left:
             keep_reach(self.run, self._reach)
             return self.before, {"reused": reused}
-        worked = self._work(Work(self.workload, self.run, left))
+        worked = self._work(Work(self.workload, self.run, left, self.options.note))
         return RunSnapshot(self.run), {**worked, "reused": worked.get("reused", 0) + reused}
 
     def told(self, run: RunSnapshot, snapshot: Mapping[str, Any]) -> RunResult:
@@ -262,17 +266,37 @@ class Start:
             options.note(why)
         if options.address is None and (missing := missing_keys(self.workload)):
             raise UserError(f"{missing[0]}; nothing was asked")
-        with self._executing(work, executor) as execution:
-            session = begin(self.run.store.files, self.run.run_id, self._paying(), execution.seats)
-            with Heartbeat(session) as heartbeat:
-                keep_start(self.run, session.number, options.budget_usd, self._reach)
-                snapshot = self._watched(execution, heartbeat)
-                heartbeat.how = "done"
+        self._tell_start("starting Ray" if executor == "ray" else "starting")
+        try:
+            snapshot = self._executed(work, executor)
+        except (KeyboardInterrupt, Stopped) as error:
+            raise self._interrupted(error) from None
         # Nothing depends on it but the number of reads: what is not packed now is packed by the next start.
         with contextlib.suppress(StoreError, OSError):
             pack(self.run.store.files)
         clean_daily(self.run.store.files)
         return {**snapshot, "executor": executor}
+
+    def _tell_start(self, doing: str) -> None:
+        """What is known before anybody works: finished items, dollars that were spent."""
+        self._teller(self.state, lambda: None)({"spent_micros": _spent_micros(self.before), "doing": doing})
+
+    def _interrupted(self, error: BaseException) -> BaseException:
+        """The end that somebody forced, with what the run holds then and how it goes on."""
+        run = RunSnapshot(self.run)
+        items = item_counts(run, self.state.total)
+        held = f"run {run.run_id}, {items['done']} of {items['total']} {self.workload.counted.items}"
+        told = f"{held}, {_spent_micros(run) / MICROS:.6f} dollars; the same command goes on where it was"
+        return Stopped(f"{error}: {told}") if isinstance(error, Stopped) else Interrupted(f"stopped: {told}")
+
+    def _executed(self, work: Work, executor: str) -> dict[str, Any]:
+        with self._executing(work, executor) as execution:
+            session = begin(self.run.store.files, self.run.run_id, self._paying(), execution.seats)
+            with Heartbeat(session) as heartbeat:
+                keep_start(self.run, session.number, self.options.budget_usd, self._reach)
+                snapshot = self._watched(execution, heartbeat)
+                heartbeat.how = "done"
+        return snapshot
 
     @contextlib.contextmanager
     def _executing(self, work: Work, executor: str) -> Iterator[Execution]:
@@ -310,6 +334,7 @@ class Start:
         # Begun before the ledger, which reads the same log before it answers anybody: no call of this start is in the plan.
         keep = None if read_plan(self.run) else lambda made: keep_plan(self.run, made)
         planning = _Planning(self._plan, keep)
+        self._tell_start("reading what is stored")
         execution.begin(heartbeat, budgets_of(self.workload, self.options.budget_usd))
         snapshot = self._answered(execution, planning)
         execution.finish()
@@ -325,14 +350,14 @@ class Start:
         first = execution.snapshot()
         # The ledger has the run: what another start committed until then is finished, and nothing of it comes any more.
         state = state_of(self.workload, RunSnapshot(self.run))
-        tell = self._teller(state, planning)
-        tell(first)
+        tell = self._teller(state, planning.stages)
+        tell({**first, "doing": f"starting {sum(execution.seats.values())} workers" if execution.name == "ray" else "preparing"})
         left = state.left()
         with Watch(execution.snapshot, tell):
             # An earlier driver may have finished the run meanwhile.
             counts = execution.answer(left) if left else {}
         snapshot = {**execution.snapshot(), **counts}
-        tell(snapshot)
+        tell({**snapshot, "doing": "writing the tables"})
         return snapshot
 
     def _stopped(self, session: int, snapshot: Snapshot) -> dict[str, Any]:
@@ -350,7 +375,7 @@ class Start:
         keep_stop(self.run, session, {"status": "budget", "budget_usd": self.options.budget_usd, "left": left})
         return {"left": left}
 
-    def _teller(self, state: RunState, planning: _Planning) -> Callable[[Snapshot], None]:
+    def _teller(self, state: RunState, planned: Callable[[], Sequence[StagePlan] | None]) -> Callable[[Snapshot], None]:
         """What makes a Progress of a snapshot and shows it."""
         sizes = {item.id: item.size for item in state.items()}
         counted = self.workload.counted
@@ -366,7 +391,7 @@ class Start:
             budget_usd=self.options.budget_usd,
             models=self.workload.settings(),
         )
-        timeline = Timeline(extent, self.began, planning.calls)
+        timeline = Timeline(extent, self.began, planned)
         watch = self.options.watch
 
         def tell(snapshot: Snapshot) -> None:
@@ -374,6 +399,11 @@ class Start:
                 watch(timeline.progress(snapshot, time.monotonic()))
 
         return tell
+
+
+def _spent_micros(run: RunStore) -> int:
+    """What the run's commits tell of its money."""
+    return sum(tally.usd_micros for purposes in run.manifest().spent.values() for tally in purposes.values())
 
 
 def _cause(error: BaseException) -> str:

@@ -164,12 +164,16 @@ class LedgerClient:
             self._return(model, gate.keep(0))
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(CLOSING_S):
-                while self._tasks and self._broken is None and (self._mail.is_set() or self._travelling):
+                # A loop that ends has cancelled what carries the mail: then nothing is delivered any more.
+                while self._tasks and not self._is_over() and (self._mail.is_set() or self._travelling):
                     await asyncio.sleep(TRIP_EVERY_S)
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         self._tasks, self._closed = [], True
+
+    def _is_over(self) -> bool:
+        return self._broken is not None or any(task.done() for task in self._tasks)
 
     def _start(self) -> None:
         if self._broken is not None:

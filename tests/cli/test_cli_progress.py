@@ -11,6 +11,7 @@ from rich.console import Console
 from summhay_ray.cli.progress import ProgressDisplay, line, view
 from summhay_ray.cli.show import left_over
 from summhay_ray.engine import ModelProgress, Progress
+from summhay_ray.errors import UserError
 
 pytestmark = pytest.mark.core
 
@@ -53,7 +54,7 @@ AT = Progress(
 
 def shown(progress: Progress, width: int = 120) -> str:
     out = io.StringIO()
-    Console(file=out, width=width, force_terminal=True, color_system=None, highlight=False).print(view(progress))
+    Console(file=out, width=width, force_terminal=True, color_system=None, highlight=False).print(view(progress, width))
     return out.getvalue()
 
 
@@ -68,16 +69,25 @@ def test_money_and_traffic_in_one_line() -> None:
 def test_a_synthesis_shows_its_calls_beside_those_that_are_expected() -> None:
     one = replace(AT, unit="topics", table="", items_total=1, items_done=0, calls=57, reused=3, calls_expected=284)
     assert line(one).startswith("r1  topics 0/1  calls 60 of about 284  failures 2  $0.5000 of $2  ")
-    assert shown(one).startswith("r1  topics 0/1  calls 60 of about 284  failures 2  $0.5000")
+    assert "  21%  0/1 topics  12.0 calls/s  $0.5000 of $2  2 failures  1:02:05 left" in shown(one)
     assert "of about" not in line(replace(AT, calls_expected=284)), "judgments tell how far it is"
 
 
-def test_a_row_for_each_model_with_its_limits() -> None:
-    head, money, heads, row = (text.rstrip() for text in shown(AT).rstrip().split("\n"))
-    assert head == "r1  cells 10/40  judgments 50/200  failures 2  $0.5000 of $2  1:01 gone, 1:02:05 left"
-    assert money == "$0.2500 reserved, $1.2500 left, 12.0 calls/s, 3 times 429, 5 retries"
+def test_one_line_on_a_terminal_and_where_there_is_room_a_row_for_each_model_with_its_limits() -> None:
+    (head,) = (text.rstrip() for text in shown(AT, 80).rstrip().split("\n"))
+    # 10 of 40 cells, and 50 of 200 judgments: the bar is as long as the line has room.
+    assert head == "━━─────  25%  10/40 cells  12.0 calls/s  $0.5000 of $2  2 failures  1:02:05 left"
+    assert len(head) <= 80
+    head, heads, row = (text.rstrip() for text in shown(AT).rstrip().split("\n"))
+    assert head.startswith("━" * 8 + "─" * 22 + "  25%  10/40 cells")
     assert heads.split("  ")[0] == "" and "requests/min" in heads
     assert row.split() == ["openai/gpt-4o", "1234", "8.2", "495/500", "612.3k/800k", "31k", "17/32", "3", "4"]
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 99])
+def test_the_line_never_takes_two(width: int) -> None:
+    for one in (AT, EARLY, replace(AT, items_total=1_000_000, items_done=999_999, spent_usd=123_456.0, budget_usd=1e6)):
+        assert shown(one, width).count("\n") == 1
 
 
 def test_what_hinders_a_model_is_said() -> None:
@@ -96,12 +106,22 @@ def test_a_line_names_what_hinders_as_the_table_does() -> None:
 EARLY = replace(AT, reserved_usd=0.0, left_usd=None, budget_usd=None, calls=0, limited=0, retries=0, models=(), seconds_left=None)
 
 
-def test_before_the_first_call_there_is_one_line_that_says_starting() -> None:
-    assert shown(EARLY).count("\n") == 1
-    assert shown(EARLY).rstrip().endswith("1:01 gone, starting") and line(EARLY).endswith("1:01 gone, starting")
+def test_before_the_first_call_there_is_one_line_that_says_what_it_does() -> None:
+    doing = replace(EARLY, doing="starting Ray")
+    assert shown(doing, 80).rstrip() == "━━━━━────────────────  25%  10/40 cells  $0.5000  2 failures  starting Ray, 1:01"
+    assert line(doing).endswith("1:01 gone, starting Ray")
+    assert line(replace(doing, in_flight=1)).endswith("1:01 gone, ? left")
+    assert line(EARLY).endswith("1:01 gone, starting")
     for begun in (replace(EARLY, calls=1), replace(EARLY, in_flight=1)):
         assert line(begun).endswith("1:01 gone, ? left")
     assert line(replace(EARLY, seconds_left=5.0)).endswith("1:01 gone, 0:05 left")
+
+
+def test_a_model_that_only_refuses_is_named_with_how_long_yet() -> None:
+    refusing = replace(AT, models=(replace(MODEL, refused_s=95.0, paused_s=12.0),))
+    told = "nothing but 429 since 1:35, given up in 58:25"
+    assert told in line(refusing)
+    assert shown(refusing, 80).rstrip().split("\n")[1] == f"openai/gpt-4o: paused for 12 s, {told}"
 
 
 def lines_of(capsys: pytest.CaptureFixture[str], *seen: Progress, every_s: float = 1000.0) -> list[str]:
@@ -136,6 +156,15 @@ def test_the_last_line_comes_also_where_the_run_fails(capsys: pytest.CaptureFixt
         display(AT)
         raise OSError("full")
     assert capsys.readouterr().err.splitlines() == [line(AT), line(AT, ended=True)]
+
+
+def test_ctrl_c_ends_with_its_own_line_and_code(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(UserError, match="run r1, 3 of 4 cells") as ended, ProgressDisplay() as display:
+        display(AT)
+        raise KeyboardInterrupt("stopped: run r1, 3 of 4 cells")
+    assert ended.value.exit_code == 130
+    with pytest.raises(KeyboardInterrupt), ProgressDisplay():
+        raise KeyboardInterrupt
 
 
 @pytest.mark.parametrize("width", [60, 80, 100, 200])

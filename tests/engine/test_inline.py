@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
+import subprocess
 import time
 from collections import Counter
 from pathlib import Path
@@ -22,6 +24,7 @@ from summhay_ray.engine.execution import INLINE_WITHIN_S, Work, choose
 from summhay_ray.errors import UserError
 from summhay_ray.store import Store
 
+N_CELLS = 8
 INLINE, RAY = ("--executor", "inline"), ("--executor", "ray")
 
 
@@ -50,6 +53,28 @@ def goes_on(desk: Office, spec: Path, store: Path, repeated: int = 0) -> None:
     assert (again["calls"]["made"], again["executor"], desk.served()) == (0, "", served)
 
 
+def waiting_line(process: subprocess.Popen[bytes]) -> str:
+    """The line of stderr that says that the run stops."""
+    assert process.stderr is not None
+    return next(line.decode().rstrip() for line in process.stderr if line.startswith(b"stopping, "))
+
+
+@pytest.mark.soak
+def test_the_second_sigterm_waits_for_nothing(desk: Office, tmp_path: Path) -> None:
+    spec, store = desk.spec(), tmp_path / "store"
+    process = start(spec, store, *INLINE)
+    desk.wait(process, 24)
+    with desk.silent():
+        process.send_signal(signal.SIGTERM)
+        waiting_line(process)
+        began = time.monotonic()
+        process.send_signal(signal.SIGTERM)
+        ended, lines = said(process)
+        assert ended == 143 and time.monotonic() - began < 10 and "goes on where it was" in lines[-1]
+    assert until(lambda: desk.provider.stats()["in_flight"] == 0)
+    goes_on(desk, spec, store, repeated=8)
+
+
 @pytest.mark.soak
 @pytest.mark.ray
 @pytest.mark.timeout(600)
@@ -68,9 +93,15 @@ def test_whoever_ends_it_waits_for_the_calls_in_flight_and_pays_nothing_twice(
     spec, store = desk.spec(), tmp_path / "store"
     process = start(spec, store, *INLINE)
     desk.wait(process, 24)
-    process.send_signal(number)
+    with desk.silent():
+        process.send_signal(number)
+        # It says at once that it waits, and for how many calls.
+        told = waiting_line(process)
     ended, lines = said(process)
+    assert re.fullmatch(r"stopping, waiting for \d+ calls? in flight \(again: at once\)", told)
     assert (ended, len(lines)) == (code, 1) and "goes on where it was" in lines[0]
+    (run,) = Store(str(store)).run_ids()
+    assert f": run {run}, " in lines[0] and f" of {N_CELLS} cells, 0." in lines[0]
     served = desk.served()
     assert desk.provider.stats()["in_flight"] == 0 and sum(answers(store).values()) == served < desk.calls
     time.sleep(1)

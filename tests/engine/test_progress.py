@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ import pytest
 from inline_runs import N_INSIGHTS, N_QUERIES, SAMPLE, answered, loaded
 
 from summhay_ray import api
-from summhay_ray.engine import Progress
+from summhay_ray.engine import Progress, StagePlan
 from summhay_ray.engine.progress import Extent, Timeline, Watch
 from summhay_ray.engine.run import budgets_of
 from summhay_ray.engine.state import RunSnapshot, state_of
@@ -25,8 +25,10 @@ EXTENT = Extent("r1", "cells", 100, 20, "judgments", 500, 100, 2.0, {"openai/a":
 UNBOUND = Extent("r1", "items", 1, 0, "", 0, 0, None, {})
 
 
-def timeline(extent: Extent = EXTENT, started: float = 0.0, expected: Callable[[], int | None] = lambda: None) -> Timeline:
-    return Timeline(extent, started, expected)
+def timeline(
+    extent: Extent = EXTENT, started: float = 0.0, planned: Callable[[], Sequence[StagePlan] | None] = lambda: None
+) -> Timeline:
+    return Timeline(extent, started, planned)
 
 
 def snapshot(made: int = 0, **numbers: Any) -> dict[str, Any]:
@@ -56,22 +58,49 @@ def test_a_snapshot_becomes_progress() -> None:
 
 
 def test_where_an_item_is_hundreds_of_calls_they_tell_how_far_it_is() -> None:
-    expected: list[int | None] = [None]
-    course = timeline(replace(EXTENT, unit="topics", items=1, items_before=0), expected=lambda: expected[0])
+    planned: list[Sequence[StagePlan] | None] = [None]
+    free = replace(EXTENT, unit="topics", items=1, items_before=0, models={"openai/a": replace(REMOTE, limits=Limits())})
+    course = timeline(free, planned=lambda: planned[0])
 
     def at(now: float, **numbers: Any) -> Progress:
-        return course.progress(snapshot(**numbers), now)
+        return course.progress(snapshot(**{"made": 0, **numbers}), now)
 
     first = at(20.0)
     assert (first.calls_expected, first.seconds_left, first.unit, first.table) == (None, None, "topics", "judgments")
-    expected[0] = 100
+    planned[0] = [StagePlan("write", "openai/a", calls=30, reused=50), StagePlan("check", "openai/a", calls=20)]
     no_call_yet = at(30.0)
     assert (no_call_yet.calls_expected, no_call_yet.seconds_left) == (100, None)
-    at(40.0, in_flight=4)
-    # 10 calls in the 20 s since the first was sent; 100 - 10 - 50 are to come: 2 s each.
-    assert at(60.0, made=10, reused=50).seconds_left == 80.0
+    # 10 calls in the 40 s since the first was seen on its way; 40 are to come: 4 s each.
+    assert at(60.0, made=10, reused=50).seconds_left == 160.0
     assert at(61.0, made=90, reused=50).seconds_left is None, "more than expected: nobody knows how many more"
     assert at(62.0, made=90, reused=50, items_done=1).seconds_left == 0.0
+
+
+def test_the_time_left_is_that_of_the_slowest_model_and_no_less_than_its_limits_allow() -> None:
+    slow = ModelSettings(model="openai/b", price=FREE, limits=Limits(rpm=60))
+    extent = replace(EXTENT, models={"openai/a": replace(REMOTE, limits=Limits()), "openai/b": slow})
+    planned = [StagePlan("one", "openai/a", calls=600), StagePlan("two", "openai/b", calls=250)]
+    course = timeline(extent, planned=lambda: planned)
+
+    def at(now: float, a: int, b: int) -> float | None:
+        models = {"openai/a": {"calls": a, "in_flight": 1}, "openai/b": {"calls": b, "in_flight": 1}}
+        return course.progress({"made": a + b, "models": models}, now).seconds_left
+
+    assert at(0.0, 0, 0) is None
+    # `b` may answer 60 a minute, whatever it did at first: 240 are left.
+    assert at(1.0, 30, 10) == 240.0
+    # 10 calls in 20 s: half of what its limit allows. `a` needs (600 - 60) / 3 s.
+    assert at(20.0, 60, 10) == pytest.approx(240 * 2)
+    # The last minute counts: since then both go at another rate.
+    for second in range(21, 90):
+        left = at(float(second), 60 + 6 * (second - 20), 10 + (second - 20))
+    assert left == pytest.approx(250 - 79, abs=12)
+
+
+def test_without_a_plan_the_items_tell_once_there_are_enough() -> None:
+    course = timeline()
+    assert course.progress(snapshot(0, items_done=7), now=10.0).seconds_left is None
+    assert course.progress(snapshot(0, items_done=8), now=10.0).seconds_left == pytest.approx(10 / 8 * 72)
 
 
 def test_that_it_stops_is_part_of_the_progress() -> None:
