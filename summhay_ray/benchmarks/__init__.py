@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 KINDS = {
+    "extract_evaluate": "summhay_ray.benchmarks.extract_evaluate:ExtractEvaluate",
     "import": "summhay_ray.benchmarks.summhay:Import",
     "judge_bench": "summhay_ray.benchmarks.judge_bench:JudgeBench",
     "rejudge": "summhay_ray.benchmarks.rejudge:Rejudge",

@@ -164,7 +164,7 @@ def plan(spec: SpecArgument, store: StoreOption = None, overrides: SetOption = N
     """Say what a run would ask and cost, before any call, and what is already paid."""
     from summhay_ray import api
     from summhay_ray.cli.show import document, facts, note, say, tables
-    from summhay_ray.report import BOUNDS_LEGEND, bounds_table, minutes, plan_table
+    from summhay_ray.report import BOUNDS_LEGEND, bounds_table, extracts_spare, minutes, plan_table
 
     result = api.plan(spec, store, overrides or ())
     for warning in result.warnings:
@@ -187,6 +187,7 @@ def plan(spec: SpecArgument, store: StoreOption = None, overrides: SetOption = N
         (result.unit, f"{result.cells}, {result.cells_finished} finished"),
         *([] if bounded else too_long),
         ("dollars", f"{usd['min']:.4f} at least, {usd['expected']:.4f} expected, {usd['max']:.4f} at most"),
+        *([("extracts spare", spared)] if (spared := extracts_spare(stages)) else []),
         ("dollars spent so far", f"{result.spent_usd:.4f}"),
         ("budget", "none" if result.budget_usd is None else f"{result.budget_usd:g}"),
         ("minimum minutes at the rate limits", minutes(result.minutes)),

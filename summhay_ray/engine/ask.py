@@ -126,6 +126,9 @@ class Ask:
 
         return ask
 
+    def spares(self, stage: str, whole: Request, made: Request) -> None:
+        """For planning: `made`, which is asked next, stands in the place of the longer `whole`. The plan tells what it saves."""
+
     def turn(self, stage: str, model: str, name: str = "") -> contextlib.AbstractAsyncContextManager[None]:
         """While the item makes a prompt for a model and asks it: of many items some wait before they hold a prompt."""
         return self._limiter.turn(stage, model, name)

@@ -182,6 +182,8 @@ class Workload(Generic[S]):
     counted: ClassVar[Counted] = Counted()
     given: ClassVar[bool] = False
     """Its runs were made elsewhere: they are read, and never run."""
+    compat: Compat = "default"
+    """How `score` is to read what is stored: as `summhay score --compat` says."""
 
     def __init_subclass__(cls, **more: Any) -> None:
         super().__init_subclass__(**more)
@@ -347,6 +349,7 @@ class Workload(Generic[S]):
         """What the run's tables come to now: by default the scores and their sections. Raises BadBenchmark."""
         from summhay_ray.engine.scoring import scored
 
+        self.compat = compat
         return scored(self, run)
 
     def explain(self, run: RunStore, key: str, compat: Compat = "default") -> dict[str, Any]:

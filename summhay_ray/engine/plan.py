@@ -29,7 +29,10 @@ from summhay_ray.plugins import STOPS
 from summhay_ray.store import LogIndex, RunStore, Store
 
 SIZES: tuple[Size, ...] = ("expected", "least", "most")
-FIGURES = ("calls", "reused", "input_tokens", "output_tokens", "usd_micros", "min_micros", "max_micros")
+FIGURES = (
+    *("calls", "reused", "input_tokens", "output_tokens", "usd_micros", "min_micros", "max_micros"),
+    *("spared_tokens", "spared_micros"),
+)
 """What a `StagePlan` counts."""
 _MOST_MEASURED = 200_000
 """Prompts whose length is remembered: one is measured for each size of the answers before it."""
@@ -53,6 +56,10 @@ class StagePlan:
     usd_micros: int = 0
     min_micros: int = 0
     max_micros: int = 0
+    spared_tokens: int = 0
+    """Input tokens that the calls to make do without, where a part of a text is shown in its place."""
+    spared_micros: int = 0
+    """What these would cost, nothing cached."""
     minutes: float | None = None
     """What the model's limits make the expected calls and tokens take; None without limits."""
 
@@ -70,7 +77,7 @@ class StagePlan:
         """Count the calls of `expected`, which may turn out as those of the others; of them a `share` is expected to be made, at
         the least none, at the most all."""
         self.reused += expected.reused
-        for name in ("calls", "input_tokens", "output_tokens", "usd_micros"):
+        for name in ("calls", "input_tokens", "output_tokens", "usd_micros", "spared_tokens", "spared_micros"):
             setattr(self, name, getattr(self, name) + round(getattr(expected, name) * share))
         self.min_micros += min(least.min_micros, expected.min_micros) if share == 1 else 0
         self.max_micros += max(most.max_micros, expected.max_micros)
@@ -93,7 +100,8 @@ class StagePlan:
     def to_json(self) -> dict[str, Any]:
         """The stage as JSON."""
         names = ("stage", "model", "calls", "reused", "input_tokens", "output_tokens", "usd", "usd_min", "usd_max", "minutes")
-        return {name: getattr(self, name) for name in names}
+        spared = {"spared_tokens": self.spared_tokens, "usd_spared": self.spared_micros / MICROS}
+        return {**{name: getattr(self, name) for name in names}, **(spared if self.spared_tokens else {})}
 
 
 @dataclass(frozen=True)
@@ -168,6 +176,18 @@ class CountingAsk(Ask):
 
         return ask
 
+    def spares(self, stage: str, whole: Request, made: Request) -> None:
+        """See `Ask`. Counted once a question, and not of those that are answered already."""
+        planner = self._planner
+        asked = planner.asked(made, tuple(self._guesses))
+        if self._size != "expected" or self._done or asked in planner.spared or planner.known(made) is not None:
+            return
+        planner.spared.add(asked)
+        (tokens, _), (fewer, _) = planner.measured(whole), planner.measured(made)
+        settings, one = planner.settings[made.model], planner.stage("expected", stage, made.model, 1.0)
+        one.spared_tokens += tokens - fewer
+        one.spared_micros += settings.expected_micros(tokens, 0) - settings.expected_micros(fewer, 0)
+
     def turn(self, stage: str, model: str, name: str = "") -> contextlib.AbstractAsyncContextManager[None]:
         """Nobody waits while nothing is asked."""
         return contextlib.nullcontext()
@@ -223,6 +243,8 @@ class Planner:
         self._stages: dict[tuple[str, str, float], dict[Size, StagePlan]] = {}
         self._seen: dict[Size, set[int]] = {size: set() for size in SIZES}
         """Hashes, of 64 bits each: a million calls are known apart, and take no more room than that."""
+        self.spared: set[int] = set()
+        """Of the questions that stand in the place of longer ones, those that are counted."""
         self._tokens: dict[int, int] = {}
         self.total = self.left = self.too_long = self.no_context = 0
 

@@ -5,7 +5,7 @@ the summary in view (one file each); budgets are filled from one ranking, all in
 """
 
 from summhay_ray.extract.base import BUDGETS, Document, Extract, Extractor
-from summhay_ray.extract.extracting import extract, make_extractor, method_names
+from summhay_ray.extract.extracting import extract, make_extractor, n_sentences, text_of
 from summhay_ray.extract.py_rouge import RougeScore, rouge_n
 
 __all__ = [
@@ -16,6 +16,7 @@ __all__ = [
     "RougeScore",
     "extract",
     "make_extractor",
-    "method_names",
+    "n_sentences",
     "rouge_n",
+    "text_of",
 ]

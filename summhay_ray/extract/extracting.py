@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from summhay_ray import plugins
 from summhay_ray.extract.base import AsReleased, Extract, Extractor, document_of
-from summhay_ray.extract.budgets import fill, walk
+from summhay_ray.extract.budgets import fill, joined, walk
 
 COMPATS = ("default", "release")
 
@@ -45,6 +45,16 @@ def extract_by(
     return walk(document, ranking, wanted, as_released.newline, as_released.source_order)
 
 
+def text_of(source: str, index: Sequence[int]) -> str:
+    """The text of an extract whose sentences are known by their numbers."""
+    return joined(document_of(source), index).text
+
+
+def n_sentences(source: str) -> int:
+    """How many sentences a source has."""
+    return len(document_of(source).sentences)
+
+
 def make_extractor(method: str, model: Any = None) -> Extractor:
     """The extractor of a method's name. Raises UnknownName where there is none, ValueError where it takes no model."""
     if ":" in method:
@@ -61,11 +71,6 @@ def make_extractor(method: str, model: Any = None) -> Extractor:
     if not getattr(found, "takes_model", False):
         raise ValueError(f"{method} reads no model; leave `model` out")
     return cast(Extractor, found(model))
-
-
-def method_names() -> list[str]:
-    """The methods by name, sorted."""
-    return sorted(_known())
 
 
 def _known() -> Mapping[str, type[Any]]:

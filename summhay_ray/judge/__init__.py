@@ -26,6 +26,7 @@ from summhay_ray.judge.rating import (
     Scale,
     expected_rating,
     rate_text,
+    rating_requests,
     read_rating,
 )
 from summhay_ray.judge.strategies import (
@@ -71,6 +72,7 @@ __all__ = [
     "prompt_identity",
     "rate",
     "rate_text",
+    "rating_requests",
     "read_rating",
     "read_verdict",
     "strategy_of",

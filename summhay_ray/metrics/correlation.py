@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from summhay_ray.metrics.agreement import pearson, rank_agreement
 from summhay_ray.metrics.intervals import LEVEL, SAMPLES, generator
@@ -17,8 +17,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-Coefficient = Literal["pearson", "spearman", "kendall"]
-COEFFICIENTS: tuple[Coefficient, ...] = ("pearson", "spearman", "kendall")
+COEFFICIENTS = ("pearson", "spearman", "kendall")
 FEWEST = 3
 """Points that a mean correlation or a correlation of means needs: two always lie on a line."""
 
@@ -106,21 +105,41 @@ def between_means(ratings: Sequence[float | None], human: Sequence[float | None]
 class Bootstrap:
     """Correlations of several ratings with the same people's scores, over the same resamples of the clusters.
 
-    `human` and `clusters` (a document each): a row a pair. One bootstrap serves all ratings, so that their differences are
-    paired. The clusters' resamples depend on `seed` and the clusters' names alone.
+    `human` and `weights` (resamples, pairs): how often each pair stands in each resample. One bootstrap serves all ratings, so
+    that their differences are paired.
     """
 
-    def __init__(self, human: Sequence[float], clusters: Sequence[str], seed: int = 0, samples: int = SAMPLES) -> None:
+    def __init__(self, human: Sequence[float], weights: NDArray[np.float64], n_clusters: int) -> None:
         import numpy as np
 
-        names = sorted(set(clusters))
-        place = {name: number for number, name in enumerate(names)}
-        drawn = generator(seed, names).multinomial(len(names), np.full(len(names), 1 / len(names)), size=samples)
-        self._weights = drawn[:, [place[name] for name in clusters]].astype(np.float64)
-        self._human = np.asarray(human, dtype=np.float64)
-        self.n_clusters = len(names)
+        self._human, self._weights, self.n_clusters = np.asarray(human, dtype=np.float64), weights, n_clusters
 
-    def of(self, ratings: Sequence[float | None]) -> Mapping[Coefficient, NDArray[np.float64]]:
+    @classmethod
+    def over(cls, human: Sequence[float], clusters: Sequence[str], seed: int = 0, samples: int = SAMPLES) -> Bootstrap:
+        """As many clusters as there are (`clusters`: a name a pair) are drawn with replacement, each with all of its pairs. The
+        draws depend on `seed` and the clusters' names alone."""
+        import numpy as np
+
+        names, place = _places(clusters)
+        drawn = generator(seed, names).multinomial(len(names), np.full(len(names), 1 / len(names)), size=samples)
+        return cls(human, drawn[:, place].astype(np.float64), len(names))
+
+    @classmethod
+    def halves(
+        cls, human: Sequence[float], clusters: Sequence[str], seed: int = 0, splits: int = 200
+    ) -> tuple[Bootstrap, Bootstrap]:
+        """One half of the clusters and the other, `splits` times: to choose on the one and measure on the other."""
+        import numpy as np
+
+        names, place = _places(clusters)
+        draw = generator(seed, ["halves", *names])
+        first = np.zeros((splits, len(names)))
+        for row in first:
+            row[draw.permutation(len(names))[: len(names) // 2]] = 1
+        chosen = first[:, place]
+        return cls(human, chosen, len(names)), cls(human, 1 - chosen, len(names))
+
+    def of(self, ratings: Sequence[float | None]) -> Mapping[str, NDArray[np.float64]]:
         """Coefficient -> its value in each resample; NaN where a resample leaves it undefined."""
         import numpy as np
 
@@ -138,6 +157,13 @@ class Bootstrap:
             return None
         low, high = np.quantile(kept, LEVEL)
         return Interval(float(low), float(high))
+
+
+def _places(clusters: Sequence[str]) -> tuple[list[str], list[int]]:
+    """The clusters' names, sorted, and the place of each pair's among them."""
+    names = sorted(set(clusters))
+    place = {name: number for number, name in enumerate(names)}
+    return names, [place[name] for name in clusters]
 
 
 def _pearson(x: NDArray[np.float64], y: NDArray[np.float64], weights: NDArray[np.float64]) -> NDArray[np.float64]:

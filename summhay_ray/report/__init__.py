@@ -5,7 +5,7 @@ from summhay_ray.report.compare import COMPARED_LEGEND, compare_tables, compared
 from summhay_ray.report.explained import amiss_table, answers_table, documents_table, kinds_table
 from summhay_ray.report.failed import failure_blocks, failures_table
 from summhay_ray.report.layout import Fitted, fitted
-from summhay_ray.report.money import minutes, plan_table, usage_table
+from summhay_ray.report.money import extracts_spare, minutes, plan_table, usage_table
 from summhay_ray.report.plan import BOUNDS_LEGEND
 from summhay_ray.report.sections import markdown, shown
 from summhay_ray.report.synth import (

@@ -28,6 +28,13 @@ def plan_table(stages: Sequence[Mapping[str, Any]]) -> TextTable:
     return TextTable("Calls to come", _PLAN, rows, heads=2)
 
 
+def extracts_spare(stages: Sequence[Mapping[str, Any]]) -> str:
+    """What a plan's calls do without since judges read extracts in place of whole sources; empty where none does."""
+    tokens = sum(stage.get("spared_tokens", 0) for stage in stages)
+    usd, left = (sum(stage.get(name, 0) for stage in stages) for name in ("usd_spared", "usd"))
+    return f"{tokens:,} input tokens, ${usd:.4f} of ${usd + left:.4f}" if tokens else ""
+
+
 def usage_table(usage: Sequence[Mapping[str, Any]]) -> TextTable | None:
     """Real of planned by stage and model, from the `usage` of `summhay status --json`; None where nothing is known.
 

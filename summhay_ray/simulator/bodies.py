@@ -104,14 +104,14 @@ def read_chat(body: Mapping[str, Any]) -> ChatAsk:
     if not isinstance(messages, list) or not messages:
         raise _bad("messages", "messages is a list of at least one message")
     roles_texts = [(_role(message), _text(message)) for message in messages]
-    prompt = "\n\n".join(text for role, text in roles_texts if role == "user")
-    if not any(role == "user" for role, _ in roles_texts):
-        raise _bad("messages", "no message has the role user")
+    # As OpenAI does, it answers a system message that stands alone: released judges send their whole prompt so.
+    said = [text for role, text in roles_texts if role == "user"]
+    prompt = "\n\n".join(said or (text for _, text in roles_texts))
     if body.get("stream"):
         raise _bad("stream", "the simulated provider does not stream; leave stream out or send false")
     lengths = [_length(body, name) for name in ("max_tokens", "max_completion_tokens")]
     given = [length for length in lengths if length is not None]
-    text = prompt if len(roles_texts) == 1 else marked(roles_texts)
+    text = prompt if len(roles_texts) == len(said) == 1 else marked(roles_texts)
     return ChatAsk(model, prompt, text, min(given) if given else None, _n(body), _logprobs(body))
 
 

@@ -16,6 +16,10 @@ _no_prompt
 _overlap_is_less
 _one_or_many
 _stages_asked
+_budgets_count
+_full_words
+_methods_known
+_samples_differ
 auto
 enable_progress_bars
 verbose_stats_logs
@@ -37,10 +41,12 @@ Keywords
 Nothing
 Released
 Rerank3
+ExtractEvaluate
 Lead
 Support
 Rouge2
 Rouge12
+Rouge2F1
 Direct
 MapReduce
 RefineLowToHigh
@@ -81,10 +87,7 @@ Unreadable
 assistant
 markdown
 mean_interval
-scatter
 
-# Rating judges: the benchmarks that rate take them by `summhay_ray.judge`.
-rate_text
 # For benchmarks with corpora of their own, and `summhay retrieve`.
 Retriever
 graded
@@ -95,16 +98,6 @@ retrieval_scores
 ndcg
 ap
 mrr
-
-# Extraction, and what correlations are worth: by `summhay_ray.benchmarks.extract_evaluate`.
-BUDGETS
-COEFFICIENTS
-Bootstrap
-between_means
-extract
-mean_within
-method_names
-rouge_n
 
 # The offline writer as a whole, for those who use the synth room as a library.
 OfflineWriter

@@ -63,7 +63,7 @@ SMALL = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4), st.sampled_from
 @given(SMALL)
 def test_each_resample_is_correlated_as_if_written_out(rows: list[tuple[int, int, str]]) -> None:
     ratings, human, clusters = ([row[place] for row in rows] for place in range(3))
-    boot = Bootstrap([float(one) for one in human], [str(one) for one in clusters], samples=20)
+    boot = Bootstrap.over([float(one) for one in human], [str(one) for one in clusters], samples=20)
     found = boot.of([float(one) for one in ratings])  # type: ignore[arg-type]
     for draw, weights in enumerate(boot._weights):
         written: list[Any] = [row for row, n in zip(rows, weights, strict=True) for _ in range(int(n))]
@@ -77,12 +77,24 @@ def test_an_interval_covers_the_figure_and_depends_on_no_order() -> None:
     draw = np.random.default_rng(3)
     human = draw.normal(size=60)
     ratings, clusters = human + draw.normal(size=60), [f"d{number // 2}" for number in range(60)]
-    boot = Bootstrap(list(human), clusters)
+    boot = Bootstrap.over(list(human), clusters)
     found = boot.of(list(ratings))["pearson"]
     one = boot.interval(found)
     assert one is not None and one.low < correlations(list(ratings), list(human)).pearson < one.high  # type: ignore[operator]
     order = draw.permutation(60)
-    again = Bootstrap([human[i] for i in order], [clusters[i] for i in order])
+    again = Bootstrap.over([human[i] for i in order], [clusters[i] for i in order])
     assert np.allclose(again.of([ratings[i] for i in order])["pearson"], found)
     assert boot.interval(boot.of([1.0] * 60)["kendall"]) is None, "every resample is undefined"
-    assert Bootstrap([1.0, 2.0], ["d", "d"]).interval(np.zeros(3)) is None, "one document tells nothing of others"
+    assert Bootstrap.over([1.0, 2.0], ["d", "d"]).interval(np.zeros(3)) is None, "one document tells nothing of others"
+
+
+def test_halves_share_no_document_and_leave_none_out() -> None:
+    clusters = ["a", "a", "b", "c", "c", "d", "e"]
+    first, second = Bootstrap.halves([1.0] * 7, clusters, splits=30)
+    for one, other in zip(first._weights, second._weights, strict=True):
+        assert list(one + other) == [1.0] * 7
+        assert {c for c, w in zip(clusters, one, strict=True) if w}.isdisjoint(
+            c for c, w in zip(clusters, other, strict=True) if w
+        )
+        assert len({c for c, w in zip(clusters, one, strict=True) if w}) == 2
+    assert len({tuple(one) for one in first._weights}) > 5

@@ -72,7 +72,6 @@ def test_each_token_has_its_log_probability_and_the_likeliest() -> None:
         ({"messages": ["hello"]}, "messages", "each message is an object with role and content"),
         ({"messages": [{"role": "user"}]}, "messages", "a message's content is a string or a list of text parts"),
         ({"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}, "messages", "a message's content is"),
-        ({"messages": [{"role": "system", "content": "x"}]}, "messages", "no message has the role user"),
         ({"stream": True}, "stream", "the simulated provider does not stream; leave stream out or send false"),
         ({"n": 0}, "n", "n is a whole number from 1 to 128"),
         ({"n": 129}, "n", "n is a whole number from 1 to 128"),

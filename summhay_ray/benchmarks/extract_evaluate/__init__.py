@@ -1,6 +1,12 @@
-"""Extract-then-Evaluate (Wu, Iso et al., EACL 2024): do judges of long summaries need the whole source?"""
+"""Extract-then-Evaluate (Wu, Iso et al., EACL 2024): do judges of long summaries need the whole source?
+
+`extract`, `correlations` and `choose` work by themselves; `kind: extract_evaluate` in a spec is the whole benchmark.
+"""
 
 from summhay_ray.benchmarks.extract_evaluate.choice import Cell, choose
+from summhay_ray.benchmarks.extract_evaluate.data import Pair, read_pairs
+from summhay_ray.benchmarks.extract_evaluate.spec import ExtractEvaluateSpec
+from summhay_ray.benchmarks.extract_evaluate.workload import ExtractEvaluate
 from summhay_ray.extract import Extract, extract
 from summhay_ray.metrics import Correlations, correlations
 
@@ -8,7 +14,11 @@ __all__ = [
     "Cell",
     "Correlations",
     "Extract",
+    "ExtractEvaluate",
+    "ExtractEvaluateSpec",
+    "Pair",
     "choose",
     "correlations",
     "extract",
+    "read_pairs",
 ]

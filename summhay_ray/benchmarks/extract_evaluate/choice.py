@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol, TypeVar, cast
+from typing import Any, Literal, TypeVar
 
 SMALL = 1024
 """The budget up to which the paper calls its choice Pareto efficient (section 3.4, "under 1024": 1024 is included)."""
@@ -25,16 +25,8 @@ class Cell:
     """Dollars a pair, where known."""
 
 
-class CellLike(Protocol):
-    """Anything with the fields of `Cell`; a mapping of them will do, too."""
-
-    method: str
-    budget: int | None
-    pearson: float | None
-    spearman: float | None
-
-
-C = TypeVar("C", bound=CellLike | Mapping[str, Any])
+C = TypeVar("C")
+"""Anything with the fields of `Cell`, or a mapping of them."""
 
 
 def choose(cells: Iterable[C], rule: Rule = "release") -> tuple[C | None, Any]:
@@ -65,7 +57,7 @@ def front(cells: Sequence[C]) -> list[C]:
     return found
 
 
-def total(cell: CellLike | Mapping[str, Any]) -> float:
+def total(cell: Any) -> float:
     """Pearson + Spearman."""
     return float(_of(cell, "pearson") + _of(cell, "spearman"))
 
@@ -74,10 +66,10 @@ def _best(cells: Sequence[C]) -> C | None:
     return max(cells, key=total, default=None)
 
 
-def _cost(cell: CellLike | Mapping[str, Any], priced: bool) -> float:
+def _cost(cell: Any, priced: bool) -> float:
     cost = _of(cell, "usd") if priced else _of(cell, "budget")
     return float("inf") if cost is None else float(cost)
 
 
-def _of(cell: CellLike | Mapping[str, Any], name: str) -> Any:
-    return cell.get(name) if isinstance(cell, Mapping) else cast(Any, getattr(cell, name, None))
+def _of(cell: Any, name: str) -> Any:
+    return cell.get(name) if isinstance(cell, Mapping) else getattr(cell, name, None)

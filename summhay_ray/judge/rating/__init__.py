@@ -7,7 +7,7 @@ A `Criterion` says what is rated, on which scale and by which prompt; a `Rater` 
 from summhay_ray.judge.rating.answer import ByLogprobs, expected_rating, read_rating
 from summhay_ray.judge.rating.base import Criterion, Rater, Rating, Scale
 from summhay_ray.judge.rating.offline import OfflineRater
-from summhay_ray.judge.rating.rate import CRITERIA, rate_text
+from summhay_ray.judge.rating.rate import CRITERIA, rate_text, rating_requests
 
 __all__ = [
     "CRITERIA",
@@ -19,5 +19,6 @@ __all__ = [
     "Scale",
     "expected_rating",
     "rate_text",
+    "rating_requests",
     "read_rating",
 ]

@@ -29,7 +29,7 @@ async def rate_text(
     as the code of Extract-then-Evaluate does: what it cannot read counts as 0. Key and attempts are the first answer's, the price
     is that of all calls.
     """
-    requests = _requests(criterion, values, rater)
+    requests = rating_requests(criterion, values, rater)
     answers = await asyncio.gather(*map(ask, requests))
     failed = next((one for one in answers if isinstance(one, Failed)), None)
     came = [one for one in answers if isinstance(one, Answer)]
@@ -42,7 +42,8 @@ async def rate_text(
     return replace(found, **told) if isinstance(found, Malformed) else Answer(found, **told)  # type: ignore[arg-type]
 
 
-def _requests(criterion: Criterion, values: Mapping[str, str], rater: Rater) -> list[Request]:
+def rating_requests(criterion: Criterion, values: Mapping[str, str], rater: Rater) -> list[Request]:
+    """What `rate_text` asks: one request, or one a sample."""
     message = Message(rater.role, fill(criterion.prompt, values))
     calls, a_call = (1, rater.samples) if rater.one_call else (rater.samples, 1)
     return [

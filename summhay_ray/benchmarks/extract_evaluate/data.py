@@ -1,0 +1,134 @@
+"""Summaries with their sources and people's scores: the paper's benchmark files, the reference files, and one's own."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import PurePath
+from typing import Any
+
+from summhay_ray.benchmark import SpecError
+
+ALIASES = {"consistency": ("consistency", "factual_consistency"), "faithfulness": ("faithfulness", "correctness")}
+"""Criterion -> what files call people's scores for it, where that is not the criterion's name alone."""
+SHOWN = 60
+
+
+@dataclass(frozen=True)
+class Pair:
+    """One summary, and what it is judged by."""
+
+    dataset: str
+    doc_id: str
+    system_id: str
+    source: str = field(repr=False)
+    summary: str = field(repr=False)
+    reference: str = field(default="", repr=False)
+    scores: Mapping[str, float] = field(default_factory=dict)
+    """What people say, by whatever names the file has."""
+
+    @property
+    def id(self) -> str:
+        """Names it among all pairs of a run."""
+        return f"{self.dataset}/{self.doc_id}/{self.system_id}"
+
+    def human(self, criterion: str) -> float | None:
+        """People's score for a criterion; None where the file has none."""
+        return next((self.scores[name] for name in ALIASES.get(criterion, (criterion,)) if name in self.scores), None)
+
+
+def read_pairs(text: str, file: str) -> list[Pair]:
+    """The pairs of a file. Raises SpecError, in one line that names file, entry and field.
+
+    Three forms: a JSON list, or JSON lines, of `{doc_id, system_id, source, system_output, reference, scores}` (the paper's
+    benchmark files), or `{"documents": {doc_id: {"source": ...}}, "pairs": [{doc_id, system_id, summary, ...}]}`, in which a
+    source stands once. `summary` and `system_output` are one field; `reference` and `scores` may be left out. A pair's dataset is
+    its own `dataset`, else the file's, else the file's name.
+    """
+    content = _content(text, file)
+    name = PurePath(file).stem
+    documents: Mapping[str, Any] = {}
+    if isinstance(content, Mapping):
+        name, documents = str(content.get("dataset") or name), content.get("documents") or {}
+        content = content.get("pairs")
+    if not isinstance(content, list) or not isinstance(documents, Mapping):
+        raise SpecError(f"{file}: expected a list of pairs, JSON lines of them, or a mapping of documents and pairs")
+    found = [_pair(one, f"{file}: pair {number}", name, documents) for number, one in enumerate(content, 1)]
+    if not found:
+        raise SpecError(f"{file}: has no pairs; expected at least one")
+    return found
+
+
+def check_unique(pairs: Sequence[Pair]) -> None:
+    """Raises SpecError where two pairs have one name."""
+    seen: set[str] = set()
+    for pair in pairs:
+        if pair.id in seen:
+            raise SpecError(
+                f"pairs: {pair.id!r} (dataset/doc_id/system_id) is there twice; give each summary a system_id of its own"
+            )
+        seen.add(pair.id)
+
+
+def _content(text: str, file: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        lines = [line for line in text.splitlines() if line.strip()]
+        if len(lines) < 2 or not lines[0].lstrip().startswith("{"):
+            raise SpecError(f"{file}: is not JSON: {error}") from None
+    return list(_lines(lines, file))
+
+
+def _lines(lines: Sequence[str], file: str) -> Iterator[Any]:
+    for number, line in enumerate(lines, 1):
+        try:
+            yield json.loads(line)
+        except ValueError as error:
+            raise SpecError(f"{file}: line {number} is not JSON: {error}") from None
+
+
+def _pair(one: Any, where: str, dataset: str, documents: Mapping[str, Any]) -> Pair:
+    if not isinstance(one, Mapping):
+        raise SpecError(f"{where}: is {type(one).__name__}; expected a mapping with doc_id, system_id and the texts")
+    doc_id, system_id = _name(one, "doc_id", where), _name(one, "system_id", where)
+    source = one.get("source")
+    if source is None and doc_id in documents:
+        document = documents[doc_id]
+        source = document.get("source") if isinstance(document, Mapping) else document
+    summary = one.get("summary", one.get("system_output"))
+    for field_name, value in (("source", source), ("summary (or system_output)", summary)):
+        if not isinstance(value, str):
+            raise SpecError(f"{where}: {field_name} is {_shown(value)}; expected a text")
+    reference = one.get("reference") or ""
+    if not isinstance(reference, str):
+        raise SpecError(f"{where}: reference is {_shown(reference)}; expected a text")
+    named = one.get("dataset") or dataset
+    return Pair(str(named), doc_id, system_id, str(source), str(summary), reference, _scores(one.get("scores"), where))
+
+
+def _name(one: Mapping[str, Any], name: str, where: str) -> str:
+    value = one.get(name)
+    if isinstance(value, bool) or not isinstance(value, str | int) or value == "":
+        raise SpecError(f"{where}: {name} is {_shown(value)}; expected a name")
+    return str(value)
+
+
+def _scores(given: Any, where: str) -> dict[str, float]:
+    if given is None:
+        return {}
+    if not isinstance(given, Mapping):
+        raise SpecError(f"{where}: scores is {_shown(given)}; expected a mapping of criterion to number")
+    found: dict[str, float] = {}
+    for name, value in given.items():
+        if value is None:
+            continue
+        if isinstance(value, bool) or not isinstance(value, int | float) or value != value or abs(value) == float("inf"):
+            raise SpecError(f"{where}: scores.{name} is {_shown(value)}; expected a number, or null")
+        found[str(name)] = float(value)
+    return found
+
+
+def _shown(value: Any) -> str:
+    return "missing" if value is None else repr(value)[:SHOWN]

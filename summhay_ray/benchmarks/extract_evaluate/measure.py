@@ -1,0 +1,370 @@
+"""From ratings to what they are worth: correlations with people, differences from the full document, choices. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from summhay_ray.benchmark import Tables
+from summhay_ray.benchmarks.extract_evaluate.choice import SMALL, Cell, choose, front
+from summhay_ray.benchmarks.extract_evaluate.spec import CUT, FULL
+from summhay_ray.metrics import COEFFICIENTS, Bootstrap, Correlations, between_means, correlations, mean_within
+from summhay_ray.outcome import MICROS
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+PAIR = ("dataset", "doc_id", "system_id")
+TASK = ("dataset", "criterion", "rater")
+"""What one table of the paper is about."""
+BINS = 10
+"""Parts of a source, for where extracts come from."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How figures are made: no part of what the run is."""
+
+    seed: int
+    resamples: int
+    splits: int
+    price_per_mtok: float
+    failed_as: float | None = None
+    """What a rating that failed counts as; None: it is left out, and told."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """The ratings of one cell, a place each in the task's order of pairs."""
+
+    method: str
+    budget: int
+    ratings: Sequence[float | None]
+    found: Correlations
+    drawn: Mapping[str, Any]
+    """Coefficient -> its values in the resamples."""
+    usd: float | None
+    prompt_tokens: float | None
+
+    @property
+    def place(self) -> dict[str, Any]:
+        """As tables name it."""
+        return {"method": self.method, "budget": self.budget}
+
+    @property
+    def cell(self) -> Cell:
+        """For a choice; the full document has no budget."""
+        return Cell(self.method, self.budget or None, self.found.pearson, self.found.spearman, self.usd)
+
+
+@dataclass(frozen=True)
+class Task:
+    """All ratings of one dataset by one rater for one criterion."""
+
+    names: Mapping[str, str]
+    documents: Sequence[str]
+    systems: Sequence[str]
+    human: Sequence[float | None]
+    columns: Sequence[Column]
+    boot: Bootstrap | None
+    """None where people scored nothing."""
+    scored: Sequence[int]
+    """Places of the pairs that people scored: those of the bootstrap."""
+
+    def of(self, method: str) -> Column | None:
+        """The column of a full document."""
+        return next((one for one in self.columns if one.method == method), None)
+
+
+def measured(tables: Tables, settings: Settings) -> Tables:
+    """All figures, as frames."""
+    tasks = list(_tasks(tables, settings))
+    return {
+        "correlations": _frame([row for task in tasks for row in _correlations(task)], CORRELATIONS),
+        "differences": _frame([row for task in tasks for row in _differences(task)], DIFFERENCES),
+        "levels": _frame([row for task in tasks for row in _levels(task)], LEVELS),
+        "choices": _frame([row for task in tasks for row in _choices(task, settings)], CHOICES),
+        "metrics": _frame(list(_metrics(tables, settings)), METRICS),
+        "lengths": _lengths(tables["extracts"]),
+        "positions": _positions(tables["extracts"]),
+    }
+
+
+_NAMES = dict.fromkeys(TASK, pl.String)
+_CELL = {"method": pl.String, "budget": pl.Int64}
+_COUNTS = {"n": pl.Int64, "n_expected": pl.Int64}
+_FIGURES = {f"{name}{end}": pl.Float64 for name in COEFFICIENTS for end in ("", "_low", "_high")}
+CORRELATIONS = {
+    **_NAMES,
+    **_CELL,
+    **_FIGURES,
+    "usd": pl.Float64,
+    "prompt_tokens": pl.Float64,
+    "on_front": pl.Boolean,
+    "documents": pl.Int64,
+    **_COUNTS,
+    "reason": pl.String,
+}
+DIFFERENCES = {**_NAMES, **_CELL, "against": pl.String, **_FIGURES, "n": pl.Int64}
+LEVELS = {**_NAMES, **_CELL, "level": pl.String, **dict.fromkeys(COEFFICIENTS, pl.Float64), "n": pl.Int64, "reason": pl.String}
+CHOICES = {
+    **_NAMES,
+    "choice": pl.String,
+    **_CELL,
+    **{f"{name}{end}": pl.Float64 for name in ("pearson", "spearman") for end in ("", "_low", "_high")},
+    "usd": pl.Float64,
+    "share": pl.Float64,
+    "n": pl.Int64,
+}
+METRICS = {"dataset": pl.String, "criterion": pl.String, "metric": pl.String, **_FIGURES, **_COUNTS, "reason": pl.String}
+Schema = Mapping[str, Any]
+
+
+def _frame(rows: Sequence[Mapping[str, Any]], schema: Schema) -> pl.DataFrame:
+    return pl.DataFrame([{name: row.get(name) for name in schema} for row in rows], schema=dict(schema), orient="row")
+
+
+# --- the ratings, task by task -------------------------------------------------------------------------------------------
+
+
+def _tasks(tables: Tables, settings: Settings) -> Iterator[Task]:
+    """Expected is every item; what it got, and what people say of its summary, stands beside it."""
+    key = [*PAIR, "method", "budget", "criterion", "rater"]
+    columns = [*key, "rating", "prompt_tokens", "usd_micros"]
+    given = tables["items"].select(key).join(tables["extract_ratings"].select(columns), on=key, how="left", maintain_order="left")
+    given = given.join(tables["human_scores"], on=[*PAIR, "criterion"], how="left", maintain_order="left")
+    for names, rows in given.group_by(TASK, maintain_order=True):
+        yield _task(dict(zip(TASK, map(str, names), strict=True)), rows, settings)
+
+
+def _task(names: Mapping[str, str], rows: pl.DataFrame, settings: Settings) -> Task:
+    pairs = rows.unique(PAIR, keep="first", maintain_order=True).select("doc_id", "system_id", "score")
+    documents, systems, human = (pairs[name].to_list() for name in pairs.columns)
+    scored = [place for place, score in enumerate(human) if score is not None]
+    boot = None
+    if scored:
+        at = [documents[place] for place in scored]
+        boot = Bootstrap.over([human[place] for place in scored], at, settings.seed, settings.resamples)
+    paid = bool(rows["usd_micros"].fill_null(0).sum())
+    columns = []
+    for (method, budget), cell in rows.group_by("method", "budget", maintain_order=True):
+        ratings = [settings.failed_as if one is None else one for one in cell["rating"].to_list()]
+        drawn = boot.of([ratings[place] for place in scored]) if boot else {}
+        tokens = _mean(cell["prompt_tokens"])
+        usd = _mean(cell["usd_micros"]) if paid else tokens
+        if usd is not None:
+            usd = usd / MICROS if paid else usd * settings.price_per_mtok / MICROS
+        columns.append(Column(str(method), int(str(budget)), ratings, _correlated(ratings, human), drawn, usd, tokens))
+    return Task(names, documents, systems, human, columns, boot, scored)
+
+
+def _correlated(ratings: Sequence[float | None], human: Sequence[float | None]) -> Correlations:
+    if all(one is None for one in human):
+        return Correlations(None, None, None, "the data has no scores of people for this criterion")
+    return correlations(ratings, human)
+
+
+def _mean(values: pl.Series) -> float | None:
+    found = values.drop_nulls().to_list()
+    return math.fsum(found) / len(found) if found else None
+
+
+# --- correlations --------------------------------------------------------------------------------------------------------
+
+
+def _correlations(task: Task) -> Iterator[dict[str, Any]]:
+    """A row a cell: Tables 3 and 4."""
+    known = [one for one in task.columns if one.found.pearson is not None and one.found.spearman is not None]
+    on_front = {(cell.method, cell.budget or 0) for cell in front([one.cell for one in known])}
+    for one in task.columns:
+        row = {**task.names, **one.place, **_figures(one.found, one.drawn, task.boot)}
+        there = {document for document, rating in zip(task.documents, one.ratings, strict=True) if rating is not None}
+        yield {
+            **row,
+            "usd": one.usd,
+            "prompt_tokens": one.prompt_tokens,
+            "on_front": (one.method, one.budget) in on_front,
+            "documents": len(there),
+            "n": one.found.n if task.boot else sum(rating is not None for rating in one.ratings),
+            "n_expected": len(one.ratings),
+            "reason": one.found.reason,
+        }
+
+
+def _figures(found: Correlations, drawn: Mapping[str, Any], boot: Bootstrap | None) -> dict[str, float | None]:
+    """The three coefficients, each with its interval."""
+    row: dict[str, float | None] = {}
+    for name in COEFFICIENTS:
+        value = getattr(found, name)
+        between = boot.interval(drawn[name]) if boot and value is not None else None
+        ends = (between.low, between.high) if between else (None, None)
+        row |= {name: value, f"{name}_low": ends[0], f"{name}_high": ends[1]}
+    return row
+
+
+def _differences(task: Task) -> Iterator[dict[str, Any]]:
+    """Every cell less the full document, and less what the paper's code calls so, over the same resamples and the same pairs."""
+    for against in filter(None, map(task.of, (FULL, CUT))):
+        for one in task.columns:
+            if one is against or not task.boot:
+                continue
+            both = [a is not None and b is not None for a, b in zip(one.ratings, against.ratings, strict=True)]
+            mine, other = ([r if there else None for r, there in zip(c.ratings, both, strict=True)] for c in (one, against))
+            first, second = _correlated(mine, task.human), _correlated(other, task.human)
+            row: dict[str, Any] = {**task.names, **one.place, "against": against.method, "n": first.n}
+            drawn = [task.boot.of([ratings[place] for place in task.scored]) for ratings in (mine, other)]
+            for name in COEFFICIENTS:
+                a, b = getattr(first, name), getattr(second, name)
+                if a is not None and b is not None:
+                    between = task.boot.interval(drawn[0][name] - drawn[1][name])
+                    ends = (between.low, between.high) if between else (None, None)
+                    row |= {name: a - b, f"{name}_low": ends[0], f"{name}_high": ends[1]}
+            yield row
+
+
+def _levels(task: Task) -> Iterator[dict[str, Any]]:
+    """Beside the pooled correlations of the paper: the mean within documents, and that of the systems' means."""
+    for one in task.columns if task.boot else ():
+        within, n = mean_within(one.ratings, task.human, task.documents)
+        between = between_means(one.ratings, task.human, task.systems)
+        for level, found, count in (("within documents", within, n), ("between systems", between, between.n)):
+            figures = {name: getattr(found, name) for name in COEFFICIENTS}
+            yield {**task.names, **one.place, "level": level, **figures, "n": count, "reason": found.reason}
+
+
+# --- choices -------------------------------------------------------------------------------------------------------------
+
+
+def _choices(task: Task, settings: Settings) -> Iterator[dict[str, Any]]:
+    """Table 2: the full document both ways, the paper's choices, and the same choices measured on documents left out."""
+    by_place = {(one.method, one.budget): one for one in task.columns}
+    for name in (FULL, CUT):
+        if (one := task.of(name)) is not None:
+            yield _chosen(task, name, one)
+    best, small = choose([one.cell for one in task.columns])
+    for name, cell in (("best", best), (f"best up to {SMALL} tokens", small)):
+        if cell is not None:
+            yield _chosen(task, name, by_place[cell.method, cell.budget or 0])
+    if task.boot and best is not None and settings.splits and task.boot.n_clusters >= 4:
+        yield from _held_out(task, settings)
+
+
+def _chosen(task: Task, name: str, one: Column) -> dict[str, Any]:
+    figures = _figures(one.found, one.drawn, task.boot)
+    return {**task.names, "choice": name, **one.place, **figures, "usd": one.usd, "n": one.found.n}
+
+
+def _held_out(task: Task, settings: Settings) -> Iterator[dict[str, Any]]:
+    """Choose on a half of the documents, measure on the other; the mean over all splits, and where 95 % of them lie."""
+    import numpy as np
+
+    documents = [task.documents[place] for place in task.scored]
+    human = [one for one in task.human if one is not None]
+    halves = Bootstrap.halves(human, documents, settings.seed, settings.splits)
+    extracts = [one for one in task.columns if one.budget]
+    fulls = [one for one in task.columns if not one.budget]
+    figures = {
+        id(one): [half.of([one.ratings[place] for place in task.scored]) for half in halves] for one in (*extracts, *fulls)
+    }
+
+    def sums(one: Column) -> NDArray[np.float64]:
+        first = figures[id(one)][0]
+        both: NDArray[np.float64] = first["pearson"] + first["spearman"]
+        return np.where(np.isfinite(both), both, -np.inf)
+
+    for name, choice in (("best", extracts), (f"best up to {SMALL} tokens", [one for one in extracts if one.budget <= SMALL])):
+        if not choice:
+            continue
+        on_first = np.stack([sums(one) for one in choice])
+        picked = on_first.argmax(axis=0)
+        some = np.isfinite(on_first.max(axis=0))
+        held = {c: np.array([figures[id(choice[p])][1][c][s] for s, p in enumerate(picked)])[some] for c in _PAPERS}
+        often, times = (
+            Counter(int(p) for p, ok in zip(picked, some, strict=True) if ok).most_common(1)[0] if some.any() else (0, 0)
+        )
+        usd = [choice[int(p)].usd for p in picked]
+        place = choice[often].place
+        yield {
+            **task.names,
+            "choice": f"{name}, held out",
+            **place,
+            **_spread(held),
+            "usd": None if None in usd else math.fsum(filter(None, usd)) / len(usd),
+            "share": times / len(picked),
+            "n": len(human),
+        }
+    for one in fulls:
+        yield {
+            **task.names,
+            "choice": f"{one.method}, held out",
+            **one.place,
+            **_spread({c: figures[id(one)][1][c] for c in _PAPERS}),
+            "usd": one.usd,
+            "n": len(human),
+        }
+
+
+_PAPERS = ("pearson", "spearman")
+"""The coefficients that the paper prints, and chooses by."""
+
+
+def _spread(values: Mapping[str, NDArray[np.float64]]) -> dict[str, float | None]:
+    """Mean over the splits, and where 95 % of them lie."""
+    import numpy as np
+
+    row: dict[str, float | None] = {}
+    for name, drawn in values.items():
+        kept = drawn[np.isfinite(drawn)]
+        ends = [float(one) for one in np.quantile(kept, (0.025, 0.975))] if len(kept) else [None, None]
+        row |= {name: float(kept.mean()) if len(kept) else None, f"{name}_low": ends[0], f"{name}_high": ends[1]}
+    return row
+
+
+# --- metrics, lengths, positions -----------------------------------------------------------------------------------------
+
+
+def _metrics(tables: Tables, settings: Settings) -> Iterator[dict[str, Any]]:
+    """The baselines of Table 2, by dataset and criterion."""
+    both = tables["human_scores"].join(tables["metric_scores"], on=PAIR, how="inner", suffix="_of_metric")
+    for (dataset, criterion, metric), rows in both.sort(*PAIR).group_by("dataset", "criterion", "metric", maintain_order=True):
+        ratings, human = rows["score_of_metric"].to_list(), rows["score"].to_list()
+        boot = Bootstrap.over(human, rows["doc_id"].to_list(), settings.seed, settings.resamples)
+        found = correlations(ratings, human)
+        names = {"dataset": dataset, "criterion": criterion, "metric": metric}
+        figures = _figures(found, boot.of(ratings), boot)
+        yield {**names, **figures, "n": found.n, "n_expected": len(human), "reason": found.reason}
+
+
+def _lengths(extracts: pl.DataFrame) -> pl.DataFrame:
+    """Table 5: tokens of the extracts, a row a dataset, method and budget."""
+    tokens = pl.col("tokens")
+    figures = [tokens.mean().alias("mean"), *(tokens.quantile(q, "linear").alias(f"q{100 * q:.0f}") for q in (0.25, 0.75))]
+    over = (tokens > pl.col("budget")).sum().cast(pl.Int64).alias("over_budget")
+    counts = [over, (tokens == 0).sum().cast(pl.Int64).alias("empty"), pl.len().cast(pl.Int64).alias("n")]
+    return extracts.group_by("dataset", "method", "budget").agg(*figures, *counts).sort("dataset", "method", "budget")
+
+
+def _positions(extracts: pl.DataFrame) -> pl.DataFrame:
+    """Figure 2: where extracts of 1024 tokens (else of the largest budget below, else of the least) come from: the share of their
+    sentences in each tenth of the source, each extract counting once."""
+    budgets = sorted(set(extracts["budget"].to_list()))
+    budget = max([one for one in budgets if one <= SMALL], default=budgets[0] if budgets else SMALL)
+    chosen = extracts.filter((pl.col("budget") == budget) & (pl.col("index").list.len() > 0))
+    rows = []
+    for (dataset, method), some in chosen.group_by("dataset", "method", maintain_order=True):
+        shares = [0.0] * BINS
+        for index, n_sentences in some.select("index", "n_sentences").iter_rows():
+            for number in index:
+                shares[number * BINS // n_sentences] += 1 / len(index)
+        rows += [
+            {"dataset": dataset, "method": method, "budget": budget, "part": part, "share": share / some.height, "n": some.height}
+            for part, share in enumerate(shares, 1)
+        ]
+    schema = {"dataset": pl.String, "method": pl.String, "budget": pl.Int64, "part": pl.Int64, "share": pl.Float64, "n": pl.Int64}
+    return _frame(rows, schema).sort("dataset", "method", "part")

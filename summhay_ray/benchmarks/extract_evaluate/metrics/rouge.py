@@ -1,0 +1,27 @@
+"""`rouge-1`, `rouge-2`: F1 against the reference, by py-rouge's rules, as the paper's baselines are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from summhay_ray.benchmarks.extract_evaluate.metrics.base import Texts
+from summhay_ray.extract import rouge_n
+
+
+class Rouge1F1:
+    """ROUGE-1."""
+
+    name: ClassVar[str] = "rouge-1"
+    order: ClassVar[int] = 1
+
+    def score(self, texts: Sequence[Texts]) -> list[float | None]:
+        """See `Metric`."""
+        return [rouge_n(one.summary, one.reference, self.order).f1 if one.reference else None for one in texts]
+
+
+class Rouge2F1(Rouge1F1):
+    """ROUGE-2."""
+
+    name: ClassVar[str] = "rouge-2"
+    order: ClassVar[int] = 2

@@ -1,0 +1,121 @@
+"""What people are shown of a run: Tables 2 to 5 and figures 2, 3 and 8 of the paper, with intervals."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import polars as pl
+
+from summhay_ray.benchmark import Chart, Section, Tables
+from summhay_ray.benchmarks.extract_evaluate.measure import TASK
+
+INTERVALS = "Intervals are 95 %, of the bootstrap over documents: all summaries of a document are drawn together."
+CHOICES_TEXT = (
+    "Best is the greatest Pearson + Spearman of all extracts, on the very pairs that are reported, as the paper chooses: it "
+    "flatters. Held out: chosen on one half of the documents and measured on the other, the mean over many halves with the range "
+    "that holds 95 % of them (no confidence interval); the method named is the one chosen most often, in `share` of the halves."
+)
+FULL_TEXT = (
+    "`full` is the whole source. `full-release` is the source as the paper's code cuts it: so many characters as there was room "
+    "for tokens, so that a long source is a short lead. The paper compares with the latter."
+)
+
+
+def sections(scores: Tables) -> Sequence[Section]:
+    """All sections, the choices first."""
+    return [*_sections(scores)]
+
+
+def _sections(scores: Tables) -> Iterator[Section]:
+    if scores["choices"].height:
+        table = scores["choices"].with_columns(_budget())
+        yield Section(
+            "Full document or extract", f"{FULL_TEXT} {CHOICES_TEXT} {INTERVALS}", table, _units(table, {"usd": "$ a pair"})
+        )
+    if scores["metrics"].height:
+        table = _without(scores["metrics"], "kendall")
+        yield Section("Metrics beside the raters", INTERVALS, table)
+    for names, rows in scores["correlations"].group_by(TASK, maintain_order=True):
+        task = " · ".join(map(str, names))
+        cells = rows.drop(TASK)
+        if cells["pearson"].drop_nulls().is_empty():
+            yield _unscored(task, cells)
+            continue
+        curve = cells.filter(pl.col("budget") > 0)
+        yield Section(
+            f"Correlation with people: {task}",
+            f"Pooled over all pairs. {INTERVALS} On the front: no other cell is as cheap with a higher Pearson + Spearman.",
+            _plain(cells).with_columns(_budget()),
+            {"usd": "$ a pair"},
+            more=True,
+        )
+        for name in ("pearson", "spearman") if curve.height > 1 else ():
+            title = f"{name.capitalize()} by length: {task}"
+            yield Section(title, INTERVALS, _only(curve, name), chart=Chart.line("budget", name, "method"), more=True)
+        priced = cells.filter(pl.col("usd").is_not_null() & pl.col("pearson").is_not_null())
+        if priced.height > 1:
+            told = "Every cell by what a pair costs; those on the front are beaten by none in both."
+            table = priced.select(
+                "method", "budget", "usd", "pearson", "pearson_low", "pearson_high", "on_front", "n", "n_expected"
+            )
+            yield Section(
+                f"Cost and correlation: {task}", told, table, chart=Chart.scatter("usd", "pearson", "method"), more=True
+            )
+    yield from _more(scores)
+
+
+def _unscored(task: str, cells: pl.DataFrame) -> Section:
+    reasons = sorted({reason for reason in cells["reason"].to_list() if reason})
+    table = cells.select("method", "budget", "prompt_tokens", "usd", "n", "n_expected")
+    return Section(f"Ratings: {task}", f"No correlation: {'; '.join(reasons)}.", table, {"usd": "$ a pair"}, more=True)
+
+
+def _more(scores: Tables) -> Iterator[Section]:
+    differences = scores["differences"]
+    if differences.height:
+        text = (
+            "Every cell's correlation less that of the full document (`against`), over the same pairs and resamples. " + INTERVALS
+        )
+        yield Section("Less the full document", text, _without(differences, "kendall"), more=True)
+    if scores["levels"].height:
+        text = (
+            "Within documents: the mean of the correlations of a document's summaries, n documents. Between systems: of the "
+            "systems' means, n systems. Both need three summaries, or three systems, since two always lie on a line."
+        )
+        yield Section("Within documents and between systems", text, scores["levels"], more=True)
+    if scores["lengths"].height:
+        text = "cl100k tokens of the extracts. Over budget: extracts that exceed it, which those of `compat: release` may."
+        yield Section("Lengths of the extracts", text, scores["lengths"], more=True)
+    for (dataset, budget), rows in scores["positions"].group_by("dataset", "budget", maintain_order=True):
+        yield Section(
+            f"Where extracts of {budget} tokens come from: {dataset}",
+            "Share of an extract's sentences in each tenth of its source (1 is the beginning), the mean over all extracts.",
+            rows.drop("dataset", "budget"),
+            {"share": "%"},
+            Chart.line("part", "share", "method"),
+            more=True,
+        )
+
+
+def _budget() -> Any:
+    """The full document's budget is none."""
+    return pl.when(pl.col("budget") > 0).then(pl.col("budget"))
+
+
+def _units(table: pl.DataFrame, units: dict[str, str]) -> dict[str, str]:
+    return {name: unit for name, unit in {**units, "share": "%"}.items() if name in table.columns}
+
+
+def _plain(cells: pl.DataFrame) -> pl.DataFrame:
+    """Without what is told elsewhere: Kendall's tau-b lies in the scores, and a reason is shown where there is one."""
+    without = _without(cells, "kendall")
+    return without.drop("reason") if not any(cells["reason"].to_list()) else without
+
+
+def _without(table: pl.DataFrame, name: str) -> pl.DataFrame:
+    return table.drop(name, f"{name}_low", f"{name}_high")
+
+
+def _only(table: pl.DataFrame, name: str) -> pl.DataFrame:
+    return table.select("method", "budget", name, f"{name}_low", f"{name}_high", "n", "n_expected")

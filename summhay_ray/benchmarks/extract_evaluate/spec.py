@@ -1,0 +1,165 @@
+"""The spec of an Extract-then-Evaluate run: pairs x (methods x budgets, and the full document) x criteria x raters."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field, field_validator, model_validator
+
+from summhay_ray import extract as extracts
+from summhay_ray import judge
+from summhay_ray.benchmark import Spec, Strict, Text
+from summhay_ray.benchmarks.extract_evaluate.metrics import METRICS, make_metric
+from summhay_ray.benchmarks.rating import Rater, checked
+
+FULL, CUT = "full", "full-release"
+"""The whole source; and as the paper's code shows it, cut by mistake."""
+PRICE = 30.0
+"""Dollars a million input tokens that the paper reckons with (section 3.1, footnote 4)."""
+
+
+def _criterion(value: Any) -> Any:
+    return {"name": value} if isinstance(value, str) else value
+
+
+def _metric(value: Any) -> Any:
+    """`{bartscore: FOLDER}` is a metric with its model."""
+    if isinstance(value, str):
+        return {"metric": value}
+    if isinstance(value, dict) and len(value) == 1 and "metric" not in value:
+        [(name, model)] = value.items()
+        return {"metric": name, "model": model}
+    return value
+
+
+class CriterionSpec(Strict):
+    """What is rated: a criterion of the paper, or one with a prompt of one's own."""
+
+    name: str = Field(min_length=1, description="consistency, relevance, faithfulness, or one of your own, with scale and prompt")
+    human: str = Field(default="", description="the field of `scores` that holds people's; its name where empty")
+    scale: tuple[int, int] | None = Field(default=None, description="[low, high], whole numbers; null: the criterion's own")
+    prompt: str | None = Field(default=None, description="path of a prompt file with [[SOURCE]] and [[SUMMARY]]; null: ours")
+
+    @model_validator(mode="after")
+    def _complete(self) -> CriterionSpec:
+        if self.scale is not None:
+            judge.Scale(*self.scale)
+        if self.name not in judge.CRITERIA and (self.scale is None or self.prompt is None):
+            known = ", ".join(judge.CRITERIA)
+            raise ValueError(f"{self.name!r} is no criterion that has a prompt here ({known}); give it a scale and a prompt")
+        return self
+
+    def made(self, prompt: str) -> judge.Criterion:
+        """The criterion. `prompt`: the text of its file, empty for ours. Raises ValueError where that lacks a placeholder."""
+        own = judge.CRITERIA.get(self.name)
+        scale = judge.Scale(*self.scale) if self.scale else own.scale if own else None
+        text = prompt or (own.prompt if own else "")
+        assert scale is not None, "checked above"
+        return judge.Criterion(self.name, scale, text, own.version if own and not prompt else 1)
+
+
+class MetricSpec(Strict):
+    """A metric that asks no model of a provider: one that ships, or module:Class."""
+
+    metric: str = Field(min_length=1, description=f"{', '.join(METRICS)}, or module:Class of your own")
+    name: str = Field(default="", description="what tables call it; the metric where empty")
+    model: str = Field(default="", description="folder or hub name of its weights, where it reads some")
+
+    @property
+    def label(self) -> str:
+        """What tables call it."""
+        return self.name or self.metric
+
+    @field_validator("metric")
+    @classmethod
+    def _known(cls, metric: str) -> str:
+        checked(make_metric, metric)
+        return metric
+
+
+CriterionEntry = Annotated[CriterionSpec, BeforeValidator(_criterion, json_schema_input_type=Text | CriterionSpec)]
+MetricEntry = Annotated[MetricSpec, BeforeValidator(_metric, json_schema_input_type=Text | dict[str, str] | MetricSpec)]
+
+
+class ExtractEvaluateSpec(Spec):
+    """A run: every pair is rated by every rater for every criterion, from every extract and from the full document."""
+
+    kind: str = Field(default="extract_evaluate", description="the benchmark")
+    pairs: list[str] = Field(
+        min_length=1, description="files of summaries with sources and people's scores, from the spec's folder"
+    )
+    criteria: list[CriterionEntry] = Field(
+        default=[CriterionSpec(name="faithfulness")], min_length=1, description="what is rated"
+    )
+    methods: list[str] = Field(
+        default=["lead", "rouge-1", "rouge-2", "rouge-1+2"], description="how sentences are extracted; or module:Class"
+    )
+    budgets: list[int] = Field(default=list(extracts.BUDGETS), description="tokens of an extract, at most (cl100k)")
+    full: list[Literal["true", "release"]] = Field(
+        default=["true", "release"],
+        description="the source without extraction: whole, and as the paper's code cuts it (by characters in place of tokens)",
+    )
+    full_tokens: int = Field(default=8000, ge=1, description="tokens of a prompt from which on the release cuts the source")
+    models: dict[str, str] = Field(default_factory=dict, description="method -> folder or hub name of the weights that it reads")
+    raters: list[Rater] = Field(min_length=1, description="who rates")
+    metrics: list[MetricEntry] = Field(default=[], description="baselines beside the raters: rouge-1, bertscore, bartscore, ...")
+    compat: Literal["default", "release"] = Field(
+        default="default", description="release: extracts and answers as the paper's code makes and reads them, mistakes included"
+    )
+    price_per_mtok: float = Field(
+        default=PRICE, ge=0, description="dollars a million input tokens at which the cost of a free rater's prompts is shown"
+    )
+    resamples: int = Field(default=2000, ge=100, description="of the bootstrap over documents")
+    splits: int = Field(
+        default=200, ge=0, description="halves of the documents on which a method is chosen, to be measured on the other"
+    )
+
+    NOT_SEMANTIC = Spec.NOT_SEMANTIC | {"price_per_mtok", "resamples", "splits"}
+
+    @field_validator("methods")
+    @classmethod
+    def _methods_known(cls, methods: list[str]) -> list[str]:
+        for method in methods:
+            checked(extracts.make_extractor, method)
+        return _once("methods", methods)
+
+    @field_validator("budgets")
+    @classmethod
+    def _budgets_count(cls, budgets: list[int]) -> list[int]:
+        for budget in budgets:
+            if budget < 1:
+                raise ValueError(f"a budget is {budget}; expected at least 1 token")
+        return sorted(_once("budgets", budgets))
+
+    @field_validator("full", mode="before")
+    @classmethod
+    def _full_words(cls, value: Any) -> Any:
+        """YAML reads `true` as a truth value."""
+        if isinstance(value, bool):
+            return ["true"] if value else []
+        return ["true" if one is True else one for one in value] if isinstance(value, list) else value
+
+    @model_validator(mode="after")
+    def _labels_differ(self) -> ExtractEvaluateSpec:
+        _once("raters", [one.label for one in self.raters])
+        _once("criteria", [one.name for one in self.criteria])
+        _once("metrics", [one.label for one in self.metrics])
+        if not self.cells():
+            raise ValueError("methods with budgets, or full: name at least one; else nothing is shown to the raters")
+        for method in self.models:
+            if method not in self.methods:
+                raise ValueError(f"models: no method of this spec is {method!r}; it has {', '.join(self.methods)}")
+            checked(extracts.make_extractor, method, self.models[method])
+        return self
+
+    def cells(self) -> list[tuple[str, int]]:
+        """(method, budget) of all that raters are shown; the full document has budget 0."""
+        fulls = [(FULL, 0)] * ("true" in self.full) + [(CUT, 0)] * ("release" in self.full)
+        return [*fulls, *((method, budget) for method in self.methods for budget in self.budgets)]
+
+
+def _once(field: str, names: list[Any]) -> list[Any]:
+    for index, name in enumerate(names):
+        if name in names[:index]:
+            raise ValueError(f"{field}: {name!r} is listed twice; remove one, or give it another name")
+    return names

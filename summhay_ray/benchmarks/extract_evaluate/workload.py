@@ -1,0 +1,253 @@
+"""Extract-then-Evaluate: every summary is rated from extracts of its source, and from all of it (paper, section 2)."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from summhay_ray import extract as extracts
+from summhay_ray import judge
+from summhay_ray.benchmark import (
+    Answer,
+    Ask,
+    Benchmark,
+    Counted,
+    Inputs,
+    Item,
+    Prepared,
+    Rows,
+    Section,
+    SpecError,
+    Stage,
+    Table,
+    Tables,
+)
+from summhay_ray.benchmarks.extract_evaluate.data import Pair, check_unique, read_pairs
+from summhay_ray.benchmarks.extract_evaluate.measure import Settings, measured
+from summhay_ray.benchmarks.extract_evaluate.metrics import Texts, make_metric
+from summhay_ray.benchmarks.extract_evaluate.report import sections
+from summhay_ray.benchmarks.extract_evaluate.spec import CUT, FULL, ExtractEvaluateSpec
+from summhay_ray.benchmarks.rating import TOKENS_A_RATING, RaterSpec, rated
+from summhay_ray.plugins import code_identity
+from summhay_ray.text import count_tokens
+
+
+@dataclass(frozen=True, slots=True)
+class ExtractRow:
+    """A row of table `extracts`: what a rater is shown of one source for one summary."""
+
+    dataset: Annotated[str, "the file's dataset"]
+    doc_id: Annotated[str, "the source"]
+    system_id: Annotated[str, "who wrote the summary"]
+    method: Annotated[str, "how sentences were chosen"]
+    budget: Annotated[int, "tokens that the extract may have"]
+    index: Annotated[tuple[int, ...], "the sentences' numbers in the source, from 0, in the order in which they are shown"]
+    tokens: Annotated[int, "cl100k tokens of the extract"]
+    n_sentences: Annotated[int, "sentences of the source"]
+
+
+@dataclass(frozen=True, slots=True)
+class RatingRow:
+    """A row of table `extract_ratings`: one rating of one summary."""
+
+    dataset: Annotated[str, "the file's dataset"]
+    doc_id: Annotated[str, "the source"]
+    system_id: Annotated[str, "who wrote the summary"]
+    method: Annotated[str, "how sentences were chosen; full: the whole source; full-release: as the paper's code cuts it"]
+    budget: Annotated[int, "tokens that the extract may have; 0 for the full source"]
+    criterion: Annotated[str, "what is rated"]
+    rater: Annotated[str, "who rates"]
+    rating: Annotated[float, "on the criterion's scale"]
+    how: Annotated[str, "text: one answer; samples: the mean of several; logprobs: the expectation over the first token"]
+    votes: Annotated[tuple[float, ...], "what each sample says that could be read"]
+    n_asked: Annotated[int, "samples that were asked for"]
+    mass: Annotated[float | None, "probability of the scale's numbers together, where log probabilities were read"]
+    prompt_tokens: Annotated[int, "cl100k tokens of the prompt"]
+    usd_micros: Annotated[int, "price of the answers in millionths of a dollar"]
+    key: Annotated[str, "the first raw answer"]
+
+
+@dataclass(frozen=True, slots=True)
+class HumanRow:
+    """A row of table `human_scores`: what people say of a summary."""
+
+    dataset: Annotated[str, "the file's dataset"]
+    doc_id: Annotated[str, "the source"]
+    system_id: Annotated[str, "who wrote the summary"]
+    criterion: Annotated[str, "what is scored"]
+    score: Annotated[float, "as the file has it"]
+
+
+@dataclass(frozen=True, slots=True)
+class MetricRow:
+    """A row of table `metric_scores`: what a metric that asks no model of a provider says of a summary."""
+
+    dataset: Annotated[str, "the file's dataset"]
+    doc_id: Annotated[str, "the source"]
+    system_id: Annotated[str, "who wrote the summary"]
+    metric: Annotated[str, "as the spec names it"]
+    score: Annotated[float | None, "null where it has no meaning (no reference)"]
+
+
+PAIR = ("dataset", "doc_id", "system_id")
+
+
+class ExtractEvaluate(Benchmark[ExtractEvaluateSpec]):
+    """An item is one summary, one extract (or the full source), one criterion, one rater."""
+
+    kind = "extract_evaluate"
+    stages = (Stage("rate", output_tokens=TOKENS_A_RATING, example="4"),)
+    tables = (
+        Table("extracts", ExtractRow, key=(*PAIR, "method", "budget")),
+        Table("human_scores", HumanRow, key=(*PAIR, "criterion")),
+        Table("metric_scores", MetricRow, key=(*PAIR, "metric")),
+        Table("extract_ratings", RatingRow, key=(*PAIR, "method", "budget", "criterion", "rater")),
+    )
+    counted = Counted("ratings", "extract_ratings")
+
+    def __init__(self, spec: ExtractEvaluateSpec, inputs: Inputs) -> None:
+        super().__init__(spec, inputs)
+        try:
+            self.criteria = {one.name: one.made(inputs.text(one.prompt) if one.prompt else "") for one in spec.criteria}
+        except ValueError as error:
+            raise SpecError(f"spec: criteria: {error}") from error
+        for name in spec.pairs:
+            inputs.text(name)
+
+    @functools.cached_property
+    def pairs(self) -> Mapping[str, Pair]:
+        """All pairs by their names, in the order of the files."""
+        found = [pair for name in self.spec.pairs for pair in read_pairs(self.inputs.text(name), name)]
+        check_unique(found)
+        return {pair.id: pair for pair in found}
+
+    def identity(self) -> Any:
+        """See `Workload`: with our prompts, and a person's own code."""
+        prompts = {name: one.prompt_hash for name, one in self.criteria.items()}
+        own = [*self.spec.methods, *(one.metric for one in self.spec.metrics)]
+        code = {name: code_identity(name) for name in own if ":" in name}
+        revisions = {one.label: self.revision_of(one.model) for one in self.spec.raters}
+        return {**super().identity(), "prompts": prompts, "own": code, "revisions": revisions}
+
+    def own_code(self) -> Sequence[str]:
+        """See `Workload`."""
+        own = [*self.spec.methods, *(one.metric for one in self.spec.metrics)]
+        return [*super().own_code(), *(name for name in own if ":" in name)]
+
+    def items(self) -> Iterator[Item]:
+        """Pair by pair, so that its extracts are made once."""
+        for pair in self.pairs.values():
+            for method, budget in self.spec.cells():
+                for criterion in self.criteria:
+                    for rater in self.spec.raters:
+                        data = {
+                            "dataset": pair.dataset,
+                            "doc_id": pair.doc_id,
+                            "system_id": pair.system_id,
+                            "method": method,
+                            "budget": budget,
+                            "criterion": criterion,
+                            "rater": rater.label,
+                        }
+                        shown = method if method in (FULL, CUT) else f"{method}@{budget}"
+                        # Summaries of one document share the beginning of prompts in which it is not chosen by the summary.
+                        group = f"{pair.dataset}/{pair.doc_id}/{rater.label}" if method == FULL else ""
+                        yield Item(
+                            f"{pair.id}/{shown}/{criterion}/{rater.label}", model=rater, data=data, source=pair.id, group=group
+                        )
+
+    # --- a pair: its extracts, people's scores, metrics ----------------------------------------------------------------
+
+    def prepare(self, source: str, items: Sequence[Item]) -> Prepared:
+        """All extracts of one pair, all budgets of a method in one pass, and what needs no rater."""
+        pair = self.pairs[source]
+        made = {method: self._extracts(pair, method) for method in self.spec.methods}
+        n_sentences = extracts.n_sentences(pair.source)
+        place = (pair.dataset, pair.doc_id, pair.system_id)
+        rows = [
+            ExtractRow(*place, method, budget, one.index, one.tokens, n_sentences)
+            for method, found in made.items()
+            for budget, one in found.items()
+        ]
+        human = [(name, self._human(pair, name)) for name in self.criteria]
+        texts = [Texts(pair.summary, pair.source, pair.reference)]
+        scores = [(one.label, make_metric(one.metric, one.model).score(texts)[0]) for one in self.spec.metrics]
+        own = {
+            item.id: list(made[item.data["method"]][item.data["budget"]].index) for item in items if item.data["method"] in made
+        }
+        return Prepared(
+            {
+                "extracts": rows,
+                "human_scores": [HumanRow(*place, name, score) for name, score in human if score is not None],
+                "metric_scores": [MetricRow(*place, name, score) for name, score in scores],
+            },
+            own=own,
+        )
+
+    def _extracts(self, pair: Pair, method: str) -> Mapping[int, extracts.Extract]:
+        model = self.spec.models.get(method)
+        return extracts.extract(pair.source, pair.summary, method, self.spec.budgets, self.spec.compat, model)
+
+    def _human(self, pair: Pair, criterion: str) -> float | None:
+        field = next(one.human for one in self.spec.criteria if one.name == criterion)
+        return pair.scores.get(field) if field else pair.human(criterion)
+
+    # --- a rating ------------------------------------------------------------------------------------------------------
+
+    async def answer(self, item: Item, ask: Ask) -> Rows:
+        """One rating."""
+        data = item.data
+        pair = self.pairs[item.source]
+        rater = next(one for one in self.spec.raters if one.label == data["rater"])
+        criterion = self.criteria[data["criterion"]]
+        values = {"SOURCE": self._shown(pair, item, criterion, ask.prepared), "SUMMARY": pair.summary}
+        outcome = await rated(self, ask, "rate", rater, criterion, values, self.spec.compat)
+        if not isinstance(outcome, Answer):
+            ask.fail("rate", outcome)
+            return {}
+        found = outcome.value
+        prompt_tokens = count_tokens(judge.rating_requests(criterion, values, self._settings(rater))[0].messages[0].content)
+        row = RatingRow(
+            **{name: data[name] for name in ("dataset", "doc_id", "system_id", "method", "budget", "criterion", "rater")},
+            rating=found.value,
+            how=found.how,
+            votes=tuple(found.votes),
+            n_asked=found.n_asked,
+            mass=found.mass,
+            prompt_tokens=prompt_tokens,
+            usd_micros=outcome.usd_micros,
+            key=outcome.key,
+        )
+        return {"extract_ratings": [row]}
+
+    def _shown(self, pair: Pair, item: Item, criterion: judge.Criterion, index: Any) -> str:
+        method = item.data["method"]
+        if method == FULL:
+            return pair.source
+        if method == CUT:
+            return cut_as_released(pair.source, pair.summary, criterion.prompt, self.spec.full_tokens)
+        return extracts.text_of(pair.source, index)
+
+    def _settings(self, rater: RaterSpec) -> judge.Rater:
+        return rater.rater(self.revision_of(rater.model))
+
+    # --- what it comes to ----------------------------------------------------------------------------------------------
+
+    def score(self, tables: Tables) -> Tables:
+        """See `measure.py`. With `--compat release` a rating that failed counts as 0, as in the paper's code."""
+        spec, failed_as = self.spec, 0.0 if self.compat == "release" else None
+        settings = Settings(spec.seed, spec.resamples, spec.splits, spec.price_per_mtok, failed_as)
+        return measured(tables, settings)
+
+    def report(self, scores: Tables) -> Sequence[Section]:
+        """Tables 2 to 5 and figures 2, 3 and 8 of the paper, of these pairs and raters."""
+        return sections(scores)
+
+
+def cut_as_released(source: str, summary: str, template: str, most: int) -> str:
+    """The source as the paper's code cuts it where template, source and summary exceed `most` tokens: it keeps as many characters
+    as there is room for tokens, about a fifth of what was meant."""
+    beside = count_tokens(template) + count_tokens(summary) + 1
+    return source if beside + count_tokens(source) <= most else source[: max(most - beside, 0)]
