@@ -11,10 +11,16 @@ from pathlib import Path
 from typing import Any
 
 from summhay_ray.benchmarks import KINDS
-from summhay_ray.engine import find
+from summhay_ray.engine import Failure, find
+from summhay_ray.store import Table
 
 _SPECS = {"summhay": "spec.json"}
 """Kind -> the file of its spec, where it is not KIND_spec.json."""
+
+
+def file_of(table: Table) -> str:
+    """The file of a table. Failures of benchmarks that have no table of their own for them are of one kind."""
+    return "item_failures.json" if table.record is Failure else f"{table.name}.json"
 
 
 def documents() -> dict[str, Any]:
@@ -22,7 +28,7 @@ def documents() -> dict[str, Any]:
     found: dict[str, Any] = {}
     for kind in sorted(KINDS):
         benchmark = find(kind)
-        found |= {f"{table.name}.json": table.describe() for table in benchmark.all_tables()}
+        found |= {file_of(table): table.describe() for table in benchmark.all_tables()}
         if not benchmark.given:
             found[_SPECS.get(kind, f"{kind}_spec.json")] = benchmark.spec_class.model_json_schema()
     return found

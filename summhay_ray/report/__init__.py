@@ -38,6 +38,7 @@ __all__ = [
     "compare_tables",
     "compared_systems_tables",
     "documents_table",
+    "extracts_spare",
     "failed_table",
     "failure_blocks",
     "failures_table",

@@ -61,7 +61,7 @@ IMPORTS: Mapping[str, set[str]] = {
         },
         "text",
     },
-    "schemas": {"benchmarks", "engine"},
+    "schemas": {"benchmarks", "engine", "store"},
     "report": {"benchmarks", "engine", "metrics", "outcome"},
     "api": {"benchmarks", "engine", "local_models", "plugins", "errors", "store"},
     "cli": {"api", "benchmarks", "engine", "judge", "llm", "outcome", "errors", "report", "simulator"},

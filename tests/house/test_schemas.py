@@ -8,7 +8,7 @@ import pytest
 
 from summhay_ray.benchmarks import KINDS
 from summhay_ray.engine import find
-from summhay_ray.schemas import main, rendered
+from summhay_ray.schemas import file_of, main, rendered
 
 pytestmark = pytest.mark.core
 
@@ -41,5 +41,5 @@ def test_a_name_is_one_table_in_every_kind() -> None:
     """`schemas/` has one document a name."""
     documents: dict[str, list[object]] = {}
     for table in TABLES.values():
-        documents.setdefault(table.name, []).append(table.describe())
+        documents.setdefault(file_of(table), []).append(table.describe())
     assert [name for name, found in documents.items() if any(one != found[0] for one in found)] == []

@@ -17,7 +17,6 @@ _overlap_is_less
 _one_or_many
 _stages_asked
 _budgets_count
-_full_words
 _methods_known
 _samples_differ
 auto

@@ -95,8 +95,8 @@ class ExtractEvaluateSpec(Spec):
         default=["lead", "rouge-1", "rouge-2", "rouge-1+2"], description="how sentences are extracted; or module:Class"
     )
     budgets: list[int] = Field(default=list(extracts.BUDGETS), description="tokens of an extract, at most (cl100k)")
-    full: list[Literal["true", "release"]] = Field(
-        default=["true", "release"],
+    full: list[Literal["whole", "release"]] = Field(
+        default=["whole", "release"],
         description="the source without extraction: whole, and as the paper's code cuts it (by characters in place of tokens)",
     )
     full_tokens: int = Field(default=8000, ge=1, description="tokens of a prompt from which on the release cuts the source")
@@ -131,14 +131,6 @@ class ExtractEvaluateSpec(Spec):
                 raise ValueError(f"a budget is {budget}; expected at least 1 token")
         return sorted(_once("budgets", budgets))
 
-    @field_validator("full", mode="before")
-    @classmethod
-    def _full_words(cls, value: Any) -> Any:
-        """YAML reads `true` as a truth value."""
-        if isinstance(value, bool):
-            return ["true"] if value else []
-        return ["true" if one is True else one for one in value] if isinstance(value, list) else value
-
     @model_validator(mode="after")
     def _labels_differ(self) -> ExtractEvaluateSpec:
         _once("raters", [one.label for one in self.raters])
@@ -154,7 +146,7 @@ class ExtractEvaluateSpec(Spec):
 
     def cells(self) -> list[tuple[str, int]]:
         """(method, budget) of all that raters are shown; the full document has budget 0."""
-        fulls = [(FULL, 0)] * ("true" in self.full) + [(CUT, 0)] * ("release" in self.full)
+        fulls = [(FULL, 0)] * ("whole" in self.full) + [(CUT, 0)] * ("release" in self.full)
         return [*fulls, *((method, budget) for method in self.methods for budget in self.budgets)]
 
 

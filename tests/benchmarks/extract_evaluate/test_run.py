@@ -167,7 +167,7 @@ def test_samples_and_log_probabilities(tmp_path: Path, provider: Simulated) -> N
         paid(provider, "openai/keen", name="sampled", samples=5, temperature=1),
         paid(provider, "openai/keen", name="weighed", logprobs=10, role="system"),
     ]
-    path, store = spec(tmp_path, raters=raters, methods=["lead"], budgets=[32], full=["true"]), str(tmp_path / "store")
+    path, store = spec(tmp_path, raters=raters, methods=["lead"], budgets=[32], full=["whole"]), str(tmp_path / "store")
     planned = summhay_ray.plan(path, store)
     assert [(one.calls, one.output_tokens) for one in planned.stages] == [(48, 24 * 5 + 24)]
     found = summhay_ray.run(path, store=store, executor="inline")
@@ -181,10 +181,10 @@ def test_samples_and_log_probabilities(tmp_path: Path, provider: Simulated) -> N
 
 def test_the_lever_spares_what_the_plan_says(tmp_path: Path, provider: Simulated) -> None:
     lever = {"extract": {"method": "rouge-1+2", "tokens": 32}}
-    whole = spec(tmp_path, raters=[paid(provider, "openai/keen")], methods=[], full=["true"])
+    whole = spec(tmp_path, raters=[paid(provider, "openai/keen")], methods=[], full=["whole"])
     store = str(tmp_path / "store")
     full = summhay_ray.plan(whole, store)
-    path = spec(tmp_path, raters=[paid(provider, "openai/keen", **lever)], methods=[], full=["true"])
+    path = spec(tmp_path, raters=[paid(provider, "openai/keen", **lever)], methods=[], full=["whole"])
     found = summhay_ray.plan(path, store)
     assert found.run != full.run and full.stages[0].spared_tokens == 0
     spared = found.stages[0].spared_micros
