@@ -77,16 +77,20 @@ def run(
     overrides: Iterable[str] = (),
     compat: Compat = "default",
     executor: str | None = None,
+    limit: int | None = None,
     note: Callable[[str], None] | None = None,
 ) -> RunResult:
     """Run or resume the work of a spec, of whatever kind; dollars spent never exceed `budget` (else the spec's).
 
     `executor`: inline (this process, no Ray), ray, or auto, which takes what is sooner done; `note` is told which, in a line.
+    `limit`: a first look: so many items, which the benchmark chooses fairly, are answered in all; the run is the same.
     `address`: of a Ray cluster. `watch` is called about twice a second, in a thread of its own.
     """
     _check_budget(budget)
+    if limit is not None and limit < 1:
+        raise SpecError(f"limit {limit}: expected 1 item or more; leave it out for all of them")
     loaded = load(spec, overrides, store)
-    options = RunOptions(budget, executor, _address(address), watch, compat, note)
+    options = RunOptions(budget, executor, _address(address), watch, compat, note, limit)
     return engine.run_workload(loaded, _opened(loaded, store), options)
 
 

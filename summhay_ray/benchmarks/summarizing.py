@@ -7,7 +7,7 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Awaitable, Mapping, Sequence
-from typing import Annotated, Any, cast
+from typing import Annotated, Any, ClassVar, cast
 
 from pydantic import BeforeValidator, Field
 
@@ -53,6 +53,8 @@ Strategy = Annotated[str | dict[str, Any], BeforeValidator(_strategy)]
 
 class SummarizerSpec(ModelSpec):
     """A summarizer: a model and a strategy; or a file of answers that were made elsewhere."""
+
+    LATER: ClassVar[frozenset[str]] = ModelSpec.LATER | {"answers"}
 
     strategy: Strategy = Field(
         default=_DIRECT, description="how the model is asked; or {strategy: NAME, option: value}, module:Class"

@@ -86,12 +86,15 @@ def run(
     executor: ExecutorOption = None,
     overrides: SetOption = None,
     compat: CompatOption = CompatChoice.default,
+    limit: Annotated[
+        int | None, typer.Option("--limit", help="A first look: so many items in all, fairly chosen; the run is the same.", min=1)
+    ] = None,
     everything: AllOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Run or resume the work of a spec, of whatever kind.
 
-    Exit codes: 0 done, 3 stopped at the budget, 4 finished with failures listed.
+    Exit codes: 0 done (or as far as --limit goes), 3 stopped at the budget, 4 finished with failures listed.
     """
     from summhay_ray import api
     from summhay_ray.cli.progress import ProgressDisplay
@@ -108,6 +111,7 @@ def run(
             overrides=overrides or (),
             compat=compat.value,
             executor=executor and executor.value,
+            limit=limit,
             note=display.note,
         )
     for warning in result.warnings:
@@ -116,7 +120,7 @@ def run(
         document(result.to_json())
     else:
         show_run(result, spec, api.store_uri(store), everything)
-    raise typer.Exit({"done": DONE, "budget": BUDGET, "partial": PARTIAL}[result.status])
+    raise typer.Exit({"done": DONE, "limited": DONE, "budget": BUDGET, "partial": PARTIAL}[result.status])
 
 
 def show_run(result: RunResult, spec: str, store: str, everything: bool = False) -> None:

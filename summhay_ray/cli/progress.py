@@ -83,7 +83,7 @@ class ProgressDisplay:
 
 def _turns(progress: Progress) -> tuple[object, ...]:
     """What is told as soon as it changes."""
-    return progress.stopping, progress.doing, *((model.model, model.stopped) for model in progress.models if model.stopped)
+    return progress.stopping, *((model.model, model.stopped) for model in progress.models if model.stopped)
 
 
 def view(progress: Progress, width: int = 80) -> Group:

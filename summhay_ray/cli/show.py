@@ -108,7 +108,8 @@ def ended(result: Ended, head: tuple[str, str], unit: str, store: str, go_on: st
         *((f"stopped {model}", why) for model, why in result.stopped_models.items()),
     ]
     if left:
-        pairs.append(("left", left_over(left, unit, go_on)))
+        again = go_on.removesuffix(" --budget MORE") + ", nothing is paid twice" if result.status == "limited" else go_on
+        pairs.append(("left", left_over(left, unit, again)))
     if most := result.commonest_failure:
         where = f"{most['stage']}: " if most["stage"] else ""
         # What stopped a model is said above, and need not be said again.

@@ -10,6 +10,7 @@ import contextlib
 import functools
 import hashlib
 import json
+import random
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -292,6 +293,16 @@ class Workload(Generic[S]):
     def items(self) -> Iterator[Item]:
         """All items, always in the same order; ids are content, never a position."""
         raise BadBenchmark(f"{type(self).__name__} names no items; write `def items(self)`, which yields Item(...)")
+
+    def fair_order(self, items: Sequence[Item]) -> Sequence[Item]:
+        """The items as a first look (`--limit`) takes them: every queue's, in turn, and of each queue the same places, drawn by
+        the seed. The first N of it are among the first M, where M is more."""
+        queues: dict[str, list[Item]] = {}
+        for item in items:
+            queues.setdefault(item.queue, []).append(item)
+        longest = max(map(len, queues.values()), default=0)
+        places = random.Random(self.spec.seed).sample(range(longest), longest)
+        return [mine[place] for place in places for mine in queues.values() if place < len(mine)]
 
     def n_items(self) -> int:
         """How many items there are."""

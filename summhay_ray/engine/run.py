@@ -56,7 +56,8 @@ class RunResult:
     run: str
     kind: str
     status: str
-    """done, budget (stopped at it; resumable), or partial (finished, with failures or with usage that is not credible)."""
+    """done, budget (stopped at it; resumable), partial (finished, with failures or with usage that is not credible), or limited
+    (finished as far as `limit` goes)."""
     cells: Mapping[str, int]
     """Items: all, those with every answer, those with a failure."""
     calls: Mapping[str, int]
@@ -68,7 +69,8 @@ class RunResult:
     """What people call the items."""
     stopped_models: Mapping[str, str] = field(default_factory=dict)
     left: Mapping[str, Any] | None = None
-    """Where the budget stopped it, what is left: items, calls, and their dollars at least, expected and at most."""
+    """Where the budget or `limit` stopped it, what is left: items, calls, and their dollars at least, expected and at most; null
+    where nobody knows."""
     warnings: tuple[str, ...] = ()
     executor: str = ""
     """inline or ray; empty where nothing was left to do."""
@@ -119,6 +121,8 @@ class RunOptions:
     """How the result reads stored answers."""
     note: Callable[[str], None] | None = None
     """Told in a line which executor is taken, and why."""
+    limit: int | None = None
+    """A first look: so many items, which the benchmark chooses fairly, are answered in all."""
 
 
 def run(workload: Workload[Any], store: Store, options: RunOptions = RunOptions()) -> RunResult:
@@ -208,7 +212,7 @@ class Start:
         before = RunSnapshot(run)
         if options.budget_usd is None:
             options = replace(options, budget_usd=workload.spec.budget_usd)
-        return cls(workload, run, before, state_of(workload, before), options, began)
+        return cls(workload, run, before, state_of(workload, before, options.limit), options, began)
 
     def result(self) -> RunResult:
         """Answer what is left, write the tables for other tools, and say what the run holds then."""
@@ -232,6 +236,9 @@ class Start:
         index = run.log()
         claims = claims_of(index.excesses(self.run.run_id).values(), self._reach.margins)
         finished = "done" if items["done"] == items["total"] and not claims else "partial"
+        left = snapshot.get("left")
+        if self.options.limit is not None and not left and not items["failed"] and not claims and finished != "done":
+            finished, left = "limited", _unknown(items["total"] - items["done"])
         doubted = {one.model: {"error": USAGE_NOT_CREDIBLE, "reason": str(one)} for one in claims if one.stopped}
         stopped: Mapping[str, Mapping[str, str]] = {**snapshot.get("stopped", {}), **doubted}
         doubts = tuple(f"{one.model}: {one}" for one in claims if one.model not in stopped)
@@ -246,7 +253,7 @@ class Start:
             results=results,
             unit=self.workload.counted.items,
             stopped_models={model: f"{why['error']}: {why['reason']}" for model, why in stopped.items()},
-            left=snapshot.get("left"),
+            left=left,
             warnings=(
                 *results.warnings,
                 *snapshot.get("warnings", ()),
@@ -349,8 +356,9 @@ class Start:
     def _answered(self, execution: Execution, planning: _Planning) -> dict[str, Any]:
         first = execution.snapshot()
         # The ledger has the run: what another start committed until then is finished, and nothing of it comes any more.
-        state = state_of(self.workload, RunSnapshot(self.run))
-        tell = self._teller(state, planning.stages)
+        state = state_of(self.workload, RunSnapshot(self.run), self.options.limit)
+        # The plan is of the whole run: of a first look at it the items tell how long it takes yet.
+        tell = self._teller(state, planning.stages if self.options.limit is None else lambda: None)
         tell({**first, "doing": f"starting {sum(execution.seats.values())} workers" if execution.name == "ray" else "preparing"})
         left = state.left()
         with Watch(execution.snapshot, tell):
@@ -361,15 +369,17 @@ class Start:
         return snapshot
 
     def _stopped(self, session: int, snapshot: Snapshot) -> dict[str, Any]:
-        """What is left where the budget stopped the run, kept in the store."""
-        if not snapshot.get("over_budget"):
-            return {}
+        """What is left where the budget stopped the run; that, or that it was a first look, is kept in the store."""
         n_items = sum(map(len, state_of(self.workload, RunSnapshot(self.run)).left().values()))
         if not n_items:
             return {}
+        if not snapshot.get("over_budget"):
+            if self.options.limit is not None:
+                keep_stop(self.run, session, {"status": "limited", "left": _unknown(n_items)})
+            return {}
         made = _Planning(self._plan).result()
         if isinstance(made, str):
-            left: dict[str, Any] = {"cells": n_items, "calls": None, "usd": None}
+            left = _unknown(n_items)
         else:
             left = {"cells": n_items, "calls": sum(stage.calls for stage in made.stages), "usd": dict(made.usd)}
         keep_stop(self.run, session, {"status": "budget", "budget_usd": self.options.budget_usd, "left": left})
@@ -399,6 +409,11 @@ class Start:
                 watch(timeline.progress(snapshot, time.monotonic()))
 
         return tell
+
+
+def _unknown(n_items: int) -> dict[str, Any]:
+    """What is left, where nobody knows what it costs."""
+    return {"cells": n_items, "calls": None, "usd": None}
 
 
 def _spent_micros(run: RunStore) -> int:

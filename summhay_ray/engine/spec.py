@@ -59,6 +59,9 @@ def model_entry(value: Any) -> Any:
 class ModelSpec(Strict):
     """A model and how to ask it."""
 
+    LATER: ClassVar[frozenset[str]] = frozenset({REVISION})
+    """Fields that came when runs were kept already: at their default they are no part of the identity."""
+
     model: str = Field(min_length=1, description="as litellm names it, or offline/..., replay/...")
     name: str = Field(default="", description="what tables call it; the model where empty")
     prompt: str | None = Field(default=None, description="path of a prompt file, from the spec's folder")
@@ -93,8 +96,9 @@ class ModelSpec(Strict):
 
     def semantic(self) -> dict[str, Any]:
         """What makes it the model that it is, as JSON: all but how it is reached and paid."""
-        without = {*REACH, *(() if self.revision else (REVISION,))}
-        return self.model_dump(mode="json", exclude=without)
+        known = type(self).model_fields
+        at_default = {name for name in self.LATER if getattr(self, name) == known[name].default}
+        return self.model_dump(mode="json", exclude={*REACH, *at_default})
 
 
 class LimitsSpec(Strict):

@@ -45,6 +45,8 @@ class RunState:
     workload: Workload[Any]
     sources: Mapping[str, Sequence[Item]]
     finished: frozenset[str]
+    chosen: frozenset[str] | None = None
+    """The items that this start is to answer, where not all of them."""
 
     @property
     def total(self) -> int:
@@ -52,12 +54,18 @@ class RunState:
         return sum(map(len, self.sources.values()))
 
     def items(self) -> Iterator[Item]:
-        """All items."""
-        return (item for items in self.sources.values() for item in items)
+        """The items that this start is to answer, and those that are finished among them."""
+        return (item for items in self.sources.values() for item in items if self._is_chosen(item))
+
+    def _is_chosen(self, item: Item) -> bool:
+        return self.chosen is None or item.id in self.chosen
 
     def left(self) -> dict[str, list[Item]]:
         """Sources with their unfinished items, in the workload's order."""
-        open_items = {source: [item for item in items if item.id not in self.finished] for source, items in self.sources.items()}
+        open_items = {
+            source: [item for item in items if item.id not in self.finished and self._is_chosen(item)]
+            for source, items in self.sources.items()
+        }
         return {source: items for source, items in open_items.items() if items}
 
 
@@ -80,13 +88,19 @@ def checked_items(workload: Workload[Any]) -> Iterator[Item]:
             yield item
 
 
-def state_of(workload: Workload[Any], run: RunSnapshot) -> RunState:
-    """How the workload's run stands. Raises BadBenchmark, as `checked_items` does."""
+def state_of(workload: Workload[Any], run: RunSnapshot, limit: int | None = None) -> RunState:
+    """How the workload's run stands; with a `limit`, so many of its items are to be answered in all. Raises BadBenchmark, as
+    `checked_items` does."""
     finished = frozenset(item for item, again in run.finished(ITEM).items() if not again)
     sources: dict[str, list[Item]] = {}
     for item in checked_items(workload):
         sources.setdefault(item.source, []).append(item)
-    return RunState(workload, sources, finished)
+    chosen = None
+    if limit is not None:
+        with reading(f"{workload.kind}: fair_order", "mend it and run again"):
+            order = workload.fair_order([item for items in sources.values() for item in items])
+        chosen = frozenset(item.id for item in order[:limit])
+    return RunState(workload, sources, finished, chosen)
 
 
 def item_counts(run: RunStore, total: int) -> dict[str, int]:

@@ -51,7 +51,8 @@ class StatusResult:
     name: str
     status: str
     """running; else done, partial (finished, with failures or with usage that is not credible), budget (unfinished since its
-    budget stopped it), interrupted (unfinished since its driver was ended), unfinished (nothing tells why), imported."""
+    budget stopped it), limited (a first look at some of its items), interrupted (unfinished since its driver was ended),
+    unfinished (nothing tells why), imported."""
     cells: Mapping[str, int]
     failures: Mapping[str, int]
     """Class of error -> rows."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import json
+import random
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -265,6 +266,16 @@ class SummHay(Judging[SummhaySpec]):
                     data = {"unit": astuple(unit), "summarizer": index, "repeat": repeat, "system": system}
                     yield Item(cell_id, label, data, "/".join(astuple(unit)), shared, size, first)
                     first = first or cell_id
+
+    def fair_order(self, items: Sequence[Item]) -> Sequence[Item]:
+        """See `Workload`: query by query, drawn over all haystacks, each with every system before the next: systems are held
+        against each other on the same queries."""
+        queries: dict[tuple[str, str], list[Item]] = {}
+        for item in items:
+            unit = Unit(*item.data["unit"])
+            queries.setdefault((unit.haystack_id, unit.subtopic_id), []).append(item)
+        drawn = random.Random(self.spec.seed).sample(sorted(queries), len(queries))
+        return [item for query in drawn for item in sorted(queries[query], key=lambda one: one.data["repeat"])]
 
     def n_items(self) -> int:
         """How many cells the run has."""
