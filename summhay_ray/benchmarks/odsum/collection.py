@@ -1,0 +1,150 @@
+"""A collection: documents, and queries with their gold documents and reference summaries (ODSum, section 3)."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+from summhay_ray.retrieve import Corpus
+from summhay_ray.retrieve import Query as Searched
+
+SHOWN = 5
+"""Names that a warning tells of; the number of all is told, too."""
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A document of the collection."""
+
+    document_id: str
+    text: str = field(repr=False)
+    split: str = ""
+    """train, dev or test where documents belong to one, else empty."""
+
+    @property
+    def blank(self) -> bool:
+        """Whether the text holds nothing but white space."""
+        return not self.text.strip()
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """A query of the collection."""
+
+    query_id: str
+    text: str
+    references: tuple[str, ...] = ()
+    """Reference summaries; empty where there are none, and nothing is scored against them."""
+    gold: tuple[str, ...] = ()
+    """Ids of the documents that the answer needs, in the source's order; empty where nobody knows."""
+    split: str = ""
+
+
+@dataclass(frozen=True)
+class Collection:
+    """Documents in their order, by which ties are broken, and queries in theirs."""
+
+    name: str
+    documents: tuple[Document, ...] = field(repr=False)
+    queries: tuple[Query, ...] = field(repr=False)
+    attribution: str = ""
+    """Where the texts come from and under which terms; told in reports and exports."""
+    n_dropped: int = 0
+    """Blank documents that were taken out."""
+    warnings: tuple[str, ...] = ()
+
+    def of_splits(self, splits: Sequence[str]) -> Collection:
+        """The collection with the queries of these splits alone; the documents stay, as retrieval searches all of them."""
+        return replace(self, queries=tuple(query for query in self.queries if not query.split or query.split in splits))
+
+    def without_blank(self) -> Collection:
+        """The collection without its blank documents, in the documents and in gold."""
+        blank = {document.document_id for document in self.documents if document.blank}
+        kept = tuple(document for document in self.documents if not document.blank)
+        queries = tuple(replace(one, gold=tuple(name for name in one.gold if name not in blank)) for one in self.queries)
+        return replace(self, documents=kept, queries=queries, n_dropped=len(blank), warnings=_flaws(kept, queries, len(blank)))
+
+    @functools.cached_property
+    def by_id(self) -> Mapping[str, Query]:
+        """Query's id -> query."""
+        return {query.query_id: query for query in self.queries}
+
+    @functools.cached_property
+    def corpus(self) -> Corpus:
+        """What retrievers search. A query's gold documents are graded by their place, so that the oracle keeps the source's order;
+        measures read the grades as yes or no."""
+        return Corpus(
+            name=self.name,
+            document_ids=tuple(document.document_id for document in self.documents),
+            texts=tuple(document.text for document in self.documents),
+            queries=tuple(
+                Searched(one.query_id, one.text, {name: float(len(one.gold) - place) for place, name in enumerate(one.gold)})
+                for one in self.queries
+            ),
+        )
+
+    def to_bytes(self) -> bytes:
+        """The collection as the store keeps it."""
+        return zlib.compress(json.dumps(asdict(self), ensure_ascii=True, separators=(",", ":")).encode("ascii"))
+
+    @classmethod
+    def from_bytes(cls, content: bytes) -> Collection:
+        """What `to_bytes` wrote. Raises ValueError, TypeError, KeyError, zlib.error for anything else."""
+        found: dict[str, Any] = json.loads(zlib.decompress(content))
+        queries = tuple(Query(**{**one, "references": tuple(one["references"]), "gold": tuple(one["gold"])}) for one in found["queries"])
+        documents = tuple(Document(**one) for one in found["documents"])
+        return cls(**{**found, "documents": documents, "queries": queries, "warnings": tuple(found["warnings"])})
+
+    @functools.cached_property
+    def digest(self) -> str:
+        """sha256 (hex) of documents and queries: equal for equal collections, wherever they lie and whatever they are called."""
+        content = [[asdict(one) for one in self.documents], [asdict(one) for one in self.queries]]
+        return hashlib.sha256(json.dumps(content, separators=(",", ":")).encode("ascii")).hexdigest()
+
+
+def checked(name: str, documents: Sequence[Document], queries: Sequence[Query], attribution: str = "") -> Collection:
+    """A collection with warnings of what is odd in it. Raises ValueError, in one line, where an id stands twice or nothing is there."""
+    for what, ids in (("document", [one.document_id for one in documents]), ("query", [one.query_id for one in queries])):
+        seen: set[str] = set()
+        for one in ids:
+            if one in seen:
+                raise ValueError(f"two {'documents' if what == 'document' else 'queries'} have the id {one!r}; give each its own")
+            seen.add(one)
+    if not documents:
+        raise ValueError("there is no document; expected at least one")
+    return Collection(name, tuple(documents), tuple(queries), attribution, warnings=_flaws(documents, queries, 0))
+
+
+def _flaws(documents: Sequence[Document], queries: Sequence[Query], n_dropped: int) -> tuple[str, ...]:
+    blank = {document.document_id for document in documents if document.blank}
+    known = {document.document_id for document in documents}
+    said: dict[str, list[str]] = {}
+    for document in documents:
+        if not document.blank:
+            said.setdefault(document.text.strip(), []).append(document.document_id)
+    repeated = [ids[0] for ids in said.values() if len(ids) > 1]
+    flaws = {
+        f"{n_dropped} blank documents were dropped, from gold too": [""] * n_dropped,
+        f"{len(blank)} of {len(documents)} documents are blank; drop_blank: true takes them out": sorted(blank),
+        "gold points at a blank document": [one.query_id for one in queries if blank.intersection(one.gold)],
+        "gold names a document that is not there": [one.query_id for one in queries if not known.issuperset(one.gold)],
+        "no gold document: retrieval is not scored": [one.query_id for one in queries if not one.gold],
+        "no reference: no summary is scored against one": [one.query_id for one in queries if not any(map(str.strip, one.references))],
+        "the same text as another document": repeated,
+    }
+    return tuple(_told(what, names) for what, names in flaws.items() if names)
+
+
+def _told(what: str, names: Sequence[str]) -> str:
+    if not any(names) or what.startswith(f"{len(names)} "):
+        return what if not any(names) else f"{what}: {_some(names)}"
+    return f"{what}: {len(names)} ({_some(names)})"
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(names[:SHOWN]) + (", ..." if len(names) > SHOWN else "")
