@@ -1,0 +1,112 @@
+"""The spec of an ODSum run: queries x retrievers x k x strategies x summarizers, and what is measured of each summary."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field, model_validator
+
+from summhay_ray.benchmark import Model, ModelSpec, Spec, Strict, Text
+from summhay_ray.benchmarks.retrieval import RetrieverEntry
+from summhay_ray.benchmarks.summarizing import Strategy, Summarizer, crossed
+from summhay_ray.benchmarks.summhay.spec import check_labels, check_retrievers
+
+Over = Literal["best", "mean"]
+Split = Literal["train", "dev", "test"]
+RATER = "offline/rater"
+
+
+class RougeSpec(Strict):
+    """ROUGE-1, -2, -L and -Lsum, F."""
+
+    rouge: Over = Field(default="best", description="of several references: the best for each type, as released, or the mean")
+
+
+class BertScoreSpec(Strict):
+    """BERTScore, F; needs the extra `bertscore`."""
+
+    bertscore: Text = Field(default="roberta-large", description="a model's name, or its folder; the release has roberta-large")
+    layer: int | None = Field(default=None, ge=1, description="whose vectors are compared; null: the one that bert-score chose")
+
+
+class GevalSpec(Strict):
+    """G-EVAL: a model rates each summary against each reference, from 1 to 5."""
+
+    geval: Model = Field(default=ModelSpec(model=RATER, max_tokens=16), description="the model that rates")
+    samples: int = Field(default=1, ge=1, le=64, description="answers for each rating, whose mean counts; the release has 23")
+    logprobs: int | None = Field(default=None, ge=1, le=20, description="weigh the scale by so many log probabilities instead")
+    over: Over = Field(default="best", description="of several references: the best for each query and criterion, or the mean")
+    criteria: list[Literal["consistency", "relevance"]] = Field(default=["consistency", "relevance"], min_length=1)
+
+
+_KINDS: Mapping[str, type[Strict]] = {"rouge": RougeSpec, "bertscore": BertScoreSpec, "geval": GevalSpec}
+
+
+def _metric(value: Any) -> Any:
+    """A metric's name, or a mapping whose first field is its name."""
+    if isinstance(value, Strict):
+        return value
+    heads = [value] if isinstance(value, str) else [name for name in _KINDS if isinstance(value, Mapping) and name in value]
+    if len(heads) != 1 or heads[0] not in _KINDS:
+        raise ValueError(f"expected one of {', '.join(_KINDS)}, or a mapping such as {{geval: openai/gpt-4o, samples: 5}}")
+    fields: Any = {} if isinstance(value, str) else dict(value)
+    if heads[0] == "geval" and isinstance(fields.get("geval"), str):
+        # Room for a number and no more.
+        fields["geval"] = {"model": fields["geval"], "max_tokens": 16}
+    return _KINDS[heads[0]].model_validate(fields)
+
+
+Metric = Annotated[
+    RougeSpec | BertScoreSpec | GevalSpec,
+    BeforeValidator(_metric, json_schema_input_type=Literal["rouge", "bertscore", "geval"] | RougeSpec | BertScoreSpec | GevalSpec),
+]
+
+
+class OdsumSpec(Spec):
+    """Queries x retrievers x k x strategies x summarizers; without summarizers retrieval alone."""
+
+    NOT_SEMANTIC = Spec.NOT_SEMANTIC | {"corpus", "strategies"}
+
+    corpus: Text = Field(description="folder of the collection, from the spec's folder, or store/SHA256")
+    drop_blank: bool = Field(default=False, description="take blank documents out of the index and out of gold")
+    splits: list[Split] = Field(
+        default=["train", "dev", "test"], min_length=1, description="whose queries are asked; retrieval searches all documents"
+    )
+    retrievers: list[RetrieverEntry] = Field(
+        default=[], description="bm25, {bm25: split}, vector, oracle, {oracle: replace, share: 0.2}, random, {run: FILE}, ..."
+    )
+    k: list[Annotated[int, Field(ge=1)]] = Field(default=[1, 3, 6], min_length=1, description="documents that are retrieved")
+    token_budget: int = Field(default=14000, ge=1, description="cl100k tokens of documents that one call may show")
+    words: int = Field(default=250, ge=10, description="how long a summary may be")
+    strategies: list[Strategy] = Field(
+        default=["truncate-all"], min_length=1, description="how the summarizers that name no strategy are asked"
+    )
+    summarizers: list[Summarizer] = Field(default=[], description="who summarizes; none: retrieval alone")
+    metrics: list[Metric] = Field(default=[RougeSpec()], description="what is measured of a summary: rouge, bertscore, geval")
+    seed: int = Field(default=0, description="of random retrieval, the oracle's errors, and intervals")
+
+    def metric(self, kind: type[Any]) -> Any:
+        """The metric of that class; None where it is not measured."""
+        return next((one for one in self.metrics if isinstance(one, kind)), None)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _crossed(cls, fields: Any) -> Any:
+        return crossed(fields, ["truncate-all"])
+
+    @model_validator(mode="after")
+    def _names_differ(self) -> OdsumSpec:
+        check_retrievers(self.retrievers)
+        check_labels("summarizers", [one.label for one in self.summarizers])
+        for field, values in (("k", self.k), ("metrics", [type(one).__name__ for one in self.metrics])):
+            if len(set(values)) < len(values):
+                raise ValueError(f"{field}: one is listed twice; remove it")
+        if not self.retrievers and any(one.answers is None for one in self.summarizers):
+            raise ValueError("retrievers: the summarizers need at least one, such as oracle")
+        return self
+
+    def raters(self) -> Sequence[ModelSpec]:
+        """The models that rate summaries."""
+        geval = self.metric(GevalSpec)
+        return [geval.geval] if geval else []

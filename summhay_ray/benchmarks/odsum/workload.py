@@ -1,0 +1,393 @@
+"""ODSum as the engine runs it: which rankings and summaries a run must hold, how each is made, measured and scored.
+
+An item is one query x retriever x k x summarizer (paper, section 4); a summarizer is a model and a strategy (section 7). A run
+without summarizers ranks and measures rankings alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import json
+import re
+import zlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from summhay_ray import retrieve, summarize
+from summhay_ray.benchmark import (
+    Answer,
+    Ask,
+    Benchmark,
+    Compat,
+    Inputs,
+    Item,
+    LocalModel,
+    ModelSpec,
+    Prepared,
+    Queue,
+    Results,
+    Rows,
+    Section,
+    Size,
+    SpecError,
+    Stage,
+    Tables,
+    semantic_hash,
+)
+from summhay_ray.benchmarks.odsum import measures
+from summhay_ray.benchmarks.odsum.collection import Collection
+from summhay_ray.benchmarks.odsum.reading import read_collection
+from summhay_ray.benchmarks.odsum.report import sections
+from summhay_ray.benchmarks.odsum.scores import details, frames
+from summhay_ray.benchmarks.odsum.spec import OdsumSpec
+from summhay_ray.benchmarks.odsum.tables import TABLES, DocumentRow, QueryRow, RetrievalRow, RetrievedRow, SummaryRow
+from summhay_ray.benchmarks.retrieval import files, identity_of, make_retriever, own_code, retriever_label, settled
+from summhay_ray.benchmarks.summarizing import (
+    GIVEN,
+    SummarizerSpec,
+    check_strategy,
+    given_answers,
+    guarded,
+    read_summary,
+    strategy_name,
+)
+from summhay_ray.errors import UserError
+from summhay_ray.local_models import LocalModels, check_model
+from summhay_ray.metrics import retrieval_scores
+from summhay_ray.plugins import UnknownName, code_identity
+from summhay_ray.records import Subtopic
+from summhay_ray.store import Finished, RunStore, Store, StoreError
+from summhay_ray.summarize import Shown, Task, make_summarizer
+from summhay_ray.text import count_tokens
+
+COLLECTION = "collection"
+"""Kind of the store's objects that hold collections, and the field of a run's record that names its own."""
+_IN_STORE = re.compile(r"store/([0-9a-f]{64})")
+_WORD = "of use "
+_TOKENS_A_WORD = 4 / 3
+
+
+class Odsum(Benchmark[OdsumSpec]):
+    """A grid over one collection: retrieve, summarize, measure."""
+
+    kind = "odsum"
+    stages = (Stage("summarize", output_tokens=300), Stage("rate", output_tokens=2, example="3"))
+    tables = TABLES
+
+    def __init__(self, spec: OdsumSpec, inputs: Inputs) -> None:
+        super().__init__(_at_home(spec, inputs), inputs)
+        self.whole = _collection(spec.corpus, inputs)
+        self.prompts = {one.prompt: inputs.text(one.prompt) for one in spec.model_entries() if one.prompt}
+        given_answers(spec.summarizers, inputs)
+        self._check()
+
+    def _check(self) -> None:
+        """Raises SpecError where a name is none, or a prompt lacks a placeholder."""
+        try:
+            for one in self.spec.summarizers:
+                check_strategy(one.strategy)
+                if one.prompt:
+                    summarize.check_prompt(self.prompts[one.prompt])
+            for model in self.spec.model_entries():
+                check_model(model.model)
+            self._made  # noqa: B018
+            measures.check(self.spec)
+        except (UnknownName, ValueError) as error:
+            raise SpecError(f"spec: {error}") from error
+
+    # --- what the run is -----------------------------------------------------------------------------------------------
+
+    @functools.cached_property
+    def collection(self) -> Collection:
+        """What is searched, and the queries that are asked."""
+        found = self.whole.without_blank() if self.spec.drop_blank else self.whole
+        return found.of_splits(self.spec.splits)
+
+    def identity(self) -> Any:
+        """See `Workload`. The collection, prompts and files are known by their content."""
+        digests = self.inputs.digests()
+        spec = self.spec.semantic()
+        return {
+            "kind": self.kind,
+            "code": [code_identity(name) for name in self.own_code()],
+            "collection": self.whole.digest,
+            "spec": {**spec, "summarizers": sorted(map(self._semantic, self.spec.summarizers), key=semantic_hash)},
+            "retrievers": [identity_of(entry, digests) for entry in self.spec.retrievers],
+            "prompts": {"answer": summarize.prompt_identity("", "answer", steps=True), **measures.prompt_hashes()},
+        }
+
+    def _semantic(self, one: SummarizerSpec) -> dict[str, Any]:
+        """What makes a summarizer the one that it is."""
+        own = one.model_dump(mode="json", include={"model", "name", "max_tokens", "temperature", "seed", "extra", "strategy"})
+        return {**own, "prompt": self.prompts.get(one.prompt or "", ""), **self.revision_of(one.model)}
+
+    def record(self, store: Store) -> dict[str, Any]:
+        """See `Workload`: the collection lies in the store."""
+        return {**super().record(store), COLLECTION: store.put_object(COLLECTION, self.whole.to_bytes())}
+
+    @classmethod
+    def from_record(cls, store: Store, record: Mapping[str, Any]) -> Odsum:
+        """See `Workload`."""
+        spec = OdsumSpec.model_validate({**record["spec"], "corpus": f"store/{record[COLLECTION]}"})
+        return cls(spec, Inputs.stored(store, record.get("inputs", {})))
+
+    @classmethod
+    def record_flaw(cls, record: Mapping[str, Any]) -> str:
+        """See `Workload`."""
+        digest = record.get(COLLECTION)
+        if not isinstance(digest, str) or not re.fullmatch("[0-9a-f]{64}", digest):
+            return f"field {COLLECTION}: expected 64 hex digits"
+        return super().record_flaw(record)
+
+    @classmethod
+    def objects(cls, run: RunStore) -> Iterable[tuple[str, str]]:
+        """See `Workload`."""
+        yield from super().objects(run)
+        yield COLLECTION, run.record[COLLECTION]
+
+    def open(self, store: Store) -> RunStore:
+        """See `Workload`: the collection has tables of its own."""
+        run = super().open(store)
+        if COLLECTION not in run.finished(COLLECTION):
+            documents = [
+                DocumentRow(one.document_id, number, one.split, count_tokens(one.text), one.blank)
+                for number, one in enumerate(self.collection.documents, start=1)
+            ]
+            queries = [QueryRow(one.query_id, one.split, one.text, one.gold, one.references) for one in self.collection.queries]
+            run.commit(COLLECTION, [Finished(COLLECTION, {"odsum_documents": documents, "odsum_queries": queries})])
+        return run
+
+    def own_code(self) -> Sequence[str]:
+        """See `Workload`."""
+        strategies = [strategy_name(one.strategy) for one in self.spec.summarizers]
+        return [*super().own_code(), *own_code(self.spec.retrievers), *(name for name in strategies if ":" in name)]
+
+    def by_store(self) -> Mapping[str, str]:
+        """See `Workload`."""
+        return {self.spec.corpus: f"store/{self.whole.stored_as}"} if not _IN_STORE.fullmatch(self.spec.corpus) else {}
+
+    def keep_by_store(self, store: Store) -> None:
+        """See `Workload`."""
+        store.put_object(COLLECTION, self.whole.to_bytes())
+
+    def local_models(self) -> Mapping[str, LocalModel]:
+        """See `Workload`; also answers that were made elsewhere."""
+        return LocalModels(given_answers(self.spec.summarizers, self.inputs))
+
+    # --- items ---------------------------------------------------------------------------------------------------------
+
+    @functools.cached_property
+    def _made(self) -> Mapping[str, Any]:
+        """What tables call each retriever -> the retriever."""
+        return {
+            retriever_label(entry): make_retriever(entry, self.spec.seed, self.inputs.text) for entry in self.spec.retrievers
+        }
+
+    def items(self) -> Iterator[Item]:
+        """For each retriever every summary; where nobody summarizes, its ranking. Answers made elsewhere come once a query."""
+        asked = [(place, one) for place, one in enumerate(self.spec.summarizers) if one.answers is None]
+        for retriever in self._made:
+            if not asked:
+                yield Item(f"retrieve/{retriever}", data={"retriever": retriever}, source=retriever)
+            for k in self.spec.k:
+                for place, one in asked:
+                    for query in self.collection.queries:
+                        yield self._item(query.query_id, place, one, retriever, k)
+        shown = list(self._made), self.spec.k
+        retriever, k = (values[0] if len(values) == 1 else None for values in shown)
+        for place, one in enumerate(self.spec.summarizers):
+            if one.answers is not None:
+                for query in self.collection.queries:
+                    yield self._item(query.query_id, place, one, retriever, k if retriever else None)
+
+    def _item(self, query_id: str, place: int, one: SummarizerSpec, retriever: str | None, k: int | None) -> Item:
+        where = f"{retriever}@{k}/" if retriever and one.answers is None else ""
+        data = {
+            "query_id": query_id,
+            "retriever": retriever,
+            "k": k,
+            "strategy": one.strategy_label,
+            "summarizer": place,
+            "called": one.model_label,
+        }
+        source = retriever if retriever and one.answers is None else ""
+        return Item(f"{query_id}/{where}{one.label}", one.model_label, data, source or "")
+
+    def n_items(self) -> int:
+        """See `Workload`."""
+        given = sum(one.answers is not None for one in self.spec.summarizers)
+        asked, queries = len(self.spec.summarizers) - given, len(self.collection.queries)
+        each = asked * len(self.spec.k) * queries if asked else 1
+        return len(self._made) * each + given * queries
+
+    def queues(self) -> Mapping[str, Queue]:
+        """See `Workload`: one a model, whatever its strategies, with those who rate its summaries."""
+        settings = self.settings()
+        raters = tuple(one.model for one in self.spec.raters())
+        models = {one.model_label: Queue((one.model, *raters), computes=settings[one.model].local) for one in self.spec.summarizers}
+        return {"": Queue(computes=True), **models}
+
+    # --- retrieval (section 4.1) -----------------------------------------------------------------------------------------
+
+    def prepare(self, source: str, items: Sequence[Item]) -> Prepared:
+        """The rankings of a retriever for all queries, what they are worth at each k, and which documents an item is shown."""
+        if not source:
+            return Prepared()
+        corpus, retriever, most = self.collection.corpus, self._made[source], max(self.spec.k)
+        found = retrieve.rankings(retriever, corpus)
+        if isinstance(retriever, retrieve.Oracle):
+            # What has no gold is no part of the ideal.
+            found = [[one for one in ranking if one.score > 0] for ranking in found]
+        ids = corpus.document_ids
+        rankings = {query.query_id: ranking[:most] for query, ranking in zip(corpus.queries, found, strict=True)}
+        rows = [
+            RetrievedRow(source, query_id, rank, ids[one.number - 1], one.score)
+            for query_id, ranking in rankings.items()
+            for rank, one in enumerate(ranking, start=1)
+        ]
+        own = {
+            item.id: [one.number for one in rankings[item.data["query_id"]][: item.data["k"]]]
+            for item in items
+            if "query_id" in item.data
+        }
+        return Prepared({"odsum_rankings": rows, "odsum_retrieval": self._measured(source, rankings)}, own=own)
+
+    def _measured(self, label: str, rankings: Mapping[str, Sequence[retrieve.Ranked]]) -> list[RetrievalRow]:
+        corpus, ordered = self.collection.corpus, not self._made[label].whole
+        judged = [query for query in corpus.queries if query.gold]
+        rows = []
+        for k in self.spec.k:
+            pairs = [
+                ([corpus.document_ids[one.number - 1] for one in rankings[query.query_id][:k]], dict.fromkeys(query.gold, 1.0))
+                for query in judged
+            ]
+            for query, one in zip(judged, retrieval_scores(pairs, k, ordered=ordered), strict=True):
+                rows.append(RetrievalRow(label, k, query.query_id, one.precision, one.recall, one.f1, one.ndcg, one.ap))
+        return rows
+
+    # --- summaries (sections 4.2 and 5.2) --------------------------------------------------------------------------------
+
+    async def answer(self, item: Item, ask: Ask) -> Rows:
+        """The summary of an item and what it is worth; nothing where the item is a ranking, which is there already."""
+        if "summarizer" not in item.data:
+            return {}
+        spec = self.spec.summarizers[item.data["summarizer"]]
+        query = self.collection.by_id[item.data["query_id"]]
+        async with ask.turn("summarize", spec.model, spec.model_label):
+            bare = ask.of("summarize")
+            task = self._task(item, spec)
+
+            async def asked() -> Any:
+                return await make_summarizer(spec.strategy).summarize(task, bare)
+
+            outcome = read_summary(await guarded("strategy_error", spec.strategy_label, asked(), ask.planning))
+        if not isinstance(outcome, Answer):
+            ask.fail("summarize", outcome)
+            return {}
+        text = summarize.written(outcome.value)
+        data = item.data
+        summary = SummaryRow(
+            item_id=item.id,
+            query_id=query.query_id,
+            retriever=data["retriever"],
+            k=data["k"],
+            strategy=data["strategy"],
+            model=data["called"],
+            text=text,
+            n_tokens=count_tokens(text),
+            key=outcome.key,
+        )
+        score, ratings = await measures.measured(self.spec, item.id, text, query.references, ask, self._sampling)
+        return {"odsum_summaries": [summary], "odsum_scores": [score], "odsum_ratings": ratings}
+
+    def _task(self, item: Item, spec: SummarizerSpec) -> Task:
+        corpus, query = self.collection.corpus, self.collection.by_id[item.data["query_id"]]
+        numbers = ask_numbers(item, spec, self)
+        return Task(
+            haystack=corpus.as_haystack(),
+            subtopic=Subtopic(corpus.corpus_id, query.query_id, 0, "", "", query.text),
+            shown=tuple(Shown(number, corpus.texts[number - 1]) for number in numbers),
+            model=spec.model,
+            prompt=self.prompts.get(spec.prompt or "", ""),
+            sampling=self._sampling(spec),
+            lookup=query.query_id if strategy_name(spec.strategy) == GIVEN else "",
+            token_budget=self.spec.token_budget,
+            form="answer",
+            n_words=self.spec.words,
+        )
+
+    def _sampling(self, model: ModelSpec) -> dict[str, Any]:
+        return {**model.sampling(), **self.revision_of(model.model)}
+
+    def guess(self, item: Item, stage: str, size: Size) -> str | None:
+        """See `Workload`: a summary is as long as it may be, or as its model's answers may be."""
+        if stage != "summarize":
+            return super().guess(item, stage, size)
+        most = self.spec.summarizers[item.data["summarizer"]].max_tokens
+        words = {"least": 1, "expected": self.spec.words, "most": most}[size]
+        return (_WORD * words)[: len(_WORD) * words].strip()
+
+    # --- what it comes to ------------------------------------------------------------------------------------------------
+
+    def score(self, tables: Tables) -> Tables:
+        """See `Workload`: Table 2's figures, those of Tables 3 and 4, and Table 5's differences."""
+        return frames(tables, self.spec)
+
+    def details(self, scores: Tables) -> Mapping[str, Any]:
+        """See `Workload`."""
+        return details(scores)
+
+    def report(self, scores: Tables) -> Sequence[Section]:
+        """See `Workload`."""
+        return sections(scores, self.collection)
+
+    def results(self, run: RunStore, compat: Compat = "default") -> Results:
+        """See `Workload`: with what is odd in the collection, and in files of answers."""
+        found = super().results(run, compat)
+        return Results(found.details, found.scores, found.sections, (*found.warnings, *self.collection.warnings, *self._strays()))
+
+    def _strays(self) -> list[str]:
+        """A line for each file of answers of which some are to no query of the run."""
+        told = []
+        known = self.collection.by_id
+        for one, model in zip(
+            (one for one in self.spec.summarizers if one.answers is not None),
+            given_answers(self.spec.summarizers, self.inputs),
+            strict=True,
+        ):
+            others = [query for query in model.texts if query not in known]
+            if others:
+                told.append(f"{one.answers}: {len(others)} answers are to no query of this run, {others[0]!r} for one")
+        return told
+
+    def places(self, run: RunStore, item_ids: Iterable[str]) -> Mapping[str, Mapping[str, str]]:
+        """See `Workload`."""
+        wanted = set(item_ids)
+        names = ("query_id", "retriever", "k", "strategy", "called")
+        return {
+            item.id: {name: str(item.data[name]) for name in names if item.data.get(name) is not None}
+            for item in self.items()
+            if item.id in wanted
+        }
+
+
+def _at_home(spec: OdsumSpec, inputs: Inputs) -> OdsumSpec:
+    """The spec with its retrievers as they are here: folders of models by their content, files read. Raises SpecError."""
+    try:
+        return spec.model_copy(update={"retrievers": settled(spec.retrievers, inputs)})
+    except UserError as error:
+        raise SpecError(f"spec: retrievers: {error}") from error
+
+
+def _collection(entry: str, inputs: Inputs) -> Collection:
+    """The collection that a spec names. Raises SpecError, StoreError."""
+    found = _IN_STORE.fullmatch(entry)
+    if found is None:
+        return read_collection(inputs.path(entry), entry)
+    if inputs.store is None:
+        raise SpecError(f"spec: corpus: {entry!r} lies in a store; give the store, or the collection's folder")
+    try:
+        return Collection.from_bytes(inputs.store.get_object(COLLECTION, found[1]))
+    except (ValueError, TypeError, KeyError, zlib.error) as error:
+        raise StoreError(f"store {inputs.store.uri!r}: collection {found[1]} cannot be read: {error}") from error
