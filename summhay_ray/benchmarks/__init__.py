@@ -10,6 +10,7 @@ KINDS = {
     "extract_evaluate": "summhay_ray.benchmarks.extract_evaluate:ExtractEvaluate",
     "import": "summhay_ray.benchmarks.summhay:Import",
     "judge_bench": "summhay_ray.benchmarks.judge_bench:JudgeBench",
+    "odsum": "summhay_ray.benchmarks.odsum:Odsum",
     "rejudge": "summhay_ray.benchmarks.rejudge:Rejudge",
     "summhay": "summhay_ray.benchmarks.summhay:SummHay",
     "synth": "summhay_ray.benchmarks.synth:Synth",

@@ -66,6 +66,11 @@ class SummarizerSpec(ModelSpec):
         """What tables call the strategy."""
         return strategy_label(self.strategy)
 
+    @property
+    def model_label(self) -> str:
+        """What tables call the model, where they have a column for the strategy."""
+        return self.label.removesuffix(f"+{self.strategy_label}")
+
 
 def _entry(value: Any) -> Any:
     entry = model_entry(value)
@@ -135,17 +140,17 @@ class GivenAnswers(LocalModel):
 
     def __init__(self, name: str, content: bytes, file: str) -> None:
         """Raises SpecError where a line of the file cannot be used."""
-        self._texts = answers_of(content, file)
+        self.texts = answers_of(content, file)
         self.name, self.revision = name, hashlib.sha256(content).hexdigest()
 
     def answer(self, request: Request) -> str:
         """The text for the query. Raises LookupError where the file has none."""
-        if request.lookup not in self._texts:
+        if request.lookup not in self.texts:
             raise LookupError(f"{self.name} holds no answer to query {request.lookup!r}")
-        return self._texts[request.lookup]
+        return self.texts[request.lookup]
 
 
-def given_answers(summarizers: Sequence[SummarizerSpec], inputs: Inputs) -> list[LocalModel]:
+def given_answers(summarizers: Sequence[SummarizerSpec], inputs: Inputs) -> list[GivenAnswers]:
     """The models of the summarizers whose answers lie in files, each read and checked. Raises SpecError."""
     return [GivenAnswers(one.model, inputs.read(one.answers), one.answers) for one in summarizers if one.answers is not None]
 

@@ -126,8 +126,9 @@ def workload_of(run: RunStore) -> Workload[Any]:
 
 
 def scores_itself(run: RunStore) -> bool:
-    """Whether the run's benchmark has nothing but `score` and `report` to say what its tables come to. Raises UnknownName."""
-    return checked(run, run.record).results is Workload.results
+    """Whether the run's benchmark says by `score` and `report` what its tables come to. Raises UnknownName."""
+    benchmark = checked(run, run.record)
+    return benchmark.results is Workload.results or benchmark.score is not Workload.score
 
 
 def checked(run: RunStore, record: Mapping[str, Any]) -> type[Workload[Any]]:

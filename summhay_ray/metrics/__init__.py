@@ -4,6 +4,7 @@ It imports `records` alone, whose judgments and scores it reads and makes; any r
 """
 
 from summhay_ray.metrics.agreement import Agreement, RankAgreement, Verdicts, agreement_between, pearson, rank_agreement, ranks
+from summhay_ray.metrics.bert_scores import bertscore, has_bertscore
 from summhay_ray.metrics.bias import JudgeBias, bias_of, corrected
 from summhay_ray.metrics.by_column import score_columns, words_per_bullet
 from summhay_ray.metrics.citations import Compat, citation_scores, extract_citations
@@ -44,12 +45,14 @@ __all__ = [
     "TakenOff",
     "Verdicts",
     "agreement_between",
+    "bertscore",
     "between_means",
     "bias_of",
     "citation_scores",
     "corrected",
     "correlations",
     "extract_citations",
+    "has_bertscore",
     "mean_interval",
     "mean_within",
     "pearson",

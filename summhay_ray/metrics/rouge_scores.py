@@ -1,11 +1,13 @@
 """ROUGE-1, -2, -L and -Lsum (Lin, 2004), as `rouge_score` computes them with Porter's stems. Part of the metrics room.
 
-With several references the best one counts, for each type by itself (ODSum, section 3.4; SQuALITY's multi-rouge).
+With several references the best one counts, for each type by itself (ODSum, section 3.4; SQuALITY's multi-rouge). The longest
+common subsequence, which takes nearly all of the library's time, is our own; every figure is the library's to the last bit.
 """
 
 from __future__ import annotations
 
 import functools
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
@@ -21,16 +23,55 @@ def rouge(prediction: str, references: Sequence[str], over: Literal["best", "mea
     """
     if isinstance(references, str) or not references:
         raise ValueError("rouge needs a sequence of at least one reference")
-    found = [_scorer().score(reference, prediction) for reference in references]
-    columns = {kind: [float(one[kind].fmeasure) for one in found] for kind in ROUGE_TYPES}
+    found = [_scores(prediction, reference) for reference in references]
+    columns = {kind: [one[kind] for one in found] for kind in ROUGE_TYPES}
     return {kind: max(values) if over == "best" else sum(values) / len(values) for kind, values in columns.items()}
 
 
+def _scores(prediction: str, reference: str) -> dict[str, float]:
+    found = {kind: float(score.fmeasure) for kind, score in _scorer("rouge1", "rouge2").score(reference, prediction).items()}
+    found["rougeL"] = _longest(prediction, reference)
+    # Of texts of one line each the two are one.
+    lines = [sum(1 for line in text.split("\n") if line) for text in (prediction, reference)]
+    several = _scorer("rougeLsum").score(reference, prediction) if max(lines) > 1 else {}
+    found["rougeLsum"] = float(several["rougeLsum"].fmeasure) if several else found["rougeL"]
+    return found
+
+
+def _longest(prediction: str, reference: str) -> float:
+    """F of the longest common subsequence of the stems."""
+    from rouge_score import scoring
+
+    target, predicted = _words().tokenize(reference), _words().tokenize(prediction)
+    if not target or not predicted:
+        return 0.0
+    length = common_length(target, predicted)
+    return float(scoring.fmeasure(length / len(predicted), length / len(target)))
+
+
+def common_length(one: Sequence[str], other: Sequence[str]) -> int:
+    """The length of the longest common subsequence, all of a row of the table at once (Hyyro, 2004)."""
+    places: dict[str, int] = defaultdict(int)
+    for place, token in enumerate(one):
+        places[token] |= 1 << place
+    every = (1 << len(one)) - 1
+    row = every
+    for token in other:
+        matched = row & places.get(token, 0)
+        row = ((row + matched) | (row - matched)) & every
+    return len(one) - row.bit_count()
+
+
 @functools.cache
-def _scorer() -> Any:
+def _scorer(*kinds: str) -> Any:
     from rouge_score import rouge_scorer
 
-    return rouge_scorer.RougeScorer(list(ROUGE_TYPES), tokenizer=_Words())
+    return rouge_scorer.RougeScorer(list(kinds), tokenizer=_words())
+
+
+@functools.cache
+def _words() -> _Words:
+    return _Words()
 
 
 class _Words:

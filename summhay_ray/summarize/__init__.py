@@ -12,6 +12,7 @@ from summhay_ray import plugins
 from summhay_ray.llm import LocalModel
 from summhay_ray.summarize.base import Form, Shown, Summarizer, Task
 from summhay_ray.summarize.bullets import bullets_of, refuses
+from summhay_ray.summarize.calls import written
 from summhay_ray.summarize.context import ContextPlan, assemble, shown
 from summhay_ray.summarize.orderings import check_ordering, order
 from summhay_ray.summarize.prompting import check_prompt, prompt_identity, render, template_hash
@@ -42,6 +43,7 @@ __all__ = [
     "render",
     "shown",
     "template_hash",
+    "written",
 ]
 
 

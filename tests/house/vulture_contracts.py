@@ -49,7 +49,6 @@ Rouge2F1
 Direct
 MapReduce
 RefineLowToHigh
-rouge
 TruncateAll
 TruncateOne
 _crossed
@@ -64,12 +63,17 @@ max_output_tokens
 usd_min
 checks_by_model
 citation
+rouge1
+rouge2
+rougeL
+rougeLsum
+sum_votes
+n_votes
 citation_precision
 citation_recall
 citation_f1
 n_covered
 joint_corrected
-repeated
 repeated_answered
 
 # The offline writer's grammar, and the simulated provider's options, name these as text.
@@ -81,22 +85,17 @@ no_usage
 wrong_usage
 
 # For those who write a benchmark, by `summhay_ray.benchmark` and `summhay_ray.report`.
-Model
 Unreadable
 assistant
 markdown
-mean_interval
 
+# Rating judges: the benchmarks that rate take them by `summhay_ray.judge`.
 # For benchmarks with corpora of their own, and `summhay retrieve`.
 Retriever
 graded
 read_qrels
 run_lines
 qrels_lines
-retrieval_scores
-ndcg
-ap
-mrr
 
 # The offline writer as a whole, for those who use the synth room as a library.
 OfflineWriter

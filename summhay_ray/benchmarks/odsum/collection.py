@@ -76,8 +76,10 @@ class Collection:
 
     @functools.cached_property
     def corpus(self) -> Corpus:
-        """What retrievers search. A query's gold documents are graded by their place, so that the oracle keeps the source's order;
-        measures read the grades as yes or no."""
+        """What retrievers search.
+
+        A query's gold documents are graded by their place, so that the oracle keeps the source's order; measures read the grades
+        as yes or no."""
         return Corpus(
             name=self.name,
             document_ids=tuple(document.document_id for document in self.documents),
@@ -96,9 +98,16 @@ class Collection:
     def from_bytes(cls, content: bytes) -> Collection:
         """What `to_bytes` wrote. Raises ValueError, TypeError, KeyError, zlib.error for anything else."""
         found: dict[str, Any] = json.loads(zlib.decompress(content))
-        queries = tuple(Query(**{**one, "references": tuple(one["references"]), "gold": tuple(one["gold"])}) for one in found["queries"])
+        queries = tuple(
+            Query(**{**one, "references": tuple(one["references"]), "gold": tuple(one["gold"])}) for one in found["queries"]
+        )
         documents = tuple(Document(**one) for one in found["documents"])
         return cls(**{**found, "documents": documents, "queries": queries, "warnings": tuple(found["warnings"])})
+
+    @functools.cached_property
+    def stored_as(self) -> str:
+        """sha256 (hex) of what the store keeps: the object's name."""
+        return hashlib.sha256(self.to_bytes()).hexdigest()
 
     @functools.cached_property
     def digest(self) -> str:
@@ -108,7 +117,7 @@ class Collection:
 
 
 def checked(name: str, documents: Sequence[Document], queries: Sequence[Query], attribution: str = "") -> Collection:
-    """A collection with warnings of what is odd in it. Raises ValueError, in one line, where an id stands twice or nothing is there."""
+    """A collection with warnings of what is odd in it. Raises ValueError, in one line, for an id that stands twice."""
     for what, ids in (("document", [one.document_id for one in documents]), ("query", [one.query_id for one in queries])):
         seen: set[str] = set()
         for one in ids:
@@ -134,7 +143,9 @@ def _flaws(documents: Sequence[Document], queries: Sequence[Query], n_dropped: i
         "gold points at a blank document": [one.query_id for one in queries if blank.intersection(one.gold)],
         "gold names a document that is not there": [one.query_id for one in queries if not known.issuperset(one.gold)],
         "no gold document: retrieval is not scored": [one.query_id for one in queries if not one.gold],
-        "no reference: no summary is scored against one": [one.query_id for one in queries if not any(map(str.strip, one.references))],
+        "no reference: no summary is scored against one": [
+            one.query_id for one in queries if not any(map(str.strip, one.references))
+        ],
         "the same text as another document": repeated,
     }
     return tuple(_told(what, names) for what, names in flaws.items() if names)

@@ -3,7 +3,7 @@
 | found in the folder | it is read as |
 |---|---|
 | `queries.json` and `documents/*.txt` | the release's raw meetings |
-| `queries.jsonl` and `train.jsonl`, `dev.jsonl`, `test.jsonl` (of which there may be fewer), or these in `documents/` | its raw stories |
+| `queries.jsonl` and, beside it or in `documents/`, some of `train.jsonl`, `dev.jsonl`, `test.jsonl` | its raw stories |
 | `corpus.jsonl`, `queries.jsonl`, `qrels/*.tsv` | BEIR |
 | `queries.jsonl` and `documents/*.txt`, or `*.txt` beside it | texts of one's own |
 
@@ -26,12 +26,12 @@ from summhay_ray.inputs import read_file
 SPLITS = ("train", "test", "dev")
 """In the order of the release's documents and queries."""
 MEETINGS = (
-    "ODSum-meeting (Zhou et al., 2023; MIT licence), made of QMSum (Zhong et al., 2021), whose transcripts are those of AMI, ICSI and "
-    "committees; their own terms hold for the texts."
+    "ODSum-meeting (Zhou et al., 2023; MIT licence), made of QMSum (Zhong et al., 2021), whose transcripts are those of AMI, "
+    "ICSI and committees; their own terms hold for the texts."
 )
 STORIES = (
-    "ODSum-story (Zhou et al., 2023; MIT licence), made of SQuALITY (Wang et al., 2022); the stories are Project Gutenberg's, in the "
-    "public domain in the United States."
+    "ODSum-story (Zhou et al., 2023; MIT licence), made of SQuALITY (Wang et al., 2022); the stories are Project Gutenberg's, in "
+    "the public domain in the United States."
 )
 
 
@@ -49,8 +49,8 @@ def read_collection(folder: Path, called: str) -> Collection:
     if not folder.is_dir():
         raise SpecError(f"corpus: no folder {called!r}; it starts at the spec's folder")
     raise SpecError(
-        f"corpus: {called!r} is no collection that we know; expected queries.json and documents/*.txt (meetings), queries.jsonl and "
-        "documents/train.jsonl (stories), corpus.jsonl and queries.jsonl (BEIR), or queries.jsonl and documents/*.txt"
+        f"corpus: {called!r} is no collection that we know; expected queries.json and documents/*.txt (meetings), queries.jsonl "
+        "and documents/train.jsonl (stories), corpus.jsonl and queries.jsonl (BEIR), or queries.jsonl and documents/*.txt"
     )
 
 
@@ -112,9 +112,11 @@ def _beir(folder: Path, called: str) -> Collection:
     for where, row in _lines(folder / "queries.jsonl"):
         fields = _object(row, where)
         query_id = _text(fields, "_id", where)
-        more = fields.get("metadata") if isinstance(fields.get("metadata"), dict) else {}
-        references = _texts({**more, **fields}, "references", where, needed=False)
-        queries.append(Query(query_id, _text(fields, "text", where), references, gold.get(query_id, ()), split_of.get(query_id, "")))
+        more = fields.get("metadata")
+        references = _texts({**(more if isinstance(more, dict) else {}), **fields}, "references", where, needed=False)
+        queries.append(
+            Query(query_id, _text(fields, "text", where), references, gold.get(query_id, ()), split_of.get(query_id, ""))
+        )
     return checked(called, documents, queries)
 
 
@@ -131,7 +133,7 @@ def _qrels(folder: Path) -> tuple[dict[str, tuple[str, ...]], dict[str, str]]:
                 raise ValueError(f"qrels/{file.name}:{number}: expected query-id, corpus-id and score, with tabs between")
             if int(columns[2]) > 0:
                 grades.setdefault(columns[0], {})[columns[1]] = int(columns[2])
-                split_of[columns[0]] = file.stem
+                split_of[columns[0]] = {"validation": "dev"}.get(file.stem, file.stem)
     return {query: tuple(sorted(found, key=lambda name: -found[name])) for query, found in grades.items()}, split_of
 
 
@@ -145,7 +147,9 @@ def _own(folder: Path, called: str) -> Collection:
         if not isinstance(split, str):
             raise ValueError(f"{where}: split: expected text")
         queries.append(Query(query_id, text, references, gold, split))
-    licence = next((file for file in (folder / "LICENSE", folder / "LICENSE.txt", folder / "ATTRIBUTION") if file.is_file()), None)
+    licence = next(
+        (file for file in (folder / "LICENSE", folder / "LICENSE.txt", folder / "ATTRIBUTION") if file.is_file()), None
+    )
     attribution = " ".join(_decoded(read_file(licence), licence.name).split()) if licence else ""
     return checked(called, _text_files(_texts_folder(folder)), queries, attribution)
 
@@ -157,7 +161,9 @@ def _texts_folder(folder: Path) -> Path:
 def _text_files(folder: Path) -> list[Document]:
     """The texts, in the order of their files' names."""
     files = sorted(folder.glob("*.txt"), key=lambda file: file.name)
-    return [Document(file.stem, _decoded(read_file(file), f"{folder.name}/{file.name}")) for file in files if file.stem != "LICENSE"]
+    return [
+        Document(file.stem, _decoded(read_file(file), f"{folder.name}/{file.name}")) for file in files if file.stem != "LICENSE"
+    ]
 
 
 _Form = tuple[Callable[[Path], bool], Callable[[Path, str], Collection]]
@@ -165,8 +171,10 @@ _FORMS: Sequence[_Form] = (
     (lambda folder: (folder / "queries.json").is_file(), _meetings),
     (lambda folder: (folder / "corpus.jsonl").is_file() and (folder / "queries.jsonl").is_file(), _beir),
     (
-        lambda folder: (folder / "queries.jsonl").is_file()
-        and any((place / f"{split}.jsonl").is_file() for place in (folder, folder / "documents") for split in SPLITS),
+        lambda folder: (
+            (folder / "queries.jsonl").is_file()
+            and any((place / f"{split}.jsonl").is_file() for place in (folder, folder / "documents") for split in SPLITS)
+        ),
         _stories,
     ),
     (lambda folder: (folder / "queries.jsonl").is_file() and any(_texts_folder(folder).glob("*.txt")), _own),

@@ -59,7 +59,9 @@ def _metric(value: Any) -> Any:
 
 Metric = Annotated[
     RougeSpec | BertScoreSpec | GevalSpec,
-    BeforeValidator(_metric, json_schema_input_type=Literal["rouge", "bertscore", "geval"] | RougeSpec | BertScoreSpec | GevalSpec),
+    BeforeValidator(
+        _metric, json_schema_input_type=Literal["rouge", "bertscore", "geval"] | RougeSpec | BertScoreSpec | GevalSpec
+    ),
 ]
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from summhay_ray.benchmark import Table
+from summhay_ray.benchmarks.summhay.tables import BY_NAME
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +54,7 @@ class RetrievalRow:
     f1: Annotated[float, 'harmonic mean of the two; its mean is what the paper calls "R@K"']
     ndcg: Annotated[float | None, "normalized discounted cumulative gain; null where the ranking has no order"]
     ap: Annotated[float | None, "average precision, over all gold documents; null where the ranking has no order"]
+    mrr: Annotated[float | None, "one over the rank of the first gold document, 0 for none; null without an order"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +63,9 @@ class SummaryRow:
 
     item_id: Annotated[str, "the item"]
     query_id: Annotated[str, "the query"]
-    retriever: Annotated[str | None, "retriever as the spec names it; null for an answer made elsewhere whose retriever is not told"]
+    retriever: Annotated[
+        str | None, "retriever as the spec names it; null for an answer made elsewhere whose retriever is not told"
+    ]
     k: Annotated[int | None, "documents that were retrieved, at most; null as before"]
     strategy: Annotated[str, "how the model was asked; given: the answer was made elsewhere"]
     model: Annotated[str, "summarizer as the spec names it"]
@@ -104,4 +108,6 @@ TABLES = (
     Table("odsum_summaries", SummaryRow, ("item_id",)),
     Table("odsum_scores", SummaryScore, ("item_id",)),
     Table("odsum_ratings", RatingRow, ("item_id", "criterion", "reference")),
+    # A failed rating's criterion and reference stand where a judgment has its insight.
+    BY_NAME["failures"],
 )

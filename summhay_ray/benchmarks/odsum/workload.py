@@ -6,9 +6,7 @@ without summarizers ranks and measures rankings alone.
 
 from __future__ import annotations
 
-import asyncio
 import functools
-import json
 import re
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -42,7 +40,7 @@ from summhay_ray.benchmarks.odsum.report import sections
 from summhay_ray.benchmarks.odsum.scores import details, frames
 from summhay_ray.benchmarks.odsum.spec import OdsumSpec
 from summhay_ray.benchmarks.odsum.tables import TABLES, DocumentRow, QueryRow, RetrievalRow, RetrievedRow, SummaryRow
-from summhay_ray.benchmarks.retrieval import files, identity_of, make_retriever, own_code, retriever_label, settled
+from summhay_ray.benchmarks.retrieval import identity_of, make_retriever, own_code, retriever_label, settled
 from summhay_ray.benchmarks.summarizing import (
     GIVEN,
     SummarizerSpec,
@@ -64,8 +62,8 @@ from summhay_ray.text import count_tokens
 COLLECTION = "collection"
 """Kind of the store's objects that hold collections, and the field of a run's record that names its own."""
 _IN_STORE = re.compile(r"store/([0-9a-f]{64})")
-_WORD = "of use "
-_TOKENS_A_WORD = 4 / 3
+_WORD = "word "
+"""A token: what a summary is made of that nobody knows yet."""
 
 
 class Odsum(Benchmark[OdsumSpec]):
@@ -180,9 +178,7 @@ class Odsum(Benchmark[OdsumSpec]):
     @functools.cached_property
     def _made(self) -> Mapping[str, Any]:
         """What tables call each retriever -> the retriever."""
-        return {
-            retriever_label(entry): make_retriever(entry, self.spec.seed, self.inputs.text) for entry in self.spec.retrievers
-        }
+        return {retriever_label(entry): make_retriever(entry, self.spec.seed, self.inputs.text) for entry in self.spec.retrievers}
 
     def items(self) -> Iterator[Item]:
         """For each retriever every summary; where nobody summarizes, its ranking. Answers made elsewhere come once a query."""
@@ -194,12 +190,12 @@ class Odsum(Benchmark[OdsumSpec]):
                 for place, one in asked:
                     for query in self.collection.queries:
                         yield self._item(query.query_id, place, one, retriever, k)
-        shown = list(self._made), self.spec.k
-        retriever, k = (values[0] if len(values) == 1 else None for values in shown)
+        # Where there is but one choice, it is what the answers were made of.
+        only = next(iter(self._made)) if len(self._made) == 1 and len(self.spec.k) == 1 else None
         for place, one in enumerate(self.spec.summarizers):
             if one.answers is not None:
                 for query in self.collection.queries:
-                    yield self._item(query.query_id, place, one, retriever, k if retriever else None)
+                    yield self._item(query.query_id, place, one, only, self.spec.k[0] if only else None)
 
     def _item(self, query_id: str, place: int, one: SummarizerSpec, retriever: str | None, k: int | None) -> Item:
         where = f"{retriever}@{k}/" if retriever and one.answers is None else ""
@@ -225,7 +221,9 @@ class Odsum(Benchmark[OdsumSpec]):
         """See `Workload`: one a model, whatever its strategies, with those who rate its summaries."""
         settings = self.settings()
         raters = tuple(one.model for one in self.spec.raters())
-        models = {one.model_label: Queue((one.model, *raters), computes=settings[one.model].local) for one in self.spec.summarizers}
+        models = {
+            one.model_label: Queue((one.model, *raters), computes=settings[one.model].local) for one in self.spec.summarizers
+        }
         return {"": Queue(computes=True), **models}
 
     # --- retrieval (section 4.1) -----------------------------------------------------------------------------------------
@@ -263,7 +261,7 @@ class Odsum(Benchmark[OdsumSpec]):
                 for query in judged
             ]
             for query, one in zip(judged, retrieval_scores(pairs, k, ordered=ordered), strict=True):
-                rows.append(RetrievalRow(label, k, query.query_id, one.precision, one.recall, one.f1, one.ndcg, one.ap))
+                rows.append(RetrievalRow(label, k, query.query_id, one.precision, one.recall, one.f1, one.ndcg, one.ap, one.mrr))
         return rows
 
     # --- summaries (sections 4.2 and 5.2) --------------------------------------------------------------------------------
@@ -276,7 +274,7 @@ class Odsum(Benchmark[OdsumSpec]):
         query = self.collection.by_id[item.data["query_id"]]
         async with ask.turn("summarize", spec.model, spec.model_label):
             bare = ask.of("summarize")
-            task = self._task(item, spec)
+            task = self._task(item, spec, ask.prepared or ())
 
             async def asked() -> Any:
                 return await make_summarizer(spec.strategy).summarize(task, bare)
@@ -301,9 +299,8 @@ class Odsum(Benchmark[OdsumSpec]):
         score, ratings = await measures.measured(self.spec, item.id, text, query.references, ask, self._sampling)
         return {"odsum_summaries": [summary], "odsum_scores": [score], "odsum_ratings": ratings}
 
-    def _task(self, item: Item, spec: SummarizerSpec) -> Task:
+    def _task(self, item: Item, spec: SummarizerSpec, numbers: Sequence[int]) -> Task:
         corpus, query = self.collection.corpus, self.collection.by_id[item.data["query_id"]]
-        numbers = ask_numbers(item, spec, self)
         return Task(
             haystack=corpus.as_haystack(),
             subtopic=Subtopic(corpus.corpus_id, query.query_id, 0, "", "", query.text),
@@ -325,8 +322,8 @@ class Odsum(Benchmark[OdsumSpec]):
         if stage != "summarize":
             return super().guess(item, stage, size)
         most = self.spec.summarizers[item.data["summarizer"]].max_tokens
-        words = {"least": 1, "expected": self.spec.words, "most": most}[size]
-        return (_WORD * words)[: len(_WORD) * words].strip()
+        words = {"least": 1, "expected": self.spec.words, "most": int(most)}[size]
+        return _WORD * words
 
     # --- what it comes to ------------------------------------------------------------------------------------------------
 

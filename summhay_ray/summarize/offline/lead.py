@@ -14,7 +14,7 @@ import numpy as np
 from summhay_ray.llm import Request
 from summhay_ray.summarize.offline.index import Floats, SentenceIndex, index_of
 from summhay_ray.summarize.offline.reading import read
-from summhay_ray.summarize.offline.words import as_bullet, as_sentence
+from summhay_ray.summarize.offline.words import as_bullet, as_text
 
 # Leading sentences set the scene: the first one counts that is half as near the query as the document's nearest.
 _NEAR = 0.5
@@ -38,7 +38,7 @@ class Lead:
         chosen = itertools.islice(found, question.n_insights)
         if question.n_words is None:
             return "\n".join(as_bullet(sentence, [number]) for sentence, number in chosen)
-        return " ".join(as_sentence(sentence) for sentence, _ in chosen)
+        return as_text(sentence for sentence, _ in chosen)
 
 
 def _lead(index: SentenceIndex, relevance: Floats, place: int) -> int | None:

@@ -15,7 +15,7 @@ import numpy as np
 from summhay_ray.llm import Request
 from summhay_ray.summarize.offline.index import Floats, Ints, SentenceIndex, Vector, index_of, sums
 from summhay_ray.summarize.offline.reading import read
-from summhay_ray.summarize.offline.words import as_bullet, as_sentence
+from summhay_ray.summarize.offline.words import as_bullet, as_text
 
 # Sentences that share half of their direction say the same thing ...
 _SAME = 0.5
@@ -54,12 +54,12 @@ class Support:
         question = read(request.prompt)
         index = index_of(tuple(sorted(question.documents)))
         if index.n == 0 or question.n_insights == 0:
-            return ""
+            return "" if question.n_words is None else as_text(())
         clusters = _ranked(index, index.encode(question.query))
         if question.n_words is None:
             chosen = _chosen(index, clusters, question.n_insights, _SUMMARY_WORDS)
             return "\n".join(as_bullet(sentence, numbers) for sentence, numbers in chosen)
-        return " ".join(as_sentence(one) for one, _ in _chosen(index, clusters, question.n_insights, question.n_words))
+        return as_text(one for one, _ in _chosen(index, clusters, question.n_insights, question.n_words))
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ Titles, function words and endings of its own: the answers of these models depen
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 from summhay_ray.text import FUNCTION_WORDS, sentences
 
@@ -43,6 +44,11 @@ def terms_of(text: str) -> list[str]:
 def as_bullet(sentence: str, numbers: list[int]) -> str:
     """One line: the sentence and its citations. Brackets and line breaks of the document's own cannot pass for ours."""
     return f"- {as_sentence(sentence)} " + "".join(f"[{number}]" for number in numbers)
+
+
+def as_text(sentences: Iterable[str]) -> str:
+    """The sentences as one text; where there is none, that the documents say nothing: a text is asked for, and this is one."""
+    return " ".join(map(as_sentence, sentences)) or "The documents do not say."
 
 
 def as_sentence(sentence: str) -> str:

@@ -1,0 +1,138 @@
+"""The sections of an ODSum run's report: Table 2, Tables 3 and 4, Table 5, and where the texts come from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import polars as pl
+
+from summhay_ray.benchmark import Chart, Section, Tables
+from summhay_ray.benchmarks.odsum.collection import Collection
+from summhay_ray.benchmarks.odsum.scores import SYSTEM
+
+NAMES = {
+    "rouge1": "ROUGE-1",
+    "rouge2": "ROUGE-2",
+    "rougeL": "ROUGE-L",
+    "rougeLsum": "ROUGE-Lsum",
+    "bertscore": "BERTScore",
+    "geval": "G-EVAL",
+}
+SHOWN = ("rouge1", "rouge2", "rougeL", "bertscore", "geval")
+"""The metrics of the paper's tables."""
+GEVAL = "G-EVAL is on its scale of 1 to 5, each query counting once; the paper's figures of 0 to 100 fit (rating - 1) / 4 x 100."
+
+
+def sections(scores: Tables, collection: Collection) -> list[Section]:
+    """What there is of them; nothing for what the run does not measure."""
+    retrieval, summaries, lost, ratings = (scores[name] for name in ("retrieval", "summaries", "robustness", "ratings"))
+    found = [_retrieval(retrieval)] if retrieval.height else []
+    measured = [name for name in SHOWN if summaries.height and summaries[name].count()]
+    if summaries.height:
+        found.append(_summaries(summaries, measured))
+    if lost.height:
+        found.append(_lost(lost, measured))
+    if measured:
+        found += [_as_printed(summaries, measured, k, strategy) for k, strategy in _grids(summaries)]
+    if ratings.height:
+        found.append(_ratings(ratings))
+    found.append(_about(collection))
+    return found
+
+
+def _retrieval(frame: pl.DataFrame) -> Section:
+    named = {"f1": "F1", "precision": "P", "ndcg": "nDCG", "ap": "AP"}
+    shown = [name for name in ("precision", "f1", "recall", "ndcg", "ap") if frame[name].count()]
+    columns = [name for one in shown for name in (one, f"{one}_low", f"{one}_high")]
+    renamed = {name: name.replace(one, to, 1) for one, to in named.items() for name in columns if name.split("_")[0] == one}
+    table = frame.select("retriever", "k", "n", *columns).rename(renamed)
+    return Section(
+        "Retrieval, by documents retrieved",
+        text='The layout of Table 2. Its "R@K" is the mean over queries of F1; recall stands beside it under its own name.',
+        table=table,
+        units=dict.fromkeys([named.get(one, one) for one in shown], "%"),
+        chart=Chart.line(x="k", y="F1", series="retriever"),
+    )
+
+
+def _summaries(frame: pl.DataFrame, measured: Sequence[str]) -> Section:
+    columns = [name for one in measured for name in (one, f"{one}_low", f"{one}_high")]
+    table = frame.select("model", "strategy", "retriever", "k", pl.col("n_scored").alias("n"), "n_expected", *columns)
+    table = table.rename({name: name.replace(one, NAMES[one], 1) for one in measured for name in columns if _of(name, one)})
+    return Section(
+        "Summaries",
+        text="Means over the summaries that were scored; a failed or empty answer is not among them, and n says so."
+        + (f" {GEVAL}" if "geval" in measured else ""),
+        table=table,
+        units={NAMES[one]: "%" for one in measured if one != "geval"},
+    )
+
+
+def _of(column: str, metric: str) -> bool:
+    return column in (metric, f"{metric}_low", f"{metric}_high")
+
+
+def _lost(frame: pl.DataFrame, measured: Sequence[str]) -> Section:
+    """The layout of Table 5: of each metric the oracle's value, and what is lost with a retriever's documents."""
+    index = ["model", "strategy", "k", "retriever"]
+    parts = []
+    for metric in measured:
+        one = frame.filter(pl.col("metric") == metric)
+        name = NAMES[metric]
+        parts.append(
+            one.select(
+                *index,
+                pl.col("n").alias(f"n of {metric}"),
+                pl.col("oracle").alias(name),
+                pl.col("lost").alias(f"{name} lost"),
+                pl.col("lost_low").alias(f"{name} lost_low"),
+                pl.col("lost_high").alias(f"{name} lost_high"),
+            )
+        )
+    table = parts[0]
+    for one in parts[1:]:
+        table = table.join(one, on=index, how="full", coalesce=True)
+    table = table.with_columns(pl.min_horizontal(f"n of {metric}" for metric in measured).alias("n"))
+    figures = [name for name in table.columns if name not in index and name != "n" and not name.startswith("n of ")]
+    named = [name for name in figures if not name.endswith(("_low", "_high"))]
+    return Section(
+        "What retrieval's errors cost",
+        text="The layout of Table 5: the oracle's figure, and how much of it is lost when the same model and strategy are shown "
+        "what the retriever finds; the mean over the queries that both answered, paired by query, with its 95 % interval.",
+        table=table.select(*index, "n", *figures),
+        units={name: "%" for name in named if not name.startswith(NAMES["geval"])},
+    )
+
+
+def _grids(summaries: pl.DataFrame) -> list[tuple[int | None, str]]:
+    grids = summaries.filter(pl.col("retriever").is_not_null()).select("k", "strategy").unique(maintain_order=True)
+    return [(row[0], row[1]) for row in grids.iter_rows()]
+
+
+def _as_printed(summaries: pl.DataFrame, measured: Sequence[str], k: int | None, strategy: str) -> Section:
+    """The layout of Tables 3 and 4: a row a retriever, and of each model ROUGE-2, BERTScore and G-EVAL."""
+    own = summaries.filter(pl.col("k").eq_missing(k) & (pl.col("strategy") == strategy))
+    metrics = [name for name in ("rouge2", "bertscore", "geval") if name in measured]
+    table = own.group_by("retriever", maintain_order=True).agg(pl.col("n_scored").min().alias("n"), pl.col("n_expected").max())
+    for model in own["model"].unique(maintain_order=True):
+        figures = own.filter(pl.col("model") == model).select(
+            "retriever", *(pl.col(name).alias(f"{model}: {NAMES[name]}") for name in metrics)
+        )
+        table = table.join(figures, on="retriever", how="left", nulls_equal=True)
+    units = {name: "%" for name in table.columns if ": " in name and not name.endswith(NAMES["geval"])}
+    return Section(f"As in Tables 3 and 4: k {k}, {strategy}", table=table, units=units, more=True)
+
+
+def _ratings(frame: pl.DataFrame) -> Section:
+    return Section(
+        "G-EVAL by criterion",
+        text="Rating: each query counts once. Pooled: all answers that could be read, as the release pools them.",
+        table=frame.select(*SYSTEM, "criterion", "n", "rating", "pooled"),
+        more=True,
+    )
+
+
+def _about(collection: Collection) -> Section:
+    told = [f"{len(collection.documents)} documents, {len(collection.queries)} queries."]
+    told += [collection.attribution] if collection.attribution else []
+    return Section("The collection", text=" ".join(told), notes=collection.warnings)

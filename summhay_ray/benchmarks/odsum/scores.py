@@ -1,0 +1,132 @@
+"""The figures of a run, from its tables: retrieval (Table 2), summaries (Tables 3 and 4), what retrieval's errors cost (Table 5).
+
+Means are over what was scored; n and n_expected say how much that is of what there is. Nothing that failed counts as zero.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import polars as pl
+
+from summhay_ray.benchmark import Tables, mean_interval
+from summhay_ray.benchmarks.odsum.spec import OdsumSpec
+from summhay_ray.benchmarks.retrieval import retriever_label
+from summhay_ray.metrics import ROUGE_TYPES
+
+ORACLE = "oracle"
+MEASURES = ("precision", "recall", "f1", "ndcg", "ap", "mrr")
+METRICS = (*ROUGE_TYPES, "bertscore", "geval")
+SYSTEM = ("retriever", "k", "strategy", "model")
+
+
+def frames(tables: Tables, spec: OdsumSpec) -> Tables:
+    """`retrieval`, `summaries`, `ratings` and `robustness`, each a row a system."""
+    retrievers = [retriever_label(entry) for entry in spec.retrievers]
+    scored = _scored(tables)
+    found = {
+        "retrieval": _means(tables["odsum_retrieval"], ("retriever", "k"), MEASURES, spec.seed),
+        "summaries": _summaries(scored, spec.seed),
+        "ratings": _ratings(tables, scored),
+        "robustness": robustness(scored, spec.seed),
+    }
+    # As the spec lists them, not by name.
+    orders = {
+        "retriever": retrievers,
+        "strategy": [one.strategy_label for one in spec.summarizers],
+        "model": [one.model_label for one in spec.summarizers],
+    }
+    return {name: _in_order(frame, orders) for name, frame in found.items()}
+
+
+def details(scores: Tables) -> Mapping[str, Any]:
+    """`retrieval`, `summaries` and `robustness` for a run's JSON document: figures without their intervals."""
+    wanted = {
+        "retrieval": ("retriever", "k", "n", *MEASURES),
+        "summaries": (*SYSTEM, "n_expected", "n_scored", *METRICS, *(f"n_{name}" for name in ("rouge", "bertscore", "geval"))),
+        "robustness": scores["robustness"].columns,
+    }
+    return {name: scores[name].select(columns).to_dicts() for name, columns in wanted.items()}
+
+
+def _scored(tables: Tables) -> pl.DataFrame:
+    """A row for each summary that there should be: its system and query, and its scores where it has some."""
+    items = tables["items"]
+    texts = ("query_id", "retriever", "strategy", "called")
+    absent = {**dict.fromkeys(texts, pl.String), "k": pl.Int64, "summarizer": pl.Int64}
+    items = items.with_columns(pl.lit(None, kind).alias(name) for name, kind in absent.items() if name not in items.columns)
+    items = items.filter(pl.col("summarizer").is_not_null()).select(
+        "item_id",
+        *(pl.col(name).cast(pl.String) for name in ("query_id", "retriever", "strategy")),
+        pl.col("k").cast(pl.Int64),
+        pl.col("called").cast(pl.String).alias("model"),
+    )
+    written = tables["odsum_summaries"].select("item_id", pl.lit(True).alias("written"))
+    return items.join(written, on="item_id", how="left").join(tables["odsum_scores"], on="item_id", how="left")
+
+
+def _means(frame: pl.DataFrame, by: Sequence[str], values: Sequence[str], seed: int) -> pl.DataFrame:
+    """Mean and interval of each of the values, and how many rows each group has."""
+    rows = frame.group_by(by).agg(pl.len().cast(pl.Int64).alias("n"))
+    means = [mean_interval(frame, value, by, seed=seed).drop("n") for value in values]
+    joined: pl.DataFrame = functools.reduce(
+        lambda one, other: one.join(other, on=list(by), how="left", nulls_equal=True), means, rows
+    )
+    return joined
+
+
+def _summaries(scored: pl.DataFrame, seed: int) -> pl.DataFrame:
+    counts = scored.group_by(SYSTEM).agg(
+        pl.len().cast(pl.Int64).alias("n_expected"),
+        pl.any_horizontal(pl.col(name).is_not_null() for name in METRICS).sum().cast(pl.Int64).alias("n_scored"),
+        pl.col("written").sum().cast(pl.Int64).alias("n_written"),
+        pl.col("rouge1").count().cast(pl.Int64).alias("n_rouge"),
+        *(pl.col(name).count().cast(pl.Int64).alias(f"n_{name}") for name in ("bertscore", "geval")),
+    )
+    return counts.join(_means(scored, SYSTEM, METRICS, seed).drop("n"), on=SYSTEM, how="left", nulls_equal=True)
+
+
+def _ratings(tables: Tables, scored: pl.DataFrame) -> pl.DataFrame:
+    """G-EVAL by criterion: each query counting once, and all answers pooled, as the release has it."""
+    ratings = tables["odsum_ratings"].join(scored.select("item_id", *SYSTEM), on="item_id")
+    queries = ratings.group_by(*SYSTEM, "criterion", "item_id").agg(
+        pl.col("rating").mean(), pl.col("n_votes").sum(), pl.col("sum_votes").sum()
+    )
+    return queries.group_by(*SYSTEM, "criterion").agg(
+        pl.col("rating").mean(),
+        (pl.col("sum_votes").sum() / pl.col("n_votes").sum()).alias("pooled"),
+        pl.len().cast(pl.Int64).alias("n"),
+    )
+
+
+def robustness(scored: pl.DataFrame, seed: int) -> pl.DataFrame:
+    """What is lost where a retriever's documents stand in the place of the oracle's (Table 5): per query, oracle less retriever.
+
+    A row for each system and metric: `oracle` and `retrieved` are means over the n queries that both have, `lost` is the mean of
+    their differences, with its 95 % interval.
+    """
+    long = scored.unpivot(METRICS, index=["query_id", *SYSTEM], variable_name="metric").drop_nulls("value")
+    place = ["query_id", "k", "strategy", "model", "metric"]
+    ideal = long.filter(pl.col("retriever") == ORACLE).select(*place, pl.col("value").alias("oracle"))
+    pairs = (
+        long.filter(pl.col("retriever") != ORACLE)
+        .join(ideal, on=place)
+        .with_columns((pl.col("oracle") - pl.col("value")).alias("lost"))
+    )
+    by = [*SYSTEM, "metric"]
+    means = pairs.group_by(by).agg(pl.col("oracle").mean(), pl.col("value").mean().alias("retrieved"))
+    return means.join(mean_interval(pairs, "lost", by, seed=seed), on=by, how="left")
+
+
+def _in_order(frame: pl.DataFrame, orders: Mapping[str, Sequence[str]]) -> pl.DataFrame:
+    """Rows as the spec lists retrievers, strategies and models; metrics in their own order."""
+    known = {**orders, "metric": METRICS}
+    keys = []
+    for name in ("model", "strategy", "retriever", "k", "metric", "criterion"):
+        if name in frame.columns:
+            places = {one: place for place, one in reversed(list(enumerate(known.get(name, ()))))}
+            key = pl.col(name).replace_strict(places, default=len(places), return_dtype=pl.Int64) if places else pl.col(name)
+            keys.append(key)
+    return frame.sort(keys, nulls_last=True) if keys else frame

@@ -1,0 +1,36 @@
+"""BERTScore (Zhang et al., 2020), as `bert_score` computes it: no idf, no rescaling. Part of the metrics room; needs an extra.
+
+With several references the best one counts (ODSum, section 5.2). Names of models that `bert_score` does not know, and folders,
+need the layer whose vectors are compared.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+_ONE_AT_A_TIME = threading.Lock()
+
+
+def has_bertscore() -> bool:
+    """Whether the extra `bertscore` is installed."""
+    return importlib.util.find_spec("bert_score") is not None
+
+
+def bertscore(prediction: str, references: Sequence[str], model: str, layer: int | None = None) -> float:
+    """F of the best reference. Any thread may call it; one computes at a time. Raises ValueError without a reference."""
+    if isinstance(references, str) or not references:
+        raise ValueError("bertscore needs a sequence of at least one reference")
+    with _ONE_AT_A_TIME:
+        _, _, found = _scorer(model, layer).score([prediction], [list(references)])
+    return float(found[0])
+
+
+@functools.lru_cache(maxsize=2)
+def _scorer(model: str, layer: int | None) -> Any:
+    from bert_score import BERTScorer
+
+    return BERTScorer(model_type=model, num_layers=layer, idf=False, rescale_with_baseline=False)

@@ -1,0 +1,111 @@
+"""Folders of every layout as collections, and what is told of them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from odsum_collections import QUERIES, beir, meetings, own, stories
+
+from summhay_ray.benchmark import SpecError
+from summhay_ray.benchmarks.odsum import Collection, read_collection
+from summhay_ray.benchmarks.odsum.splits import meeting_splits
+
+pytestmark = pytest.mark.core
+
+SHARED = Path(__file__).resolve().parents[4] / "shared"
+needs_shared = pytest.mark.skipif(not SHARED.is_dir(), reason="../shared is absent: no ODSum data, no reference figures")
+
+
+def test_raw_meetings_keep_blank_documents_and_the_order_of_gold(tmp_path: Path) -> None:
+    found = read_collection(meetings(tmp_path / "m"), "m")
+    assert [one.document_id for one in found.documents] == ["m1", "m2", "m3", "m4"]
+    assert found.by_id["1"].gold == ("m4", "m1") and found.by_id["2"].references == ("Summary: nothing was said.",)
+    assert found.warnings[:2] == (
+        "1 of 4 documents are blank; drop_blank: true takes them out: m3",
+        "gold points at a blank document: 1 (2)",
+    )
+    assert "MIT" in found.attribution
+
+
+def test_dropped_blank_documents_leave_the_index_and_gold(tmp_path: Path) -> None:
+    found = read_collection(meetings(tmp_path / "m"), "m").without_blank()
+    assert [one.document_id for one in found.documents] == ["m1", "m2", "m4"]
+    assert found.by_id["2"].gold == ("m2",)
+    assert found.warnings == ("1 blank documents were dropped, from gold too",)
+
+
+def test_raw_stories_are_split_into_parts_in_the_releases_order(tmp_path: Path) -> None:
+    found = read_collection(stories(tmp_path / "s"), "s")
+    assert [one.document_id for one in found.documents][:4] == ["train/11#0", "train/11#1", "train/11#2", "train/12#0"]
+    assert [one.split for one in found.documents][::3] == ["train", "train", "test", "dev"]
+    query = found.by_id["13-2"]
+    assert query.gold == ("test/13#0", "test/13#1", "test/13#2") and len(query.references) == 4 and query.split == "test"
+    assert len(found.of_splits(["dev"]).queries) == 2 and len(found.of_splits(["dev"]).documents) == 12
+
+
+def test_beir_and_ones_own_need_neither_references_nor_gold(tmp_path: Path) -> None:
+    found = read_collection(beir(tmp_path / "b"), "b")
+    assert found.documents[0].text == "Ferry\nIt is late."
+    assert [(one.query_id, one.gold, one.references, one.split) for one in found.queries] == [
+        ("q1", ("d1",), ("It is late.",), "test"),
+        ("q2", ("d2",), (), "test"),
+    ]
+    mine = read_collection(own(tmp_path / "o"), "o")
+    assert [(one.query_id, one.gold, one.references) for one in mine.queries] == [("1", ("b",), ("In May.",)), ("2", (), ())]
+    assert mine.attribution == "Made for a test." and "no gold document: retrieval is not scored: 1 (2)" in mine.warnings
+
+
+@pytest.mark.parametrize("make", [meetings, stories, beir, own])
+def test_what_the_store_keeps_is_the_same_collection(tmp_path: Path, make: object) -> None:
+    found = read_collection(make(tmp_path / "c"), "c")  # type: ignore[operator]
+    again = Collection.from_bytes(found.to_bytes())
+    assert again == found and again.digest == found.digest
+
+
+@pytest.mark.parametrize(
+    "change,message",
+    [
+        ({"0": {**QUERIES["0"], "answer": 3}}, "queries.json: query '0': answer: expected text, found 3"),
+        ({"0": {**QUERIES["0"], "meetings_list": "m1"}}, "meetings_list: expected a list"),
+        ({"0": []}, r"query '0': expected an object, found \[\]"),
+        ([], "expected an object of query id to query"),
+    ],
+)
+def test_a_field_that_cannot_be_read_is_named(tmp_path: Path, change: object, message: str) -> None:
+    with pytest.raises(SpecError, match=message):
+        read_collection(meetings(tmp_path / "m", change), "m")
+
+
+def test_odd_lines_files_and_folders_are_one_line_each(tmp_path: Path) -> None:
+    folder = stories(tmp_path / "s")
+    with (folder / "queries.jsonl").open("a", encoding="utf-8") as file:
+        file.write(json.dumps([{"title": "NOBODY", "question_text": "?", "responses": [], "question_number": 1}]))
+    with pytest.raises(SpecError, match=r"queries.jsonl:5: title: no story is called 'NOBODY'"):
+        read_collection(folder, "s")
+    (folder / "queries.jsonl").write_text("{", encoding="utf-8")
+    with pytest.raises(SpecError, match=r"queries.jsonl:1: no JSON"):
+        read_collection(folder, "s")
+    with pytest.raises(SpecError, match="is no collection that we know"):
+        read_collection(tmp_path, "nothing")
+    with pytest.raises(SpecError, match="no folder 'nowhere'"):
+        read_collection(tmp_path / "nowhere", "nowhere")
+    (tmp_path / "m").mkdir()
+    unknown = {"0": {**QUERIES["0"], "meetings_list": ["m9"]}}
+    assert any("not there: 1 (0)" in told for told in read_collection(meetings(tmp_path / "m" / "x", unknown), "x").warnings)
+
+
+@needs_shared
+def test_the_released_split_of_meetings_is_reproduced() -> None:
+    released = json.loads((SHARED / "benchmarks/odsum/meeting_splits.json").read_text("utf-8"))
+    split_of = meeting_splits(list(json.loads((SHARED / "data/odsum_meeting/queries.json").read_text("utf-8"))))
+    for name, ids in released.items():
+        assert [query for query, split in split_of.items() if split == name] == list(map(str, ids))
+
+
+@needs_shared
+def test_the_given_stories_are_read_with_their_blank_parts() -> None:
+    found = read_collection(SHARED / "data/odsum_story_train", "stories")
+    assert (len(found.documents), len(found.queries), sum(one.blank for one in found.documents)) == (476, 250, 17)
+    assert len(found.without_blank().documents) == 459

@@ -1,0 +1,125 @@
+"""ODSum's runs: the JSON document that they come to, and what becomes of answers that are none."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from odsum_collections import QUERIES, meetings, own
+from runs import summhay, write_spec
+
+from summhay_ray.api import load
+from summhay_ray.metrics import ROUGE_TYPES, rouge
+
+pytestmark = pytest.mark.core
+
+SHARED = Path(__file__).resolve().parents[4] / "shared"
+
+
+def spec_of(folder: Path, **fields: Any) -> Path:
+    """A spec over the small meetings beside it."""
+    if not (folder / "meetings").exists():
+        meetings(folder / "meetings")
+    base = {"kind": "odsum", "corpus": "meetings", "retrievers": [{"bm25": "split"}, "oracle"], "k": [1, 2], "executor": "inline"}
+    return write_spec(folder, {**base, **fields})
+
+
+def test_without_summarizers_a_run_is_retrieval_alone(tmp_path: Path) -> None:
+    found = summhay("run", spec_of(tmp_path), "--store", tmp_path / "store")
+    rows = {(row["retriever"], row["k"]): row for row in found["retrieval"]}
+    assert list(rows) == [("bm25-split", 1), ("bm25-split", 2), ("oracle", 1), ("oracle", 2)] and found["summaries"] == []
+    oracle = rows["oracle", 2]
+    assert (oracle["n"], oracle["precision"], oracle["recall"], oracle["ndcg"], oracle["ap"]) == (5, 1.0, 1.0, 1.0, 1.0)
+    # One gold document of two in two of the five queries, all of one in the others.
+    assert rows["oracle", 1]["recall"] == pytest.approx((3 * 1.0 + 2 * 0.5) / 5)
+    assert any("blank" in warning for warning in found["warnings"])
+
+
+@pytest.mark.skipif(not SHARED.is_dir(), reason="../shared is absent: no ODSum-meeting, no reference figures")
+@pytest.mark.parametrize(
+    "folder,reference,more",
+    [("odsum_meeting", "meeting_bm25", {"k": [1, 3, 6]}), ("odsum_story_train", "story_train_bm25", {"k": [3, 8, 10], "drop_blank": True})],
+)
+def test_bm25_is_the_releases_query_by_query(folder: str, reference: str, more: dict[str, Any]) -> None:
+    fields = {"kind": "odsum", "corpus": str(SHARED / "data" / folder), "retrievers": [{"bm25": "split"}], **more}
+    workload = load(fields)
+    rows = workload.prepare("bm25-split", ()).rows["odsum_retrieval"]
+    expected = json.loads((SHARED / f"benchmarks/odsum/{reference}.json").read_text("utf-8"))["queries"]
+    assert len(rows) == 3 * len(expected)
+    for row in rows:
+        told = expected[row.query_id]["at"][str(row.k)]
+        ours = (row.precision, row.recall, row.f1, row.ndcg, row.ap)
+        assert ours == pytest.approx([told[name] for name in ("P", "R", "F1", "NDCG", "AP")], abs=1e-6)
+
+
+def test_every_cell_of_the_grid_has_a_row_with_its_scores(tmp_path: Path) -> None:
+    strategies = ["truncate-all", "map-reduce", {"strategy": "refine-l2h", "units": "chunks"}]
+    fields = {"strategies": strategies, "summarizers": ["offline/support", "offline/lead"], "metrics": ["rouge", "geval"]}
+    found = summhay("run", spec_of(tmp_path, **fields), "--store", tmp_path / "store")
+    systems = [(row["retriever"], row["k"], row["strategy"], row["model"]) for row in found["summaries"]]
+    assert len(set(systems)) == len(systems) == 2 * 2 * 3 * 2
+    assert {row["strategy"] for row in found["summaries"]} == {"truncate-all", "map-reduce", "refine-l2h (units=chunks)"}
+    for row in found["summaries"]:
+        assert (row["n_expected"], row["n_scored"], row["bertscore"]) == (5, 5, None)
+        assert 0 < row["rougeL"] <= row["rouge1"] <= 1 and 1 <= row["geval"] <= 5
+    lost = {(row["retriever"], row["metric"]) for row in found["robustness"]}
+    assert lost == {("bm25-split", metric) for metric in (*ROUGE_TYPES, "geval")}
+    again = summhay("run", tmp_path / "spec.yaml", "--store", tmp_path / "store")
+    assert again["calls"]["made"] == 0 and again["summaries"] == found["summaries"]
+    scored = summhay("score", found["run"], "--store", tmp_path / "store")
+    assert scored["summaries"] == found["summaries"] and scored["retrieval"] == found["retrieval"]
+    item = "0/oracle@2/offline/support+map-reduce"
+    told = summhay("explain", found["run"], item, "--store", tmp_path / "store")
+    assert len(told["answers"]) == 1 + 1 + 2  # map of the one gold document, reduce, two criteria
+
+
+def test_answers_made_elsewhere_are_scored_and_what_is_missing_or_empty_counts_as_expected(tmp_path: Path) -> None:
+    texts = {"0": "The bridge opens in May.", "1": "A new engine and windows.", "3": " ", "99": "To no query."}
+    lines = (json.dumps({"query_id": query, "text": text}) + "\n" for query, text in texts.items())
+    (tmp_path / "mine.jsonl").write_text("".join(lines), encoding="utf-8")
+    fields = {"summarizers": [{"answers": "mine.jsonl", "name": "mine"}]}
+    found = summhay("run", spec_of(tmp_path, **fields), "--store", tmp_path / "store", code=4)
+    [row] = found["summaries"]
+    assert (row["model"], row["retriever"], row["k"], row["strategy"]) == ("mine", None, None, "given")
+    assert (row["n_expected"], row["n_scored"]) == (5, 2)
+    held = [rouge(texts[query], [QUERIES[query]["answer"]]) for query in ("0", "1")]
+    assert row["rouge2"] == pytest.approx(sum(one["rouge2"] for one in held) / 2)
+    listed = summhay("failures", found["run"], "--store", tmp_path / "store")["failures"]
+    assert sorted((row["query_id"], row["error"]) for row in listed) == [
+        *(("2", "missing_answer"), ("3", "empty_answer"), ("4", "missing_answer")),
+    ]
+    assert "mine.jsonl: 1 answers are to no query of this run, '99' for one" in found["warnings"]
+    # Where there is one retriever and one k, the answers are taken to be made of these.
+    one = summhay("run", spec_of(tmp_path, **fields, retrievers=["oracle"], k=[2]), "--store", tmp_path / "store", code=4)
+    assert [(row["retriever"], row["k"]) for row in one["summaries"]] == [("oracle", 2)]
+
+
+def test_a_collection_without_references_and_gold_is_summarized_and_not_scored(tmp_path: Path) -> None:
+    own(tmp_path / "own")
+    fields = {"corpus": "own", "retrievers": ["bm25"], "k": [1], "summarizers": ["offline/lead"]}
+    found = summhay("run", spec_of(tmp_path, **fields), "--store", tmp_path / "store")
+    [row] = found["summaries"]
+    assert (row["n_expected"], row["n_scored"]) == (2, 1)
+    assert [row["n"] for row in found["retrieval"]] == [1]
+    table = summhay("export", found["run"], "--tables", tmp_path / "out", "--format", "jsonl", "--store", tmp_path / "store")
+    assert any("odsum_summaries" in file for file in table["files"])
+
+
+@pytest.mark.parametrize(
+    "fields,message",
+    [
+        ({"metrics": ["rogue"]}, "metrics.*expected one of rouge, bertscore, geval"),
+        ({"metrics": ["rouge", "rouge"]}, "metrics: one is listed twice"),
+        ({"k": [0]}, r"k\[0\]"),
+        ({"retrievers": [], "summarizers": ["offline/lead"]}, "retrievers: the summarizers need at least one"),
+        ({"summarizers": ["offline/lead"], "strategies": ["mapreduce"]}, "did you mean 'map-reduce'"),
+        ({"corpus": "nowhere"}, "nowhere"),
+        ({"summarizers": [{"answers": "mine.jsonl"}]}, "give them a name"),
+    ],
+)
+def test_what_is_wrong_with_a_spec_is_one_line(tmp_path: Path, fields: dict[str, Any], message: str) -> None:
+    with pytest.raises(Exception, match=message) as error:
+        load(spec_of(tmp_path, **fields))
+    assert "\n" not in str(error.value)
