@@ -38,11 +38,12 @@ def stories(folder: Path) -> Path:
         told = []
         for passage in passages:
             parts = [f"Part one of story {passage}, by the sea.", "\n", f"Part three of story {passage}, in the hills."]
-            told.append({"metadata": {"passage_id": passage}, "title": f"STORY {passage}", "divided_document": parts, "questions": []})
+            title = f"STORY {passage}"
+            told.append({"metadata": {"passage_id": passage}, "title": title, "divided_document": parts, "questions": []})
             responses = [{"response_text": f"Answer {n} to story {passage}."} for n in range(4)]
             lines.append(
                 [
-                    {"question_text": f"What of {passage}, {n}?", "question_number": n, "title": f"STORY {passage}", "responses": responses}
+                    {"question_text": f"What of {passage}, {n}?", "question_number": n, "title": title, "responses": responses}
                     for n in (1, 2)
                 ]
             )

@@ -40,7 +40,10 @@ def test_without_summarizers_a_run_is_retrieval_alone(tmp_path: Path) -> None:
 @pytest.mark.skipif(not SHARED.is_dir(), reason="../shared is absent: no ODSum-meeting, no reference figures")
 @pytest.mark.parametrize(
     "folder,reference,more",
-    [("odsum_meeting", "meeting_bm25", {"k": [1, 3, 6]}), ("odsum_story_train", "story_train_bm25", {"k": [3, 8, 10], "drop_blank": True})],
+    [
+        ("odsum_meeting", "meeting_bm25", {"k": [1, 3, 6]}),
+        ("odsum_story_train", "story_train_bm25", {"k": [3, 8, 10], "drop_blank": True}),
+    ],
 )
 def test_bm25_is_the_releases_query_by_query(folder: str, reference: str, more: dict[str, Any]) -> None:
     fields = {"kind": "odsum", "corpus": str(SHARED / "data" / folder), "retrievers": [{"bm25": "split"}], **more}
@@ -72,7 +75,7 @@ def test_every_cell_of_the_grid_has_a_row_with_its_scores(tmp_path: Path) -> Non
     assert scored["summaries"] == found["summaries"] and scored["retrieval"] == found["retrieval"]
     item = "0/oracle@2/offline/support+map-reduce"
     told = summhay("explain", found["run"], item, "--store", tmp_path / "store")
-    assert len(told["answers"]) == 1 + 1 + 2  # map of the one gold document, reduce, two criteria
+    assert len(told["calls"]) == 1 + 1 + 2  # map of the one gold document, reduce, two criteria
 
 
 def test_answers_made_elsewhere_are_scored_and_what_is_missing_or_empty_counts_as_expected(tmp_path: Path) -> None:
