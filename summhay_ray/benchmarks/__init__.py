@@ -8,6 +8,8 @@ from typing import Any
 
 KINDS = {
     "extract_evaluate": "summhay_ray.benchmarks.extract_evaluate:ExtractEvaluate",
+    "ethic": "summhay_ray.benchmarks.ethic:Ethic",
+    "ethic_build": "summhay_ray.benchmarks.ethic:EthicBuild",
     "import": "summhay_ray.benchmarks.summhay:Import",
     "judge_bench": "summhay_ray.benchmarks.judge_bench:JudgeBench",
     "odsum": "summhay_ray.benchmarks.odsum:Odsum",

@@ -70,6 +70,8 @@ class Ask:
     """Whether nothing is asked, and calls are only counted."""
     guessed_on = False
     """While planning: whether something was asked after an answer that nobody knows yet."""
+    too_long = False
+    """Whether the item's prompt is too long for its model: the plan says how many such there are."""
 
     def __init__(self, workload: Workload[Any], item: Item, complete: Complete, limiter: ConcurrencyLimiter) -> None:
         self.item = item

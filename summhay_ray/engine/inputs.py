@@ -26,6 +26,7 @@ class Inputs:
         self.folder = folder
         self._open = store
         self._content: Callable[[str], bytes] = self._from_folder
+        self._given: dict[str, bytes] = {}
         self._digests: dict[str, str] = {}
         self._files: dict[str, Path] = {}
         self._settled = False
@@ -57,6 +58,15 @@ class Inputs:
             raise SpecError(f"{entry}: was changed since it was read; put back what it was, or start again")
         return content
 
+    def give(self, entry: str, content: bytes) -> None:
+        """Content that lies in no file of the spec's folder: `read` gives it, and it is kept with the run as a file's is."""
+        self._given[entry] = content
+
+    @property
+    def settled(self) -> bool:
+        """Whether all that the run stands on is known: it is a stored run, or one that is under way."""
+        return self._settled
+
     def settle(self) -> None:
         """All files that the run stands on were read: another one is refused from now on."""
         self._settled = True
@@ -78,6 +88,8 @@ class Inputs:
         return path
 
     def _from_folder(self, entry: str) -> bytes:
+        if entry in self._given:
+            return self._given[entry]
         path = self.path(entry)
         try:
             content = read_json(path)

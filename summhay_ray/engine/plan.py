@@ -162,7 +162,6 @@ class CountingAsk(Ask):
         self._guesses: list[int] = []
         """What was asked whose answers are guessed: what is asked after it may depend on them."""
         self.guessed_on = False
-        self.too_long = False
 
     async def _never(self, request: Request, stage: str) -> tuple[Outcome[RawAnswer], RawAnswer | None]:
         raise AssertionError("planning makes no call")

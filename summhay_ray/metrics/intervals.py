@@ -74,14 +74,20 @@ def ratio_intervals(numerators: NDArray[np.float64], denominators: NDArray[np.fl
 
 
 def mean_interval(
-    frame: pl.DataFrame, value: str, by: str | Sequence[str], expected: pl.DataFrame | None = None, seed: int = 0
+    frame: pl.DataFrame,
+    value: str,
+    by: str | Sequence[str],
+    expected: pl.DataFrame | None = None,
+    seed: int = 0,
+    cluster: str = "",
 ) -> pl.DataFrame:
     """The mean of a column for each group, and the 95 % interval of that mean.
 
     Columns of the result, sorted by group: those of `by`, VALUE, VALUE_low, VALUE_high, and `n`, the rows that have a value.
     `expected` (rows with the columns of `by`) adds `n_expected`, and the groups of which nothing came. Of truth values the
     interval is Wilson's (1927); of numbers it is the percentile bootstrap's, 2,000 resamples, seeded by the group. The ends are
-    null for fewer than two values. Rows are taken for independent: average several answers to one question first.
+    null for fewer than two values. Rows are taken for independent: average several answers to one question first, or name a
+    column `cluster` whose rows of one value are alike: these are drawn together.
     """
     import polars as pl
 
@@ -91,7 +97,9 @@ def mean_interval(
     for group, found in frame.group_by(names):
         given = found[value].drop_nulls().cast(pl.Float64).sort().to_numpy()
         mean = float(given.mean()) if len(given) else None
-        rows.append((*group, mean, *(interval(given, generator(seed, list(map(str, group)))) or (None, None)), len(given)))
+        draws = generator(seed, list(map(str, group)))
+        ends = _of_clusters(found, value, cluster, draws) if cluster else interval(given, draws)
+        rows.append((*group, mean, *(ends or (None, None)), len(given)))
     keys = {name: frame.schema[name] for name in names}
     figures = dict.fromkeys((value, f"{value}_low", f"{value}_high"), pl.Float64)
     result = pl.DataFrame(rows, schema={**keys, **figures, "n": pl.Int64}, orient="row")
@@ -122,3 +130,16 @@ def _bootstrapped(values: NDArray[np.float64], rng: np.random.Generator) -> tupl
     sums = resampled_sums(values[:, None], np.zeros(len(values), dtype=np.int64), SAMPLES, rng)[:, 0]
     low, high = np.quantile(sums / len(values), LEVEL)
     return float(low), float(high)
+
+
+def _of_clusters(frame: pl.DataFrame, value: str, cluster: str, rng: np.random.Generator) -> tuple[float, float] | None:
+    """The percentile interval of the mean over resampled clusters."""
+    import numpy as np
+    import polars as pl
+
+    kept = frame.filter(pl.col(value).is_not_null()).with_columns(pl.col(value).cast(pl.Float64))
+    sums = kept.group_by(cluster).agg(pl.col(value).sum(), pl.len().alias("_n").cast(pl.Float64)).sort(cluster)
+    if sums.height < 2:
+        return None
+    total = resampled_sums(sums.select(value, "_n").to_numpy(), np.zeros(sums.height, dtype=np.int64), SAMPLES, rng)
+    return ratio_intervals(total[:, :1], total[:, 1:])[0]

@@ -123,7 +123,7 @@ class JudgeRequest:
 
 def requests(domain: str, id: str, source: str, prediction: str, templates: Mapping[str, str]) -> list[JudgeRequest]:
     """What the judge is asked: criterion by criterion, the source's sections that the answer has, too; others are left out."""
-    of_source, of_answer = _bodies(source, domain), _bodies(prediction, domain)
+    of_source, of_answer = bodies(source, domain), bodies(prediction, domain)
     texts = [templates[criterion] for criterion in CRITERIA]
     # The scripts look criteria up by their templates: of equal ones the last gives its name to all.
     named = dict(zip(texts, CRITERIA, strict=True))
@@ -139,7 +139,7 @@ def requests(domain: str, id: str, source: str, prediction: str, templates: Mapp
     ]
 
 
-def _bodies(text: str, domain: str) -> dict[str, str]:
+def bodies(text: str, domain: str) -> dict[str, str]:
     """Header -> what stands below it; of equal headers the last."""
     parts = re.split(rf"(<{'Segment' if domain == 'Law' else 'Section'} \d+>)", text)
     return {header: body.strip() for header, body in zip(parts[1::2], parts[2::2], strict=True)}
@@ -163,7 +163,7 @@ def judged(outputs: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, float]]:
         figures[f"top_{criterion}"] += _number(output["token"])
         mass = dict.fromkeys(SCALE, 0.0)
         for other in output["top_logprobs"]:
-            score = _whole(other["token"])
+            score = whole(other["token"])
             if score in mass:
                 with np.errstate(over="ignore"):
                     mass[score] += float(np.exp(_finite_or_not(other.get("logprob", "-Infinity"))))
@@ -195,7 +195,8 @@ def _number(token: str) -> float:
         return 0.0
 
 
-def _whole(token: str) -> int | None:
+def whole(token: str) -> int | None:
+    """A score as the scripts read a token."""
     try:
         return int(token)
     except ValueError:

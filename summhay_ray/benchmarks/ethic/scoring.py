@@ -7,7 +7,9 @@ is repeated counts once; a section without a summary has the lowest score, and a
 from __future__ import annotations
 
 import functools
+import itertools
 import math
+import random
 import re
 import unicodedata
 from bisect import bisect_left
@@ -41,6 +43,7 @@ _FRAME = "### Context:\n"
 _AFTER = "\n\nNow, respond to the instruction"
 _PLACE = re.compile(r"\A(?P<domain>[^_]*)_(?P<id>.*)_(?P<section><(?:Section|Segment) \d+>)_(?P<criterion>[a-z]+)\Z", re.DOTALL)
 _SHUFFLES = 2000
+_ENUMERATED = 7
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,14 +145,21 @@ def _rising(values: Sequence[int]) -> list[int]:
 
 def organizing(prediction: str, answer: str) -> tuple[list[str], float]:
     """`lcs` of the options in the answer's order and in the document's. Raises ValueError for a gold order without numbers."""
-    return lcs(order(prediction).items, _NUMBER.findall(same(answer)))
+    return lcs(order(prediction).items, numbers_of(answer))
+
+
+def numbers_of(answer: str) -> list[str]:
+    """The options of a gold order."""
+    return _numbers(answer)
 
 
 @functools.lru_cache(maxsize=1024)
 def chance(n: int) -> float:
-    """What a random order of n options scores in the mean, as printing 1..n does: 2,000 shuffles, seeded by n."""
-    import random
-
+    """What a random order of n options scores in the mean, as printing 1..n does: exact up to 7, else of 2,000 seeded
+    shuffles."""
+    if n <= _ENUMERATED:
+        lengths = [len(_rising(one)) for one in itertools.permutations(range(n))]
+        return sum(lengths) / len(lengths) / n
     shuffled, draws = list(range(n)), random.Random(n)
     total = 0
     for _ in range(_SHUFFLES):

@@ -7,12 +7,15 @@ says them. Documents are data: nothing in them is obeyed, and the order in which
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
 from summhay_ray.llm import Request
+from summhay_ray.summarize.offline.framed import SECTION, Framed, numbered, read_frame
 from summhay_ray.summarize.offline.index import Floats, Ints, SentenceIndex, Vector, index_of, sums
 from summhay_ray.summarize.offline.reading import read
 from summhay_ray.summarize.offline.words import as_bullet, as_text
@@ -36,6 +39,11 @@ _FEEDBACK_TERMS = 1000
 _CENTROID_TERMS = 40
 # Only the sentences nearest the query are clustered: a whole haystack of the paper (100 documents) fits, more is bounded.
 _MOST_SEEDS = 5000
+_SUMMARY = re.compile(r"\bsummar", re.IGNORECASE)
+# Of a section so many sentences are its summary.
+_OF_A_SECTION = 5
+# Characters of one that has no sentence of four words.
+_LONGEST_SECTION = 300
 # The summary may have 300 words (paper, section 3.1): a bullet takes what those after it leave it at 20 words each.
 _SUMMARY_WORDS = 300
 _SPARE_WORDS = 20
@@ -50,7 +58,16 @@ class Support:
 
     def answer(self, request: Request) -> str:
         """One bullet an insight asked for, or the sentences of one text; fewer where the documents say less, empty where they
-        yield nothing."""
+        yield nothing.
+
+        Where the prompt has a context of sections below `<Section 1>`, instead each section's most central sentences below its
+        header; where it asks for a summary of its whole context, that one's.
+        """
+        asked = read_frame(request.prompt)
+        if asked is not None and SECTION.search(asked.context):
+            return _of_sections(asked)
+        if asked is not None and _SUMMARY.search(asked.instruction):
+            return _central([asked.context])[0]
         question = read(request.prompt)
         index = index_of(tuple(sorted(question.documents)))
         if index.n == 0 or question.n_insights == 0:
@@ -60,6 +77,26 @@ class Support:
             chosen = _chosen(index, clusters, question.n_insights, _SUMMARY_WORDS)
             return "\n".join(as_bullet(sentence, numbers) for sentence, numbers in chosen)
         return as_text(one for one, _ in _chosen(index, clusters, question.n_insights, question.n_words))
+
+
+def _of_sections(asked: Framed) -> str:
+    """A summary of each section below its header."""
+    headers = list(SECTION.finditer(asked.context))
+    shown = numbered(asked.context, headers)
+    said = _central([text for _, text in shown])
+    return "\n\n".join(f"{header.group()}\n{text}" for header, text in zip(headers, said, strict=True))
+
+
+def _central(texts: Sequence[str]) -> list[str]:
+    """Of each text its sentences that are nearest all of it, in their order."""
+    index = index_of(tuple(enumerate(texts)))
+    found = []
+    for place, text in enumerate(texts):
+        own = np.flatnonzero(index.documents == place)
+        near = np.round(index.similarities(index.encode(text))[own], 12)
+        best = np.sort(own[np.argsort(-near, kind="stable")[:_OF_A_SECTION]])
+        found.append(" ".join(index.texts[one] for one in best.tolist()) or text[:_LONGEST_SECTION].strip())
+    return found
 
 
 @dataclass(frozen=True, slots=True)

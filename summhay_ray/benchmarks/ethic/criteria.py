@@ -1,0 +1,72 @@
+"""By what a section's summary is rated, and what its ratings come to. Part of the ethic folder.
+
+The release's own prompts are not published: ours are worded anew, versioned and hashed, and figures by different prompts must
+not be compared. Consistency and relevance are those of the judge room; faithfulness is on 1 to 5 here, as the release parses
+it.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from importlib import resources
+
+from summhay_ray.benchmark import Answer, Ask, Outcome, SpecError
+from summhay_ray.benchmarks.ethic.release import CRITERIA as NAMES
+from summhay_ray.benchmarks.ethic.release import SCALE, whole
+from summhay_ray.benchmarks.ethic.spec import EthicJudge
+from summhay_ray.judge import CRITERIA, Criterion, Rater, Rating, Scale, rate_text
+from summhay_ray.llm import RawAnswer
+from summhay_ray.outcome import NoAnswer
+
+STAGE = "judge"
+
+
+def criteria(prompts: Mapping[str, str]) -> dict[str, Criterion]:
+    """con, faith, rel; `prompts`: texts that stand in for ours. Raises SpecError where one lacks a placeholder."""
+    own = json.loads(resources.files("summhay_ray.benchmarks.ethic").joinpath("criteria.json").read_text(encoding="utf-8"))
+    ours = {
+        "con": CRITERIA["consistency"],
+        "faith": Criterion("faithfulness", Scale(SCALE[0], SCALE[-1]), own["faith"], own["version"]),
+        "rel": CRITERIA["relevance"],
+    }
+    try:
+        return {name: Criterion(name, ours[name].scale, prompts[name]) if name in prompts else ours[name] for name in NAMES}
+    except ValueError as error:
+        raise SpecError(f"spec: criteria: {error}") from error
+
+
+async def rate(
+    criterion: Criterion, section: str, summary: str, judge: EthicJudge, sampling: Mapping[str, object], ask: Ask
+) -> Outcome[Rating]:
+    """One rating: the expectation over the scale's log probabilities; where the provider gives none, the mean of samples."""
+    values = {"SOURCE": section, "SUMMARY": summary}
+    asked = ask.of(STAGE)
+    one = Rater(judge.model, sampling, logprobs=judge.logprobs)
+    several = Rater(judge.model, {**sampling, "temperature": judge.sample_temperature}, samples=judge.samples)
+    alone = judge.samples == 1 or judge.model.startswith(("offline/", "replay/"))
+    if judge.logprobs is None and not alone:
+        return await rate_text(criterion, values, several, asked)
+    found = await rate_text(criterion, values, one, asked)
+    if alone or ask.planning or not isinstance(found, Answer) or found.value.how == "logprobs":
+        return found
+    return await rate_text(criterion, values, several, asked)
+
+
+def released_value(raw: RawAnswer | None, rating: Rating) -> float:
+    """The section's value as the scripts have it: the scale's scores times their probabilities, whatever mass is elsewhere.
+
+    Where there are no log probabilities, the rating itself.
+    """
+    tokens = json.loads(raw.logprobs) if raw is not None and raw.logprobs else []
+    if not tokens:
+        return rating.value
+    scores = ((whole(str(one["token"])), float(one["logprob"])) for one in tokens[0].get("top_logprobs", ()))
+    return math.fsum(score * math.exp(min(logprob, 0.0)) for score, logprob in scores if score in SCALE)
+
+
+def place_told(outcome: NoAnswer, where: str) -> NoAnswer:
+    """The outcome with the section and criterion that it is of."""
+    return replace(outcome, message=f"{where}: {outcome.message}")

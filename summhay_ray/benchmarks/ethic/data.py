@@ -1,0 +1,101 @@
+"""Where an ETHIC run's records come from: files, our sample, a run that built some, the hub. Part of the ethic folder."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from importlib import resources
+from typing import Any
+
+from summhay_ray.benchmark import Inputs, SpecError
+from summhay_ray.benchmarks.ethic.records import Record, check_counts, read_records
+from summhay_ray.benchmarks.ethic.spec import EthicSpec, HubSpec
+
+SAMPLE = "sample/"
+RUN = "run/"
+RECORDS = "ethic_records"
+"""Table of a run that builds records."""
+FIELDS = ("ID", "Domain", "Context", "System_msg", "User_msg", "Answer", "task", "Document", "Meta")
+
+
+def load_records(spec: EthicSpec, inputs: Inputs) -> list[Record]:
+    """All records that the spec asks for, documents together. Raises SpecError."""
+    found: list[Record] = []
+    for entry in spec.data:
+        for name in _names(entry):
+            read = read_records(_content(entry, name, inputs), name)
+            if spec.released_counts and (differ := check_counts(read, name)):
+                raise SpecError("; ".join(differ))
+            found += read
+    wanted = [
+        one for one in found if (one.task in spec.tasks or not spec.tasks) and (one.domain in spec.domains or not spec.domains)
+    ]
+    if not wanted:
+        there = ", ".join(sorted({f"{one.task}/{one.domain}" for one in found}))
+        raise SpecError(f"spec: tasks, domains: no record is of these; the data has {there}")
+    keys = [(one.task, one.domain, one.id) for one in wanted]
+    if len(set(keys)) < len(keys):
+        twice = next(key for key in keys if keys.count(key) > 1)
+        raise SpecError(f"spec: data: ID {twice[2]!r} of {twice[0]}, {twice[1]} stands in two files; give one of them")
+    return sorted(wanted, key=lambda one: (one.domain, one.document))
+
+
+def _names(entry: str | HubSpec) -> Sequence[str]:
+    if isinstance(entry, HubSpec):
+        return [f"{entry.hub}@{entry.revision}/{task.lower()}.zip" for task in entry.tasks]
+    return [entry]
+
+
+def _content(entry: str | HubSpec, name: str, inputs: Inputs) -> bytes:
+    if not inputs.settled and name not in inputs.digests():
+        if isinstance(entry, HubSpec):
+            inputs.give(name, _of_hub(entry, name.rpartition("/")[2]))
+        elif entry.startswith(SAMPLE):
+            inputs.give(name, _sample(entry.removeprefix(SAMPLE)))
+        elif entry.startswith(RUN):
+            inputs.give(name, _of_run(entry.removeprefix(RUN), inputs))
+    return inputs.read(name)
+
+
+def _sample(name: str) -> bytes:
+    folder = resources.files("summhay_ray.benchmarks.ethic").joinpath("sample")
+    known = sorted(one.name.removesuffix(".jsonl") for one in folder.iterdir() if one.name.endswith(".jsonl"))
+    if name not in known:
+        raise SpecError(f"spec: data: no sample is named {name!r}; there is {', '.join(f'{SAMPLE}{one}' for one in known)}")
+    return folder.joinpath(f"{name}.jsonl").read_bytes()
+
+
+def _of_run(run_id: str, inputs: Inputs) -> bytes:
+    if inputs.store is None:
+        raise SpecError(f"spec: data: {RUN}{run_id} lies in a store; give the store")
+    run = inputs.store.run(run_id)
+    if RECORDS not in run.declared:
+        raise SpecError(f"spec: data: {run_id} is of kind {run.record.get('kind')}; give a run of kind ethic_build")
+    return jsonl(run.table(RECORDS).to_dicts())
+
+
+def _of_hub(entry: HubSpec, file: str) -> bytes:
+    try:
+        from huggingface_hub import hf_hub_download
+        from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
+    except ImportError:
+        raise SpecError("spec: data: a hub's records need the package huggingface_hub; pip install huggingface_hub") from None
+    try:
+        path = hf_hub_download(entry.hub, file, repo_type="dataset", revision=entry.revision)
+    except (HfHubHTTPError, LocalEntryNotFoundError, OSError, ValueError) as error:
+        told = " ".join(str(error).split())[:150]
+        raise SpecError(
+            f"spec: data: {entry.hub}/{file} at {entry.revision} cannot be fetched ({told}); fetch it and give the file"
+        ) from error
+    with open(path, "rb") as stream:
+        return stream.read()
+
+
+def jsonl(rows: Iterable[dict[str, Any]]) -> bytes:
+    """Rows of the table as the release writes records, a line each."""
+    lines = []
+    for row in rows:
+        answer: Any = row["answer"][0] if row["task"] == "Organizing" else list(row["answer"])
+        values = (row["record"], row["domain"], row["context"], row["system"], row["user"], answer, row["task"], row["document"])
+        lines.append(json.dumps(dict(zip(FIELDS, (*values, json.loads(row["meta"])), strict=True)), ensure_ascii=False) + "\n")
+    return "".join(lines).encode("utf-8")

@@ -1,0 +1,121 @@
+"""ETHIC's prompts in our own words: the release's frame, and an instruction for each task and domain. Part of the ethic folder.
+
+Frame and format of the answers are the release's (paper, appendix B): `### Context:`, the text, a sentence that begins `Now,
+respond to the instruction`, `### Instruction:`. The release's own records bring their prompts; these are for records of one's
+own.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+
+VERSION = 1
+"""Of the wording: records built by different versions are different records."""
+
+SYSTEM = "You read long texts with care. You answer from the text alone, completely, and in exactly the form that is asked for."
+FRAME = "### Context:\n"
+AFTER = "\n\nNow, respond to the instruction below.\n\n### Instruction:\n"
+OPTIONS = "\n\n### Options:\n"
+BACKGROUND, TARGET = "\n\n### Background:\n", "\n\n### Target Case:\n"
+CUE = "\n\nAnswer:"
+
+_COMMAS = "Give them in one line with a comma between each two. Where there are none, answer None."
+_SEMICOLONS = "Give them in one line with a semicolon between each two, and nothing else. Where there are none, answer None."
+RECALLING = {
+    "Books": "Name every character of the text, each name once and as a single word: leave titles such as Captain or Miss "
+    "away, and "
+    f"write the parts of a full name as separate names. {_COMMAS}",
+    "Debates": "Name every person whose real name the text mentions, each name once and as a single word: leave titles such "
+    "as Lord "
+    f"or Minister away, and write the parts of a full name as separate names. {_COMMAS}",
+    "Medicine": "Find every whole number in the text that says how many people something is about. Leave out percentages, "
+    f"proportions and whatever counts no people; write numbers that stand in words as digits. {_SEMICOLONS}",
+    "Law": "Find every number that is a part of the name of a cited source: case numbers, volumes, reporters, statutes, "
+    "sections and "
+    f"codes. Leave out numbers that stand alone, such as those of paragraphs, and every sign around a number. {_SEMICOLONS}",
+    "speakers": "Name every speaker of the conversation, as the name stands before the colon of a turn, each name once and as a "
+    f"single word: write the parts of a longer name as separate names. {_COMMAS}",
+}
+"""Domain -> what is to be recalled; `speakers`: the same for a transcript whose turns name who speaks."""
+
+SUMMARIZING = (
+    "The context has {n} sections, each below a header such as <{word} 1>. Write a short summary of each of them, of a page "
+    "at most. "
+    "Write the section's header, <{word} 1> and so on, on a line of its own before its summary, and nothing beside headers and "
+    "summaries."
+)
+ORGANIZING = (
+    "Each of the options below summarizes a part of the context. Put them in the order in which their parts stand in the "
+    "context. "
+    "Answer with the numbers of the options alone, each in square brackets, with commas between them."
+)
+ATTRIBUTING = (
+    "Below stands the background of a review. Decide for each {what} of the context whether the review would rest on it.\n"
+    '- "Core IDs" are those that it would include, because they bear directly on what the background asks.\n'
+    '- "Supplementary IDs" are those that help to understand the subject, and that it would not include.'
+)
+_EVERY = (
+    "\n\nPut EVERY {what} into one of the two. Write each ID in square brackets, with commas between them and no "
+    "explanation, in this "
+    "form:\n- Core IDs:\n- Supplementary IDs:"
+)
+ATTRIBUTING_LAW = (
+    "In the context every citation is written [CITATION]. Take it that they cite the target case below, and decide for each "
+    "segment "
+    "whether that fits.\n"
+    '- "Related Segments" are those in which the target case supports what is said where the citation stands.\n'
+    '- "Supporting Segments" are those that the target case only helps to understand.'
+)
+_EVERY_SEGMENT = (
+    "\n\nPut EVERY segment into one of the two. Write each segment in square brackets, with commas between them and no "
+    "explanation, in "
+    "this form:\n- Related Segments:\n- Supporting Segments:"
+)
+SUMMARY_OF_CHUNK = "Summarize the text above in five sentences at most. Write the summary alone."
+
+
+def recalling(context: str, what: str) -> str:
+    """`what`: a key of RECALLING."""
+    return f"{FRAME}{context}{AFTER}{RECALLING[what]}{CUE}"
+
+
+def lookup(context: str, what: str, section: int) -> str:
+    """As `recalling`, of one section alone: ours, a question about the same context that needs little of it."""
+    return (
+        f"{FRAME}{context}{AFTER}Answer for <Section {section}> alone, and leave all other sections aside. {RECALLING[what]}{CUE}"
+    )
+
+
+def summarizing(context: str, n: int, word: str = "Section") -> str:
+    """`n`: the sections of the context, each below `<word k>`."""
+    return f"{FRAME}{context}{AFTER}{SUMMARIZING.format(n=n, word=word)}"
+
+
+def organizing(context: str, options: Sequence[str]) -> str:
+    """`options`: summaries of the context's parts in the order in which they are shown."""
+    listed = "\n".join(f"[{number}] {' '.join(option.split())}" for number, option in enumerate(options, start=1))
+    return f"{FRAME}{context}{AFTER}{ORGANIZING}{OPTIONS}{listed}{CUE}"
+
+
+def attributing(context: str, background: str, what: str = "document") -> str:
+    """Whether each document, below its id in square brackets, belongs to what the background says."""
+    asked = ATTRIBUTING.format(what=what)
+    return f"{FRAME}{context}{AFTER}{asked}{BACKGROUND}{background}{_EVERY.format(what=what)}"
+
+
+def attributing_law(context: str, target: str) -> str:
+    """In which segments citations stand for the target case."""
+    return f"{FRAME}{context}{AFTER}{ATTRIBUTING_LAW}{TARGET}{target}{_EVERY_SEGMENT}"
+
+
+def chunk_summary(text: str) -> str:
+    """What a labeler is asked for an option."""
+    return f"{FRAME}{text}{AFTER}{SUMMARY_OF_CHUNK}"
+
+
+def prompt_hash() -> str:
+    """sha256 (hex) of all wordings: a part of what a built record tells of itself."""
+    named = (SYSTEM, FRAME, AFTER, OPTIONS, BACKGROUND, TARGET, CUE, SUMMARIZING, ORGANIZING, ATTRIBUTING, _EVERY)
+    wordings = [*named, ATTRIBUTING_LAW, _EVERY_SEGMENT, SUMMARY_OF_CHUNK, *RECALLING.values()]
+    return hashlib.sha256("\x00".join(wordings).encode("utf-8")).hexdigest()

@@ -1,0 +1,200 @@
+"""ETHIC's records: read from JSON lines, a zip of them or Parquet, held against what the release says of itself. Part of the
+ethic folder.
+
+Fields as on the hub (dmis-lab/ETHIC): ID, Domain, Context, System_msg, User_msg, Answer. Records of one's own may have `task`
+(else the file's name says it), `Document` (records of one document have one value) and `Meta` (how the record was built).
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import PurePath
+from typing import Any
+
+from summhay_ray.benchmark import SpecError
+from summhay_ray.benchmarks.ethic.prompts import FRAME
+from summhay_ray.benchmarks.ethic.release import DOMAINS
+
+LOOKUP = "Lookup"
+TASKS = (*DOMAINS, LOOKUP)
+COUNTS = {
+    "Recalling": {"Books": 100, "Debates": 229, "Medicine": 230, "Law": 103},
+    "Summarizing": {"Books": 100, "Debates": 229, "Medicine": 230, "Law": 103},
+    "Organizing": {"Books": 100, "Debates": 229},
+    "Attributing": {"Medicine": 230, "Law": 103},
+}
+"""Records of the release: 1,986 (paper, version 2; its first version says 2,648)."""
+HUB, REVISION = "dmis-lab/ETHIC", "34d9a5c6ffd9b06b1eca75d2e7a437bc96d628c4"
+_TEXTS = ("ID", "Domain", "Context", "User_msg")
+_MOST_FLAWS = 5
+_MOST_BYTES = 2**30
+"""Of the files of a zip together, unpacked."""
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One question about one context."""
+
+    task: str
+    domain: str
+    id: str
+    context: str = field(repr=False)
+    system: str = field(repr=False)
+    user: str = field(repr=False)
+    answer: tuple[str, ...]
+    """Labels; of Organizing the one string with the order, of Summarizing nothing."""
+    document: str
+    """What records of one source document have in common: intervals take it as the unit."""
+    meta: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def gold(self) -> str:
+        """Of Organizing: the order."""
+        return self.answer[0] if self.answer else ""
+
+    @property
+    def question(self) -> str:
+        """The prompt without its context."""
+        before, _, after = self.user.partition(self.context)
+        return (before.replace(FRAME, "", 1) + after).strip()
+
+    def with_context(self, context: str) -> str:
+        """The prompt with another context in the place of its own."""
+        before, _, after = self.user.partition(self.context)
+        return before + context + after
+
+    def context_first(self) -> str:
+        """The prompt with the context as its beginning, so that all records of a document begin alike."""
+        before, _, after = self.user.partition(self.context)
+        told = before.removesuffix(FRAME).strip()
+        return "\n\n".join(filter(None, (FRAME + self.context, told))) + after
+
+
+def read_records(content: bytes, name: str) -> list[Record]:
+    """The records of a file, whatever its kind. Raises SpecError, in one line, naming up to five flaws by their lines."""
+    found: list[Record] = []
+    flaws: list[str] = []
+    for where, row in _rows(content, name):
+        record = _record(row, where)
+        if isinstance(record, str):
+            flaws.append(f"{where}: {record}")
+        else:
+            found.append(record)
+    seen: dict[tuple[str, str, str], int] = Counter((one.task, one.domain, one.id) for one in found)
+    flaws += [f"{name}: ID {key[2]!r} stands {n} times in {key[0]}, {key[1]}" for key, n in seen.items() if n > 1]
+    if not found and not flaws:
+        flaws.append(f"{name}: holds no record")
+    if flaws:
+        more = f"; and {len(flaws) - _MOST_FLAWS} more" if len(flaws) > _MOST_FLAWS else ""
+        raise SpecError("; ".join(flaws[:_MOST_FLAWS]) + more)
+    return found
+
+
+def check_counts(records: Iterable[Record], name: str) -> list[str]:
+    """What differs from the release's counts, a line each."""
+    found = Counter((one.task, one.domain) for one in records)
+    tasks = {task for task, _ in found}
+    wanted = {(task, domain): n for task, domains in COUNTS.items() for domain, n in domains.items() if task in tasks}
+    return [
+        f"{name}: {task}, {domain}: {found[task, domain]} records; the release has {wanted.get((task, domain), 0)}"
+        for task, domain in sorted({*wanted, *found})
+        if found[task, domain] != wanted.get((task, domain), 0)
+    ]
+
+
+def _rows(content: bytes, name: str) -> Iterator[tuple[str, Any]]:
+    """(where, row) of a file; a row of a zip's file says that, too."""
+    if content[:4] == b"PK\x03\x04":
+        yield from _of_zip(content, name)
+    elif content[:4] == b"PAR1":
+        yield from _of_parquet(content, name)
+    else:
+        yield from _of_lines(content, name)
+
+
+def _of_zip(content: bytes, name: str) -> Iterator[tuple[str, Any]]:
+    try:
+        with zipfile.ZipFile(io.BytesIO(content)) as packed:
+            files = [one for one in packed.infolist() if one.filename.endswith(".jsonl") and not _hidden(one.filename)]
+            if not files:
+                raise SpecError(f"{name}: the zip holds no .jsonl file")
+            if sum(one.file_size for one in files) > _MOST_BYTES:
+                raise SpecError(f"{name}: the zip's files are larger than 1 GiB together; give them apart")
+            for one in files:
+                yield from _of_lines(packed.read(one), f"{name}/{one.filename}")
+    except (zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError) as error:
+        raise SpecError(f"{name}: the zip cannot be read ({error}); fetch it again") from error
+
+
+def _hidden(path: str) -> bool:
+    return any(part.startswith((".", "__MACOSX")) for part in PurePath(path).parts)
+
+
+def _of_parquet(content: bytes, name: str) -> Iterator[tuple[str, Any]]:
+    import polars as pl
+
+    try:
+        frame = pl.read_parquet(content)
+    except (pl.exceptions.PolarsError, OSError) as error:
+        raise SpecError(f"{name}: the Parquet file cannot be read ({' '.join(str(error).split())[:100]})") from error
+    for number, row in enumerate(frame.iter_rows(named=True), start=1):
+        yield f"{name}:{number}", row
+
+
+def _of_lines(content: bytes, name: str) -> Iterator[tuple[str, Any]]:
+    try:
+        # Only line feeds end a line of JSON lines: a context may hold U+2028 as it is.
+        lines = content.decode("utf-8-sig").split("\n")
+    except UnicodeDecodeError:
+        raise SpecError(f"{name}: is not UTF-8 text; expected JSON lines, a zip of them, or Parquet") from None
+    for number, line in enumerate(lines, start=1):
+        if line.strip():
+            try:
+                yield f"{name}:{number}", json.loads(line)
+            except (ValueError, RecursionError):
+                yield f"{name}:{number}", None
+
+
+def _record(row: Any, where: str) -> Record | str:
+    """The record, or what is wrong with it."""
+    if not isinstance(row, Mapping):
+        return "is no JSON object"
+    for name in _TEXTS:
+        if not isinstance(row.get(name), str) or not row[name]:
+            return f"field {name}: expected a text that is not empty"
+    task = row.get("task") or _task_of(where)
+    if task not in TASKS:
+        return f"field task: found {task!r}; expected {', '.join(TASKS)}, in the field or in the file's name"
+    context, user = row["Context"], row["User_msg"]
+    if (n := user.count(context)) != 1:
+        return f"field User_msg: holds the Context {n} times; expected once"
+    answer = _answer(row.get("Answer"), task)
+    if isinstance(answer, str):
+        return answer
+    system, document, meta = row.get("System_msg") or "", row.get("Document"), row.get("Meta")
+    if not isinstance(system, str):
+        return "field System_msg: expected a text"
+    named = document if isinstance(document, str) and document else f"{row['Domain']}/{row['ID']}"
+    return Record(task, row["Domain"], row["ID"], context, system, user, answer, named, meta if isinstance(meta, Mapping) else {})
+
+
+def _task_of(where: str) -> str:
+    """The task that a file's name says: test_recalling.jsonl, recalling.zip."""
+    return next((task for task in TASKS if task.lower() in where.lower()), "")
+
+
+def _answer(answer: Any, task: str) -> tuple[str, ...] | str:
+    if task == "Summarizing":
+        return ()
+    if task == "Organizing":
+        if isinstance(answer, str) and any(letter.isdigit() for letter in answer):
+            return (answer,)
+        return "field Answer: expected a text with the numbers of the options in their order"
+    if isinstance(answer, str | bytes) or not isinstance(answer, Sequence) or not all(isinstance(one, str) for one in answer):
+        return "field Answer: expected a list of texts"
+    return tuple(answer)

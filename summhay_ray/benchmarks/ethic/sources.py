@@ -1,0 +1,137 @@
+"""Documents of one's own that ETHIC's tasks are built from: texts, transcripts, collections. Part of the ethic folder.
+
+A text is a file, a line of JSON lines (`text`, `document` or `divided_document`), or a file of a folder. A collection is a line
+of JSON lines (`id`, `background`, `documents` of `id` and `text`), or a subtopic of a haystack in SummHay's released format.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from summhay_ray.benchmark import Inputs, SpecError
+from summhay_ray.haystack import load_sample, read_released
+from summhay_ray.records import Haystack
+
+_TEXT_FIELDS = ("text", "document", "divided_document")
+_NAME_FIELDS = ("id", "ID", "title")
+_FIRST_ID = 101
+SAMPLE = "sample/"
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A single document."""
+
+    name: str
+    text: str = field(repr=False)
+
+    @property
+    def sha256(self) -> str:
+        """Of the text (hex)."""
+        return hashlib.sha256(self.text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class Collection:
+    """Documents of one review, by number, and what the review is about."""
+
+    name: str
+    background: str = field(repr=False)
+    documents: Mapping[int, str] = field(repr=False)
+    group: str = ""
+    """Source that it comes from: collections of one have documents in common."""
+
+    @property
+    def sha256(self) -> str:
+        """Of all documents (hex)."""
+        written = json.dumps([self.background, sorted(self.documents.items())], ensure_ascii=True)
+        return hashlib.sha256(written.encode("ascii")).hexdigest()
+
+
+def read_texts(entry: str, inputs: Inputs) -> list[Text]:
+    """The documents of a file or folder, sorted by name; blank ones are none. Raises SpecError."""
+    found: list[Text] = []
+    for name in _files(entry, inputs):
+        content = inputs.text(name)
+        stem = name.rpartition("/")[2].rpartition(".")[0] or name
+        if name.endswith(".jsonl"):
+            found += [_text(row, where, place) for place, (where, row) in enumerate(_lines(content, name))]
+        else:
+            found.append(Text(stem, content))
+    kept = sorted((one for one in found if one.text.strip()), key=lambda one: one.name)
+    if not kept:
+        raise SpecError(f"spec: {entry!r} holds no text; give .txt or .jsonl files, or a folder of them")
+    names = [one.name for one in kept]
+    if twice := next((name for name in names if names.count(name) > 1), None):
+        raise SpecError(f"spec: {entry!r}: two documents are named {twice!r}; give each a name of its own")
+    return kept
+
+
+def read_collections(entry: str, inputs: Inputs) -> list[Collection]:
+    """The collections of a file. Raises SpecError."""
+    if entry.startswith(SAMPLE) and not inputs.settled:
+        inputs.give(entry, json.dumps(load_sample(entry.removeprefix(SAMPLE))).encode("ascii"))
+    content = inputs.text(entry)
+    if entry.endswith(".jsonl"):
+        return [_collection(row, where) for where, row in _lines(content, entry)]
+    return list(_of_haystack(read_released(content, entry).haystack))
+
+
+def _files(entry: str, inputs: Inputs) -> Sequence[str]:
+    """A file, or those of a folder, as a spec would name them."""
+    known = [name for name in inputs.digests() if name == entry or name.startswith(entry.rstrip("/") + "/")]
+    if inputs.settled and known:
+        return sorted(known)
+    path = inputs.path(entry)
+    if not path.is_dir():
+        return [entry]
+    return sorted(f"{entry.rstrip('/')}/{one.name}" for one in path.iterdir() if one.suffix in (".txt", ".md", ".jsonl"))
+
+
+def _lines(content: str, name: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    for number, line in enumerate(content.split("\n"), start=1):
+        if line.strip():
+            try:
+                row = json.loads(line)
+            except ValueError:
+                row = None
+            if not isinstance(row, Mapping):
+                raise SpecError(f"spec: {name}:{number}: is no JSON object")
+            yield f"{name}:{number}", row
+
+
+def _text(row: Mapping[str, Any], where: str, place: int) -> Text:
+    value = next((row[name] for name in _TEXT_FIELDS if name in row), None)
+    parts = [one for one in (value if isinstance(value, list) else [value]) if isinstance(one, str)]
+    if not parts or (isinstance(value, list) and len(parts) < len(value)):
+        raise SpecError(f"spec: {where}: expected a text, or a list of texts, in one of the fields {', '.join(_TEXT_FIELDS)}")
+    name = next((str(row[one]).strip() for one in _NAME_FIELDS if row.get(one)), f"document {place + 1}")
+    return Text(name, "\n".join(parts))
+
+
+def _collection(row: Mapping[str, Any], where: str) -> Collection:
+    documents = row.get("documents")
+    if not isinstance(row.get("background"), str) or not isinstance(documents, list):
+        raise SpecError(f"spec: {where}: expected fields background (text) and documents (list)")
+    found = {}
+    for one in documents:
+        if not isinstance(one, Mapping) or not str(one.get("id", "")).isdecimal() or not isinstance(one.get("text"), str):
+            raise SpecError(f"spec: {where}: documents: expected id (a whole number) and text")
+        found[int(str(one["id"]))] = one["text"]
+    return Collection(str(row.get("id") or where), row["background"], found)
+
+
+def _of_haystack(haystack: Haystack) -> Iterator[Collection]:
+    """A collection for each subtopic: the documents that say one of its insights; its query and insights are the background."""
+    gold = haystack.gold()
+    for subtopic in haystack.subtopics:
+        insights = haystack.insights_of(subtopic.subtopic_id)
+        numbers = sorted({number for insight in insights for number in gold[insight.insight_id]})
+        if numbers:
+            told = " ".join([subtopic.query or subtopic.text, *(insight.text for insight in insights)])
+            documents = {_FIRST_ID + number - 1: haystack.documents[number - 1].text for number in numbers}
+            yield Collection(f"{haystack.name}-{subtopic.subtopic_id}", told, documents, haystack.haystack_id)

@@ -1,0 +1,205 @@
+"""ETHIC as a run: an item is one model on one record; of Summarizing, with its judges' ratings of each section."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from summhay_ray.benchmark import (
+    Answer,
+    Ask,
+    Benchmark,
+    Counted,
+    Failed,
+    Inputs,
+    Item,
+    Message,
+    NoReply,
+    Queue,
+    Rows,
+    Section,
+    Size,
+    Stage,
+    Tables,
+    system,
+    user,
+)
+from summhay_ray.benchmarks.ethic import contexts, report, scores, scoring
+from summhay_ray.benchmarks.ethic.criteria import STAGE, criteria, place_told, rate, released_value
+from summhay_ray.benchmarks.ethic.data import load_records
+from summhay_ray.benchmarks.ethic.records import Record
+from summhay_ray.benchmarks.ethic.spec import EthicModel, EthicSpec
+from summhay_ray.benchmarks.ethic.tables import ANSWERS, RATINGS, EthicAnswer, SectionRating
+from summhay_ray.llm import RawAnswer
+from summhay_ray.local_models import check_model
+from summhay_ray.text import count_tokens
+
+SUMMARY_TOKENS: Mapping[Size, int] = {"least": 1, "expected": 150, "most": 400}
+"""Of a section's summary that nobody knows yet."""
+_WORD = "text "
+
+
+class Ethic(Benchmark[EthicSpec]):
+    """One run."""
+
+    kind = "ethic"
+    prefix = "e"
+    stages = (Stage("answer", output_tokens=400), Stage(STAGE, output_tokens=2, example="4"))
+    tables = (ANSWERS, RATINGS)
+    counted = Counted("records")
+
+    def __init__(self, spec: EthicSpec, inputs: Inputs) -> None:
+        super().__init__(spec, inputs)
+        own = {one.name for one in self.own_models}
+        for one in (*spec.models, *spec.judges):
+            if one.model not in own:
+                check_model(one.model)
+        self._criteria = criteria({name: inputs.text(path) for name, path in spec.criteria.items()})
+        self._tokenizers = {one.tokenizer: inputs.text(one.tokenizer) for one in spec.models if one.tokenizer}
+
+    @functools.cached_property
+    def records(self) -> Sequence[Record]:
+        """All records, documents together."""
+        return load_records(self.spec, self.inputs)
+
+    def identity(self) -> Any:
+        """See `Workload`: with the wording of the criteria, and the records' content."""
+        _ = self.records
+        return {**super().identity(), "criteria": {name: one.prompt_hash for name, one in self._criteria.items()}}
+
+    @functools.cached_property
+    def _models(self) -> Mapping[str, EthicModel]:
+        return {one.label: one for one in self.spec.models}
+
+    def queues(self) -> Mapping[str, Queue]:
+        """See `Workload`: an item asks its model and the judges; it computes where none of them is asked elsewhere."""
+        settings = self.settings()
+        judges = [one.model for one in self.spec.judges]
+        local = all(settings[one].local for one in judges)
+        return {one.label: Queue((one.model, *judges), computes=local and settings[one.model].local) for one in self.spec.models}
+
+    def items(self) -> Iterator[Item]:
+        """Model by model, document by document."""
+        for model in self.spec.models:
+            for place, record in enumerate(self.records):
+                if model.asked is None or record.task in model.asked:
+                    data = {"place": place, "task": record.task, "domain": record.domain, "document": record.document}
+                    name = f"{model.label}@{record.task}/{record.domain}/{record.id}"
+                    yield Item(name, model=model, data=data, group=f"{model.label}/{record.document}")
+
+    async def answer(self, item: Item, ask: Ask) -> Rows:
+        """The model's answer, and of Summarizing what the judges say of it."""
+        model, record = self._models[item.queue], self.records[item.data["place"]]
+        prompt = self._prompt(model, record)
+        ask.too_long = prompt.too_long
+        if prompt.too_long and self.spec.over_length == "error":
+            told = f"{prompt.tokens} tokens and an answer of up to {model.max_tokens} exceed the window of {model.model}"
+            raise NoReply("answer", Failed("context_window", told))
+        row = functools.partial(self._row, item, record, prompt)
+        if not prompt.messages:
+            return {ANSWERS.name: [row("skipped" if self.spec.over_length == "skip" else "zero", "")]}
+        reply = await ask("answer", prompt.messages)
+        rows: dict[str, list[Any]] = {ANSWERS.name: [row("answered", reply.key)], RATINGS.name: []}
+        if record.task == "Summarizing":
+            rows[RATINGS.name] = await self._rated(item, record, reply, ask)
+        return rows
+
+    def guess(self, item: Item, stage: str, size: Size) -> str | None:
+        """See `Workload`: a summary of every section, so that what judges are asked is planned."""
+        if stage == STAGE:
+            return "4"
+        if item.data["task"] != "Summarizing":
+            return "None"
+        numbers = scoring.sections(self.records[item.data["place"]].context)
+        word = "Segment" if item.data["domain"] == "Law" else "Section"
+        return "\n\n".join(f"<{word} {number}>\n{_WORD * SUMMARY_TOKENS[size]}" for number in numbers)
+
+    def _prompt(self, model: EthicModel, record: Record) -> _Prompt:
+        """What the model is shown: nothing where that is too long and the spec does not say to cut it."""
+        count = contexts.counter(self._tokenizers.get(model.tokenizer or "", ""))
+        shown = contexts.shown(record.context, record.question, model.context)
+        messages = self._messages(record, shown)
+        tokens = sum(count(one.content) for one in messages)
+        window = self.settings()[model.model].context_window
+        room = None if window is None else window - model.max_tokens
+        if room is None or tokens <= room:
+            return _Prompt(messages, tokens, tokens)
+        if self.spec.over_length == "truncate-middle":
+            left = room - (tokens - count(shown))
+            cut = contexts.without_middle(shown, left, count)
+            messages = self._messages(record, cut)
+            return _Prompt(messages, tokens, sum(count(one.content) for one in messages), too_long=True, truncated=True)
+        return _Prompt((), tokens, 0, too_long=True)
+
+    def _messages(self, record: Record, context: str) -> tuple[Message, ...]:
+        prefix = self.spec.layout == "prefix"
+        text = record.context_first() if prefix else record.user
+        if context != record.context:
+            text = text.replace(record.context, context, 1)
+        first = self.spec.system if prefix else record.system
+        return (*([system(first)] if first else []), user(text))
+
+    def _row(self, item: Item, record: Record, prompt: _Prompt, outcome: str, key: str) -> EthicAnswer:
+        sections = scoring.sections(record.context) if record.task == "Summarizing" else {}
+        return EthicAnswer(
+            item_id=item.id,
+            model=item.model,
+            task=record.task,
+            domain=record.domain,
+            record=record.id,
+            document=record.document,
+            outcome=outcome,
+            tokens=prompt.tokens,
+            shown_tokens=prompt.shown_tokens,
+            truncated=prompt.truncated,
+            gold=record.answer,
+            sections=tuple(sections),
+            section_tokens=tuple(map(count_tokens, sections.values())),
+            key=key,
+        )
+
+    async def _rated(self, item: Item, record: Record, reply: RawAnswer, ask: Ask) -> list[SectionRating]:
+        text = scoring.without_reasoning(reply.text) if self.spec.reasoning == "strip" else reply.text
+        found = scoring.pairs(record.context, text).found
+        numbers = list(scoring.sections(record.context))
+        place = {number: index / max(1, len(numbers) - 1) for index, number in enumerate(numbers)}
+
+        async def one(judge: Any, number: int, name: str) -> SectionRating | None:
+            section, summary = found[number]
+            sampling = {**judge.sampling(), **self.revision_of(judge.model)}
+            outcome = await rate(self._criteria[name], section, summary, judge, sampling, ask)
+            if not isinstance(outcome, Answer):
+                ask.fail(STAGE, place_told(outcome, f"section {number}, {name}"))
+                return None
+            value = outcome.value
+            released = released_value(ask.raw.get(outcome.key), value)
+            tokens = count_tokens(summary)
+            told_by = (judge.label, number, place[number], name)
+            return SectionRating(item.id, *told_by, value.value, released, value.mass, value.how, tokens, outcome.key)
+
+        asked = [one(judge, number, name) for judge in self.spec.judges for number in found for name in self._criteria]
+        return [row for row in await asyncio.gather(*asked) if row is not None]
+
+    def score(self, tables: Tables) -> Tables:
+        """See `scores`."""
+        return scores.score(tables, scores.How(self.spec.reasoning, self.spec.judges[0].label, self.spec.seed))
+
+    def details(self, scores: Tables) -> Mapping[str, Any]:
+        """`tasks`: a row for each task, domain and model."""
+        return {"tasks": report.tasks_json(scores["tasks"])}
+
+    def report(self, scores: Tables) -> Sequence[Section]:
+        """See `report`."""
+        return report.sections(scores)
+
+
+class _Prompt:
+    """What a model is shown, and how long it is."""
+
+    def __init__(
+        self, messages: Sequence[Message], tokens: int, shown_tokens: int, *, too_long: bool = False, truncated: bool = False
+    ) -> None:
+        self.messages, self.tokens, self.shown_tokens = tuple(messages), tokens, shown_tokens
+        self.too_long, self.truncated = too_long, truncated

@@ -1,0 +1,47 @@
+"""Room summarize, offline models: what a prompt shows and asks that has its text under `### Context:`. Imported by this folder.
+
+The frame is ETHIC's (Lee et al., 2024, appendix B): the text, a sentence that begins `Now, respond to the instruction`, and under
+`### Instruction:` what is asked; `### Options:`, `### Background:` and `### Target Case:` bring what it is asked about.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+_FRAME = re.compile(r"### Context:\n(.*)\n\nNow, respond to the instruction[^\n]*\n+(.*)", re.DOTALL)
+_PARTS = re.compile(r"^### (Instruction|Options|Background|Target Case):[ \t]*\n", re.MULTILINE)
+_CUE = re.compile(r"\n+Answer:\s*\Z")
+_OPTION = re.compile(r"^\[(\d{1,6})\]", re.MULTILINE)
+SECTION = re.compile(r"^<(Section|Segment) (\d{1,6})>", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Framed:
+    """A prompt's parts; empty where it has none of that name."""
+
+    context: str
+    instruction: str
+    options: tuple[tuple[int, str], ...] = ()
+    """(number, text) in the order of the prompt."""
+    background: str = ""
+    """What documents, or citations, are held against."""
+
+
+def read_frame(prompt: str) -> Framed | None:
+    """The parts of a prompt; None where it is not framed so."""
+    found = _FRAME.search(prompt)
+    if found is None:
+        return None
+    named = _PARTS.split(found[2])
+    parts = {name: _CUE.sub("", text).strip() for name, text in zip(named[1::2], named[2::2], strict=True)}
+    options = tuple(numbered(parts.get("Options", ""), list(_OPTION.finditer(parts.get("Options", "")))))
+    return Framed(found[1], parts.get("Instruction", ""), options, parts.get("Background", "") or parts.get("Target Case", ""))
+
+
+def numbered(text: str, headers: Sequence[re.Match[str]]) -> list[tuple[int, str]]:
+    """(number, text below it) of each header; its last group is the number."""
+    ends = [*(header.start() for header in headers), len(text)][1:]
+    pairs = zip(headers, ends, strict=True)
+    return [(int(header[header.lastindex or 0]), text[header.end() : end].strip()) for header, end in pairs]

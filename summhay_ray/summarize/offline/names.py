@@ -1,0 +1,147 @@
+"""Room summarize: `offline/names`, which lists the names or numbers that a text holds. Found by name; reads the prompt alone.
+
+What is asked for decides by which rules: speakers of a transcript, counts of people, numbers of citations, else names of persons.
+The rules know forms, not the world: a floor for models that do.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from typing import ClassVar
+
+from summhay_ray.llm import Request
+from summhay_ray.summarize.offline.framed import SECTION, Framed, numbered, read_frame
+from summhay_ray.text import FUNCTION_WORDS, MONTHS, turns
+
+_TITLES_TOLD = """
+    mr mrs ms miss mx dr prof professor sir dame lord lady captain colonel major general sergeant lieutenant admiral doctor father
+    mother brother sister aunt uncle king queen prince princess count countess baron inspector judge senator president minister
+    secretary speaker chair chairman chairwoman reverend saint st rev hon right honourable
+"""
+_TITLES = frozenset(_TITLES_TOLD.split())
+_DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday", "christmas", "easter")
+_CALENDAR = frozenset([*(month.lower() for month in MONTHS), *_DAYS])
+_SAYING_TOLD = """
+    said says say asked asks replied answered cried shouted whispered muttered nodded smiled laughed grinned shrugged sighed
+    thought knew felt turned looked stood sat walked went came took
+"""
+_SAYING = frozenset(_SAYING_TOLD.split())
+_WORD = re.compile(r"[^\W\d_]+(?:['’\-][^\W\d_]+)*")
+_ENDS = re.compile(r"[.!?:;\"“”‘(\[\n*_—–-]\s*\Z")
+_ONES = (
+    "zero one two three four five six seven eight nine ten "
+    "eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen nineteen"
+)
+_TENS = "twenty thirty forty fifty sixty seventy eighty ninety"
+_NUMBERS = {word: number for number, word in enumerate(_ONES.split())} | {
+    word: 10 * number for number, word in enumerate(_TENS.split(), start=2)
+}
+_PEOPLE = (
+    r"(?:people|persons?|men|women|children|boys|girls|adults|infants|patients?|participants?|subjects|volunteers?|nurses?|doctors?"
+    r"|students?|pupils|workers?|employees|residents?|households?|families|campers|stewards|members?|guests?|passengers?|visitors?"
+    r"|drivers?|deaths|survivors?|controls|cases|respondents|individuals|customers|soldiers|officers?|passers-by|singers|teachers?)"
+)
+_SPELT = rf"(?:{_TENS.replace(' ', '|')})(?:-(?:{_ONES.replace(' ', '|')}))?|{_ONES.replace(' ', '|')}"
+_COUNT = re.compile(
+    rf"(?<![\w.,%])(\d{{1,3}}(?:,\d{{3}})+|\d+|{_SPELT})\s+(?:[^\W\d][\w'’-]*\s+){{0,2}}?{_PEOPLE}\b", re.IGNORECASE
+)
+_OF_SIZE = re.compile(r"\b[nN]\s?=\s?(\d+)")
+_CITED = re.compile(
+    r"\b\d+\s+(?:U\.\s?S\.(?:\s?C\.)?|S\.\s?Ct\.|F\.(?:\s?(?:2d|3d|4th))?|F\.\s?Supp\.(?:\s?[23]d)?|[A-Z][\w.]*\.(?:\s?(?:2d|3d|4th))?)"
+    r"\s*(?:§+\s*)?\d+(?:[-–]\d+)?|§+\s*\d[\d.\-–]*|\b(?:No|Nos|Docket|Case)\.?\s*\d[\d:\-–\w]*|\bsections?\s+\d+"
+)
+_OF_SECTION = re.compile(r"<(?:Section|Segment) (\d{1,6})> alone")
+_SHORT_FORM = re.compile(r"['’](?:m|ll|d|ve|re|t)\Z")
+_DIGITS = re.compile(r"\d+")
+
+
+class Names:
+    """What stands in the text and is of the kind that is asked for, each once, in the order of the text."""
+
+    name: ClassVar[str] = "offline/names"
+    revision: ClassVar[str] = "1"
+
+    def answer(self, request: Request) -> str:
+        """A list in one line, with semicolons between numbers and commas between names; None where there is nothing.
+
+        Raises LookupError for a prompt without a context.
+        """
+        asked = read_frame(request.prompt)
+        if asked is None:
+            raise LookupError("offline/names answers prompts with '### Context:' and '### Instruction:'; this one has none")
+        find, between = _asked(asked.instruction)
+        return between.join(dict.fromkeys(find(_part(asked)))) or "None"
+
+
+def _part(asked: Framed) -> str:
+    """The section that the instruction names, else the whole context."""
+    named = _OF_SECTION.search(asked.instruction)
+    parts = dict(numbered(asked.context, list(SECTION.finditer(asked.context)))) if named else {}
+    return parts.get(int(named[1]), asked.context) if named else asked.context
+
+
+def _asked(instruction: str) -> tuple[Callable[[str], Iterable[str]], str]:
+    words = instruction.lower()
+    if "speaker of" in words or "speakers" in words:
+        return speakers, ", "
+    if "citation" in words or "cited" in words:
+        return cited_numbers, "; "
+    if "integer" in words or "whole number" in words:
+        return people_counts, "; "
+    return person_names, ", "
+
+
+def speakers(text: str) -> Iterator[str]:
+    """The single words of what stands before the colons of turns; titles left away."""
+    for name in dict.fromkeys(turns(text)):
+        yield from (word for word in _WORD.findall(name) if word.lower() not in _TITLES | FUNCTION_WORDS and len(word) > 1)
+
+
+def person_names(text: str) -> Iterator[str]:
+    """Capitalized words that stand beside a title or a verb of saying, or twice within sentences; titles left away."""
+    words = list(_WORD.finditer(text))
+    lower = {word.group() for word in words if word.group().islower()}
+    within: Counter[str] = Counter()
+    told: Counter[str] = Counter()
+    for place, match in enumerate(words):
+        word = re.sub(r"['’]s\Z", "", match.group())
+        if not _is_name(word, lower):
+            continue
+        before = words[place - 1].group().lower() if place else ""
+        after = words[place + 1].group().lower() if place + 1 < len(words) else ""
+        told[word] += before in _TITLES or after in _SAYING or before in _SAYING
+        within[word] += bool(place) and _ENDS.search(text, max(0, match.start() - 3), match.start()) is None
+    for match in words:
+        word = re.sub(r"['’]s\Z", "", match.group())
+        if told[word] or within[word] > 1:
+            yield word
+
+
+def _is_name(word: str, lower: set[str]) -> bool:
+    plain = word.lower()
+    shaped = word[:1].isupper() and len(word) > 1 and not word.isupper() and _SHORT_FORM.search(word) is None
+    return shaped and plain not in lower and plain not in FUNCTION_WORDS | _TITLES | _CALENDAR
+
+
+def people_counts(text: str) -> Iterator[str]:
+    """Whole numbers before a word for people, in digits or words, and those of `n = 40`."""
+    for match in re.finditer(f"{_COUNT.pattern}|{_OF_SIZE.pattern}", text, re.IGNORECASE):
+        said = (match[1] or match[2]).replace(",", "").lower()
+        number = int(said) if said.isdigit() else _in_words(said)
+        if number is not None:
+            yield str(number)
+
+
+def _in_words(said: str) -> int | None:
+    ten, _, one = said.partition("-")
+    if one and not 0 < _NUMBERS[one] < 10:
+        return None
+    return _NUMBERS[ten] + (_NUMBERS[one] if one else 0)
+
+
+def cited_numbers(text: str) -> Iterator[str]:
+    """The numbers within reporters (`410 U.S. 113`), sections (`§ 1983`) and dockets (`No. 12-345`), each apart."""
+    for match in _CITED.finditer(text):
+        yield from _DIGITS.findall(match.group())

@@ -1,0 +1,49 @@
+"""A text cut into chunks of so many tokens, at the ends of paragraphs and sentences. Part of the text room; behind its door."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from summhay_ray.text.sentences import ABBREVIATIONS
+from summhay_ray.text.tokens import count_tokens, first_tokens
+
+_NO_END = "".join(rf"(?<!\b{word}\.)" for word in ABBREVIATIONS)
+_PIECE = re.compile(rf".+?(?:\n\s*\n|(?<=[.!?。！？]){_NO_END}[\"'”’)\]]*\s+|\n|\Z)", re.DOTALL)
+
+
+def chunks(text: str, most_tokens: int) -> list[tuple[int, int]]:
+    """(begin, end) of each chunk in the text, in order, without the white space around it; together they are all of its words.
+
+    A chunk ends where a sentence or a line does, and holds as many whole ones as fit; one that is longer itself is cut. Lengths
+    are in cl100k tokens. Raises ValueError for less than one token.
+    """
+    if most_tokens < 1:
+        raise ValueError(f"chunks of {most_tokens} tokens; expected at least 1")
+    found: list[tuple[int, int]] = []
+    begin, size = 0, 0
+    for start, end in _pieces(text, most_tokens):
+        length = count_tokens(text[start:end])
+        # Tokens of two texts joined may be one more than those of each.
+        if size and (size + length + 1 > most_tokens and count_tokens(text[begin:end].strip()) > most_tokens):
+            found.append((begin, start))
+            begin, size = start, 0
+        size += length
+    found.append((begin, len(text)))
+    return [bare for begin, end in found if (bare := _bare(text, begin, end))[0] < bare[1]]
+
+
+def _pieces(text: str, most_tokens: int) -> Iterator[tuple[int, int]]:
+    for match in _PIECE.finditer(text):
+        start, end = match.span()
+        while count_tokens(text[start:end].strip()) > most_tokens:
+            step = len(first_tokens(text[start:end], most_tokens)) or 1
+            yield start, start + step
+            start += step
+        if start < end:
+            yield start, end
+
+
+def _bare(text: str, begin: int, end: int) -> tuple[int, int]:
+    inside = text[begin:end]
+    return begin + len(inside) - len(inside.lstrip()), end - (len(inside) - len(inside.rstrip()))

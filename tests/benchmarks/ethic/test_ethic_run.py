@@ -1,0 +1,172 @@
+"""Runs of ETHIC: the committed sample, what each kind of model scores in both readings, and prompts that are too long."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+import summhay_ray
+from summhay_ray.benchmark import SpecError
+from summhay_ray.benchmarks.ethic import read_sheet
+from summhay_ray.benchmarks.ethic.records import Record, check_counts, read_records
+from summhay_ray.engine import PlanResult, RunResult
+from summhay_ray.errors import UserError
+
+pytestmark = pytest.mark.core
+
+ROOT = Path(__file__).resolve().parents[3]
+SAMPLE = ROOT / "summhay_ray" / "benchmarks" / "ethic" / "sample" / "ethic.jsonl"
+KEY_FREE = ["offline/names", "offline/order", "offline/match", "offline/support"]
+FRAME = "### Context:\n{}\n\nNow, respond to the instruction.\n\n### Instruction:\nName them.\n\nAnswer:"
+
+
+def fields(**changes: Any) -> dict[str, Any]:
+    return {"kind": "ethic", "models": KEY_FREE, "executor": "inline", **changes}
+
+
+def run(store: Path, **changes: Any) -> RunResult:
+    return summhay_ray.run(fields(**changes), store=str(store))
+
+
+def row(**changes: Any) -> dict[str, Any]:
+    context = changes.pop("Context", "Anna said so. Then Boris said so.")
+    named = {"ID": "a", "Domain": "Books", "Context": context, "User_msg": FRAME.format(context), "Answer": ["Anna", "Boris"]}
+    return {"task": "Recalling", "System_msg": "", **named, **changes}
+
+
+def written(folder: Path, *rows: Mapping[str, Any], name: str = "records.jsonl") -> str:
+    (folder / name).write_text("".join(json.dumps(one) + "\n" for one in rows), encoding="utf-8")
+    return str(folder / name)
+
+
+def test_the_sample_is_built_from_our_own_documents_to_the_byte(tmp_path: Path) -> None:
+    built = summhay_ray.run(ROOT / "jobs" / "ethic_build.yaml", store=str(tmp_path / "store"), executor="inline")
+    records, sheet = summhay_ray.export(built.run, tmp_path / "out", store=str(tmp_path / "store"))
+    assert records.read_bytes() == SAMPLE.read_bytes()
+    with pytest.raises(UserError, match="exists"):
+        summhay_ray.export(built.run, tmp_path / "out", store=str(tmp_path / "store"))
+    # A person who agrees with the labels, but finds one name more in one chunk.
+    sheet.write_bytes(sheet.read_bytes().replace(b'"marit, olander",\r\n', b'"marit, olander","Marit, Olander, Dobbin"\r\n'))
+    assert read_sheet(sheet) == {"Books": {"f1": pytest.approx(0.8), "n": 1}}
+    assert {Record.question.fget(one)[:3] for one in read_records(SAMPLE.read_bytes(), "x")} == {"Now"}  # type: ignore[attr-defined]
+    scored = run(tmp_path / "store", data=[f"run/{built.run}"], name="of the run")
+    assert scored.status == "done" and scored.scores["tasks"].height == 10
+
+
+def test_key_free_models_answer_all_tasks(tmp_path: Path) -> None:
+    found = run(tmp_path, layout="prefix")
+    rows = {(one["task"], one["domain"]): one for one in found.to_json()["tasks"]}
+    names = {"task", "domain", "model", "n_expected", "n_scored", "score", "score_release", "ci", "chance"}
+    assert all(one.keys() == names for one in rows.values())
+    assert rows["Organizing", "Books"]["chance"] == pytest.approx(0.558, abs=0.01)
+    assert all(one["n_scored"] == one["n_expected"] for one in rows.values())
+    assert rows["Attributing", "Medicine"]["score"] > 0.8 and rows["Recalling", "Books"]["ci"][0] < 1
+    assert summhay_ray.score(found.run, str(tmp_path)).details["tasks"] == found.to_json()["tasks"]  # type: ignore[union-attr]
+    item = summhay_ray.explain(found.run, "offline/support@Summarizing/Books/orchard", str(tmp_path))
+    assert {call["stage"] for call in item["calls"]} == {"answer", "judge"}
+    [system, *_] = {call["prompt"].partition("### Context:")[0] for call in item["calls"] if call["stage"] == "answer"}
+    assert system.startswith("system:")
+
+
+def test_what_models_of_four_kinds_score_in_both_readings(tmp_path: Path) -> None:
+    models = ["offline/perfect", "offline/empty", "offline/shuffled", "offline/echo"]
+    found = summhay_ray.run(fields(kind="ethic_doubles:Doubles", models=models), store=str(tmp_path))
+    overall = found.scores["overall"]
+    scores = {(one["task"], one["model"].partition("/")[2]): one for one in overall.iter_rows(named=True)}
+    for task in ("Recalling", "Organizing", "Attributing"):
+        assert (scores[task, "perfect"]["score"], scores[task, "perfect"]["score_release"]) == (1, 1)
+        # Nothing is not zero: it is no score, and is counted. The scripts score it.
+        assert (scores[task, "empty"]["score"], scores[task, "empty"]["n"]) == (None, 0)
+        assert scores[task, "empty"]["score_release"] == 0 and scores[task, "empty"]["n_expected"] > 0
+    assert scores["Recalling", "shuffled"]["score"] == 1 and scores["Recalling", "echo"]["score"] < 0.05
+    # Who gives a prompt back is paid by the scripts for every number that stands in it.
+    assert scores["Organizing", "echo"]["score_release"] > scores["Organizing", "echo"]["score"] + 0.1
+    # No criterion punishes a copy.
+    assert scores["Summarizing", "echo"]["score"] > 4 > 2 > scores["Summarizing", "shuffled"]["score"]
+    copied = found.scores["summaries"].filter(pl.col("model") == "offline/echo")["copied"]
+    assert copied.min() > 0.9  # type: ignore[operator]
+    outcomes = {(one["model"], one["answer"]): one["n"] for one in found.scores["outcomes"].iter_rows(named=True)}
+    assert outcomes["offline/empty", "empty"] and not any(kind == "open" for _, kind in outcomes)
+    assert found.scores["differences"].height and found.status == "partial"
+
+
+@pytest.mark.parametrize(
+    ("policy", "n", "score"), [("error", 1, 1.0), ("skip", 1, 1.0), ("zero", 2, 0.5), ("truncate-middle", 2, 0.9)]
+)
+def test_prompts_beyond_the_window_are_told(tmp_path: Path, policy: str, n: int, score: float) -> None:
+    long = "Anna said so. " + "Nothing else was said by them. " * 300 + "Boris said so."
+    data = written(tmp_path, row(), row(ID="b", Context=long))
+    model = {"model": "offline/names", "max_tokens": 100, "context_window": 600}
+    told = fields(data=[data], models=[model], over_length=policy)
+    plan: PlanResult = summhay_ray.plan(told, store=str(tmp_path / "store"))
+    assert plan.too_long == 1
+    found = summhay_ray.run(told, store=str(tmp_path / "store"))
+    [task] = found.to_json()["tasks"]
+    assert (task["n_expected"], task["n_scored"]) == (2, n) and task["score"] >= score - 0.2
+    answers = found.scores["samples"]["answer"].to_list()
+    assert answers.count("over_length") == (0 if policy == "truncate-middle" else 1)
+    assert found.scores["samples"]["truncated"].sum() == (policy == "truncate-middle")
+
+
+def test_contexts_are_cut_as_the_spec_says(tmp_path: Path) -> None:
+    text = (
+        "Anna said so. "
+        + "Nothing else was said by them. " * 200
+        + "Name them, said Otto. "
+        + "Nothing. " * 200
+        + "Boris said so."
+    )
+    views: list[dict[str, Any]] = [
+        {"strategy": "full"},
+        {"strategy": "window", "sinks": 10, "window": 20},
+        {"strategy": "blocks", "sinks": 10, "window": 20, "block": 20, "top": 2},
+    ]
+    models = [{"model": "offline/names", "name": view["strategy"], "context": view} for view in views]
+    found = run(tmp_path / "store", data=[written(tmp_path, row(Context=text, Answer=["Anna", "Otto", "Boris"]))], models=models)
+    scores = {one["model"]: one["score"] for one in found.to_json()["tasks"]}
+    assert scores == {"full": 1.0, "window": pytest.approx(0.8), "blocks": 1.0}
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"Context": ""}, "field Context: expected a text that is not empty"),
+        ({"User_msg": "Who?"}, "field User_msg: holds the Context 0 times; expected once"),
+        ({"task": "Naming"}, "field task: found 'Naming'"),
+        ({"Answer": "Anna"}, "field Answer: expected a list of texts"),
+        ({"task": "Organizing", "Answer": "none"}, "field Answer: expected a text with the numbers"),
+        ({"ID": 7}, "field ID: expected a text"),
+        ({}, "ID 'a' stands 2 times in Recalling, Books"),
+    ],
+)
+def test_each_flaw_of_a_record_is_told_with_its_line(change: dict[str, Any], said: str) -> None:
+    content = "".join(json.dumps(one) + "\n" for one in (row(), {**row(ID="b" if change else "a"), **change}))
+    with pytest.raises(SpecError, match=f"^f.jsonl(:2)?: {said}".replace("(", r"\(").replace(r"\(:2)", "(:2)")):
+        read_records(content.encode(), "f.jsonl")
+
+
+def test_records_are_read_from_lines_zips_and_parquet(tmp_path: Path, shared_data: Path) -> None:
+    lines = (shared_data.parent / "benchmarks" / "ethic" / "synthetic_records.jsonl").read_bytes()
+    read = read_records(lines, "synthetic.jsonl")
+    assert [one.task for one in read].count("Attributing") == 3 and len(read) == 8
+    recalling = [json.loads(line) for line in lines.splitlines() if b'"Recalling"' in line]
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as zipped:
+        zipped.writestr("test_recalling.jsonl", "".join(json.dumps({**one, "task": None}) + "\n" for one in recalling))
+    assert read_records(packed.getvalue(), "recalling.zip") == [one for one in read if one.task == "Recalling"]
+    pl.DataFrame([{name: one[name] for name in one if name != "task"} for one in recalling]).write_parquet(
+        tmp_path / "recalling.parquet"
+    )
+    assert read_records((tmp_path / "recalling.parquet").read_bytes(), "recalling.parquet") == read[:2]
+    assert "recalling.zip: Recalling, Books: 1 records; the release has 100" in check_counts(read[:2], "recalling.zip")
+    for broken in (b"PK\x03\x04nothing", b"PAR1nothing", b"\xff\xfe", b""):
+        with pytest.raises(SpecError), contextlib.redirect_stderr(io.StringIO()):
+            read_records(broken, "broken")

@@ -1,0 +1,100 @@
+"""Test doubles of models for ETHIC: perfect, empty, shuffled and echoing, on the sample's records. `kind:
+ethic_doubles:Doubles`."""
+
+from __future__ import annotations
+
+import functools
+import random
+import re
+from collections.abc import Mapping
+from importlib import resources
+from typing import ClassVar
+
+from summhay_ray.benchmark import Request
+from summhay_ray.benchmarks.ethic import Ethic
+from summhay_ray.benchmarks.ethic.records import Record, read_records
+from summhay_ray.benchmarks.ethic.scoring import sections
+
+
+@functools.cache
+def known() -> Mapping[str, Record]:
+    """Prompt -> the sample's record."""
+    sample = resources.files("summhay_ray.benchmarks.ethic").joinpath("sample/ethic.jsonl").read_bytes()
+    return {record.user: record for record in read_records(sample, "sample/ethic")}
+
+
+def asked(request: Request) -> Record:
+    return known()[request.messages[-1].content]
+
+
+def gold(record: Record) -> list[str]:
+    """What there is to name, as single items."""
+    return re.findall(r"\[\d+\]", record.gold) if record.task == "Organizing" else list(record.answer)
+
+
+def written(record: Record, items: list[str]) -> str:
+    """An answer with the items in the form that is asked for."""
+    if record.task == "Attributing":
+        others = [one for one in re.findall(r"^\[\d+\]", record.context, re.MULTILINE) if one not in items]
+        return f"- Core IDs: {', '.join(items)}\n- Supplementary IDs: {', '.join(others)}"
+    return ("; " if record.domain == "Medicine" else ", ").join(items)
+
+
+class Perfect:
+    """Gives the gold answer; of a section its first two sentences."""
+
+    name: ClassVar[str] = "offline/perfect"
+    revision: ClassVar[str] = "1"
+
+    def answer(self, request: Request) -> str:
+        record = asked(request)
+        if record.task == "Summarizing":
+            parts = ((number, ". ".join(text.split(". ")[:2])) for number, text in sections(record.context).items())
+            return "\n\n".join(f"<Section {number}>\n{text}" for number, text in parts)
+        return written(record, gold(record))
+
+
+class Empty:
+    """Gives nothing."""
+
+    name: ClassVar[str] = "offline/empty"
+    revision: ClassVar[str] = "1"
+
+    def answer(self, request: Request) -> str:
+        return ""
+
+
+class Shuffled:
+    """Gives what is right in another order: of Attributing other ids in the same number, of Summarizing other sections'
+    summaries."""
+
+    name: ClassVar[str] = "offline/shuffled"
+    revision: ClassVar[str] = "1"
+
+    def answer(self, request: Request) -> str:
+        record, draws = asked(request), random.Random(request.prompt)
+        if record.task == "Summarizing":
+            texts = re.split(r"<Section \d+>\n", Perfect().answer(request))[1:]
+            return "\n\n".join(f"<Section {place}>\n{text.strip()}" for place, text in enumerate(texts[1:] + texts[:1], start=1))
+        items = gold(record)
+        if record.task == "Attributing":
+            items = draws.sample(re.findall(r"^\[\d+\]", record.context, re.MULTILINE), len(items))
+        draws.shuffle(items)
+        return written(record, items)
+
+
+class Echo:
+    """Gives the prompt back."""
+
+    name: ClassVar[str] = "offline/echo"
+    revision: ClassVar[str] = "1"
+
+    def answer(self, request: Request) -> str:
+        return request.messages[-1].content
+
+
+class Doubles(Ethic):
+    """ETHIC with these models beside ours."""
+
+    kind = "ethic_doubles"
+    own_models = (Perfect, Empty, Shuffled, Echo)
