@@ -4,6 +4,7 @@ It imports nothing of ours. What a paper fixes, or what numbers were fitted to, 
 """
 
 from summhay_ray.text.chunks import chunks
+from summhay_ray.text.citations import citations
 from summhay_ray.text.objects import whole_objects
 from summhay_ray.text.punkt import punkt_sentences
 from summhay_ray.text.sentences import sentences
@@ -17,6 +18,7 @@ __all__ = [
     "MONTHS",
     "UNSPACED",
     "chunks",
+    "citations",
     "count_tokens",
     "encode_tokens",
     "first_tokens",

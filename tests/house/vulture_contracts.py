@@ -11,6 +11,9 @@ __dir__
 format_commands
 model_config
 _labels_differ
+_named_once
+_some_source
+_some_task
 _names_differ
 _no_prompt
 _overlap_is_less
@@ -42,6 +45,8 @@ Released
 Rerank3
 ExtractEvaluate
 Lead
+Names
+Order
 Support
 Rouge2
 Rouge12
@@ -89,6 +94,8 @@ Unreadable
 assistant
 markdown
 
+scatter
+
 # Rating judges: the benchmarks that rate take them by `summhay_ray.judge`.
 # For benchmarks with corpora of their own, and `summhay retrieve`.
 Retriever
@@ -102,4 +109,8 @@ OfflineWriter
 
 # Reference cases of ETHIC are checked with it from outside.
 evaluate
-unparsed
+read_label_sheet
+
+# `benchmarks.KINDS` names these as module:Class.
+Ethic
+EthicBuild

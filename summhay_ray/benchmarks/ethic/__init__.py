@@ -2,7 +2,7 @@
 organizing and attributing, from its data or from documents of one's own."""
 
 from summhay_ray.benchmarks.ethic import cases
-from summhay_ray.benchmarks.ethic.build import EthicBuild, read_sheet
+from summhay_ray.benchmarks.ethic.build import EthicBuild, read_label_sheet
 from summhay_ray.benchmarks.ethic.workload import Ethic
 
-__all__ = ["Ethic", "EthicBuild", "cases", "read_sheet"]
+__all__ = ["Ethic", "EthicBuild", "cases", "read_label_sheet"]

@@ -12,6 +12,7 @@ import functools
 import io
 import json
 import random
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -47,9 +48,10 @@ from summhay_ray.benchmarks.ethic.records import LOOKUP
 from summhay_ray.errors import UserError
 from summhay_ray.local_models import check_model
 from summhay_ray.store import RunStore
-from summhay_ray.text import chunks, count_tokens, first_tokens, turns
+from summhay_ray.text import chunks, citations, count_tokens, first_tokens, turns
 
 TOKENIZER = "cl100k_base"
+_MARK, _TARGET = "[CITATION]", "[TARGET CITATION]"
 TITLES = frozenset({"mr", "mrs", "ms", "dr", "the", "hon", "am", "mp"})
 _SHEET = ("domain", "document", "chunk", "text", "labels", "a person's labels")
 
@@ -77,6 +79,13 @@ class CollectionSource(Strict):
     most_documents: int | None = Field(default=None, ge=2, description="of a collection, drawn by the seed")
 
 
+class CitedSource(Strict):
+    """Decisions, each with others that cite it."""
+
+    path: Text = Field(description="JSON lines: id, title, citation, summary, citing (a list of texts)")
+    domain: Text = Field(default="Law", description="what tables call it")
+
+
 def _source(value: Any) -> Any:
     return {"path": value} if isinstance(value, str) else value
 
@@ -89,6 +98,9 @@ class EthicBuildSpec(Spec):
     collections: list[Annotated[CollectionSource, BeforeValidator(_source)]] = Field(
         default=[], description="documents of several reviews, for Attributing"
     )
+    cited: list[Annotated[CitedSource, BeforeValidator(_source)]] = Field(
+        default=[], description="decisions and those that cite them, for Attributing by citation marks"
+    )
     labeler: Model = Field(default=ModelSpec(model="offline/names"), description="names what a chunk holds, for Recalling")
     summarizer: Model = Field(default=ModelSpec(model="offline/support"), description="summarizes chunks, for Organizing")
     tasks: list[Literal["Recalling", "Summarizing", "Organizing", "Attributing", "Lookup"]] = Field(
@@ -98,8 +110,8 @@ class EthicBuildSpec(Spec):
 
     @model_validator(mode="after")
     def _some_source(self) -> EthicBuildSpec:
-        if not self.texts and not self.collections:
-            raise ValueError("texts, collections: name at least one source")
+        if not (self.texts or self.collections or self.cited):
+            raise ValueError("texts, collections, cited: name at least one source")
         return self
 
 
@@ -149,7 +161,7 @@ class EthicBuild(Benchmark[EthicBuildSpec]):
 
     def identity(self) -> Any:
         """See `Workload`: with the sources' content and the wording of the prompts."""
-        _ = self._texts, self._collections
+        _ = self._texts, self._collections, self._cited
         return {**super().identity(), "prompts": prompts.prompt_hash()}
 
     @functools.cached_property
@@ -171,6 +183,10 @@ class EthicBuild(Benchmark[EthicBuildSpec]):
     def _collections(self) -> Sequence[tuple[CollectionSource, sources.Collection]]:
         return [(source, one) for source in self.spec.collections for one in sources.read_collections(source.path, self.inputs)]
 
+    @functools.cached_property
+    def _cited(self) -> Sequence[tuple[CitedSource, sources.Cited]]:
+        return [(source, one) for source in self.spec.cited for one in sources.read_cited(source.path, self.inputs)]
+
     def _random(self, *names: str) -> random.Random:
         return random.Random(json.dumps([self.spec.seed, *names]))
 
@@ -180,12 +196,16 @@ class EthicBuild(Benchmark[EthicBuildSpec]):
             yield Item(f"{text_source.domain}/{text.name}", data={"kind": "text", "place": place, "domain": text_source.domain})
         for place, (source, one) in enumerate(self._collections):
             yield Item(f"{source.domain}/{one.name}", data={"kind": "collection", "place": place, "domain": source.domain})
+        for place, (cited, decision) in enumerate(self._cited):
+            yield Item(f"{cited.domain}/{decision.name}", data={"kind": "cited", "place": place, "domain": cited.domain})
 
     async def answer(self, item: Item, ask: Ask) -> Rows:
         """The records of a document, and the labels of its chunks."""
         if item.data["kind"] == "text":
             source, text = self._texts[item.data["place"]]
             return await self._of_text(source, text, ask)
+        if item.data["kind"] == "cited":
+            return {MADE.name: self._of_cited(*self._cited[item.data["place"]])}
         collected, one = self._collections[item.data["place"]]
         return await self._of_collection(collected, one, ask)
 
@@ -252,6 +272,26 @@ class EthicBuild(Benchmark[EthicBuildSpec]):
             prompt = prompts.attributing(context, other.background)
             records.append(record("Attributing", prompt, shared or ["None"], background_of=other.name))
         return {MADE.name: records, LABELS.name: labels}
+
+    def _of_cited(self, source: CitedSource, one: sources.Cited) -> list[EthicRecord]:
+        """Segments in which every citation is one mark; gold: those in which some of the marks stood for the decision.
+
+        Raises SpecError where its title is left in a segment: that would give the answer away.
+        """
+        segments, gold = [], []
+        for text in one.citing:
+            marked = _marked(text, one)
+            for begin, end in chunks(marked, self.spec.chunk_tokens):
+                segments.append(marked[begin:end].replace(_TARGET, _MARK))
+                if _TARGET in marked[begin:end]:
+                    gold.append(f"Segment {len(segments)}")
+        if leak := next((place for place, text in enumerate(segments, start=1) if one.title in text), None):
+            raise SpecError(f"spec: cited: {one.name}: segment {leak} still names {one.title!r}; give its title as it is cited")
+        context = "\n\n".join(f"<Segment {number}>\n{text}" for number, text in enumerate(segments, start=1))
+        meta = json.dumps({**self._meta(one.sha256, [], context), "segments": len(segments)}, sort_keys=True)
+        name, prompt = f"{source.domain}/{one.name}", prompts.attributing_law(context, f"{one.title}\n{one.summary}")
+        head = ("Attributing", source.domain, one.name, name, context, prompts.SYSTEM, prompt)
+        return [EthicRecord(*head, tuple(gold) or ("None",), meta)] if "Attributing" in self.spec.tasks and segments else []
 
     def _other(self, one: sources.Collection, shown: set[int]) -> sources.Collection | None:
         """The collection with the most documents in common, or, where none has any, one that the seed draws."""
@@ -324,6 +364,20 @@ class EthicBuild(Benchmark[EthicBuildSpec]):
         return list(written)
 
 
+def _marked(text: str, one: sources.Cited) -> str:
+    """The text with a mark for each citation, that of the decision another than those of all others."""
+    names = [re.escape(name) for name in (one.title, one.citation) if name]
+    own = re.compile("|".join(names))
+    parts, end = [], 0
+    spans = sorted({*citations(text), *(found.span() for found in own.finditer(text))})
+    for begin, stop in spans:
+        if begin < end:
+            continue
+        parts += [text[end:begin], _TARGET if own.search(text, begin, stop) else _MARK]
+        end = stop
+    return "".join([*parts, text[end:]])
+
+
 def _speakers(text: str) -> tuple[str, ...]:
     """The single words of the names of those who speak, as they are compared."""
     words = (scoring.same(word).strip(".,'") for name in turns(text) for word in name.split())
@@ -343,7 +397,7 @@ def sheet(labels: pl.DataFrame, seed: int, a_domain: int = 100) -> bytes:
     return out.getvalue().encode("utf-8")
 
 
-def read_sheet(path: Path) -> dict[str, dict[str, float | int | None]]:
+def read_label_sheet(path: Path) -> dict[str, dict[str, float | int | None]]:
     """Domain -> mean F1 of the labels against a person's, of the rows that a person filled in (paper, Table B). Raises
     UserError."""
     try:

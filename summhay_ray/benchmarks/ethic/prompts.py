@@ -116,6 +116,6 @@ def chunk_summary(text: str) -> str:
 
 def prompt_hash() -> str:
     """sha256 (hex) of all wordings: a part of what a built record tells of itself."""
-    named = (SYSTEM, FRAME, AFTER, OPTIONS, BACKGROUND, TARGET, CUE, SUMMARIZING, ORGANIZING, ATTRIBUTING, _EVERY)
+    named = (str(VERSION), SYSTEM, FRAME, AFTER, OPTIONS, BACKGROUND, TARGET, CUE, SUMMARIZING, ORGANIZING, ATTRIBUTING, _EVERY)
     wordings = [*named, ATTRIBUTING_LAW, _EVERY_SEGMENT, SUMMARY_OF_CHUNK, *RECALLING.values()]
     return hashlib.sha256("\x00".join(wordings).encode("utf-8")).hexdigest()

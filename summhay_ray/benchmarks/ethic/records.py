@@ -63,11 +63,6 @@ class Record:
         before, _, after = self.user.partition(self.context)
         return (before.replace(FRAME, "", 1) + after).strip()
 
-    def with_context(self, context: str) -> str:
-        """The prompt with another context in the place of its own."""
-        before, _, after = self.user.partition(self.context)
-        return before + context + after
-
     def context_first(self) -> str:
         """The prompt with the context as its beginning, so that all records of a document begin alike."""
         before, _, after = self.user.partition(self.context)

@@ -17,7 +17,7 @@ from summhay_ray.benchmark import Tables, mean_interval
 from summhay_ray.benchmarks.ethic import release, scoring
 from summhay_ray.benchmarks.ethic.records import LOOKUP
 from summhay_ray.benchmarks.ethic.tables import ANSWERS, RATINGS, EthicAnswer, SectionRating
-from summhay_ray.metrics.paired import Resampling, with_holm
+from summhay_ray.metrics import Resampling, with_holm
 
 CELL = ("task", "domain", "model")
 BUCKETS = (

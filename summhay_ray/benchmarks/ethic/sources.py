@@ -52,6 +52,45 @@ class Collection:
         return hashlib.sha256(written.encode("ascii")).hexdigest()
 
 
+@dataclass(frozen=True, slots=True)
+class Cited:
+    """A decision, and others that cite it."""
+
+    name: str
+    title: str
+    """As it is cited: `Roe v. Wade`."""
+    citation: str
+    """Where it is reported: `410 U.S. 113`; empty where nobody says."""
+    summary: str = field(repr=False)
+    citing: Sequence[str] = field(repr=False)
+
+    @property
+    def sha256(self) -> str:
+        """Of all texts (hex)."""
+        return hashlib.sha256("\x00".join((self.title, self.citation, self.summary, *self.citing)).encode("utf-8")).hexdigest()
+
+
+def read_cited(entry: str, inputs: Inputs) -> list[Cited]:
+    """The decisions of JSON lines: `id`, `title`, `citation`, `summary`, `citing` (texts). Raises SpecError."""
+    found = []
+    for where, row in _lines(inputs.text(entry), entry):
+        texts = [row.get(name) for name in ("title", "summary")]
+        citing = row.get("citing")
+        if (
+            not all(isinstance(one, str) and one for one in texts)
+            or not isinstance(citing, list)
+            or not all(map(_is_text, citing))
+        ):
+            raise SpecError(f"spec: {where}: expected title and summary (texts) and citing (a list of texts)")
+        name = str(row.get("id") or where)
+        found.append(Cited(name, row["title"], str(row.get("citation") or ""), row["summary"], tuple(citing)))
+    return found
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str) and bool(value.strip())
+
+
 def read_texts(entry: str, inputs: Inputs) -> list[Text]:
     """The documents of a file or folder, sorted by name; blank ones are none. Raises SpecError."""
     found: list[Text] = []

@@ -13,7 +13,7 @@ from typing import ClassVar
 
 from summhay_ray.llm import Request
 from summhay_ray.summarize.offline.framed import SECTION, Framed, numbered, read_frame
-from summhay_ray.text import FUNCTION_WORDS, MONTHS, turns
+from summhay_ray.text import FUNCTION_WORDS, MONTHS, citations, turns
 
 _TITLES_TOLD = """
     mr mrs ms miss mx dr prof professor sir dame lord lady captain colonel major general sergeant lieutenant admiral doctor father
@@ -48,10 +48,6 @@ _COUNT = re.compile(
     rf"(?<![\w.,%])(\d{{1,3}}(?:,\d{{3}})+|\d+|{_SPELT})\s+(?:[^\W\d][\w'’-]*\s+){{0,2}}?{_PEOPLE}\b", re.IGNORECASE
 )
 _OF_SIZE = re.compile(r"\b[nN]\s?=\s?(\d+)")
-_CITED = re.compile(
-    r"\b\d+\s+(?:U\.\s?S\.(?:\s?C\.)?|S\.\s?Ct\.|F\.(?:\s?(?:2d|3d|4th))?|F\.\s?Supp\.(?:\s?[23]d)?|[A-Z][\w.]*\.(?:\s?(?:2d|3d|4th))?)"
-    r"\s*(?:§+\s*)?\d+(?:[-–]\d+)?|§+\s*\d[\d.\-–]*|\b(?:No|Nos|Docket|Case)\.?\s*\d[\d:\-–\w]*|\bsections?\s+\d+"
-)
 _OF_SECTION = re.compile(r"<(?:Section|Segment) (\d{1,6})> alone")
 _SHORT_FORM = re.compile(r"['’](?:m|ll|d|ve|re|t)\Z")
 _DIGITS = re.compile(r"\d+")
@@ -142,6 +138,6 @@ def _in_words(said: str) -> int | None:
 
 
 def cited_numbers(text: str) -> Iterator[str]:
-    """The numbers within reporters (`410 U.S. 113`), sections (`§ 1983`) and dockets (`No. 12-345`), each apart."""
-    for match in _CITED.finditer(text):
-        yield from _DIGITS.findall(match.group())
+    """The numbers within citations, each apart, but for the year in brackets."""
+    for begin, end in citations(text):
+        yield from _DIGITS.findall(text[begin:end].partition("(")[0])

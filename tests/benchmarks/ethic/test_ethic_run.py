@@ -15,7 +15,7 @@ import pytest
 
 import summhay_ray
 from summhay_ray.benchmark import SpecError
-from summhay_ray.benchmarks.ethic import read_sheet
+from summhay_ray.benchmarks.ethic import read_label_sheet
 from summhay_ray.benchmarks.ethic.records import Record, check_counts, read_records
 from summhay_ray.engine import PlanResult, RunResult
 from summhay_ray.errors import UserError
@@ -55,7 +55,7 @@ def test_the_sample_is_built_from_our_own_documents_to_the_byte(tmp_path: Path) 
         summhay_ray.export(built.run, tmp_path / "out", store=str(tmp_path / "store"))
     # A person who agrees with the labels, but finds one name more in one chunk.
     sheet.write_bytes(sheet.read_bytes().replace(b'"marit, olander",\r\n', b'"marit, olander","Marit, Olander, Dobbin"\r\n'))
-    assert read_sheet(sheet) == {"Books": {"f1": pytest.approx(0.8), "n": 1}}
+    assert read_label_sheet(sheet) == {"Books": {"f1": pytest.approx(0.8), "n": 1}}
     assert {Record.question.fget(one)[:3] for one in read_records(SAMPLE.read_bytes(), "x")} == {"Now"}  # type: ignore[attr-defined]
     scored = run(tmp_path / "store", data=[f"run/{built.run}"], name="of the run")
     assert scored.status == "done" and scored.scores["tasks"].height == 10

@@ -1,0 +1,20 @@
+"""Where a legal text cites: reporters, sections, dockets. Part of the text room; behind its door."""
+
+from __future__ import annotations
+
+import re
+
+_REPORTER = (
+    r"\d+\s+(?:U\.\s?S\.(?:\s?C\.)?|S\.\s?Ct\.|F\.(?:\s?(?:2d|3d|4th))?|F\.\s?Supp\.(?:\s?[23]d)?|[A-Z][\w.]*\.(?:\s?(?:2d|3d|4th))?)"
+    r"\s*(?:§+\s*)?\d+(?:[-–]\d+)?"
+)
+_PARTY = r"[A-Z][\w.'’&-]*(?:\s(?:of|the|and|&|[A-Z][\w.'’&-]*)){0,5}"
+_CITATION = re.compile(
+    rf"(?:{_PARTY}\sv\.\s{_PARTY},?\s)?\b{_REPORTER}(?:\s\((?:[^()]{{0,30}}\s)?\d{{4}}\))?"
+    r"|§+\s*\d[\d.\-–]*|\b(?:No|Nos|Docket|Case)\.?\s*\d[\d:\-–\w]*|\bsections?\s+\d+"
+)
+
+
+def citations(text: str) -> list[tuple[int, int]]:
+    """(begin, end) of each: `Roe v. Wade, 410 U.S. 113 (1973)`, `42 U.S.C. § 1983`, `No. 12-345`, `section 4`. Forms, no law."""
+    return [found.span() for found in _CITATION.finditer(text)]
