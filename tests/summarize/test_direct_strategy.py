@@ -69,7 +69,7 @@ def test_a_misspelt_strategy_is_answered_with_the_nearest() -> None:
 
 def test_local_models_by_the_name_that_a_spec_writes() -> None:
     models = local_models()
-    assert sorted(models) == ["offline/lead", "offline/support"]
+    assert sorted(models) == ["offline/lead", "offline/match", "offline/names", "offline/order", "offline/support"]
     assert all(model.name == name for name, model in models.items())
 
 

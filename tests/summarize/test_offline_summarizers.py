@@ -189,7 +189,7 @@ def test_on_the_released_haystacks(summhay_data: Path, topic: str) -> None:
     shown = tuple(Shown(document.number, document.text) for document in haystack.documents)
     base = replace(build_task(), haystack=haystack, shown=shown)
     summaries: dict[str, dict[str, list[str]]] = {}
-    for model in local_models():
+    for model in ("offline/lead", "offline/support"):
         tasks = [replace(base, subtopic=subtopic) for subtopic in haystack.subtopics]
         summaries[model] = {task.subtopic.subtopic_id: answer(model, task) for task in tasks}
     f1, joint = scores(haystack, summaries["offline/support"])

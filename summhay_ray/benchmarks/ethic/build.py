@@ -369,7 +369,7 @@ def _marked(text: str, one: sources.Cited) -> str:
     names = [re.escape(name) for name in (one.title, one.citation) if name]
     own = re.compile("|".join(names))
     parts, end = [], 0
-    spans = sorted({*citations(text), *(found.span() for found in own.finditer(text))})
+    spans = sorted({*citations(text), *(found.span() for found in own.finditer(text))}, key=lambda span: (span[0], -span[1]))
     for begin, stop in spans:
         if begin < end:
             continue
