@@ -94,9 +94,6 @@ Unreadable
 assistant
 markdown
 
-scatter
-
-# Rating judges: the benchmarks that rate take them by `summhay_ray.judge`.
 # For benchmarks with corpora of their own, and `summhay retrieve`.
 Retriever
 graded
