@@ -67,7 +67,6 @@ min_output_tokens
 max_output_tokens
 usd_min
 checks_by_model
-citation
 rouge1
 rouge2
 rougeL
@@ -90,7 +89,6 @@ no_usage
 wrong_usage
 
 # For those who write a benchmark, by `summhay_ray.benchmark` and `summhay_ray.report`.
-Unreadable
 assistant
 markdown
 
