@@ -94,6 +94,39 @@ def run(
     return engine.run_workload(loaded, _opened(loaded, store), options)
 
 
+def retrieve(
+    spec: Spec,
+    store: str | None = None,
+    budget: float | None = None,
+    address: str | None = None,
+    watch: Watch | None = None,
+    *,
+    overrides: Iterable[str] = (),
+    executor: str | None = None,
+    note: Callable[[str], None] | None = None,
+    trec: str | Path | None = None,
+    beir: str | Path | None = None,
+) -> RunResult:
+    """Retrieve and measure, and nothing else; what a spec says of summarizers and judges is left aside. The same call goes on.
+
+    `trec`: a folder that gets each retriever's rankings as RETRIEVER.run, and `qrels`; `beir`: one that gets each corpus as a
+    BEIR folder. Raises SpecError for a kind that has nothing to retrieve from, and UserError rather than overwrite a file.
+    """
+    from summhay_ray.benchmarks import retrieval
+
+    _check_budget(budget)
+    loaded = engine.load_workload(
+        spec, tuple(overrides), lambda parsed: Store(_store_of(parsed, store)), retrieval.retrieval_alone
+    )
+    opened = _opened(loaded, store)
+    result = engine.run_workload(loaded, opened, RunOptions(budget, executor, _address(address), watch, note=note))
+    if trec is not None:
+        retrieval.write_trec(opened.run(result.run), Path(trec))
+    if beir is not None:
+        retrieval.write_beir(loaded, Path(beir))
+    return result
+
+
 def _address(address: str | None) -> str | None:
     """None for this machine."""
     return None if address in (None, "", "local") else address

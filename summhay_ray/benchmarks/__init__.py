@@ -14,6 +14,7 @@ KINDS = {
     "judge_bench": "summhay_ray.benchmarks.judge_bench:JudgeBench",
     "odsum": "summhay_ray.benchmarks.odsum:Odsum",
     "rejudge": "summhay_ray.benchmarks.rejudge:Rejudge",
+    "retrieval": "summhay_ray.benchmarks.summhay:HaystackRetrieval",
     "summhay": "summhay_ray.benchmarks.summhay:SummHay",
     "synth": "summhay_ray.benchmarks.synth:Synth",
 }

@@ -34,6 +34,7 @@ from summhay_ray.cli.options import (
     VersionOption,
 )
 from summhay_ray.cli.rejudge import rejudge
+from summhay_ray.cli.retrieve import retrieve
 from summhay_ray.cli.simulate import simulate
 from summhay_ray.cli.submit import submit
 from summhay_ray.cli.synth import audit, synth
@@ -145,12 +146,15 @@ def show_run(result: RunResult, spec: str, store: str, everything: bool = False)
 
 
 def _show_scores(scores: ScoreResult, store: str, everything: bool) -> None:
-    from summhay_ray.cli.show import say, tables
+    from summhay_ray.benchmarks.retrieval import retrieval_section
+    from summhay_ray.cli.show import say, sections, tables
     from summhay_ray.report import LEGEND, bias_lines, position_table, score_tables
 
     if not any(one.n_scored for one in scores.systems):
         say(f"Nothing is scored: 0 of {sum(one.n_expected for one in scores.systems):,} insights")
         return
+    if everything and scores.retrieval is not None:
+        sections([retrieval_section(scores.retrieval, None)])
     sensitivity = position_table(scores.position) if everything else None
     grids = [*score_tables(scores.systems, everything), *([sensitivity] if sensitivity else [])]
     tables(grids)
@@ -368,6 +372,7 @@ app.command(rich_help_panel=JUDGE)(compare)
 app.command(rich_help_panel=JUDGE)(rejudge)
 app.command("judge-bench", rich_help_panel=JUDGE)(judge_bench)
 app.command(rich_help_panel=SERVE)(simulate)
+app.command(rich_help_panel=RUN)(retrieve)
 app.command(rich_help_panel=RUN)(stop)
 app.command(rich_help_panel=RUN)(submit)
 app.command(rich_help_panel=MAKE)(synth)

@@ -51,11 +51,15 @@ def find(kind: str) -> type[Workload[Any]]:
 
 
 def load_workload(
-    spec: str | Path | Mapping[str, Any], overrides: Iterable[str] = (), store: Callable[[Spec], Store] | Store | None = None
+    spec: str | Path | Mapping[str, Any],
+    overrides: Iterable[str] = (),
+    store: Callable[[Spec], Store] | Store | None = None,
+    change: Callable[[type[Workload[Any]], Mapping[str, Any], str], Mapping[str, Any]] | None = None,
 ) -> Workload[Any]:
     """The workload of a spec: of a YAML file, or of its fields. Everything is checked, and nothing asked. Raises SpecError.
 
-    `store`: where inputs lie that are named by their content; opened for the spec when one of them is asked for.
+    `store`: where inputs lie that are named by their content; opened for the spec when one of them is asked for. `change`: what a
+    command makes of the fields before they are checked, `kind` among them; it is told the benchmark and where the spec stands.
     """
     if isinstance(spec, Mapping):
         fields, folder, where = dict(spec), Path.cwd(), "spec"
@@ -66,6 +70,10 @@ def load_workload(
     if not isinstance(kind, str):
         raise SpecError(f"{where}: kind: expected the name of a benchmark, or module:Class")
     benchmark = find(kind)
+    if change is not None:
+        fields = {"kind": kind, **change(benchmark, fields, where)}
+        kind = fields["kind"]
+        benchmark = find(kind)
     parsed = validated(benchmark.spec_class, {**fields, "kind": kind}, where, overrides)
     check_spec(parsed, where, [stage.name for stage in benchmark.stages])
     opened = (lambda: store(parsed)) if callable(store) else (lambda: store)

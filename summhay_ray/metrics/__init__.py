@@ -18,7 +18,7 @@ from summhay_ray.metrics.correlation import (
     mean_within,
 )
 from summhay_ray.metrics.coverage import score_judgment, score_summary
-from summhay_ray.metrics.intervals import mean_interval
+from summhay_ray.metrics.intervals import column_intervals, mean_interval
 from summhay_ray.metrics.paired import SURE, PairedDifference, Resampling, Standing, with_holm
 from summhay_ray.metrics.position import PositionSensitivity, position_sensitivity
 from summhay_ray.metrics.retrieval import RetrievalScore, retrieval_scores
@@ -49,6 +49,7 @@ __all__ = [
     "between_means",
     "bias_of",
     "citation_scores",
+    "column_intervals",
     "corrected",
     "correlations",
     "extract_citations",

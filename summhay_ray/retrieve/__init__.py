@@ -11,6 +11,7 @@ from typing import Any
 
 from summhay_ray import plugins
 from summhay_ray.retrieve.base import BatchRetriever, ModelRetriever, Ranked, Retriever, by_score
+from summhay_ray.retrieve.beir import CORPUS, QRELS, QUERIES, beir_files, read_beir
 from summhay_ray.retrieve.bm25 import Bm25, Tokenization
 from summhay_ray.retrieve.corpus import Corpus, Query, corpus_of, query_of
 from summhay_ray.retrieve.dense import MPNET, Chunks, Combine, Dense, Embed, Longe, Similarity
@@ -22,7 +23,10 @@ from summhay_ray.retrieve.rerank import RERANK3, Rerank
 from summhay_ray.retrieve.trec import BadTrec, Run, qrels_lines, read_qrels, read_run, run_lines
 
 __all__ = [
+    "CORPUS",
     "MPNET",
+    "QRELS",
+    "QUERIES",
     "RERANK3",
     "BadTrec",
     "BatchRetriever",
@@ -48,6 +52,7 @@ __all__ = [
     "Similarity",
     "Tokenization",
     "at_once",
+    "beir_files",
     "by_score",
     "corpus_of",
     "known",
@@ -56,6 +61,7 @@ __all__ = [
     "query_of",
     "rank_all",
     "rankings",
+    "read_beir",
     "read_qrels",
     "read_run",
     "run_lines",

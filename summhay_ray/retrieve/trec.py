@@ -27,7 +27,7 @@ def read_run(text: str, name: str) -> RunLines:
         scores = found.setdefault(query_id, {})
         if document_id in scores:
             raise BadTrec(f"{name}:{line}: query {query_id!r} ranks document {document_id!r} twice; remove one line")
-        scores[document_id] = _number(score, f"{name}:{line}", "score")
+        scores[document_id] = number_of(score, f"{name}:{line}", "score")
     return {query_id: sorted(scores.items(), key=lambda one: -one[1]) for query_id, scores in found.items()}
 
 
@@ -35,7 +35,7 @@ def read_qrels(text: str, name: str) -> dict[str, dict[str, float]]:
     """query_id -> document_id -> relevance, of `query 0 document relevance` a line; what is not relevant is left out."""
     found: dict[str, dict[str, float]] = {}
     for line, fields in _lines(text, name, (4,), "query_id 0 document_id relevance"):
-        relevance = _number(fields[3], f"{name}:{line}", "relevance")
+        relevance = number_of(fields[3], f"{name}:{line}", "relevance")
         found.setdefault(fields[0], {})
         if relevance > 0:
             found[fields[0]][fields[2]] = relevance
@@ -71,7 +71,8 @@ def _lines(text: str, name: str, widths: Sequence[int], form: str) -> Iterable[t
             yield line, fields
 
 
-def _number(text: str, where: str, what: str) -> float:
+def number_of(text: str, where: str, what: str) -> float:
+    """The finite number that a field says. Raises BadTrec, naming `where` it stands."""
     try:
         number = float(text)
     except ValueError:

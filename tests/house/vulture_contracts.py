@@ -17,6 +17,8 @@ _some_task
 _names_differ
 _no_prompt
 _overlap_is_less
+_retrievers_differ
+_has_corpora
 _one_or_many
 _stages_asked
 _budgets_count
@@ -94,10 +96,12 @@ markdown
 
 # For benchmarks with corpora of their own, and `summhay retrieve`.
 Retriever
-graded
 read_qrels
 run_lines
 qrels_lines
+ndcg
+ap
+mrr
 
 # The offline writer as a whole, for those who use the synth room as a library.
 OfflineWriter

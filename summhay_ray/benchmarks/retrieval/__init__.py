@@ -1,6 +1,7 @@
-"""What benchmarks with retrievers have in common: a spec's entries, and how rankings are measured.
+"""What benchmarks with retrievers have in common: a spec's entries, how rankings are measured, and the run that retrieves alone.
 
-Any benchmark takes `RetrieverEntry` as the type of its spec's entries and makes a `retrieve.Corpus` of its documents and queries.
+Any benchmark takes `RetrieverEntry` as the type of its spec's entries, makes a `retrieve.Corpus` of its documents and queries,
+and offers `summhay retrieve` by a class of `Retrieving`.
 """
 
 from summhay_ray.benchmarks.retrieval.entries import (
@@ -14,5 +15,31 @@ from summhay_ray.benchmarks.retrieval.entries import (
     retriever_label,
     settled,
 )
+from summhay_ray.benchmarks.retrieval.measure import Retrieved, retrieval_details, retrieval_section, retrieval_table
+from summhay_ray.benchmarks.retrieval.retrieving import RetrievalFields, Retrieving, retrieval_alone
+from summhay_ray.benchmarks.retrieval.with_retrievers import WithRetrievers, check_retrievers, with_retrievers
+from summhay_ray.benchmarks.retrieval.written import write_beir, write_trec
 
-__all__ = ["Entry", "RetrieverEntry", "every", "files", "identity_of", "make_retriever", "own_code", "retriever_label", "settled"]
+__all__ = [
+    "Entry",
+    "RetrievalFields",
+    "Retrieved",
+    "RetrieverEntry",
+    "Retrieving",
+    "WithRetrievers",
+    "check_retrievers",
+    "every",
+    "files",
+    "identity_of",
+    "make_retriever",
+    "own_code",
+    "retrieval_alone",
+    "retrieval_details",
+    "retrieval_section",
+    "retrieval_table",
+    "retriever_label",
+    "settled",
+    "with_retrievers",
+    "write_beir",
+    "write_trec",
+]

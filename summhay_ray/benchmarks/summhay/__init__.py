@@ -8,6 +8,7 @@ from summhay_ray.benchmarks.summhay.export import export
 from summhay_ray.benchmarks.summhay.imports import Import, ImportResult, import_released
 from summhay_ray.benchmarks.summhay.imports_on_ray import import_files
 from summhay_ray.benchmarks.summhay.judges import JudgedBy, all_judgments, judges_of
+from summhay_ray.benchmarks.summhay.retrieval import HaystackRetrieval
 from summhay_ray.benchmarks.summhay.scores import ScoreResult, read_biases, score_run
 from summhay_ray.benchmarks.summhay.spec import SummhaySpec
 from summhay_ray.benchmarks.summhay.tables import TABLES
@@ -15,6 +16,7 @@ from summhay_ray.benchmarks.summhay.workload import SummHay
 
 __all__ = [
     "TABLES",
+    "HaystackRetrieval",
     "Import",
     "ImportResult",
     "JudgedBy",

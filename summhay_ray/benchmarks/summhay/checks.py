@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 
 from summhay_ray import judge, summarize
 from summhay_ray.benchmark import ModelSpec, SpecError
-from summhay_ray.benchmarks.retrieval import Entry, every, make_retriever
+from summhay_ray.benchmarks.retrieval import Entry, WithRetrievers, every, make_retriever
 from summhay_ray.benchmarks.summarizing import SummarizerSpec, check_strategy
 from summhay_ray.benchmarks.summhay.sources import Outline
 from summhay_ray.benchmarks.summhay.spec import JudgeSpec, try_judge
+from summhay_ray.errors import UserError
 from summhay_ray.judge import OfflineJudge
 from summhay_ray.local_models import check_model
 from summhay_ray.plugins import UnknownName
@@ -27,9 +28,8 @@ def check_grid(grid: SummHay) -> None:
 
 def _check_names(grid: SummHay) -> None:
     spec = grid.spec
+    check_retrievers_of(grid, grid.sources)
     try:
-        for entry in every(spec.retrievers):
-            _check_retriever(entry, grid)
         for ordering in spec.orderings:
             summarize.check_ordering(ordering)
         for summarizer in spec.summarizers:
@@ -38,9 +38,6 @@ def _check_names(grid: SummHay) -> None:
         raise SpecError(f"spec: {error}") from error
     check_judges(spec.judges, spec.partners())
     check_models(spec.summarizers)
-    for entry in every(spec.retrievers):
-        if isinstance(entry, str) and entry.startswith("released/"):
-            _check_released(entry.removeprefix("released/"), grid.sources)
 
 
 def check_judges(judges: Sequence[JudgeSpec], partners: Sequence[str]) -> None:
@@ -63,11 +60,22 @@ def check_models(models: Sequence[ModelSpec]) -> None:
         raise SpecError(f"spec: {error}") from error
 
 
-def _check_retriever(entry: str | Entry, grid: SummHay) -> None:
+def check_retrievers_of(workload: WithRetrievers, sources: Sequence[Outline]) -> None:
+    """Raises SpecError for a retriever that cannot be made, or whose scores a haystack does not store."""
+    for entry in every(workload.spec.retrievers):
+        try:
+            _check_retriever(entry, workload, sources)
+        except UserError as error:
+            raise SpecError(f"spec: {error}") from error
+        if isinstance(entry, str) and entry.startswith("released/"):
+            _check_released(entry.removeprefix("released/"), sources)
+
+
+def _check_retriever(entry: str | Entry, workload: WithRetrievers, sources: Sequence[Outline]) -> None:
     try:
-        make_retriever(entry, grid.spec.seed, grid.run_file)
+        make_retriever(entry, workload.spec.seed, workload.run_file)
     except UnknownName:
-        if all(entry in source.released for source in grid.sources):
+        if all(entry in source.released for source in sources):
             raise UnknownName(f"no retriever is named {entry!r}; did you mean 'released/{entry}'?") from None
         raise
 

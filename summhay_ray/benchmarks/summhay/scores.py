@@ -15,7 +15,9 @@ from typing import Any
 import polars as pl
 
 from summhay_ray.benchmark import Results
+from summhay_ray.benchmarks.retrieval import retrieval_details, retrieval_section
 from summhay_ray.benchmarks.summhay.judges import all_judgments, check_judged, judges_of, rejudge_ids
+from summhay_ray.benchmarks.summhay.retrieved import retrieval_of
 from summhay_ray.benchmarks.summhay.sources import Outline, stored_outlines
 from summhay_ray.benchmarks.summhay.tables import BY_NAME
 from summhay_ray.errors import UserError
@@ -64,6 +66,8 @@ class ScoreResult:
     """Judge -> the bias that its scores are corrected by; None where none is known."""
     queries: pl.DataFrame = field(default_factory=pl.DataFrame, repr=False)
     """A row for each system, judge and query that is scored: the means over its insights, and `n`, how many they are."""
+    retrieval: pl.DataFrame | None = field(default=None, repr=False)
+    """What the rankings are worth (`benchmarks.retrieval.retrieval_table`); None for a run that has none of its own."""
 
     def to_json(self) -> dict[str, Any]:
         """The JSON document of `summhay score`."""
@@ -74,6 +78,7 @@ class ScoreResult:
             "haystacks": {name: [asdict(system) for system in systems] for name, systems in self.haystacks.items()},
             "position_sensitivity": [asdict(row) for row in self.position],
             "unusable_judgments": len(self.failures),
+            **({} if self.retrieval is None else retrieval_details(self.retrieval)),
         }
 
     @property
@@ -134,6 +139,7 @@ def score_run(
         failures=frames.failures,
         biases=found,
         queries=_means(frames.insights, "haystack_id", "subtopic_id"),
+        retrieval=retrieval_of(run, sources),
     )
 
 
@@ -149,9 +155,12 @@ def results(run: RunStore, compat: Compat) -> Results:
     """What a run's judgments come to, as the engine tells it: scores of every system, position sensitivity first seen."""
     scores = score_run(run, compat)
     told = scores.to_json()
-    details = {name: told[name] for name in ("systems", "position_sensitivity")}
+    names = ("systems", "position_sensitivity", "retrieval", "retrieval_intervals")
+    details = {name: told[name] for name in names if name in told}
+    budget = run.record.get("spec", {}).get("token_budget")
+    sections = () if scores.retrieval is None else (retrieval_section(scores.retrieval, budget),)
     warnings = tuple(warning for source in stored_outlines(run.store, run.record) for warning in source.warnings)
-    return Results(details, scores, warnings=warnings)
+    return Results(details, scores, sections, warnings)
 
 
 def read_biases(path: Path) -> tuple[JudgeBias, ...]:

@@ -9,7 +9,7 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from summhay_ray import judge, plugins
 from summhay_ray.benchmark import ModelSpec, Spec, SpecError, Text, model_entry
-from summhay_ray.benchmarks.retrieval import Entry, RetrieverEntry, retriever_label
+from summhay_ray.benchmarks.retrieval import RetrieverEntry, check_retrievers
 from summhay_ray.benchmarks.summarizing import Strategy, Summarizer, crossed
 from summhay_ray.errors import UserError
 
@@ -95,6 +95,7 @@ class SummhaySpec(JudgingSpec):
         min_length=1, description="random, bm25, vector, oracle, full, none, released/NAME, {bm25: split}, {embed: MODEL}, ..."
     )
     orderings: list[str] = Field(default=["given"], min_length=1, description="of `full`: given, random, top, bottom, middle")
+    k: list[Annotated[int, Field(ge=1)]] = Field(default=[1, 5, 10], description="of rankings: how many documents count")
     token_budget: int = Field(default=15000, ge=1, description="cl100k tokens of documents that retrieval may show")
     repeats: int = Field(default=1, ge=1, description="samples for each cell")
     strategies: list[Strategy] = Field(
@@ -122,15 +123,6 @@ class SummhaySpec(JudgingSpec):
         check_retrievers(self.retrievers)
         check_labels("summarizers", [one.label for one in self.summarizers])
         return self
-
-
-def check_retrievers(entries: Sequence[str | Entry]) -> None:
-    """Raises ValueError where two retrievers would have one name in the tables."""
-    labels = [retriever_label(entry) for entry in entries]
-    for index, (entry, label) in enumerate(zip(entries, labels, strict=True)):
-        if label in labels[:index]:
-            mend = "remove one" if isinstance(entry, str) else "give one of them another name: NAME"
-            raise ValueError(f"retrievers: {label!r} is listed twice; {mend}")
 
 
 def check_labels(field: str, labels: list[str]) -> None:

@@ -11,7 +11,6 @@ import json
 import random
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, astuple
 from pathlib import Path
 from typing import Any
@@ -29,11 +28,10 @@ from summhay_ray.benchmark import (
     Results,
     Rows,
     Size,
-    SpecError,
     Stage,
     semantic_hash,
 )
-from summhay_ray.benchmarks.retrieval import Entry, files, identity_of, make_retriever, own_code, retriever_label, settled
+from summhay_ray.benchmarks.retrieval import WithRetrievers, files, own_code, with_retrievers
 from summhay_ray.benchmarks.summarizing import given_answers, keep_answers, strategy_name
 from summhay_ray.benchmarks.summhay.cell import judge_all, summarize_cell
 from summhay_ray.benchmarks.summhay.cells import Cell, Unit
@@ -41,37 +39,25 @@ from summhay_ray.benchmarks.summhay.checks import check_grid
 from summhay_ray.benchmarks.summhay.contexts import make_context, rank, rank_all
 from summhay_ray.benchmarks.summhay.explain import explain, places
 from summhay_ray.benchmarks.summhay.export import export
+from summhay_ray.benchmarks.summhay.from_haystacks import FromHaystacks, with_made
 from summhay_ray.benchmarks.summhay.judging import STAGE as JUDGE_STAGE
 from summhay_ray.benchmarks.summhay.judging import Judging
 from summhay_ray.benchmarks.summhay.opening import keep_sources, open_haystacks
 from summhay_ray.benchmarks.summhay.record import record_flaw
+from summhay_ray.benchmarks.summhay.retrieval import retrieval_fields
 from summhay_ray.benchmarks.summhay.scores import results
 from summhay_ray.benchmarks.summhay.sources import (
     OUTLINES,
-    STORE,
-    Haystacks,
-    Outline,
     haystack_entries,
-    in_store,
     keep_outlines,
-    outline_of,
-    store_entry,
     stored_haystacks,
 )
 from summhay_ray.benchmarks.summhay.spec import SummhaySpec
 from summhay_ray.benchmarks.summhay.tables import TABLES
-from summhay_ray.engine import load_workload
-from summhay_ray.errors import UserError
-from summhay_ray.haystack import load_sample, read_released, system_key
-from summhay_ray.plugins import UnknownName, code_identity
+from summhay_ray.haystack import system_key
+from summhay_ray.plugins import code_identity
 from summhay_ray.records import Context
-from summhay_ray.store import RunStore, Store, StoreError, StoreUnavailable
-
-SAMPLE = "sample/"
-_SPECS = (".yaml", ".yml")
-"""How an entry of the haystacks ends that is a spec whose run makes haystacks."""
-READS_AT_ONCE = 8
-"""Sources that are read from the store at once."""
+from summhay_ray.store import RunStore, Store
 
 TOKENS_A_BULLET = 60
 """Expected length of one bullet with its citations (paper, Table 2: about 30 words)."""
@@ -81,51 +67,23 @@ _BULLET = "- " + "one of the words of a bullet point " * 4 + "[12][34][56]"
 _SHORT_BULLET = "- six words of a short bullet"
 
 
-class SummHay(Judging[SummhaySpec]):
+class SummHay(FromHaystacks, WithRetrievers, Judging[SummhaySpec]):
     """A grid of cells: retrieve, order, summarize, judge, score."""
 
     kind = "summhay"
     stages = (Stage("context"), Stage("summarize"), JUDGE_STAGE)
     tables = TABLES
     counted = Counted("cells", "judgments")
+    retrieval_fields = staticmethod(retrieval_fields)
 
     def __init__(self, spec: SummhaySpec, inputs: Inputs) -> None:
-        super().__init__(_with_retrievers(_with_made(spec, inputs), inputs), inputs)
-        self.sources = self._read_sources()
+        super().__init__(with_retrievers(with_made(spec, inputs), inputs), inputs)
+        self.sources = self.read_sources()
         self.prompts = {one.prompt: inputs.text(one.prompt) for one in spec.model_entries() if one.prompt}
         given_answers(spec.summarizers, inputs)
         check_grid(self)
 
     # --- what the run is: haystacks, prompts, systems -------------------------------------------------------------------
-
-    def _read_sources(self) -> tuple[Outline, ...]:
-        entries: dict[str, str] = {}
-        sources = _outlines(self.spec.haystacks, self._content)
-        for index, (entry, source) in enumerate(zip(self.spec.haystacks, sources, strict=True)):
-            first = entries.setdefault(source.haystack_id, entry)
-            if first != entry:
-                raise SpecError(f"spec: haystacks[{index}]: {entry!r} has the same content as {first!r}; remove one")
-        self.haystacks = Haystacks(entries, lambda haystack_id: (self._content(entries[haystack_id]), entries[haystack_id]))
-        return sources
-
-    def _content(self, entry: str) -> bytes:
-        """The content of one of the spec's haystacks."""
-        if digest := in_store(entry):
-            return _stored(entry, digest, self.inputs.store)
-        if not entry.startswith(SAMPLE):
-            return self._file(entry)
-        try:
-            return json.dumps(load_sample(entry.removeprefix(SAMPLE))).encode("ascii")
-        except UnknownName as error:
-            raise SpecError(f"spec: haystacks: {error}") from error
-
-    def _file(self, entry: str) -> bytes:
-        try:
-            return self.inputs.read(entry)
-        except SpecError as error:
-            if not entry.startswith(STORE):
-                raise
-            raise SpecError(f"{error}; one in the store is {STORE} and its 64 hex digits") from error
 
     def identity(self) -> Any:
         """See `Workload`. Haystacks and prompts are known by their content."""
@@ -133,7 +91,7 @@ class SummHay(Judging[SummhaySpec]):
         return {
             "kind": self.kind,
             "haystacks": sorted(source.haystack_id for source in self.sources),
-            "retrievers": sorted(map(self._known, self.retrievers), key=_in_order),
+            "retrievers": self.known_retrievers(),
             "orderings": sorted({_named(ordering) for name in self.retrievers for ordering in self.orderings_of(name)}),
             "token_budget": spec.token_budget,
             "repeats": spec.repeats,
@@ -182,15 +140,6 @@ class SummHay(Judging[SummhaySpec]):
         names = [*spec.orderings, *strategies]
         return [*super().own_code(), *own_code(spec.retrievers), *(name for name in names if ":" in name)]
 
-    def by_store(self) -> Mapping[str, str]:
-        """See `Workload`: haystacks go by way of the store."""
-        entries = zip(self.spec.haystacks, self.sources, strict=True)
-        return {entry: store_entry(one) for entry, one in entries if not entry.startswith(SAMPLE) and in_store(entry) is None}
-
-    def keep_by_store(self, store: Store) -> None:
-        """See `Workload`."""
-        keep_sources(self.haystacks, self.sources, store)
-
     @functools.cached_property
     def systems(self) -> dict[tuple[str, str, int], str]:
         """(retriever, ordering, summarizer index) -> the release's key, or a longer one where two would share it."""
@@ -208,27 +157,6 @@ class SummHay(Judging[SummhaySpec]):
     def orderings_of(self, retriever: str) -> Sequence[str]:
         """Orderings apply to the whole haystack; retrieval keeps its ranking (paper, section 5.3)."""
         return self.spec.orderings if self.is_whole(retriever) else ["given"]
-
-    def is_whole(self, retriever: str) -> bool:
-        """Whether a retriever's ranking is the haystack itself."""
-        return bool(self._made[retriever].whole)
-
-    @functools.cached_property
-    def retrievers(self) -> dict[str, str | Entry]:
-        """What tables call each retriever -> its entry in the spec."""
-        return {retriever_label(entry): entry for entry in self.spec.retrievers}
-
-    @functools.cached_property
-    def _made(self) -> dict[str, Any]:
-        return {label: make_retriever(entry, self.spec.seed, self.run_file) for label, entry in self.retrievers.items()}
-
-    def run_file(self, path: str) -> str:
-        """The text of a file of rankings that the spec names."""
-        return self.inputs.text(path)
-
-    def _known(self, retriever: str) -> Any:
-        """What makes a retriever the one that it is."""
-        return identity_of(self.retrievers[retriever], self.inputs.digests())
 
     # --- cells ----------------------------------------------------------------------------------------------------------
 
@@ -248,7 +176,7 @@ class SummHay(Judging[SummhaySpec]):
             for subtopic, n in zip(source.subtopics, source.n_insights, strict=True)
         }
         summarizers = [(one.label, self.semantic(one)) for one in self.spec.summarizers]
-        named, known, whole = (functools.cache(one) for one in (_named, self._known, self.is_whole))
+        named, known, whole = (functools.cache(one) for one in (_named, self.known, self.is_whole))
         for unit in self.units():
             shared = f"{unit.haystack_id}/{unit.retriever}/{unit.ordering}" if whole(unit.retriever) else ""
             content = {
@@ -281,7 +209,8 @@ class SummHay(Judging[SummhaySpec]):
         """How many cells the run has."""
         shown = sum(len(self.orderings_of(retriever)) for retriever in self.retrievers)
         queries = sum(len(source.subtopics) for source in self.sources)
-        return queries * shown * len(self.spec.summarizers) * self.spec.repeats
+        n: int = queries * shown * len(self.spec.summarizers) * self.spec.repeats
+        return n
 
     def queues(self) -> Mapping[str, Queue]:
         """See `Workload`: one queue a summarizer, whose judges it needs as well."""
@@ -303,12 +232,12 @@ class SummHay(Judging[SummhaySpec]):
     @functools.cached_property
     def _ranked(self) -> Callable[[str, str, str], Sequence[retrieve.Ranked]]:
         one = functools.lru_cache(maxsize=64)(
-            lambda haystack_id, subtopic_id, retriever: rank(self.haystacks[haystack_id], subtopic_id, self._made[retriever])
+            lambda haystack_id, subtopic_id, retriever: rank(self.haystacks[haystack_id], subtopic_id, self.made[retriever])
         )
         every = functools.lru_cache(maxsize=16)(
-            lambda haystack_id, retriever: rank_all(self.haystacks[haystack_id], self._made[retriever])
+            lambda haystack_id, retriever: rank_all(self.haystacks[haystack_id], self.made[retriever])
         )
-        at_once = {label for label, made in self._made.items() if not hasattr(made, "rank")}
+        at_once = {label for label, made in self.made.items() if not hasattr(made, "rank")}
         return lambda haystack_id, subtopic_id, retriever: (
             every(haystack_id, retriever)[subtopic_id] if retriever in at_once else one(haystack_id, subtopic_id, retriever)
         )
@@ -350,11 +279,6 @@ class SummHay(Judging[SummhaySpec]):
         return export(run, folder, judge)
 
 
-def _in_order(known: Any) -> tuple[bool, str]:
-    """How what is known of retrievers is sorted: names by themselves, before mappings."""
-    return (False, known) if isinstance(known, str) else (True, semantic_hash(known))
-
-
 def _named(name: str) -> str:
     """A name, and behind it the identity of its code where it is a person's own."""
     return f"{name} {code_identity(name)}".rstrip()
@@ -363,60 +287,3 @@ def _named(name: str) -> str:
 def _long_key(combo: tuple[str, str, int], labels: Sequence[str]) -> str:
     retriever, ordering, index = combo
     return "_".join([retriever, *([] if ordering == "given" else [ordering]), labels[index]])
-
-
-def _with_made(spec: SummhaySpec, inputs: Inputs) -> SummhaySpec:
-    """The spec with what the specs among its haystacks have made in the store, in their place. Raises SpecError, StoreError."""
-    if not any(entry.endswith(_SPECS) for entry in spec.haystacks):
-        return spec
-    entries: list[str] = []
-    for entry in spec.haystacks:
-        found = _made_by(entry, inputs) if entry.endswith(_SPECS) else [entry]
-        entries += [one for one in found if one not in entries]
-    return spec.model_copy(update={"haystacks": entries})
-
-
-def _with_retrievers(spec: SummhaySpec, inputs: Inputs) -> SummhaySpec:
-    """The spec with its retrievers as they are here: folders of models by their content, files read. Raises SpecError."""
-    try:
-        return spec.model_copy(update={"retrievers": settled(spec.retrievers, inputs)})
-    except UserError as error:
-        raise SpecError(f"spec: retrievers: {error}") from error
-
-
-def _made_by(entry: str, inputs: Inputs) -> list[str]:
-    if inputs.store is None:
-        raise SpecError(f"spec: haystacks: what {entry!r} makes lies in a store; give the store")
-    path = inputs.path(entry)
-    maker = load_workload(path, store=inputs.store)
-    entries: Callable[[Store, str], list[str]] | None = getattr(maker, "entries", None)
-    if entries is None:
-        raise SpecError(f"spec: haystacks: {entry}: a spec of kind {maker.kind!r} makes no haystacks")
-    try:
-        return entries(inputs.store, str(path))
-    except SpecError as error:
-        raise SpecError(f"spec: haystacks: {entry}: {error}") from error
-
-
-def _outlines(entries: Sequence[str], read: Callable[[str], bytes]) -> tuple[Outline, ...]:
-    def outline(entry: str) -> Outline:
-        return outline_of(read_released(read(entry), entry))
-
-    if not any(map(in_store, entries)):
-        return tuple(map(outline, entries))
-    with ThreadPoolExecutor(max_workers=READS_AT_ONCE) as threads:
-        return tuple(threads.map(outline, entries))
-
-
-def _stored(entry: str, digest: str, store: Store | None) -> bytes:
-    if store is None:
-        raise SpecError(f"spec: haystacks: {entry!r} lies in a store; give the store, or the haystack's file")
-    try:
-        return store.get_object("haystack", digest)
-    except StoreUnavailable:
-        raise
-    except StoreError as error:
-        if store.files.exists(f"objects/haystack/{digest}"):
-            raise
-        mend = "run or submit the spec once with its file, or give the store that holds it"
-        raise SpecError(f"spec: haystacks: {entry!r}: store {store.uri!r} holds no such source; {mend}") from error

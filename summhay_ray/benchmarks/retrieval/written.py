@@ -1,0 +1,66 @@
+"""Rankings, relevance and corpora as files that other tools read: TREC's, and BEIR's folders."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from summhay_ray.benchmarks.retrieval.retrieving import Retrieving
+from summhay_ray.errors import UserError
+from summhay_ray.retrieve import beir_files, qrels_lines, run_lines
+from summhay_ray.store import RunStore
+
+_UNSAFE = re.compile(r"[^\w.+,()-]+")
+
+
+def write_trec(run: RunStore, folder: Path) -> list[Path]:
+    """A run's rankings as RETRIEVER.run, and `qrels`; all files or none.
+
+    A query's name has its corpus before it where two have one of that name. Raises UserError rather than overwrite a file.
+    """
+    keys = ["retriever", "corpus_id", "query_id"]
+    ranked, retrieved = run.table("ranked").sort(*keys, "rank"), run.table("retrieved").sort(*keys)
+    queries = retrieved.unique(["corpus_id", "query_id"], maintain_order=True)
+    shared = Counter(queries["query_id"])
+
+    def name(corpus_id: str, query_id: str) -> str:
+        return query_id if shared[query_id] == 1 else f"{corpus_id[:12]}/{query_id}"
+
+    texts = {
+        "qrels": "".join(
+            qrels_lines(name(row["corpus_id"], row["query_id"]), dict(zip(row["gold"], row["grades"], strict=True)))
+            for row in queries.iter_rows(named=True)
+        )
+    }
+    for (retriever, corpus_id, query_id), rows in ranked.group_by(keys, maintain_order=True):
+        file = f"{_UNSAFE.sub('_', str(retriever))}.run"
+        tag = _UNSAFE.sub("_", str(retriever))
+        texts[file] = texts.get(file, "") + run_lines(name(str(corpus_id), str(query_id)), rows["document_id"].to_list(), tag)
+    return _written(folder, texts)
+
+
+def write_beir(workload: Any, folder: Path) -> list[Path]:
+    """Each corpus of a run as a BEIR folder named as it is; all files or none. Raises UserError rather than overwrite a file."""
+    assert isinstance(workload, Retrieving)
+    texts: dict[str, str] = {}
+    for corpus_id, _ in workload.corpus_ids():
+        corpus = workload.corpus(corpus_id)
+        place = _UNSAFE.sub("_", corpus.name)
+        place = place if f"{place}/corpus.jsonl" not in texts else f"{place}-{corpus_id[:12]}"
+        texts |= {f"{place}/{path}": text for path, text in beir_files(corpus).items()}
+    return _written(folder, texts)
+
+
+def _written(folder: Path, texts: dict[str, str]) -> list[Path]:
+    paths = [folder / name for name in texts]
+    if there := [path for path in paths if path.exists()]:
+        raise UserError(f"{there[0]} exists; give another folder")
+    try:
+        for path, text in zip(paths, texts.values(), strict=True):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise UserError(f"{folder}: cannot be written ({error.strerror}); give another folder") from error
+    return paths

@@ -1,0 +1,143 @@
+"""Retrieval alone, over haystacks: every retriever's rankings and what they are worth (paper, section 5.1)."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from pydantic import Field, model_validator
+
+from summhay_ray.benchmark import Inputs, SpecError, Text
+from summhay_ray.benchmarks.retrieval import RetrievalFields, Retrieving, files, with_retrievers
+from summhay_ray.benchmarks.summhay.checks import check_retrievers_of
+from summhay_ray.benchmarks.summhay.from_haystacks import FromHaystacks, with_made
+from summhay_ray.benchmarks.summhay.opening import keep_sources
+from summhay_ray.benchmarks.summhay.record import record_flaw
+from summhay_ray.benchmarks.summhay.sources import (
+    OUTLINES,
+    LateOutlines,
+    haystack_entries,
+    keep_outlines,
+    stored_haystacks,
+    stored_outlines,
+)
+from summhay_ray.benchmarks.summhay.spec import SummhaySpec
+from summhay_ray.plugins import unknown
+from summhay_ray.retrieve import CORPUS, QRELS, QUERIES, BadTrec, Corpus, corpus_of, read_beir
+from summhay_ray.store import RunStore, Store
+
+
+class RetrievalSpec(RetrievalFields):
+    """Retrieval alone: haystacks x queries x retrievers, measured, and no summary."""
+
+    kind: str = Field(default="retrieval", description="the benchmark: its name")
+    haystacks: list[str] = Field(
+        default=[], description="released JSON files from the spec's folder, sample/NAME, or store/SHA256/NAME"
+    )
+    corpora: list[Text] = Field(
+        default=[], description="BEIR folders from the spec's folder: corpus.jsonl, queries.jsonl, qrels/test.tsv"
+    )
+
+    @model_validator(mode="after")
+    def _has_corpora(self) -> RetrievalSpec:
+        if not self.haystacks and not self.corpora:
+            raise ValueError("haystacks: is empty; name haystacks, or BEIR folders as corpora")
+        return self
+
+
+class HaystackRetrieval(FromHaystacks, Retrieving[RetrievalSpec]):
+    """Every retriever over every haystack."""
+
+    kind = "retrieval"
+
+    def __init__(self, spec: RetrievalSpec, inputs: Inputs) -> None:
+        super().__init__(with_retrievers(with_made(spec, inputs), inputs), inputs)
+        self.sources = self.read_sources()
+        check_retrievers_of(self, self.sources)
+
+    def corpus_ids(self) -> Sequence[tuple[str, int]]:
+        """See `Retrieving`."""
+        sources = [(source.haystack_id, len(source.subtopics)) for source in self.sources]
+        return [*sources, *((corpus_id, n_queries) for corpus_id, (_, n_queries) in self._known_corpora.items())]
+
+    def corpus(self, corpus_id: str) -> Corpus:
+        """See `Retrieving`."""
+        known = self._known_corpora
+        return self._read(known[corpus_id][0]) if corpus_id in known else corpus_of(self.haystacks[corpus_id])
+
+    @functools.cached_property
+    def _known_corpora(self) -> Mapping[str, tuple[str, int]]:
+        """BEIR folder's corpus_id -> the folder as the spec names it, and how many queries it has. Raises SpecError."""
+        found: dict[str, tuple[str, int]] = {}
+        for index, folder in enumerate(self.spec.corpora):
+            corpus = self._read(folder)
+            other = found.setdefault(corpus.corpus_id, (folder, len(corpus.queries)))[0]
+            if other != folder:
+                raise SpecError(f"spec: corpora[{index}]: {folder!r} has the same documents as {other!r}; remove one")
+        return found
+
+    def _read(self, folder: str) -> Corpus:
+        try:
+            return self._read_beir(folder)
+        except BadTrec as error:
+            raise SpecError(f"spec: corpora: {error}") from error
+
+    @functools.cached_property
+    def _read_beir(self) -> Callable[[str], Corpus]:
+        def read(folder: str) -> Corpus:
+            return read_beir(lambda path: self.inputs.text(f"{folder}/{path}"), folder.rstrip("/").rpartition("/")[2])
+
+        return functools.lru_cache(maxsize=2)(read)
+
+    def _files(self) -> list[str]:
+        beir = [f"{folder}/{path}" for folder in self.spec.corpora for path in (CORPUS, QUERIES, QRELS)]
+        return [*files(self.spec.retrievers), *beir]
+
+    def record(self, store: Store) -> dict[str, Any]:
+        """See `Workload`."""
+        return {
+            "spec": self.spec.model_dump(mode="json"),
+            "haystacks": haystack_entries(self.sources),
+            "inputs": self.inputs.keep(store, self._files()),
+            OUTLINES: keep_outlines(store, self.sources),
+        }
+
+    @classmethod
+    def record_flaw(cls, record: Mapping[str, Any]) -> str:
+        """See `Workload`."""
+        return record_flaw(record, ("spec", "haystacks", "cells"))
+
+    @classmethod
+    def from_record(cls, store: Store, record: Mapping[str, Any]) -> HaystackRetrieval:
+        """See `Workload`. Nothing of the haystacks is read before it is asked for."""
+        found = cls.__new__(cls)
+        Retrieving.__init__(found, RetrievalSpec.model_validate(record["spec"]), Inputs.stored(store, record.get("inputs", {})))
+        found.sources = LateOutlines(lambda: stored_outlines(store, record))
+        entries = ((entry["haystack_id"], entry["object"], entry["name"]) for entry in record["haystacks"])
+        found.haystacks = stored_haystacks(store, entries)
+        return found
+
+    @classmethod
+    def objects(cls, run: RunStore) -> Iterable[tuple[str, str]]:
+        """See `Workload`: the haystacks, and what is known of them."""
+        yield from super().objects(run)
+        yield OUTLINES, run.record[OUTLINES]
+        yield from (("haystack", entry["object"]) for entry in run.record["haystacks"])
+
+    def open(self, store: Store) -> RunStore:
+        """See `Workload`: the haystacks go into the store, and from here on its copies are read."""
+        keep_sources(self.haystacks, self.sources, store)
+        run = super().open(store)
+        entries = ((source.haystack_id, source.digest, source.name) for source in self.sources)
+        self.haystacks = stored_haystacks(store, entries)
+        return run
+
+
+def retrieval_fields(fields: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """The fields of a SummHay spec that retrieval alone has. Raises SpecError for one that neither has."""
+    own, others = RetrievalSpec.model_fields, SummhaySpec.model_fields
+    for name in fields:
+        if name not in own and name not in others:
+            raise SpecError(f"{where}: {unknown('field', name, {*own, *others})}")
+    return {**{name: value for name, value in fields.items() if name in own}, "kind": HaystackRetrieval.kind}

@@ -1,0 +1,59 @@
+"""What the rankings of a SummHay run are worth, by the gold documents of its haystacks."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+
+import polars as pl
+
+from summhay_ray.benchmarks.retrieval import Retrieved, retrieval_table
+from summhay_ray.benchmarks.summhay.sources import Outline
+from summhay_ray.store import RunStore
+
+Gold = Mapping[tuple[str, str], frozenset[int]]
+"""(haystack, subtopic) -> the documents that hold an insight of the subtopic."""
+
+
+def retrieval_of(run: RunStore, sources: Sequence[Outline]) -> pl.DataFrame | None:
+    """A row for each retriever and k, and for what the token budget shows; None where the run has no rankings of its own."""
+    spec = run.record.get("spec", {})
+    if not spec.get("retrievers"):
+        return None
+    contexts = run.table("contexts")
+    shown = contexts.select("haystack_id", "subtopic_id", "retriever", "n_tokens", n_shown=pl.col("numbers").list.len())
+    shown = shown.unique(["haystack_id", "subtopic_id", "retriever"], maintain_order=True)
+    whole = set(contexts.filter(pl.col("ordering") != "given")["retriever"]) | {"full"}
+    ks = spec.get("k", [])
+    n_queries = sum(len(source.subtopics) for source in sources)
+    # Such as `none`: what shows no document at all retrieves nothing that could be measured.
+    names = list(dict.fromkeys(shown.filter(pl.col("n_shown") > 0)["retriever"]))
+    found = _retrieved(run, shown.filter(pl.col("retriever").is_in(names)), _gold(run, sources), whole, max(ks, default=0))
+    return retrieval_table(found, ks, dict.fromkeys(sorted(names), n_queries), spec.get("seed", 0))
+
+
+def _gold(run: RunStore, sources: Sequence[Outline]) -> Gold:
+    held = {source.haystack_id: source.gold() for source in sources}
+    found: defaultdict[tuple[str, str], set[int]] = defaultdict(set)
+    for haystack_id, subtopic_id, insight_id in (
+        run.table("insights").select("haystack_id", "subtopic_id", "insight_id").iter_rows()
+    ):
+        found[haystack_id, subtopic_id] |= held[haystack_id].get(insight_id, frozenset())
+    return {place: frozenset(numbers) for place, numbers in found.items()}
+
+
+def _retrieved(run: RunStore, shown: pl.DataFrame, gold: Gold, whole: set[str], deepest: int) -> Iterator[Retrieved]:
+    keys = ["haystack_id", "subtopic_id", "retriever"]
+    ranked = run.table("rankings").select(*keys, "rank", "number").join(shown, on=keys)
+    kept = ranked.filter(pl.col("rank") <= pl.max_horizontal("n_shown", pl.lit(deepest))).sort(*keys, "rank")
+    for key, rows in kept.group_by(keys, maintain_order=True):
+        haystack_id, subtopic_id, retriever = map(str, key)
+        yield Retrieved(
+            retriever=retriever,
+            query=f"{haystack_id}/{subtopic_id}",
+            document_ids=list(map(str, rows["number"].to_list())),
+            gold={str(number): 1.0 for number in gold.get((haystack_id, subtopic_id), ())},
+            shown=rows["n_shown"][0],
+            tokens=rows["n_tokens"][0],
+            ordered=retriever not in whole,
+        )

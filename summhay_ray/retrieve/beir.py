@@ -1,0 +1,81 @@
+"""Corpora as BEIR's folders: corpus.jsonl, queries.jsonl, qrels/test.tsv (Thakur et al. 2021). Part of the `retrieve` room."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from summhay_ray.retrieve.corpus import Corpus, Query
+from summhay_ray.retrieve.trec import BadTrec, number_of
+
+CORPUS, QUERIES, QRELS = "corpus.jsonl", "queries.jsonl", "qrels/test.tsv"
+
+
+def read_beir(read: Callable[[str], str], name: str) -> Corpus:
+    """The corpus of a folder. `read` gives the text of one of its files; documents stand in the file's order.
+
+    A title stands before its text, with a blank between. Queries without a line in the qrels know no relevant document. Raises
+    BadTrec, naming file and line.
+    """
+    documents = _records(read(CORPUS), f"{name}/{CORPUS}")
+    queries = _records(read(QUERIES), f"{name}/{QUERIES}")
+    gold = _qrels(read(QRELS), f"{name}/{QRELS}")
+    if unknown := sorted(gold.keys() - queries.keys()):
+        raise BadTrec(f"{name}/{QRELS}: query {unknown[0]!r} is none of {QUERIES}; take its lines out")
+    return Corpus(
+        name=name,
+        document_ids=tuple(documents),
+        texts=tuple(
+            f"{one.get('title') or ''} {one['text']}".strip() if one.get("title") else one["text"] for one in documents.values()
+        ),
+        queries=tuple(Query(query_id, one["text"], gold.get(query_id, {})) for query_id, one in queries.items()),
+        graded=any(grade not in (0, 1) for grades in gold.values() for grade in grades.values()),
+    )
+
+
+def beir_files(corpus: Corpus) -> dict[str, str]:
+    """A corpus as the files of a BEIR folder: path in it -> text."""
+    rows = [f"{query.query_id}\t{name}\t{grade:g}\n" for query in corpus.queries for name, grade in query.gold.items()]
+    documents = zip(corpus.document_ids, corpus.texts, strict=True)
+    return {
+        CORPUS: "".join(_line({"_id": name, "title": "", "text": text}) for name, text in documents),
+        QUERIES: "".join(_line({"_id": query.query_id, "text": query.text}) for query in corpus.queries),
+        QRELS: "".join(["query-id\tcorpus-id\tscore\n", *rows]),
+    }
+
+
+def _line(record: Mapping[str, Any]) -> str:
+    return json.dumps(record, ensure_ascii=True) + "\n"
+
+
+def _records(text: str, where: str) -> dict[str, dict[str, Any]]:
+    """_id -> the record of each line."""
+    found: dict[str, dict[str, Any]] = {}
+    for line, content in enumerate(text.split("\n"), start=1):
+        if not content.strip():
+            continue
+        try:
+            record = json.loads(content)
+        except (ValueError, RecursionError):
+            raise BadTrec(f'{where}:{line}: is no JSON object; expected {{"_id": ..., "text": ...}}') from None
+        if not isinstance(record, dict) or not all(isinstance(record.get(name), str) for name in ("_id", "text")):
+            raise BadTrec(f'{where}:{line}: has no _id and text; expected {{"_id": ..., "text": ...}}')
+        if record["_id"] in found:
+            raise BadTrec(f"{where}:{line}: _id {record['_id']!r} stands there twice; give each its own")
+        found[record["_id"]] = record
+    return found
+
+
+def _qrels(text: str, where: str) -> dict[str, dict[str, float]]:
+    found: dict[str, dict[str, float]] = {}
+    for line, content in enumerate(text.split("\n"), start=1):
+        fields = content.rstrip("\r").split("\t")
+        if not content.strip() or (line == 1 and fields[0] == "query-id"):
+            continue
+        if len(fields) != 3:
+            raise BadTrec(f"{where}:{line}: expected query-id, corpus-id and score between tabs, found {len(fields)} fields")
+        grade = number_of(fields[2], f"{where}:{line}", "score")
+        if grade > 0:
+            found.setdefault(fields[0], {})[fields[1]] = grade
+    return found

@@ -1,0 +1,193 @@
+"""`summhay retrieve`: rankings and what they are worth, without a summary."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import ir_measures
+import pytest
+from ir_measures import AP, RR, SetF, SetP, SetR, nDCG
+from typer.testing import CliRunner
+
+import summhay_ray
+from summhay_ray import api
+from summhay_ray.benchmark import SpecError
+from summhay_ray.cli.app import app
+from summhay_ray.errors import UserError
+from summhay_ray.retrieve import BadTrec, read_beir, read_qrels, read_run
+from summhay_ray.store import Store
+
+pytestmark = pytest.mark.core
+
+ROW = ["retriever", "k", "n", "precision", "recall", "f1", "ndcg", "ap", "mrr"]
+FIELDS: dict[str, Any] = {
+    "haystacks": ["sample/news", "sample/conversation"],
+    "retrievers": ["bm25", "oracle", {"fuse": ["bm25", "keywords"]}, "full", "none"],
+    "k": [3, 5],
+    "token_budget": 1500,
+}
+
+
+def retrieved(tmp_path: Path, **more: Any) -> Any:
+    return api.retrieve(
+        {**FIELDS, **more}, store=str(tmp_path / "store"), executor="inline", trec=None if more else tmp_path / "trec"
+    )
+
+
+def test_the_rows_are_those_that_ir_measures_finds_in_the_files(tmp_path: Path) -> None:
+    result = retrieved(tmp_path)
+    rows = result.to_json()["retrieval"]
+    assert all(list(row) == ROW for row in rows)
+    assert [(row["retriever"], row["k"]) for row in rows] == [
+        *((name, k) for name in ("bm25", "oracle", "rrf(bm25,keywords)") for k in (3, 5, None)),
+        ("full", None),
+        *(("none", k) for k in (3, 5, None)),
+    ]
+    qrels = list(ir_measures.read_trec_qrels(str(tmp_path / "trec" / "qrels")))
+    for name in ("bm25", "rrf(bm25,keywords)"):
+        run = list(ir_measures.read_trec_run(str(tmp_path / "trec" / f"{name}.run")))
+        for k in (3, 5):
+            cut = [doc for doc in run if sum(o.query_id == doc.query_id and o.score > doc.score for o in run) < k]
+            measures = {"precision": SetP, "recall": SetR, "f1": SetF, "ndcg": nDCG @ k, "ap": AP, "mrr": RR}
+            found = ir_measures.calc_aggregate(list(measures.values()), qrels, cut)
+            (row,) = [one for one in rows if (one["retriever"], one["k"]) == (name, k)]
+            assert {one: row[one] for one in measures} == pytest.approx(
+                {one: found[measure] for one, measure in measures.items()}
+            )
+            assert row["n"] == 8
+    whole = next(row for row in rows if row["retriever"] == "full")
+    assert (whole["recall"], whole["ndcg"], whole["ap"], whole["mrr"]) == (1, None, None, None)
+
+
+def test_what_the_budget_shows_is_what_a_summarizer_is_shown(tmp_path: Path) -> None:
+    """A run of summaries has the same table, and its contexts the same documents."""
+    alone = retrieved(tmp_path)
+    store = Store(str(tmp_path / "store"))
+    run = summhay_ray.run({**FIELDS, "summarizers": ["offline/lead"]}, store=str(tmp_path / "store"), executor="inline")
+    shown = {
+        (row["subtopic_id"], row["retriever"]): len(row["numbers"]) for row in store.run(run.run).table("contexts").to_dicts()
+    }
+    found = store.run(alone.run).table("retrieved").to_dicts()
+    assert {(row["query_id"], row["retriever"]): row["shown"] for row in found} == shown
+
+    def by_place(rows: list[dict[str, Any]]) -> Any:
+        return {(row["retriever"], row["k"]): row for row in rows if row["retriever"] != "none"}
+
+    assert by_place(run.to_json()["retrieval"]) == by_place(alone.to_json()["retrieval"])
+    assert by_place(summhay_ray.score(run.run, str(tmp_path / "store")).to_json()["retrieval"]) == by_place(
+        run.to_json()["retrieval"]
+    )
+
+
+def test_a_second_time_nothing_is_computed_and_summarizers_change_nothing(tmp_path: Path) -> None:
+    first = retrieved(tmp_path)
+    again = retrieved(tmp_path, summarizers=["openai/gpt-4o"], judges=["openai/gpt-4o"], orderings=["top"], repeats=3)
+    assert (again.run, again.executor, again.to_json()["retrieval"]) == (first.run, "", first.to_json()["retrieval"])
+
+
+def test_queries_without_a_gold_document_are_left_out_and_counted(tmp_path: Path) -> None:
+    folder = beir(tmp_path / "small", qrels="q1\td2\t2\nq1\td1\t1\n")
+    fields = {"kind": "retrieval", "corpora": [str(folder)], "retrievers": ["bm25", "random"], "k": [1]}
+    result = api.retrieve(fields, store=str(tmp_path / "store"), executor="inline")
+    row = result.to_json()["retrieval"][0]
+    # q1 asks for plums: d2, whose grade is the highest
+    assert (row["n"], row["precision"], row["recall"], row["ndcg"], row["mrr"]) == (1, 1, 1 / 2, 1, 1)
+    assert result.to_json()["retrieval_intervals"][0]["n_expected"] == 2
+
+
+def beir(folder: Path, corpus: str = "", queries: str = "", qrels: str = "") -> Path:
+    (folder / "qrels").mkdir(parents=True)
+    documents = [{"_id": "d1", "title": "Red", "text": "apples"}, {"_id": "d2", "text": "plums"}, {"_id": "d3", "text": ""}]
+    texts = {
+        "corpus.jsonl": corpus or "".join(json.dumps(one) + "\n" for one in documents),
+        "queries.jsonl": queries or '{"_id": "q1", "text": "plums"}\n{"_id": "q2", "text": "pears"}\n',
+        "qrels/test.tsv": "query-id\tcorpus-id\tscore\n" + qrels,
+    }
+    for name, text in texts.items():
+        (folder / name).write_text(text)
+    return folder
+
+
+def test_a_beir_folder_goes_out_and_comes_back(tmp_path: Path) -> None:
+    retrieved(tmp_path, retrievers=["bm25"])
+    result = api.retrieve(FIELDS, store=str(tmp_path / "store"), executor="inline", beir=tmp_path / "beir")
+    corpora = [str(folder) for folder in sorted((tmp_path / "beir").iterdir())]
+    assert [Path(one).name for one in corpora] == ["conversation", "news"]
+    fields = {**{name: value for name, value in FIELDS.items() if name != "haystacks"}, "kind": "retrieval", "corpora": corpora}
+    again = api.retrieve(fields, store=str(tmp_path / "other"), executor="inline")
+    # The oracle ranks haystacks by how many insights a document holds; those are the grades of a BEIR folder.
+    found, before = (
+        [row[name] or 0 for row in one.to_json()["retrieval"] for name in ("precision", "recall", "f1", "ap", "mrr")]
+        for one in (again, result)
+    )
+    assert found == pytest.approx(before)
+    with pytest.raises(UserError, match="exists; give another folder"):
+        api.retrieve(FIELDS, store=str(tmp_path / "store"), executor="inline", beir=tmp_path / "beir")
+
+
+@pytest.mark.parametrize(
+    ("changed", "told"),
+    [
+        ({"corpus": '{"_id": "a"}\n'}, r"small/corpus.jsonl:1: has no _id and text"),
+        ({"corpus": "[]\n"}, r"small/corpus.jsonl:1: has no _id and text"),
+        ({"corpus": "{\n"}, r"small/corpus.jsonl:1: is no JSON object"),
+        ({"queries": '{"_id": "a", "text": ""}\n' * 2}, r"small/queries.jsonl:2: _id 'a' stands there twice"),
+        ({"qrels": "q1 d1 1\n"}, r"small/qrels/test.tsv:2: expected query-id, corpus-id and score between tabs, found 1 fields"),
+        ({"qrels": "q1\td1\tyes\n"}, r"small/qrels/test.tsv:2: the score is 'yes'; expected a number"),
+        ({"qrels": "q9\td1\t1\n"}, r"small/qrels/test.tsv: query 'q9' is none of queries.jsonl"),
+    ],
+)
+def test_a_wrong_beir_folder_is_told_by_file_and_line(tmp_path: Path, changed: dict[str, str], told: str) -> None:
+    folder = beir(tmp_path / "small", **changed)
+    with pytest.raises(BadTrec, match=told):
+        read_beir(lambda path: (folder / path).read_text(), "small")
+    with pytest.raises(SpecError, match=told):
+        api.retrieve({"kind": "retrieval", "corpora": [str(folder)], "retrievers": ["bm25"]}, store=str(tmp_path / "store"))
+
+
+def test_the_command_prints_rows_or_tables(tmp_path: Path) -> None:
+    (tmp_path / "spec.yaml").write_text("haystacks: [sample/news]\nretrievers: [bm25, full]\nk: [3]\n")
+    options = ["retrieve", str(tmp_path / "spec.yaml"), "--store", str(tmp_path / "store"), "--executor", "inline"]
+    done = CliRunner().invoke(app, [*options, "--json"])
+    assert done.exit_code == 0
+    told = json.loads(done.stdout)
+    assert (told["status"], [row["k"] for row in told["retrieval"]]) == ("done", [3, None, None])
+    shown = CliRunner().invoke(app, [*options, "--trec", str(tmp_path / "trec")])
+    assert shown.exit_code == 0 and "budget" in shown.stdout and "nDCG" in shown.stdout
+    assert len(read_run((tmp_path / "trec" / "bm25.run").read_text(), "bm25.run")) == 4
+    assert len(read_qrels((tmp_path / "trec" / "qrels").read_text(), "qrels")) == 4
+
+
+@pytest.mark.parametrize(
+    ("fields", "told"),
+    [
+        ({"haystack": ["sample/news"], "retrievers": ["bm25"]}, "no field is named 'haystack'; did you mean 'haystacks'?"),
+        ({"retrievers": ["bm25"]}, "haystacks: is empty"),
+        ({"haystacks": ["sample/news"], "retrievers": ["bm25"], "k": [0]}, r"k\[0\]: input should be greater than or equal to 1"),
+        ({"kind": "synth", "topics": ["x"]}, "a spec of kind 'synth' has nothing to retrieve from"),
+        ({"haystacks": ["sample/news"], "retrievers": ["released/vector"]}, "news holds no scores of 'released/vector'"),
+    ],
+)
+def test_what_cannot_be_retrieved_is_told_in_one_line(tmp_path: Path, fields: dict[str, Any], told: str) -> None:
+    with pytest.raises(UserError, match=told):
+        api.retrieve(fields, store=str(tmp_path / "store"))
+
+
+class Raises:
+    name, whole = "raises", False
+
+    def __init__(self, argument: str, seed: int) -> None: ...
+
+    def rank_all(self, queries: Any, corpus: Any) -> Any:
+        raise SystemExit("no")
+
+
+def test_a_retriever_that_raises_is_a_failure_and_stops_no_other(tmp_path: Path) -> None:
+    result = retrieved(tmp_path, retrievers=["bm25", f"{__name__}:Raises"])
+    assert (result.status, result.cells) == ("partial", {"total": 4, "done": 2, "failed": 2})
+    found = {row["retriever"]: row["n"] for row in result.to_json()["retrieval"]}
+    assert found == {"bm25": 8, f"{__name__}:Raises": 0}
+    failure = summhay_ray.failures(result.run, str(tmp_path / "store"))[0]
+    assert (failure["stage"], failure["error"], failure["message"]) == ("retrieve", "retriever_error", "SystemExit: no")
