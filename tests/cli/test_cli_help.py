@@ -15,7 +15,7 @@ from summhay_ray.cli.app import app
 pytestmark = pytest.mark.core
 
 GROUPS = {
-    "Run": ["run", "plan", "stop", "submit"],
+    "Run": ["run", "plan", "retrieve", "stop", "submit"],
     "Read": ["runs", "status", "failures", "explain", "export"],
     "Judge": ["score", "compare", "rejudge", "judge-bench"],
     "Make": ["import", "synth", "audit", "verify"],

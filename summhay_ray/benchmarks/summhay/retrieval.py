@@ -23,6 +23,7 @@ from summhay_ray.benchmarks.summhay.sources import (
     stored_outlines,
 )
 from summhay_ray.benchmarks.summhay.spec import SummhaySpec
+from summhay_ray.benchmarks.summhay.tables import BY_NAME
 from summhay_ray.plugins import unknown
 from summhay_ray.retrieve import CORPUS, QRELS, QUERIES, BadTrec, Corpus, corpus_of, read_beir
 from summhay_ray.store import RunStore, Store
@@ -50,6 +51,7 @@ class HaystackRetrieval(FromHaystacks, Retrieving[RetrievalSpec]):
     """Every retriever over every haystack."""
 
     kind = "retrieval"
+    tables = (*Retrieving.tables, BY_NAME["failures"])
 
     def __init__(self, spec: RetrievalSpec, inputs: Inputs) -> None:
         super().__init__(with_retrievers(with_made(spec, inputs), inputs), inputs)
