@@ -7,7 +7,6 @@ the same spec and the same files give the same run, cells and keys on every mach
 from __future__ import annotations
 
 import functools
-import json
 import random
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
