@@ -97,11 +97,6 @@ markdown
 # For benchmarks with corpora of their own, and `summhay retrieve`.
 Retriever
 read_qrels
-run_lines
-qrels_lines
-ndcg
-ap
-mrr
 
 # The offline writer as a whole, for those who use the synth room as a library.
 OfflineWriter
