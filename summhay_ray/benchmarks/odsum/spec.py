@@ -8,9 +8,9 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, model_validator
 
 from summhay_ray.benchmark import Model, ModelSpec, Spec, Strict, Text
-from summhay_ray.benchmarks.retrieval import RetrieverEntry
+from summhay_ray.benchmarks.retrieval import RetrieverEntry, check_retrievers
 from summhay_ray.benchmarks.summarizing import Strategy, Summarizer, crossed
-from summhay_ray.benchmarks.summhay.spec import check_labels, check_retrievers
+from summhay_ray.benchmarks.summhay.spec import check_labels
 
 Over = Literal["best", "mean"]
 Split = Literal["train", "dev", "test"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, ClassVar, TypeVar
 
 from pydantic import Field, model_validator
 
@@ -84,7 +84,7 @@ class Retrieving(WithRetrievers, Benchmark[S]):
     """Rankings of every retriever over every corpus. A class of a benchmark's own says what its corpora are."""
 
     stages = (Stage("retrieve"),)
-    tables = (
+    tables: ClassVar[Sequence[Table]] = (
         Table("ranked", RankedDocument, ("corpus_id", "retriever", "query_id", "rank")),
         Table("retrieved", RetrievedQuery, ("corpus_id", "retriever", "query_id")),
     )
