@@ -3,6 +3,14 @@
 It needs the extra `embed` (torch, sentence-transformers) and is the only room that loads such models; it imports `errors` alone.
 """
 
+from summhay_ray.encoders.bare import (
+    Likelihood,
+    PairClassifier,
+    TokenEncoder,
+    load_likelihood,
+    load_pair_classifier,
+    load_token_encoder,
+)
 from summhay_ray.encoders.base import Encoding, NoModel, Precision, Scoring, Vectors
 from summhay_ray.encoders.find import INSTALL, Found, find_model, folder_revision
 from summhay_ray.encoders.local import Encoder, Scorer, load_encoder, load_scorer
@@ -12,13 +20,19 @@ __all__ = [
     "Encoder",
     "Encoding",
     "Found",
+    "Likelihood",
     "NoModel",
+    "PairClassifier",
     "Precision",
     "Scorer",
     "Scoring",
+    "TokenEncoder",
     "Vectors",
     "find_model",
     "folder_revision",
     "load_encoder",
+    "load_likelihood",
+    "load_pair_classifier",
     "load_scorer",
+    "load_token_encoder",
 ]

@@ -117,13 +117,13 @@ class Scorer:
 def load_encoder(encoding: Encoding, device: str = "") -> Encoder:
     """The encoder on `device`, or on the best there is. Raises NoModel, in one line, where it cannot be loaded."""
     if encoding.positions:
-        return _loaded(encoding.model, lambda name: _stretched(encoding, name, device or best_device()))
-    return _loaded(encoding.model, lambda name: _sentence_model(encoding, name, device or best_device()))
+        return loaded(encoding.model, lambda name: _stretched(encoding, name, device or best_device()))
+    return loaded(encoding.model, lambda name: _sentence_model(encoding, name, device or best_device()))
 
 
 def load_scorer(scoring: Scoring, device: str = "") -> Scorer:
     """The cross-encoder on `device`, or on the best there is. Raises NoModel, in one line, where it cannot be loaded."""
-    return _loaded(scoring.model, lambda name: _cross_encoder(scoring, name, device or best_device()))
+    return loaded(scoring.model, lambda name: _cross_encoder(scoring, name, device or best_device()))
 
 
 def best_device() -> str:
@@ -154,7 +154,8 @@ def _lengths(tokenizer: Any, texts: Sequence[Any], longest: int | None) -> list[
     return [len(ids) for ids in found["input_ids"]]
 
 
-def _loaded(name: str, load: Callable[[str], T]) -> T:
+def loaded(name: str, load: Callable[[str], T]) -> T:
+    """What `load` makes of the model's folder or hub name. Raises NoModel, in one line, where it cannot be loaded."""
     found = find_model(name)
     _quiet()
     try:

@@ -21,7 +21,7 @@ def extract(
     `method`: lead, rouge-1, rouge-2, rouge-1+2, bertscore, nli, embed, support, or module:Class. `compat="release"` is the
     paper's code, in which an extract depends on all `budgets` that are asked for together. `model`: the weights that bertscore,
     nli or embed take instead of their own. Raises UnknownName (a ValueError) for an unknown method, ValueError for a budget
-    that is no whole number above 0 or a compat that is none, and LookupError where a method's extra or weights are not here.
+    that is no whole number above 0 or a compat that is none, and NoModel (a UserError) where a method's weights are not here.
     """
     return extract_by(make_extractor(method, model), source, summary, budgets, compat)
 

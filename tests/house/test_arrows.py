@@ -31,7 +31,7 @@ IMPORTS: Mapping[str, set[str]] = {
     # Differs from the design, where metrics know no record: they score judgments and citations as `records` has them.
     "metrics": {"records"},
     "haystack": {"plugins", "errors", "records"},
-    "extract": {"plugins", "text"},
+    "extract": {"encoders", "plugins", "text"},
     "retrieve": {"encoders", "errors", "plugins", "records", "text"},
     "summarize": {"llm", "outcome", "plugins", "records", "text"},
     "judge": {"inputs", "llm", "metrics", "outcome", "plugins", "errors", "records", "text"},

@@ -46,9 +46,12 @@ Nothing
 Released
 Rerank3
 ExtractEvaluate
+BartScore
+BertScore
 Lead
 Names
 Order
+Nli
 Support
 Rouge2
 Rouge12

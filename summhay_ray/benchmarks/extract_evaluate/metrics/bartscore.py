@@ -1,0 +1,29 @@
+"""`bartscore`: how likely a model finds the summary after its source (Yuan et al., 2021). Any seq2seq folder or hub name.
+
+The direction that measures faithfulness; the paper names neither direction nor checkpoint. A source is cut at the model's length.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from summhay_ray.benchmarks.extract_evaluate.metrics.base import Texts
+from summhay_ray.encoders import load_likelihood
+
+MODEL = "facebook/bart-large-cnn"
+
+
+class BartScore:
+    """The mean log probability of the summary's tokens."""
+
+    name: ClassVar[str] = "bartscore"
+    takes_model: ClassVar[bool] = True
+
+    def __init__(self, model: str = MODEL) -> None:
+        self._model = model
+
+    def score(self, texts: Sequence[Texts]) -> list[float | None]:
+        """See `Metric`."""
+        model = load_likelihood(self._model)
+        return [model.mean_log(one.source, one.summary) for one in texts]

@@ -1,0 +1,153 @@
+"""Models in this process by transformers alone: vectors of tokens, classes of pairs, likelihoods. Part of the encoders room."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from summhay_ray.encoders.find import find_model
+from summhay_ray.encoders.local import batches, best_device, loaded
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+BATCH_TOKENS = 4096
+"""Tokens of a batch, padding counted."""
+_UNBOUNDED = 100_000
+"""Tokenizers that know no longest text say a number beyond that."""
+
+
+class TokenEncoder:
+    """Encodes each token of a text in its context, by the first `layers` of a model (None: all of them)."""
+
+    def __init__(self, model: Any, tokenizer: Any, device: str) -> None:
+        self._model, self._tokenizer, self._device = model, tokenizer, device
+
+    def encode(self, texts: Sequence[str], special: bool = False) -> list[NDArray[np.float32]]:
+        """(tokens, dimensions) of each text, of length 1. `special`: with the tokens that the model puts around a text."""
+        import numpy as np
+        import torch
+
+        longest = _longest(self._tokenizer)
+        ids = [self._tokenizer(text, truncation=longest is not None, max_length=longest)["input_ids"] for text in texts]
+        found: list[NDArray[np.float32]] = [np.zeros((0, 0), dtype=np.float32)] * len(texts)
+        for batch in batches([len(one) for one in ids], BATCH_TOKENS, None):
+            given = self._tokenizer.pad({"input_ids": [ids[place] for place in batch]}, return_tensors="pt").to(self._device)
+            with torch.inference_mode():
+                hidden = self._model(**given).last_hidden_state.float()
+            vectors = torch.nn.functional.normalize(hidden, p=2, dim=-1).cpu().numpy()
+            for row, place in zip(vectors, batch, strict=True):
+                # Padding stands behind, or in front of, the text; its mask says where.
+                kept = given["attention_mask"][batch.index(place)].bool().cpu().numpy()
+                if not special:
+                    around = set(self._tokenizer.all_special_ids) - {self._tokenizer.unk_token_id}
+                    kept &= np.array([int(one) not in around for one in given["input_ids"][batch.index(place)]])
+                found[place] = row[kept]
+        return found
+
+
+class PairClassifier:
+    """Says how probable each of its classes is for a pair of texts (premise, hypothesis)."""
+
+    def __init__(self, model: Any, tokenizer: Any, device: str, max_tokens: int) -> None:
+        self._model, self._tokenizer, self._device, self._longest = model, tokenizer, device, max_tokens
+
+    @property
+    def labels(self) -> list[str]:
+        """The classes in the order of the columns, in small letters, as the model's configuration names them."""
+        named = self._model.config.id2label
+        return [str(named[number]).lower() for number in sorted(named)]
+
+    def probabilities(self, pairs: Sequence[tuple[str, str]]) -> NDArray[np.float32]:
+        """(pairs, classes), each row 1 in sum."""
+        import numpy as np
+        import torch
+
+        longest = min(self._longest, _longest(self._tokenizer) or self._longest)
+        ids = [self._tokenizer(*pair, truncation=True, max_length=longest) for pair in pairs]
+        found = np.zeros((len(pairs), len(self.labels)), dtype=np.float32)
+        for batch in batches([len(one["input_ids"]) for one in ids], BATCH_TOKENS, None):
+            given = self._tokenizer.pad([ids[place] for place in batch], return_tensors="pt").to(self._device)
+            with torch.inference_mode():
+                found[batch] = torch.softmax(self._model(**given).logits.float(), dim=-1).cpu().numpy()
+        return found
+
+
+class Likelihood:
+    """How likely a model that writes one text from another finds a given one."""
+
+    def __init__(self, model: Any, tokenizer: Any, device: str) -> None:
+        self._model, self._tokenizer, self._device = model, tokenizer, device
+
+    def mean_log(self, source: str, target: str) -> float | None:
+        """The mean log probability of the target's tokens after the source; None for a target without a token."""
+        import torch
+
+        longest = _longest(self._tokenizer)
+        options = {"truncation": longest is not None, "max_length": longest, "return_tensors": "pt"}
+        given = self._tokenizer(source, **options).to(self._device)
+        labels = self._tokenizer(text_target=target, **options)["input_ids"].to(self._device)
+        if not labels.numel():
+            return None
+        with torch.inference_mode():
+            return -float(self._model(**given, labels=labels).loss)
+
+
+@functools.cache
+def load_token_encoder(name: str, layers: int | None = None) -> TokenEncoder:
+    """The encoder of a model's first `layers`, all where None. Raises NoModel, in one line, where it cannot be loaded."""
+
+    def load(where: str) -> TokenEncoder:
+        from transformers import AutoModel
+
+        kept = {} if layers is None else {"num_hidden_layers": layers}
+        device = best_device()
+        model = AutoModel.from_pretrained(where, local_files_only=_local(name), **kept).to(device).eval()
+        return TokenEncoder(model, _tokenizer(where, name), device)
+
+    return loaded(name, load)
+
+
+@functools.cache
+def load_pair_classifier(name: str, max_tokens: int) -> PairClassifier:
+    """A model for pairs, such as of natural language inference. Raises NoModel, in one line, where it cannot be loaded."""
+
+    def load(where: str) -> PairClassifier:
+        from transformers import AutoModelForSequenceClassification
+
+        device = best_device()
+        model = AutoModelForSequenceClassification.from_pretrained(where, local_files_only=_local(name)).to(device).eval()
+        return PairClassifier(model, _tokenizer(where, name), device, max_tokens)
+
+    return loaded(name, load)
+
+
+@functools.cache
+def load_likelihood(name: str) -> Likelihood:
+    """A model that writes texts from texts (BART, T5, ...). Raises NoModel, in one line, where it cannot be loaded."""
+
+    def load(where: str) -> Likelihood:
+        from transformers import AutoModelForSeq2SeqLM
+
+        device = best_device()
+        model = AutoModelForSeq2SeqLM.from_pretrained(where, local_files_only=_local(name)).to(device).eval()
+        return Likelihood(model, _tokenizer(where, name), device)
+
+    return loaded(name, load)
+
+
+def _tokenizer(where: str, name: str) -> Any:
+    from transformers import AutoTokenizer
+
+    return AutoTokenizer.from_pretrained(where, local_files_only=_local(name))
+
+
+def _local(name: str) -> bool:
+    return find_model(name).folder is not None
+
+
+def _longest(tokenizer: Any) -> int | None:
+    longest = int(tokenizer.model_max_length)
+    return longest if longest < _UNBOUNDED else None
