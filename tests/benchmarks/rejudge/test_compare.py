@@ -91,7 +91,7 @@ def test_it_is_told_as_json_and_in_tables(run: RunStore) -> None:
     for grid in (counts, labels, systems, differences):
         assert all(grid.columns) and len(set(grid.columns)) == len(grid.columns), grid.columns
     first = found.systems[0]
-    assert systems.title == "Systems by A, offline/judge, and by B, together: figure (%) and its rank"
+    assert systems.title == "Systems by A, offline/judge, and by B, together: raw figure (%) and its rank"
     assert systems.columns == ("System", "n", "Joint A", "Joint B", "Coverage A", "Coverage B")
     assert systems.rows[0][2] == f"{100 * first.joint[0]:.1f} (1)"
     assert len(systems.rows) == 2 and len(differences.rows) == len(found.differences)
