@@ -5,7 +5,7 @@ the summary in view (one file each); budgets are filled from one ranking, all in
 """
 
 from summhay_ray.extract.base import BUDGETS, Document, Extract, Extractor
-from summhay_ray.extract.extracting import extract, make_extractor, n_sentences, text_of
+from summhay_ray.extract.extracting import choose_units, extract, make_extractor, n_sentences, text_of
 from summhay_ray.extract.py_rouge import RougeScore, rouge_n
 
 __all__ = [
@@ -14,6 +14,7 @@ __all__ = [
     "Extract",
     "Extractor",
     "RougeScore",
+    "choose_units",
     "extract",
     "make_extractor",
     "n_sentences",

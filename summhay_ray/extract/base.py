@@ -22,11 +22,13 @@ class Document:
     """A source and its sentences."""
 
     source: str
+    units: tuple[str, ...] | None = None
+    """What stands for its sentences, where it is a list already (the bullets of a summary)."""
 
     @functools.cached_property
     def sentences(self) -> tuple[str, ...]:
         """In source order, as NLTK's Punkt finds them for English, `<br />` taken for a line break."""
-        return tuple(punkt_sentences(self.source.replace("<br />", "\n")))
+        return self.units if self.units is not None else tuple(punkt_sentences(self.source.replace("<br />", "\n")))
 
     @functools.cached_property
     def costs(self) -> tuple[int, ...]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from summhay_ray import plugins
-from summhay_ray.extract.base import AsReleased, Extract, Extractor, document_of
+from summhay_ray.extract.base import AsReleased, Document, Extract, Extractor, document_of
 from summhay_ray.extract.budgets import fill, joined, walk
 
 COMPATS = ("default", "release")
@@ -43,6 +44,17 @@ def extract_by(
         return fill(document, ranking, wanted)
     as_released = getattr(extractor, "released", AsReleased())
     return walk(document, ranking, wanted, as_released.newline, as_released.source_order)
+
+
+def choose_units(units: Sequence[str], question: str, method: str, tokens: int) -> tuple[int, ...]:
+    """The numbers, from 0 and in order, of those of a list of texts (a summary's bullets) that whoever judges `question` needs,
+    up to so many tokens together: at least the first of the ranking, and all where they fit."""
+    document = Document("\n".join(units), tuple(units))
+    if sum(document.costs) <= tokens:
+        return tuple(range(len(units)))
+    extractor = make_extractor(method)
+    found = fill(document, extractor.rank(document, question), [tokens])[tokens].index
+    return found or tuple(itertools.islice(extractor.rank(document, question), 1))
 
 
 def text_of(source: str, index: Sequence[int]) -> str:

@@ -3,7 +3,16 @@
 It imports `records` alone, whose judgments and scores it reads and makes; any room above it may import it.
 """
 
-from summhay_ray.metrics.agreement import Agreement, RankAgreement, Verdicts, agreement_between, pearson, rank_agreement, ranks
+from summhay_ray.metrics.agreement import (
+    Agreement,
+    RankAgreement,
+    Verdicts,
+    agreement_between,
+    kappa,
+    pearson,
+    rank_agreement,
+    ranks,
+)
 from summhay_ray.metrics.bert_scores import bertscore, has_bertscore
 from summhay_ray.metrics.bias import JudgeBias, bias_of, corrected
 from summhay_ray.metrics.by_column import score_columns, words_per_bullet
@@ -54,6 +63,7 @@ __all__ = [
     "correlations",
     "extract_citations",
     "has_bertscore",
+    "kappa",
     "mean_interval",
     "mean_within",
     "pearson",

@@ -68,6 +68,18 @@ def agreement_between(first: Verdicts, second: Verdicts) -> Agreement:
     )
 
 
+def kappa(confusion: Mapping[str, Mapping[str, int]]) -> float | None:
+    """Cohen's kappa of two judges, by their confusion of labels: agreement beyond chance; None where both say one label."""
+    rows = [sum(row.values()) for row in confusion.values()]
+    columns = [sum(row[label] for row in confusion.values()) for label in confusion]
+    n = sum(rows)
+    if not n:
+        return None
+    same = sum(confusion[label][label] for label in confusion) / n
+    chance = sum(a * b for a, b in zip(rows, columns, strict=True)) / n**2
+    return (same - chance) / (1 - chance) if chance < 1 else None
+
+
 def rank_agreement(first: Sequence[float], second: Sequence[float]) -> RankAgreement:
     """Compare the rankings that two scores give the same things, in one order. Raises ValueError for unequal lengths."""
     return RankAgreement(len(first), pearson(ranks(first), ranks(second)), _kendall(first, second))

@@ -31,11 +31,16 @@ def compare_tables(result: CompareResult) -> list[TextTable]:
         ("insights scored by both", f"{agreement.n} (of {result.n_scored[0]} and {result.n_scored[1]})"),
         ("correlation", _figure(agreement.correlation, 3)),
         ("same label (%)", _percent(agreement.same_label)),
+        ("Cohen's kappa", _figure(result.kappa, 3)),
         ("same bullet, where both name one (%)", f"{_percent(agreement.same_bullet)} (n {agreement.n_linked})"),
         *(
             (f"ranking by {name}: Spearman, Kendall", f"{_figure(one.spearman, 3)}, {_figure(one.kendall, 3)} (n {one.n})")
             for name, one in result.ranking.items()
         ),
+    )
+    counts += (
+        ("input tokens for these", " / ".join(f"{tokens:,}" for tokens in result.input_tokens)),
+        ("dollars for these", " / ".join(f"{usd:.4f}" for usd in result.usd)),
     )
     confused = tuple(
         (_SHORT[label], *(str(agreement.confusion[label][other]) for other in agreement.confusion[label]))

@@ -21,6 +21,7 @@ _retrievers_differ
 _has_corpora
 _one_or_many
 _stages_asked
+_asked_alone
 _budgets_count
 _methods_known
 _samples_differ

@@ -62,6 +62,8 @@ class BenchSpec:
         """(strategy, settings) of a part that is asked."""
         model, strategy = judge.strategy_of(leaf)
         entry = one.entry or self._entry(model)
+        if entry.extract is not None:
+            raise SpecError(f"judge-bench: {entry.label}: people judged whole summaries; leave `extract` out")
         if one.entry is not None and leaf.kind == "model":
             strategy = judge.parse_strategy(one.entry.strategy).base
         prompt = self.prompts[entry.prompt] if entry.prompt else ""

@@ -11,10 +11,11 @@ from typing import Any
 
 import polars as pl
 
-from summhay_ray.benchmarks.summhay.judges import all_judgments, all_scores, check_judged, judges_of
+from summhay_ray.benchmarks.summhay.judges import all_judgments, all_scores, check_judged, costs_of, judges_of
 from summhay_ray.errors import UserError
 from summhay_ray.judge import parse_name
-from summhay_ray.metrics import Agreement, RankAgreement, Verdicts, agreement_between, rank_agreement, ranks
+from summhay_ray.metrics import Agreement, RankAgreement, Verdicts, agreement_between, kappa, rank_agreement, ranks
+from summhay_ray.outcome import MICROS
 from summhay_ray.records import COVERAGE_VALUE
 from summhay_ray.store import RunStore
 
@@ -72,6 +73,16 @@ class CompareResult:
     """The first judge's best joint score first."""
     ranking: Mapping[str, RankAgreement]
     """joint, coverage: how far the judges rank the systems alike."""
+    input_tokens: tuple[int, int] = (0, 0)
+    """Of each judge's prompts about what both scored."""
+    usd: tuple[float, float] = (0.0, 0.0)
+    """Dollars of each judge's answers about what both scored: what one of them spares, with an extract say, stands beside how far
+    it agrees."""
+
+    @property
+    def kappa(self) -> float | None:
+        """Cohen's, of the labels."""
+        return kappa(self.agreement.confusion)
 
     def to_json(self) -> dict[str, Any]:
         """The JSON document of `summhay compare`."""
@@ -79,7 +90,9 @@ class CompareResult:
             "run": self.run,
             "judges": list(self.judges),
             "n_scored": list(self.n_scored),
-            "agreement": asdict(self.agreement),
+            "agreement": {**asdict(self.agreement), "kappa": self.kappa},
+            "input_tokens": list(self.input_tokens),
+            "usd": list(self.usd),
             "ranking": {name: asdict(one) for name, one in self.ranking.items()},
             "systems": [asdict(one) for one in self.systems],
             "differences": [asdict(one) for one in self.differences],
@@ -100,6 +113,7 @@ def compare_judges(run: RunStore, judges: Sequence[str] = (), rows: int = 20) ->
     summaries = run.table("summaries").select("cell_id", *SYSTEM, "haystack_id", "subtopic_id", "bullets")
     both = both.join(summaries, on="cell_id", how="left", maintain_order="left")
     systems = _moves(both)
+    costs = [costs_of(run, judge, both[name].to_list()) for judge, name in ((first, "key"), (second, "key_2"))]
     return CompareResult(
         run=run.run_id,
         judges=(first, second),
@@ -108,6 +122,8 @@ def compare_judges(run: RunStore, judges: Sequence[str] = (), rows: int = 20) ->
         differences=_differences(both, run, rows),
         systems=systems,
         ranking={name: rank_agreement(*zip(*(getattr(one, name) for one in systems), strict=True)) for name in _FIGURES},
+        input_tokens=(costs[0][0], costs[1][0]),
+        usd=(costs[0][1] / MICROS, costs[1][1] / MICROS),
     )
 
 
@@ -127,9 +143,9 @@ def _chosen(run: RunStore, wanted: Sequence[str]) -> tuple[str, str]:
 
 def _of(scores: pl.DataFrame, judgments: pl.DataFrame, judge: str) -> pl.DataFrame:
     """A judge's scored insights: coverage, joint, bullet, and the value (expected coverage, 0..1)."""
-    told = judgments.filter(pl.col("judge") == judge).select("cell_id", "position", "value")
+    told = judgments.filter(pl.col("judge") == judge).select("cell_id", "position", "value", "key")
     scored = scores.filter(pl.col("judge") == judge).join(told, on=["cell_id", "position"], how="left")
-    return scored.select(*_PAIR, "coverage", "joint", "bullet", pl.coalesce("value", "coverage").alias("value"))
+    return scored.select(*_PAIR, "coverage", "joint", "bullet", pl.coalesce("value", "coverage").alias("value"), "key")
 
 
 def _verdicts(both: pl.DataFrame, end: str) -> Verdicts:

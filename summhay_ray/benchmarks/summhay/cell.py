@@ -11,9 +11,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from summhay_ray.benchmark import Answer, Ask, Failed, Malformed, Outcome, Request, Rows
+from summhay_ray.benchmarks.rating import ExtractSpec
 from summhay_ray.benchmarks.summarizing import ANSWERS, guarded, read_summary
 from summhay_ray.benchmarks.summhay.cells import Cell
 from summhay_ray.benchmarks.summhay.judging import TOKENS_A_VERDICT, Judging
+from summhay_ray.benchmarks.summhay.reduced import judge_reduced, tell_spared
 from summhay_ray.benchmarks.summhay.replay import lookup
 from summhay_ray.benchmarks.summhay.spec import JudgeSpec
 from summhay_ray.haystack import system_key
@@ -187,7 +189,10 @@ async def _judge(
     async with ask.turn("judge", spec.model, spec.label):
         settings = judge_settings(grid, cell, system, spec, None if ask.planning else asked)
         bare = ask.of("judge", share, expected)
-        judged = await guarded("judge_error", spec.strategy, _asked(strategy, insights, summary, settings, bare), ask.planning)
+        if ask.planning and spec.extract is not None:
+            await tell_spared(strategy, insights, summary.bullets, settings, ask, "judge", spec.extract)
+        asking = _asked(strategy, insights, summary, settings, bare, spec.extract)
+        judged = await guarded("judge_error", spec.strategy, asking, ask.planning)
     judgments = []
     for position, (insight, outcome) in enumerate(zip(insights, one_each(judged, len(insights)), strict=True)):
         if isinstance(outcome, Answer):
@@ -197,7 +202,11 @@ async def _judge(
     return judgments, _scores(judgments, summary, truth.gold, ask)
 
 
-async def _asked(strategy: str, insights: tuple[Insight, ...], summary: Summary, settings: JudgeSettings, ask: Any) -> Any:
+async def _asked(
+    strategy: str, insights: tuple[Insight, ...], summary: Summary, settings: JudgeSettings, ask: Any, lever: ExtractSpec | None
+) -> Any:
+    if lever is not None:
+        return await judge_reduced(strategy, insights, summary.bullets, settings, ask, lever)
     return await make_judge(strategy).judge(insights, summary.bullets, settings, ask)
 
 

@@ -6,7 +6,7 @@ itself is never changed.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -70,6 +70,15 @@ def all_judgments(run: RunStore) -> pl.DataFrame:
 def all_scores(run: RunStore) -> pl.DataFrame:
     """The scores of all judges of the run's summaries, as `all_judgments`."""
     return _all(run, "scores")
+
+
+def costs_of(run: RunStore, judge: str, keys: Collection[str]) -> tuple[int, int]:
+    """(input tokens, micro-dollars) of a judge's answers with these keys, each counted once."""
+    [one] = [one for one in judges_of(run) if one.judge == judge]
+    parts = [(run if run_id == run.run_id else run.store.run(run_id)).table("raw_answers") for run_id in one.runs]
+    columns = ("key", "input_tokens", "usd_micros")
+    found = pl.concat([part.select(columns) for part in parts]).unique("key").filter(pl.col("key").is_in(list(keys)))
+    return int(found["input_tokens"].sum()), int(found["usd_micros"].sum())
 
 
 def _all(run: RunStore, table: str) -> pl.DataFrame:

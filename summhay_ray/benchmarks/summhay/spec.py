@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from pydantic import BeforeValidator, Field, model_validator
 
 from summhay_ray import judge, plugins
 from summhay_ray.benchmark import ModelSpec, Spec, SpecError, Text, model_entry
+from summhay_ray.benchmarks.rating import ExtractSpec
 from summhay_ray.benchmarks.retrieval import RetrieverEntry, check_retrievers
 from summhay_ray.benchmarks.summarizing import Strategy, Summarizer, crossed
 from summhay_ray.errors import UserError
@@ -57,6 +58,20 @@ class JudgeSpec(ModelSpec):
         default="per_insight", description="how the model is asked; or module:Class; offline/judge by default per_summary"
     )
     max_tokens: int = Field(default=200, ge=1, description="longest answer, in tokens")
+    extract: ExtractSpec | None = Field(
+        default=None,
+        description="of a summary's bullets those that an insight needs, up to `tokens`; for a judge asked per insight",
+    )
+
+    LATER: ClassVar[frozenset[str]] = ModelSpec.LATER | {"extract"}
+
+    @model_validator(mode="after")
+    def _asked_alone(self) -> JudgeSpec:
+        if self.extract is not None and not judge.asks_alone(self.strategy):
+            raise ValueError(
+                f"extract: {self.strategy} asks about all insights at once; write strategy: per_insight, or few_shot"
+            )
+        return self
 
 
 Judge = Annotated[JudgeSpec, BeforeValidator(_judge, json_schema_input_type=Text | JudgeSpec)]

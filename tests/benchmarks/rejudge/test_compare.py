@@ -83,7 +83,7 @@ def test_only_what_both_scored_counts(run: RunStore) -> None:
 def test_it_is_told_as_json_and_in_tables(run: RunStore) -> None:
     found = compare_judges(run, ["offline/judge", "together"])
     told = json.loads(json.dumps(found.to_json(), allow_nan=False))
-    assert set(told) == {"run", "judges", "n_scored", "agreement", "ranking", "systems", "differences"}
+    assert set(told) == {"run", "judges", "n_scored", "agreement", "ranking", "systems", "differences", "usd", "input_tokens"}
     assert set(told["ranking"]) == {"joint", "coverage"} and told["ranking"]["joint"]["n"] == 2
     counts, labels, systems, differences = compare_tables(found)
     assert counts.rows[0] == ("insights scored by both", f"{2 * N_INSIGHTS} (of {2 * N_INSIGHTS} and {2 * N_INSIGHTS})")
