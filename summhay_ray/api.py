@@ -344,6 +344,34 @@ def rejudge(
     return rejudging.rejudge_run(Store(store_uri(store)).run(run_id), request, options)
 
 
+def coverage(
+    spec: str | Path,
+    evaluators: str | Sequence[str] = (),
+    store: str | None = None,
+    budget: float | None = None,
+    watch: Watch | None = None,
+    *,
+    sample: int | None = None,
+    chunk_tokens: int | None = None,
+    overrides: Iterable[str] = (),
+    address: str | None = None,
+    executor: str | None = None,
+    note: Callable[[str], None] | None = None,
+) -> RunResult:
+    """Information coverage: the share of a context's chunks that the questions of a benchmark need (ETHIC, appendix A).
+
+    `spec`: the path of any benchmark's spec, or of one of kind coverage. `evaluators`: models, `offline/coverage`,
+    `offline/coverage-embed`. `sample`: questions of each task and domain. Raises SpecError, StoreError, with nothing asked.
+    """
+    from summhay_ray.benchmarks import coverage as measuring
+
+    _check_budget(budget)
+    named = (evaluators,) if isinstance(evaluators, str) else tuple(evaluators)
+    request = measuring.CoverageRequest(str(spec), named, sample, chunk_tokens, tuple(overrides))
+    options = RunOptions(budget, executor, _address(address), watch, note=note)
+    return measuring.coverage_run(request, Store(store_uri(store)), options)
+
+
 def synth(
     spec: Spec,
     store: str | None = None,

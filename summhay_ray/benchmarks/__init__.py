@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 KINDS = {
+    "coverage": "summhay_ray.benchmarks.coverage:Coverage",
     "extract_evaluate": "summhay_ray.benchmarks.extract_evaluate:ExtractEvaluate",
     "ethic": "summhay_ray.benchmarks.ethic:Ethic",
     "ethic_build": "summhay_ray.benchmarks.ethic:EthicBuild",

@@ -13,6 +13,7 @@ import typer
 from typer.core import TyperGroup
 
 from summhay_ray.cli.compare import compare
+from summhay_ray.cli.coverage import coverage
 from summhay_ray.cli.judge_bench import judge_bench
 from summhay_ray.cli.looking import failures, runs, status, stop
 from summhay_ray.cli.options import (
@@ -369,6 +370,7 @@ def doctor(
 
 
 app.command(rich_help_panel=JUDGE)(compare)
+app.command(rich_help_panel=JUDGE)(coverage)
 app.command(rich_help_panel=JUDGE)(rejudge)
 app.command("judge-bench", rich_help_panel=JUDGE)(judge_bench)
 app.command(rich_help_panel=SERVE)(simulate)

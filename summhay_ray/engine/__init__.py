@@ -22,7 +22,7 @@ from summhay_ray.engine.contract import (
     semantic_hash,
 )
 from summhay_ray.engine.doctor import Check, examine, examine_runs, key_check, missing_keys
-from summhay_ray.engine.explain import Replay
+from summhay_ray.engine.explain import Replay, first_request
 from summhay_ray.engine.inputs import Inputs
 from summhay_ray.engine.jobs import Job, JobEnd, JobError, JobLost
 from summhay_ray.engine.many import answers, many, through
@@ -106,6 +106,7 @@ __all__ = [
     "examine",
     "examine_runs",
     "find",
+    "first_request",
     "key_check",
     "kinds",
     "load_workload",

@@ -328,6 +328,10 @@ class Workload(Generic[S]):
         """What an answer that nobody knows yet may be; what is asked about it is planned with that. None: nobody can say."""
         return next((one.example for one in self.stages if one.name == stage), None)
 
+    async def references(self, item: Item) -> Sequence[str]:
+        """What a right answer to the item holds, as texts (labels, sentences), as far as the benchmark knows it."""
+        return ()
+
     async def estimate(self, item: Item, asks: Mapping[Size, Ask]) -> None:
         """Ask what `answer` asks, of asks that only count."""
         from summhay_ray.engine.ask import NoReply

@@ -54,6 +54,20 @@ class Replay:
         run_loop(lambda: answered(self._workload, work, ask))
 
 
+def first_request(workload: Workload[Any], item: Item) -> Request | None:
+    """What an item asks first, which is looked at and not asked; None where it asks nothing, or lacks what must be prepared."""
+    asked: list[Request] = []
+
+    async def complete(request: Request, stage: str) -> tuple[Outcome[RawAnswer], RawAnswer | None]:
+        asked.append(request)
+        return Failed("not_asked", "only looked at"), None
+
+    found = prepared(workload, item.source, [item]) if prepares(workload) else Prepared()
+    [work] = work_items([item], found)
+    run_loop(lambda: answered(workload, work, Ask(workload, item, complete, ConcurrencyLimiter(workload.settings()))))
+    return asked[0] if asked else None
+
+
 def explained(workload: Workload[Any], run: RunStore, key: str) -> dict[str, Any]:
     """An item and all that it stands on. `key`: its id, or the key of an answer, or how one of them begins. Raises StoreError."""
     item = find_item(workload, run, key)

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.core
 GROUPS = {
     "Run": ["run", "plan", "retrieve", "stop", "submit"],
     "Read": ["runs", "status", "failures", "explain", "export"],
-    "Judge": ["score", "compare", "rejudge", "judge-bench"],
+    "Judge": ["score", "compare", "coverage", "rejudge", "judge-bench"],
     "Make": ["import", "synth", "audit", "verify"],
     "Serve and check": ["clean", "doctor", "simulate"],
 }

@@ -42,7 +42,7 @@ IMPORTS: Mapping[str, set[str]] = {
     "simulator": {"llm", "local_models", "plugins", "errors", "synth", "text"},
     "benchmark": {"engine", "llm", "local_models", "metrics", "outcome", "store"},
     "benchmarks": {
-        *{"benchmark", "engine", "llm", "local_models", "store"},
+        *{"benchmark", "encoders", "engine", "llm", "local_models", "store"},
         *{
             "extract",
             "encoders",
@@ -92,6 +92,8 @@ BENCHMARKS_OF_ENGINE = {
     *{"answers", "many", "through"},
     # `explain` asks the stored answers again; a synthesis looks which of its topics were tried.
     *{"ITEM", "Replay"},
+    # What another benchmark's items ask, looked at and not asked.
+    *{"Workload", "first_request"},
 }
 """Names that built-in benchmarks take of the engine past `summhay_ray.benchmark`, the door of those who write one."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -29,7 +30,7 @@ from summhay_ray.benchmark import (
 from summhay_ray.benchmarks.ethic import contexts, report, scores, scoring
 from summhay_ray.benchmarks.ethic.criteria import STAGE, criteria, place_told, rate, released_value
 from summhay_ray.benchmarks.ethic.data import load_records
-from summhay_ray.benchmarks.ethic.records import Record
+from summhay_ray.benchmarks.ethic.records import LOOKUP, Record
 from summhay_ray.benchmarks.ethic.spec import EthicModel, EthicSpec
 from summhay_ray.benchmarks.ethic.tables import ANSWERS, RATINGS, EthicAnswer, SectionRating
 from summhay_ray.llm import RawAnswer
@@ -39,6 +40,7 @@ from summhay_ray.text import count_tokens
 SUMMARY_TOKENS: Mapping[Size, int] = {"least": 1, "expected": 150, "most": 400}
 """Of a section's summary that nobody knows yet."""
 _WORD = "text "
+_ASKED_ABOUT = re.compile(r"### (?:Options|Background|Target Case):\n")
 
 
 class Ethic(Benchmark[EthicSpec]):
@@ -105,6 +107,17 @@ class Ethic(Benchmark[EthicSpec]):
         if record.task == "Summarizing":
             rows[RATINGS.name] = await self._rated(item, record, reply, ask)
         return rows
+
+    async def references(self, item: Item) -> Sequence[str]:
+        """See `Workload`: labels; of Summarizing the context, of Lookup its section, of others the options or the background."""
+        record = self.records[item.data["place"]]
+        if record.task == "Summarizing":
+            return [record.context]
+        if record.task == LOOKUP and "section" in record.meta:
+            return [scoring.sections(record.context)[record.meta["section"]]]
+        if record.task in ("Organizing", "Attributing"):
+            return [part for part in _ASKED_ABOUT.split(record.question)[1:2] if part]
+        return [label for label in record.answer if label.casefold() != scoring.NONE]
 
     def guess(self, item: Item, stage: str, size: Size) -> str | None:
         """See `Workload`: a summary of every section, so that what judges are asked is planned."""

@@ -266,6 +266,10 @@ class Odsum(Benchmark[OdsumSpec]):
 
     # --- summaries (sections 4.2 and 5.2) --------------------------------------------------------------------------------
 
+    async def references(self, item: Item) -> Sequence[str]:
+        """See `Workload`: the reference summaries."""
+        return self.collection.by_id[item.data["query_id"]].references
+
     async def answer(self, item: Item, ask: Ask) -> Rows:
         """The summary of an item and what it is worth; nothing where the item is a ranking, which is there already."""
         if "summarizer" not in item.data:

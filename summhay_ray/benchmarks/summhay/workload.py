@@ -248,6 +248,12 @@ class SummHay(FromHaystacks, WithRetrievers, Judging[SummhaySpec]):
         summary, truth = await summarize_cell(self, cell, context, ask)
         return {} if summary is None else {"summaries": [summary], **await judge_all(self, cell, summary, truth, ask)}
 
+    async def references(self, item: Item) -> Sequence[str]:
+        """See `Workload`: the subtopic's insights."""
+        unit = Cell.of(item).unit
+        haystack = await self.haystacks.fetch(unit.haystack_id)
+        return [insight.text for insight in haystack.insights_of(unit.subtopic_id)]
+
     def guess(self, item: Item, stage: str, size: Size) -> str | None:
         """A summary that nobody knows yet: what its judges are asked depends on its length."""
         if stage != "summarize":

@@ -1,0 +1,107 @@
+"""The questions whose coverage is measured: sampled from a benchmark's items, as its prompts show them. Part of the coverage
+folder.
+
+No benchmark need know of this. What an item asks first is looked at and not asked; its prompt is taken apart into context and
+query: by ETHIC's frame, by headers such as `Article 3:` and a mark at their end, else at the last paragraph.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from summhay_ray.benchmark import Item, SpecError
+from summhay_ray.engine import Workload, first_request
+from summhay_ray.loops import run_loop
+
+_FRAMED = re.compile(r"\A(.*?)### Context:\n(.*)\n\n(Now, respond to the instruction.*)\Z", re.DOTALL)
+_HEADER = re.compile(r"^(?:Article|Conversation|Document) \d{1,9}:$", re.MULTILINE | re.ASCII)
+_MARK = re.compile(r"^=== End of [\w ]+ ===$", re.MULTILINE)
+_GROUP = ("task", "domain", "query_kind", "retriever")
+_TRIES = 3
+"""Times the sample that are looked at where some items ask nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A context, what is asked about it, and what a right answer holds, as far as the benchmark says."""
+
+    item: str
+    group: str
+    document: str
+    """Items of one are alike: intervals are over documents."""
+    context: str = field(repr=False)
+    query: str = field(repr=False)
+    references: tuple[str, ...] = field(default=(), repr=False)
+
+
+def sampled(workload: Workload[Any], a_group: int, seed: int) -> list[Question]:
+    """At most so many questions of each group of items, drawn by the seed; of a benchmark with several models those of the first.
+
+    A group is what an item's data call its task and domain. Raises SpecError where no item asks anything about a text.
+    """
+    groups: dict[str, list[Item]] = {}
+    first = next((item.queue for item in workload.items()), "")
+    queues = {item.queue for item in workload.items()}
+    tasks: dict[str, str] = {}
+    for item in workload.items():
+        group = "/".join(str(item.data[name]) for name in _GROUP if isinstance(item.data.get(name), str))
+        # Another model may be asked other tasks; where it is asked the same, one is enough.
+        if item.queue == first or len(queues) > 1 and tasks.setdefault(group, item.queue) == item.queue != first:
+            groups.setdefault(group, []).append(item)
+    found: list[Question] = []
+    for group, items in groups.items():
+        drawn = random.Random(json.dumps([seed, group])).sample(items, min(len(items), a_group * _TRIES))
+        found += _questions(workload, group, drawn, a_group)
+    if not found:
+        raise SpecError(f"spec: no item of this {workload.kind} asks about a text that can be cut into chunks")
+    return sorted(found, key=lambda one: (one.group, one.item))
+
+
+def _questions(workload: Workload[Any], group: str, items: Sequence[Item], most: int) -> list[Question]:
+    found: list[Question] = []
+    seen: set[tuple[str, str]] = set()
+    for item in items:
+        request = first_request(workload, item)
+        parts = split(request.messages[-1].content) if request is not None else None
+        if parts is None or parts in seen:
+            continue
+        seen.add(parts)
+        references = tuple(run_loop(lambda item=item: workload.references(item)))  # type: ignore[misc]
+        document = str(item.data.get("document") or item.source or item.id)
+        found.append(Question(item.id, group, document, *parts, references))
+        if len(found) == most:
+            break
+    return found
+
+
+def split(prompt: str) -> tuple[str, str] | None:
+    """(context, query) of a prompt; None where it has no two paragraphs."""
+    if framed := _FRAMED.match(prompt):
+        return framed[2].strip(), f"{framed[1].strip()}\n{framed[3]}".strip()
+    headers = list(_HEADER.finditer(prompt))
+    paragraphs = [found.start() for found in re.finditer(r"\n\s*\n(?=\S)", prompt.rstrip())]
+    if not paragraphs:
+        return None
+    begin = headers[0].start() if headers else 0
+    # Behind the last document stands what is asked: below a mark, else in the last paragraph.
+    mark = _MARK.search(prompt, begin)
+    end = mark.start() if mark else paragraphs[-1]
+    if end <= begin:
+        return None
+    return prompt[begin:end].strip(), f"{prompt[:begin].strip()}\n{prompt[end:].strip()}".strip()
+
+
+def written(questions: Iterable[Question]) -> bytes:
+    """As JSON lines."""
+    return "".join(json.dumps(asdict(one), ensure_ascii=True) + "\n" for one in questions).encode("ascii")
+
+
+def read(content: bytes) -> list[Question]:
+    """What `written` wrote."""
+    rows = [json.loads(line) for line in content.decode("ascii").splitlines()]
+    return [Question(**{**row, "references": tuple(row["references"])}) for row in rows]

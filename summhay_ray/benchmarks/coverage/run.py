@@ -1,0 +1,48 @@
+"""`summhay coverage SPEC`: the coverage of any benchmark's questions, without a spec of its own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from summhay_ray.benchmark import SpecError
+from summhay_ray.benchmarks.coverage.workload import Coverage
+from summhay_ray.engine import RunOptions, RunResult, load_workload, read_fields, run_workload
+from summhay_ray.store import Store
+
+
+@dataclass(frozen=True, slots=True)
+class CoverageRequest:
+    """What is measured: a benchmark's spec, or a spec of kind coverage."""
+
+    spec: str
+    evaluators: tuple[str, ...] = ()
+    """Instead of the spec's."""
+    sample: int | None = None
+    chunk_tokens: int | None = None
+    overrides: tuple[str, ...] = ()
+    """Of the spec."""
+
+
+def coverage_run(request: CoverageRequest, store: Store, options: RunOptions = RunOptions()) -> RunResult:
+    """Measure what is not measured yet. Raises SpecError with nothing asked; and as any run."""
+    return run_workload(load_coverage(request, store), store, options)
+
+
+def load_coverage(request: CoverageRequest, store: Store) -> Coverage:
+    """The measurement, with its questions drawn and nothing asked. Raises SpecError."""
+    fields, folder = read_fields(request.spec)
+    given = {"sample": request.sample, "chunk_tokens": request.chunk_tokens, "evaluators": list(request.evaluators) or None}
+    changed: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    if fields.get("kind") == Coverage.kind:
+        of = fields.get("of")
+        placed = {**fields, **({"of": str((folder / of).absolute())} if isinstance(of, str) else {}), **changed}
+        found = load_workload(placed, request.overrides, store)
+    else:
+        reach = {name: fields[name] for name in ("seed",) if name in fields}
+        own = {"kind": Coverage.kind, "name": f"coverage-of-{Path(request.spec).stem}", "of": str(Path(request.spec).absolute())}
+        found = load_workload({**own, **reach, "overrides": list(request.overrides), **changed}, (), store)
+    if not isinstance(found, Coverage):
+        raise SpecError(f"{request.spec}: is of kind {found.kind}; expected a benchmark's spec")
+    return found

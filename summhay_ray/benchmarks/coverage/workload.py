@@ -1,0 +1,269 @@
+"""Information coverage as a run: an item is one question by one evaluator, chunk by chunk."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import polars as pl
+from pydantic import BeforeValidator, Field
+
+from summhay_ray.benchmark import (
+    Ask,
+    Benchmark,
+    Chart,
+    Counted,
+    Inputs,
+    Item,
+    ModelSpec,
+    NoReply,
+    Rows,
+    Section,
+    Spec,
+    SpecError,
+    Stage,
+    Table,
+    Tables,
+    Text,
+    Unreadable,
+    mean_interval,
+    model_entry,
+)
+from summhay_ray.benchmarks.coverage import questions
+from summhay_ray.benchmarks.coverage.evaluators import VERSION, EmbeddedCoverage, LexicalCoverage, question, verdict
+from summhay_ray.benchmarks.coverage.questions import Question
+from summhay_ray.engine import load_workload
+from summhay_ray.local_models import check_model
+from summhay_ray.text import chunks, count_tokens
+
+SAMPLED = "questions.jsonl"
+"""The input that holds them: a run stands on its questions, not on the spec that they were drawn from."""
+ALL = "all"
+PUBLISHED = {
+    "ZeroSCROLLS": 56.1,
+    "L-Eval": 35.4,
+    "InfiniteBench": 16.5,
+    "BAMBOO": 41.4,
+    "Loong": 14.4,
+    "LooGLE": 9.6,
+    "ETHIC": 91.0,
+}
+"""Paper, Table 1: by GPT-4o, 50 questions of each task and domain, chunks of at most 512."""
+
+
+class EvaluatorSpec(ModelSpec):
+    """A model that says whether a chunk is needed."""
+
+    max_tokens: int = Field(default=500, ge=1, description="longest answer, in tokens")
+
+
+class CoverageSpec(Spec):
+    """Which benchmark's questions, how many, and who judges."""
+
+    kind: str = Field(default="coverage", description="the benchmark")
+    of: Text = Field(description="path of the spec whose questions are measured")
+    overrides: list[Text] = Field(default=[], description="changes of that spec: a.b=c")
+    sample: int = Field(default=50, ge=1, description="questions of each task and domain")
+    chunk_tokens: int = Field(default=512, ge=32, description="the longest chunk, in cl100k tokens")
+    most_chunks: int | None = Field(default=None, ge=1, description="of a context, drawn by the seed; null: all")
+    evaluators: list[Annotated[EvaluatorSpec, BeforeValidator(model_entry, json_schema_input_type=Text | EvaluatorSpec)]] = Field(
+        default=[EvaluatorSpec(model=LexicalCoverage.name)],
+        min_length=1,
+        description="who says whether a chunk is needed: models, offline/coverage, offline/coverage-embed",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkVerdict:
+    """What an evaluator says of one chunk."""
+
+    item_id: Annotated[str, "the item: evaluator@question"]
+    evaluator: Annotated[str, "as the spec names it"]
+    group: Annotated[str, "task and domain of the question, as far as it has them"]
+    question: Annotated[str, "item of the benchmark that asks it"]
+    document: Annotated[str, "source document of the question"]
+    chunk: Annotated[int, "number of the chunk, from 1"]
+    n_chunks: Annotated[int, "chunks of the context"]
+    tokens: Annotated[int, "of the chunk, cl100k"]
+    needed: Annotated[bool, "whoever answers has to take it into account"]
+    key: Annotated[str, "the raw answer"]
+
+
+VERDICTS = Table("coverage_chunks", ChunkVerdict, ("item_id", "chunk"))
+
+
+class Coverage(Benchmark[CoverageSpec]):
+    """One measurement."""
+
+    kind = "coverage"
+    prefix = "v"
+    stages = (Stage("chunk", output_tokens=150, example="# Final Score\n1"),)
+    tables = (VERDICTS,)
+    counted = Counted("questions", VERDICTS.name)
+    own_models = (LexicalCoverage, EmbeddedCoverage)
+
+    def __init__(self, spec: CoverageSpec, inputs: Inputs) -> None:
+        super().__init__(spec, inputs)
+        for one in spec.evaluators:
+            if one.model not in (LexicalCoverage.name, EmbeddedCoverage.name):
+                check_model(one.model)
+        if not inputs.settled:
+            inputs.give(SAMPLED, questions.written(self._drawn()))
+
+    def _drawn(self) -> list[Question]:
+        def store(_: Spec) -> Any:
+            if self.inputs.store is None:
+                raise SpecError(f"spec: {self.spec.of!r} reads a store; give the store")
+            return self.inputs.store
+
+        other = load_workload(self.inputs.path(self.spec.of), self.spec.overrides, store)
+        return questions.sampled(other, self.spec.sample, self.spec.seed)
+
+    @functools.cached_property
+    def _questions(self) -> Sequence[Question]:
+        return questions.read(self.inputs.read(SAMPLED))
+
+    def identity(self) -> Any:
+        """See `Workload`: the questions, the wording, and who judges; not where the questions came from."""
+        _ = self._questions
+        found = super().identity()
+        spec = {name: value for name, value in found["spec"].items() if name not in ("of", "overrides", "sample")}
+        return {**found, "spec": spec, "prompt": VERSION}
+
+    def items(self) -> Iterator[Item]:
+        """Evaluator by evaluator."""
+        for model in self.spec.evaluators:
+            for place, one in enumerate(self._questions):
+                data = {"place": place, "group": one.group, "document": one.document}
+                yield Item(f"{model.label}@{one.item}", model=model, data=data)
+
+    async def answer(self, item: Item, ask: Ask) -> Rows:
+        """What the evaluator says of each chunk. One without a verdict is a failure, and left out of the question's mean."""
+        one = self._questions[item.data["place"]]
+        borders = chunks(one.context, self.spec.chunk_tokens)
+        rows = []
+        for number in self._kept(one, len(borders)):
+            begin, end = borders[number - 1]
+            text = one.context[begin:end]
+            try:
+                reply = await ask("chunk", question(text, one.query, one.references, self._model(item)))
+                needed = verdict(reply.text)
+                if needed is None:
+                    raise Unreadable(reply, "# Final Score and 0 or 1 below it")
+            except NoReply as none:
+                ask.gives_up(none)
+                continue
+            named = (item.id, item.model, one.group, one.item, one.document)
+            rows.append(ChunkVerdict(*named, number, len(borders), count_tokens(text), needed, reply.key))
+        return {VERDICTS.name: rows}
+
+    def _model(self, item: Item) -> str:
+        return next(one.model for one in self.spec.evaluators if one.label == item.queue)
+
+    def _kept(self, one: Question, n: int) -> Sequence[int]:
+        import random
+
+        numbers = range(1, n + 1)
+        if self.spec.most_chunks is None or n <= self.spec.most_chunks:
+            return numbers
+        return sorted(random.Random(f"{self.spec.seed}/{one.item}").sample(numbers, self.spec.most_chunks))
+
+    def score(self, tables: Tables) -> Tables:
+        """coverage (by group and evaluator, and over all), agreement (of each two evaluators), places (by part of contexts)."""
+        verdicts, items = tables[VERDICTS.name], tables["items"].rename({"model": "evaluator"})
+        means = verdicts.group_by("evaluator", "group", "question", "document").agg(
+            pl.col("needed").cast(pl.Float64).mean().alias("coverage"),
+            pl.col("n_chunks").first().cast(pl.Float64).alias("chunks"),
+        )
+        seed = self.spec.seed
+        groups = mean_interval(means, "coverage", ("evaluator", "group"), items, seed, cluster="document")
+        every, wanted = (frame.with_columns(pl.lit(ALL).alias("group")) for frame in (means, items))
+        whole = mean_interval(every, "coverage", ("evaluator", "group"), wanted, seed, cluster="document")
+        sizes = pl.concat([means, every.select(means.columns)]).group_by("evaluator", "group").agg(pl.col("chunks").mean())
+        one_group = items["group"].unique().to_list() == [""]
+        found = (whole if one_group else pl.concat([groups, whole])).join(sizes, on=("evaluator", "group"), how="left")
+        order = pl.col("group") == ALL
+        return {
+            "coverage": found.sort("evaluator", order, "group").select(
+                "evaluator", "group", "coverage", "coverage_low", "coverage_high", "chunks", "n", "n_expected"
+            ),
+            "agreement": _agreement(verdicts),
+            "places": _places(verdicts, seed),
+        }
+
+    def details(self, scores: Tables) -> Mapping[str, Any]:
+        """`coverage` and `agreement`, as lists of rows."""
+        rows = [
+            {
+                **{name: row[name] for name in ("evaluator", "group", "coverage")},
+                "ci": None if row["coverage_low"] is None else [row["coverage_low"], row["coverage_high"]],
+                **{name: row[name] for name in ("chunks", "n", "n_expected")},
+            }
+            for row in scores["coverage"].iter_rows(named=True)
+        ]
+        return {"of": self.spec.of, "coverage": rows, "agreement": scores["agreement"].to_dicts()}
+
+    def report(self, scores: Tables) -> Sequence[Section]:
+        """Table 1, agreement, and which parts of contexts are needed."""
+        found = scores["coverage"]
+        published = pl.DataFrame(
+            [
+                {"evaluator": "GPT-4o (paper, Table 1)", "group": name, "coverage": share / 100}
+                for name, share in PUBLISHED.items()
+            ]
+        )
+        text = (
+            "The mean share of a context's chunks that a question needs; n: questions. The paper's are GPT-4o's, of other data."
+        )
+        sections = [
+            Section("Information coverage", text, found, units={"coverage": "%"}),
+            Section(
+                "The paper's",
+                table=published.with_columns(pl.lit(50, dtype=pl.Int64).alias("n")),
+                units={"coverage": "%"},
+                notes=("n: questions of each task and domain.",),
+                more=True,
+            ),
+        ]
+        if scores["agreement"].height:
+            text = "Of the same chunks: how often two evaluators say the same, and Cohen's kappa."
+            sections.append(Section("Agreement of evaluators", text, scores["agreement"], units={"same": "%"}))
+        if scores["places"].height:
+            chart = Chart.line(x="tenth", y="needed", series="evaluator")
+            text = "The share of chunks that are needed, by where they stand: 1 is the context's beginning."
+            sections.append(
+                Section("Where what is needed stands", text, scores["places"], units={"needed": "%"}, chart=chart, more=True)
+            )
+        return sections
+
+
+def _agreement(verdicts: pl.DataFrame) -> pl.DataFrame:
+    rows = []
+    wide = verdicts.select("question", "chunk", "evaluator", "needed").pivot(
+        "evaluator", index=("question", "chunk"), values="needed"
+    )
+    names = sorted(name for name in wide.columns if name not in ("question", "chunk"))
+    for one, other in itertools.combinations(names, 2):
+        both = wide.filter(pl.col(one).is_not_null() & pl.col(other).is_not_null())
+        n = both.height
+        if not n:
+            continue
+        same = float((both[one] == both[other]).sum()) / n
+        yes = [float(both[name].sum()) / n for name in (one, other)]
+        by_chance = math.prod(yes) + math.prod(1 - share for share in yes)
+        kappa = (same - by_chance) / (1 - by_chance) if by_chance < 1 else None
+        rows.append({"evaluator": one, "other": other, "same": same, "kappa": kappa, "n": n})
+    schema = {"evaluator": pl.String, "other": pl.String, "same": pl.Float64, "kappa": pl.Float64, "n": pl.Int64}
+    return pl.DataFrame(rows, schema=schema)
+
+
+def _places(verdicts: pl.DataFrame, seed: int) -> pl.DataFrame:
+    if verdicts.is_empty():
+        return pl.DataFrame()
+    tenth = ((pl.col("chunk") - 1) * 10 / pl.col("n_chunks")).floor().cast(pl.Int64) + 1
+    placed = verdicts.with_columns(tenth.alias("tenth"), pl.col("needed").cast(pl.Float64))
+    return mean_interval(placed, "needed", ("evaluator", "tenth"), seed=seed, cluster="document")

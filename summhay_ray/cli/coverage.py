@@ -1,0 +1,75 @@
+"""`summhay coverage`: what share of its contexts a benchmark's questions need. Part of the cli room."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from typing import Annotated
+
+import typer
+
+from summhay_ray.cli.options import (
+    BUDGET,
+    DONE,
+    PARTIAL,
+    AddressOption,
+    BudgetOption,
+    ExecutorOption,
+    JsonOption,
+    SetOption,
+    SpecArgument,
+    StoreOption,
+)
+
+
+def coverage(
+    spec: SpecArgument,
+    evaluators: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--evaluator",
+            help="Who says whether a chunk is needed: a model, offline/coverage, offline/coverage-embed. Several: repeat it.",
+            metavar="NAME",
+        ),
+    ] = None,
+    sample: Annotated[int | None, typer.Option(help="Questions of each task and domain; else 50.", min=1)] = None,
+    chunk_tokens: Annotated[int | None, typer.Option(help="The longest chunk, in tokens; else 512.", min=32)] = None,
+    store: StoreOption = None,
+    budget: BudgetOption = None,
+    address: AddressOption = None,
+    executor: ExecutorOption = None,
+    overrides: SetOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Measure information coverage: the share of a context's chunks that a question needs (ETHIC, appendix A).
+
+    Takes the spec of any benchmark, or one of kind coverage. Exit codes: 0 done, 3 stopped at the budget, 4 failures listed.
+    """
+    from summhay_ray import api
+    from summhay_ray.cli.progress import ProgressDisplay
+    from summhay_ray.cli.show import document, ended, facts, note, sections
+
+    # Ray tells of dead workers on stdout, which is for results alone.
+    with ProgressDisplay() as display, contextlib.redirect_stdout(sys.stderr):
+        result = api.coverage(
+            spec,
+            evaluators or (),
+            store,
+            budget,
+            display,
+            sample=sample,
+            chunk_tokens=chunk_tokens,
+            overrides=overrides or (),
+            address=address,
+            executor=executor and executor.value,
+            note=display.note,
+        )
+    for warning in result.warnings:
+        note(f"warning: {warning}")
+    if as_json:
+        document(result.to_json())
+    else:
+        sections(result.sections)
+        where = api.store_uri(store)
+        facts(ended(result, ("run", result.run), result.unit, where, f": summhay coverage {spec} --store {where} --budget MORE"))
+    raise typer.Exit({"done": DONE, "budget": BUDGET, "partial": PARTIAL}[result.status])

@@ -1,0 +1,132 @@
+"""Information coverage of any benchmark: ours, SummHay's, one of a person's own; and how prompts are taken apart."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+import summhay_ray
+from summhay_ray.benchmark import Request, SpecError
+from summhay_ray.benchmarks.coverage.evaluators import EmbeddedCoverage, LexicalCoverage, question, verdict
+from summhay_ray.benchmarks.coverage.questions import split
+
+pytestmark = pytest.mark.core
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+def rows(result: Any) -> dict[tuple[str, str], dict[str, Any]]:
+    return {(one["evaluator"], one["group"]): one for one in result.to_json()["coverage"]}
+
+
+def written(folder: Path, **fields: Any) -> str:
+    (folder / "spec.yaml").write_text(yaml.safe_dump(fields), encoding="utf-8")
+    return str(folder / "spec.yaml")
+
+
+def test_ethic_needs_its_contexts_and_a_question_about_a_section_does_not(tmp_path: Path) -> None:
+    found = summhay_ray.coverage(ROOT / "jobs" / "ethic.yaml", store=str(tmp_path), chunk_tokens=64, executor="inline")
+    told = rows(found)
+    assert told["offline/coverage", "Summarizing/Books"]["coverage"] == 1
+    assert told["offline/coverage", "Lookup/Books"]["coverage"] < 0.5 < told["offline/coverage", "Recalling/Books"]["coverage"]
+    whole = told["offline/coverage", "all"]
+    assert whole["n"] == whole["n_expected"] == 24 and whole["ci"][0] < whole["coverage"] < whole["ci"][1]
+    again = summhay_ray.coverage(ROOT / "jobs" / "ethic.yaml", store=str(tmp_path), chunk_tokens=64, executor="inline")
+    assert (again.run, again.calls["made"]) == (found.run, 0)
+    stored = summhay_ray.score(found.run, str(tmp_path)).details  # type: ignore[union-attr]
+    assert stored["coverage"] == found.to_json()["coverage"]
+
+
+def test_summhay_and_a_benchmark_of_ones_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    spec = written(tmp_path, haystacks=["sample/news"], retrievers=["full", "oracle"], summarizers=["offline/lead"])
+    found = summhay_ray.coverage(spec, store=str(tmp_path / "store"), sample=2, chunk_tokens=256, executor="inline")
+    told = rows(found)["offline/coverage", "all"]
+    assert told["n"] == 2 and 0.05 < told["coverage"] < 0.9 and told["chunks"] > 5
+    for name in ("needle.py", "needle.yaml"):
+        shutil.copy(ROOT / "examples" / name, tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    needle = summhay_ray.coverage(
+        tmp_path / "needle.yaml", store=str(tmp_path / "store"), sample=3, executor="inline", chunk_tokens=64
+    )
+    assert rows(needle)["offline/coverage", "all"]["coverage"] < 0.3
+
+
+def test_evaluators_are_held_against_each_other_and_a_lost_verdict_is_counted(tmp_path: Path) -> None:
+    # A rater has no final score to give: its chunks are failures, and its questions are not scored.
+    names = ["offline/coverage", "offline/lead"]
+    sample = {"sample": 1, "overrides": ['tasks=["Recalling"]', 'domains=["Books"]']}
+    found = summhay_ray.coverage(
+        ROOT / "jobs" / "ethic.yaml", names, str(tmp_path), executor="inline", chunk_tokens=128, **sample
+    )
+    told = rows(found)
+    assert (told["offline/lead", "Recalling/Books"]["n"], told["offline/lead", "Recalling/Books"]["n_expected"]) == (0, 1)
+    assert found.status == "partial" and told["offline/coverage", "Recalling/Books"]["n"] == 1
+
+
+def test_a_spec_of_coverage_names_what_it_measures(tmp_path: Path) -> None:
+    of = written(tmp_path, kind="ethic", models=["offline/names"], domains=["Debates"])
+    own = tmp_path / "own.yaml"
+    own.write_text(json.dumps({"kind": "coverage", "of": of, "sample": 1, "most_chunks": 2}), encoding="utf-8")
+    result = summhay_ray.coverage(own, store=str(tmp_path / "store"), executor="inline", overrides=["chunk_tokens=64"])
+    assert summhay_ray.table(result.run, "coverage_chunks", str(tmp_path / "store")).height == 4
+    assert summhay_ray.plan(own, store=str(tmp_path / "new")).stages[0].calls > 0
+    with pytest.raises(SpecError, match="no file"):
+        summhay_ray.run({"kind": "coverage", "of": "nowhere.yaml"}, store=str(tmp_path / "store"))
+
+
+@pytest.mark.parametrize(
+    ("prompt", "parts"),
+    [
+        (
+            "### Context:\na\n\nb\n\nNow, respond to the instruction.\n\nWho?",
+            ("a\n\nb", "Now, respond to the instruction.\n\nWho?"),
+        ),
+        ("Head\n\nArticle 1:\na\n\nArticle 2:\nb\n=== End of documents ===\n\nSubtopic: x\n\nWrite.", None),
+        ("line 1\nline 2\n\nWhere is it?", ("line 1\nline 2", "Where is it?")),
+        ("Where is it?", None),
+    ],
+)
+def test_prompts_are_taken_apart(prompt: str, parts: tuple[str, str] | None) -> None:
+    if parts is None and "Article" in prompt:
+        context, query = split(prompt) or ("", "")
+        assert context == "Article 1:\na\n\nArticle 2:\nb" and query.startswith("Head") and query.endswith("Write.")
+    else:
+        assert split(prompt) == parts
+
+
+def test_the_last_final_score_counts() -> None:
+    assert verdict("# Final Score: 0\nNo:\n# Final Score :\n**1**") is True
+    assert (verdict("# Final Score\n0"), verdict("1"), verdict("# Final Score\n2")) == (False, None, None)
+
+
+@pytest.mark.parametrize(
+    ("passage", "references", "needed"),
+    [
+        ("Anna met Boris.", ["anna"], "1"),
+        ("Annabel met Boris.", ["anna"], "0"),
+        ("The surge flooded the tram depot to a depth of 1.9 metres.", ["A surge of 1.9 metres flooded the depot."], "1"),
+        ("The choir sang.", ["A surge of 1.9 metres flooded the depot."], "0"),
+        ("What the flood of March destroyed.", [], "1"),
+        ("The choir sang.", [], "0"),
+    ],
+)
+def test_words_tell_what_a_passage_supports(passage: str, references: list[str], needed: str) -> None:
+    asked = Request("m", question(passage, "What did the flood of March destroy?", references, LexicalCoverage.name))
+    assert LexicalCoverage().answer(asked)[-1] == needed
+    # No other model is told the right answer.
+    assert all(one not in question("x", "y", references, "openai/m")[0].content for one in references)
+
+
+@pytest.mark.soak
+@pytest.mark.embed
+def test_vectors_tell_what_other_words_say() -> None:
+    pytest.importorskip("sentence_transformers")
+    references = ["The surge left the depot under two metres of water."]
+    flooded, sang = "After the surge the depot lay two metres under water.", "The choir sang in the church."
+    asked = [Request("m", question(one, "What happened?", references, EmbeddedCoverage.name)) for one in (flooded, sang)]
+    assert [EmbeddedCoverage().answer(one)[-1] for one in asked] == ["1", "0"]
