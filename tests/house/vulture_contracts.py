@@ -109,6 +109,9 @@ OfflineWriter
 evaluate
 read_label_sheet
 
+# Columns of tables.
+evaluator
+
 # `benchmarks.KINDS` names these as module:Class.
 Ethic
 EthicBuild
