@@ -189,9 +189,25 @@ def export_tables(run_id: str, target: str | Path, store: str | None = None, kin
     try:
         written = write_tables(run, files, kind=kind)
     except OSError as error:
+        # What cannot be read of the store is no fault of the target's.
+        if files.folder is None or not _is_below(error.filename, files.folder):
+            raise
         why = error.strerror or type(error).__name__
         raise UserError(f"{target}: no table can be written there ({why}); give another folder, or s3://BUCKET/PREFIX") from error
     return {table: files.where(name) for table, name in written.items()}
+
+
+def _is_below(name: str | bytes | None, folder: Path) -> bool:
+    """Whether a file that an error names is the folder, lies in it, or holds it."""
+    if name is None:
+        return False
+    path, target = Path(os.fsdecode(name)).absolute(), folder.absolute()
+    return path.is_relative_to(target) or target.is_relative_to(path)
+
+
+def full_id(run_id: str, store: str | None = None) -> str:
+    """The id of the run whose id begins so. Raises StoreError where none or several do."""
+    return Store(store_uri(store)).run(run_id).run_id
 
 
 def score(

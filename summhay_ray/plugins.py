@@ -13,13 +13,16 @@ import hashlib
 import importlib
 import inspect
 import pkgutil
+import traceback
 from asyncio import CancelledError
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from summhay_ray.errors import UserError
 
+_OURS = Path(__file__).resolve().parent
 STOPS = (CancelledError, GeneratorExit)
 """What ends a coroutine from outside, in which a person's own code runs. Whatever else that raises is its own error."""
 
@@ -61,8 +64,14 @@ def own_code(wrong: str, mend: str) -> Iterator[None]:
 
 
 def told(error: BaseException) -> str:
-    """What a person's own code raised, in one line."""
-    return f"{type(error).__name__}: {' '.join(str(error).split())[:300]}".removesuffix(": ")
+    """What a person's own code raised, in one line, with the file and the line of the innermost frame that is theirs."""
+    text = f"{type(error).__name__}: {' '.join(str(error).split())[:300]}".removesuffix(": ")
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if _is_own(Path(frame.filename))]
+    return f"{text} ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else text
+
+
+def _is_own(file: Path) -> bool:
+    return file.is_file() and not file.resolve().is_relative_to(_OURS) and not {"site-packages", "lib"} & set(file.parts)
 
 
 @functools.lru_cache(maxsize=64)

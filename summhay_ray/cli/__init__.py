@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import signal
 import sys
@@ -44,13 +45,24 @@ def main(arguments: Sequence[str] | None = None) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = FAILED
     except OSError as problem:
-        code = _say(FAILED, str(problem))
+        code = _say(FAILED, _system(problem))
     except SystemExit as stop:
         # Of code that we called: ours ends here alone. Only typer ends so as well, where whoever read our output has enough.
         if isinstance(stop.__context__, BrokenPipeError):
             sys.exit(FAILED)
         code = _say(FAILED, f"code of a module that was called ended the process (SystemExit: {stop}); it must return instead")
     sys.exit(code)
+
+
+def _system(problem: OSError) -> str:
+    """What the system refused, where, and what to do where that is plain."""
+    why = problem.strerror or str(problem) or type(problem).__name__
+    where = f"{problem.filename}: " if problem.filename else ""
+    if problem.errno in (errno.ENOSPC, errno.EDQUOT):
+        return f"{where}no room is left on the disk ({why}); make room and run again: nothing that is paid for is lost"
+    if problem.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+        return f"{where}{why}; give yourself the right, or name another place"
+    return f"{where}{why}" if problem.filename else str(problem) or why
 
 
 def _terminated(*_: object) -> None:

@@ -281,7 +281,7 @@ def export(
         else [str(path) for path in api.export(run, out, store, judge)]
     )
     if as_json:
-        document({"run": run, "files": written})
+        document({"run": api.full_id(run, store), "files": written})
     else:
         facts([("written", path) for path in written])
 
@@ -304,7 +304,7 @@ def score(
     if isinstance(result, Results):
         for warning in result.warnings:
             note(f"warning: {warning}")
-        document({"run": run, **result.details}) if as_json else sections(result.sections, everything)
+        document({"run": api.full_id(run, store), **result.details}) if as_json else sections(result.sections, everything)
         return
     if result.failures:
         note(f"{len(result.failures)} judgments cannot be used and are not scored; summhay failures {run} lists them")
@@ -365,8 +365,9 @@ def doctor(
     if as_json:
         document({"checks": [asdict(check) for check in checks]})
     else:
-        facts([(f"{'ok  ' if check.ok else 'BAD '} {check.name}", check.message) for check in checks])
-    raise typer.Exit(DONE if all(check.ok for check in checks) else FAILED)
+        marks = ("ok  " if check.ok else "BAD " if check.needed else "-   " for check in checks)
+        facts([(f"{mark} {check.name}", check.message) for mark, check in zip(marks, checks, strict=True)])
+    raise typer.Exit(DONE if all(check.ok or not check.needed for check in checks) else FAILED)
 
 
 app.command(rich_help_panel=JUDGE)(compare)

@@ -46,7 +46,7 @@ def stop(run: RunArgument, store: StoreOption = None, as_json: JsonOption = Fals
 
     driver = api.stop(run, store)
     if as_json:
-        document({"run": run, "stopped": driver})
+        document({"run": api.full_id(run, store), "stopped": driver})
     else:
         say(f"stopped, {driver}; the same command goes on where it was")
 
@@ -124,7 +124,7 @@ def failures(run: RunArgument, store: StoreOption = None, as_json: JsonOption = 
     from summhay_ray import api
     from summhay_ray.cli.show import document
 
-    rows = api.failures(run, store)
+    run, rows = api.full_id(run, store), api.failures(run, store)
     if as_json:
         document({"run": run, "failures": rows})
     else:

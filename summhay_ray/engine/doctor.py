@@ -34,14 +34,15 @@ class Check:
     name: str
     ok: bool
     message: str
+    needed: bool = True
+    """Whether something cannot be done where it is not well."""
 
 
 def examine(store_uri: str, workload: Workload[Any] | None = None) -> list[Check]:
     """All checks; with a workload also the keys and prices of its models."""
     checks = [_store(store_uri), _ray(), _tokenizer()]
     if workload is None:
-        seen = [f"{name} {'set' if os.environ.get(name) else 'not set'}" for name in PROVIDER_KEYS.values()]
-        return [*checks, Check("keys", True, "; ".join(seen) + "; offline and replay models need none")]
+        return [*checks, *(_provider_key(provider, name) for provider, name in PROVIDER_KEYS.items())]
     for model, settings in sorted(workload.settings().items()):
         price = settings.price
         rates = f"{price.input_per_mtok:g} / {price.output_per_mtok:g} dollars a million tokens in / out"
@@ -49,6 +50,13 @@ def examine(store_uri: str, workload: Workload[Any] | None = None) -> list[Check
         if not is_local(model):
             checks.append(key_check(model, settings.api_key_env))
     return checks
+
+
+def _provider_key(provider: str, variable: str) -> Check:
+    """Whether the environment holds a provider's key; no model of it need ever be asked."""
+    name = next((one for one in (variable, *OTHER_NAMES.get(provider, ())) if os.environ.get(one)), "")
+    told = f"{name} is set" if name else f"{variable} is not set; only models of {provider} need it"
+    return Check(f"key {provider}", bool(name), told, needed=False)
 
 
 def examine_runs(store: Store) -> list[Check]:

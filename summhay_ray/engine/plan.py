@@ -17,7 +17,7 @@ from typing import Any
 from summhay_ray.engine.ask import Ask, ConcurrencyLimiter
 from summhay_ray.engine.contract import Item, Size, Workload
 from summhay_ray.engine.origins import origins_in, origins_of, other_origins
-from summhay_ray.engine.own_code import Unplannable, raised
+from summhay_ray.engine.own_code import Unplannable
 from summhay_ray.engine.prepared import prepared
 from summhay_ray.engine.state import ITEM, checked_items
 from summhay_ray.errors import UserError
@@ -25,7 +25,7 @@ from summhay_ray.llm import Ask as AskModel
 from summhay_ray.llm import ModelSettings, RawAnswer, Request, read_answer
 from summhay_ray.loops import run_loop
 from summhay_ray.outcome import MICROS, Answer, Failed, Outcome
-from summhay_ray.plugins import STOPS
+from summhay_ray.plugins import STOPS, told
 from summhay_ray.store import LogIndex, RunStore, Store
 
 SIZES: tuple[Size, ...] = ("expected", "least", "most")
@@ -34,6 +34,8 @@ FIGURES = (
     *("spared_tokens", "spared_micros"),
 )
 """What a `StagePlan` counts."""
+MOST_TOLD = 5
+"""Reasons why items will fail, of which so many are told."""
 _MOST_MEASURED = 200_000
 """Prompts whose length is remembered: one is measured for each size of the answers before it."""
 
@@ -237,6 +239,8 @@ class Planner:
         self.settings = workload.settings()
         self.limiter = ConcurrencyLimiter(self.settings)
         self.index = run.log()
+        self.unprepared: Counter[str] = Counter()
+        """Why nothing can be prepared -> for how many items."""
         self.origins: Counter[tuple[str, str]] = Counter()
         """(model, origin) -> answers that are reused."""
         self._stages: dict[tuple[str, str, float], dict[Size, StagePlan]] = {}
@@ -306,6 +310,7 @@ class Planner:
             found = await asyncio.to_thread(prepared, self.workload, source, items)
             if found.problem is not None:
                 self.no_context += len(items)
+                self.unprepared[f"{found.problem.error}: {found.problem.message}"] += len(items)
                 continue
             first, counts = "", Counter[tuple[int, str]]()
             for item in items:
@@ -324,7 +329,7 @@ class Planner:
                 # The border to a benchmark's own code: here it is not an item's row, but why there is no plan.
                 except BaseException as error:
                     name = f"{self.workload.kind}: item {item.id!r}"
-                    raise Unplannable(f"the run cannot be planned: {name} raises {raised(error)}") from error
+                    raise Unplannable(f"the run cannot be planned: {name} raises {told(error)}") from error
                 self.too_long += asks["expected"].too_long
                 first, counts = ("", counts) if item.id in done else (item.id, self._counts())
                 counts.subtract(before)
@@ -376,6 +381,7 @@ def plan(workload: Workload[Any], store: Store, budget_usd: float | None = None,
         unit=workload.counted.items,
         warnings=(
             *exceeded(workload, planner.index, stages, budget_usd),
+            *(f"{n} {workload.counted.items} will fail: {why}" for why, n in planner.unprepared.most_common(MOST_TOLD)),
             *other_origins(planner.origins, origins_of(planner.settings)),
         ),
     )

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from summhay_ray.engine.contract import Item, Prepared, Workload
-from summhay_ray.engine.own_code import raised
 from summhay_ray.engine.queues import WorkItem
 from summhay_ray.errors import UserError
 from summhay_ray.outcome import Failed
+from summhay_ray.plugins import told
 from summhay_ray.store import Finished
 
 
@@ -26,7 +26,7 @@ def prepared(workload: Workload[Any], source: str, items: Sequence[Item]) -> Pre
         raise
     # The border to a person's own code (a plug-in): what goes wrong there stops no other item.
     except BaseException as error:  # noqa: BLE001
-        return Prepared(problem=Failed("benchmark_error", raised(error), retryable=True))
+        return Prepared(problem=Failed("benchmark_error", told(error), retryable=True))
 
 
 def work_items(items: Sequence[Item], found: Prepared) -> list[WorkItem]:

@@ -77,7 +77,11 @@ def load_workload(
     parsed = validated(benchmark.spec_class, {**fields, "kind": kind}, where, overrides)
     check_spec(parsed, where, [stage.name for stage in benchmark.stages])
     opened = (lambda: store(parsed)) if callable(store) else (lambda: store)
-    return made(benchmark, parsed, Inputs(folder, opened))
+    try:
+        return made(benchmark, parsed, Inputs(folder, opened))
+    except SpecError as error:
+        # Whoever checks the fields does not know where they stand.
+        raise SpecError(f"{where}{str(error).removeprefix('spec')}" if str(error).startswith("spec: ") else str(error)) from error
 
 
 def made(benchmark: type[Workload[Any]], spec: Any, inputs: Inputs) -> Workload[Any]:

@@ -7,6 +7,7 @@ asked before is in the response log, so that going on costs nothing twice.
 from __future__ import annotations
 
 import contextlib
+import errno
 import math
 import os
 import threading
@@ -427,4 +428,7 @@ def _cause(error: BaseException) -> str:
     while (inner := getattr(error, "cause", None) or error.__cause__) is not None and id(inner) not in seen:
         seen.add(id(inner))
         error = inner
+    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+        where = f" of {error.filename}" if error.filename else ""
+        return f"no room is left on the disk{where} ({error.strerror}); make room"
     return f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"

@@ -132,8 +132,8 @@ def _entry(run: RunStore, index: LogIndex, created: str, size: int) -> RunEntry:
         cells, state = {"total": total, "done": total, "failed": 0}, "imported"
     else:
         cells = item_counts(run, total)
-        stop = standing_stop(run) if cells["done"] + cells["failed"] < total else None
-        state = _state(cells, stop, *_driver(run))
+        standing = standing_stop(run) if cells["done"] + cells["failed"] < total else None
+        state = _state(cells, standing, *_driver(run))
     index.know(run.run_id, run.manifest().spent)
     return RunEntry(
         run.run_id, str(record["name"]), record["kind"], created, state, cells, index.spent(run.run_id) / MICROS, size

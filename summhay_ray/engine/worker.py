@@ -12,13 +12,13 @@ from typing import Any
 
 from summhay_ray.engine.ask import Ask, ConcurrencyLimiter, NoReply, failure_row
 from summhay_ray.engine.contract import Rows, Workload
-from summhay_ray.engine.own_code import BadBenchmark, raised
+from summhay_ray.engine.own_code import BadBenchmark
 from summhay_ray.engine.queues import ItemResult, WorkItem
 from summhay_ray.engine.state import ITEM
 from summhay_ray.errors import UserError
 from summhay_ray.llm import Gateway
 from summhay_ray.outcome import Failed, Malformed
-from summhay_ray.plugins import STOPS
+from summhay_ray.plugins import STOPS, told
 from summhay_ray.store import Block, Finished, RunStore
 
 COMMIT_EVERY_S = 2.0
@@ -185,7 +185,7 @@ async def _rows(workload: Workload[Any], work: WorkItem, ask: Ask) -> Rows:
         raise
     # The border to a benchmark's own code: what goes wrong there is the item's row, and stops no other item.
     except BaseException as error:  # noqa: BLE001
-        ask.fail("", Failed("benchmark_error", raised(error), retryable=True))
+        ask.fail("", Failed("benchmark_error", told(error), retryable=True))
     return {}
 
 

@@ -16,6 +16,7 @@ from importlib import resources
 from typing import Any
 
 EXAMPLES = "[[FEW_SHOT_EXAMPLES]]"
+_LOOKS_LIKE_ONE = re.compile(r"\[\[[A-Za-z_]+\]\]")
 _PLACEHOLDER = re.compile(r"\[\[(INSIGHT|INSIGHTS|BULLETS)\]\]")
 _INSIGHT_HEADING = re.compile(r"^Reference Insight(s?):[ \t]*\r?$", re.MULTILINE)
 _BULLETS_HEADING = re.compile(r"^Bullet Points:[ \t]*\r?$", re.MULTILINE)
@@ -77,6 +78,12 @@ def template(prompt: str = "", form: Form = ALONE) -> str:
             else ""
         )
         raise ValueError(f"the judge's prompt lacks {' and '.join(missing)}; write each where its text is to stand{hint}")
+    known = (*form.needs, EXAMPLES)
+    # The other form's insight is left as it stands.
+    taken = {*known, "[[INSIGHT]]", "[[INSIGHTS]]"}
+    unknown = sorted(set(_LOOKS_LIKE_ONE.findall(text)) - taken)
+    if unknown:
+        raise ValueError(f"{unknown[0]} is no placeholder of the judge's prompt; known: {', '.join(dict.fromkeys(known))}")
     return text.replace(EXAMPLES, _worked_examples(form))
 
 

@@ -104,7 +104,10 @@ class Store:
         if len(found) > 1:
             raise StoreError(f"store {self.uri!r}: {run_id!r} begins the ids of {', '.join(found)}; write more of it")
         if not found:
-            raise StoreError(f"store {self.uri!r} has no run {run_id!r}; it has: {', '.join(known) or 'none'}")
+            raise StoreError(
+                f"store {self.uri!r} has no run {run_id!r}; it has: {', '.join(known) or 'none'}; "
+                "another store is given by --store or $SUMMHAY_STORE"
+            )
         return RunStore(self, found[0])
 
     def size(self, run_id: str) -> tuple[int, float]:

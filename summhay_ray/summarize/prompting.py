@@ -45,7 +45,11 @@ _COUNTS = ("[N_documents]", "[N_articles]", "[N_conversations]")
 _TOPICS = ("[TOPIC]", "[SCENARIO]")
 _ASKS = ("[SUBTOPIC]", "[QUERY]")
 _MORE = ("[PARTICIPANTS]", "[N_insights]", "[N_words]", "[NOTES]", "[N_notes]")
-_PLACEHOLDER = re.compile("|".join(map(re.escape, (*_DOCUMENTS, *_COUNTS, *_TOPICS, *_ASKS, *_MORE))))
+_KNOWN = (*_DOCUMENTS, *_COUNTS, *_TOPICS, *_ASKS, *_MORE)
+_PLACEHOLDER = re.compile("|".join(map(re.escape, _KNOWN)))
+_LOOKS_LIKE_ONE = re.compile(r"(?<!\[)\[(?:N_\w+|[A-Z][A-Z_]{2,})\](?!\])")
+_MARKUP = {"[INST]"}
+"""What a chat template may write."""
 
 # Everything that Unicode or an editor shows as a new line, so that no viewer sees a header that is not a true one.
 _LINE_BREAK = re.compile("(\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029])")
@@ -94,6 +98,9 @@ def check_prompt(text: str) -> None:
         raise ValueError(f"the prompt has no place for the documents: write {' or '.join(_DOCUMENTS)} where they shall stand")
     if not any(name in text for name in _ASKS):
         raise ValueError(f"the prompt does not say what is asked: write {' or '.join(_ASKS)} where it shall stand")
+    unknown = sorted({name for name in _LOOKS_LIKE_ONE.findall(text) if not _PLACEHOLDER.fullmatch(name)} - _MARKUP)
+    if unknown:
+        raise ValueError(f"{unknown[0]} is no placeholder; known: {', '.join(_KNOWN)}")
 
 
 def fill(template: str, task: Task) -> str:

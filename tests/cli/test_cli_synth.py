@@ -23,6 +23,7 @@ pytestmark = pytest.mark.core
 Cli = Callable[..., Said]
 TWO = {**SMALL, "topics": ["the new tram line in Calaford", {"topic": "the dispute about the ferry", "name": "ferry"}]}
 DOCUMENT = {
+    "commonest_failure",
     "run",
     "status",
     "cells",

@@ -149,21 +149,23 @@ def test_a_module_that_ends_the_process_when_it_is_imported(tmp_path: Path, monk
 def test_what_ends_the_process_in_a_cell_is_a_row(name: str, field: str, error: str, n: int, ends: str, tmp_path: Path) -> None:
     _, run = answered(tmp_path / "store", **fields(field, f"ending:{name}"))
     failures = rows(run, "failures")
-    assert [(row["error"], row["message"].partition(":")[0]) for row in failures] == [(error, ends)] * n
+    assert [(row["error"], row["message"].split(" (")[0].partition(":")[0]) for row in failures] == [(error, ends)] * n
 
 
 @pytest.mark.parametrize(("field", "name"), [("retrievers", "ending:Called"), ("orderings", "ending:ordering")])
 def test_what_ends_the_process_in_a_context_is_its_reason(field: str, name: str, ends: str, tmp_path: Path) -> None:
     _, run = answered(tmp_path / "store", **fields(field, name))
     failures = rows(run, "failures")
-    found = [(row["stage"], row["error"], row["message"].partition(":")[0]) for row in failures]
+    found = [(row["stage"], row["error"], row["message"].split(" (")[0].partition(":")[0]) for row in failures]
     assert found == [("context", "retriever_error", ends)] * N_QUERIES
 
 
 @pytest.mark.parametrize("field", ["summarizers", "judges"])
 def test_a_plan_that_a_class_ends_is_a_line(field: str, ends: str, tmp_path: Path) -> None:
     spec = {"haystacks": ["sample/news"], "retrievers": ["bm25"], "summarizers": ["offline/lead"]}
-    with pytest.raises(UserError, match=f"cannot be planned: 'ending:Called' raises {ends}") as refused:
+    with pytest.raises(
+        UserError, match=f"cannot be planned: 'ending:Called', tried on a first question, raises {ends}"
+    ) as refused:
         api.plan({**spec, **fields(field, "ending:Called")}, str(tmp_path / "store"))
     assert refused.value.exit_code == 1
 
