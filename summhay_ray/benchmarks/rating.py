@@ -90,16 +90,26 @@ async def rated(
 ) -> Outcome[judge.Rating]:
     """One text's rating, or why there is none (`judge.rate_text`). `values`: placeholder name -> text.
 
-    With `extract`, `SOURCE` is cut down to what the judge of `SUMMARY` needs, and the plan tells what that saves.
+    With `extract`, the source is cut down to what the judge of the summary needs (`reduced`).
     """
     settings = rater.rater(workload.revision_of(rater.model))
     async with ask.turn(stage, rater.model, rater.label):
-        shown = values
-        if rater.extract is not None:
-            shown = {**values, "SOURCE": rater.extract.of(values["SOURCE"], values["SUMMARY"])}
-            if ask.planning:
-                requests = (judge.rating_requests(criterion, one, settings) for one in (values, shown))
-                for whole, made in zip(*requests, strict=True):
-                    ask.spares(stage, whole, made)
+        shown = reduced(ask, stage, settings, criterion, values, rater.extract)
         asked = ask.of(stage, output_tokens=lambda request: request.n * TOKENS_A_RATING)
         return await judge.rate_text(criterion, shown, settings, asked, compat)
+
+
+def reduced(
+    ask: Ask, stage: str, rater: judge.Rater, criterion: judge.Criterion, values: Mapping[str, str], lever: ExtractSpec | None
+) -> Mapping[str, str]:
+    """The values with an extract in place of the source, or of the reference where the summary is rated by that; as they are
+    without a lever. What it spares is told to the plan: the questions are asked next."""
+    if lever is None:
+        return values
+    long = next(name for name in ("SOURCE", "REFERENCE") if name in values)
+    shown = {**values, long: lever.of(values[long], values["SUMMARY"])}
+    if ask.planning:
+        requests = (judge.rating_requests(criterion, one, rater) for one in (values, shown))
+        for whole, made in zip(*requests, strict=True):
+            ask.spares(stage, whole, made)
+    return shown

@@ -17,6 +17,7 @@ from summhay_ray.benchmark import Answer, Ask, Outcome, SpecError
 from summhay_ray.benchmarks.ethic.release import CRITERIA as NAMES
 from summhay_ray.benchmarks.ethic.release import SCALE, whole
 from summhay_ray.benchmarks.ethic.spec import EthicJudge
+from summhay_ray.benchmarks.rating import reduced
 from summhay_ray.judge import CRITERIA, Criterion, Rater, Rating, Scale, rate_text
 from summhay_ray.llm import RawAnswer
 from summhay_ray.outcome import NoAnswer
@@ -42,11 +43,12 @@ async def rate(
     criterion: Criterion, section: str, summary: str, judge: EthicJudge, sampling: Mapping[str, object], ask: Ask
 ) -> Outcome[Rating]:
     """One rating: the expectation over the scale's log probabilities; where the provider gives none, the mean of samples."""
-    values = {"SOURCE": section, "SUMMARY": summary}
     asked = ask.of(STAGE)
     one = Rater(judge.model, sampling, logprobs=judge.logprobs)
     several = Rater(judge.model, {**sampling, "temperature": judge.sample_temperature}, samples=judge.samples)
     alone = judge.samples == 1 or judge.model.startswith(("offline/", "replay/"))
+    first = several if judge.logprobs is None and not alone else one
+    values = reduced(ask, STAGE, first, criterion, {"SOURCE": section, "SUMMARY": summary}, judge.extract)
     if judge.logprobs is None and not alone:
         return await rate_text(criterion, values, several, asked)
     found = await rate_text(criterion, values, one, asked)

@@ -9,6 +9,7 @@ from pydantic import BeforeValidator, Field, field_validator, model_validator
 from summhay_ray.benchmark import ModelSpec, Spec, Strict, Text, model_entry
 from summhay_ray.benchmarks.ethic.prompts import SYSTEM
 from summhay_ray.benchmarks.ethic.records import HUB, REVISION
+from summhay_ray.benchmarks.rating import ExtractSpec
 
 Task = Literal["Recalling", "Summarizing", "Organizing", "Attributing", "Lookup"]
 """The four tasks; `Lookup` is ours: recalling from one section alone, a question of low coverage about the same context."""
@@ -70,6 +71,7 @@ class EthicJudge(ModelSpec):
     )
     samples: int = Field(default=5, ge=1, description="answers that are averaged where there are no log probabilities")
     sample_temperature: float = Field(default=1.0, ge=0, description="of these")
+    extract: ExtractSpec | None = Field(default=None, description="an extract in place of a whole section")
 
 
 def _data(value: Any) -> Any:

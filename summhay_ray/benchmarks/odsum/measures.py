@@ -11,6 +11,7 @@ from typing import Any
 from summhay_ray.benchmark import Answer, Ask, ModelSpec
 from summhay_ray.benchmarks.odsum.spec import BertScoreSpec, GevalSpec, OdsumSpec, RougeSpec
 from summhay_ray.benchmarks.odsum.tables import RatingRow, SummaryScore
+from summhay_ray.benchmarks.rating import reduced
 from summhay_ray.encoders import find_model
 from summhay_ray.judge import Criterion, Rater, Scale, rate_text
 from summhay_ray.metrics import ROUGE_TYPES, bertscore, has_bertscore, rouge
@@ -68,7 +69,9 @@ async def _rated(
 
     async def one(name: str, place: int) -> RatingRow | None:
         async with ask.turn("rate", geval.geval.model, geval.geval.label):
-            outcome = await rate_text(criterion(name), {"REFERENCE": references[place], "SUMMARY": text}, rater, ask.of("rate"))
+            texts = {"REFERENCE": references[place], "SUMMARY": text}
+            shown = reduced(ask, "rate", rater, criterion(name), texts, geval.extract)
+            outcome = await rate_text(criterion(name), shown, rater, ask.of("rate"))
         if not isinstance(outcome, Answer):
             ask.fail("rate", outcome, judge=geval.geval.label, insight_id=f"{name}/{place}")
             return None

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, model_validator
 
 from summhay_ray.benchmark import Model, ModelSpec, Spec, Strict, Text
+from summhay_ray.benchmarks.rating import ExtractSpec
 from summhay_ray.benchmarks.retrieval import RetrieverEntry, check_retrievers
 from summhay_ray.benchmarks.summarizing import Strategy, Summarizer, crossed
 from summhay_ray.benchmarks.summhay.spec import check_labels
@@ -38,6 +39,7 @@ class GevalSpec(Strict):
     logprobs: int | None = Field(default=None, ge=1, le=20, description="weigh the scale by so many log probabilities instead")
     over: Over = Field(default="best", description="of several references: the best for each query and criterion, or the mean")
     criteria: list[Literal["consistency", "relevance"]] = Field(default=["consistency", "relevance"], min_length=1)
+    extract: ExtractSpec | None = Field(default=None, description="an extract in place of a whole reference")
 
 
 _KINDS: Mapping[str, type[Strict]] = {"rouge": RougeSpec, "bertscore": BertScoreSpec, "geval": GevalSpec}

@@ -15,8 +15,10 @@ import summhay_ray
 from summhay_ray import cli
 from summhay_ray.benchmarks.extract_evaluate import read_pairs
 from summhay_ray.benchmarks.extract_evaluate.workload import cut_as_released
+from summhay_ray.benchmarks.rating import ExtractSpec, reduced
 from summhay_ray.engine import SpecError
-from summhay_ray.judge import CRITERIA
+from summhay_ray.judge import CRITERIA, Criterion, Rater, Scale
+from summhay_ray.llm import Request
 from summhay_ray.text import count_tokens
 
 KEY_ENV = "EXTRACT_EVALUATE_KEY"
@@ -192,6 +194,23 @@ def test_the_lever_spares_what_the_plan_says(tmp_path: Path, provider: Simulated
     assert found.to_json()["stages"][0]["spared_tokens"] == full.stages[0].input_tokens - found.stages[0].input_tokens
     done = summhay_ray.run(path, store=store, executor="inline")
     assert round(done.usd["spent"] * 1e6) == round(found.usd["expected"] * 1e6)
+
+
+def test_a_rater_of_references_reads_an_extract_of_them() -> None:
+    """G-EVAL holds a summary against a reference: that is what the lever cuts down, and a short one stays."""
+    asked, told = Criterion("mine", Scale(1, 5), "[[REFERENCE]] [[SUMMARY]]", needs=("REFERENCE", "SUMMARY")), []
+
+    class Planning:
+        planning = True
+
+        def spares(self, stage: str, whole: Request, made: Request) -> None:
+            told.append((stage, count_tokens(whole.prompt) - count_tokens(made.prompt)))
+
+    lever, long = ExtractSpec(tokens=20), {"REFERENCE": " ".join(FACTS), "SUMMARY": FACTS[4]}
+    shown = reduced(Planning(), "rate", Rater("m"), asked, long, lever)  # type: ignore[arg-type]
+    assert FACTS[4] in shown["REFERENCE"] and count_tokens(shown["REFERENCE"]) <= 20
+    assert told == [("rate", count_tokens(long["REFERENCE"]) - count_tokens(shown["REFERENCE"]))]
+    assert reduced(Planning(), "rate", Rater("m"), asked, {**long, "REFERENCE": "Short."}, lever)["REFERENCE"] == "Short."  # type: ignore[arg-type]
 
 
 def test_full_as_released_is_cut_by_characters() -> None:
