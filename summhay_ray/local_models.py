@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
+from summhay_ray.generators import PREFIX, Generator, check_generator
 from summhay_ray.judge import OfflineJudge, OfflineJudgeEmbed, OfflineRater
 from summhay_ray.llm import LocalModel
 from summhay_ray.plugins import UnknownName, load, unknown
 from summhay_ray.summarize import local_models
 
-FAMILIES = ("replay/",)
+FAMILIES = ("replay/", PREFIX)
 """Beginnings of the names of local models that a benchmark has of its own."""
 
 WRITER = "offline/writer"
@@ -25,7 +26,7 @@ class LocalModels(Mapping[str, LocalModel]):
 
     def __getitem__(self, name: str) -> LocalModel:
         if name not in self._made:
-            self._made[name] = (load(_WRITER) if name == WRITER else _classes()[name])()
+            self._made[name] = Generator(name) if name.startswith(PREFIX) else _class_of(name)()
         return self._made[name]
 
     def __iter__(self) -> Iterator[str]:
@@ -35,7 +36,13 @@ class LocalModels(Mapping[str, LocalModel]):
         return sum(1 for _ in self)
 
     def __contains__(self, name: object) -> bool:
-        return name in self._made or name == WRITER or name in _classes()
+        own = isinstance(name, str) and name.startswith(PREFIX)
+        return name in self._made or name == WRITER or own or name in _classes()
+
+
+def _class_of(name: str) -> type[LocalModel]:
+    found: type[LocalModel] = load(_WRITER) if name == WRITER else _classes()[name]
+    return found
 
 
 def _classes() -> dict[str, type[LocalModel]]:
@@ -49,9 +56,12 @@ def local_names() -> list[str]:
 
 
 def check_model(name: str) -> None:
-    """Raises UnknownName for an `offline/...` that does not exist, or whose extra is not installed."""
+    """Raises UnknownName for an `offline/...` that does not exist, or whose extra is not installed; NoModel for a
+    `transformers/...` that cannot be loaded here."""
     if name.startswith("offline/") and name not in LocalModels():
         raise unknown("offline model", name, local_names())
+    if name.startswith(PREFIX):
+        check_generator(name)
     if name == OfflineJudgeEmbed.name:
         try:
             OfflineJudgeEmbed.check()

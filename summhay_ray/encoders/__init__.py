@@ -13,7 +13,7 @@ from summhay_ray.encoders.bare import (
 )
 from summhay_ray.encoders.base import Encoding, NoModel, Precision, Scoring, Vectors
 from summhay_ray.encoders.find import INSTALL, Found, find_model, folder_revision
-from summhay_ray.encoders.local import Encoder, Scorer, load_encoder, load_scorer
+from summhay_ray.encoders.local import Encoder, Scorer, best_device, load_encoder, load_scorer
 
 __all__ = [
     "INSTALL",
@@ -28,6 +28,7 @@ __all__ = [
     "Scoring",
     "TokenEncoder",
     "Vectors",
+    "best_device",
     "find_model",
     "folder_revision",
     "load_encoder",

@@ -16,7 +16,10 @@ class LocalModel(Protocol):
 
     name: ClassVar[str]
     revision: ClassVar[str]
-    """Part of every request's key: raise it when answers change, so that no answer of an older revision is taken for one."""
+    """Part of every request's key: raise it when answers change, so that no answer of an older revision is taken for one.
+
+    A model with a true `reads_sampling` is also given the request's sampling parameters, which any other never sees.
+    """
 
     def answer(self, request: Request) -> str:
         """The answer's text, from the request's messages (and `lookup`, for replay): one, since it is deterministic.

@@ -45,8 +45,9 @@ class LocalTransport:
 
 
 def _answered(model: LocalModel, request: Request) -> Reply:
-    # Without the sampling: a local model is asked for the same whatever else stands in the key.
-    asked = Request(request.model, request.messages, lookup=request.lookup)
+    # Without the sampling, unless the model reads it: it is asked for the same whatever else stands in the key.
+    reads = getattr(model, "reads_sampling", False)
+    asked = request if reads else Request(request.model, request.messages, lookup=request.lookup)
     try:
         text = model.answer(asked)
     # The border to a model that anybody may have written: a mistake of its own, which KeyError and IndexError are, too, fails

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Literal
 
-LOCAL_PREFIXES = ("offline/", "replay/", "answers/")
+LOCAL_PREFIXES = ("offline/", "replay/", "answers/", "transformers/")
 """Models that run in the worker: no key, no price, no limit."""
 
 Transport = Literal["direct", "litellm", "local"]

@@ -14,6 +14,7 @@ from summhay_ray.summarize.base import Form, Shown, Summarizer, Task
 from summhay_ray.summarize.bullets import bullets_of, refuses
 from summhay_ray.summarize.calls import written
 from summhay_ray.summarize.context import ContextPlan, assemble, shown
+from summhay_ray.summarize.offline.reading import read as asked_in
 from summhay_ray.summarize.orderings import check_ordering, order
 from summhay_ray.summarize.prompting import check_prompt, prompt_identity, render, template_hash
 
@@ -31,6 +32,7 @@ __all__ = [
     "Shown",
     "Summarizer",
     "Task",
+    "asked_in",
     "assemble",
     "bullets_of",
     "check_ordering",

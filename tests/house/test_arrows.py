@@ -37,7 +37,8 @@ IMPORTS: Mapping[str, set[str]] = {
     "judge": {"inputs", "llm", "metrics", "outcome", "plugins", "errors", "records", "text"},
     "synth": {"haystack", "inputs", "llm", "loops", "outcome", "plugins", "errors", "records", "text", "yaml_text"},
     # Where they meet.
-    "local_models": {"judge", "llm", "plugins", "summarize"},
+    "generators": {"encoders", "llm", "summarize"},
+    "local_models": {"generators", "judge", "llm", "plugins", "summarize"},
     # Differs from the design, where it knows `llm` alone: what it answers comes from the models that need no key.
     "simulator": {"llm", "local_models", "plugins", "errors", "synth", "text"},
     "benchmark": {"engine", "llm", "local_models", "metrics", "outcome", "store"},

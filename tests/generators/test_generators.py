@@ -1,0 +1,150 @@
+"""Models of transformers in this process, on small ones that are made here: random weights, a real config and tokenizer."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from summhay_ray.encoders import NoModel
+from summhay_ray.llm import Request, user
+from summhay_ray.local_models import LocalModels, check_model
+
+torch = pytest.importorskip("torch")
+transformers = pytest.importorskip("transformers")
+tokenizers = pytest.importorskip("tokenizers")
+pytestmark = [pytest.mark.embed, pytest.mark.xdist_group("torch")]
+
+SPECIAL = ["<s>", "<pad>", "</s>", "<unk>", "<doc-sep>"]
+WORDS = [
+    *SPECIAL,
+    "when",
+    "does",
+    "the",
+    "bridge",
+    "open",
+    "in",
+    "may",
+    "ferry",
+    "late",
+    "chair",
+    "clerk",
+    ":",
+    "?",
+    ".",
+    "answer",
+]
+PROMPT = (
+    "Below are 2 documents.\n\nDocument 1:\nchair : the ferry late .\n\nDocument 2:\nclerk : the bridge open in may .\n\n"
+    "\n=== End of documents ===\n\nQuestion: when does the bridge open ?\nLength of the answer: at most 30 words\n\nAnswer it."
+)
+
+
+def tokenizer_of(template: str = "") -> Any:
+    from tokenizers import Tokenizer, models, pre_tokenizers, processors
+
+    made = Tokenizer(models.WordLevel({word: place for place, word in enumerate(WORDS)}, unk_token="<unk>"))
+    made.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    made.post_processor = processors.TemplateProcessing(single="<s> $A </s>", special_tokens=[("<s>", 0), ("</s>", 2)])
+    special = {"bos_token": "<s>", "pad_token": "<pad>", "eos_token": "</s>", "unk_token": "<unk>", "sep_token": "</s>"}
+    found = transformers.PreTrainedTokenizerFast(tokenizer_object=made, **special)
+    found.chat_template = template or None
+    return found
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    root = tmp_path_factory.mktemp("models")
+    torch.manual_seed(7)
+    small = {"vocab_size": len(WORDS), "d_model": 16, "encoder_layers": 1, "decoder_layers": 1, "encoder_ffn_dim": 16}
+    small |= {"decoder_ffn_dim": 16, "encoder_attention_heads": 2, "decoder_attention_heads": 2, "init_std": 1.0}
+    ids = {"bos_token_id": 0, "pad_token_id": 1, "eos_token_id": 2, "decoder_start_token_id": 2, "forced_eos_token_id": None}
+    bart = transformers.BartConfig(**small, **ids, max_position_embeddings=64)
+    led = transformers.LEDConfig(**small, **ids, attention_window=[8], max_encoder_position_embeddings=64)
+    llama = transformers.LlamaConfig(
+        vocab_size=len(WORDS), hidden_size=16, intermediate_size=16, num_hidden_layers=1, num_attention_heads=2,
+        max_position_embeddings=256, bos_token_id=0, pad_token_id=1, eos_token_id=2,
+    )  # fmt: skip
+    chat = "{% for message in messages %}{{ message.role }} : {{ message.content }} {% endfor %}answer :"
+    made = {
+        "bart": (transformers.BartForConditionalGeneration(bart), tokenizer_of()),
+        "led": (transformers.LEDForConditionalGeneration(led), tokenizer_of()),
+        "llama": (transformers.LlamaForCausalLM(llama), tokenizer_of(chat)),
+    }
+    for name, (model, tokenizer) in made.items():
+        model.save_pretrained(root / name)
+        tokenizer.save_pretrained(root / name)
+    return {name: root / name for name in made}
+
+
+def answered(folder: Path, **sampling: Any) -> str:
+    return LocalModels()[f"transformers/{folder}"].answer(Request(f"transformers/{folder}", [user(PROMPT)], sampling))
+
+
+def generated(folder: Path, ids: list[int], skip: int = 0, **options: Any) -> str:
+    """What transformers itself makes of these tokens."""
+    config = transformers.AutoConfig.from_pretrained(folder)
+    kind = transformers.AutoModelForSeq2SeqLM if config.is_encoder_decoder else transformers.AutoModelForCausalLM
+    given = torch.tensor([ids])
+    model = kind.from_pretrained(folder).eval()
+    out = model.generate(given, attention_mask=torch.ones_like(given), do_sample=False, **options)[0]
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    return str(tokenizer.decode(out[skip:], skip_special_tokens=True)).strip()
+
+
+def ids_of(text: str) -> list[int]:
+    return [WORDS.index(word) if word in WORDS else 3 for word in text.split()]
+
+
+def test_bart_reads_query_documents_query_and_primera_the_head_of_each(folders: dict[str, Path]) -> None:
+    query, one, two = "when does the bridge open ?", "chair : the ferry late .", "clerk : the bridge open in may ."
+    bart = [0, *ids_of(query), 2, *ids_of(one), *ids_of(two), 2, *ids_of(query), 2]
+    found = answered(folders["bart"], input="bart", max_tokens=8, num_beams=2)
+    assert found == generated(folders["bart"], bart, max_new_tokens=8, num_beams=2) != ""
+    # 17 tokens: two of them special, 7 a document, of which one is the separator.
+    led = [0, *ids_of(one)[:6], 4, *ids_of(two)[:6], 4, 2]
+    mask = torch.tensor([[1] + [0] * (len(led) - 1)])
+    found = answered(folders["led"], input="primera", source_tokens=17, max_tokens=8)
+    assert found == generated(folders["led"], led, max_new_tokens=8, num_beams=1, global_attention_mask=mask)
+
+
+def test_a_chat_model_reads_its_template_and_samples_the_same_again(folders: dict[str, Path]) -> None:
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folders["llama"])
+    text = tokenizer.apply_chat_template([{"role": "user", "content": PROMPT}], tokenize=False)
+    ids = tokenizer.apply_chat_template([{"role": "user", "content": PROMPT}], add_generation_prompt=True, return_dict=False)
+    assert text.startswith("user : Below")
+    assert answered(folders["llama"], max_tokens=6) == generated(folders["llama"], ids, len(ids), max_new_tokens=6, num_beams=1)
+    drawn = [answered(folders["llama"], max_tokens=12, temperature=1.0, seed=seed) for seed in (1, 1, 2)]
+    assert drawn[0] == drawn[1] != drawn[2]
+
+
+def test_what_cannot_be_used_is_one_line(folders: dict[str, Path], tmp_path: Path) -> None:
+    with pytest.raises(LookupError, match="takes no 'beams'"):
+        answered(folders["bart"], beams=3)
+    with pytest.raises(LookupError, match="input: expected one of prompt, bart, primera"):
+        answered(folders["bart"], input="longformer")
+    with pytest.raises(NoModel, match="the folder holds no model"):
+        check_model(f"transformers/{tmp_path}")
+    # The same folder with other weights is another model.
+    one = LocalModels()[f"transformers/{folders['bart']}"].revision
+    assert one.startswith("sha256:") and one != LocalModels()[f"transformers/{folders['led']}"].revision
+
+
+def test_a_run_asks_it_as_any_other_model(folders: dict[str, Path], tmp_path: Path) -> None:
+    from summhay_ray import api
+
+    (tmp_path / "a.txt").write_text("chair : the ferry late .", encoding="utf-8")
+    (tmp_path / "queries.jsonl").write_text('{"query_id": "1", "text": "when ?", "references": ["the ferry"]}', encoding="utf-8")
+    model = {"model": f"transformers/{folders['bart']}", "max_tokens": 8, "extra": {"input": "bart", "num_beams": 2}}
+    spec = {
+        "kind": "odsum",
+        "corpus": str(tmp_path),
+        "retrievers": ["bm25"],
+        "k": [1],
+        "summarizers": [{**model, "name": "BART"}],
+    }
+    result = api.run(spec, str(tmp_path / "store"), executor="inline")
+    assert result.status == "done" and result.calls["made"] == 1
+    again = api.run(spec, str(tmp_path / "store"), executor="inline")
+    assert again.calls["made"] == 0
