@@ -8,6 +8,7 @@ import json
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 from summhay_ray.retrieve import Corpus
@@ -126,7 +127,7 @@ def checked(name: str, documents: Sequence[Document], queries: Sequence[Query], 
             seen.add(one)
     if not documents:
         raise ValueError("there is no document; expected at least one")
-    return Collection(name, tuple(documents), tuple(queries), attribution, warnings=_flaws(documents, queries, 0))
+    return Collection(Path(name).name, tuple(documents), tuple(queries), attribution, warnings=_flaws(documents, queries, 0))
 
 
 def _flaws(documents: Sequence[Document], queries: Sequence[Query], n_dropped: int) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from summhay_ray.benchmark import Table
+from summhay_ray.benchmarks.retrieval import Retrieving
 from summhay_ray.benchmarks.summhay.tables import BY_NAME
 
 
@@ -29,17 +30,6 @@ class QueryRow:
     text: Annotated[str, "the query"]
     gold: Annotated[tuple[str, ...], "ids of the documents that the answer needs"]
     references: Annotated[tuple[str, ...], "reference summaries"]
-
-
-@dataclass(frozen=True, slots=True)
-class RetrievedRow:
-    """One document's place in what a retriever returns for a query."""
-
-    retriever: Annotated[str, "retriever as the spec names it"]
-    query_id: Annotated[str, "the query"]
-    rank: Annotated[int, "place in the ranking, from 1; ties stand in document order"]
-    document_id: Annotated[str, "the document"]
-    score: Annotated[float, "the retriever's relevance score"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +93,7 @@ class RatingRow:
 TABLES = (
     Table("odsum_documents", DocumentRow, ("document_id",)),
     Table("odsum_queries", QueryRow, ("query_id",)),
-    Table("odsum_rankings", RetrievedRow, ("retriever", "query_id", "rank")),
+    *Retrieving.tables,
     Table("odsum_retrieval", RetrievalRow, ("retriever", "k", "query_id")),
     Table("odsum_summaries", SummaryRow, ("item_id",)),
     Table("odsum_scores", SummaryScore, ("item_id",)),

@@ -39,8 +39,9 @@ from summhay_ray.benchmarks.odsum.reading import read_collection
 from summhay_ray.benchmarks.odsum.report import sections
 from summhay_ray.benchmarks.odsum.scores import details, frames
 from summhay_ray.benchmarks.odsum.spec import OdsumSpec
-from summhay_ray.benchmarks.odsum.tables import TABLES, DocumentRow, QueryRow, RetrievalRow, RetrievedRow, SummaryRow
-from summhay_ray.benchmarks.retrieval import identity_of, make_retriever, own_code, retriever_label, settled
+from summhay_ray.benchmarks.odsum.tables import TABLES, DocumentRow, QueryRow, RetrievalRow, SummaryRow
+from summhay_ray.benchmarks.retrieval import WithRetrievers, own_code, with_retrievers
+from summhay_ray.benchmarks.retrieval.retrieving import RankedDocument, RetrievedQuery
 from summhay_ray.benchmarks.summarizing import (
     GIVEN,
     SummarizerSpec,
@@ -50,7 +51,6 @@ from summhay_ray.benchmarks.summarizing import (
     read_summary,
     strategy_name,
 )
-from summhay_ray.errors import UserError
 from summhay_ray.local_models import LocalModels, check_model
 from summhay_ray.metrics import retrieval_scores
 from summhay_ray.plugins import UnknownName, code_identity
@@ -66,7 +66,7 @@ _WORD = "word "
 """A token: what a summary is made of that nobody knows yet."""
 
 
-class Odsum(Benchmark[OdsumSpec]):
+class Odsum(WithRetrievers, Benchmark[OdsumSpec]):
     """A grid over one collection: retrieve, summarize, measure."""
 
     kind = "odsum"
@@ -74,7 +74,7 @@ class Odsum(Benchmark[OdsumSpec]):
     tables = TABLES
 
     def __init__(self, spec: OdsumSpec, inputs: Inputs) -> None:
-        super().__init__(_at_home(spec, inputs), inputs)
+        super().__init__(with_retrievers(spec, inputs), inputs)
         self.whole = _collection(spec.corpus, inputs)
         self.prompts = {one.prompt: inputs.text(one.prompt) for one in spec.model_entries() if one.prompt}
         given_answers(spec.summarizers, inputs)
@@ -89,7 +89,7 @@ class Odsum(Benchmark[OdsumSpec]):
                     summarize.check_prompt(self.prompts[one.prompt])
             for model in self.spec.model_entries():
                 check_model(model.model)
-            self._made  # noqa: B018
+            self.made  # noqa: B018
             measures.check(self.spec)
         except (UnknownName, ValueError) as error:
             raise SpecError(f"spec: {error}") from error
@@ -104,14 +104,13 @@ class Odsum(Benchmark[OdsumSpec]):
 
     def identity(self) -> Any:
         """See `Workload`. The collection, prompts and files are known by their content."""
-        digests = self.inputs.digests()
         spec = self.spec.semantic()
         return {
             "kind": self.kind,
             "code": [code_identity(name) for name in self.own_code()],
             "collection": self.whole.digest,
             "spec": {**spec, "summarizers": sorted(map(self._semantic, self.spec.summarizers), key=semantic_hash)},
-            "retrievers": [identity_of(entry, digests) for entry in self.spec.retrievers],
+            "retrievers": self.known_retrievers(),
             "prompts": {"answer": summarize.prompt_identity("", "answer", steps=True), **measures.prompt_hashes()},
         }
 
@@ -175,15 +174,10 @@ class Odsum(Benchmark[OdsumSpec]):
 
     # --- items ---------------------------------------------------------------------------------------------------------
 
-    @functools.cached_property
-    def _made(self) -> Mapping[str, Any]:
-        """What tables call each retriever -> the retriever."""
-        return {retriever_label(entry): make_retriever(entry, self.spec.seed, self.inputs.text) for entry in self.spec.retrievers}
-
     def items(self) -> Iterator[Item]:
         """For each retriever every summary; where nobody summarizes, its ranking. Answers made elsewhere come once a query."""
         asked = [(place, one) for place, one in enumerate(self.spec.summarizers) if one.answers is None]
-        for retriever in self._made:
+        for retriever in self.made:
             if not asked:
                 yield Item(f"retrieve/{retriever}", data={"retriever": retriever}, source=retriever)
             for k in self.spec.k:
@@ -191,7 +185,7 @@ class Odsum(Benchmark[OdsumSpec]):
                     for query in self.collection.queries:
                         yield self._item(query.query_id, place, one, retriever, k)
         # Where there is but one choice, it is what the answers were made of.
-        only = next(iter(self._made)) if len(self._made) == 1 and len(self.spec.k) == 1 else None
+        only = next(iter(self.made)) if len(self.made) == 1 and len(self.spec.k) == 1 else None
         for place, one in enumerate(self.spec.summarizers):
             if one.answers is not None:
                 for query in self.collection.queries:
@@ -215,7 +209,7 @@ class Odsum(Benchmark[OdsumSpec]):
         given = sum(one.answers is not None for one in self.spec.summarizers)
         asked, queries = len(self.spec.summarizers) - given, len(self.collection.queries)
         each = asked * len(self.spec.k) * queries if asked else 1
-        return len(self._made) * each + given * queries
+        return len(self.made) * each + given * queries
 
     def queues(self) -> Mapping[str, Queue]:
         """See `Workload`: one a model, whatever its strategies, with those who rate its summaries."""
@@ -232,27 +226,62 @@ class Odsum(Benchmark[OdsumSpec]):
         """The rankings of a retriever for all queries, what they are worth at each k, and which documents an item is shown."""
         if not source:
             return Prepared()
-        corpus, retriever, most = self.collection.corpus, self._made[source], max(self.spec.k)
+        corpus, retriever, most = self.collection.corpus, self.made[source], max(self.spec.k)
         found = retrieve.rankings(retriever, corpus)
         if isinstance(retriever, retrieve.Oracle):
             # What has no gold is no part of the ideal.
             found = [[one for one in ranking if one.score > 0] for ranking in found]
         ids = corpus.document_ids
         rankings = {query.query_id: ranking[:most] for query, ranking in zip(corpus.queries, found, strict=True)}
-        rows = [
-            RetrievedRow(source, query_id, rank, ids[one.number - 1], one.score)
+        ranked = [
+            RankedDocument(corpus.corpus_id, query_id, source, rank, one.number, ids[one.number - 1], float(one.score))
             for query_id, ranking in rankings.items()
             for rank, one in enumerate(ranking, start=1)
         ]
+        rows: Rows = {
+            "ranked": ranked,
+            "retrieved": self._retrieved(source, rankings),
+            "odsum_retrieval": self._measured(source, rankings),
+        }
         own = {
             item.id: [one.number for one in rankings[item.data["query_id"]][: item.data["k"]]]
             for item in items
             if "query_id" in item.data
         }
-        return Prepared({"odsum_rankings": rows, "odsum_retrieval": self._measured(source, rankings)}, own=own)
+        return Prepared(rows, own=own)
+
+    def _retrieved(self, label: str, rankings: Mapping[str, Sequence[retrieve.Ranked]]) -> list[RetrievedQuery]:
+        corpus = self.collection.corpus
+        found = []
+        for query in corpus.queries:
+            shown, tokens = 0, 0
+            for one in rankings[query.query_id]:
+                shown, tokens = shown + 1, tokens + count_tokens(corpus.texts[one.number - 1])
+                if tokens >= self.spec.token_budget:
+                    tokens = self.spec.token_budget
+                    break
+            gold = tuple(query.gold)
+            ordered = not self.is_whole(label)
+            here = corpus.corpus_id, query.query_id, label
+            found.append(RetrievedQuery(*here, shown, tokens, ordered, gold, (1.0,) * len(gold)))
+        return found
+
+    @staticmethod
+    def retrieval_fields(fields: Mapping[str, Any], where: str) -> Mapping[str, Any]:
+        """A spec's fields as `summhay retrieve` runs them: without summarizers."""
+        summarizing = ("summarizers", "strategies", "metrics", "words")
+        return {name: value for name, value in fields.items() if name not in summarizing}
+
+    def corpus_ids(self) -> Sequence[tuple[str, int]]:
+        """The one corpus by a hash of its content, and how many queries it has."""
+        return [(self.collection.corpus.corpus_id, len(self.collection.queries))]
+
+    def corpus(self, corpus_id: str) -> retrieve.Corpus:
+        """The corpus with its queries."""
+        return self.collection.corpus
 
     def _measured(self, label: str, rankings: Mapping[str, Sequence[retrieve.Ranked]]) -> list[RetrievalRow]:
-        corpus, ordered = self.collection.corpus, not self._made[label].whole
+        corpus, ordered = self.collection.corpus, not self.is_whole(label)
         judged = [query for query in corpus.queries if query.gold]
         rows = []
         for k in self.spec.k:
@@ -325,9 +354,9 @@ class Odsum(Benchmark[OdsumSpec]):
         """See `Workload`: a summary is as long as it may be, or as its model's answers may be."""
         if stage != "summarize":
             return super().guess(item, stage, size)
-        most = self.spec.summarizers[item.data["summarizer"]].max_tokens
-        words = {"least": 1, "expected": self.spec.words, "most": int(most)}[size]
-        return _WORD * words
+        spec: SummarizerSpec = self.spec.summarizers[item.data["summarizer"]]
+        words = {"least": 1, "expected": int(self.spec.words), "most": spec.max_tokens}
+        return _WORD * words[size]
 
     # --- what it comes to ------------------------------------------------------------------------------------------------
 
@@ -371,14 +400,6 @@ class Odsum(Benchmark[OdsumSpec]):
             for item in self.items()
             if item.id in wanted
         }
-
-
-def _at_home(spec: OdsumSpec, inputs: Inputs) -> OdsumSpec:
-    """The spec with its retrievers as they are here: folders of models by their content, files read. Raises SpecError."""
-    try:
-        return spec.model_copy(update={"retrievers": settled(spec.retrievers, inputs)})
-    except UserError as error:
-        raise SpecError(f"spec: retrievers: {error}") from error
 
 
 def _collection(entry: str, inputs: Inputs) -> Collection:

@@ -7,7 +7,6 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from summhay_ray.benchmarks.retrieval.retrieving import Retrieving
 from summhay_ray.errors import UserError
 from summhay_ray.retrieve import beir_files, qrels_lines, run_lines
 from summhay_ray.store import RunStore
@@ -42,8 +41,10 @@ def write_trec(run: RunStore, folder: Path) -> list[Path]:
 
 
 def write_beir(workload: Any, folder: Path) -> list[Path]:
-    """Each corpus of a run as a BEIR folder named as it is; all files or none. Raises UserError rather than overwrite a file."""
-    assert isinstance(workload, Retrieving)
+    """Each corpus of a run as a BEIR folder named as it is; all files or none. Raises UserError rather than overwrite a file.
+
+    `workload`: one with `corpus_ids` and `corpus`, as `Retrieving` has them.
+    """
     texts: dict[str, str] = {}
     for corpus_id, _ in workload.corpus_ids():
         corpus = workload.corpus(corpus_id)

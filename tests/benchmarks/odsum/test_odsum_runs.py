@@ -37,6 +37,19 @@ def test_without_summarizers_a_run_is_retrieval_alone(tmp_path: Path) -> None:
     assert any("blank" in warning for warning in found["warnings"])
 
 
+def test_retrieve_leaves_the_summarizers_aside_and_writes_trec_and_beir(tmp_path: Path) -> None:
+    spec = spec_of(tmp_path, summarizers=["offline/lead"])
+    places = ["--trec", tmp_path / "trec", "--beir", tmp_path / "beir"]
+    found = summhay("retrieve", spec, "--store", tmp_path / "store", *places)
+    assert found["calls"]["made"] == 0 and found["summaries"] == []
+    keys = {"retriever", "k", "n", "precision", "recall", "f1", "ndcg", "ap", "mrr"}
+    assert [set(row) for row in found["retrieval"]] == [keys] * 4
+    # Read back, the rankings are a retriever and the BEIR folder a collection of the same figures.
+    fields = {"corpus": "beir/meetings", "retrievers": [{"run": "trec/bm25-split.run"}, "oracle"], "summarizers": []}
+    again = summhay("retrieve", spec_of(tmp_path, **fields), "--store", tmp_path / "store")
+    assert [row["ap"] for row in again["retrieval"][:2]] == pytest.approx([row["ap"] for row in found["retrieval"][:2]])
+
+
 @pytest.mark.skipif(not SHARED.is_dir(), reason="../shared is absent: no ODSum-meeting, no reference figures")
 @pytest.mark.parametrize(
     "folder,reference,more",
