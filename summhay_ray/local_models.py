@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from summhay_ray.generators import PREFIX, Generator, check_generator
+from summhay_ray.generators import GENERATORS, Generator, check_generator
 from summhay_ray.judge import OfflineJudge, OfflineJudgeEmbed, OfflineRater
 from summhay_ray.llm import LocalModel
 from summhay_ray.plugins import UnknownName, load, unknown
 from summhay_ray.summarize import local_models
 
-FAMILIES = ("replay/", PREFIX)
+FAMILIES = ("replay/", GENERATORS)
 """Beginnings of the names of local models that a benchmark has of its own."""
 
 WRITER = "offline/writer"
@@ -26,7 +26,7 @@ class LocalModels(Mapping[str, LocalModel]):
 
     def __getitem__(self, name: str) -> LocalModel:
         if name not in self._made:
-            self._made[name] = Generator(name) if name.startswith(PREFIX) else _class_of(name)()
+            self._made[name] = Generator(name) if name.startswith(GENERATORS) else _class_of(name)()
         return self._made[name]
 
     def __iter__(self) -> Iterator[str]:
@@ -36,7 +36,7 @@ class LocalModels(Mapping[str, LocalModel]):
         return sum(1 for _ in self)
 
     def __contains__(self, name: object) -> bool:
-        own = isinstance(name, str) and name.startswith(PREFIX)
+        own = isinstance(name, str) and name.startswith(GENERATORS)
         return name in self._made or name == WRITER or own or name in _classes()
 
 
@@ -60,7 +60,7 @@ def check_model(name: str) -> None:
     `transformers/...` that cannot be loaded here."""
     if name.startswith("offline/") and name not in LocalModels():
         raise unknown("offline model", name, local_names())
-    if name.startswith(PREFIX):
+    if name.startswith(GENERATORS):
         check_generator(name)
     if name == OfflineJudgeEmbed.name:
         try:

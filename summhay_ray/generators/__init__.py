@@ -4,6 +4,6 @@ Sequence-to-sequence models (BART, PRIMERA) and chat models take the very path o
 llm's types, encoders, errors and summarize, whose prompts it reads.
 """
 
-from summhay_ray.generators.model import PREFIX, Generator, check_generator
+from summhay_ray.generators.model import GENERATORS, Generator, check_generator
 
-__all__ = ["PREFIX", "Generator", "check_generator"]
+__all__ = ["GENERATORS", "Generator", "check_generator"]

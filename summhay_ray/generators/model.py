@@ -12,7 +12,7 @@ from summhay_ray.encoders import NoModel, best_device, find_model, folder_revisi
 from summhay_ray.llm import LocalModel, Request
 from summhay_ray.summarize import asked_in
 
-PREFIX = "transformers/"
+GENERATORS = "transformers/"
 """How the names of these models begin; behind it stands a hub's name, or a folder."""
 DOCUMENT_END = "<doc-sep>"
 MOST_TOKENS = 4096
@@ -34,10 +34,10 @@ class Generator(LocalModel):
 
     def __init__(self, name: str) -> None:
         """`name`: with the prefix. Raises NoModel for a folder that holds no model."""
-        found = find_model(name.removeprefix(PREFIX))
+        found = find_model(name.removeprefix(GENERATORS))
         self.name = name
         self.revision = folder_revision(found.folder) if found.folder else "hub"
-        self._place = str(found.folder or name.removeprefix(PREFIX))
+        self._place = str(found.folder or name.removeprefix(GENERATORS))
 
     def answer(self, request: Request) -> str:
         """What the model writes. Raises LookupError for options that it does not know, and where it cannot be loaded."""
@@ -74,7 +74,7 @@ class Generator(LocalModel):
 def check_generator(name: str) -> None:
     """Raises NoModel, in one line, where transformers is not installed or the folder holds no model."""
     best_device()
-    find_model(name.removeprefix(PREFIX))
+    find_model(name.removeprefix(GENERATORS))
 
 
 @functools.lru_cache(maxsize=1)

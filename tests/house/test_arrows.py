@@ -109,7 +109,8 @@ HEAVY = {
     "nltk": {"text", "retrieve", "extract"},
     "typer": {"cli"},
     "ir_measures": {"metrics"},
-    "torch": {"encoders"},
+    # Vectors of texts, and texts that models write.
+    "torch": {"encoders", "generators"},
 }
 """Library -> the rooms that know it: one, unless a reason is given."""
 
