@@ -7,7 +7,7 @@ STORE ?= ./summhay-store
 # Compiled modules are kept where an image says otherwise: a run is several processes, a test run hundreds.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test check check-code check-house schemas soak clean
+.PHONY: demo test check check-code check-house schemas soak browsers clean
 
 $(VENV)/.installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -37,6 +37,11 @@ schemas: $(VENV)/.installed
 
 soak: $(VENV)/.installed
 	$(BIN)/python -m pytest -m soak -s -o timeout=0 tests
+
+# The browser tests drive Debian's own Chromium: nothing else is downloaded.
+browsers: $(VENV)/.installed
+	command -v chromium >/dev/null || { apt-get update && apt-get install --yes --no-install-recommends chromium; }
+	chromium --version
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info

@@ -29,6 +29,7 @@ from summhay_ray.store import RETENTION_S, Store, TableFormat, open_files, unnee
 
 # Each function loads the benchmarks that it needs: `status` of one kind of run waits for no other.
 if TYPE_CHECKING:
+    from summhay_ray import report as reports
     from summhay_ray.benchmarks import judge_bench as bench
     from summhay_ray.benchmarks import rejudge as rejudging
     from summhay_ray.benchmarks import summhay as haystacks
@@ -480,3 +481,14 @@ def compare_systems(
         raise UserError(f"systems: expected two names or patterns, such as A B; got {len(systems)}")
     stored = [_stored(one, store)[1] for one in (run_id, other) if one is not None]
     return haystacks.compare_systems(stored, systems, judges, seed=seed)
+
+
+def make_report(runs: str | Sequence[str], store: str | None = None, compat: Compat = "default") -> reports.Report:
+    """What runs came to, as they stand: `.write(out)` makes the page, `.figure(name)` a chart; a notebook shows it.
+
+    Raises StoreError, UserError.
+    """
+    from summhay_ray import report as reports
+
+    opened = Store(store_uri(store))
+    return reports.report([opened.run(one) for one in ([runs] if isinstance(runs, str) else runs)], compat)

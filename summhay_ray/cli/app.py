@@ -35,6 +35,7 @@ from summhay_ray.cli.options import (
     VersionOption,
 )
 from summhay_ray.cli.rejudge import rejudge
+from summhay_ray.cli.report import report
 from summhay_ray.cli.retrieve import retrieve
 from summhay_ray.cli.simulate import simulate
 from summhay_ray.cli.submit import submit
@@ -370,6 +371,7 @@ def doctor(
     raise typer.Exit(DONE if all(check.ok or not check.needed for check in checks) else FAILED)
 
 
+app.command(rich_help_panel=READ)(report)
 app.command(rich_help_panel=JUDGE)(compare)
 app.command(rich_help_panel=JUDGE)(coverage)
 app.command(rich_help_panel=JUDGE)(rejudge)

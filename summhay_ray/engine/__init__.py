@@ -24,6 +24,7 @@ from summhay_ray.engine.contract import (
 from summhay_ray.engine.doctor import Check, examine, examine_runs, key_check, missing_keys
 from summhay_ray.engine.explain import Replay, first_request
 from summhay_ray.engine.inputs import Inputs
+from summhay_ray.engine.item_samples import answers_of
 from summhay_ray.engine.jobs import Job, JobEnd, JobError, JobLost
 from summhay_ray.engine.many import answers, many, through
 from summhay_ray.engine.own_code import BadBenchmark, planning
@@ -32,7 +33,8 @@ from summhay_ray.engine.progress import ModelProgress, Progress
 from summhay_ray.engine.registry import find, kinds, load_workload, scores_itself, stored_workload, workload_of
 from summhay_ray.engine.run import RunFailed, RunOptions, RunResult, Start
 from summhay_ray.engine.run import run as run_workload
-from summhay_ray.engine.sections import Chart, Section
+from summhay_ray.engine.samples import Facet, SampleRecord, Samples
+from summhay_ray.engine.sections import Chart, Pivot, Section
 from summhay_ray.engine.spec import (
     REACH,
     LimitsSpec,
@@ -63,6 +65,7 @@ __all__ = [
     "Check",
     "Compat",
     "Counted",
+    "Facet",
     "Failure",
     "Inputs",
     "Item",
@@ -76,6 +79,7 @@ __all__ = [
     "ModelProgress",
     "ModelSpec",
     "NoReply",
+    "Pivot",
     "PlanResult",
     "Prepared",
     "Progress",
@@ -87,6 +91,8 @@ __all__ = [
     "RunFailed",
     "RunOptions",
     "RunResult",
+    "SampleRecord",
+    "Samples",
     "Section",
     "Size",
     "Spec",
@@ -101,6 +107,7 @@ __all__ = [
     "Unreadable",
     "Workload",
     "answers",
+    "answers_of",
     "check_spec",
     "entries",
     "examine",

@@ -21,6 +21,7 @@ import polars as pl
 from summhay_ray.engine.inputs import KIND as INPUT
 from summhay_ray.engine.inputs import Inputs
 from summhay_ray.engine.own_code import BadBenchmark, reading
+from summhay_ray.engine.samples import Samples
 from summhay_ray.engine.sections import Section
 from summhay_ray.engine.spec import ModelSpec, Spec, model_settings
 from summhay_ray.errors import UserError
@@ -366,6 +367,16 @@ class Workload(Generic[S]):
 
         self.compat = compat
         return scored(self, run)
+
+    def sections(self, run: RunStore, compat: Compat = "default") -> Sequence[Section]:
+        """What `summhay report` shows of a run as it stands: by default the sections of its results."""
+        return self.results(run, compat).sections
+
+    def samples(self, run: RunStore) -> Samples:
+        """What a report's viewer shows, sample by sample; read as it is asked for. By default each item with its rows."""
+        from summhay_ray.engine.item_samples import item_samples
+
+        return item_samples(self, run)
 
     def explain(self, run: RunStore, key: str, compat: Compat = "default") -> dict[str, Any]:
         """From an item's id, or an answer's key, to everything that it stands on, as JSON."""

@@ -37,6 +37,7 @@ from summhay_ray.judge.strategies import (
     partners,
     planned,
     prompt_identity,
+    prompt_template,
     strategy_of,
 )
 
@@ -70,6 +71,7 @@ __all__ = [
     "partners",
     "planned",
     "prompt_identity",
+    "prompt_template",
     "rate",
     "rate_text",
     "rating_requests",

@@ -90,6 +90,12 @@ def check_prompt(text: str, strategy: str = "per_insight") -> None:
     template(text, FORMS.get(parse_strategy(strategy).base, ALONE))
 
 
+def prompt_template(prompt: str, strategy: str) -> str:
+    """The text that a strategy of ours fills with bullets and insights: the user's `prompt`, or ours; empty for others."""
+    form = FORMS.get(parse_strategy(strategy).base)
+    return "" if form is None else template(prompt, form)
+
+
 def asks_alone(strategy: str) -> bool:
     """Whether a strategy of ours asks about each insight apart from all others: what it says of one hangs on no other."""
     form = FORMS.get(strategy)

@@ -5,9 +5,11 @@ from summhay_ray.report.compare import COMPARED_LEGEND, compare_tables, compared
 from summhay_ray.report.explained import amiss_table, answers_table, documents_table, kinds_table
 from summhay_ray.report.failed import failure_blocks, failures_table
 from summhay_ray.report.layout import Fitted, fitted
+from summhay_ray.report.make import Report, report
 from summhay_ray.report.money import extracts_spare, minutes, plan_table, usage_table
 from summhay_ray.report.plan import BOUNDS_LEGEND
 from summhay_ray.report.sections import markdown, shown
+from summhay_ray.report.serve import serve_report
 from summhay_ray.report.synth import (
     AUDITED_LEGEND,
     VERIFIED_LEGEND,
@@ -28,6 +30,7 @@ __all__ = [
     "LEGEND",
     "VERIFIED_LEGEND",
     "Fitted",
+    "Report",
     "TextTable",
     "amiss_table",
     "answers_table",
@@ -51,8 +54,10 @@ __all__ = [
     "plan_table",
     "position_table",
     "rejudge_table",
+    "report",
     "runs_table",
     "score_tables",
+    "serve_report",
     "shown",
     "usage_table",
     "verified_table",

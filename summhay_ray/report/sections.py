@@ -18,6 +18,8 @@ HIDDEN = ("_low", "_high", "n_expected")
 FEWER = "* fewer answers scored than expected, see n (scored/expected)"
 INTERVALS = "95 % intervals: [low, high]"
 MARKDOWN_WIDTH = 80
+SHARES = ("%", "points")
+"""Units of fractions, which are shown times 100."""
 _NARROWEST, _LONGEST = 10, 60
 _MEANS = re.compile(r"[\\`*|<]|~(?=~)|!(?=\[)|\](?=[(\[:])|&(?=[#\w])|(?<!\w)_|_(?!\w)")
 """What Markdown would take for more than a letter, where it stands so that it would."""
@@ -56,7 +58,7 @@ def section_table(section: Section) -> TextTable | None:
     columns = [name for name in section.table.columns if not name.endswith(HIDDEN)]
     # What says what a row is of comes first, and how much stands behind it last.
     columns = [name for name in columns if name != "n"] + [name for name in columns if name == "n"]
-    n_heads = next((place for place, name in enumerate(columns) if _is_figure(section, name)), len(columns))
+    n_heads = next((place for place, name in enumerate(columns) if is_figure(section, name)), len(columns))
     heads = tuple(f"{name} ({section.units[name]})" if name in section.units else name for name in columns)
     rows = tuple(tuple(_cell(section, row, name) for name in columns) for row in section.table.iter_rows(named=True))
     return TextTable("" if rows else "nothing yet", heads, rows, max(1, n_heads)) if columns else None
@@ -84,7 +86,7 @@ def chart_lines(section: Section, width: int) -> list[str]:
     values = [float(row[chart.y]) for row in rows if _finite(row[chart.y])]
     if not values:
         return []
-    percent = section.units.get(chart.y) == "%"
+    percent = section.units.get(chart.y) in SHARES
     low, high = min(0.0, *values), max(1.0 if percent else 0.0, *values)
     labels = [_value(row[chart.x], 1, False) for row in rows]
     told = [f"{_figure(section, row, chart.y)}{'  n ' + _n(row) if 'n' in row else ''}" for row in rows]
@@ -119,7 +121,7 @@ def markdown(sections: Sequence[Section]) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def _is_figure(section: Section, name: str) -> bool:
+def is_figure(section: Section, name: str) -> bool:
     """Whether a column holds figures: not what says what a row is of, which comes before the first of them."""
     assert section.table is not None
     kind = section.table.schema[name]
@@ -131,10 +133,10 @@ def _is_figure(section: Section, name: str) -> bool:
 def _cell(section: Section, row: Mapping[str, Any], name: str) -> str:
     if name == "n":
         return _n(row)
-    if not _is_figure(section, name):
+    if not is_figure(section, name):
         return "" if row[name] is None else _value(row[name], 1, False)
     text = _figure(section, row, name)
-    percent = section.units.get(name) == "%"
+    percent = section.units.get(name) in SHARES
     low, high = row.get(f"{name}_low"), row.get(f"{name}_high")
     if not _finite(low) or not _finite(high):
         return text
@@ -143,7 +145,7 @@ def _cell(section: Section, row: Mapping[str, Any], name: str) -> str:
 
 def _figure(section: Section, row: Mapping[str, Any], name: str) -> str:
     """The figure alone, with a star where fewer answers stand behind it than should."""
-    value, percent = row[name], section.units.get(name) == "%"
+    value, percent = row[name], section.units.get(name) in SHARES
     if value is None or (isinstance(value, float) and not math.isfinite(value)):
         return "-"
     return _value(value, 100 if percent else 1, percent) + ("*" if isinstance(value, float) and _lacks(row) else "")

@@ -90,6 +90,25 @@ def pieces_of(files: Files, blocks: Sequence[Block], tables: Tables) -> Iterator
             yield name, _Pieces(files, blocks, tables[name])
 
 
+def units_of(files: Files, blocks: Sequence[Block], wanted: Tables) -> Iterator[tuple[str, Mapping[str, pl.DataFrame]]]:
+    """Each unit that counts with its rows of the wanted tables, in the order of the blocks. Holds one block at a time."""
+    blocks = _with_any(blocks, wanted)
+    won = winners([read_block(files, block, {}).units for block in blocks])
+    for place, block in enumerate(blocks):
+        part = read_block(files, block, wanted)
+        frames = {name: _frame(rows).partition_by(UNIT, as_dict=True) for name, rows in part.rows.items()}
+        for index, ((stage, unit), _) in enumerate(part.units):
+            if won[stage, unit][0] == place:
+                own = {name: found[index,].drop(UNIT) for name, found in frames.items() if (index,) in found}
+                yield unit, own
+
+
+def _frame(rows: pa.Table) -> pl.DataFrame:
+    frame = pl.from_arrow(rows)
+    assert isinstance(frame, pl.DataFrame)
+    return frame
+
+
 def digests_of(files: Files, blocks: Sequence[Block], tables: Tables) -> dict[str, dict[str, Any]]:
     """Table -> its number of rows and the hash of its sorted rows. Holds little more than one block at a time."""
     found = {name: _digest(pieces) for name, pieces in pieces_of(files, blocks, tables)}

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -24,7 +24,7 @@ from summhay_ray.store.commits import Committer, Manifest, Manifests, add_blocks
 from summhay_ray.store.errors import Damaged, StoreError, StoreUnavailable
 from summhay_ray.store.files import Files, open_files
 from summhay_ray.store.log_index import LogIndex
-from summhay_ray.store.rows import digests_of, finished_of, frames_of
+from summhay_ray.store.rows import digests_of, finished_of, frames_of, pieces_of, units_of
 from summhay_ray.store.run_record import record_flaw
 from summhay_ray.store.tables import Columns, Table, Tables, columns_of
 
@@ -247,6 +247,15 @@ class RunStore:
     def tables(self, names: Sequence[str]) -> dict[str, pl.DataFrame]:
         """Several tables of one moment; each block is read once for all of them."""
         return frames_of(self.store.files, self.manifest().blocks, self._chosen(names))
+
+    def pieces(self, table: str) -> Iterator[pl.DataFrame]:
+        """As `table`, in pieces one behind the other, of which little more than one is held at a time."""
+        for _, pieces in pieces_of(self.store.files, self.manifest().blocks, self._chosen([table])):
+            yield from pieces
+
+    def by_unit(self, names: Sequence[str]) -> Iterator[tuple[str, Mapping[str, pl.DataFrame]]]:
+        """Each unit that is finished with its rows of these tables, block by block; one block is held at a time."""
+        return units_of(self.store.files, self.manifest().blocks, self._chosen(names))
 
     def digests(self) -> dict[str, dict[str, Any]]:
         """Table -> its number of rows and the hash of its sorted rows."""

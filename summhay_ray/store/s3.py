@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import contextlib
 import hashlib
+import mimetypes
 import tempfile
 import uuid
 from collections.abc import Iterator
@@ -222,7 +223,10 @@ class S3Files:
 
     def _write(self, name: str, content: bytes, until: Until, token: str, **condition: str) -> None:
         digest = base64.b64encode(hashlib.md5(content, usedforsecurity=False).digest()).decode()
-        self._ask("put_object", name, until, Body=content, ContentMD5=digest, Metadata={TOKEN: token}, **condition)
+        # A browser shows a page as one only where it is told that it is one.
+        kind = mimetypes.guess_type(name)[0] or "application/octet-stream"
+        told = {"ContentMD5": digest, "ContentType": kind, "Metadata": {TOKEN: token}}
+        self._ask("put_object", name, until, Body=content, **told, **condition)
 
     def _ask(self, operation: str, name: str, until: Until, **options: Any) -> dict[str, Any]:
         try:

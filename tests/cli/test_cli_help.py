@@ -16,13 +16,27 @@ pytestmark = pytest.mark.core
 
 GROUPS = {
     "Run": ["run", "plan", "retrieve", "stop", "submit"],
-    "Read": ["runs", "status", "failures", "explain", "export"],
+    "Read": ["runs", "status", "failures", "explain", "export", "report"],
     "Judge": ["score", "compare", "coverage", "rejudge", "judge-bench"],
     "Make": ["import", "synth", "audit", "verify"],
     "Serve and check": ["clean", "doctor", "simulate"],
 }
 COMMANDS = [name for names in GROUPS.values() for name in names]
-HEAVY = {"ray", "litellm", "torch", "polars", "nltk", "tiktoken", "numpy", "pyarrow", "rank_bm25", "aiohttp"}
+HEAVY = {
+    "ray",
+    "litellm",
+    "torch",
+    "polars",
+    "nltk",
+    "tiktoken",
+    "numpy",
+    "pyarrow",
+    "rank_bm25",
+    "aiohttp",
+    "matplotlib",
+    "jinja2",
+    "scipy",
+}
 EVERY_HELP = """
 import json, sys
 from summhay_ray.cli import main

@@ -63,8 +63,9 @@ IMPORTS: Mapping[str, set[str]] = {
         "text",
     },
     "schemas": {"benchmarks", "engine", "store"},
-    "report": {"benchmarks", "engine", "metrics", "outcome"},
-    "api": {"benchmarks", "engine", "local_models", "plugins", "errors", "store"},
+    # `store`: a report is written into a folder or a bucket, as tables are.
+    "report": {"benchmarks", "engine", "errors", "metrics", "outcome", "store"},
+    "api": {"benchmarks", "engine", "report", "local_models", "plugins", "errors", "store"},
     "cli": {"api", "benchmarks", "engine", "judge", "llm", "outcome", "errors", "report", "simulator"},
     "__init__": {"api"},
 }
@@ -95,6 +96,8 @@ BENCHMARKS_OF_ENGINE = {
     *{"ITEM", "Replay"},
     # What another benchmark's items ask, looked at and not asked.
     *{"Workload", "first_request"},
+    # A report tells how the run stands, and has its answers on a shelf.
+    *{"answers_of", "status"},
 }
 """Names that built-in benchmarks take of the engine past `summhay_ray.benchmark`, the door of those who write one."""
 

@@ -37,6 +37,9 @@ abbrev_types
 sent_starters
 collocations
 ortho_context
+# A notebook, and the server of a served report.
+_repr_html_
+log_message
 # A task is held so that it is not collected while it runs.
 _telling
 

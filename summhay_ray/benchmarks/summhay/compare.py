@@ -142,7 +142,16 @@ Chosen = Sequence[tuple[tuple[int, str], tuple[int, str]]]
 """Pairs of (which run, system)."""
 
 
-def compared(tables: Sequence[_Values], chosen: Chosen, seed: int) -> SystemComparison:
+def all_pairs(result: ScoreResult, judge: str, seed: int = 0) -> SystemComparison | None:
+    """Every pair of a run's systems by one judge, by joint; None where there are too few, or too many, to compare."""
+    values = _Values(result, judge)
+    names = sorted(values.systems)
+    if not 2 <= len(names) <= math.isqrt(2 * MOST_PAIRS):
+        return None
+    return compared([values], [((0, a), (0, b)) for a, b in itertools.combinations(names, 2)], seed, ("joint",))
+
+
+def compared(tables: Sequence[_Values], chosen: Chosen, seed: int, figures: Iterable[str] = FIGURES) -> SystemComparison:
     """The pairs, figure by figure, all by the same resamples."""
     import numpy as np
 
@@ -154,7 +163,7 @@ def compared(tables: Sequence[_Values], chosen: Chosen, seed: int) -> SystemComp
     sides = list(dict.fromkeys(itertools.chain.from_iterable(chosen)))
     pairs: list[SystemPair] = []
     standings = {}
-    for figure in FIGURES:
+    for figure in figures:
         values = {side: tables[side[0]].of(side[1], figure, queries) for side in sides}
         pairs += _of_figure(figure, tables, chosen, values, resampling)
         labels = [one if len(tables) == 1 else f"{tables[which].run} {one}" for which, one in sides]

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from summhay_ray.benchmark import Compat, Results
+from summhay_ray.benchmark import Compat, Results, Samples, Section
 from summhay_ray.benchmarks.summhay.judging import Judging
 from summhay_ray.benchmarks.summhay.opening import STAGE, blocks_of, haystack_rows
 from summhay_ray.benchmarks.summhay.record import record_flaw
@@ -69,6 +69,18 @@ class Import(Judging[Any]):
         from summhay_ray.benchmarks.summhay.scores import results
 
         return results(run, compat)
+
+    def sections(self, run: RunStore, compat: Compat = "default") -> Sequence[Section]:
+        """See `Workload`."""
+        from summhay_ray.benchmarks.summhay.sections import sections
+
+        return sections(run, compat)
+
+    def samples(self, run: RunStore) -> Samples:
+        """See `Workload`: each summary with its verdicts."""
+        from summhay_ray.benchmarks.summhay.samples import samples
+
+        return samples(None, run)
 
     def explain(self, run: RunStore, key: str, compat: Compat = "default") -> dict[str, Any]:
         """See `Workload`: nothing was asked here."""

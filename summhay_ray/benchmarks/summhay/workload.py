@@ -26,6 +26,8 @@ from summhay_ray.benchmark import (
     Queue,
     Results,
     Rows,
+    Samples,
+    Section,
     Size,
     Stage,
     semantic_hash,
@@ -270,6 +272,18 @@ class SummHay(FromHaystacks, WithRetrievers, Judging[SummhaySpec]):
     def results(self, run: RunStore, compat: Compat = "default") -> Results:
         """See `Workload`: the scores of every system (section 4.1, Table 2)."""
         return results(run, compat)
+
+    def sections(self, run: RunStore, compat: Compat = "default") -> Sequence[Section]:
+        """See `Workload`."""
+        from summhay_ray.benchmarks.summhay.sections import sections
+
+        return sections(run, compat)
+
+    def samples(self, run: RunStore) -> Samples:
+        """See `Workload`: each summary with its verdicts."""
+        from summhay_ray.benchmarks.summhay.samples import samples
+
+        return samples(self, run)
 
     def explain(self, run: RunStore, key: str, compat: Compat = "default") -> dict[str, Any]:
         """See `Workload`."""

@@ -1,0 +1,286 @@
+"""The summaries of a run, one by one, for a report's viewer: insights, verdicts, citations, documents, prompts and answers."""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from operator import itemgetter
+from typing import Any
+
+import polars as pl
+
+from summhay_ray.benchmark import Benchmark, Facet, SampleRecord, Samples
+from summhay_ray.benchmarks.summhay.judges import JudgedBy, judges_of
+from summhay_ray.benchmarks.summhay.sources import Outline, stored_outlines
+from summhay_ray.engine import answers_of
+from summhay_ray.judge import prompt_template
+from summhay_ray.outcome import MICROS
+from summhay_ray.store import RunStore
+
+FACETS = (
+    *(Facet(name) for name in ("system", "retriever", "ordering", "model", "haystack", "query")),
+    Facet("repeat", "number"),
+    *(Facet(name, "number", "%") for name in ("joint", "coverage", "citation")),
+    *(Facet(name, "number") for name in ("full", "partial", "none")),
+    Facet("usd", "number", "$"),
+    Facet("judges disagree", "flag"),
+    Facet("failed", "flag"),
+)
+_COUNTED = {1.0: "full", 0.5: "partial", 0.0: "none"}
+_DIGITS = 6
+_TOLD = ("system", "retriever", "ordering", "model", "haystack", "repeat")
+
+Row = dict[str, Any]
+
+
+def samples(workload: Benchmark[Any] | None, run: RunStore) -> Samples:
+    """The summaries of a run, and the cells that failed before there was one. `workload`: None where nothing was asked."""
+    run = run.at()
+    outlines = stored_outlines(run.store, run.record)
+    judges = judges_of(run)
+    holders = {name: run if name == run.run_id else run.store.run(name).at() for one in judges for name in one.runs}
+    answers = [answers_of(one) for one in {run.run_id: run, **holders}.values()]
+    shelves = {
+        "answers": _once(heapq.merge(*answers, key=itemgetter(0))),
+        "contexts": _contexts(run),
+        "documents": _documents(run),
+        "insights": _insights(run, outlines),
+    }
+    made = _Made(workload, run, outlines, judges, holders)
+    return Samples(FACETS, made.samples(), shelves, _prompts(judges, holders))
+
+
+class Prices:
+    """What each answer of some runs cost, in micro-dollars and in tokens: 24 bytes an answer."""
+
+    def __init__(self, runs: Iterable[RunStore]) -> None:
+        tokens = (pl.col("input_tokens") + pl.col("output_tokens")).alias("tokens")
+        parts = [
+            piece.select(pl.col("key").hash().alias("key"), "usd_micros", tokens)
+            for run in runs
+            for piece in run.pieces("raw_answers")
+        ]
+        self._frame = pl.concat(parts).unique("key")
+
+    def of(self, keys: pl.Series) -> list[pl.Series]:
+        """`usd_micros` and `tokens` of each answer; null where there is none of that key."""
+        asked = pl.DataFrame({"key": keys.hash()})
+        found = asked.join(self._frame, on="key", how="left", maintain_order="left")
+        return [found["usd_micros"], found["tokens"]]
+
+
+class _Made:
+    def __init__(
+        self,
+        workload: Benchmark[Any] | None,
+        run: RunStore,
+        outlines: Sequence[Outline],
+        judges: Sequence[JudgedBy],
+        holders: Mapping[str, RunStore],
+    ) -> None:
+        self._workload, self._run, self._judges, self._holders = workload, run, judges, holders
+        self._names = {one.haystack_id: one.name for one in outlines}
+        self._queries = {(one.haystack_id, topic.subtopic_id): topic for one in outlines for topic in one.subtopics}
+        self._gold = {one.haystack_id: one.gold() for one in outlines}
+
+    def samples(self) -> Iterator[SampleRecord]:
+        """By cell_id, a piece of each table at a time."""
+        prices = Prices({self._run.run_id: self._run, **self._holders}.values())
+        scores = {name: _Along(_rows(one, "scores")) for name, one in self._holders.items()}
+        judgments = {name: _Along(_rows(one, "judgments")) for name, one in self._holders.items()}
+        failures = ((row["cell_id"], "failure", row) for row in _rows(self._run, "failures"))
+        summaries = ((row["cell_id"], "summary", row) for row in _rows(self._run, "summaries", prices))
+        missing: list[tuple[str, list[Row]]] = []
+        for cell, found in itertools.groupby(heapq.merge(failures, summaries, key=itemgetter(0, 1)), key=itemgetter(0)):
+            rows = list(found)
+            failed = [row for _, what, row in rows if what == "failure"]
+            summary = next((row for _, what, row in rows if what == "summary"), None)
+            if summary is None:
+                missing.append((cell, failed))
+                continue
+            verdicts = [verdict for one in self._judges for verdict in self._verdicts(one, cell, scores, judgments)]
+            yield self._sample(summary, verdicts, failed)
+        yield from self._without_summary(missing)
+
+    def _verdicts(
+        self, judge: JudgedBy, cell: str, scores: Mapping[str, _Along], judgments: Mapping[str, _Along]
+    ) -> Iterator[Row]:
+        """A row for each insight that the judge judged."""
+        seen: set[str] = set()
+        for name in judge.runs:
+            scored = {(row["judge"], row["position"]): row for row in scores[name].at(cell)}
+            for row in judgments[name].at(cell):
+                if row["judge"] != judge.label or row["insight_id"] in seen:
+                    continue
+                seen.add(row["insight_id"])
+                score = scored.get((row["judge"], row["position"]), {})
+                figures = {
+                    "coverage": score.get("coverage"),
+                    "precision": score.get("citation_precision"),
+                    "recall": score.get("citation_recall"),
+                    "f1": score.get("citation_f1"),
+                    "joint": score.get("joint"),
+                    "value": row["value"],
+                }
+                yield {
+                    "judge": judge.judge,
+                    "insight": row["insight_id"],
+                    "said": row["coverage"],
+                    "bullet": score.get("bullet"),
+                    "cited": score.get("cited", []),
+                    "key": row["key"],
+                    **{what: round(value, _DIGITS) for what, value in figures.items() if value is not None},
+                }
+
+    def _sample(self, summary: Row, verdicts: list[Row], failed: list[Row]) -> SampleRecord:
+        haystack, query = summary["haystack_id"], self._queries.get((summary["haystack_id"], summary["subtopic_id"]))
+        first = [one for one in verdicts if one["judge"] == self._judges[0].judge] if self._judges else []
+        scored = [one for one in first if "coverage" in one]
+        counts = dict.fromkeys(_COUNTED.values(), 0)
+        for one in scored:
+            counts[_COUNTED[one["coverage"]]] += 1
+        said: dict[str, set[float]] = {}
+        for one in verdicts:
+            if "coverage" in one:
+                said.setdefault(one["insight"], set()).add(one["coverage"])
+        usd = summary["usd_micros"]
+        facets = {
+            **{name: summary[name] for name in ("system", "retriever", "ordering", "model", "repeat")},
+            "haystack": self._names.get(haystack, haystack),
+            "query": query.query if query else summary["subtopic_id"],
+            **{name: _mean(scored, name) for name in ("joint", "coverage")},
+            "citation": _mean(scored, "f1"),
+            **counts,
+            "usd": None if usd is None else usd / MICROS,
+            "judges disagree": any(len(found) > 1 for found in said.values()),
+            "failed": bool(failed),
+        }
+        gold = self._gold.get(haystack, {})
+        wanted = sorted({number for one in first for number in gold.get(one["insight"], ())})
+        parts: list[Row] = [
+            {"kind": "facts", "title": "", "facts": self._facts(facets, query)},
+            *_failed(failed),
+            {"kind": "bullets", "title": "Summary", "bullets": summary["bullets"], "documents": _shelf(haystack)},
+            {"kind": "verdicts", "title": "Insights", "insights": _shelf(haystack), "verdicts": verdicts},
+            {
+                "kind": "retrieval",
+                "title": "Documents",
+                "context": summary["context_id"],
+                "documents": _shelf(haystack),
+                "gold": wanted,
+            },
+        ]
+        if summary["key"]:
+            parts.append({"kind": "answer", "title": f"Answer of {summary['model']}", "key": summary["key"]})
+        return SampleRecord(summary["cell_id"], facets, parts)
+
+    def _facts(self, facets: Mapping[str, Any], query: Any) -> list[list[str]]:
+        asked = [["query", query.query], ["subtopic", query.text]] if query else []
+        return [
+            *asked,
+            *([name, str(facets[name])] for name in ("system", "retriever", "ordering", "model", "haystack", "repeat")),
+        ]
+
+    def _without_summary(self, missing: Sequence[tuple[str, list[Row]]]) -> Iterator[SampleRecord]:
+        """The cells that failed before there was a summary: held until then, with the place that the grid knows."""
+        known: Callable[..., Mapping[str, Mapping[str, str]]] = (
+            (lambda *_: {}) if self._workload is None else self._workload.places
+        )
+        places = known(self._run, [cell for cell, _ in missing]) if missing else {}
+        for cell, failed in missing:
+            place = places.get(cell, {})
+            query = next((one for (_, topic), one in self._queries.items() if topic == place.get("subtopic_id")), None)
+            facets: Row = {
+                "system": place.get("system", ""),
+                "haystack": place.get("haystack", ""),
+                "query": query.query if query else place.get("subtopic_id", ""),
+                "judges disagree": False,
+                "failed": True,
+            }
+            told = [[name, str(facets[name])] for name in ("query", "system", "haystack") if facets[name]]
+            yield SampleRecord(cell, facets, [{"kind": "facts", "title": "", "facts": told}, *_failed(failed)])
+
+
+class _Along:
+    """Rows sorted by cell, gone along in that order."""
+
+    def __init__(self, rows: Iterator[Row]) -> None:
+        self._rows, self._ahead = rows, next(rows, None)
+        self._cell, self._kept = "", list[Row]()
+
+    def at(self, cell: str) -> list[Row]:
+        """The rows of a cell; cells are asked for in order, one of them as often as need be."""
+        if cell != self._cell:
+            self._cell, self._kept = cell, []
+            while self._ahead is not None and self._ahead["cell_id"] <= cell:
+                if self._ahead["cell_id"] == cell:
+                    self._kept.append(self._ahead)
+                self._ahead = next(self._rows, None)
+        return self._kept
+
+
+def _rows(run: RunStore, table: str, prices: Prices | None = None) -> Iterator[Row]:
+    for piece in run.pieces(table):
+        priced = piece if prices is None else piece.with_columns(prices.of(piece["key"]))
+        for part in priced.iter_slices(1000):
+            yield from part.iter_rows(named=True)
+
+
+def _mean(rows: Sequence[Row], name: str) -> float | None:
+    values = [row[name] for row in rows if row.get(name) is not None]
+    return round(sum(values) / len(values), _DIGITS) if values else None
+
+
+def _failed(failed: Sequence[Row]) -> Iterator[Row]:
+    if failed:
+        names = [
+            name
+            for name in ("stage", "judge", "insight_id", "kind", "error", "message", "attempts", "key")
+            if any(row[name] for row in failed)
+        ]
+        yield {"kind": "rows", "title": "Failures", "columns": names, "rows": [[row[name] for name in names] for row in failed]}
+
+
+def _shelf(haystack_id: str) -> str:
+    return haystack_id[:12]
+
+
+def _contexts(run: RunStore) -> Iterator[tuple[str, Any]]:
+    for piece in run.pieces("contexts"):
+        for row in piece.iter_rows(named=True):
+            yield row["context_id"], {name: row[name] for name in ("numbers", "n_tokens", "last_tokens")}
+
+
+def _documents(run: RunStore) -> Iterator[tuple[str, Any]]:
+    """`HAYSTACK/NUMBER`, the number in seven digits, so that ids sort as documents do."""
+    for piece in run.pieces("documents"):
+        for row in piece.iter_rows(named=True):
+            told = {"id": row["document_id"], "text": row["text"], "insights": row["insight_ids"]}
+            yield f"{_shelf(row['haystack_id'])}/{row['number']:07}", told
+
+
+def _insights(run: RunStore, outlines: Sequence[Outline]) -> Iterator[tuple[str, Any]]:
+    """`HAYSTACK/INSIGHT`: a haystack's insights are together in the table, in another order."""
+    gold = {one.haystack_id: one.gold() for one in outlines}
+    rows = (row for piece in run.pieces("insights") for row in piece.iter_rows(named=True))
+    for haystack_id, own in itertools.groupby(rows, key=itemgetter("haystack_id")):
+        for row in sorted(own, key=itemgetter("insight_id")):
+            numbers = sorted(gold[haystack_id].get(row["insight_id"], ()))
+            yield f"{_shelf(haystack_id)}/{row['insight_id']}", {"text": row["text"], "gold": numbers}
+
+
+def _once(found: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
+    for _, same in itertools.groupby(found, key=itemgetter(0)):
+        yield next(same)
+
+
+def _prompts(judges: Sequence[JudgedBy], holders: Mapping[str, RunStore]) -> dict[str, str]:
+    found = {}
+    for one in judges:
+        record = holders[one.runs[0]].record
+        for entry in record.get("spec", {}).get("judges", ()):
+            if (entry["name"] or entry["model"]) == one.label:
+                own = record.get("prompts", {}).get(entry["prompt"], "") if entry["prompt"] else ""
+                found[one.judge] = prompt_template(own, entry["strategy"])
+    return found

@@ -1,0 +1,589 @@
+"""What the report shows of a SummHay run, section by section, as the paper's tables and figures do."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import itertools
+import platform
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import polars as pl
+import yaml
+
+from summhay_ray.benchmark import Chart, Compat, Pivot, Section
+from summhay_ray.benchmarks.summhay.compare import SystemComparison, all_pairs
+from summhay_ray.benchmarks.summhay.judges import all_scores, judges_of
+from summhay_ray.benchmarks.summhay.samples import Prices
+from summhay_ray.benchmarks.summhay.scores import SYSTEM, ScoreResult, score_run
+from summhay_ray.benchmarks.summhay.sources import Outline, stored_outlines
+from summhay_ray.engine import status
+from summhay_ray.metrics import SystemScore
+from summhay_ray.outcome import MICROS
+from summhay_ray.store import RunStore
+
+PEOPLE = "People (paper)"
+PEOPLE_ROW = {"retriever": "oracle", "coverage": 0.745, "citation": 0.739, "joint": 0.561, "words": 29.7}
+"""Table 2: two annotators, ten summaries, in the oracle setting."""
+FIGURES = ("coverage", "citation", "joint")
+FOREST = 25
+"""Systems that the forest plot and the matrix show, the best by joint."""
+_BINS = ((1, 2), (3, 5), (6, 10), (11, 20), (21, None))
+_ORDERINGS = ("top", "middle", "random", "given", "bottom")
+
+
+def sections(run: RunStore, compat: Compat = "default") -> list[Section]:
+    """Every section of a run as it stands, also of one that goes on."""
+    run = run.at()
+    result = score_run(run, compat, rejudged=True)
+    outlines = stored_outlines(run.store, run.record)
+    cells = _cells(run)
+    best = _main_judge(result)
+    if not best:
+        return [_overview(run, result), _failures(run), _money(run), _made(run)]
+    compared = all_pairs(result, best)
+    found = [
+        _overview(run, result),
+        *(_results(result, judge) for judge in sorted(result.biases, key=lambda judge: (judge != best, judge))),
+        *_is_it_real(compared, best),
+        *_cost(result, best, cells),
+        _retrieval(run, result, best, outlines),
+        _position(result),
+        *_breakdowns(run, result, best, outlines, cells),
+        _citations(result, best),
+        *_judges(run, result),
+        _failures(run),
+        _money(run),
+        _made(run),
+    ]
+    return [one for one in found if one is not None]
+
+
+def _main_judge(result: ScoreResult) -> str:
+    """The judge whose figures sections show where there is room for one: the one that scored most; empty where none did."""
+    scored = Counter[str]()
+    for one in result.systems:
+        if one.n_scored:
+            scored[one.judge] += one.n_scored
+    return min(scored, key=lambda judge: (-scored[judge], judge), default="")
+
+
+def _of(result: ScoreResult, judge: str) -> list[SystemScore]:
+    return [one for one in result.systems if one.judge == judge]
+
+
+def _interval(one: SystemScore, name: str) -> dict[str, float | None]:
+    low, high = one.ci.get(name, (None, None))
+    return {name: getattr(one, name), f"{name}_low": low, f"{name}_high": high}
+
+
+def _column(one: SystemScore) -> str:
+    return one.retriever if one.ordering == "given" else f"{one.retriever}, {one.ordering}"
+
+
+def _label(one: SystemScore) -> str:
+    return f"{one.model} · {_column(one)}"
+
+
+def _frame(rows: Sequence[Mapping[str, Any]]) -> pl.DataFrame:
+    return pl.DataFrame(rows, infer_schema_length=None)
+
+
+def _overview(run: RunStore, result: ScoreResult) -> Section:
+    """How the run stands, in a few figures."""
+    now = status(run)
+    scored, expected = (sum(getattr(one, name) for one in result.systems) for name in ("n_scored", "n_expected"))
+    cells, total = now.cells["done"] + now.cells["failed"], now.cells["total"]
+    facts = [
+        ("status", now.status),
+        (now.unit, f"{cells:,} of {total:,} finished, {now.cells['failed']:,} with failures"),
+        ("insights judged", f"{scored:,} of {expected:,} expected"),
+        ("systems", f"{len({one.system for one in result.systems}):,}"),
+        ("haystacks", ", ".join(result.haystacks)),
+        ("judges", ", ".join(sorted({one.judge for one in result.systems}))),
+        ("dollars", "nothing was asked" if now.status == "imported" else f"{now.usd['spent'] or 0:.4f}"),
+    ]
+    notes = ["The run is not finished: its figures are of what is there."] if cells < total else []
+    if now.cells["failed"]:
+        notes.append("Failures are never scored as zero: they are missing from n, which says so in every table.")
+    table = pl.DataFrame(facts, schema=["what", "value"], orient="row")
+    return Section("Overview", table=table, notes=notes, name="overview")
+
+
+def _results(result: ScoreResult, judge: str) -> Section:
+    """Table 2, by one judge."""
+    rows: list[dict[str, Any]] = [
+        {
+            "model": one.model,
+            "retriever": _column(one),
+            **{name: part for figure in FIGURES for name, part in _interval(one, figure).items()},
+            "words": one.words_per_bullet,
+            "n": one.n_scored,
+            "n_expected": one.n_expected,
+        }
+        for one in _of(result, judge)
+    ]
+    rows.append({**dict.fromkeys(rows[0]), "model": PEOPLE, **PEOPLE_ROW})
+    order = _retriever_order(list(dict.fromkeys(row["retriever"] for row in rows)))
+    rows.sort(key=lambda row: (row["model"] == PEOPLE, row["model"], order.index(row["retriever"])))
+    text = (
+        "Coverage, citation and joint by summarizer and retriever (paper, Table 2), in per cent, with 95 % intervals of queries "
+        "resampled within haystacks; words are those a bullet. The last row is what people reached in the paper, with an "
+        "oracle's documents and up to two hours a summary (Figure 3); their citations: precision 78.8, recall 82.4 (Table 7)."
+    )
+    frame = _frame(rows).with_columns(pl.col(*FIGURES, "words").cast(pl.Float64))
+    pivot = Pivot("model", "retriever", FIGURES, ("words",))
+    chart = Chart.bar("model", "joint", "retriever")
+    own = judge == _main_judge(result)
+    name = "results" if own else f"results {judge}"
+    return Section(f"Results, judged by {judge}", text, frame, dict.fromkeys(FIGURES, "%"), chart, pivot, name, more=not own)
+
+
+def _retriever_order(names: Sequence[str]) -> list[str]:
+    first, last = ("none", "random", "released/random"), ("oracle", "released/oracle", "full")
+
+    def place(name: str) -> tuple[int, str]:
+        head = name.split(",")[0]
+        return (first.index(head) - len(first) if head in first else last.index(head) + 1 if head in last else 0), name
+
+    return sorted(names, key=place)
+
+
+def _is_it_real(compared: SystemComparison | None, judge: str) -> Iterator[Section]:
+    """Differences of the best systems with intervals and tests, and the order with its uncertainty."""
+    if compared is None:
+        return
+    standings = compared.standings["joint"]
+    order = [
+        {
+            "system": one.name,
+            "joint": one.mean,
+            "first": one.first,
+            "rank": place,
+            "rank interval": f"{one.rank_low} to {one.rank_high}",
+            "n": one.n_queries,
+        }
+        for place, one in enumerate(standings, 1)
+    ]
+    yield Section(
+        "Which system is the best?",
+        "The order by joint over queries, each counting once; First is the share of 10,000 resamples in which the system is the "
+        "first, the interval that of its rank (95 %).",
+        _frame(order),
+        {"joint": "%", "first": "%"},
+        Chart.bar("system", "first"),
+        name="ranking",
+        notes=compared.warnings,
+    )
+    joint = {(one.a.system, one.b.system): one for one in compared.pairs if one.figure == "joint"}
+    top = [one.name for one in standings[:FOREST]]
+    forest, matrix = [], []
+    for a, b in itertools.permutations(top, 2):
+        pair = joint.get((a, b)) or joint.get((b, a))
+        if pair is None:
+            continue
+        sign = 1 if (a, b) in joint else -1
+        found, corrected = pair.found, pair.corrected
+        ends = sorted(sign * end for end in (found.low, found.high) if end is not None)
+        low, high = ends if len(ends) == 2 else (None, None)
+        matrix.append(
+            {"system": a, "other": b, "difference": sign * found.difference, "p (Holm)": found.p_holm, "n": found.n_queries}
+        )
+        if a == top[0]:
+            forest.append(
+                {
+                    "system": b,
+                    "difference": -sign * found.difference,
+                    "difference_low": None if high is None else -high,
+                    "difference_high": None if low is None else -low,
+                    "p": found.p,
+                    "p (Holm)": found.p_holm,
+                    "d": None if found.effect is None else -sign * found.effect,
+                    "win/tie/loss": _record(found, sign),
+                    "least detectable": found.detectable,
+                    "queries needed": None if found.queries_needed is None else float(found.queries_needed),
+                    "less bias": None if corrected is None else -sign * corrected.difference,
+                    "n": found.n_queries,
+                }
+            )
+    if not forest:
+        return
+    units = dict.fromkeys(("difference", "least detectable", "less bias"), "points")
+    rest = f" Of {len(standings)} systems the first {FOREST} are shown." if len(standings) > FOREST else ""
+    yield Section(
+        f"Is it real? Joint, less that of {top[0]}",
+        "Paired differences by query, in points; a system whose interval holds 0 may be as good as the best. Holm is p corrected "
+        f"over all {len(joint):,} pairs; queries needed would find the difference seen with a probability of 80 %.{rest}",
+        _frame(forest),
+        units,
+        Chart.forest("difference", "system"),
+        name="forest",
+        notes=compared.warnings,
+    )
+    yield Section(
+        "Every pair",
+        "Joint of the row's system less that of the column's, in points; a dot: p below 5 % after Holm's correction.",
+        _frame(matrix),
+        {"difference": "points"},
+        Chart.matrix("other", "system", "difference", sure="p (Holm)"),
+        name="pairs",
+        more=True,
+    )
+
+
+def _record(found: Any, sign: int) -> str:
+    wins, losses = (found.losses, found.wins) if sign == 1 else (found.wins, found.losses)
+    return f"{wins}/{found.ties}/{losses}"
+
+
+def _cells(run: RunStore) -> pl.DataFrame:
+    """A row for each summary: cell_id, SYSTEM, haystack_id, subtopic_id, and what its answer cost in micro-dollars and tokens."""
+    prices = Prices([run])
+    parts = [
+        piece.select(
+            "cell_id",
+            *SYSTEM,
+            "haystack_id",
+            "subtopic_id",
+            "context_id",
+            *prices.of(piece["key"]),
+        )
+        for piece in run.pieces("summaries")
+    ]
+    found: pl.DataFrame = pl.concat(parts)
+    return found
+
+
+def _cost(result: ScoreResult, judge: str, cells: pl.DataFrame) -> Iterator[Section]:
+    """The cost-quality plane, in dollars and in tokens."""
+    means = pl.col("usd_micros", "tokens").mean()
+    spent = {row[0]: row[1:] for row in cells.drop_nulls("usd_micros").group_by("system").agg(means).iter_rows()}
+    rows = [
+        {
+            "system": one.system,
+            "model": one.model,
+            "dollars a query": spent[one.system][0] / MICROS,
+            "tokens a query": spent[one.system][1],
+            **_interval(one, "joint"),
+            "n": one.n_scored,
+            "n_expected": one.n_expected,
+        }
+        for one in _of(result, judge)
+        if one.system in spent
+    ]
+    if not rows:
+        why = "Nothing was asked here, so that nobody knows what these summaries cost."
+        yield Section("Cost and quality", why, name="cost_quality")
+        return
+    text = "What a query's summary costs a system against joint; the line joins those that no other beats in both."
+    free = not any(row["dollars a query"] for row in rows)
+    for what, title in (
+        ("dollars", "Cost and quality"),
+        ("tokens", "Tokens and quality"),
+    ):
+        # Models that cost nothing all stand at 0: there the tokens are what tells them apart.
+        x = "tokens a query" if free else f"{what} a query"
+        chart = Chart.scatter(x, "joint", "model", front=True)
+        yield Section(title, text, _frame(rows), {"joint": "%"}, chart, name=title.replace(" and", ""))
+        if free:
+            return
+
+
+def _retrieval(run: RunStore, result: ScoreResult, judge: str, outlines: Sequence[Outline]) -> Section | None:
+    """How much of what a query needs its context holds, against joint."""
+    gold = {one.haystack_id: one.gold() for one in outlines}
+    wanted: dict[tuple[str, str], set[int]] = {}
+    for piece in run.pieces("insights"):
+        for row in piece.iter_rows(named=True):
+            numbers = gold.get(row["haystack_id"], {}).get(row["insight_id"], frozenset())
+            wanted.setdefault((row["haystack_id"], row["subtopic_id"]), set()).update(numbers)
+    found: dict[tuple[str, str], list[tuple[float, float]]] = {}
+    for piece in run.pieces("contexts"):
+        for row in piece.iter_rows(named=True):
+            needed, shown = wanted.get((row["haystack_id"], row["subtopic_id"]), set()), set(row["numbers"])
+            if needed and shown:
+                right = len(needed & shown)
+                found.setdefault((row["retriever"], row["ordering"]), []).append((right / len(needed), right / len(shown)))
+    scores = _of(result, judge)
+    rows = []
+    for (retriever, ordering), shares in sorted(found.items()):
+        own = [one.joint for one in scores if (one.retriever, one.ordering) == (retriever, ordering) and one.joint is not None]
+        rows.append(
+            {
+                "retriever": retriever if ordering == "given" else f"{retriever}, {ordering}",
+                "recall": sum(one[0] for one in shares) / len(shares),
+                "precision": sum(one[1] for one in shares) / len(shares),
+                "joint": sum(own) / len(own) if own else None,
+                "n": len(shares),
+            }
+        )
+    if not rows:
+        return None
+    text = (
+        "Of the documents that hold a query's insights, the share that the context shows (recall), and of those shown the share "
+        "that hold one (precision), over queries; joint is the mean of the systems with that retriever."
+    )
+    units = dict.fromkeys(("recall", "precision", "joint"), "%")
+    return Section(
+        "Retrieval and joint", text, _frame(rows), units, Chart.scatter("recall", "joint", "retriever"), name="retrieval"
+    )
+
+
+def _position(result: ScoreResult) -> Section | None:
+    """Table 3."""
+    rows = [
+        {"model": one.model, "ordering": one.ordering, **_interval(one, "joint"), "n": one.n_scored, "n_expected": one.n_expected}
+        for one in result.systems
+        if one.retriever == "full" and one.judge == _main_judge(result)
+    ]
+    if len({row["ordering"] for row in rows}) < 2:
+        return None
+    known = [one for one in result.position if one.sensitivity is not None and one.judge == _main_judge(result)]
+    told = [f"{one.model}: sensitivity {100 * (one.sensitivity or 0):.1f} points against {one.baseline}" for one in known]
+    frame = _frame(rows).with_columns(pl.col("ordering").cast(pl.Enum(_ordered(rows))))
+    frame = frame.sort("ordering", "model").with_columns(pl.col("ordering").cast(pl.String))
+    text = "Joint in the full context by where the documents that matter stand (paper, Table 3)."
+    chart = Chart.line("ordering", "joint", "model")
+    return Section(
+        "Position sensitivity", text, frame, {"joint": "%"}, chart, Pivot("model", "ordering", ("joint",)), "position", notes=told
+    )
+
+
+def _ordered(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    there = {row["ordering"] for row in rows}
+    return [*(name for name in _ORDERINGS if name in there), *sorted(there - set(_ORDERINGS))]
+
+
+def _breakdowns(
+    run: RunStore, result: ScoreResult, judge: str, outlines: Sequence[Outline], cells: pl.DataFrame
+) -> Iterator[Section]:
+    """Coverage by how many documents hold an insight, by haystack and by subtopic."""
+    if not judge:
+        return
+    best = max(_of(result, judge), key=lambda one: one.joint or 0.0)
+    counts = _by_documents(run, judge, cells, {one.system: one.model for one in result.systems})
+    if counts.height:
+        labels = [f"{low}" if low == high else f"{low} or more" if high is None else f"{low} to {high}" for low, high in _BINS]
+        counted = counts.with_columns(pl.col("bin").replace_strict(dict(enumerate(labels))).alias("documents"))
+        yield Section(
+            "Coverage by how many documents hold the insight",
+            "Means over the insights of all queries and retrievers.",
+            counted.select("model", "documents", "coverage", "joint", "n"),
+            {"coverage": "%", "joint": "%"},
+            Chart.line("documents", "coverage", "model"),
+            Pivot("model", "documents", ("coverage", "joint")),
+            "frequency",
+        )
+    haystacks = [
+        {
+            "model": one.model,
+            "retriever": _column(one),
+            "haystack": name,
+            **_interval(one, "coverage"),
+            **_interval(one, "joint"),
+            "n": one.n_scored,
+            "n_expected": one.n_expected,
+        }
+        for name, systems in result.haystacks.items()
+        for one in systems
+        if one.judge == judge
+    ]
+    if len(result.haystacks) > 1:
+        yield Section(
+            "Coverage by haystack",
+            "Coverage and joint of each system in each haystack.",
+            _frame(haystacks),
+            {"coverage": "%", "joint": "%"},
+            name="haystacks",
+        )
+    names = {one.haystack_id: one.name for one in outlines}
+    topics = {(one.haystack_id, topic.subtopic_id): topic.name or topic.text for one in outlines for topic in one.subtopics}
+    mine = result.queries.filter(pl.col("judge") == judge)
+    by_query = mine.group_by("haystack_id", "subtopic_id").agg(
+        pl.col("coverage", "joint").mean(),
+        pl.col("coverage").filter(pl.col("system") == best.system).first().alias("best"),
+        pl.col("n").sum().cast(pl.Int64),
+    )
+    rows = [
+        {
+            "haystack": names.get(row["haystack_id"], row["haystack_id"]),
+            "subtopic": topics.get((row["haystack_id"], row["subtopic_id"]), row["subtopic_id"]),
+            "coverage": row["coverage"],
+            "joint": row["joint"],
+            f"coverage of {best.system}": row["best"],
+            "n": row["n"],
+        }
+        for row in by_query.sort("haystack_id", "coverage", "subtopic_id").iter_rows(named=True)
+    ]
+    if rows:
+        units = dict.fromkeys(("coverage", "joint", f"coverage of {best.system}"), "%")
+        text = f"Means over all systems, the hardest subtopic of a haystack first; beside them {best.system}, the best by joint."
+        yield Section(
+            "Coverage by subtopic", text, _frame(rows), units, Chart.bar("subtopic", "coverage", "haystack"), name="subtopics"
+        )
+
+
+def _by_documents(run: RunStore, judge: str, cells: pl.DataFrame, models: Mapping[str, str]) -> pl.DataFrame:
+    """Model and bin -> means and n; a piece of the scores at a time."""
+    labels = {one.judge: (one.label, one.runs) for one in judges_of(run)}
+    label, runs = labels.get(judge, (judge, (run.run_id,)))
+    edge = pl.lit(0)
+    for place, (low, _) in enumerate(_BINS):
+        edge = pl.when(pl.col("gold").list.len() >= low).then(place).otherwise(edge)
+    owners, parts = cells.select("cell_id", "model"), []
+    for holder in runs:
+        for piece in (run if holder == run.run_id else run.store.run(holder)).pieces("scores"):
+            rows = piece.filter((pl.col("judge") == label) & (pl.col("gold").list.len() > 0)).join(owners, on="cell_id")
+            parts.append(
+                rows.group_by("model", edge.alias("bin")).agg(
+                    pl.col("coverage", "joint").sum(), pl.len().cast(pl.Int64).alias("n")
+                )
+            )
+    whole: pl.DataFrame = pl.concat(parts).group_by("model", "bin").agg(pl.col("coverage", "joint", "n").sum())
+    return whole.with_columns(pl.col("coverage", "joint") / pl.col("n")).sort("model", "bin")
+
+
+def _citations(result: ScoreResult, judge: str) -> Section | None:
+    """Table 7."""
+    rows = [
+        {
+            "model": one.model,
+            "retriever": _column(one),
+            "precision": one.citation_precision,
+            "recall": one.citation_recall,
+            "citation": one.citation,
+            "n": one.n_covered,
+        }
+        for one in _of(result, judge)
+        if one.citation is not None
+    ]
+    if not rows:
+        return None
+    text = "Of the documents that a bullet cites the share that hold the insight, and of these the share cited (paper, Table 7)."
+    units = dict.fromkeys(("precision", "recall", "citation"), "%")
+    chart = Chart.scatter("recall", "precision", "retriever")
+    return Section("Citation precision against recall", text, _frame(rows), units, chart, name="citations")
+
+
+def _judges(run: RunStore, result: ScoreResult) -> Iterator[Section]:
+    """How far the judges agree, and what bias against people is known of each."""
+    rows = []
+    for judge, bias in result.biases.items():
+        mine = [one for one in _of(result, judge) if one.coverage is not None]
+        n = sum(one.n_scored for one in mine)
+        mean = sum((one.coverage or 0.0) * one.n_scored for one in mine) / n if n else None
+        known = {"bias": bias.mean if bias else None, "bias ±": 1.96 * bias.se if bias else None}
+        source = bias.source if bias else "nobody has measured it: summhay judge-bench does"
+        rows.append({"judge": judge, "coverage": mean, **known, "measured on": source, "n": n})
+    if rows:
+        text = "Bias is how far a judge's coverage lies above people's, in points (paper, Table 6)."
+        units = {"coverage": "%", "bias": "points", "bias ±": "points"}
+        yield Section("Judges and their bias", text, _frame(rows), units, name="judges")
+    if len(result.biases) > 1:
+        yield from _agreement(run)
+
+
+def _agreement(run: RunStore) -> Iterator[Section]:
+    scores = all_scores(run).select("cell_id", "insight_id", "judge", "coverage", "joint", "bullet")
+    rows = []
+    for first, second in itertools.combinations(sorted(scores["judge"].unique().to_list()), 2):
+        mine, other = (scores.filter(pl.col("judge") == judge) for judge in (first, second))
+        both = mine.join(other, on=("cell_id", "insight_id"), suffix="_2")
+        linked = both.drop_nulls(["bullet", "bullet_2"])
+        if both.height:
+            same_bullet = (linked["bullet"] == linked["bullet_2"]).mean() if linked.height else None
+            rows.append(
+                {
+                    "judge": first,
+                    "other": second,
+                    "correlation": _number(both.select(pl.corr("coverage", "coverage_2")).item()),
+                    "same label": _number((both["coverage"] == both["coverage_2"]).mean()),
+                    "same bullet": _number(same_bullet),
+                    "coverage less the other's": _number((both["coverage"] - both["coverage_2"]).mean()),
+                    "n": both.height,
+                }
+            )
+    if rows:
+        text = "On the insights that both judges scored; the viewer lists the summaries on which judges disagree."
+        units = {**dict.fromkeys(("same label", "same bullet"), "%"), "coverage less the other's": "points"}
+        yield Section("Agreement of the judges", text, _frame(rows), units, name="agreement")
+
+
+def _number(value: Any) -> float | None:
+    return None if value is None or value != value else float(value)
+
+
+def _failures(run: RunStore) -> Section:
+    frame = pl.concat(
+        [piece.select("stage", "judge", "kind", "error", "usd_micros", "message") for piece in run.pieces("failures")]
+    )
+    if not frame.height:
+        return Section("Failures", "There are none.", name="failures")
+    rows = (
+        frame.group_by("stage", "judge", "kind", "error")
+        .agg(
+            pl.len().cast(pl.Int64).alias("rows"),
+            (pl.col("usd_micros").sum() / MICROS).alias("dollars"),
+            pl.col("message").sort().first(),
+        )
+        .sort("rows", "stage", "judge", "kind", "error", descending=[True, False, False, False, False])
+    )
+    text = f"{frame.height:,} rows could not be answered or read, by class; none of them is scored."
+    table = rows.rename({"rows": "n", "message": "such as"}).select("stage", "judge", "kind", "error", "dollars", "such as", "n")
+    return Section("Failures", text, table, {"dollars": "$"}, Chart.bar("error", "n", "stage"), name="failures")
+
+
+def _money(run: RunStore) -> Section:
+    """Planned, used, saved by caches."""
+    now = status(run)
+    rows = [
+        {
+            "stage": one["stage"],
+            "model": one["model"],
+            "planned calls": (one["planned"] or {}).get("calls"),
+            "calls": one["real"]["calls"],
+            "planned dollars": (one["planned"] or {}).get("usd"),
+            "dollars": one["real"]["usd"],
+            "saved by cache": one["saved_usd"],
+            "input tokens": one["real"]["input_tokens"],
+            "output tokens": one["real"]["output_tokens"],
+            "n": one["real"]["calls"],
+        }
+        for one in now.usage
+    ]
+    if not rows:
+        return Section("Money", "Nothing was asked, and nothing paid.", name="money")
+    units = dict.fromkeys(("planned dollars", "dollars", "saved by cache"), "$")
+    budget = "no budget" if now.usd["budget"] is None else f"a budget of {now.usd['budget']:g} dollars"
+    text = f"{now.usd['spent'] or 0:.6f} dollars were spent of {budget}."
+    frame = _frame(rows).with_columns(pl.col("planned dollars", "dollars", "saved by cache").cast(pl.Float64))
+    return Section("Money", text, frame, units, name="money")
+
+
+def _made(run: RunStore) -> Section:
+    """The spec, versions, hashes, seeds, and the command that makes the run again."""
+    record = run.record
+    spec = record.get("spec")
+    versions = {name: importlib.metadata.version(name) for name in ("summhay-ray", "polars", "pyarrow", "ray")}
+    told = ", ".join(f"{name} {version}" for name, version in versions.items())
+    lines = [f"# run {run.run_id}, kind {record['kind']}, Python {platform.python_version()}, {told}"]
+    lines += [f"# haystack {one['name']}: sha256 {one['haystack_id']}" for one in record["haystacks"]]
+    lines += [f"# judge {label}: {identity}" for label, identity in record.get("judges", ())]
+    if spec is None:
+        lines.append("# made again with: summhay import FILE.json... of the same content")
+    else:
+        lines += [
+            f"# seed {spec.get('seed', 0)}",
+            "# made again with: summhay run SPEC.yaml --store STORE, this being SPEC.yaml:",
+            "",
+        ]
+        lines.append(yaml.safe_dump({"kind": record["kind"], **_said(spec)}, sort_keys=False, allow_unicode=True))
+    return Section("How it was made", listing="\n".join(lines), name="made")
+
+
+def _said(spec: Any) -> Any:
+    """A spec without what it leaves open."""
+    if isinstance(spec, Mapping):
+        return {name: _said(value) for name, value in spec.items() if value not in (None, "", {}, [])}
+    return [_said(one) for one in spec] if isinstance(spec, list) else spec

@@ -1,0 +1,45 @@
+"""`summhay report`: what runs came to, as a page with its samples, or for papers and other tools. Part of the cli room."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import typer
+
+from summhay_ray.cli.options import CompatChoice, CompatOption, JsonOption, StoreOption
+
+
+def report(
+    runs: Annotated[list[str], typer.Argument(help="Runs' ids, as run and import print them.", metavar="RUN...")],
+    out: Annotated[str, typer.Option("--out", help="The folder or s3://... for the report.")] = "",
+    kind: Annotated[
+        Literal["html", "md", "latex", "csv", "json"],
+        typer.Option("--format", help="html: index.html and the samples in data/; the others: tables for papers and tools."),
+    ] = "html",
+    figures: Annotated[str, typer.Option(help="Also each chart as a file: svg, pdf, or svg,pdf.", metavar="KINDS")] = "",
+    serve: Annotated[bool, typer.Option("--serve", help="Serve the page on this machine, and follow runs that go on.")] = False,
+    port: Annotated[int, typer.Option(help="Of --serve; 0: any that is free.", min=0, max=65535)] = 8765,
+    store: StoreOption = None,
+    compat: CompatOption = CompatChoice.default,
+    as_json: JsonOption = False,
+) -> None:
+    """Write a report of runs, also of one that goes on: tables, figures, and every sample with its verdicts and documents."""
+    from summhay_ray import api
+    from summhay_ray.cli.show import document, facts, say
+    from summhay_ray.report import serve_report
+
+    kinds = [one.strip() for one in figures.split(",") if one.strip()]
+    for one in kinds:
+        if one not in ("svg", "pdf"):
+            raise typer.BadParameter(f"--figures {one!r}: expected svg, pdf, or svg,pdf")
+    if serve:
+        serve_report(lambda: api.make_report(runs, store, compat.value), out, port, say)
+        return
+    if not out:
+        raise typer.BadParameter("give --out FOLDER (or s3://...), or --serve")
+    written = api.make_report(runs, store, compat.value).write(out, kind, ["svg" if one == "svg" else "pdf" for one in kinds])
+    places = [f"{out.rstrip('/')}/{name}" for name in written]
+    if as_json:
+        document({"runs": runs, "files": places})
+    else:
+        facts([("written", place) for place in places])

@@ -1,0 +1,179 @@
+"""A section's table as cells for a page or a paper. Part of the report room, for the room alone."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlencode
+
+from summhay_ray.engine import Section
+from summhay_ray.report.sections import HIDDEN, SHARES, is_figure
+
+MOST_ROWS = 2000
+"""Rows that a page holds; CSV and JSON have all."""
+LONG = 30
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One cell."""
+
+    text: str
+    value: str = ""
+    """What it sorts by: a number, a text, or nothing."""
+    small: str = ""
+    """The interval, or what stands behind a row."""
+    href: str = ""
+    cls: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Columns under one figure."""
+
+    name: str
+    span: int
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A table: heads and rows of as many cells; `groups` stand above the heads where the table is wide."""
+
+    heads: Sequence[str]
+    rows: Sequence[Sequence[Cell]]
+    n_heads: int
+    groups: Sequence[Group] = ()
+    cut: int = 0
+    """How many rows there are where not all are here."""
+
+    @property
+    def long(self) -> bool:
+        """Whether the table is folded."""
+        return len(self.rows) > LONG
+
+
+def grids_of(section: Section, facets: Collection[str] = (), most: int = MOST_ROWS) -> list[Grid]:
+    """The section's table as a page shows it: where it has a pivot, a grid for each figure, one below the other.
+
+    `facets`: by which columns its rows have samples.
+    """
+    if section.table is None or not section.table.columns:
+        return []
+    if section.pivot is not None and section.table.height:
+        return [_wide(section, facets, (figure,)) for figure in section.pivot.figures]
+    columns = [name for name in section.table.columns if not name.endswith(HIDDEN)]
+    columns = [name for name in columns if name != "n"] + [name for name in columns if name == "n"]
+    figures = [is_figure(section, name) for name in columns]
+    rows = [
+        [_cell(section, row, name, figure, facets) for name, figure in zip(columns, figures, strict=True)]
+        for row in section.table.head(most).iter_rows(named=True)
+    ]
+    heads = [plain(f"{name} ({section.units[name]})" if name in section.units else name) for name in columns]
+    n_heads = next((place for place, figure in enumerate(figures) if figure), len(columns))
+    return [Grid(heads, rows, max(1, n_heads), cut=section.table.height if section.table.height > most else 0)]
+
+
+def wide_grid(section: Section) -> Grid:
+    """The section's table as a paper shows it: where it has a pivot, all figures side by side."""
+    if section.pivot is not None:
+        return _wide(section, (), section.pivot.figures)
+    return grids_of(section, most=60)[0]
+
+
+def _wide(section: Section, facets: Collection[str], figures: Sequence[str]) -> Grid:
+    """The pivot: a row for each value of `rows`, under each figure a column for each value of `columns`."""
+    assert section.table is not None and section.pivot is not None
+    pivot = section.pivot
+    rows = list(section.table.iter_rows(named=True))
+    across = list(dict.fromkeys(row[pivot.columns] for row in rows))
+    found = {(row[pivot.rows], row[pivot.columns]): row for row in rows}
+    best = {
+        (figure, column): max(
+            (row[figure] for row in rows if row[pivot.columns] == column and row[figure] is not None), default=None
+        )
+        for figure in figures
+        for column in across
+    }
+    made = []
+    for name in dict.fromkeys(row[pivot.rows] for row in rows):
+        line = [Cell(plain(name), plain(name))]
+        for figure in figures:
+            for column in across:
+                row = found.get((name, column))
+                cell = Cell("", cls="figure") if row is None else _cell(section, row, figure, True, facets)
+                top = row is not None and row[figure] is not None and row[figure] == best[figure, column]
+                line.append(Cell(cell.text, cell.value, cell.small, cell.href, f"{cell.cls} best" if top else cell.cls))
+        own = [row for row in rows if row[pivot.rows] == name]
+        for rest in pivot.rest:
+            row = next((one for one in own if one[rest] is not None), own[0])
+            line.append(_cell(section, row, rest, True, ()))
+        made.append([*line, _total(own)])
+    units = [f"{figure} ({section.units[figure]})" if figure in section.units else figure for figure in figures]
+    groups = [Group("", 1), *(Group(unit, len(across)) for unit in units), Group("", len(pivot.rest) + 1)]
+    heads = [pivot.rows, *(plain(column) for _ in figures for column in across), *pivot.rest, "n"]
+    return Grid(heads, made, 1, groups)
+
+
+def _total(rows: Sequence[Mapping[str, Any]]) -> Cell:
+    counts = [row["n"] for row in rows if row.get("n") is not None]
+    expected = [row["n_expected"] for row in rows if row.get("n_expected") is not None]
+    if not counts:
+        return Cell("-", cls="figure")
+    told = f"{sum(counts)}/{sum(expected)}" if expected else f"{sum(counts)}"
+    return Cell(told, str(sum(counts)), cls="figure")
+
+
+def _cell(section: Section, row: Mapping[str, Any], name: str, figure: bool, facets: Collection[str]) -> Cell:
+    value = row[name]
+    if name == "n":
+        expected = row.get("n_expected")
+        text = "-" if value is None else f"{value}" if expected is None else f"{value}/{expected}"
+        return Cell(text, "" if value is None else str(value), href=_samples(row, facets), cls="figure")
+    if not figure:
+        return Cell(plain(value), plain(value), cls="text-cell")
+    if value is None or (isinstance(value, float) and not math.isfinite(value)):
+        return Cell("-", cls="figure")
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return Cell(plain(value), plain(value), cls="text-cell")
+    text = told(section, name, value) + ("*" if _lacks(row) and isinstance(value, float) else "")
+    ends = [row.get(f"{name}_low"), row.get(f"{name}_high")]
+    known = [end for end in ends if isinstance(end, int | float) and math.isfinite(end)]
+    small = f"[{', '.join(told(section, name, end) for end in known)}]" if len(known) == 2 else ""
+    return Cell(text, repr(value), small, _samples(row, facets), "figure")
+
+
+def told(section: Section, name: str, value: float) -> str:
+    """A figure in its unit."""
+    if section.units.get(name) in SHARES:
+        return f"{100 * value:.1f}"
+    return f"{value:,.4g}" if isinstance(value, float) else f"{value:,}"
+
+
+def plain(value: Any) -> str:
+    """A value as one line of text in which nothing steers a terminal or hides."""
+    if value is None:
+        return ""
+    text = f"{value:g}" if isinstance(value, float) else str(value)
+    return " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())
+
+
+def _lacks(row: Mapping[str, Any]) -> bool:
+    n, expected = row.get("n"), row.get("n_expected")
+    return n is not None and expected is not None and n < expected
+
+
+def _samples(row: Mapping[str, Any], facets: Collection[str]) -> str:
+    """The address of the row's samples in the viewer: by every column that samples are listed by, too."""
+    if not row.get("n"):
+        return ""
+    chosen = {}
+    for name, value in row.items():
+        if name in facets and isinstance(value, str) and value:
+            if name == "retriever" and "ordering" in facets and "ordering" not in row:
+                # A column of the table tells both.
+                value, _, ordering = value.partition(", ")
+                chosen["ordering"] = ordering or "given"
+            chosen[name] = value
+    return f"#samples?{urlencode(chosen)}" if chosen else ""

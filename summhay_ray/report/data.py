@@ -1,0 +1,168 @@
+"""What lies beside a report's page: its samples, what they share, and their list, in scripts that the page loads when needed.
+
+Part of the report room. All is written in one pass, and a chunk of it is held at a time.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import json
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from importlib import resources
+from operator import itemgetter
+from typing import Any
+
+from summhay_ray.engine import Facet, SampleRecord, Samples
+from summhay_ray.store import Files
+
+CHUNK_BYTES = 400_000
+ROWS_A_LIST = 50_000
+LONGEST = 200_000
+"""Letters of a text that a report holds: of a longer one it says how long it is."""
+
+
+def write_data(files: Files, runs: Sequence[tuple[str, Samples]]) -> tuple[int, list[str]]:
+    """Write the samples of the runs, by run id; how many they are, and by which facets they are listed."""
+    facets = _facets(runs)
+    book = _Book(files, facets)
+    for run_id, one in runs:
+        for sample in one.samples:
+            facts = sample.facets if len(runs) == 1 else {"run": run_id, **sample.facets}
+            book.add(SampleRecord(sample.id, facts, sample.parts))
+    book.close()
+    shelves = {}
+    for shelf in sorted({shelf for _, one in runs for shelf in one.shelves}):
+        found = heapq.merge(*(one.shelves.get(shelf, ()) for _, one in runs), key=itemgetter(0))
+        shelves[shelf] = _shelve(files, shelf, found)
+    prompts = {judge: text for _, one in runs for judge, text in one.prompts.items()}
+    manifest = {
+        "facets": [{"name": one.name, "kind": one.kind, "unit": one.unit} for one in facets],
+        "dictionaries": {name: list(words) for name, words in book.dictionaries.items()},
+        "index": book.lists,
+        "samples": book.starts,
+        "shelves": shelves,
+        "prompts": prompts,
+    }
+    _put(files, "manifest", _json(manifest))
+    page = resources.files("summhay_ray.report").joinpath("page", "slickgrid")
+    grid, css = (page.joinpath(name).read_text(encoding="utf-8") for name in ("slickgrid.js", "slickgrid.css"))
+    files.put("data/grid.js", f'{grid}\nsummhay("grid",{_json(css)});\n'.encode())
+    return book.n, [one.name for one in facets]
+
+
+def _facets(runs: Sequence[tuple[str, Samples]]) -> list[Facet]:
+    every = [Facet("run")] if len(runs) > 1 else []
+    return list({one.name: one for one in [*every, *(facet for _, found in runs for facet in found.facets)]}.values())
+
+
+class _Book:
+    """The samples as they come: their chunks, and the columns of their list."""
+
+    def __init__(self, files: Files, facets: Sequence[Facet]) -> None:
+        self._files, self._facets = files, facets
+        self.n = 0
+        self.starts: list[int] = []
+        self.lists: list[int] = []
+        self.dictionaries: dict[str, dict[str, int]] = {one.name: {} for one in facets if one.kind == "text"}
+        self._chunk: list[str] = []
+        self._bytes = 0
+        self._ids: list[str] = []
+        self._columns: dict[str, list[Any]] = {one.name: [] for one in facets}
+
+    def add(self, sample: SampleRecord) -> None:
+        """One more."""
+        if not self._chunk:
+            self.starts.append(self.n)
+        text = _json({"id": sample.id, "parts": sample.parts})
+        self._chunk.append(text)
+        self._bytes += len(text)
+        self._ids.append(sample.id)
+        for facet in self._facets:
+            self._columns[facet.name].append(self._coded(facet, sample.facets.get(facet.name)))
+        self.n += 1
+        if self._bytes >= CHUNK_BYTES:
+            self._end_chunk()
+        if len(self._ids) >= ROWS_A_LIST:
+            self._end_list()
+
+    def _coded(self, facet: Facet, value: Any) -> Any:
+        if value is None:
+            return None
+        if facet.kind == "text":
+            words = self.dictionaries[facet.name]
+            return words.setdefault(_bounded(str(value)), len(words))
+        return int(bool(value)) if facet.kind == "flag" else _finite(value)
+
+    def close(self) -> None:
+        """Write what is left."""
+        if self._chunk:
+            self._end_chunk()
+        if self._ids:
+            self._end_list()
+
+    def _end_chunk(self) -> None:
+        _put(self._files, f"samples-{len(self.starts) - 1}", f"[{','.join(self._chunk)}]")
+        self._chunk, self._bytes = [], 0
+
+    def _end_list(self) -> None:
+        _put(self._files, f"index-{len(self.lists)}", _json({"ids": self._ids, "columns": self._columns}))
+        self.lists.append(len(self._ids))
+        self._ids, self._columns = [], {one.name: [] for one in self._facets}
+
+
+def _shelve(files: Files, shelf: str, found: Iterable[tuple[str, Any]]) -> list[str]:
+    """Write a shelf, whose ids come sorted; the first id of each chunk."""
+    firsts: list[str] = []
+    chunk: list[str] = []
+    size = 0
+    for key, content in _once(found):
+        if not chunk:
+            firsts.append(key)
+        text = f"{_json(key)}:{_json(content)}"
+        chunk.append(text)
+        size += len(text)
+        if size >= CHUNK_BYTES:
+            _put(files, f"{shelf}-{len(firsts) - 1}", f"{{{','.join(chunk)}}}")
+            chunk, size = [], 0
+    if chunk:
+        _put(files, f"{shelf}-{len(firsts) - 1}", f"{{{','.join(chunk)}}}")
+    return firsts
+
+
+def _once(found: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
+    for _, same in itertools.groupby(found, key=itemgetter(0)):
+        yield next(same)
+
+
+def _put(files: Files, name: str, text: str) -> None:
+    files.put(f"data/{name}.js", f'summhay("{name}",{text});\n'.encode("ascii"))
+
+
+def put_version(files: Files, version: str) -> None:
+    """Tell a page that is open, and served, what the newest state is."""
+    _put(files, "version", _json(version))
+
+
+def _json(content: Any) -> str:
+    """JSON that stands in a script: ASCII, and no `<` that could end or begin anything."""
+    text = json.dumps(content, ensure_ascii=True, separators=(",", ":"), default=str)
+    if "NaN" in text or "Infinity" in text or len(text) > LONGEST:
+        text = json.dumps(_bounded(content), ensure_ascii=True, separators=(",", ":"), allow_nan=False, default=str)
+    return text.replace("<", "\\u003c")
+
+
+def _bounded(content: Any) -> Any:
+    """The content with its texts no longer than a page can show, and figures that are none as null."""
+    if isinstance(content, str):
+        return content if len(content) <= LONGEST else f"{content[:LONGEST]}\n… ({len(content):,} letters in all)"
+    if isinstance(content, Mapping):
+        return {name: _bounded(value) for name, value in content.items()}
+    if isinstance(content, list | tuple):
+        return [_bounded(value) for value in content]
+    return _finite(content)
+
+
+def _finite(value: Any) -> Any:
+    return None if isinstance(value, float) and not math.isfinite(value) else value

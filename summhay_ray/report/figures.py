@@ -1,0 +1,345 @@
+"""A section's chart as a figure: SVG for the page, SVG and PDF with embedded fonts for papers. Part of the report room.
+
+Colours are Okabe and Ito's, which colour-blind readers tell apart; series differ in their markers and lines, too.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import itertools
+import logging
+import math
+import re
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+from summhay_ray.engine import Chart, Section
+from summhay_ray.errors import UserError
+from summhay_ray.report.sections import SHARES
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+FigureFormat = Literal["svg", "pdf"]
+COLUMN_INCHES, PAGE_INCHES = 3.35, 7.2
+"""Widths: one column of a paper, and the page."""
+MOST_ROWS, MOST_SERIES, LONGEST = 40, 16, 34
+MOST_ZEROS, LEAST = 15, 0.0005
+_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8A7A00", "#7F7F7F")
+_MARKERS = "osD^vPX*"
+_INK, _FAINT = "#010203", "#040506"
+"""Stand for the page's own colours, whatever its theme is."""
+_SVG = "http://www.w3.org/2000/svg"
+_LINK = "http://www.w3.org/1999/xlink"
+
+Row = Mapping[str, Any]
+
+
+def drawable(section: Section) -> bool:
+    """Whether the section has a chart with something in it."""
+    return section.chart is not None and bool(_rows(section))
+
+
+def draw(section: Section, inches: float = COLUMN_INCHES, ink: str = "black") -> Figure:
+    """The section's chart as a matplotlib figure, so wide. Raises UserError for a section without a chart, or without figures."""
+    from matplotlib import rc_context
+    from matplotlib.figure import Figure
+
+    chart, rows = section.chart, _rows(section)
+    if chart is None or not rows:
+        raise UserError(f"section {section.slug!r} has no chart" + (" yet: no figure is there" if chart else ""))
+    size = 7.0 if inches <= COLUMN_INCHES else 9.0
+    faint = _FAINT if ink == _INK else "0.75"
+    with rc_context({**_STYLE, "font.size": size, **dict.fromkeys(_INKED, ink), "grid.color": faint}):
+        made = Figure(figsize=(inches, _height(section, rows, inches)), layout="constrained")
+        axes = made.add_subplot()
+        _KINDS[chart.kind](axes, section, chart, rows)
+        axes.spines[["top", "right"]].set_visible(False)
+    return made
+
+
+def figure_bytes(section: Section, kind: FigureFormat = "svg", inches: float = COLUMN_INCHES) -> bytes:
+    """The chart as a file for a paper: letters are outlines (SVG) or embedded as TrueType (PDF)."""
+    from matplotlib import rc_context
+
+    stream = io.BytesIO()
+    with rc_context({"pdf.fonttype": 42, "svg.fonttype": "path", "svg.hashsalt": "summhay"}), _quiet():
+        told = {"Date": None} if kind == "svg" else {"CreationDate": None}
+        draw(section, inches).savefig(stream, format=kind, transparent=True, metadata=told)
+    return stream.getvalue()
+
+
+def page_svg(section: Section, name: str = "") -> str:
+    """The chart as an element for a page: in the page's own colours and letters, with no style, script or link in it.
+
+    `name`: what its ids begin with.
+    """
+    from matplotlib import rc_context
+
+    stream = io.BytesIO()
+    with rc_context({"svg.fonttype": "none", "svg.hashsalt": section.slug}), _quiet():
+        draw(section, PAGE_INCHES, _INK).savefig(stream, format="svg", transparent=True, metadata={"Date": None})
+    return _plain_svg(stream.getvalue(), section, name or section.slug)
+
+
+_STYLE: dict[Any, Any] = {
+    "text.parse_math": False,
+    "font.family": ["DejaVu Sans"],
+    "axes.grid": True,
+    "grid.linewidth": 0.5,
+    "axes.axisbelow": True,
+    "axes.prop_cycle": "cycler('color', ['#0072B2'])",
+    "legend.frameon": False,
+    "lines.linewidth": 1.2,
+    "lines.markersize": 4.5,
+    "figure.facecolor": "none",
+    "axes.facecolor": "none",
+}
+_INKED: tuple[Any, ...] = ("text.color", "axes.edgecolor", "axes.labelcolor", "xtick.color", "ytick.color")
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Letters that the font has not are a box in a PDF, and no line on stderr for each."""
+    import warnings
+
+    log = logging.getLogger("matplotlib")
+    level = log.level
+    log.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)
+            yield
+    finally:
+        log.setLevel(level)
+
+
+def _rows(section: Section) -> list[Row]:
+    if section.chart is None or section.table is None:
+        return []
+    value = {"forest": section.chart.x, "matrix": section.chart.series}.get(section.chart.kind, section.chart.y)
+    numeric = [value] if section.chart.kind != "scatter" else [section.chart.x, section.chart.y]
+    return [row for row in section.table.iter_rows(named=True) if all(_finite(row[name]) for name in numeric)]
+
+
+def _finite(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _height(section: Section, rows: Sequence[Row], inches: float) -> float:
+    chart = section.chart
+    assert chart is not None
+    line = 0.17 if inches <= COLUMN_INCHES else 0.22
+    if chart.kind in ("bar", "forest"):
+        named = len(_names(chart, rows)) if chart.kind == "bar" else len(rows)
+        return max(1.4, 0.9 + line * min(named, MOST_ROWS))
+    if chart.kind == "matrix":
+        return max(2.0, 0.75 * inches + line * 4)
+    return 0.62 * inches
+
+
+def _scaled(section: Section, row: Row, name: str) -> float:
+    return float(row[name]) * (100 if section.units.get(name) in SHARES else 1)
+
+
+def _ends(section: Section, row: Row, name: str) -> tuple[float, float]:
+    """How far the interval reaches below and above the figure."""
+    low, high = row.get(f"{name}_low"), row.get(f"{name}_high")
+    if not _finite(low) or not _finite(high):
+        return 0.0, 0.0
+    middle, scale = _scaled(section, row, name), 100 if section.units.get(name) in SHARES else 1
+    assert low is not None and high is not None
+    return max(0.0, middle - low * scale), max(0.0, high * scale - middle)
+
+
+def _text(value: Any) -> str:
+    text = f"{value:g}" if isinstance(value, float) else str(value)
+    plain = " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())
+    return plain if len(plain) <= LONGEST else plain[: LONGEST - 1] + "…"
+
+
+def _axis(section: Section, name: str) -> str:
+    return _text(f"{name} ({section.units[name]})" if name in section.units else name)
+
+
+def _series(chart: Chart, rows: Sequence[Row]) -> dict[str, list[Row]]:
+    found: dict[str, list[Row]] = {}
+    for row in rows:
+        found.setdefault(_text(row[chart.series]) if chart.series else "", []).append(row)
+    return dict(itertools.islice(found.items(), MOST_SERIES))
+
+
+def _look(place: int) -> dict[str, Any]:
+    return {"color": _COLOURS[place % len(_COLOURS)], "marker": _MARKERS[(place + place // len(_COLOURS)) % len(_MARKERS)]}
+
+
+def _legend(axes: Axes, series: Mapping[str, Any]) -> None:
+    if len(series) > 1:
+        axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), fontsize="small", handletextpad=0.4)
+
+
+def _names(chart: Chart, rows: Sequence[Row]) -> list[str]:
+    """The categories of bars: of many, those that have nothing say nothing."""
+    names = list(dict.fromkeys(_text(row[chart.x]) for row in rows))
+    if len(names) > MOST_ZEROS:
+        worth = {_text(row[chart.x]) for row in rows if abs(row[chart.y]) >= LEAST}
+        names = [name for name in names if name in worth] or names
+    return names[:MOST_ROWS]
+
+
+def _bar(axes: Axes, section: Section, chart: Chart, rows: Sequence[Row]) -> None:
+    """Categories from the top to the bottom: bars of one series, points of several."""
+    names = _names(chart, rows)
+    places = {name: len(names) - 1 - place for place, name in enumerate(names)}
+    series = _series(chart, [row for row in rows if _text(row[chart.x]) in places])
+    for place, (label, own) in enumerate(series.items()):
+        ys = [float(places[_text(row[chart.x])]) for row in own]
+        xs = [_scaled(section, row, chart.y) for row in own]
+        if len(series) == 1:
+            axes.barh(ys, xs, color=_COLOURS[0], height=0.65)
+        else:
+            axes.plot(xs, ys, linestyle="none", label=label, **_look(place))
+        ends = [_ends(section, row, chart.y) for row in own]
+        if len(series) == 1 and any(map(any, ends)):
+            axes.errorbar(
+                xs, ys, xerr=list(zip(*ends, strict=True)), fmt="none", ecolor=axes.xaxis.label.get_color(), elinewidth=0.8
+            )
+    axes.set_yticks(list(places.values()), list(places))
+    axes.set_ylim(-0.7, len(names) - 0.3)
+    axes.set_xlabel(_axis(section, chart.y))
+    axes.grid(visible=False, axis="y") if len(series) == 1 else None
+    _legend(axes, series)
+
+
+def _line(axes: Axes, section: Section, chart: Chart, rows: Sequence[Row]) -> None:
+    numeric = all(_finite(row[chart.x]) for row in rows)
+    names = list(dict.fromkeys(_text(row[chart.x]) for row in rows))
+    series = _series(chart, rows)
+    for place, (label, own) in enumerate(series.items()):
+        xs = [float(row[chart.x]) if numeric else names.index(_text(row[chart.x])) for row in own]
+        ys = [_scaled(section, row, chart.y) for row in own]
+        ends = list(zip(*(_ends(section, row, chart.y) for row in own), strict=True))
+        dashes = ("-", "--", ":", "-.")[place % 4]
+        axes.errorbar(xs, ys, yerr=ends, label=label, linestyle=dashes, elinewidth=0.7, **_look(place))
+    if not numeric:
+        axes.set_xticks(range(len(names)), names)
+        axes.margins(x=0.08)
+    axes.set_ylim(bottom=min(0.0, axes.get_ylim()[0]))
+    axes.set_xlabel(_axis(section, chart.x))
+    axes.set_ylabel(_axis(section, chart.y))
+    _legend(axes, series)
+
+
+def _scatter(axes: Axes, section: Section, chart: Chart, rows: Sequence[Row]) -> None:
+    series = _series(chart, rows)
+    points = []
+    for place, (label, own) in enumerate(series.items()):
+        xs, ys = ([_scaled(section, row, name) for row in own] for name in (chart.x, chart.y))
+        points += list(zip(xs, ys, strict=True))
+        axes.plot(xs, ys, linestyle="none", label=label, alpha=0.85, **_look(place))
+    if chart.front:
+        best, line = -math.inf, []
+        for x, y in sorted(points, key=lambda point: (point[0], -point[1])):
+            if y > best:
+                best = y
+                line.append((x, y))
+        axes.plot(*zip(*line, strict=True), color=axes.xaxis.label.get_color(), linewidth=0.8, drawstyle="steps-post", zorder=1)
+    axes.set_xlim(left=min(0.0, axes.get_xlim()[0]))
+    axes.set_ylim(bottom=min(0.0, axes.get_ylim()[0]))
+    axes.set_xlabel(_axis(section, chart.x))
+    axes.set_ylabel(_axis(section, chart.y))
+    _legend(axes, series)
+
+
+def _forest(axes: Axes, section: Section, chart: Chart, rows: Sequence[Row]) -> None:
+    rows = rows[:MOST_ROWS]
+    for place, row in enumerate(reversed(rows)):
+        below, above = _ends(section, row, chart.x)
+        middle = _scaled(section, row, chart.x)
+        clear = bool(below or above) and (middle - below > 0 or middle + above < 0)
+        look: dict[str, Any] = {"color": _COLOURS[1] if clear else _COLOURS[0], "marker": "D" if clear else "o"}
+        axes.errorbar([middle], [place], xerr=[[below], [above]], markersize=4, elinewidth=1.0, **look)
+    axes.axvline(0, color=axes.xaxis.label.get_color(), linewidth=0.8)
+    axes.set_yticks(range(len(rows)), [_text(row[chart.y]) for row in reversed(rows)])
+    axes.set_ylim(-0.7, len(rows) - 0.3)
+    axes.set_xlabel(_axis(section, chart.x))
+    axes.grid(visible=False, axis="y")
+
+
+def _matrix(axes: Axes, section: Section, chart: Chart, rows: Sequence[Row]) -> None:
+    import numpy as np
+
+    names = list(dict.fromkeys(_text(row[chart.y]) for row in rows))[:MOST_ROWS]
+    places = {name: place for place, name in enumerate(names)}
+    values = np.full((len(names), len(names)), np.nan)
+    for row in rows:
+        if _text(row[chart.y]) in places and _text(row[chart.x]) in places:
+            values[places[_text(row[chart.y])], places[_text(row[chart.x])]] = _scaled(section, row, chart.series)
+    most = float(np.nanmax(np.abs(values), initial=0.0)) or 1.0
+    step = axes.pcolormesh(values, cmap="PuOr_r", vmin=-most, vmax=most)
+    middle = [place + 0.5 for place in range(len(names))]
+    axes.set_xticks(middle, names, rotation=90, fontsize="x-small")
+    axes.set_yticks(middle, names, fontsize="x-small")
+    axes.invert_yaxis()
+    axes.grid(visible=False)
+    assert axes.figure is not None
+    bar = axes.figure.colorbar(step, ax=axes, shrink=0.6)
+    bar.set_label(_axis(section, chart.series))
+    sure = [row for row in rows if chart.sure and _finite(row[chart.sure]) and row[chart.sure] < 0.05]
+    for row in sure:
+        if _text(row[chart.y]) in places and _text(row[chart.x]) in places:
+            axes.plot(places[_text(row[chart.x])] + 0.5, places[_text(row[chart.y])] + 0.5, ".", color="black", markersize=2.5)
+
+
+_KINDS = {"bar": _bar, "line": _line, "scatter": _scatter, "forest": _forest, "matrix": _matrix}
+
+
+def _plain_svg(content: bytes, section: Section, name: str) -> str:
+    """The figure as one element: presentation attributes instead of styles, ids of its own, the page's colours."""
+    for prefix, space in (("", _SVG), ("xlink", _LINK)):
+        ElementTree.register_namespace(prefix, space)
+    root = ElementTree.fromstring(content)
+    for child in list(root):
+        if child.tag in (f"{{{_SVG}}}metadata", f"{{{_SVG}}}title"):
+            root.remove(child)
+    for parent in list(root.iter()):
+        for child in list(parent):
+            if child.tag == f"{{{_SVG}}}style":
+                parent.remove(child)
+    own = f"f-{name}-"
+    for element in root.iter():
+        for attribute, value in list(element.attrib.items()):
+            if attribute == "style":
+                del element.attrib["style"]
+                element.attrib.update(_attributes(value))
+            elif attribute == "id":
+                element.attrib["id"] = own + value
+            elif attribute.endswith("href") and value.startswith("#"):
+                element.attrib[attribute] = f"#{own}{value[1:]}"
+        for attribute, value in list(element.attrib.items()):
+            element.attrib[attribute] = _own_colour(re.sub(r"url\(#", f"url(#{own}", value))
+    for attribute in ("width", "height"):
+        root.attrib.pop(attribute, None)
+    root.attrib.update(
+        {"role": "img", "aria-label": f"Chart: {_text(section.title)}", "class": "figure", "stroke-linejoin": "round"}
+    )
+    return ElementTree.tostring(root, encoding="unicode")
+
+
+def _attributes(style: str) -> dict[str, str]:
+    found = {}
+    for part in style.split(";"):
+        name, _, value = (one.strip() for one in part.partition(":"))
+        if name == "font":
+            size = re.search(r"([\d.]+)px", value)
+            found["font-size"] = size[1] if size else "9"
+        elif name:
+            found[name] = value
+    return found
+
+
+def _own_colour(value: str) -> str:
+    return {_INK: "currentColor", _FAINT: "var(--line)"}.get(value, value)

@@ -1,0 +1,105 @@
+"""A report as one page: tables and figures in it, samples beside it. Part of the report room.
+
+Nothing of a document, model, spec or name is markup here: jinja2 escapes all of it, and the page's policy lets no script run but
+the page's own.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib import resources
+from importlib.metadata import version
+from typing import Any
+
+from summhay_ray.engine import Section
+from summhay_ray.report.cells import grids_of, plain
+from summhay_ray.report.figures import drawable, page_svg
+from summhay_ray.report.sections import notes
+
+
+@dataclass(frozen=True)
+class PageRun:
+    """A run on a page."""
+
+    id: str
+    kind: str
+    title: str
+    status: str
+    sections: Sequence[Section]
+
+
+@dataclass(frozen=True, slots=True)
+class PageData:
+    """What lies beside the page: how many samples, by which facets they are listed, and which state of the runs that is."""
+
+    n_samples: int = 0
+    facets: Collection[str] = ()
+    version: str = ""
+    live: bool = False
+
+
+def page(runs: Sequence[PageRun], beside: PageData | None = None) -> str:
+    """The page's HTML."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    beside = beside or PageData()
+    files = resources.files("summhay_ray.report").joinpath("page")
+    css, script = (files.joinpath(name).read_text(encoding="utf-8") for name in ("page.css", "page.js"))
+    environment = Environment(
+        loader=PackageLoader("summhay_ray.report", "page"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    return environment.get_template("page.html.j2").render(
+        title=" + ".join(dict.fromkeys(plain(run.title) for run in runs)) or "Report",
+        runs=[_run(run, place if len(runs) > 1 else None, beside) for place, run in enumerate(runs)],
+        n_samples=beside.n_samples,
+        version=beside.version,
+        live=beside.live,
+        made=f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
+        package=version("summhay-ray"),
+        css=css,
+        script=script,
+        script_hash=f"sha256-{digest}",
+    )
+
+
+def _run(run: PageRun, place: int | None, beside: PageData) -> dict[str, Any]:
+    begin = "s" if place is None else f"s{place}"
+    return {
+        "id": run.id,
+        "kind": run.kind,
+        "title": plain(run.title),
+        "status": run.status,
+        "status_class": run.status
+        if run.status in ("done", "imported")
+        else "bad"
+        if run.status in ("partial", "damaged")
+        else "",
+        "sections": [_section(one, f"{begin}-{one.slug}", beside.facets) for one in run.sections],
+    }
+
+
+def _section(section: Section, name: str, facets: Collection[str]) -> dict[str, Any]:
+    return {
+        "id": name,
+        "title": plain(section.title),
+        "text": [plain(part) for part in section.text.split("\n\n") if part],
+        "warnings": [plain(note) for note in section.notes],
+        "notes": [plain(note) for note in notes(section)[len(section.notes) :]],
+        "svg": page_svg(section, name) if drawable(section) else "",
+        "tables": grids_of(section, facets),
+        "listing": "\n".join(_line(line) for line in section.listing.split("\n")),
+    }
+
+
+def _line(text: str) -> str:
+    """A line as it stands, without what would steer it."""
+    return "".join(letter if letter.isprintable() else " " for letter in text)

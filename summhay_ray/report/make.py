@@ -1,0 +1,143 @@
+"""`summhay report`: a page with its samples, or the same tables for other tools. Part of the report room."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from summhay_ray import engine
+from summhay_ray.engine import Compat, Section, Workload
+from summhay_ray.errors import UserError
+from summhay_ray.report.data import put_version, write_data
+from summhay_ray.report.figures import FigureFormat, drawable, figure_bytes
+from summhay_ray.report.formats import csv_text, latex_document, results_json
+from summhay_ray.report.html import PageData, PageRun, page
+from summhay_ray.report.sections import markdown
+from summhay_ray.store import Files, RunStore, open_files
+
+ReportFormat = Literal["html", "md", "latex", "csv", "json"]
+
+
+@dataclass(frozen=True)
+class ReportedRun:
+    """A run that is reported: as it stood when it was opened."""
+
+    workload: Workload[Any]
+    run: RunStore
+    sections: Sequence[Section]
+    status: str
+
+    @property
+    def title(self) -> str:
+        """The run's name."""
+        return str(self.run.record.get("name") or self.run.run_id)
+
+    def page_run(self) -> PageRun:
+        """The run as a page has it."""
+        return PageRun(self.run.run_id, str(self.run.record["kind"]), self.title, self.status, self.sections)
+
+
+@dataclass(frozen=True)
+class Report:
+    """What runs came to, to look at and to write: in a notebook it shows itself."""
+
+    runs: Sequence[ReportedRun]
+
+    @property
+    def sections(self) -> list[Section]:
+        """All sections, run by run."""
+        return [section for one in self.runs for section in one.sections]
+
+    def section(self, name: str) -> Section:
+        """The first section of that name. Raises UserError, naming what there is."""
+        found = next((one for one in self.sections if one.slug == name), None)
+        if found is None:
+            raise UserError(f"the report has no section {name!r}; it has: {', '.join(one.slug for one in self.sections)}")
+        return found
+
+    def figure(self, name: str) -> Any:
+        """The matplotlib figure of a section's chart, one column of a paper wide. Raises UserError where it has none."""
+        from summhay_ray.report.figures import draw
+
+        return draw(self.section(name))
+
+    def _repr_html_(self) -> str:
+        return framed(page([one.page_run() for one in self.runs]))
+
+    def write(
+        self,
+        out: str,
+        kind: ReportFormat = "html",
+        figures: Sequence[FigureFormat] = (),
+        live: bool = False,
+    ) -> list[str]:
+        """Write the report into a folder or `s3://...`; the names of what people open. Raises OSError, StoreError, UserError."""
+        files = open_files(out)
+        written = [f"figures/{name}.{one}" for name, one in self._figures(files, figures)]
+        if kind == "html":
+            return [*self._page(files, live), *written]
+        texts = {
+            "md": lambda: {"report.md": self._markdown()},
+            "latex": lambda: {"report.tex": latex_document(self.runs[0].title, self.sections)},
+            "csv": lambda: {f"{name}.csv": csv_text(one) for name, one in self._named() if one.table is not None},
+            "json": lambda: {
+                "results.json": json.dumps(
+                    [results_json(one) for one in self.runs] if len(self.runs) > 1 else results_json(self.runs[0]),
+                    indent=1,
+                    allow_nan=False,
+                )
+            },
+        }
+        made = texts[kind]()
+        for name, text in made.items():
+            files.put(name, text.encode("utf-8"))
+        return [*made, *written]
+
+    def _named(self) -> list[tuple[str, Section]]:
+        many = len(self.runs) > 1
+        return [(f"{one.run.run_id}_{s.slug}" if many else s.slug, s) for one in self.runs for s in one.sections]
+
+    def _markdown(self) -> str:
+        return "\n".join(f"# {one.title} ({one.run.run_id}, {one.status})\n\n{markdown(one.sections)}" for one in self.runs)
+
+    def _figures(self, files: Files, kinds: Sequence[FigureFormat]) -> list[tuple[str, FigureFormat]]:
+        found = [(name, section, kind) for name, section in self._named() if drawable(section) for kind in kinds]
+        for name, section, kind in found:
+            files.put(f"figures/{name}.{kind}", figure_bytes(section, kind))
+        return [(name, kind) for name, _, kind in found]
+
+    def _page(self, files: Files, live: bool) -> list[str]:
+        n, facets = write_data(files, [(one.run.run_id, one.workload.samples(one.run)) for one in self.runs])
+        version = state_of([one.run for one in self.runs])
+        text = page([one.page_run() for one in self.runs], PageData(n, frozenset(facets), version, live))
+        # Last: whoever opens the page finds all that it loads.
+        files.put("index.html", text.encode("utf-8"))
+        put_version(files, version)
+        return ["index.html"]
+
+
+def state_of(runs: Sequence[RunStore]) -> str:
+    """A short text that changes whenever one of the runs does."""
+    told = [(run.run_id, run.version()) for run in runs]
+    return hashlib.sha256(json.dumps(told).encode()).hexdigest()[:16]
+
+
+def report(runs: Sequence[RunStore], compat: Compat = "default") -> Report:
+    """The runs as they stand now, whatever is committed meanwhile. Raises UserError, StoreError."""
+    found = []
+    for run in runs:
+        still = run.at()
+        workload = engine.workload_of(still)
+        found.append(ReportedRun(workload, still, list(workload.sections(still, compat)), engine.status(still).status))
+    return Report(found)
+
+
+def framed(text: str) -> str:
+    """A page inside another one: a frame of its own, from which nothing reaches the notebook around it."""
+    from html import escape
+
+    look = "width:100%;height:640px;border:1px solid #ccc"
+    return f'<iframe title="summhay report" style="{look}" sandbox="allow-scripts" srcdoc="{escape(text)}"></iframe>'

@@ -1,0 +1,61 @@
+"""A report that is served on this machine and follows its runs. Part of the report room."""
+
+from __future__ import annotations
+
+import functools
+import tempfile
+import threading
+from collections.abc import Callable
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+from summhay_ray.errors import UserError
+from summhay_ray.report.make import Report, state_of
+
+LOOK_EVERY_S = 5.0
+HOST = "127.0.0.1"
+
+
+class _Quiet(SimpleHTTPRequestHandler):
+    def log_message(self, format: str, *args: Any) -> None:
+        """Nothing: who reads the page knows."""
+
+    def end_headers(self) -> None:
+        """Nothing is kept by the browser: the run goes on."""
+        self.send_header("Cache-Control", "no-store")
+        self.send_header("X-Content-Type-Options", "nosniff")
+        super().end_headers()
+
+
+def serve_report(make: Callable[[], Report], out: str, port: int, say: Callable[[str], None]) -> None:
+    """Write the report into the folder `out` (else one of its own), serve it, and write it again whenever a run changes.
+
+    Ends with Ctrl-C. Raises UserError where the port is taken.
+    """
+    with tempfile.TemporaryDirectory(prefix="summhay-report-") as folder:
+        target = out or folder
+        if "://" in target:
+            raise UserError(f"--serve writes into a folder of this machine; {target} is none")
+        try:
+            server = ThreadingHTTPServer((HOST, port), functools.partial(_Quiet, directory=target))
+        except OSError as error:
+            raise UserError(f"port {port} cannot be served ({error.strerror}); give another with --port, or 0 for any") from error
+        with server:
+            found = make()
+            found.write(target, live=True)
+            threading.Thread(target=server.serve_forever, daemon=True).start()
+            say(f"http://{HOST}:{server.server_port}/")
+            try:
+                _follow(make, found, target)
+            finally:
+                server.shutdown()
+
+
+def _follow(make: Callable[[], Report], found: Report, target: str) -> None:
+    written, clock = state_of([one.run for one in found.runs]), threading.Event()
+    while not clock.wait(LOOK_EVERY_S):
+        newest = [one.run.store.run(one.run.run_id) for one in found.runs]
+        if state_of(newest) != written:
+            found = make()
+            found.write(target, live=True)
+            written = state_of([one.run for one in found.runs])

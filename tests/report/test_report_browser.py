@@ -1,0 +1,205 @@
+"""The report in a real Chromium, from a disk and without a network: `make browsers` installs it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from inline_runs import answered
+from reported_runs import hostile_file, imported
+
+from summhay_ray.report.make import Report, report
+from summhay_ray.report.serve import serve_report
+
+pytestmark = pytest.mark.browser
+
+CHROMIUM = shutil.which("chromium")
+WIDTHS = (1400, 400)
+SERIOUS = {"serious", "critical"}
+RUN = {
+    "summarizers": ["offline/lead", "offline/support"],
+    "retrievers": ["bm25", "full"],
+    "orderings": ["given", "top"],
+    "judges": ["offline/judge", {"model": "offline/judge", "name": "one by one", "strategy": "per_insight"}],
+}
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    if CHROMIUM is None:
+        pytest.skip("there is no chromium here; `make browsers` installs it")
+    playwright = pytest.importorskip("playwright.sync_api")
+    with playwright.sync_playwright() as driver:
+        opened = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield opened
+        opened.close()
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Report:
+    return report([answered(tmp_path_factory.mktemp("run") / "store", **RUN)[1]])
+
+
+@pytest.fixture(scope="module")
+def folder(made: Report, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    found = tmp_path_factory.mktemp("report")
+    made.write(str(found))
+    return found
+
+
+class Tab:
+    """A page without a network, and all that it complained of."""
+
+    def __init__(self, browser: Any, width: int = 1400, scheme: str = "light", offline: bool = True) -> None:
+        self.context = browser.new_context(offline=offline, viewport={"width": width, "height": 900}, color_scheme=scheme)
+        self.page = self.context.new_page()
+        self.told: list[str] = []
+        self.page.on("console", lambda message: self.told.append(message.text))
+        self.page.on("pageerror", lambda error: self.told.append(str(error)))
+
+    def open(self, folder: Path, address: str = "") -> Any:
+        self.page.goto(f"{(folder / 'index.html').as_uri()}{address}")
+        return self.page
+
+
+def amiss(page: Any) -> list[str]:
+    """What axe-core finds that is serious."""
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
+    found = axe.run(page).response["violations"]
+    return [f"{one['id']}: {one['nodes'][0]['html'][:160]}" for one in found if one["impact"] in SERIOUS]
+
+
+def test_from_a_figure_to_a_cited_document_and_back_by_keyboard(browser: Any, folder: Path) -> None:
+    tab = Tab(browser)
+    page = tab.open(folder)
+    cell = page.locator("#s-results td.figure a").first
+    cell.focus()
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#grid .slick-row")
+    assert "model=" in page.url and "4 of 24" in page.locator("#viewer-h").inner_text()
+    # The list has the keyboard: its first row is the active one.
+    page.keyboard.press("Enter")
+    page.wait_for_selector(".verdict")
+    first = page.url
+    page.keyboard.press("j")
+    page.wait_for_function("before => location.href !== before", arg=first)
+    page.wait_for_selector(".verdict")
+    page.keyboard.press("k")
+    page.wait_for_function("before => location.href === before", arg=first)
+    page.wait_for_selector("ol.bullets a")
+    page.locator("ol.bullets a").first.focus()
+    page.keyboard.press("Enter")
+    page.wait_for_selector(".document")
+    assert len(page.locator(".document").inner_text()) > 100
+    page.keyboard.press("Escape")
+    page.wait_for_selector(".verdict")
+    assert page.url == first
+    page.keyboard.press("Escape")
+    page.wait_for_selector("#grid")
+    page.keyboard.press("Escape")
+    page.wait_for_selector("#s-results", state="visible")
+    assert tab.told == []
+
+
+def test_a_sample_shows_verdicts_prompts_and_answers_and_its_link_is_shared(browser: Any, made: Report, folder: Path) -> None:
+    run = made.runs[0].run
+    judgment = run.table("judgments").filter(run.table("judgments")["judge"] == "one by one").row(0, named=True)
+    tab = Tab(browser)
+    page = tab.open(folder, f"#sample/{judgment['cell_id']}")
+    page.wait_for_selector(".verdict")
+    box = page.locator("details", has_text="What one by one was asked").first
+    box.locator("summary").click()
+    page.wait_for_function("document.querySelector('details[open] pre')")
+    asked = box.locator("pre").first.inner_text()
+    told = made.runs[0].workload.explain(run, judgment["key"])["judgments"][0]
+    texts = [one.inner_text() for one in box.locator("pre").all()]
+    assert texts[-1] == told["raw_answer"]["text"] and asked.strip() == told["prompt"].strip()
+    bullet = page.locator(".verdict a", has_text="bullet").first
+    bullet.click()
+    assert page.locator("li.lit").count() == 1 and tab.told == []
+
+
+def test_lists_sort_filter_and_search(browser: Any, folder: Path) -> None:
+    tab = Tab(browser)
+    page = tab.open(folder)
+    heads = page.locator("#s-ranking th button")
+    joint = [head.inner_text() for head in heads.all()].index("joint (%)")
+
+    def column() -> list[float]:
+        return [
+            float(one.get_attribute("data-v")) for one in page.locator(f"#s-ranking tbody tr > :nth-child({joint + 1})").all()
+        ]
+
+    heads.nth(joint).click()
+    assert column() == sorted(column(), reverse=True)
+    heads.nth(joint).click()
+    assert column() == sorted(column())
+    tab.open(folder, "#samples")
+    page.wait_for_selector("#grid .slick-row")
+    page.get_by_label("retriever").select_option("bm25")
+    page.wait_for_function("document.querySelector('#viewer-h').textContent.includes('8 of 24')")
+    page.get_by_label("search").fill("support")
+    page.keyboard.press("Enter")
+    page.wait_for_function("document.querySelector('#viewer-h').textContent.includes('4 of 24')")
+    page.locator(".slick-header-column", has_text="joint").click()
+    page.wait_for_function("location.hash.includes('sort=joint')")
+    place = page.locator(".slick-header-column").all_inner_texts().index("joint (%)")
+    shown = [float(row.locator(".slick-cell").nth(place).inner_text()) for row in page.locator("#grid .slick-row").all()]
+    assert shown == sorted(shown) and tab.told == []
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_everybody_can_use_it(browser: Any, made: Report, folder: Path, width: int, scheme: str) -> None:
+    tab = Tab(browser, width, scheme)
+    cell = made.runs[0].run.table("summaries")["cell_id"][0]
+    for address, there in (("", "#s-results"), ("#samples", "#grid .slick-row"), (f"#sample/{cell}", ".verdict")):
+        page = tab.open(folder, address)
+        page.wait_for_selector(there)
+        assert amiss(page) == [], address
+        assert page.evaluate("document.documentElement.scrollWidth") <= width, address
+    assert tab.told == []
+
+
+def test_a_page_alone_says_so(browser: Any, folder: Path, tmp_path: Path) -> None:
+    shutil.copy(folder / "index.html", tmp_path)
+    page = Tab(browser).open(tmp_path, "#samples")
+    page.wait_for_selector("#notice:not([hidden])")
+    assert "copy the whole folder" in page.locator("#notice").inner_text()
+    assert page.locator("#s-results").is_visible()
+
+
+def test_a_hostile_haystack_stays_text(browser: Any, tmp_path: Path) -> None:
+    run = imported(tmp_path / "store", hostile_file(300_000))
+    report([run]).write(str(tmp_path / "out"))
+    tab = Tab(browser)
+    page = tab.open(tmp_path / "out")
+    cell = run.table("judgments")["cell_id"][0]
+    for address, there in (("#samples", "#grid .slick-row"), (f"#sample/{cell}", ".verdict")):
+        tab.open(tmp_path / "out", address)
+        page.wait_for_selector(there)
+    page.locator(".docs a").first.click()
+    page.wait_for_selector(".document")
+    assert "<script>window.pwned=1</script>" in page.locator(".document").inner_text()
+    assert page.evaluate("window.pwned") is None and tab.told == []
+
+
+def test_a_served_report_is_live(browser: Any, made: Report) -> None:
+    said: list[str] = []
+    there = threading.Event()
+
+    def say(text: str) -> None:
+        said.append(text)
+        there.set()
+
+    threading.Thread(target=serve_report, args=(lambda: made, "", 0, say), daemon=True).start()
+    assert there.wait(60)
+    tab = Tab(browser, offline=False)
+    tab.page.goto(f"{said[0]}#samples")
+    tab.page.wait_for_selector("#grid .slick-row")
+    assert tab.page.evaluate("document.body.dataset.live") == "1" and json.dumps(tab.told) == "[]"

@@ -1,0 +1,200 @@
+"""The report as files: whole, safe, and the same figures in every format."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import polars as pl
+import pytest
+from inline_runs import answered
+from reported_runs import EVIL, hostile_file, imported, unfinished, with_failures
+
+from summhay_ray import api
+from summhay_ray.engine import Chart, Pivot, Section
+from summhay_ray.errors import UserError
+from summhay_ray.report.figures import draw, figure_bytes, page_svg
+from summhay_ray.report.formats import csv_text, latex_document
+from summhay_ray.report.make import Report, report
+from summhay_ray.store import Store
+
+pytestmark = pytest.mark.core
+
+SUPPORT = {"summarizers": ["offline/lead", "offline/support"], "retrievers": ["bm25", "oracle"]}
+
+
+class Page(HTMLParser):
+    """What a browser would make of a page: its tags, addresses and scripts."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.links: list[str] = []
+        self.handlers: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.handlers += [name for name, _ in attrs if name.startswith("on")]
+        self.links += [value or "" for name, value in attrs if name in ("href", "src", "action", "data", "xlink:href")]
+
+
+@pytest.fixture(scope="module")
+def finished_report(tmp_path_factory: pytest.TempPathFactory) -> Report:
+    return report([answered(tmp_path_factory.mktemp("done") / "store", **SUPPORT)[1]])
+
+
+def scripts(folder: Path, name: str) -> dict[str, object]:
+    """What the data scripts of a kind hand to the page."""
+    found = {}
+    for path in sorted((folder / "data").glob(f"{name}*.js")):
+        call = re.fullmatch(r'summhay\("([\w-]+)",(.*)\);\n', path.read_text(encoding="ascii"), re.DOTALL)
+        assert call is not None, path.name
+        found[call[1]] = json.loads(call[2])
+    return found
+
+
+def test_a_report_holds_every_sample_and_what_it_stands_on(finished_report: Report, tmp_path: Path) -> None:
+    assert finished_report.write(str(tmp_path)) == ["index.html"]
+    page = Page((tmp_path / "index.html").read_text(encoding="utf-8"))
+    assert page.tags.count("script") == 1 and page.handlers == []
+    assert all(link.startswith(("#", "data:image/png;")) for link in page.links)
+    manifest = scripts(tmp_path, "manifest")["manifest"]
+    assert isinstance(manifest, dict)
+    samples = [one for chunk in scripts(tmp_path, "samples").values() for one in chunk]  # type: ignore[attr-defined]
+    run = finished_report.runs[0].run
+    assert {one["id"] for one in samples} == set(run.table("summaries")["cell_id"])
+    verdicts = [row for one in samples for part in one["parts"] if part["kind"] == "verdicts" for row in part["verdicts"]]
+    assert len(verdicts) == run.table("judgments").height
+    answers = {key for chunk in scripts(tmp_path, "answers").values() for key in chunk}  # type: ignore[attr-defined]
+    assert answers == set(run.table("raw_answers")["key"]) >= {row["key"] for row in verdicts}
+    assert "[[BULLETS]]" in next(iter(manifest["prompts"].values()))
+    assert "Content-Security-Policy" in (tmp_path / "index.html").read_text() and sum(manifest["index"]) == len(samples)
+
+
+def test_every_format_has_the_same_figures(finished_report: Report, tmp_path: Path) -> None:
+    for kind in ("md", "latex", "csv", "json"):
+        finished_report.write(str(tmp_path), kind, ["svg", "pdf"] if kind == "json" else ())
+    results = json.loads((tmp_path / "results.json").read_text())
+    table = finished_report.section("results").table
+    assert table is not None
+    best = table.filter((pl.col("model") == "offline/support") & (pl.col("retriever") == "oracle")).to_dicts()[0]
+    task = results["results"]["results/offline/support/oracle"]
+    assert (
+        task["joint,none"] == best["joint"] and results["n-samples"]["results/offline/support/oracle"]["effective"] == best["n"]
+    )
+    rows = list(csv.DictReader(io.StringIO((tmp_path / "results.csv").read_text())))
+    assert str(best["joint"]) in {row["joint"] for row in rows}
+    told = f"{100 * best['joint']:.1f}"
+    assert told in (tmp_path / "report.md").read_text() and told in (tmp_path / "report.tex").read_text()
+    assert (tmp_path / "figures" / "results.pdf").read_bytes().startswith(b"%PDF")
+    assert b"/FontFile2" in (tmp_path / "figures" / "results.pdf").read_bytes()
+    assert b"<text" not in (tmp_path / "figures" / "results.svg").read_bytes(), "letters are outlines"
+
+
+def test_nothing_of_a_hostile_haystack_is_more_than_text(tmp_path: Path) -> None:
+    found = report([imported(tmp_path / "store", hostile_file())])
+    for kind in ("html", "md", "latex", "csv", "json"):
+        found.write(str(tmp_path / "out"), kind, ["svg", "pdf"] if kind == "html" else ())
+    text = (tmp_path / "out" / "index.html").read_text(encoding="utf-8")
+    page = Page(text)
+    assert page.tags.count("script") == 1 and "img" not in page.tags and page.handlers == []
+    assert all(link.startswith(("#", "data:image/png;")) for link in page.links)
+    assert "\x1b" not in text and "\x00" not in text and "\u202e" not in re.sub(r"<pre>.*?</pre>", "", text, flags=re.DOTALL)
+    for path in (tmp_path / "out" / "data").glob("*.js"):
+        if path.name != "grid.js":
+            assert "<" not in path.read_text(encoding="ascii"), path.name
+    documents = [one for chunk in scripts(tmp_path / "out", "documents").values() for one in chunk.values()]  # type: ignore[attr-defined]
+    assert any(one["text"].endswith("(10,000,000 letters in all)") for one in documents)
+    for path in (tmp_path / "out").glob("*.csv"):
+        cells = [cell for row in csv.reader(io.StringIO(path.read_text())) for cell in row]
+        assert not [cell for cell in cells if re.match(r"[=+@\t\r]|-(?![\d.])", cell)], path.name
+    for name in ("report.md", "report.tex"):
+        assert not {"\x1b", "\x00", "\u202e"} & set((tmp_path / "out" / name).read_text(encoding="utf-8")), name
+
+
+def test_a_run_that_is_not_finished_says_so(tmp_path: Path) -> None:
+    run = unfinished(tmp_path / "store")
+    found = report([run])
+    assert found.runs[0].status != "done"
+    assert "The run is not finished" in found.section("overview").notes[0]
+    results = found.section("results").table
+    assert results is not None and results["n"].drop_nulls().sum() < results["n_expected"].drop_nulls().sum()
+    found.write(str(tmp_path / "out"))
+    assert "unfinished" in (tmp_path / "out" / "index.html").read_text()
+    nothing = report([api.load({**run.record["spec"], "name": "empty", "seed": 99}).open(Store(str(tmp_path / "store")))])
+    nothing.write(str(tmp_path / "none"))
+    assert [one.slug for one in nothing.sections] == ["overview", "failures", "money", "made"]
+
+
+def test_failures_are_shown_and_never_scored(summhay_data: Path, tmp_path: Path) -> None:
+    file = json.loads((summhay_data / "topic_news1.json").read_text())
+    for topic in file["subtopics"]:
+        for part in ("summaries", "eval_summaries"):
+            topic[part] = dict(sorted(topic[part].items())[:12])
+    found = report([with_failures(tmp_path / "store", file)])
+    failures = found.section("failures").table
+    assert failures is not None and failures["n"].sum() == found.runs[0].run.table("failures").height > 200
+    results = found.section("results").table
+    assert results is not None and (results["n"] < results["n_expected"]).any()
+    found.write(str(tmp_path / "out"))
+    samples = [one for chunk in scripts(tmp_path / "out", "samples").values() for one in chunk]  # type: ignore[attr-defined]
+    assert any(part["title"] == "Failures" for one in samples for part in one["parts"])
+
+
+def test_several_runs_of_any_kind_are_one_report(
+    finished_report: Report, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    examples = Path(__file__).resolve().parents[2] / "examples"
+    monkeypatch.syspath_prepend(str(examples))
+    store: Store = finished_report.runs[0].run.store
+    other = api.run(str(examples / "needle.yaml"), store.uri, executor="inline")
+    both = api.make_report([finished_report.runs[0].run.run_id, other.run], store.uri)
+    both.write(str(tmp_path))
+    manifest = scripts(tmp_path, "manifest")["manifest"]
+    assert isinstance(manifest, dict) and manifest["dictionaries"]["run"] == [finished_report.runs[0].run.run_id, other.run]
+    assert {"depth", "system"} <= {one["name"] for one in manifest["facets"]}
+    text = (tmp_path / "index.html").read_text()
+    assert "The needle is found" in text and "Position" not in text
+    assert "<iframe" in both._repr_html_() and "srcdoc=" in both._repr_html_()
+
+
+def test_a_figure_is_drawn_of_any_section_with_a_chart(finished_report: Report) -> None:
+    assert finished_report.figure("results").get_figwidth() == pytest.approx(3.35)
+    with pytest.raises(UserError, match="the report has no section 'nothing'; it has: overview"):
+        finished_report.figure("nothing")
+    with pytest.raises(UserError, match="section 'made' has no chart"):
+        finished_report.figure("made")
+    kinds = [
+        Chart.line("x", "y", "s"),
+        Chart.bar("x", "y", "s"),
+        Chart.bar("x", "y"),
+        Chart.scatter("y", "z", "s", front=True),
+        Chart.forest("y", "x"),
+        Chart.matrix("x", "s", "y", sure="z"),
+    ]
+    table = pl.DataFrame(
+        {"x": ["a$b$", EVIL, "c"], "s": ["1", "2", "1"], "y": [0.1, -0.5, None], "z": [0.01, 0.2, 0.3], "n": [1, 2, 3]}
+    )
+    for chart in kinds:
+        svg = page_svg(Section("A", table=table, units={"y": "%"}, chart=chart))
+        assert svg.startswith("<svg") and "style=" not in svg and "currentColor" in svg and "<script" not in svg
+        assert figure_bytes(Section("A", table=table, chart=chart), "pdf").startswith(b"%PDF")
+    with pytest.raises(UserError, match="no figure is there"):
+        draw(Section("A", table=table.clear(), chart=kinds[0]))
+
+
+def test_a_wide_table_is_set_as_the_paper_sets_it() -> None:
+    table = pl.DataFrame({"m": ["a_b", "a_b", "c&d"], "r": ["x", "y", "x"], "joint": [0.5, 0.25, 0.75], "n": [8, 8, 7]})
+    section = Section("Wide", table=table, units={"joint": "%"}, pivot=Pivot("m", "r", ("joint",)))
+    text = latex_document("T", [section])
+    assert r"a\_b & 50.0 & \textbf{25.0} & 16 \\" in text and r"c\&d & \textbf{75.0} &  & 7 \\" in text
+    assert r"\multicolumn{2}{c}{joint (\%)}" in text and text.count("{") == text.count("}")
+    assert (
+        csv_text(Section("Formulas", table=pl.DataFrame({"x": ["=1", "-a", "b"], "n": [1, -2, 3]})))
+        == "x,n\n'=1,1\n'-a,-2\nb,3\n"
+    )
