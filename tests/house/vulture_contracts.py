@@ -82,10 +82,7 @@ rougeL
 rougeLsum
 sum_votes
 n_votes
-citation_precision
-citation_recall
 citation_f1
-n_covered
 joint_corrected
 repeated_answered
 
@@ -99,7 +96,6 @@ wrong_usage
 
 # For those who write a benchmark, by `summhay_ray.benchmark` and `summhay_ray.report`.
 assistant
-markdown
 
 # For benchmarks with corpora of their own, and `summhay retrieve`.
 Retriever
