@@ -30,6 +30,7 @@ from summhay_ray.store import RETENTION_S, Store, TableFormat, open_files, unnee
 # Each function loads the benchmarks that it needs: `status` of one kind of run waits for no other.
 if TYPE_CHECKING:
     from summhay_ray import report as reports
+    from summhay_ray.benchmarks import extract_evaluate as extracts
     from summhay_ray.benchmarks import judge_bench as bench
     from summhay_ray.benchmarks import rejudge as rejudging
     from summhay_ray.benchmarks import summhay as haystacks
@@ -451,14 +452,20 @@ def audited(run_id: str, sheet: str | Path, store: str | None = None) -> dict[st
     return synthesis.read_sheet(_stored(run_id, store)[1], Path(sheet))
 
 
-def compare(run_id: str, judges: Sequence[str] = (), store: str | None = None, rows: int = 20) -> rejudging.CompareResult:
+def compare(
+    run_id: str, judges: Sequence[str] = (), store: str | None = None, rows: int = 20
+) -> rejudging.CompareResult | extracts.RaterComparison:
     """Two judges on one run: how far they agree, where they differ most (so many rows), and what moves among the systems.
 
     `judges`: two of the run's judges, its own or those of `rejudge`; where the run has just two, none need be named.
     """
+    from summhay_ray.benchmarks import extract_evaluate as extracts
     from summhay_ray.benchmarks import rejudge as rejudging
 
-    return rejudging.compare_judges(_stored(run_id, store)[1], judges, rows)
+    run = _stored(run_id, store)[1]
+    if run.record.get("kind") == extracts.ExtractEvaluate.kind:
+        return extracts.compare_raters(run, judges)
+    return rejudging.compare_judges(run, judges, rows)
 
 
 def compare_systems(

@@ -99,16 +99,21 @@ async def rated(
         return await judge.rate_text(criterion, shown, settings, asked, compat)
 
 
-def reduced(
-    ask: Ask, stage: str, rater: judge.Rater, criterion: judge.Criterion, values: Mapping[str, str], lever: ExtractSpec | None
-) -> Mapping[str, str]:
+def shown_of(lever: ExtractSpec | None, values: Mapping[str, str]) -> Mapping[str, str]:
     """The values with an extract in place of the source, or of the reference where the summary is rated by that; as they are
-    without a lever. What it spares is told to the plan: the questions are asked next."""
+    without a lever."""
     if lever is None:
         return values
     long = next(name for name in ("SOURCE", "REFERENCE") if name in values)
-    shown = {**values, long: lever.of(values[long], values["SUMMARY"])}
-    if ask.planning:
+    return {**values, long: lever.of(values[long], values["SUMMARY"])}
+
+
+def reduced(
+    ask: Ask, stage: str, rater: judge.Rater, criterion: judge.Criterion, values: Mapping[str, str], lever: ExtractSpec | None
+) -> Mapping[str, str]:
+    """`shown_of`; what it spares is told to the plan: the questions are asked next."""
+    shown = shown_of(lever, values)
+    if ask.planning and lever is not None:
         requests = (judge.rating_requests(criterion, one, rater) for one in (values, shown))
         for whole, made in zip(*requests, strict=True):
             ask.spares(stage, whole, made)

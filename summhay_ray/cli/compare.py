@@ -35,7 +35,8 @@ def compare(
     RUN alone: two of its judges on the insights that both scored, where they differ most, what moves among the systems.
     """
     from summhay_ray import api
-    from summhay_ray.cli.show import document, lines, note, say, tables
+    from summhay_ray.benchmarks.extract_evaluate import RaterComparison
+    from summhay_ray.cli.show import document, lines, note, say, sections, tables
     from summhay_ray.report import COMPARED_LEGEND, compare_tables, compared_systems_tables
 
     if other is not None or systems is not None:
@@ -52,6 +53,9 @@ def compare(
     result = api.compare(run, judges or (), store, rows)
     if as_json:
         document(result.to_json())
+        return
+    if isinstance(result, RaterComparison):
+        sections(result.sections())
         return
     *figures, differences = compare_tables(result)
     tables(figures)

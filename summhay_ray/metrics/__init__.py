@@ -23,6 +23,7 @@ from summhay_ray.metrics.correlation import (
     Correlations,
     Interval,
     between_means,
+    concordance,
     correlations,
     mean_within,
 )
@@ -59,6 +60,7 @@ __all__ = [
     "bias_of",
     "citation_scores",
     "column_intervals",
+    "concordance",
     "corrected",
     "correlations",
     "extract_citations",

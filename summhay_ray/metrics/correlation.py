@@ -69,6 +69,21 @@ def _undefined(ratings: Sequence[float], human: Sequence[float]) -> str:
     return f"all {who} are equal" if who else "the numbers differ too little to be correlated"
 
 
+def concordance(first: Sequence[float], second: Sequence[float]) -> float | None:
+    """How far two raters say the same, not only alike (Lin, 1989): of whole numbers it is Cohen's kappa with quadratic weights.
+
+    None where both say one number of all. Raises ValueError for unequal lengths.
+    """
+    n = len(first)
+    apart = [(a - b) ** 2 for a, b in zip(first, second, strict=True)]
+    if not n:
+        return None
+    means = [math.fsum(values) / n for values in (first, second)]
+    spread = math.fsum((a - means[0]) ** 2 + (b - means[1]) ** 2 for a, b in zip(first, second, strict=True)) / n
+    chance = spread + (means[0] - means[1]) ** 2
+    return 1 - math.fsum(apart) / n / chance if chance else None
+
+
 def mean_within(
     ratings: Sequence[float | None], human: Sequence[float | None], groups: Sequence[Hashable]
 ) -> tuple[Correlations, int]:

@@ -49,7 +49,6 @@ Keywords
 Nothing
 Released
 Rerank3
-ExtractEvaluate
 BartScore
 BertScore
 Lead

@@ -3,6 +3,7 @@
 `extract`, `correlations` and `choose` work by themselves; `kind: extract_evaluate` in a spec is the whole benchmark.
 """
 
+from summhay_ray.benchmarks.extract_evaluate.agreement import RaterComparison, compare_raters
 from summhay_ray.benchmarks.extract_evaluate.choice import Cell, choose
 from summhay_ray.benchmarks.extract_evaluate.data import Pair, read_pairs
 from summhay_ray.benchmarks.extract_evaluate.spec import ExtractEvaluateSpec
@@ -17,7 +18,9 @@ __all__ = [
     "ExtractEvaluate",
     "ExtractEvaluateSpec",
     "Pair",
+    "RaterComparison",
     "choose",
+    "compare_raters",
     "correlations",
     "extract",
     "read_pairs",

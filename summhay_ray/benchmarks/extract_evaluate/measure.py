@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
 from summhay_ray.benchmark import Tables
+from summhay_ray.benchmarks.extract_evaluate.agreement import agreement
 from summhay_ray.benchmarks.extract_evaluate.choice import SMALL, Cell, choose, front
 from summhay_ray.benchmarks.extract_evaluate.spec import CUT, FULL
 from summhay_ray.metrics import COEFFICIENTS, Bootstrap, Correlations, between_means, correlations, mean_within
@@ -88,6 +89,7 @@ def measured(tables: Tables, settings: Settings) -> Tables:
     return {
         "correlations": _frame([row for task in tasks for row in _correlations(task)], CORRELATIONS),
         "differences": _frame([row for task in tasks for row in _differences(task)], DIFFERENCES),
+        "agreement": _frame([row for task in tasks for row in _agreement(task)], AGREEMENT),
         "levels": _frame([row for task in tasks for row in _levels(task)], LEVELS),
         "choices": _frame([row for task in tasks for row in _choices(task, settings)], CHOICES),
         "metrics": _frame(list(_metrics(tables, settings)), METRICS),
@@ -112,6 +114,17 @@ CORRELATIONS = {
     "reason": pl.String,
 }
 DIFFERENCES = {**_NAMES, **_CELL, "against": pl.String, **_FIGURES, "n": pl.Int64}
+AGREEMENT = {
+    **_NAMES,
+    **_CELL,
+    "pearson": pl.Float64,
+    "concordance": pl.Float64,
+    "same": pl.Float64,
+    "difference": pl.Float64,
+    "usd": pl.Float64,
+    "spared": pl.Float64,
+    "n": pl.Int64,
+}
 LEVELS = {**_NAMES, **_CELL, "level": pl.String, **dict.fromkeys(COEFFICIENTS, pl.Float64), "n": pl.Int64, "reason": pl.String}
 CHOICES = {
     **_NAMES,
@@ -226,6 +239,18 @@ def _differences(task: Task) -> Iterator[dict[str, Any]]:
                     ends = (between.low, between.high) if between else (None, None)
                     row |= {name: a - b, f"{name}_low": ends[0], f"{name}_high": ends[1]}
             yield row
+
+
+def _agreement(task: Task) -> Iterator[dict[str, Any]]:
+    """Every cell's ratings held against those from the full document, and the share of its dollars that they spare."""
+    full = task.of(FULL)
+    for one in task.columns if full is not None else ():
+        if one is full or full is None:
+            continue
+        both = [(a, b) for a, b in zip(full.ratings, one.ratings, strict=True) if a is not None and b is not None]
+        found = agreement([a for a, _ in both], [b for _, b in both])
+        spared = 1 - one.usd / full.usd if one.usd is not None and full.usd else None
+        yield {**task.names, **one.place, **asdict(found), "usd": one.usd, "spared": spared}
 
 
 def _levels(task: Task) -> Iterator[dict[str, Any]]:

@@ -8,6 +8,7 @@ from typing import Any
 import polars as pl
 
 from summhay_ray.benchmark import Chart, Section, Tables
+from summhay_ray.benchmarks.extract_evaluate.agreement import TEXT
 from summhay_ray.benchmarks.extract_evaluate.measure import TASK
 
 INTERVALS = "Intervals are 95 %, of the bootstrap over documents: all summaries of a document are drawn together."
@@ -78,6 +79,10 @@ def _more(scores: Tables) -> Iterator[Section]:
             "Every cell's correlation less that of the full document (`against`), over the same pairs and resamples. " + INTERVALS
         )
         yield Section("Less the full document", text, _without(differences, "kendall"), more=True)
+    if scores["agreement"].height:
+        text = f"Every cell's ratings held against those from the full document; spared: the share of its dollars. {TEXT}"
+        units = {"usd": "$ a pair", "spared": "%", "same": "%"}
+        yield Section("Agreement with the full document", text, scores["agreement"], units, more=True)
     if scores["levels"].height:
         text = (
             "Within documents: the mean of the correlations of a document's summaries, n documents. Between systems: of the "

@@ -29,7 +29,7 @@ from summhay_ray.benchmarks.extract_evaluate.measure import Settings, measured
 from summhay_ray.benchmarks.extract_evaluate.metrics import Texts, make_metric
 from summhay_ray.benchmarks.extract_evaluate.report import sections
 from summhay_ray.benchmarks.extract_evaluate.spec import CUT, FULL, ExtractEvaluateSpec
-from summhay_ray.benchmarks.rating import TOKENS_A_RATING, RaterSpec, rated
+from summhay_ray.benchmarks.rating import TOKENS_A_RATING, RaterSpec, rated, shown_of
 from summhay_ray.plugins import code_identity
 from summhay_ray.text import count_tokens
 
@@ -208,7 +208,8 @@ class ExtractEvaluate(Benchmark[ExtractEvaluateSpec]):
             ask.fail("rate", outcome)
             return {}
         found = outcome.value
-        prompt_tokens = count_tokens(judge.rating_requests(criterion, values, self._settings(rater))[0].messages[0].content)
+        [first, *_] = judge.rating_requests(criterion, shown_of(rater.extract, values), self._settings(rater))
+        prompt_tokens = count_tokens(first.messages[0].content)
         row = RatingRow(
             **{name: data[name] for name in ("dataset", "doc_id", "system_id", "method", "budget", "criterion", "rater")},
             rating=found.value,

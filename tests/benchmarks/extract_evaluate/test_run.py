@@ -19,6 +19,7 @@ from summhay_ray.benchmarks.rating import ExtractSpec, reduced
 from summhay_ray.engine import SpecError
 from summhay_ray.judge import CRITERIA, Criterion, Rater, Scale
 from summhay_ray.llm import Request
+from summhay_ray.metrics import concordance
 from summhay_ray.text import count_tokens
 
 KEY_ENV = "EXTRACT_EVALUATE_KEY"
@@ -194,6 +195,39 @@ def test_the_lever_spares_what_the_plan_says(tmp_path: Path, provider: Simulated
     assert found.to_json()["stages"][0]["spared_tokens"] == full.stages[0].input_tokens - found.stages[0].input_tokens
     done = summhay_ray.run(path, store=store, executor="inline")
     assert round(done.usd["spent"] * 1e6) == round(found.usd["expected"] * 1e6)
+
+
+def test_compare_tells_agreement_beside_dollars(tmp_path: Path, provider: Simulated, capsys: pytest.CaptureFixture[str]) -> None:
+    raters = [
+        paid(provider, "openai/keen"),
+        paid(provider, "openai/keen", name="reduced", extract={"tokens": 24}),
+        paid(provider, "openai/vague", name="vague"),
+    ]
+    store = str(tmp_path / "store")
+    found = summhay_ray.run(
+        spec(tmp_path, raters=raters, methods=["lead"], budgets=[32], full=["whole"]), store=store, executor="inline"
+    )
+    one = summhay_ray.compare(found.run, ["openai/keen", "reduced"], store).to_json()
+    assert one["agreement"] == {"n": 24, "pearson": 1.0, "concordance": 1.0, "same": 1.0, "difference": 0.0}
+    assert one["usd"][1] < one["usd"][0] and one["input_tokens"][1] < one["input_tokens"][0] and one["n_scored"] == [24, 24]
+    partly = summhay_ray.compare(found.run, ["openai/keen", "vague"], store).to_json()
+    assert partly["n_scored"] == [24, 8] and partly["agreement"]["n"] == 8, "what only one could rate counts for neither"
+    with pytest.raises(SystemExit) as stop:
+        cli.main(["compare", found.run, "--store", store])
+    assert stop.value.code == 2 and "compare takes two raters: --judges A B" in capsys.readouterr().err
+    with pytest.raises(SystemExit) as stop:
+        cli.main(["compare", found.run, "--judges", "openai/keen", "reduced", "--store", store])
+    assert stop.value.code == 0 and "Concordance" in capsys.readouterr().out
+    agreed = rows(found.scores["agreement"], rater="openai/keen", method="lead")
+    assert agreed[0]["same"] == 1.0 and 0 < agreed[0]["spared"] < 1
+
+
+def test_concordance_by_hand() -> None:
+    # Of whole numbers: 1 less the mean square apart (1 of 4 pairs by 1), over that of chance (both spread .25, means .25 apart).
+    first, other = [1.0, 2.0, 1.0, 2.0], [1.0, 2.0, 2.0, 2.0]
+    spread = 0.25 + 0.1875
+    assert concordance(first, other) == pytest.approx(1 - 0.25 / (spread + 0.25**2))
+    assert concordance([3.0, 3.0], [3.0, 3.0]) is None and concordance([], []) is None
 
 
 def test_a_rater_of_references_reads_an_extract_of_them() -> None:

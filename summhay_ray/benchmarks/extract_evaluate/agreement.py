@@ -1,0 +1,112 @@
+"""How far ratings from less agree with ratings from all of it, beside what they spare: of one rater, or of two on one run."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import polars as pl
+
+from summhay_ray.benchmark import Section
+from summhay_ray.errors import UserError
+from summhay_ray.metrics import concordance, pearson
+from summhay_ray.outcome import MICROS
+from summhay_ray.store import RunStore
+
+SHOWN = ("dataset", "doc_id", "system_id", "method", "budget", "criterion")
+"""What was rated, and from what."""
+TEXT = (
+    "Same: equal after rounding. Concordance (Lin; of whole numbers Cohen's kappa with quadratic weights) asks for the same "
+    "ratings, not only for ratings that rise together."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class RatingAgreement:
+    """Two ratings each of the same things, `other` the one that is held against the first; None where nothing makes a figure."""
+
+    n: int
+    pearson: float | None
+    concordance: float | None
+    same: float | None
+    """Share of ratings that are equal after rounding."""
+    difference: float | None
+    """Mean of the other's less the first's, on the scale."""
+
+
+def agreement(first: Sequence[float], other: Sequence[float]) -> RatingAgreement:
+    """Compare ratings, in one order."""
+    n = len(first)
+    if not n:
+        return RatingAgreement(0, None, None, None, None)
+    same = sum(round(a) == round(b) for a, b in zip(first, other, strict=True)) / n
+    difference = math.fsum(b - a for a, b in zip(first, other, strict=True)) / n
+    return RatingAgreement(n, pearson(first, other), concordance(first, other), same, difference)
+
+
+@dataclass(frozen=True)
+class RaterComparison:
+    """Two raters of one run, over what both rated."""
+
+    run: str
+    raters: tuple[str, str]
+    n_rated: tuple[int, int]
+    """What each of them rated."""
+    found: RatingAgreement
+    by_criterion: Mapping[str, RatingAgreement]
+    prompt_tokens: tuple[int, int]
+    usd: tuple[float, float]
+    """Dollars of each one's ratings of what both rated."""
+
+    def to_json(self) -> dict[str, Any]:
+        """The JSON document of `summhay compare`."""
+        return {
+            "run": self.run,
+            "judges": list(self.raters),
+            "n_scored": list(self.n_rated),
+            "agreement": asdict(self.found),
+            "by_criterion": {name: asdict(one) for name, one in self.by_criterion.items()},
+            "input_tokens": list(self.prompt_tokens),
+            "usd": list(self.usd),
+        }
+
+    def sections(self) -> list[Section]:
+        """For people."""
+        first, other = self.raters
+        usd, tokens = (
+            f"{' / '.join(map(form.format, pair))}" for form, pair in (("{:.4f}", self.usd), ("{:,}", self.prompt_tokens))
+        )
+        rows = [{"criterion": name, **asdict(one)} for name, one in {**self.by_criterion, "all": self.found}.items()]
+        told = f"{other} held against {first}, on what both rated. Dollars: {usd}; prompt tokens: {tokens}. {TEXT}"
+        return [Section(f"{first} and {other} on {self.run}", told, pl.DataFrame(rows), {"same": "%"})]
+
+
+def compare_raters(run: RunStore, raters: Sequence[str] = ()) -> RaterComparison:
+    """Compare two of a run's raters; where it has just two, none need be named. Raises UserError."""
+    table = run.at().table("extract_ratings")
+    known = table["rater"].unique(maintain_order=True).to_list()
+    first, other = list(raters) if raters else known if len(known) == 2 else ("", "")
+    for name in (first, other):
+        if name not in known:
+            raise UserError(f"compare takes two raters: --judges A B; {run.run_id} has ratings by {', '.join(known) or 'nobody'}")
+    mine, theirs = (table.filter(pl.col("rater") == name) for name in (first, other))
+    both = mine.join(theirs, on=SHOWN, suffix="_2").sort(SHOWN)
+    if both.is_empty():
+        raise UserError(f"nothing in {run.run_id} is rated by both {first} and {other}; let both finish")
+    sums = [both.select(pl.col(f"{name}{end}").sum()).item() for name in ("prompt_tokens", "usd_micros") for end in ("", "_2")]
+    parts = both.partition_by("criterion", as_dict=True, maintain_order=True)
+    return RaterComparison(
+        run=run.run_id,
+        raters=(first, other),
+        n_rated=(mine.height, theirs.height),
+        found=_of(both),
+        by_criterion={str(name): _of(rows) for (name,), rows in parts.items()},
+        prompt_tokens=(int(sums[0]), int(sums[1])),
+        usd=(sums[2] / MICROS, sums[3] / MICROS),
+    )
+
+
+def _of(both: pl.DataFrame) -> RatingAgreement:
+    return agreement(both["rating"].to_list(), both["rating_2"].to_list())
