@@ -67,6 +67,9 @@ TruncateOne
 _crossed
 FewShotPerSummary
 
+# For Python: docs/odsum.md.
+pipeline_run
+
 # Columns of tables and fields of JSON documents, which are written whole.
 max_calls
 min_input_tokens
