@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         make_report,
         plan,
         rejudge,
+        results,
         run,
         runs,
         score,
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
         submit,
         synth,
         table,
+        verify,
     )
 
 __version__ = "0.1.0"
@@ -53,6 +55,7 @@ __all__ = [
     "make_report",
     "plan",
     "rejudge",
+    "results",
     "run",
     "runs",
     "score",
@@ -61,6 +64,7 @@ __all__ = [
     "submit",
     "synth",
     "table",
+    "verify",
 ]
 
 

@@ -29,6 +29,8 @@ from summhay_ray.store import RETENTION_S, Store, TableFormat, open_files, unnee
 
 # Each function loads the benchmarks that it needs: `status` of one kind of run waits for no other.
 if TYPE_CHECKING:
+    import polars as pl
+
     from summhay_ray import report as reports
     from summhay_ray.benchmarks import extract_evaluate as extracts
     from summhay_ray.benchmarks import judge_bench as bench
@@ -228,6 +230,12 @@ def score(
     return haystacks.score_run(stored, compat, biases=biases, rejudged=True)
 
 
+def results(run_id: str, store: str | None = None, compat: Compat = "default") -> Results:
+    """What a run's tables come to now, whatever its kind: scores, sections, warnings; without a call."""
+    workload, stored = _stored(run_id, store)
+    return workload.results(stored, compat)
+
+
 def status(run_id: str, store: str | None = None) -> StatusResult:
     """How a run stands."""
     return engine.status(Store(store_uri(store)).run(run_id))
@@ -307,12 +315,27 @@ def clean(store: str | None = None, older_s: float = RETENTION_S, dry_run: bool 
     return CleanResult(**total, kinds=kinds, dry_run=dry_run, warnings=damaged)
 
 
-def table(run_id: str, name: str, store: str | None = None) -> Any:
-    """A table of a run as a polars frame, sorted by its primary key; names: schemas/*.json. Raises UserError for another name."""
+WHOSE = ("system", "retriever", "ordering", "model", "haystack_id", "subtopic_id", "repeat")
+"""Of a summary, what says whose it is and of what."""
+
+
+def table(run_id: str, name: str, store: str | None = None) -> pl.DataFrame:
+    """A table of a run as a polars frame, sorted by its primary key; names: schemas/*.json. Raises UserError for another name.
+
+    Beside scores and judgments stands whose they are: system, retriever, ordering, model, haystack, subtopic, repeat.
+    """
+    import polars as pl
+
     stored = Store(store_uri(store)).run(run_id)
     if name not in stored.declared:
         raise plugins.unknown("table", name, stored.declared)
-    return stored.table(name)
+    frame = stored.table(name)
+    if name not in ("scores", "judgments") or "summaries" not in stored.declared or "cell_id" not in frame.columns:
+        return frame
+    summaries = stored.table("summaries")
+    whose = [one for one in WHOSE if one in summaries.columns and one not in frame.columns]
+    joined = frame.join(summaries.select("cell_id", *whose), on="cell_id", how="left", maintain_order="left")
+    return joined.select(pl.col("cell_id"), *map(pl.col, whose), pl.exclude("cell_id", *whose))
 
 
 def judge_bench(
@@ -435,14 +458,27 @@ def verify(
     return found
 
 
-def audit(run_id: str, sheet: str | Path, store: str | None = None, **sample: int) -> dict[str, Any]:
+def audit(
+    run_id: str,
+    sheet: str | Path,
+    store: str | None = None,
+    *,
+    insights: int = 100,
+    documents: int = 10,
+    haystacks: int = 10,
+    seed: int = 0,
+) -> dict[str, Any]:
     """Write a sheet for a person to label: a sample of the truth about a run's haystacks. It is never written over another.
 
-    `sample`: insights (of which subtopic?), documents (what do they say?), haystacks (from so many at most), seed.
+    It asks of so many insights of which subtopic they are, of so many documents what they say; from so many haystacks at most.
     """
     from summhay_ray.benchmarks import synth as synthesis
 
-    return synthesis.write_sheet(_stored(run_id, store)[1], Path(sheet), synthesis.Sample(**sample))
+    return synthesis.write_sheet(
+        _stored(run_id, store)[1],
+        Path(sheet),
+        synthesis.Sample(insights=insights, documents=documents, haystacks=haystacks, seed=seed),
+    )
 
 
 def audited(run_id: str, sheet: str | Path, store: str | None = None) -> dict[str, Any]:

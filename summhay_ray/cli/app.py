@@ -14,6 +14,7 @@ from typer.core import TyperGroup
 
 from summhay_ray.cli.compare import compare
 from summhay_ray.cli.coverage import coverage
+from summhay_ray.cli.init import init
 from summhay_ray.cli.judge_bench import judge_bench
 from summhay_ray.cli.looking import failures, runs, status, stop
 from summhay_ray.cli.options import (
@@ -380,6 +381,7 @@ app.command(rich_help_panel=SERVE)(simulate)
 app.command(rich_help_panel=RUN)(retrieve)
 app.command(rich_help_panel=RUN)(stop)
 app.command(rich_help_panel=RUN)(submit)
+app.command(rich_help_panel=MAKE)(init)
 app.command(rich_help_panel=MAKE)(synth)
 app.command(rich_help_panel=MAKE)(audit)
 app.command(rich_help_panel=MAKE)(verify)

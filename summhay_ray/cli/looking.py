@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from summhay_ray.cli.options import FAILED, JsonOption, RunArgument, StoreOption
+from summhay_ray.cli.options import FAILED, HashesOption, JsonOption, RunArgument, StoreOption
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -19,8 +19,8 @@ COMMANDS = {"synth": "summhay synth SPEC", "rejudge": "summhay rejudge RUN ..."}
 """Kind -> what its runs are started with, where that is not `summhay run SPEC`."""
 
 
-def status(run: RunArgument, store: StoreOption = None, as_json: JsonOption = False) -> None:
-    """Say how a run stands, and what it cost beside what was planned, from the store, while it goes on or after.
+def status(run: RunArgument, store: StoreOption = None, everything: HashesOption = False, as_json: JsonOption = False) -> None:
+    """Say how a run stands, what it cost beside what was planned, and its scores, from the store, while it goes on or after.
 
     What is missing or damaged is told, a line for each file, with exit code 1.
     """
@@ -32,11 +32,30 @@ def status(run: RunArgument, store: StoreOption = None, as_json: JsonOption = Fa
     if as_json:
         document(result.to_json())
     else:
-        facts(status_facts(result))
+        facts(status_facts(result, everything))
         table = usage_table(result.usage)
         tables([table] if table else [])
+        if result.cells["done"] and not result.problems:
+            _show_scores(result.run, store)
     if result.problems:
         raise typer.Exit(FAILED)
+
+
+def _show_scores(run: str, store: str | None) -> None:
+    """The first table of what the run has come to, of a benchmark that has scores."""
+    from summhay_ray import api
+    from summhay_ray.cli.show import say, sections, tables
+    from summhay_ray.report import LEGEND, score_tables
+
+    results = api.results(run, store)
+    found = getattr(results.scores, "systems", None)
+    if found is None:
+        sections(results.sections[:1])
+        return
+    grids = score_tables(found, more=False) if any(one.n_scored for one in found) else []
+    tables(grids)
+    if any(grid.starred for grid in grids):
+        say(LEGEND)
 
 
 def stop(run: RunArgument, store: StoreOption = None, as_json: JsonOption = False) -> None:
@@ -68,14 +87,15 @@ def runs(store: StoreOption = None, as_json: JsonOption = False) -> None:
         say(f"no run in {api.store_uri(store)}; make one: summhay run SPEC")
 
 
-def status_facts(result: StatusResult) -> list[tuple[str, str]]:
-    """Name and value, a line each."""
+def status_facts(result: StatusResult, everything: bool = False) -> list[tuple[str, str]]:
+    """Name and value, a line each; `everything`: the hashes of the tables, too."""
     from summhay_ray.llm import Claims
 
     cells, budget, unit = result.cells, result.usd["budget"], result.unit
     pairs = [
         ("run", f"{result.run} ({result.kind}: {result.name})"),
         ("status", f"{result.status} {result.driver}".rstrip()),
+        ("began", f"{result.began[:16].replace('T', ' ')} UTC"),
         (unit, f"{cells['done']} done, {cells['failed']} with failures, of {cells['total']}"),
         ("failures", _counts(result.failures) or "none"),
         ("dollars", f"{result.usd['spent']:.6f}" + ("" if budget is None else f" of {budget:g}") + _untold(result.untold_usd)),
@@ -85,13 +105,14 @@ def status_facts(result: StatusResult) -> list[tuple[str, str]]:
         pairs.append(("left to do", _left(result, unit)))
     if result.finish_reasons:
         pairs.append(("cut or unfinished", f"{_counts(result.finish_reasons)} of the answers"))
+    shown = result.tables if everything else {}
     return [
-        *pairs[:2],
+        *pairs[:3],
         *(("warning", line) for line in result.warnings),
         *(("problem", line) for line in result.problems),
-        *pairs[2:],
-        ("store format", str(result.store_format)),
-        *((f"table {name}", f"{table['rows']} rows, sha256 {table['sha256'][:12]}") for name, table in result.tables.items()),
+        *pairs[3:],
+        *([("store format", str(result.store_format))] if everything else []),
+        *((f"table {name}", f"{table['rows']} rows, sha256 {table['sha256'][:12]}") for name, table in shown.items()),
     ]
 
 

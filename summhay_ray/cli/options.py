@@ -50,4 +50,5 @@ def _version(wanted: bool) -> None:
 
 VersionOption = Annotated[bool, typer.Option("--version", help="Print the version and exit.", callback=_version, is_eager=True)]
 AllOption = Annotated[bool, typer.Option("--all", help="Every table: coverage, citations, what is corrected, document order.")]
+HashesOption = Annotated[bool, typer.Option("--all", help="The rows and hashes of its tables, too.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="One JSON document on stdout; everything else on stderr.")]

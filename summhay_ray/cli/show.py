@@ -91,6 +91,8 @@ class Ended(Protocol):
     def left(self) -> Mapping[str, Any] | None: ...
     @property
     def commonest_failure(self) -> Mapping[str, Any] | None: ...
+    @property
+    def notes(self) -> Sequence[str]: ...
 
 
 def ended(result: Ended, head: tuple[str, str], unit: str, store: str, go_on: str) -> list[tuple[str, object]]:
@@ -115,8 +117,13 @@ def ended(result: Ended, head: tuple[str, str], unit: str, store: str, go_on: st
         # What stopped a model is said above, and need not be said again.
         why = "" if any(most["message"] in one for one in result.stopped_models.values()) else f": {most['message']}"
         pairs.append(("failed most", f"{most['count']:,} times {where}{most['error']}{why}"))
+    pairs += [("note", line) for line in result.notes]
+    if cells["done"] or cells["failed"]:
+        pairs.append(("tables", f"{store.rstrip('/')}/runs/{result.run}/tables (Parquet)"))
     if cells["failed"]:
         pairs.append(("look at", f"summhay failures {result.run} --store {store}"))
+    elif cells["done"]:
+        pairs.append(("next", f"summhay status {result.run} --store {store}; explain RUN KEY, export RUN --tables DIR"))
     return pairs
 
 

@@ -167,6 +167,8 @@ class Results:
     sections: Sequence[Section] = ()
     """For people: what the terminal and the report show."""
     warnings: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    """What a person must know of what was made, said in the closing lines."""
 
 
 class Workload(Generic[S]):

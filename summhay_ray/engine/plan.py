@@ -14,8 +14,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import polars as pl
+
 from summhay_ray.engine.ask import Ask, ConcurrencyLimiter
 from summhay_ray.engine.contract import Item, Size, Workload
+from summhay_ray.engine.html import html_of
 from summhay_ray.engine.origins import origins_in, origins_of, other_origins
 from summhay_ray.engine.own_code import Unplannable
 from summhay_ray.engine.prepared import prepared
@@ -145,6 +148,18 @@ class PlanResult:
             if stage.minutes is not None:
                 slowest[stage.model] += stage.minutes  # type: ignore[assignment]
         return max(slowest.values(), default=None)
+
+    @property
+    def table(self) -> pl.DataFrame:
+        """A row for each stage and model."""
+        return pl.DataFrame([stage.to_json() for stage in self.stages])
+
+    def _repr_html_(self) -> str:
+        """For a notebook."""
+        usd = self.usd
+        told = f"{usd['min']:.4f} at least, {usd['expected']:.4f} expected, {usd['max']:.4f} at most"
+        head = [("run", self.run), (self.unit, f"{self.cells}, {self.cells_finished} finished"), ("dollars", told)]
+        return html_of([*head, *(("warning", line) for line in self.warnings)], [self.table] if self.stages else [])
 
     def to_json(self) -> dict[str, Any]:
         """The JSON document of `summhay plan`."""

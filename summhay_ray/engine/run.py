@@ -21,6 +21,7 @@ from summhay_ray.engine.contract import Compat, Results, Workload
 from summhay_ray.engine.doctor import missing_keys
 from summhay_ray.engine.execution import Execution, Stopped, Work, choose, hearing_sigterm
 from summhay_ray.engine.heartbeat import Heartbeat
+from summhay_ray.engine.html import html_of
 from summhay_ray.engine.inline import InlineExecution
 from summhay_ray.engine.missing import short_log
 from summhay_ray.engine.origins import origins_in, other_origins
@@ -87,6 +88,25 @@ class RunResult:
     def sections(self) -> Sequence[Section]:
         """What the terminal and the report show."""
         return self.results.sections
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a person must know of what was made."""
+        return self.results.notes
+
+    def _repr_html_(self) -> str:
+        """For a notebook: how it ended, and its scores."""
+        cells, usd = self.cells, self.usd["spent"]
+        pairs = [
+            ("run", f"{self.run} ({self.kind})"),
+            ("status", self.status),
+            (self.unit, f"{cells['done']} done, {cells['failed']} with failures, of {cells['total']}"),
+            ("calls", f"{self.calls['made']} made, {self.calls['reused']} reused"),
+            ("dollars", f"{usd:.6f}"),
+        ]
+        table = getattr(self.results.scores, "table", None)
+        frames = [table] if table is not None else [one.table for one in self.sections if one.table is not None]
+        return html_of(pairs, frames[:1])
 
     def __getattr__(self, name: str) -> Any:
         # What the benchmark's own result has: its tables, its lists of what was made.

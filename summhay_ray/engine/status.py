@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from summhay_ray.engine.contract import Workload
+from summhay_ray.engine.html import html_of
 from summhay_ray.engine.missing import lost_inputs, lost_log, short_log
 from summhay_ray.engine.origins import origins_in, other_origins
 from summhay_ray.engine.plan import plan
@@ -87,6 +88,14 @@ class StatusResult:
     """What is missing or damaged, a line for each file: without it the tables and figures here are less than was made."""
     store_format: int = FORMAT
     """The number of the store's format."""
+    began: str = ""
+    """When the run was created, in ISO 8601, UTC."""
+
+    def _repr_html_(self) -> str:
+        """For a notebook."""
+        done = f"{self.cells['done']} done, {self.cells['failed']} with failures, of {self.cells['total']}"
+        head = [("run", f"{self.run} ({self.kind}: {self.name})"), ("status", self.status), ("began", self.began)]
+        return html_of([*head, (self.unit, done), ("dollars", f"{self.usd['spent']:.6f}")])
 
     def to_json(self) -> dict[str, Any]:
         """The JSON document of `summhay status`."""
@@ -117,12 +126,16 @@ def entries(store: Store) -> list[RunEntry]:
     index.refresh()
     for run_id in store.run_ids():
         size, created = store.size(run_id)
-        when = datetime.fromtimestamp(created, UTC).isoformat(timespec="seconds")
+        when = _when(created)
         try:
             found.append(_entry(store.run(run_id).at(), index, when, size))
         except UserError:
             found.append(RunEntry(run_id, "", "", when, "damaged", None, None, size))
     return sorted(found, key=lambda one: (one.created, one.run), reverse=True)
+
+
+def _when(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")
 
 
 def _entry(run: RunStore, index: LogIndex, created: str, size: int) -> RunEntry:
@@ -178,8 +191,10 @@ def _status(run: RunStore, problems: Sequence[str]) -> StatusResult:
         state = _state(cells, stop, driver, how)
         if state == "done" and claims:
             state = "partial"
+    created = next((one.written for one in run.store.files.entries(f"runs/{run.run_id}") if one.name.endswith("/run.json")), 0.0)
     return StatusResult(
         run=run.run_id,
+        began=_when(created),
         kind=record["kind"],
         name=str(record["name"]),
         status=state,

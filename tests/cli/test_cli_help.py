@@ -18,7 +18,7 @@ GROUPS = {
     "Run": ["run", "plan", "retrieve", "stop", "submit"],
     "Read": ["runs", "status", "failures", "explain", "export", "report"],
     "Judge": ["score", "compare", "coverage", "rejudge", "judge-bench"],
-    "Make": ["import", "synth", "audit", "verify"],
+    "Make": ["import", "init", "synth", "audit", "verify"],
     "Serve and check": ["clean", "doctor", "simulate"],
 }
 COMMANDS = [name for names in GROUPS.values() for name in names]
@@ -96,7 +96,7 @@ def test_each_help_tells_of_json_and_store(cli: Callable[..., Said], name: str) 
     said = cli(name, "--help")
     assert (said.code, said.err) == (0, "")
     assert "--json" in said.out
-    assert ("--store" in said.out) == (name not in ("simulate", "verify"))
+    assert ("--store" in said.out) == (name not in ("init", "simulate", "verify"))
 
 
 def test_the_script_is_the_same_command_line() -> None:

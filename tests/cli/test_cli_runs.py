@@ -177,7 +177,12 @@ def test_status(cli: Cli, finished: Any) -> None:
     rows = {name: table["rows"] for name, table in document["tables"].items()}
     assert (rows["summaries"], rows["judgments"], rows["scores"], rows["failures"]) == (N_CELLS, N_JUDGMENTS, N_JUDGMENTS, 0)
     out = cli("status", finished.run, "--store", finished.store).out
-    assert out.startswith(f"run                {finished.run} (summhay: quick)\nstatus             done\n")
+    assert re.match(
+        rf"run       {finished.run} \(summhay: quick\)\nstatus    done\nbegan     \d{{4}}-\d\d-\d\d \d\d:\d\d UTC\n", out
+    )
+    assert "sha256" not in out and "Joint (%), raw, judged by offline/judge" in out
+    everything = cli("status", finished.run, "--store", finished.store, "--all").out
+    assert everything.index("status  ") < everything.index("table summaries") and "sha256" in everything
 
 
 def test_failures_of_a_clean_run(cli: Cli, finished: Any) -> None:

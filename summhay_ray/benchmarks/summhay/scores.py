@@ -50,6 +50,11 @@ SUMMARIES_AT_ONCE = 10_000
 ROWS_AT_ONCE = 10_000
 
 
+CI_OF = ("coverage", "citation", "citation_precision", "citation_recall", "joint", "coverage_corrected", "joint_corrected")
+"""Figures of a system that have an interval."""
+ENDS, NEITHER = ("low", "high"), (None, None)
+
+
 @dataclass(frozen=True)
 class ScoreResult:
     """The scores of a run: pooled over its haystacks, for each haystack, and how much the order of documents matters."""
@@ -83,9 +88,27 @@ class ScoreResult:
 
     @property
     def table(self) -> pl.DataFrame:
-        """One row a system."""
-        rows = [{**asdict(system), "ci": None, "bias": None} for system in self.systems]
-        return pl.DataFrame(rows, infer_schema_length=None).drop("ci", "bias")
+        """One row a system: its figures, each with its 95 % interval as NAME_low and NAME_high, and its n.
+
+        The bias that was taken off is `bias_mean` and `bias_se`, null where none is known.
+        """
+        rows = []
+        for system in self.systems:
+            row = asdict(system)
+            intervals, bias = row.pop("ci"), row.pop("bias") or {}
+            ends = {
+                f"{name}_{end}": value for name in CI_OF for end, value in zip(ENDS, intervals.get(name, NEITHER), strict=True)
+            }
+            rows.append({**row, **ends, "bias_mean": bias.get("mean"), "bias_se": bias.get("se")})
+        numbers = {f"{name}_{end}": pl.Float64 for name in CI_OF for end in ENDS} | dict.fromkeys(
+            ("bias_mean", "bias_se"), pl.Float64
+        )
+        return pl.DataFrame(rows, infer_schema_length=None, schema_overrides=numbers)
+
+    def _repr_html_(self) -> str:
+        """For a notebook."""
+        shown = self.table
+        return str(shown._repr_html_())
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from summhay_ray.benchmarks.summhay.sources import read_source
 from summhay_ray.benchmarks.summhay.tables import rows_of
 from summhay_ray.benchmarks.synth.audit import person_audits
 from summhay_ray.benchmarks.synth.made import Made, made_by
+from summhay_ray.benchmarks.synth.spec import WRITER
 from summhay_ray.benchmarks.synth.topic import BY_PERSON, SYNTHESIS, synthesis_of
 from summhay_ray.benchmarks.synth.topics import stored_topics
 from summhay_ray.engine import RunOptions, RunResult, run_workload
@@ -89,7 +90,10 @@ def results(run: RunStore) -> Results:
     """The haystacks of a synthesis, and the topics that gave none."""
     made, failed = made_haystacks(run), failed_topics(run)
     details = {"haystacks": [asdict(one) for one in made], "failed": [asdict(one) for one in failed], "files": []}
-    return Results(details, Haystacks(made, failed))
+    by_grammar = run.record["spec"]["models"]["write"]["model"] == WRITER
+    told = f"the prose is made by a grammar ({WRITER}): for demos, tests and load, not to measure models on"
+    notes = (told,) if by_grammar else ()
+    return Results(details, Haystacks(made, failed), notes=notes)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,87 @@
+"""`summhay init`: a commented starter spec. Part of the cli room."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from summhay_ray.cli.options import JsonOption
+
+if TYPE_CHECKING:
+    from pydantic.fields import FieldInfo
+
+WIDTH = 46
+"""Characters before a comment."""
+
+
+def init(
+    kind: Annotated[
+        str, typer.Argument(help="The kind of benchmark, or module:Class of your own.", metavar="[KIND]")
+    ] = "summhay",
+    out: Annotated[str, typer.Option("--out", help="The file to write; else KIND.yaml. It is never written over another.")] = "",
+    as_json: JsonOption = False,
+) -> None:
+    """Write a commented starter spec.
+
+    Of summhay and synth it runs as it is, without a key. Of any other kind it has every field, first those to be filled in.
+    """
+    from pathlib import Path
+
+    from summhay_ray.cli.show import document, facts
+    from summhay_ray.errors import UserError
+
+    path = Path(out or f"{kind.partition(':')[2].lower() or kind}.yaml")
+    text = starter(kind)
+    try:
+        with path.open("x", encoding="utf-8") as file:
+            file.write(text)
+    except FileExistsError:
+        raise UserError(f"{path} exists; give another file: --out FILE") from None
+    if as_json:
+        document({"kind": kind, "file": str(path)})
+    else:
+        facts([("written", path), ("next", f"summhay plan {path}; summhay run {path}")])
+
+
+def starter(kind: str) -> str:
+    """The text of a kind's starter spec. Raises UnknownName, SpecError."""
+    from importlib import resources
+
+    from summhay_ray.engine import find
+    from summhay_ray.errors import UserError
+
+    benchmark = find(kind)
+    if benchmark.given:
+        raise UserError(f"kind {kind!r} is made by a command of its own: summhay import FILE.json; it has no spec")
+    written = resources.files("summhay_ray.cli").joinpath("starters", f"{kind}.yaml")
+    if written.is_file():
+        return written.read_text("utf-8")
+    fields = {name: one for name, one in benchmark.spec_class.model_fields.items() if name not in ("kind", "name")}
+    must = [name for name, one in fields.items() if one.is_required()]
+    lines = [f"# {(benchmark.__doc__ or kind).strip().splitlines()[0]}", f"kind: {kind}", "name: mine"]
+    lines += ["", "# To be filled in:"] if must else []
+    lines += [_commented(f"{name}: {_blank(fields[name])}", fields[name]) for name in must]
+    lines += ["", "# As they are where they are left out:"]
+    lines += [_commented(f"# {name}: {_default(one)}", one) for name, one in fields.items() if name not in must]
+    return "\n".join(lines) + "\n"
+
+
+def _commented(text: str, field: FieldInfo) -> str:
+    return f"{text:<{WIDTH}}  # {field.description}" if field.description else text
+
+
+def _blank(field: FieldInfo) -> str:
+    return "[FILL-IN]" if "list" in str(field.annotation) else "FILL-IN"
+
+
+def _default(field: FieldInfo) -> str:
+    import json
+
+    from pydantic import TypeAdapter
+
+    value: Any = field.get_default(call_default_factory=True)
+    plain = TypeAdapter(Any).dump_python(value, mode="json", exclude_defaults=True)
+    # Of a list of entries that are all default it would leave nothing.
+    plain = TypeAdapter(Any).dump_python(value, mode="json") if plain == [{}] else plain
+    return json.dumps(plain, ensure_ascii=False)

@@ -1,0 +1,49 @@
+"""`summhay init`: a starter spec of every kind, that says what each field is; two of them run as they are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import yaml
+from commands import Said
+
+from summhay_ray.engine import find, kinds
+
+pytestmark = pytest.mark.core
+
+Cli = Callable[..., Said]
+
+
+@pytest.mark.parametrize("kind", ["summhay", "synth"])
+def test_the_starter_runs_as_it_is(kind: str, cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert f"next     summhay plan {kind}.yaml; summhay run {kind}.yaml" in cli("init", kind).out
+    done = cli("run", f"{kind}.yaml", "--store", tmp_path / "store", "--executor", "inline")
+    assert done.code == 0 and "status   done\n" in done.out
+    # Made by a grammar, and told so.
+    assert ("note     the prose is made by a grammar (offline/writer)" in done.out) is (kind == "synth")
+    assert "/tables (Parquet)\n" in done.out and "next     summhay status " in done.out
+
+
+@pytest.mark.parametrize("kind", sorted(set(kinds()) - {"import"}))
+def test_every_kind_has_one_with_its_fields_explained(kind: str, cli: Cli, tmp_path: Path) -> None:
+    path = tmp_path / "mine.yaml"
+    assert cli("init", kind, "--out", path, "--json").document == {"kind": kind, "file": str(path)}
+    text = path.read_text()
+    content = yaml.safe_load(text)
+    fields = find(kind).spec_class.model_fields
+    assert content["kind"] == kind and set(content) <= set(fields)
+    assert {name for name, one in fields.items() if one.is_required()} <= set(content)
+    assert "#" in text and all(len(line) < 400 for line in text.splitlines())
+
+
+def test_nothing_is_written_over_and_a_kind_without_a_spec_says_so(cli: Cli, tmp_path: Path) -> None:
+    path = tmp_path / "a.yaml"
+    path.write_text("mine")
+    assert cli("init", "--out", path).refusal == f"{path} exists; give another file: --out FILE"
+    assert path.read_text() == "mine"
+    assert "it has no spec" in cli("init", "import", "--out", tmp_path / "b.yaml").refusal
+    assert "did you mean 'summhay'?" in cli("init", "sumhay", "--out", tmp_path / "b.yaml").refusal
+    assert not (tmp_path / "b.yaml").exists()
