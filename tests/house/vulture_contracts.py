@@ -38,7 +38,6 @@ sent_starters
 collocations
 ortho_context
 # A notebook, and the server of a served report.
-_repr_html_
 log_message
 # A task is held so that it is not collected while it runs.
 _telling
