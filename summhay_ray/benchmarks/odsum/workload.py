@@ -10,6 +10,7 @@ import functools
 import re
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from summhay_ray import retrieve, summarize
@@ -35,6 +36,7 @@ from summhay_ray.benchmark import (
 )
 from summhay_ray.benchmarks.odsum import measures
 from summhay_ray.benchmarks.odsum.collection import Collection
+from summhay_ray.benchmarks.odsum.export import run_files, write_files
 from summhay_ray.benchmarks.odsum.reading import read_collection
 from summhay_ray.benchmarks.odsum.report import sections
 from summhay_ray.benchmarks.odsum.scores import details, frames
@@ -390,6 +392,10 @@ class Odsum(WithRetrievers, Benchmark[OdsumSpec]):
             if others:
                 told.append(f"{one.answers}: {len(others)} answers are to no query of this run, {others[0]!r} for one")
         return told
+
+    def export(self, run: RunStore, folder: Path, judge: str = "") -> list[Path]:
+        """See `Workload`: the collection with its attribution, and of each system lines that `{answers: FILE}` reads."""
+        return write_files(folder, run_files(run, self.collection))
 
     def places(self, run: RunStore, item_ids: Iterable[str]) -> Mapping[str, Mapping[str, str]]:
         """See `Workload`."""

@@ -123,6 +123,17 @@ def test_a_collection_without_references_and_gold_is_summarized_and_not_scored(t
     assert any("odsum_summaries" in file for file in table["files"])
 
 
+def test_what_is_exported_is_read_again(tmp_path: Path) -> None:
+    fields = {"retrievers": ["oracle"], "k": [2], "summarizers": ["offline/support"]}
+    found = summhay("run", spec_of(tmp_path, **fields), "--store", tmp_path / "store")
+    summhay("export", found["run"], "--out", tmp_path / "out", "--store", tmp_path / "store")
+    assert "MIT" in (tmp_path / "out/collection/ATTRIBUTION").read_text("utf-8")
+    [file] = (tmp_path / "out/summaries").iterdir()
+    again = {"corpus": "out/collection", "summarizers": [{"answers": f"out/summaries/{file.name}", "name": "again"}]}
+    scored = summhay("run", spec_of(tmp_path, **{**fields, **again}), "--store", tmp_path / "store")
+    assert [row["rouge1"] for row in scored["summaries"]] == pytest.approx([row["rouge1"] for row in found["summaries"]])
+
+
 @pytest.mark.parametrize(
     "fields,message",
     [

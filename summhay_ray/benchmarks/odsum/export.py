@@ -1,0 +1,66 @@
+"""A run as files: the collection, and of each system the lines that `{answers: FILE}` reads again."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from summhay_ray.benchmarks.odsum.collection import Collection
+from summhay_ray.errors import UserError
+from summhay_ray.store import RunStore
+
+_UNSAFE = re.compile(r"[^\w.+,()=@-]+")
+
+
+def collection_files(collection: Collection) -> dict[str, str]:
+    """Path -> text: the collection as a folder that is read again, with where it comes from."""
+    files = {f"documents/{_UNSAFE.sub('_', one.document_id)}.txt": one.text for one in collection.documents}
+    if len(files) < len(collection.documents):
+        raise UserError("two documents would have one file name; give them ids of letters and digits")
+    named = {one.document_id: _UNSAFE.sub("_", one.document_id) for one in collection.documents}
+    rows = [
+        {
+            "query_id": one.query_id,
+            "text": one.text,
+            "references": list(one.references),
+            "gold": [named.get(name, name) for name in one.gold],
+            "split": one.split,
+        }
+        for one in collection.queries
+    ]
+    files["queries.jsonl"] = "".join(map(_line, rows))
+    if collection.attribution:
+        files["ATTRIBUTION"] = f"{collection.attribution}\n"
+    return files
+
+
+def run_files(run: RunStore, collection: Collection) -> dict[str, str]:
+    """Path -> text: the collection in `collection/`, and a file a system in `summaries/`."""
+    files = {f"collection/{name}": text for name, text in collection_files(collection).items()}
+    for row in run.table("odsum_summaries").sort("item_id").iter_rows(named=True):
+        where = f"{row['retriever']}@{row['k']}+" if row["retriever"] else ""
+        system = _UNSAFE.sub("_", f"{where}{row['strategy']}+{row['model']}")
+        name = f"summaries/{system}.jsonl"
+        files[name] = files.get(name, "") + _line({"query_id": row["query_id"], "text": row["text"]})
+    return files
+
+
+def write_files(folder: Path, files: Mapping[str, str]) -> list[Path]:
+    """Write them all, or none. Raises UserError rather than overwrite a file."""
+    paths = [folder / name for name in files]
+    if there := next((path for path in paths if path.exists()), None):
+        raise UserError(f"{there} exists; give another folder")
+    try:
+        for path, text in zip(paths, files.values(), strict=True):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise UserError(f"{folder}: cannot be written ({error.strerror}); give another folder") from error
+    return paths
+
+
+def _line(row: Mapping[str, Any]) -> str:
+    return json.dumps(row, ensure_ascii=False) + "\n"
