@@ -14,6 +14,7 @@ KINDS = {
     "import": "summhay_ray.benchmarks.summhay:Import",
     "judge_bench": "summhay_ray.benchmarks.judge_bench:JudgeBench",
     "odsum": "summhay_ray.benchmarks.odsum:Odsum",
+    "odsum_build": "summhay_ray.benchmarks.odsum.build:OdsumBuild",
     "rejudge": "summhay_ray.benchmarks.rejudge:Rejudge",
     "retrieval": "summhay_ray.benchmarks.summhay:HaystackRetrieval",
     "summhay": "summhay_ray.benchmarks.summhay:SummHay",

@@ -7,8 +7,6 @@ without summarizers ranks and measures rankings alone.
 from __future__ import annotations
 
 import functools
-import re
-import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,7 +15,6 @@ from summhay_ray import retrieve, summarize
 from summhay_ray.benchmark import (
     Answer,
     Ask,
-    Benchmark,
     Compat,
     Inputs,
     Item,
@@ -37,7 +34,7 @@ from summhay_ray.benchmark import (
 from summhay_ray.benchmarks.odsum import measures
 from summhay_ray.benchmarks.odsum.collection import Collection
 from summhay_ray.benchmarks.odsum.export import run_files, write_files
-from summhay_ray.benchmarks.odsum.reading import read_collection
+from summhay_ray.benchmarks.odsum.held import COLLECTION, OnCollection
 from summhay_ray.benchmarks.odsum.report import sections
 from summhay_ray.benchmarks.odsum.scores import details, frames
 from summhay_ray.benchmarks.odsum.spec import OdsumSpec
@@ -57,18 +54,15 @@ from summhay_ray.local_models import LocalModels, check_model
 from summhay_ray.metrics import retrieval_scores
 from summhay_ray.plugins import UnknownName, code_identity
 from summhay_ray.records import Subtopic
-from summhay_ray.store import Finished, RunStore, Store, StoreError
+from summhay_ray.store import Finished, RunStore, Store
 from summhay_ray.summarize import Shown, Task, make_summarizer
 from summhay_ray.text import count_tokens
 
-COLLECTION = "collection"
-"""Kind of the store's objects that hold collections, and the field of a run's record that names its own."""
-_IN_STORE = re.compile(r"store/([0-9a-f]{64})")
 _WORD = "word "
 """A token: what a summary is made of that nobody knows yet."""
 
 
-class Odsum(WithRetrievers, Benchmark[OdsumSpec]):
+class Odsum(WithRetrievers, OnCollection[OdsumSpec]):
     """A grid over one collection: retrieve, summarize, measure."""
 
     kind = "odsum"
@@ -77,7 +71,6 @@ class Odsum(WithRetrievers, Benchmark[OdsumSpec]):
 
     def __init__(self, spec: OdsumSpec, inputs: Inputs) -> None:
         super().__init__(with_retrievers(spec, inputs), inputs)
-        self.whole = _collection(spec.corpus, inputs)
         self.prompts = {one.prompt: inputs.text(one.prompt) for one in spec.model_entries() if one.prompt}
         given_answers(spec.summarizers, inputs)
         self._check()
@@ -121,30 +114,6 @@ class Odsum(WithRetrievers, Benchmark[OdsumSpec]):
         own = one.model_dump(mode="json", include={"model", "name", "max_tokens", "temperature", "seed", "extra", "strategy"})
         return {**own, "prompt": self.prompts.get(one.prompt or "", ""), **self.revision_of(one.model)}
 
-    def record(self, store: Store) -> dict[str, Any]:
-        """See `Workload`: the collection lies in the store."""
-        return {**super().record(store), COLLECTION: store.put_object(COLLECTION, self.whole.to_bytes())}
-
-    @classmethod
-    def from_record(cls, store: Store, record: Mapping[str, Any]) -> Odsum:
-        """See `Workload`."""
-        spec = OdsumSpec.model_validate({**record["spec"], "corpus": f"store/{record[COLLECTION]}"})
-        return cls(spec, Inputs.stored(store, record.get("inputs", {})))
-
-    @classmethod
-    def record_flaw(cls, record: Mapping[str, Any]) -> str:
-        """See `Workload`."""
-        digest = record.get(COLLECTION)
-        if not isinstance(digest, str) or not re.fullmatch("[0-9a-f]{64}", digest):
-            return f"field {COLLECTION}: expected 64 hex digits"
-        return super().record_flaw(record)
-
-    @classmethod
-    def objects(cls, run: RunStore) -> Iterable[tuple[str, str]]:
-        """See `Workload`."""
-        yield from super().objects(run)
-        yield COLLECTION, run.record[COLLECTION]
-
     def open(self, store: Store) -> RunStore:
         """See `Workload`: the collection has tables of its own."""
         run = super().open(store)
@@ -161,14 +130,6 @@ class Odsum(WithRetrievers, Benchmark[OdsumSpec]):
         """See `Workload`."""
         strategies = [strategy_name(one.strategy) for one in self.spec.summarizers]
         return [*super().own_code(), *own_code(self.spec.retrievers), *(name for name in strategies if ":" in name)]
-
-    def by_store(self) -> Mapping[str, str]:
-        """See `Workload`."""
-        return {self.spec.corpus: f"store/{self.whole.stored_as}"} if not _IN_STORE.fullmatch(self.spec.corpus) else {}
-
-    def keep_by_store(self, store: Store) -> None:
-        """See `Workload`."""
-        store.put_object(COLLECTION, self.whole.to_bytes())
 
     def local_models(self) -> Mapping[str, LocalModel]:
         """See `Workload`; also answers that were made elsewhere."""
@@ -406,16 +367,3 @@ class Odsum(WithRetrievers, Benchmark[OdsumSpec]):
             for item in self.items()
             if item.id in wanted
         }
-
-
-def _collection(entry: str, inputs: Inputs) -> Collection:
-    """The collection that a spec names. Raises SpecError, StoreError."""
-    found = _IN_STORE.fullmatch(entry)
-    if found is None:
-        return read_collection(inputs.path(entry), entry)
-    if inputs.store is None:
-        raise SpecError(f"spec: corpus: {entry!r} lies in a store; give the store, or the collection's folder")
-    try:
-        return Collection.from_bytes(inputs.store.get_object(COLLECTION, found[1]))
-    except (ValueError, TypeError, KeyError, zlib.error) as error:
-        raise StoreError(f"store {inputs.store.uri!r}: collection {found[1]} cannot be read: {error}") from error

@@ -1,0 +1,76 @@
+"""What every workload has that works on a collection: the store keeps it, and a stored run is made of it again."""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeVar
+
+from summhay_ray.benchmark import Benchmark, Inputs, Spec, SpecError
+from summhay_ray.benchmarks.odsum.collection import Collection
+from summhay_ray.benchmarks.odsum.reading import read_collection
+from summhay_ray.store import RunStore, Store, StoreError
+
+COLLECTION = "collection"
+"""Kind of the store's objects that hold collections, and the field of a run's record that names its own."""
+_IN_STORE = re.compile(r"store/([0-9a-f]{64})")
+
+S = TypeVar("S", bound=Spec)
+
+
+class OnCollection(Benchmark[S]):
+    """A benchmark whose spec has `corpus`."""
+
+    def __init__(self, spec: S, inputs: Inputs) -> None:
+        super().__init__(spec, inputs)
+        self.whole = _collection(self._corpus(), inputs)
+
+    def _corpus(self) -> str:
+        corpus: str = getattr(self.spec, "corpus")  # noqa: B009
+        return corpus
+
+    def record(self, store: Store) -> dict[str, Any]:
+        """See `Workload`: the collection lies in the store."""
+        return {**super().record(store), COLLECTION: store.put_object(COLLECTION, self.whole.to_bytes())}
+
+    @classmethod
+    def from_record(cls, store: Store, record: Mapping[str, Any]) -> OnCollection[Any]:
+        """See `Workload`."""
+        spec: Any = cls.spec_class.model_validate({**record["spec"], "corpus": f"store/{record[COLLECTION]}"})
+        return cls(spec, Inputs.stored(store, record.get("inputs", {})))
+
+    @classmethod
+    def record_flaw(cls, record: Mapping[str, Any]) -> str:
+        """See `Workload`."""
+        digest = record.get(COLLECTION)
+        if not isinstance(digest, str) or not re.fullmatch("[0-9a-f]{64}", digest):
+            return f"field {COLLECTION}: expected 64 hex digits"
+        return super().record_flaw(record)
+
+    @classmethod
+    def objects(cls, run: RunStore) -> Iterable[tuple[str, str]]:
+        """See `Workload`."""
+        yield from super().objects(run)
+        yield COLLECTION, run.record[COLLECTION]
+
+    def by_store(self) -> Mapping[str, str]:
+        """See `Workload`."""
+        return {} if _IN_STORE.fullmatch(self._corpus()) else {self._corpus(): f"store/{self.whole.stored_as}"}
+
+    def keep_by_store(self, store: Store) -> None:
+        """See `Workload`."""
+        store.put_object(COLLECTION, self.whole.to_bytes())
+
+
+def _collection(entry: str, inputs: Inputs) -> Collection:
+    """The collection that a spec names. Raises SpecError, StoreError."""
+    found = _IN_STORE.fullmatch(entry)
+    if found is None:
+        return read_collection(inputs.path(entry), entry)
+    if inputs.store is None:
+        raise SpecError(f"spec: corpus: {entry!r} lies in a store; give the store, or the collection's folder")
+    try:
+        return Collection.from_bytes(inputs.store.get_object(COLLECTION, found[1]))
+    except (ValueError, TypeError, KeyError, zlib.error) as error:
+        raise StoreError(f"store {inputs.store.uri!r}: collection {found[1]} cannot be read: {error}") from error

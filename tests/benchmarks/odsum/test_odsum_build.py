@@ -1,0 +1,96 @@
+"""A collection made of one's own documents and queries: clusters, merged queries, and what each is made of."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from runs import summhay, write_spec
+
+from summhay_ray.benchmarks.odsum.clusters import alike_by_words, clusters_of
+
+pytestmark = pytest.mark.core
+
+QUERIES = [
+    ("1", "What did the council say of the ferry's engine?", "d1", "The engine is old."),
+    ("2", "What was said of the engine of the ferry?", "d2", "The engine is bought. The engine is old."),
+    ("3", "When does the bridge open again?", "d1", "In May."),
+    ("4", "When will the bridge open?", "d3", "In June."),
+    ("5", "Who pays for the windows of the library?", "d3", "The town."),
+]
+
+
+def folder_of(place: Path) -> Path:
+    (place / "own").mkdir()
+    for name in ("d1", "d2", "d3"):
+        (place / "own" / f"{name}.txt").write_text(f"First of {name}.\n***\nSecond of {name}.\n***\n \n", encoding="utf-8")
+    rows = [{"query_id": q, "text": text, "gold": [gold], "references": [answer]} for q, text, gold, answer in QUERIES]
+    (place / "own" / "queries.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    (place / "own" / "ATTRIBUTION").write_text("Made for a test.", encoding="utf-8")
+    return place
+
+
+def built(place: Path, code: int = 0, **fields: Any) -> tuple[dict[str, Any], Path]:
+    spec = write_spec(place, {"kind": "odsum_build", "corpus": "own", "executor": "inline", **fields})
+    return summhay("run", spec, "--store", place / "store", code=code), place / "out"
+
+
+def test_alike_queries_become_one_that_needs_all_of_their_documents(tmp_path: Path) -> None:
+    found, out = built(folder_of(tmp_path), threshold=0.3, most=2, split_at=r"\n\*\*\*\n")
+    summhay("export", found["run"], "--out", out, "--store", tmp_path / "store")
+    lines = [json.loads(line) for line in (out / "provenance.jsonl").read_text("utf-8").splitlines()]
+    assert [line["members"] for line in lines] == [["1", "2"], ["3", "4"], ["5"]]  # nobody has room for the fifth
+    queries = {row["query_id"]: row for row in map(json.loads, (out / "queries.jsonl").read_text("utf-8").splitlines())}
+    assert queries["1+2"]["gold"] == ["d1_0", "d1_1", "d2_0", "d2_1"]
+    assert queries["1+2"]["references"] == ["The engine is old. The engine is bought."]
+    assert queries["5"]["text"] == "Who pays for the windows of the library?"
+    assert sorted(file.name for file in (out / "documents").iterdir())[:2] == ["d1_0.txt", "d1_1.txt"]
+    # What was made is a collection.
+    spec = write_spec(tmp_path, {"kind": "odsum", "corpus": "out", "retrievers": ["oracle"], "k": [4], "executor": "inline"})
+    assert summhay("retrieve", spec, "--store", tmp_path / "store")["retrieval"][0]["recall"] == 1.0
+
+
+def test_queries_are_contextualized_one_by_one_and_planned(tmp_path: Path) -> None:
+    folder = folder_of(tmp_path)
+    found, out = built(folder, merge=False, contextualize=True)
+    assert found["calls"]["made"] == 5
+    summhay("export", found["run"], "--out", out, "--store", tmp_path / "store")
+    rows = [json.loads(line) for line in (out / "queries.jsonl").read_text("utf-8").splitlines()]
+    assert rows[2]["text"] == "In d1: When does the bridge open again?"
+    spec = write_spec(tmp_path, {"kind": "odsum_build", "corpus": "own", "contextualize": True, "least": 1, "threshold": 0.3})
+    stages = {row["stage"]: row["calls"] for row in summhay("plan", spec, "--store", tmp_path / "other")["stages"]}
+    assert stages == {"contextualize": 5, "merge_queries": 2, "merge_summaries": 2}
+
+
+def test_every_pair_of_a_cluster_is_above_the_threshold_unless_a_small_one_joined() -> None:
+    alike = alike_by_words([text for _, text, _, _ in QUERIES])
+    assert clusters_of(alike, 0.3, 1, 6) == [(0, 1), (2, 3), (4,)]
+    assert sorted(len(one) for one in clusters_of(alike, 0.3, 2, 6)) == [2, 3]
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(1, 14), st.integers(0, 99), st.floats(0, 1), st.integers(1, 3), st.integers(3, 6))
+def test_sizes_hold_and_every_query_stands_once(n: int, seed: int, threshold: float, least: int, most: int) -> None:
+    vectors = np.abs(np.random.default_rng(seed).normal(size=(n, 3)))
+    unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    found = clusters_of(unit @ unit.T, threshold, least, most)
+    assert sorted(place for one in found for place in one) == list(range(n))
+    assert all(len(one) <= most for one in found)
+    small = [one for one in found if len(one) < least]
+    # A small one is left where no other has room.
+    assert all(len(one) + len(other) > most for one in small for other in found if other != one)
+
+
+@pytest.mark.parametrize(
+    "fields,message", [({"least": 4, "most": 3}, "least: 4 is more than most, 3"), ({"split_at": "("}, "split_at: no pattern")]
+)
+def test_what_is_wrong_with_a_spec_is_one_line(tmp_path: Path, fields: dict[str, Any], message: str) -> None:
+    from summhay_ray.api import load
+
+    with pytest.raises(Exception, match=message):
+        load(write_spec(folder_of(tmp_path), {"kind": "odsum_build", "corpus": "own", **fields}))
