@@ -66,8 +66,11 @@ TruncateOne
 _crossed
 FewShotPerSummary
 
-# For Python: docs/odsum.md.
+# For Python: docs/odsum.md; the registry finds the benchmarks by their kind, pydantic calls the validator.
 pipeline_run
+Odsum
+OdsumBuild
+_sizes_fit
 
 # Columns of tables and fields of JSON documents, which are written whole.
 max_calls
@@ -82,6 +85,7 @@ rouge2
 rougeL
 rougeLsum
 sum_votes
+member_texts
 n_votes
 citation_f1
 joint_corrected
