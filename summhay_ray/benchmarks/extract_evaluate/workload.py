@@ -30,6 +30,7 @@ from summhay_ray.benchmarks.extract_evaluate.metrics import Texts, make_metric
 from summhay_ray.benchmarks.extract_evaluate.report import sections
 from summhay_ray.benchmarks.extract_evaluate.spec import CUT, FULL, ExtractEvaluateSpec
 from summhay_ray.benchmarks.rating import TOKENS_A_RATING, RaterSpec, rated, shown_of
+from summhay_ray.encoders import find_model, folder_revision
 from summhay_ray.plugins import code_identity
 from summhay_ray.text import count_tokens
 
@@ -129,7 +130,15 @@ class ExtractEvaluate(Benchmark[ExtractEvaluateSpec]):
         own = [*self.spec.methods, *(one.metric for one in self.spec.metrics)]
         code = {name: code_identity(name) for name in own if ":" in name}
         revisions = {one.label: self.revision_of(one.model) for one in self.spec.raters}
-        return {**super().identity(), "prompts": prompts, "own": code, "revisions": revisions}
+        folders = {name: find_model(name).folder for name in self._weights()}
+        weights = {name: folder_revision(folder) for name, folder in folders.items() if folder is not None}
+        return {**super().identity(), "prompts": prompts, "own": code, "revisions": revisions, "weights": weights}
+
+    def _weights(self) -> Iterator[str]:
+        """The folders and hub names that the spec gives to methods and metrics, without a number of layers."""
+        for name in (*self.spec.models.values(), *(one.model for one in self.spec.metrics if one.model)):
+            before, _, layers = name.rpartition("@")
+            yield before if before and layers.isdigit() else name
 
     def own_code(self) -> Sequence[str]:
         """See `Workload`."""

@@ -10,7 +10,7 @@ from typing import cast
 from summhay_ray import plugins
 from summhay_ray.benchmarks.extract_evaluate.metrics.base import Metric, Texts
 
-METRICS = ("rouge-1", "rouge-2", "words")
+METRICS = ("rouge-1", "rouge-2", "words", "bertscore", "bartscore")
 
 __all__ = ["METRICS", "Metric", "Texts", "make_metric"]
 
