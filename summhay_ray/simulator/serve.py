@@ -21,6 +21,10 @@ from summhay_ray.simulator.settings import Settings, SettingsError, parse_limit,
 from summhay_ray.synth import Faults, faulty, task_of
 
 JUDGE, RATER, SUMMARIZER, WRITER = "offline/judge", "offline/rater", "offline/support", "offline/writer"
+READERS, NAMER = ("offline/order", "offline/match"), "offline/names"
+INSTRUCTION, SUMMARY, FINAL_SCORE = "\n### Instruction:\n", "summar", "\n# Final Score\n"
+"""What ETHIC's prompts and those of information coverage are known by."""
+SHORT_SCORE = "# Final Score\n1"
 NOTHING_TO_SAY = "The simulated provider reads the prompts of summaries and judgments; it has nothing to say to this one."
 SHORT_VERDICT = json.dumps({"coverage": "FULL_COVERAGE", "bullet_id": 1})
 SHORT_BULLET = "- The documents say so. [1]"
@@ -96,17 +100,24 @@ def make_answers(short: bool = False, faults: Faults = NO_FAULTS) -> Answers:
 
 def offline_answer() -> Answer:
     """A synthesis's prompt is answered by `offline/writer`, a judge's by `offline/judge`, a rater's by `offline/rater`, as the
-    whole number alone that it asks for, any other by `offline/support`."""
+    whole number alone that it asks for, one of ETHIC by the model for its task, any other by `offline/support`. Whether a passage
+    is needed is always answered with yes."""
     models = LocalModels()
 
     def answer(model: str, prompt: str) -> str:
         request = Request(model, prompt)
         if task_of(prompt) is not None:
             return models[WRITER].answer(request)
+        if FINAL_SCORE in prompt:
+            return SHORT_SCORE
         with contextlib.suppress(LookupError):
             return models[JUDGE].answer(request)
         with contextlib.suppress(LookupError):
             return str(json.loads(models[RATER].answer(request))["rating"])
+        _, framed, asked = prompt.rpartition(INSTRUCTION)
+        for reader in (*READERS, *(() if SUMMARY in asked.lower() else (NAMER,))) if framed else ():
+            with contextlib.suppress(LookupError):
+                return models[reader].answer(request)
         return models[SUMMARIZER].answer(request) or NOTHING_TO_SAY
 
     return answer
