@@ -8,9 +8,11 @@ _REPORTER = (
     r"\d+\s+(?:U\.\s?S\.(?:\s?C\.)?|S\.\s?Ct\.|F\.(?:\s?(?:2d|3d|4th))?|F\.\s?Supp\.(?:\s?[23]d)?|[A-Z][\w.]*\.(?:\s?(?:2d|3d|4th))?)"
     r"\s*(?:§+\s*)?\d+(?:[-–]\d+)?"
 )
-_PARTY = r"[A-Z][\w.'’&-]*(?:\s(?:of|the|and|&|[A-Z][\w.'’&-]*)){0,5}"
+_SIGNAL = r"(?!(?:See|Cf|But|In|Also|Accord|Under|And)\b)"
+"""Words before a citation that are no part of a name."""
+_PARTY = _SIGNAL + r"[A-Z][\w.'’&-]*(?:\s(?:of|the|and|&|[A-Z][\w.'’&-]*)){0,5}"
 _CITATION = re.compile(
-    rf"(?:{_PARTY}\sv\.\s{_PARTY},?\s)?\b{_REPORTER}(?:\s\((?:[^()]{{0,30}}\s)?\d{{4}}\))?"
+    rf"(?:\b{_PARTY}\sv\.\s{_PARTY},?\s)?\b{_REPORTER}(?:\s\((?:[^()]{{0,30}}\s)?\d{{4}}\))?"
     r"|§+\s*\d[\d.\-–]*|\b(?:No|Nos|Docket|Case)\.?\s*\d[\d:\-–\w]*|\bsections?\s+\d+"
 )
 

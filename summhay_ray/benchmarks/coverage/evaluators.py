@@ -45,12 +45,16 @@ VERSION = 1
 
 _FINAL = re.compile(r"#\s*Final Score\W*\s*([01])\b", re.IGNORECASE)
 _PASSAGE = re.compile(r"### Passage:\n(.*)\n\n### Query:\n\([^\n]*\)\n(.*)\n\n### Scores:\n", re.DOTALL)
-_SHARED = 0.6
-"""Of the words that say something in a reference sentence, the share that a chunk must have."""
+_SHARED = 0.8
+"""Of the words that say something in a reference sentence, the share that a chunk must have. By the annotations of the two
+released haystacks it is right of 97 and 99 in 100 pairs of document and subtopic (precision 91 and 97 %, recall 97 %); 0.6 is
+of 76."""
 _NEAR = 0.6
 """The least cosine of a chunk's sentence with a reference sentence."""
 _ASKED = 0.3
 """Of the query's words, the share that a chunk must have where nobody says what a right answer holds."""
+_TELLING = 5
+"""Words that a reference sentence must have beside function words: a chunk has those of shorter ones by chance."""
 _SHORT = 3
 """A reference of no more words is a label: the chunk must have it word for word."""
 
@@ -71,7 +75,7 @@ class LexicalCoverage:
     """By the words that a passage and what a right answer holds have in common."""
 
     name: ClassVar[str] = "offline/coverage"
-    revision: ClassVar[str] = "1"
+    revision: ClassVar[str] = "2"
 
     def answer(self, request: Request) -> str:
         """The final score alone. Raises LookupError for another prompt."""
@@ -87,7 +91,7 @@ class EmbeddedCoverage:
     """By the cosine of their sentences' vectors (all-MiniLM-L6-v2); labels word for word. Needs the extra `embed`."""
 
     name: ClassVar[str] = "offline/coverage-embed"
-    revision: ClassVar[str] = "1"
+    revision: ClassVar[str] = "2"
 
     def answer(self, request: Request) -> str:
         """The final score alone. Raises LookupError for another prompt, and where the extra is not installed."""
@@ -115,19 +119,23 @@ def _read(prompt: str) -> tuple[str, str, list[str]]:
 
 def _sentences(reference: str) -> list[str]:
     """The sentences of a reference, without those that say too little; a label is one as it is."""
-    return [one for one in sentences(reference) if len(plain_words(one)) > _SHORT] or [reference]
+    return [one for one in sentences(reference) if len(_roots(one)) >= _TELLING] or [reference]
+
+
+def _roots(text: str) -> set[str]:
+    return {root(word) for word in plain_words(text) if word not in FUNCTION_WORDS}
 
 
 def _supports(words: set[str], roots: set[str], sentence: str) -> bool:
     own = plain_words(sentence)
     if len(own) <= _SHORT:
         return bool(own) and words.issuperset(own)
-    telling = {root(word) for word in own if word not in FUNCTION_WORDS}
+    telling = _roots(sentence)
     return bool(telling) and len(telling & roots) / len(telling) >= _SHARED
 
 
 def _share(query: str, passage: str) -> float:
-    asked = {root(word) for word in plain_words(query) if word not in FUNCTION_WORDS}
+    asked = _roots(query)
     return len(asked & {root(word) for word in plain_words(passage)}) / len(asked) if asked else 0.0
 
 

@@ -21,7 +21,7 @@ from summhay_ray.loops import run_loop
 _FRAMED = re.compile(r"\A(.*?)### Context:\n(.*)\n\n(Now, respond to the instruction.*)\Z", re.DOTALL)
 _HEADER = re.compile(r"^(?:Article|Conversation|Document) \d{1,9}:$", re.MULTILINE | re.ASCII)
 _MARK = re.compile(r"^=== End of [\w ]+ ===$", re.MULTILINE)
-_GROUP = ("task", "domain", "query_kind", "retriever")
+_GROUP = ("task", "domain")
 _TRIES = 3
 """Times the sample that are looked at where some items ask nothing."""
 
@@ -72,7 +72,7 @@ def _questions(workload: Workload[Any], group: str, items: Sequence[Item], most:
             continue
         seen.add(parts)
         references = tuple(run_loop(lambda item=item: workload.references(item)))  # type: ignore[misc]
-        document = str(item.data.get("document") or item.source or item.id)
+        document = str(item.data.get("document") or item.id)
         found.append(Question(item.id, group, document, *parts, references))
         if len(found) == most:
             break

@@ -35,10 +35,12 @@ from summhay_ray.benchmarks.ethic.spec import EthicModel, EthicSpec
 from summhay_ray.benchmarks.ethic.tables import ANSWERS, RATINGS, EthicAnswer, SectionRating
 from summhay_ray.llm import RawAnswer
 from summhay_ray.local_models import check_model
-from summhay_ray.text import count_tokens
+from summhay_ray.text import count_tokens, sentences
 
 SUMMARY_TOKENS: Mapping[Size, int] = {"least": 1, "expected": 150, "most": 400}
 """Of a section's summary that nobody knows yet."""
+LONG_SENTENCE = 12
+"""Words of a sentence that says where it stands."""
 _WORD = "text "
 _ASKED_ABOUT = re.compile(r"### (?:Options|Background|Target Case):\n")
 
@@ -114,7 +116,9 @@ class Ethic(Benchmark[EthicSpec]):
         if record.task == "Summarizing":
             return [record.context]
         if record.task == LOOKUP and "section" in record.meta:
-            return [scoring.sections(record.context)[record.meta["section"]]]
+            # Short ones have words that stand together elsewhere, too.
+            said = sentences(scoring.sections(record.context)[record.meta["section"]])
+            return [one for one in said if len(one.split()) >= LONG_SENTENCE] or said
         if record.task in ("Organizing", "Attributing"):
             return [part for part in _ASKED_ABOUT.split(record.question)[1:2] if part]
         return [label for label in record.answer if label.casefold() != scoring.NONE]

@@ -170,3 +170,36 @@ def test_records_are_read_from_lines_zips_and_parquet(tmp_path: Path, shared_dat
     for broken in (b"PK\x03\x04nothing", b"PAR1nothing", b"\xff\xfe", b""):
         with pytest.raises(SpecError), contextlib.redirect_stderr(io.StringIO()):
             read_records(broken, "broken")
+
+
+def test_citations_of_a_decision_become_marks_and_its_segments_the_gold(tmp_path: Path) -> None:
+    case = {
+        "id": "c1",
+        "title": "Toy v. Toy",
+        "citation": "1 U.S. 2",
+        "summary": "Notice is due before a sale.",
+        "citing": ["As held in Toy v. Toy, 1 U.S. 2 (1990), notice is due.", "See Roe v. Wade, 410 U.S. 113 (1973)."],
+    }
+    spec = {"kind": "ethic_build", "cited": [written(tmp_path, case, name="cases.jsonl")], "executor": "inline"}
+    built = summhay_ray.run(spec, store=str(tmp_path / "store"))
+    [record] = summhay_ray.table(built.run, "ethic_records", str(tmp_path / "store")).to_dicts()
+    assert record["context"] == "<Segment 1>\nAs held in [CITATION], notice is due.\n\n<Segment 2>\nSee [CITATION]."
+    assert record["answer"] == ["Segment 1"] and json.loads(record["meta"])["segments"] == 2
+    scored = run(tmp_path / "store", data=[f"run/{built.run}"], models=["offline/match"])
+    assert [one["n_scored"] for one in scored.to_json()["tasks"]] == [1]
+
+
+def test_documents_of_no_other_review_have_no_gold(tmp_path: Path) -> None:
+    reviews = [
+        {
+            "id": name,
+            "background": f"A review of {name}.",
+            "documents": [{"id": number, "text": f"Trial of {name}."} for number in ids],
+        }
+        for name, ids in (("pills", (1, 2, 3)), ("pills again", (2, 3, 4)), ("glaciers", (8, 9)))
+    ]
+    spec = {"kind": "ethic_build", "collections": [{"path": written(tmp_path, *reviews), "labels": "none"}], "executor": "inline"}
+    built = summhay_ray.run(spec, store=str(tmp_path / "store"))
+    made = summhay_ray.table(built.run, "ethic_records", str(tmp_path / "store"))
+    answers = dict(zip(made["record"].to_list(), made["answer"].to_list(), strict=True))
+    assert answers == {"pills": ["[2]", "[3]"], "pills again": ["[2]", "[3]"], "glaciers": ["None"]}

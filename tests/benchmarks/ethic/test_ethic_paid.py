@@ -1,0 +1,63 @@
+"""A paid run of ETHIC at the simulated provider: planned, stopped at its budget, resumed, judged by log probabilities."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from simulated_provider import in_thread
+
+import summhay_ray
+from summhay_ray.simulator.serve import offline_answer
+
+pytestmark = pytest.mark.core
+
+PRICE = {"input_per_mtok": 2.5, "cached_input_per_mtok": 1.25, "output_per_mtok": 10}
+
+
+def test_a_paid_run_keeps_its_budget_and_resumes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ETHIC_KEY", "sk-ethic")
+    with in_thread(offline_answer(), input_price=2.5, cached_price=1.25, output_price=10.0) as provider:
+        reach: dict[str, Any] = {"api_base": provider.base, "api_key_env": "ETHIC_KEY", "price": PRICE}
+        spec = {
+            "kind": "ethic",
+            "models": [{"model": "openai/simulated", "max_tokens": 500, **reach}],
+            "judges": [{"model": "openai/simulated-judge", **reach}],
+            "domains": ["Books", "Debates"],
+            "executor": "inline",
+        }
+        store = str(tmp_path)
+        plan = summhay_ray.plan(spec, store=store)
+        calls = {stage.stage: stage.calls for stage in plan.stages}
+        # Four documents with five and four or five sections, each section by three criteria; four tasks of each document.
+        assert calls["answer"] == 16 and calls["judge"] == 3 * 19
+        stopped = summhay_ray.run(spec, store=store, budget=0.02)
+        assert stopped.status == "budget" and (stopped.usd["spent"] or 1) <= 0.02
+        found = summhay_ray.run(spec, store=store)
+        spent = found.usd["spent"] or 0.0
+        assert found.status == "done" and plan.usd["min"] <= spent <= plan.usd["max"]
+        assert provider.stats()["micros"] == round(spent * 1e6)
+        assert summhay_ray.run(spec, store=store).calls["made"] == 0
+    ratings = summhay_ray.table(found.run, "section_ratings", store)
+    assert ratings["how"].unique().to_list() == ["logprobs"] and ratings.height == 3 * 19
+    # The simulated judge says 4 or 5 with a probability below 1: what is elsewhere lowers the release's score alone.
+    assert (ratings["released"] < ratings["value"]).all() and ratings["mass"].max() < 1  # type: ignore[operator]
+    raw = summhay_ray.table(found.run, "raw_answers", store)
+    assert (raw.filter(raw["model"] == "openai/simulated-judge")["logprobs"] != "").all()
+
+
+def test_a_provider_without_log_probabilities_gets_samples(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ETHIC_KEY", "sk-ethic")
+    with in_thread(offline_answer()) as provider:
+        judge = {"api_base": provider.base, "api_key_env": "ETHIC_KEY", "price": PRICE, "logprobs": None, "samples": 3}
+        spec = {
+            "kind": "ethic",
+            "models": ["offline/support"],
+            "judges": [{"model": "openai/simulated-judge", **judge}],
+            "domains": ["Books"],
+            "executor": "inline",
+        }
+        found = summhay_ray.run(spec, store=str(tmp_path))
+    ratings = summhay_ray.table(found.run, "section_ratings", str(tmp_path))
+    assert ratings["how"].unique().to_list() == ["samples"] and found.status == "done"
