@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -71,6 +71,17 @@ def _check_budget(budget: float | None) -> None:
         raise SpecError(f"budget {budget}: expected dollars, 0 or more; leave it out for no bound")
 
 
+@dataclass(frozen=True)
+class ReportableResult(RunResult):
+    """What became of a run, and where it lies: it draws its figures."""
+
+    store: str = ""
+
+    def figure(self, name: str) -> Any:
+        """The chart of a section as a matplotlib figure, such as "cost_quality". Raises UserError, naming what there is."""
+        return make_report(self.run, self.store).figure(name)
+
+
 def run(
     spec: Spec,
     store: str | None = None,
@@ -83,7 +94,7 @@ def run(
     executor: str | None = None,
     limit: int | None = None,
     note: Callable[[str], None] | None = None,
-) -> RunResult:
+) -> ReportableResult:
     """Run or resume the work of a spec, of whatever kind; dollars spent never exceed `budget` (else the spec's).
 
     `executor`: inline (this process, no Ray), ray, or auto, which takes what is sooner done; `note` is told which, in a line.
@@ -95,7 +106,9 @@ def run(
         raise SpecError(f"limit {limit}: expected 1 item or more; leave it out for all of them")
     loaded = load(spec, overrides, store)
     options = RunOptions(budget, executor, _address(address), watch, compat, note, limit)
-    return engine.run_workload(loaded, _opened(loaded, store), options)
+    opened = _opened(loaded, store)
+    result = engine.run_workload(loaded, opened, options)
+    return ReportableResult(**{one.name: getattr(result, one.name) for one in fields(result)}, store=opened.uri)
 
 
 def retrieve(

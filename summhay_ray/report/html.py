@@ -18,7 +18,7 @@ from typing import Any
 from summhay_ray.engine import Section
 from summhay_ray.report.cells import grids_of, plain
 from summhay_ray.report.figures import drawable, page_svg
-from summhay_ray.report.sections import notes
+from summhay_ray.report.sections import names, notes
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,9 @@ def _run(run: PageRun, place: int | None, beside: PageData) -> dict[str, Any]:
         else "bad"
         if run.status in ("partial", "damaged")
         else "",
-        "sections": [_section(one, f"{begin}-{one.slug}", beside.facets) for one in run.sections],
+        "sections": [
+            _section(one, f"{begin}-{name}", beside.facets) for name, one in zip(names(run.sections), run.sections, strict=True)
+        ],
     }
 
 

@@ -15,7 +15,8 @@ from summhay_ray.report.data import put_version, write_data
 from summhay_ray.report.figures import FigureFormat, drawable, figure_bytes
 from summhay_ray.report.formats import csv_text, latex_document, results_json
 from summhay_ray.report.html import PageData, PageRun, page
-from summhay_ray.report.sections import markdown
+from summhay_ray.report.of_run import sections_of
+from summhay_ray.report.sections import markdown, names
 from summhay_ray.store import Files, RunStore, open_files
 
 ReportFormat = Literal["html", "md", "latex", "csv", "json"]
@@ -98,7 +99,12 @@ class Report:
 
     def _named(self) -> list[tuple[str, Section]]:
         many = len(self.runs) > 1
-        return [(f"{one.run.run_id}_{s.slug}" if many else s.slug, s) for one in self.runs for s in one.sections]
+        begins = [f"{one.run.run_id}_" if many else "" for one in self.runs]
+        return [
+            (f"{begin}{name}", section)
+            for begin, one in zip(begins, self.runs, strict=True)
+            for name, section in zip(names(one.sections), one.sections, strict=True)
+        ]
 
     def _markdown(self) -> str:
         return "\n".join(f"# {one.title} ({one.run.run_id}, {one.status})\n\n{markdown(one.sections)}" for one in self.runs)
@@ -131,7 +137,7 @@ def report(runs: Sequence[RunStore], compat: Compat = "default") -> Report:
     for run in runs:
         still = run.at()
         workload = engine.workload_of(still)
-        found.append(ReportedRun(workload, still, list(workload.sections(still, compat)), engine.status(still).status))
+        found.append(ReportedRun(workload, still, *sections_of(workload, still, compat)))
     return Report(found)
 
 

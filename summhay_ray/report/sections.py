@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -73,6 +74,16 @@ def notes(section: Section) -> list[str]:
         found.append(INTERVALS)
     if any(_lacks(row) for row in section.table.iter_rows(named=True)):
         found.append(FEWER)
+    return found
+
+
+def names(sections: Iterable[Section]) -> list[str]:
+    """What links and files call each section: of sections of one name the later ones are numbered."""
+    seen: Counter[str] = Counter()
+    found = []
+    for one in sections:
+        seen[one.slug] += 1
+        found.append(one.slug if seen[one.slug] == 1 else f"{one.slug}_{seen[one.slug]}")
     return found
 
 

@@ -96,8 +96,8 @@ BENCHMARKS_OF_ENGINE = {
     *{"ITEM", "Replay"},
     # What another benchmark's items ask, looked at and not asked.
     *{"Workload", "first_request"},
-    # A report tells how the run stands, and has its answers on a shelf.
-    *{"answers_of", "status"},
+    # A report has the answers on a shelf.
+    *{"answers_of"},
 }
 """Names that built-in benchmarks take of the engine past `summhay_ray.benchmark`, the door of those who write one."""
 

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import itertools
-import platform
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import polars as pl
-import yaml
 
 from summhay_ray.benchmark import Chart, Compat, Pivot, Section
 from summhay_ray.benchmarks.summhay.compare import SystemComparison, all_pairs
@@ -18,7 +15,6 @@ from summhay_ray.benchmarks.summhay.judges import all_scores, judges_of
 from summhay_ray.benchmarks.summhay.samples import Prices
 from summhay_ray.benchmarks.summhay.scores import SYSTEM, ScoreResult, score_run
 from summhay_ray.benchmarks.summhay.sources import Outline, stored_outlines
-from summhay_ray.engine import status
 from summhay_ray.metrics import SystemScore
 from summhay_ray.outcome import MICROS
 from summhay_ray.store import RunStore
@@ -41,10 +37,9 @@ def sections(run: RunStore, compat: Compat = "default") -> list[Section]:
     cells = _cells(run)
     best = _main_judge(result)
     if not best:
-        return [_overview(run, result), _failures(run), _money(run), _made(run)]
+        return []
     compared = all_pairs(result, best)
     found = [
-        _overview(run, result),
         *(_results(result, judge) for judge in sorted(result.biases, key=lambda judge: (judge != best, judge))),
         *_is_it_real(compared, best),
         *_cost(result, best, cells),
@@ -53,9 +48,6 @@ def sections(run: RunStore, compat: Compat = "default") -> list[Section]:
         *_breakdowns(run, result, best, outlines, cells),
         _citations(result, best),
         *_judges(run, result),
-        _failures(run),
-        _money(run),
-        _made(run),
     ]
     return [one for one in found if one is not None]
 
@@ -88,27 +80,6 @@ def _label(one: SystemScore) -> str:
 
 def _frame(rows: Sequence[Mapping[str, Any]]) -> pl.DataFrame:
     return pl.DataFrame(rows, infer_schema_length=None)
-
-
-def _overview(run: RunStore, result: ScoreResult) -> Section:
-    """How the run stands, in a few figures."""
-    now = status(run)
-    scored, expected = (sum(getattr(one, name) for one in result.systems) for name in ("n_scored", "n_expected"))
-    cells, total = now.cells["done"] + now.cells["failed"], now.cells["total"]
-    facts = [
-        ("status", now.status),
-        (now.unit, f"{cells:,} of {total:,} finished, {now.cells['failed']:,} with failures"),
-        ("insights judged", f"{scored:,} of {expected:,} expected"),
-        ("systems", f"{len({one.system for one in result.systems}):,}"),
-        ("haystacks", ", ".join(result.haystacks)),
-        ("judges", ", ".join(sorted({one.judge for one in result.systems}))),
-        ("dollars", "nothing was asked" if now.status == "imported" else f"{now.usd['spent'] or 0:.4f}"),
-    ]
-    notes = ["The run is not finished: its figures are of what is there."] if cells < total else []
-    if now.cells["failed"]:
-        notes.append("Failures are never scored as zero: they are missing from n, which says so in every table.")
-    table = pl.DataFrame(facts, schema=["what", "value"], orient="row")
-    return Section("Overview", table=table, notes=notes, name="overview")
 
 
 def _results(result: ScoreResult, judge: str) -> Section:
@@ -512,78 +483,3 @@ def _agreement(run: RunStore) -> Iterator[Section]:
 
 def _number(value: Any) -> float | None:
     return None if value is None or value != value else float(value)
-
-
-def _failures(run: RunStore) -> Section:
-    frame = pl.concat(
-        [piece.select("stage", "judge", "kind", "error", "usd_micros", "message") for piece in run.pieces("failures")]
-    )
-    if not frame.height:
-        return Section("Failures", "There are none.", name="failures")
-    rows = (
-        frame.group_by("stage", "judge", "kind", "error")
-        .agg(
-            pl.len().cast(pl.Int64).alias("rows"),
-            (pl.col("usd_micros").sum() / MICROS).alias("dollars"),
-            pl.col("message").sort().first(),
-        )
-        .sort("rows", "stage", "judge", "kind", "error", descending=[True, False, False, False, False])
-    )
-    text = f"{frame.height:,} rows could not be answered or read, by class; none of them is scored."
-    table = rows.rename({"rows": "n", "message": "such as"}).select("stage", "judge", "kind", "error", "dollars", "such as", "n")
-    return Section("Failures", text, table, {"dollars": "$"}, Chart.bar("error", "n", "stage"), name="failures")
-
-
-def _money(run: RunStore) -> Section:
-    """Planned, used, saved by caches."""
-    now = status(run)
-    rows = [
-        {
-            "stage": one["stage"],
-            "model": one["model"],
-            "planned calls": (one["planned"] or {}).get("calls"),
-            "calls": one["real"]["calls"],
-            "planned dollars": (one["planned"] or {}).get("usd"),
-            "dollars": one["real"]["usd"],
-            "saved by cache": one["saved_usd"],
-            "input tokens": one["real"]["input_tokens"],
-            "output tokens": one["real"]["output_tokens"],
-            "n": one["real"]["calls"],
-        }
-        for one in now.usage
-    ]
-    if not rows:
-        return Section("Money", "Nothing was asked, and nothing paid.", name="money")
-    units = dict.fromkeys(("planned dollars", "dollars", "saved by cache"), "$")
-    budget = "no budget" if now.usd["budget"] is None else f"a budget of {now.usd['budget']:g} dollars"
-    text = f"{now.usd['spent'] or 0:.6f} dollars were spent of {budget}."
-    frame = _frame(rows).with_columns(pl.col("planned dollars", "dollars", "saved by cache").cast(pl.Float64))
-    return Section("Money", text, frame, units, name="money")
-
-
-def _made(run: RunStore) -> Section:
-    """The spec, versions, hashes, seeds, and the command that makes the run again."""
-    record = run.record
-    spec = record.get("spec")
-    versions = {name: importlib.metadata.version(name) for name in ("summhay-ray", "polars", "pyarrow", "ray")}
-    told = ", ".join(f"{name} {version}" for name, version in versions.items())
-    lines = [f"# run {run.run_id}, kind {record['kind']}, Python {platform.python_version()}, {told}"]
-    lines += [f"# haystack {one['name']}: sha256 {one['haystack_id']}" for one in record["haystacks"]]
-    lines += [f"# judge {label}: {identity}" for label, identity in record.get("judges", ())]
-    if spec is None:
-        lines.append("# made again with: summhay import FILE.json... of the same content")
-    else:
-        lines += [
-            f"# seed {spec.get('seed', 0)}",
-            "# made again with: summhay run SPEC.yaml --store STORE, this being SPEC.yaml:",
-            "",
-        ]
-        lines.append(yaml.safe_dump({"kind": record["kind"], **_said(spec)}, sort_keys=False, allow_unicode=True))
-    return Section("How it was made", listing="\n".join(lines), name="made")
-
-
-def _said(spec: Any) -> Any:
-    """A spec without what it leaves open."""
-    if isinstance(spec, Mapping):
-        return {name: _said(value) for name, value in spec.items() if value not in (None, "", {}, [])}
-    return [_said(one) for one in spec] if isinstance(spec, list) else spec

@@ -1,0 +1,129 @@
+"""What a report shows of a run of any kind: how it stands, failures, money, how it was made. Part of the report room."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import platform
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import polars as pl
+import yaml
+
+from summhay_ray.engine import Chart, Compat, Section, StatusResult, Workload, status
+from summhay_ray.outcome import MICROS
+from summhay_ray.store import RunStore
+
+_KEYS = ("stage", "judge", "kind", "error")
+_COUNTS = ("n", "n_scored", "n_judged")
+
+
+def sections_of(workload: Workload[Any], run: RunStore, compat: Compat = "default") -> tuple[list[Section], str]:
+    """All sections of a run, the benchmark's own in the middle; and its status."""
+    now = status(run)
+    own = list(workload.sections(run, compat)) or list(_told(workload.results(run, compat).details))
+    return [_overview(run, now), *own, _failures(run), _money(now), _made(run)], now.status
+
+
+def _overview(run: RunStore, now: StatusResult) -> Section:
+    """How the run stands, in a few figures."""
+    cells, total = now.cells["done"] + now.cells["failed"], now.cells["total"]
+    record = run.record
+    facts = [
+        ("kind", str(record["kind"])),
+        ("status", f"{now.status}{', ' + now.driver if now.driver else ''}"),
+        (now.unit, f"{cells:,} of {total:,} finished, {now.cells['failed']:,} with failures"),
+        ("haystacks", ", ".join(one["name"] for one in record.get("haystacks", ()))),
+        ("dollars", "nothing was asked" if now.status == "imported" else f"{now.usd['spent'] or 0:.4f}"),
+        *((table, f"{one['rows']:,} rows") for table, one in now.tables.items() if one["rows"]),
+    ]
+    notes = [*now.warnings, *now.problems]
+    if cells < total:
+        notes.append("The run is not finished: its figures are of what is there.")
+    if now.cells["failed"]:
+        notes.append("Failures are never scored as zero: they are missing from n, which says so in every table.")
+    table = pl.DataFrame([fact for fact in facts if fact[1]], schema=["what", "value"], orient="row")
+    return Section("Overview", table=table, notes=notes, name="overview")
+
+
+def _told(details: Mapping[str, Any]) -> Iterator[Section]:
+    """The lists of a run's JSON document as tables, for a kind that has no sections of its own."""
+    for name, rows in details.items():
+        if isinstance(rows, list | tuple) and rows and all(isinstance(row, Mapping) for row in rows):
+            columns = [one for one in rows[0] if not any(isinstance(row.get(one), Mapping | list | tuple) for row in rows)]
+            counted = next((one for one in _COUNTS if one in columns), "")
+            named = {one: "n" if one == counted else one for one in columns}
+            table = pl.DataFrame([{named[one]: row.get(one) for one in columns} for row in rows], infer_schema_length=None)
+            yield Section(
+                name.replace("_", " ").capitalize(), table=table if counted else table.with_columns(n=pl.lit(None, pl.Int64))
+            )
+
+
+def _failures(run: RunStore) -> Section:
+    pieces = list(run.pieces("failures"))
+    keys = [name for name in _KEYS if name in pieces[0].columns]
+    frame = pl.concat([piece.select(*keys, "usd_micros", "message") for piece in pieces])
+    if not frame.height:
+        return Section("Failures", "There are none.", name="failures")
+    dollars = (pl.col("usd_micros").sum() / MICROS).alias("dollars")
+    told = pl.col("message").sort().first().alias("such as")
+    rows = frame.group_by(keys).agg(dollars, told, pl.len().cast(pl.Int64).alias("n"))
+    text = f"{frame.height:,} rows could not be answered or read, by class; none of them is scored."
+    table = rows.sort("n", *keys, descending=[True, *(False for _ in keys)])
+    return Section("Failures", text, table, {"dollars": "$"}, Chart.bar("error", "n", "stage"), name="failures")
+
+
+def _money(now: StatusResult) -> Section:
+    """Planned, used, saved by caches."""
+    rows = [_row(one) for one in now.usage]
+    if not rows:
+        return Section("Money", "Nothing was asked, and nothing paid.", name="money")
+    dollars = ("planned dollars", "dollars", "saved by cache")
+    budget = "no budget" if now.usd["budget"] is None else f"a budget of {now.usd['budget']:g} dollars"
+    text = f"{now.usd['spent'] or 0:.6f} dollars were spent of {budget}."
+    frame = pl.DataFrame(rows, infer_schema_length=None).with_columns(pl.col(dollars).cast(pl.Float64))
+    return Section("Money", text, frame, dict.fromkeys(dollars, "$"), name="money")
+
+
+def _row(one: Mapping[str, Any]) -> dict[str, Any]:
+    planned, real = one["planned"] or {}, one["real"]
+    return {
+        "stage": one["stage"],
+        "model": one["model"],
+        "planned calls": planned.get("calls"),
+        "planned dollars": planned.get("usd"),
+        "dollars": real["usd"],
+        "saved by cache": one["saved_usd"],
+        "input tokens": real["input_tokens"],
+        "output tokens": real["output_tokens"],
+        "n": real["calls"],
+    }
+
+
+def _made(run: RunStore) -> Section:
+    """The spec, versions, hashes, seeds, and the command that makes the run again."""
+    record = run.record
+    spec = record.get("spec")
+    versions = {name: importlib.metadata.version(name) for name in ("summhay-ray", "polars", "pyarrow", "ray")}
+    told = ", ".join(f"{name} {version}" for name, version in versions.items())
+    lines = [f"# run {run.run_id}, kind {record['kind']}, Python {platform.python_version()}, {told}"]
+    lines += [f"# haystack {one['name']}: sha256 {one['haystack_id']}" for one in record.get("haystacks", ())]
+    lines += [f"# judge {label}: {identity}" for label, identity in record.get("judges", ())]
+    lines += [f"# input {name}: sha256 {digest}" for name, digest in record.get("inputs", {}).items()]
+    if spec is None:
+        lines.append("# made again with: summhay import FILE.json... of the same content")
+    else:
+        lines += [
+            f"# seed {spec.get('seed', 0)}",
+            "# made again with: summhay run SPEC.yaml, which is:",
+            "",
+        ]
+        lines.append(yaml.safe_dump({"kind": record["kind"], **_said(spec)}, sort_keys=False, allow_unicode=True))
+    return Section("How it was made", listing="\n".join(lines), name="made")
+
+
+def _said(spec: Any) -> Any:
+    """A spec without what it leaves open."""
+    if isinstance(spec, Mapping):
+        return {name: _said(value) for name, value in spec.items() if value not in (None, "", {}, [])}
+    return [_said(one) for one in spec] if isinstance(spec, Sequence) and not isinstance(spec, str) else spec
