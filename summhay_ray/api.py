@@ -288,10 +288,38 @@ def doctor(spec: Spec | None = None, store: str | None = None) -> list[Check]:
     offline = Check("offline models", True, ", ".join(local_models.local_names()))
     loaded = load(spec, store=store) if spec is not None else None
     uri = store_uri(store) if loaded is None else _store_of(loaded.spec, store)
-    checks = [*engine.examine(uri, loaded), offline]
+    checks = [*engine.examine(uri, loaded), offline, *_models_here(loaded)]
     # A store that cannot be opened has its line.
     is_open = all(check.ok for check in checks if check.name == "store")
     return [*checks, *engine.examine_runs(Store(uri))] if store is not None and is_open else checks
+
+
+def _models_here(loaded: Workload[Any] | None) -> list[Check]:
+    """The embedding and reranking models of the spec, each loaded; without a spec where those lie that names stand for."""
+    from summhay_ray import encoders
+    from summhay_ray.benchmarks import retrieval
+    from summhay_ray.retrieve import MPNET
+
+    wanted = retrieval.retrievers_models(getattr(loaded, "made", {}).values()) if loaded is not None else []
+    try:
+        device = encoders.best_device()
+    except encoders.NoModel as error:
+        return [Check("models in this process", not wanted, str(error))]
+    checks = [Check("models in this process", True, f"on {device}")]
+    for one in wanted:
+        try:
+            encoders.load_encoder(one) if isinstance(one, encoders.Encoding) else encoders.load_scorer(one)
+            checks.append(Check(f"model {one.model}", True, f"loaded, on {device}"))
+        except encoders.NoModel as error:
+            checks.append(Check(f"model {one.model}", False, str(error)))
+    for name, retriever in () if loaded is not None else ((MPNET, "vector"), ("all-MiniLM-L6-v2", "{embed: all-MiniLM-L6-v2}")):
+        try:
+            found = encoders.check_model(name)
+            checks.append(Check(f"model {name}", True, f"for {retriever}: {found.folder or 'the model hub'}"))
+        except encoders.NoModel as error:
+            # Not everybody needs it.
+            checks.append(Check(f"model {name}", True, f"not here, for {retriever}: {error}"))
+    return checks
 
 
 @dataclass(frozen=True)

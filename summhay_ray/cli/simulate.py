@@ -47,6 +47,7 @@ SETTINGS: Mapping[str, tuple[Any, str]] = {
     "input_price": (2.5, "Dollars a million prompt tokens."),
     "cached_price": (1.25, "Dollars a million prompt tokens that the prefix cache holds."),
     "output_price": (10.0, "Dollars a million answer tokens."),
+    "search_price": (0.002, "Dollars a search, of which a reranking takes one for each 100 documents."),
     "cache_lifetime": (300.0, "Seconds for which a served prompt's beginnings are cached."),
     "quota": (None, "Dollars: a key whose bill reaches it is refused for good."),
     "seed": (0, "Of every fault, latency and skew, with the prompt and its attempt."),

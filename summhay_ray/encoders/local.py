@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from summhay_ray.encoders.base import Encoding, NoModel, Scoring, Vectors
-from summhay_ray.encoders.find import INSTALL, MODELS, find_model
+from summhay_ray.encoders.find import INSTALL, MODELS, check_model, find_model, is_cached
 
 if TYPE_CHECKING:
     import numpy as np
@@ -110,20 +110,20 @@ class Scorer:
 
     def count_tokens(self, pairs: Sequence[tuple[str, str]]) -> list[int]:
         """The model's own tokens of each pair, as far as it reads them."""
-        longest = self._model.max_length or self._model.tokenizer.model_max_length
+        longest = self._model.max_seq_length or self._model.tokenizer.model_max_length
         return _lengths(self._model.tokenizer, [list(pair) for pair in pairs], longest)
 
 
 def load_encoder(encoding: Encoding, device: str = "") -> Encoder:
     """The encoder on `device`, or on the best there is. Raises NoModel, in one line, where it cannot be loaded."""
     if encoding.positions:
-        return loaded(encoding.model, lambda name: _stretched(encoding, name, device or best_device()))
-    return loaded(encoding.model, lambda name: _sentence_model(encoding, name, device or best_device()))
+        return loaded(encoding.model, lambda name: _stretched(encoding, name, device or best_device()), encoding.revision)
+    return loaded(encoding.model, lambda name: _sentence_model(encoding, name, device or best_device()), encoding.revision)
 
 
 def load_scorer(scoring: Scoring, device: str = "") -> Scorer:
     """The cross-encoder on `device`, or on the best there is. Raises NoModel, in one line, where it cannot be loaded."""
-    return loaded(scoring.model, lambda name: _cross_encoder(scoring, name, device or best_device()))
+    return loaded(scoring.model, lambda name: _cross_encoder(scoring, name, device or best_device()), scoring.revision)
 
 
 def best_device() -> str:
@@ -154,9 +154,9 @@ def _lengths(tokenizer: Any, texts: Sequence[Any], longest: int | None) -> list[
     return [len(ids) for ids in found["input_ids"]]
 
 
-def loaded(name: str, load: Callable[[str], T]) -> T:
+def loaded(name: str, load: Callable[[str], T], revision: str = "") -> T:
     """What `load` makes of the model's folder or hub name. Raises NoModel, in one line, where it cannot be loaded."""
-    found = find_model(name)
+    found = check_model(name, revision)
     _quiet()
     try:
         return load(str(found.folder or name))
@@ -180,6 +180,12 @@ def _quiet() -> None:
     logging.set_verbosity_error()
 
 
+def _is_here(made_by: Encoding | Scoring) -> tuple[bool, bool]:
+    """Whether the model's files are on this machine, and whether they are in a folder of their own: it has no revisions."""
+    own = find_model(made_by.model).folder is not None
+    return own or is_cached(made_by.model, made_by.revision), own
+
+
 def _dtype(precision: str) -> Any:
     import torch
 
@@ -189,11 +195,11 @@ def _dtype(precision: str) -> Any:
 def _sentence_model(encoding: Encoding, name: str, device: str) -> Encoder:
     from sentence_transformers import SentenceTransformer
 
-    local = find_model(encoding.model).folder is not None
+    local, own = _is_here(encoding)
     model = SentenceTransformer(
         name,
         device=device,
-        revision=None if local else encoding.revision or None,
+        revision=None if own else encoding.revision or None,
         local_files_only=local,
         model_kwargs={"torch_dtype": _dtype(encoding.precision)},
     )
@@ -206,8 +212,8 @@ def _sentence_model(encoding: Encoding, name: str, device: str) -> Encoder:
 def _stretched(encoding: Encoding, name: str, device: str) -> Encoder:
     from transformers import AutoModel, AutoTokenizer
 
-    local = find_model(encoding.model).folder is not None
-    options = {"local_files_only": local, **({} if local or not encoding.revision else {"revision": encoding.revision})}
+    local, own = _is_here(encoding)
+    options = {"local_files_only": local, **({} if own or not encoding.revision else {"revision": encoding.revision})}
     tokenizer = AutoTokenizer.from_pretrained(name, **options)
     model = AutoModel.from_pretrained(name, torch_dtype=_dtype(encoding.precision), **options).to(device).eval()
     return StretchedEncoder(encoding, model, tokenizer, device)
@@ -216,11 +222,11 @@ def _stretched(encoding: Encoding, name: str, device: str) -> Encoder:
 def _cross_encoder(scoring: Scoring, name: str, device: str) -> Scorer:
     from sentence_transformers import CrossEncoder
 
-    local = find_model(scoring.model).folder is not None
+    local, own = _is_here(scoring)
     model = CrossEncoder(
         name,
         device=device,
-        revision=None if local else scoring.revision or None,
+        revision=None if own else scoring.revision or None,
         local_files_only=local,
         max_length=scoring.max_tokens,
         model_kwargs={"torch_dtype": _dtype(scoring.precision)},

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from summhay_ray.engine.contract import Item, Workload
@@ -123,7 +124,8 @@ class Ask:
         async def ask(request: Request) -> Outcome[RawAnswer]:
             outcome, raw = await self._complete(request, stage)
             if raw is not None:
-                self.raw[raw.key] = raw
+                # Vectors are large, and lie in the log: a row says what they cost.
+                self.raw[raw.key] = replace(raw, text="") if request.inputs else raw
             return outcome
 
         return ask

@@ -321,6 +321,10 @@ class Workload(Generic[S]):
         """What the items of a source are given, computed where there is room for it; asks no model."""
         return Prepared()
 
+    def outline(self, source: str, items: Sequence[Item]) -> Prepared:
+        """What planning takes for what `prepare` will give: by default that itself. For what takes long to compute."""
+        return self.prepare(source, items)
+
     async def answer(self, item: Item, ask: Ask) -> Rows:
         """The item's rows. Models are asked through `ask` alone; an outcome without an answer becomes the item's failure row."""
         raise BadBenchmark(f"{type(self).__name__} answers nothing; write `async def answer(self, item, ask)`")

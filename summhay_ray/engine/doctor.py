@@ -14,7 +14,7 @@ from summhay_ray.engine.registry import workload_of
 from summhay_ray.engine.status import status
 from summhay_ray.errors import UserError
 from summhay_ray.llm import NoKey, is_local, key_of, provider_of
-from summhay_ray.store import RunStore, Store, StoreError
+from summhay_ray.store import RunStore, Store, StoreError, vector_flaws
 from summhay_ray.text import count_tokens
 
 PROVIDER_KEYS = {
@@ -79,7 +79,19 @@ def examine_runs(store: Store) -> list[Check]:
             told += f"; {lost} file{'s' if lost > 1 else ''} missing or damaged: {_again(run)}"
         checks.append(Check(f"run {run_id}", not lost, told))
         checks += [Check(f"run {run_id}", False, problem) for problem in found.problems]
-    return checks
+    return [*checks, *_of_vectors(store)]
+
+
+def _of_vectors(store: Store) -> list[Check]:
+    """A line for the store's vectors, where it has any."""
+    found = vector_flaws(store.files)
+    if not found:
+        return []
+    damaged = [name for name, rows in found.items() if rows < 0]
+    told = f"{sum(rows for rows in found.values() if rows > 0)} in {len(found) - len(damaged)} files"
+    if damaged:
+        told += f"; damaged, and made again by the run that needs them: {', '.join(damaged)}"
+    return [Check("vectors", not damaged, told)]
 
 
 def _again(run: RunStore) -> str:

@@ -68,15 +68,17 @@ class StagePlan:
     minutes: float | None = None
     """What the model's limits make the expected calls and tokens take; None without limits."""
 
-    def add(self, settings: ModelSettings, prompt_tokens: int, expected: int, longest: int) -> None:
-        """Count one call: its prompt, the answer expected, the longest answer allowed."""
+    def add(
+        self, settings: ModelSettings, prompt_tokens: int, expected: int, longest: int, searches: tuple[int, int, int] = (0, 0, 0)
+    ) -> None:
+        """Count one call: its prompt, the answer expected, the longest answer allowed, searches: least, expected, most."""
         expected = min(expected, longest)
         self.calls += 1
         self.input_tokens += prompt_tokens
         self.output_tokens += expected
-        self.usd_micros += settings.expected_micros(prompt_tokens, expected)
-        self.min_micros += settings.least_micros(prompt_tokens)
-        self.max_micros += settings.worst_micros(prompt_tokens, longest)
+        self.usd_micros += settings.expected_micros(prompt_tokens, expected, searches[1])
+        self.min_micros += settings.least_micros(prompt_tokens, searches[0])
+        self.max_micros += settings.worst_micros(prompt_tokens, longest, searches[2])
 
     def add_between(self, least: StagePlan, expected: StagePlan, most: StagePlan, share: float) -> None:
         """Count the calls of `expected`, which may turn out as those of the others; of them a `share` is expected to be made, at
@@ -223,7 +225,7 @@ class CountingAsk(Ask):
             return known[0]
         tokens, longest = planner.measured(request)
         settings = planner.settings[request.model]
-        if settings.context_window is not None and tokens + longest // request.n > settings.context_window:
+        if not request.inputs and settings.context_window is not None and tokens + longest // request.n > settings.context_window:
             if not after:
                 self.too_long = True
                 return Failed("context_window", "the prompt is too long for the model's window")
@@ -232,9 +234,9 @@ class CountingAsk(Ask):
         asked = planner.asked(request, after)
         if counts and not self._done:
             if planner.is_new(self._size, asked):
-                expected = output_tokens(request) if output_tokens else self._stages[stage].output_tokens
+                expected = 0 if request.inputs else output_tokens(request) if output_tokens else self._stages[stage].output_tokens
                 for one in counted:
-                    one.add(settings, tokens, expected, longest)
+                    one.add(settings, tokens, expected, longest, request.searches)
             else:
                 counted[0].reused += 1
         guess = planner.workload.guess(self.item, stage, self._size)
@@ -296,7 +298,7 @@ class Planner:
         """A question as others may ask it, too. `after`: what was asked before whose answers are guessed; two that are guessed
         alike need not be alike, and so it is with what is asked about them."""
         wanted = request.sample, request.lookup, request.n, request.logprobs
-        return hash((request.model, request.messages, repr(request.sampling), *wanted, after))
+        return hash((request.model, request.messages, request.inputs, repr(request.sampling), *wanted, after))
 
     def is_new(self, size: Size, asked: int) -> bool:
         """Whether nobody has asked this before: what two items ask is one call."""
@@ -322,7 +324,7 @@ class Planner:
         for source, items in sources.items():
             self.total += len(items)
             self.left += sum(item.id not in done for item in items)
-            found = await asyncio.to_thread(prepared, self.workload, source, items)
+            found = await asyncio.to_thread(prepared, self.workload, source, items, planning=True)
             if found.problem is not None:
                 self.no_context += len(items)
                 self.unprepared[f"{found.problem.error}: {found.problem.message}"] += len(items)

@@ -18,10 +18,13 @@ def prepares(workload: Workload[Any]) -> bool:
     return type(workload).prepare is not Workload.prepare
 
 
-def prepared(workload: Workload[Any], source: str, items: Sequence[Item]) -> Prepared:
-    """What the items of a source are given; where a person's own code raises, the items' failure. Raises OSError, UserError."""
+def prepared(workload: Workload[Any], source: str, items: Sequence[Item], planning: bool = False) -> Prepared:
+    """What the items of a source are given; where a person's own code raises, the items' failure. Raises OSError, UserError.
+
+    `planning`: what it may be taken for, where finding it out takes long.
+    """
     try:
-        return workload.prepare(source, items)
+        return workload.outline(source, items) if planning else workload.prepare(source, items)
     except (OSError, UserError):
         raise
     # The border to a person's own code (a plug-in): what goes wrong there stops no other item.

@@ -45,6 +45,7 @@ class PriceSpec(Strict):
     output_per_mtok: float = Field(ge=0)
     cached_input_per_mtok: float | None = Field(default=None, ge=0, description="read from the provider's cache")
     cache_write_per_mtok: float | None = Field(default=None, ge=0, description="written to the provider's cache")
+    per_search: float = Field(default=0.0, ge=0, description="US dollars of a search, of a reranker that is billed by searches")
 
 
 def _price(value: Any) -> Any:
@@ -56,7 +57,24 @@ def model_entry(value: Any) -> Any:
     return {"model": value} if isinstance(value, str) else value
 
 
-class ModelSpec(Strict):
+class Reach(Strict):
+    """How a model is reached, and what it costs: no part of any identity."""
+
+    price: Annotated[PriceSpec | None, BeforeValidator(_price, json_schema_input_type=Literal[0] | PriceSpec | None)] = Field(
+        default=None, description="0, or dollars a Mtok"
+    )
+    context_window: int | None = Field(default=None, ge=1, description="tokens of prompt and answer together")
+    api_base: str | None = Field(default=None, description="URL of the endpoint")
+    transport: Literal["direct", "litellm"] | None = Field(
+        default=None, description="direct: OpenAI's protocol at api_base; null: direct where the endpoint speaks it, else litellm"
+    )
+    api_key_env: str | None = Field(default=None, description="name of the worker's environment variable that holds the key")
+    timeout_s: float = Field(default=600.0, gt=0, description="seconds that one attempt may take")
+    max_answer_bytes: int | None = Field(default=None, ge=1024, description="of a response body; null: 1 MiB + 32 x max_tokens")
+    token_margin: float = Field(default=1.0, ge=1, le=1e6, description="times the tokens that are reserved")
+
+
+class ModelSpec(Reach):
     """A model and how to ask it."""
 
     LATER: ClassVar[frozenset[str]] = frozenset({REVISION})
@@ -70,18 +88,6 @@ class ModelSpec(Strict):
     seed: int | None = Field(default=None, description="sampling seed that is sent to the model")
     revision: str = Field(default="", description="which checkpoint answers by this name: part of the identity, never sent")
     extra: dict[str, Any] = Field(default_factory=dict, description="further sampling parameters, sent as they are")
-    price: Annotated[PriceSpec | None, BeforeValidator(_price, json_schema_input_type=Literal[0] | PriceSpec | None)] = Field(
-        default=None, description="0, or dollars a Mtok"
-    )
-    context_window: int | None = Field(default=None, ge=1, description="tokens of prompt and answer together")
-    api_base: str | None = Field(default=None, description="URL of the endpoint")
-    transport: Literal["direct", "litellm"] | None = Field(
-        default=None, description="direct: OpenAI's protocol at api_base; null: direct where the endpoint speaks it, else litellm"
-    )
-    api_key_env: str | None = Field(default=None, description="name of the worker's environment variable that holds the key")
-    timeout_s: float = Field(default=600.0, gt=0, description="seconds that one attempt may take")
-    max_answer_bytes: int | None = Field(default=None, ge=1024, description="of a response body; null: 1 MiB + 32 x max_tokens")
-    token_margin: float = Field(default=1.0, ge=1, le=1e6, description="times the tokens that are reserved")
 
     @property
     def label(self) -> str:
@@ -110,6 +116,15 @@ class LimitsSpec(Strict):
     concurrency: int = Field(default=64, ge=1, description="calls at once, over the whole cluster")
 
 
+class ResourcesSpec(Strict):
+    """What the models of a stage that run in actors of their own may have."""
+
+    actors: int = Field(default=1, ge=1, description="processes, each with the model")
+    gpus: float = Field(default=0.0, ge=0, description="GPUs that each holds; a part of one is shared; 0: it computes on CPUs")
+    batch_tokens: int = Field(default=16384, ge=1, description="tokens that are computed together, padding counted")
+    batch_size: int | None = Field(default=None, ge=1, description="texts that are computed together, at most")
+
+
 Model = Annotated[ModelSpec, BeforeValidator(model_entry, json_schema_input_type=Text | ModelSpec)]
 """A model in a spec: its name, or a mapping of the fields of `ModelSpec`."""
 
@@ -126,7 +141,18 @@ class Spec(Strict):
     """The fields that the spec of every run has; a benchmark adds its own."""
 
     NOT_SEMANTIC: ClassVar[frozenset[str]] = frozenset(
-        {"kind", "name", "budget_usd", "stage_budgets_usd", "model_budgets_usd", "limits", "workers", "executor", "endpoint_url"}
+        {
+            "kind",
+            "name",
+            "budget_usd",
+            "stage_budgets_usd",
+            "model_budgets_usd",
+            "limits",
+            "workers",
+            "resources",
+            "executor",
+            "endpoint_url",
+        }
     )
     """Fields that do not make the run another one."""
 
@@ -137,6 +163,9 @@ class Spec(Strict):
     model_budgets_usd: dict[str, Dollars] = Field(default_factory=dict, description="model -> it never spends more in this run")
     limits: dict[str, LimitsSpec] = Field(default_factory=dict, description="model -> what it may be asked")
     workers: int | None = Field(default=None, ge=1, description="worker actors; null: one for each CPU, at most 4")
+    resources: dict[str, ResourcesSpec] = Field(
+        default_factory=dict, description="embed -> actors and GPUs of models in this cluster"
+    )
     executor: Literal["auto", "inline", "ray"] = Field(default="auto", description="inline: in this process, without Ray")
     endpoint_url: str | None = Field(default=None, description="URL of an S3 service other than AWS's, of an s3:// store")
     seed: int = Field(default=0, description="of all that is drawn at random")

@@ -12,6 +12,7 @@ from summhay_ray.llm.ledger import Ledger
 from summhay_ray.llm.local import LocalModel
 from summhay_ray.llm.messages import Claim, Grant, News, Settlement, WorkerMessage
 from summhay_ray.llm.models import FREE, Limits, ModelSettings, Price, Unpriced, find_price, find_window, is_local
+from summhay_ray.llm.numbers import scores_of, vectors_of
 from summhay_ray.llm.providers import provider_of
 from summhay_ray.llm.raw_answer import RawAnswer
 from summhay_ray.llm.reply import Usage
@@ -63,7 +64,9 @@ __all__ = [
     "marked",
     "provider_of",
     "read_answer",
+    "scores_of",
     "system",
     "told_secrets",
     "user",
+    "vectors_of",
 ]

@@ -125,6 +125,9 @@ def answer_of(
     """
     text: str = hidden(reply.text, secrets)
     usage = reply.usage
+    if usage is not None and usage.searches and not usage.input_tokens:
+        # Who bills by searches need not say how many tokens they had.
+        usage = replace(usage, input_tokens=asked.input_tokens)
     learned = learned or Learned()
     excess: dict[str, Any] = {}
     if settings.local:
@@ -183,7 +186,7 @@ def _excess(said: Usage, settings: ModelSettings, asked: Asked) -> dict[str, Any
         return {}
     margin = claimed / reserved * settings.token_margin
     # Reservations are rounded up to whole tokens, this one perhaps more than one with the larger margin.
-    while _reserved(replace(settings, token_margin=enough(margin)), asked) < claimed:
+    while not settings.price.per_search and _reserved(replace(settings, token_margin=enough(margin)), asked) < claimed:
         margin *= 1.01
     return {"claimed_tokens": tokens, "claimed_micros": micros, "claimed_margin": margin}
 
@@ -198,22 +201,25 @@ def _within(said: Usage, reserved: tuple[int, int]) -> Usage:
     """As much of a usage as was reserved."""
     read, answered = min(said.input_tokens, reserved[0]), min(said.output_tokens, reserved[1])
     cached = min(said.cached_tokens, read)
-    return Usage(read, answered, cached, min(said.cache_write_tokens, read - cached), min(said.reasoning_tokens, answered))
+    written, reasoned = min(said.cache_write_tokens, read - cached), min(said.reasoning_tokens, answered)
+    return Usage(read, answered, cached, written, reasoned, said.searches)
 
 
 def _counted(reply: Reply) -> int:
     """Tokens of all texts, by our count."""
-    return sum(map(count, reply.texts))
+    return 0 if reply.numbers else sum(map(count, reply.texts))
 
 
 def _credible(usage: Usage, prompt: int, text: int) -> bool:
     """Whether the provider's counts can be true, held against ours."""
-    counts = (usage.input_tokens, usage.output_tokens, usage.cached_tokens, usage.cache_write_tokens, usage.reasoning_tokens)
+    counts = tuple(getattr(usage, name) for name in Usage.__dataclass_fields__)
     whole = all(_whole(number) for number in counts)
     return whole and usage.input_tokens > 0 and 2 * usage.input_tokens >= prompt and 2 * usage.output_tokens >= text
 
 
 def _own_charge(reply: Reply, said: Usage, settings: ModelSettings, asked: Asked, most_tokens: Callable[[int], int]) -> int:
+    if settings.price.per_search and not said.searches:
+        return asked.worst_micros
     thoughts = "".join(_thoughts(reply.raw))
     seen = most_tokens(_counted(reply) + (count(thoughts) if thoughts else 0))
     answer = asked.max_tokens if _unseen(reply, settings) else min(seen, asked.max_tokens)

@@ -160,7 +160,7 @@ class Attempts:
         try:
             key = None if settings.local else key_of(settings.api_key_env, settings.model, settings.api_base)
             async with limit:
-                reply = await self._transports.of(settings).send(call.request, settings, key)
+                reply = await self._transports.of(settings, call.request).send(call.request, settings, key)
         # The border of one attempt: each SDK behind a transport raises errors of its own, and each must become a decision.
         except Exception as error:  # noqa: BLE001
             return Attempt(None, decide(error), one_line(error, known_secrets(settings.api_key_env)), number)

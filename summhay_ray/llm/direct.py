@@ -16,14 +16,18 @@ import aiohttp
 from summhay_ray.llm.answers import reply_of
 from summhay_ray.llm.bodies import UNPACKED, Body, UnreadableAnswer, off_loop
 from summhay_ray.llm.models import ModelSettings, wire_name
+from summhay_ray.llm.numbers import scores_reply, vectors_reply
 from summhay_ray.llm.reply import Reply
 from summhay_ray.llm.request import Request
-from summhay_ray.llm.sampling import bounded
+from summhay_ray.llm.sampling import REVISION, bounded
 
 KEEPALIVE_S = 4.0
 """Idle connections are closed before the server closes them (5 s is common): a call sent into a closing one is lost, and paid."""
 
 CONNECT_S = 30.0
+COHERE = "https://api.cohere.com"
+BYTES_A_TEXT = 1 << 18
+"""8,192 dimensions, 32 characters each."""
 _FILES = 65_536
 _REASONING = re.compile(r"(o\d|gpt-5)")
 """Models of OpenAI's that take the answer's length under another name only."""
@@ -64,24 +68,46 @@ class DirectTransport:
         if key:
             headers["Authorization"] = f"Bearer {key}"
         async with self._session.post(
-            f"{(settings.api_base or '').rstrip('/')}/chat/completions",
+            _address(request, settings),
             data=_body(request, wire_name(settings.model)),
             headers=headers,
             timeout=aiohttp.ClientTimeout(total=settings.timeout_s, sock_connect=CONNECT_S),
             allow_redirects=False,
         ) as response:
-            body = Body(response.status, response.headers, settings.body_limit(request.sampling, request.n, request.logprobs))
+            body = Body(response.status, response.headers, _limit(request, settings))
             content = await body.read(response.content.iter_any())
             if response.status != 200:
                 raise ProviderError(response.status, content.decode("utf-8", "replace"), response.headers)
-        return await off_loop(len(content), lambda: _read(content.decode("utf-8", "replace")))
+        return await off_loop(len(content), lambda: _read(content.decode("utf-8", "replace"), request))
 
     async def close(self) -> None:
         """Close all connections."""
         await self._session.close()
 
 
+def _address(request: Request, settings: ModelSettings) -> str:
+    base = (settings.api_base or COHERE).rstrip("/")
+    if request.task == "embed":
+        return f"{base}/embeddings"
+    if request.task == "rerank":
+        return f"{re.sub(r'/v[12](/rerank)?$', '', base)}/v2/rerank"
+    return f"{base}/chat/completions"
+
+
+def _limit(request: Request, settings: ModelSettings) -> int:
+    """The most bytes of an honest answer: of numbers so many a text."""
+    if request.inputs and settings.max_answer_bytes is None:
+        return (1 << 20) + len(request.inputs) * BYTES_A_TEXT
+    return settings.body_limit(request.sampling, request.n, request.logprobs)
+
+
 def _body(request: Request, model: str) -> bytes:
+    if request.inputs:
+        sent = {name: value for name, value in request.sampling.items() if name != REVISION}
+        query, *documents = request.inputs
+        reranked = {"query": query, "documents": documents, "top_n": len(documents)}
+        asked = {"input": request.inputs} if request.task == "embed" else reranked
+        return json.dumps({"model": model, **asked, **sent}, allow_nan=False, ensure_ascii=False).encode("utf-8", "replace")
     sampling = bounded(request.sampling)
     extra = sampling.pop("extra_body", None) or {}
     if _REASONING.match(model) and "max_tokens" in sampling:
@@ -90,9 +116,13 @@ def _body(request: Request, model: str) -> bytes:
     return json.dumps(body, allow_nan=False, ensure_ascii=False).encode("utf-8")
 
 
-def _read(content: str) -> Reply:
+def _read(content: str, request: Request) -> Reply:
     try:
         body = json.loads(content)
+        if request.task == "embed":
+            return vectors_reply(body, len(request.inputs))
+        if request.task == "rerank":
+            return scores_reply(body, len(request.inputs) - 1)
         if isinstance(body, dict) and "choices" not in body and isinstance(body.get("error"), dict):
             # Some gateways put an error of the model behind them into a 200.
             code = body["error"].get("code")
@@ -100,7 +130,8 @@ def _read(content: str) -> Reply:
             raise ProviderError(status, content)
         return reply_of(body)
     except (ValueError, RecursionError) as error:
-        raise UnreadableAnswer(f"the answer is no chat completion: {content[:200]!r}") from error
+        what = {"chat": "chat completion", "embed": "list of embeddings", "rerank": "reranking"}[request.task]
+        raise UnreadableAnswer(f"the answer is no {what} ({error}): {content[:200]!r}") from error
 
 
 def _message(body: str) -> str:

@@ -33,6 +33,7 @@ from summhay_ray.llm.service import LedgerPort
 from summhay_ray.llm.transport import Transports
 from summhay_ray.outcome import Failed, Malformed, Outcome, Refusal
 from summhay_ray.store import Excess, Files, Location, StoreError, Writer, read_at
+from summhay_ray.text import count_tokens
 
 MENDABLE = {"bad_request", "context_window", "request_too_large"}
 """Errors of one row that a person may mend (an endpoint, a window): a later run tries them again, and nothing was paid."""
@@ -131,21 +132,23 @@ class Gateway:
         problem = unusable(request.sampling)
         if problem:
             return Failed("unusable_sampling", problem), None
-        longest = longest_answer(request.sampling)
+        longest = 0 if request.inputs else longest_answer(request.sampling)
         max_tokens = longest * request.n
         # Counting costs; for a free model without a window nothing depends on it.
         uncounted = settings.local and settings.context_window is None and settings.price == FREE
         counting = functools.partial(settings.prompt_tokens, request.prompt, request.sampling)
         prompt_tokens = 0 if uncounted else await off_loop(len(request.prompt), counting)
-        if settings.context_window is not None and prompt_tokens + longest > settings.context_window:
-            message = window_message(settings, prompt_tokens, longest)
+        # Of texts that are embedded or reranked each has the window for itself.
+        length = max(map(count_tokens, request.inputs)) if request.inputs and settings.context_window else prompt_tokens
+        if settings.context_window is not None and length + longest > settings.context_window:
+            message = window_message(settings, length, longest)
             # Another window may be written, and trying again costs no call.
             return Failed("context_window", message, retryable=True), None
         claim = Claim(
             request.key,
             request.model,
             stage,
-            settings.worst_micros(prompt_tokens, max_tokens),
+            settings.worst_micros(prompt_tokens, max_tokens, request.searches[2]),
             prompt_tokens,
             max_tokens,
             self._log.writer,
@@ -160,7 +163,7 @@ class Gateway:
             call.wanted = False
 
     async def _complete(self, call: Call) -> Ended:
-        if call.settings.local:
+        if call.settings.local or call.request.inputs:
             return await self._claimed(call, Turn(lambda: None))
         async with self._prefixes.turn(prefixes_of(call.claim.model, call.request.prompt)) as turn:
             return await self._claimed(call, turn)

@@ -138,14 +138,14 @@ class ModelSettings:
         """The most tokens of prompt and answer that are believed of a call."""
         return self.most_tokens(prompt_tokens), math.ceil(max_tokens * self.token_margin)
 
-    def worst_micros(self, prompt_tokens: int, max_tokens: int) -> int:
+    def worst_micros(self, prompt_tokens: int, max_tokens: int, searches: int = 0) -> int:
         """The most that a call can cost: a longer count than ours and the longest answer, both at their dearest rate."""
-        return self.price.dearest_micros(*self.reserved_tokens(prompt_tokens, max_tokens))
+        return self.price.dearest_micros(*self.reserved_tokens(prompt_tokens, max_tokens), searches)
 
-    def expected_micros(self, prompt_tokens: int, answer_tokens: int) -> int:
+    def expected_micros(self, prompt_tokens: int, answer_tokens: int, searches: int = 0) -> int:
         """What a call costs by our counts, with nothing cached."""
-        return self.price.micros(Usage(prompt_tokens, answer_tokens))
+        return self.price.micros(Usage(prompt_tokens, answer_tokens, searches=searches))
 
-    def least_micros(self, prompt_tokens: int) -> int:
+    def least_micros(self, prompt_tokens: int, searches: int = 0) -> int:
         """The least that a call can cost: a shorter count than ours, all of it cached, and an answer of one token."""
-        return self.price.cheapest_micros(math.floor(prompt_tokens / self.margin), 1)
+        return self.price.cheapest_micros(math.floor(prompt_tokens / self.margin), 1, searches)

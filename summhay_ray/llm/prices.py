@@ -40,6 +40,8 @@ class Price:
     """(tokens, price) from the shortest prompt to the longest: what a call costs whose prompt is longer than that."""
     reasoning_per_mtok: float | None = None
     """Of reasoning tokens, where they cost more than the rest of the answer."""
+    per_search: float = 0.0
+    """US dollars of a search, beside the tokens."""
 
     def micros(self, usage: Usage) -> int:
         """The price of a call in micro-dollars, rounded up; the length of its prompt chooses the tier."""
@@ -49,30 +51,35 @@ class Price:
         reasoned = min(max(usage.reasoning_tokens, 0), usage.output_tokens)
         fresh, read, write, answer, reasoning = tier._nanos()
         nanos = (usage.input_tokens - cached - written) * fresh + cached * read + written * write
+        nanos += usage.searches * self._search_nanos
         return -(-(nanos + (usage.output_tokens - reasoned) * answer + reasoned * reasoning) // _NANO)
+
+    @property
+    def _search_nanos(self) -> int:
+        return round(self.per_search * 10**6 * _NANO)
 
     def saved_micros(self, usage: Usage) -> int:
         """What the call would have cost more without the provider's cache; what writing to it cost is taken off, not below 0."""
         uncached = replace(usage, cached_tokens=0, cache_write_tokens=0)
         return max(self.micros(uncached) - self.micros(usage), 0)
 
-    def dearest_micros(self, input_tokens: int, output_tokens: int) -> int:
+    def dearest_micros(self, input_tokens: int, output_tokens: int, searches: int = 0) -> int:
         """The most that a call of at most so many tokens can cost: no token cached, all written, all reasoning, any tier."""
         lengths = [input_tokens, *(mark for mark, _ in self.tiers if mark < input_tokens)]
         found = []
         for length in lengths:
             *prompt, answer, reasoning = self._tier(length)._nanos()
             found.append(length * max(prompt) + output_tokens * max(answer, reasoning))
-        return -(-max(found) // _NANO)
+        return -(-(max(found) + searches * self._search_nanos) // _NANO)
 
-    def cheapest_micros(self, input_tokens: int, output_tokens: int) -> int:
+    def cheapest_micros(self, input_tokens: int, output_tokens: int, searches: int = 0) -> int:
         """The least that a call of at least so many tokens can cost: the whole prompt at its cheapest rate."""
         lengths = [input_tokens, *(mark + 1 for mark, _ in self.tiers if mark >= input_tokens)]
         found = []
         for length in lengths:
             *prompt, answer, reasoning = self._tier(length)._nanos()
             found.append(length * min(prompt) + output_tokens * min(answer, reasoning))
-        return -(-min(found) // _NANO)
+        return -(-(min(found) + searches * self._search_nanos) // _NANO)
 
     def _tier(self, input_tokens: int) -> Price:
         return next((price for tokens, price in reversed(self.tiers) if input_tokens > tokens), self)
@@ -100,10 +107,15 @@ def find_price(model: str, written: Mapping[str, Any] | None) -> Price:
     """
     if written is not None:
         fresh, answer, read, write = (written.get(f"{name}_per_mtok") for name in _WRITTEN)
-        return Price(fresh or 0, answer or 0, read, write) if fresh or answer or read or write else FREE
+        search = written.get("per_search") or 0.0
+        return (
+            Price(fresh or 0, answer or 0, read, write, per_search=search) if fresh or answer or read or write or search else FREE
+        )
     if is_local(model):
         return FREE
     entry = _mapped(model) or {}
+    if (service := _price_of_service(entry)) is not None:
+        return service
     fee = next((name for name in _FEES if entry.get(name)), None)
     if fee or (entry.get("litellm_provider") == "perplexity" and entry.get("search_context_cost_per_query")):
         mend = "a token price cannot bound its bill; write price: {...} beside it, dear enough to cover the fees"
@@ -113,6 +125,15 @@ def find_price(model: str, written: Mapping[str, Any] | None) -> Price:
         mend = "write price: {input_per_mtok: ..., output_per_mtok: ...} beside it (0 if free)"
         raise Unpriced(f"model {model!r} has no known price; {mend}")
     return price
+
+
+def _price_of_service(entry: Mapping[str, Any]) -> Price | None:
+    """The price of an embedding or reranking model, which writes nothing; None for any other, or where the map has none."""
+    if entry.get("mode") not in ("embedding", "rerank"):
+        return None
+    fresh = round((entry.get("input_cost_per_token") or 0.0) * 1e6, 9)
+    search = entry.get("input_cost_per_query") or 0.0
+    return Price(fresh, 0.0, per_search=search) if fresh or search else None
 
 
 def _price_in(entry: Mapping[str, Any]) -> Price | None:

@@ -20,6 +20,8 @@ class Usage:
     """Part of `input_tokens`: written to the provider's cache."""
     reasoning_tokens: int = 0
     """Part of `output_tokens`."""
+    searches: int = 0
+    """Of a reranking, where it is billed by searches."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +37,8 @@ class Reply:
     """The texts after the first, of a call that asks for several."""
     logprobs: Any = None
     """Of the first text's tokens, as OpenAI's protocol lists them; None without."""
+    numbers: bool = False
+    """Whether the text is numbers (vectors, scores), of which nobody counts tokens."""
 
     @property
     def texts(self) -> tuple[str, ...]:

@@ -10,8 +10,11 @@ from typing import Any, Literal, get_args
 
 from summhay_ray.llm.raw_answer import RawAnswer
 from summhay_ray.outcome import Outcome
+from summhay_ray.text import count_tokens
 
 Role = Literal["system", "user", "assistant"]
+Task = Literal["chat", "embed", "rerank"]
+SEARCH_TOKENS, SEARCH_DOCUMENTS = 500, 100
 MOST_LOGPROBS = 20
 """No provider gives more of them a token."""
 
@@ -62,6 +65,10 @@ class Request:
     """Answers that one call gives; a provider that does not know how gives fewer, a local model one."""
     logprobs: int | None = None
     """With each token of the answer its log probability and those of so many likeliest tokens (0 to 20); None: without."""
+    task: Task = "chat"
+    """What is wanted: an answer to the messages; of `inputs` a vector each; or how well each input after the first answers it."""
+    inputs: tuple[str, ...] = ()
+    """The texts of an `embed` or `rerank` request, which has no messages."""
 
     def __init__(
         self,
@@ -73,22 +80,39 @@ class Request:
         lookup: str = "",
         n: int = 1,
         logprobs: int | None = None,
+        task: Task = "chat",
+        inputs: Sequence[str] = (),
     ) -> None:
         """Raises ValueError for no message, for `n` below 1, and for `logprobs` that are not 0 to 20."""
         given = (user(messages),) if isinstance(messages, str) else tuple(messages)
-        if not given:
+        if not given and not inputs:
             raise ValueError("a request has no message; expected at least one")
+        if (task == "chat") == bool(inputs):
+            raise ValueError(f"a request of task {task!r} has {len(inputs)} inputs; expected messages for chat, else inputs")
         if n < 1:
             raise ValueError(f"a request asks for n={n} answers; expected at least 1")
         if logprobs is not None and not 0 <= logprobs <= MOST_LOGPROBS:
             raise ValueError(f"a request asks for logprobs={logprobs}; expected 0 to {MOST_LOGPROBS}, or None for none")
-        fields = (model, given, {} if sampling is None else sampling, prompt_hash, sample, lookup, n, logprobs)
+        fields = (
+            model,
+            given,
+            {} if sampling is None else sampling,
+            prompt_hash,
+            sample,
+            lookup,
+            n,
+            logprobs,
+            task,
+            tuple(inputs),
+        )
         for name, value in zip(self.__dataclass_fields__, fields, strict=True):
             object.__setattr__(self, name, value)
 
     @property
     def prompt(self) -> str:
-        """The text of all messages: of one user message its content as it is, else each under its role."""
+        """The text of all messages: of one user message its content as it is, else each under its role; else all inputs."""
+        if self.inputs:
+            return "\n".join(self.inputs)
         if len(self.messages) == 1 and self.messages[0].role == "user":
             return self.messages[0].content
         return marked((message.role, message.content) for message in self.messages)
@@ -96,12 +120,27 @@ class Request:
     @property
     def asked(self) -> dict[str, Any]:
         """The messages, and what is wanted of the answer, as OpenAI's protocol writes them."""
+        if self.inputs:
+            return {"task": self.task, "inputs": list(self.inputs)}
         asked: dict[str, Any] = {"messages": [{"role": one.role, "content": one.content} for one in self.messages]}
         if self.n > 1:
             asked["n"] = self.n
         if self.logprobs is not None:
             asked.update(logprobs=True, top_logprobs=self.logprobs)
         return asked
+
+    @property
+    def searches(self) -> tuple[int, int, int]:
+        """Searches that a reranking is billed for, at least, expected and at most: one for each 100 documents, of which each 500
+        tokens with the query count as one (Cohere's terms)."""
+        if self.task != "rerank":
+            return 0, 0, 0
+        query, *documents = self.inputs
+        lengths = [count_tokens(query) + count_tokens(text) for text in documents]
+        # No tokenizer that we know takes twice as many tokens as ours.
+        counts = (len(documents), *(sum(1 + times * length // SEARCH_TOKENS for length in lengths) for times in (1, 2)))
+        least, expected, most = (-(-pieces // SEARCH_DOCUMENTS) for pieces in counts)
+        return least, expected, most
 
     @property
     def key(self) -> str:

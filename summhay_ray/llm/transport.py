@@ -11,6 +11,7 @@ from typing import Protocol
 
 from summhay_ray.llm.local import LocalModel
 from summhay_ray.llm.models import ModelSettings
+from summhay_ray.llm.providers import provider_of
 from summhay_ray.llm.reply import Reply
 from summhay_ray.llm.request import Request
 
@@ -27,6 +28,12 @@ class Transport(Protocol):
         ...
 
 
+_RERANKED_OTHERWISE = frozenset(
+    ("azure_ai", "bedrock", "huggingface", "infinity", "jina_ai", "together_ai", "vertex_ai", "voyage")
+)
+"""Providers whose reranking has a form or a login of its own: litellm speaks it."""
+
+
 class Transports:
     """One of each kind, made when it is first needed: importing what they stand on takes seconds. `local`: as for a gateway."""
 
@@ -34,11 +41,14 @@ class Transports:
         self._local = local or {}
         self._made: dict[str, Transport] = {}
 
-    def of(self, settings: ModelSettings) -> Transport:
-        """The transport of a model."""
-        if settings.transport not in self._made:
-            self._made[settings.transport] = self._make(settings.transport)
-        return self._made[settings.transport]
+    def of(self, settings: ModelSettings, request: Request) -> Transport:
+        """The transport of a model, for what it is asked: reranking in Cohere's form is spoken by us."""
+        kind = settings.transport
+        if request.task == "rerank" and provider_of(settings.model) not in _RERANKED_OTHERWISE:
+            kind = "direct"
+        if kind not in self._made:
+            self._made[kind] = self._make(kind)
+        return self._made[kind]
 
     def _make(self, kind: str) -> Transport:
         if kind == "direct":

@@ -11,11 +11,12 @@ from summhay_ray.llm.answers import reply_of
 from summhay_ray.llm.bodies import bound_httpx, bounded_bodies
 from summhay_ray.llm.homes import HOMES, place_of
 from summhay_ray.llm.models import ModelSettings
+from summhay_ray.llm.numbers import scores_reply, vectors_reply
 from summhay_ray.llm.outgoing import Outgoing, watch_httpx, watching
 from summhay_ray.llm.providers import provider_of
 from summhay_ray.llm.reply import Reply
 from summhay_ray.llm.request import Request
-from summhay_ray.llm.sampling import bounded
+from summhay_ray.llm.sampling import REVISION, bounded
 from summhay_ray.llm.secrets import NoKey
 
 NO_KEY = "no-key"
@@ -113,20 +114,33 @@ class LitellmTransport:
         given = _given(settings, key)
         outgoing = Outgoing(settings.model, settings.api_base, settings.api_key_env, key)
         with watching(outgoing), bounded_bodies(settings.body_limit(request.sampling, request.n, request.logprobs)):
-            response = await self._litellm.acompletion(
-                model=request.model,
-                api_base=settings.api_base,
-                api_key=given,
-                timeout=settings.timeout_s,
-                max_retries=0,
-                **request.asked,
-                **bounded(request.sampling),
-            )
+            response = await self._asked(request, settings, given)
         if not self._warm:
             # The first call imports most of litellm.
             self._warm = True
             spare_collector()
-        return reply_of(response.model_dump(mode="json", warnings=False))
+        body = response.model_dump(mode="json", warnings=False)
+        if request.task == "embed":
+            return vectors_reply(body, len(request.inputs))
+        if request.task == "rerank":
+            return scores_reply(body, len(request.inputs) - 1)
+        return reply_of(body)
+
+    async def _asked(self, request: Request, settings: ModelSettings, key: str | None) -> Any:
+        how = {
+            "model": request.model,
+            "api_base": settings.api_base,
+            "api_key": key,
+            "timeout": settings.timeout_s,
+            "max_retries": 0,
+        }
+        sampling = {name: value for name, value in request.sampling.items() if name != REVISION}
+        if request.task == "embed":
+            return await self._litellm.aembedding(**how, input=list(request.inputs), **sampling)
+        if request.task == "rerank":
+            query, *documents = request.inputs
+            return await self._litellm.arerank(**how, query=query, documents=documents, top_n=len(documents), **sampling)
+        return await self._litellm.acompletion(**how, **request.asked, **bounded(request.sampling))
 
     async def close(self) -> None:
         """litellm's connections live as long as the process."""

@@ -31,7 +31,7 @@ class Call:
     monotonic: float
     """The same on the machine's monotonic clock."""
     kind: str
-    """chat or embeddings."""
+    """chat, embeddings or rerank."""
     key: str
     """Fingerprint of the API key: the first 12 hex digits of its sha256; `none` for a request without one."""
     model: str = ""
@@ -47,6 +47,8 @@ class Call:
     tokens_in: int = 0
     tokens_cached: int = 0
     tokens_out: int = 0
+    searches: int = 0
+    """Of a reranking: what it is billed for."""
     micros: int = 0
     answered: bool = False
     """Whether a whole answer, no error, was handed to a connection that was still open."""

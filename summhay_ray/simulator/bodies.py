@@ -73,6 +73,26 @@ class EmbeddingAsk:
         return hashlib.sha256(json.dumps(self.inputs).encode()).hexdigest()
 
 
+@dataclass(frozen=True, slots=True)
+class RerankAsk:
+    """A request to rank documents by how well they answer a query (Cohere's form)."""
+
+    model: str
+    query: str
+    documents: tuple[str, ...]
+    top_n: int
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """All texts."""
+        return (self.query, *self.documents)
+
+    @property
+    def sha(self) -> str:
+        """sha256 (hex) of the query, the documents and how many are wanted."""
+        return hashlib.sha256(json.dumps([*self.inputs, self.top_n]).encode()).hexdigest()
+
+
 DIMENSIONS = 256
 _MOST_DIMENSIONS = 8192
 _MOST_ANSWERS = 128
@@ -131,6 +151,28 @@ def read_embeddings(body: Mapping[str, Any]) -> EmbeddingAsk:
     texts = tuple(row if isinstance(row, str) else " ".join(map(str, row)) for row in rows)
     n_tokens = None if isinstance(rows[0], str) else sum(len(text.split()) for text in texts)
     return EmbeddingAsk(model, texts, n_tokens, dimensions, form == "base64")
+
+
+def read_rerank(body: Mapping[str, Any]) -> RerankAsk:
+    """A request for a reranking. Raises Refused (400) where it is none."""
+    model = model_of(body)
+    query, given = body.get("query"), body.get("documents")
+    if not isinstance(query, str) or not query:
+        raise _bad("query", "query is a string that is not empty")
+    if not isinstance(given, list) or not given or not all(isinstance(one, str) for one in given):
+        raise _bad("documents", "documents is a list of at least one string")
+    top = body.get("top_n") if body.get("top_n") is not None else len(given)
+    if not _whole(top) or top < 1:
+        raise _bad("top_n", "top_n is a whole number from 1")
+    return RerankAsk(model, query, tuple(given), min(top, len(given)))
+
+
+def reranking(number: int, ranked: Sequence[tuple[int, float]], searches: int | None) -> bytes:
+    """(index of the document, score) of a request's documents, best first. `searches`: what is billed; None: not told."""
+    results = [{"index": index, "relevance_score": score} for index, score in ranked]
+    body: dict[str, Any] = {"id": f"rerank-simulated-{number}", "results": results}
+    billed = {} if searches is None else {"billed_units": {"search_units": searches}}
+    return json.dumps({**body, "meta": {"api_version": {"version": "2"}, **billed}}).encode()
 
 
 def completion(

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import IO
+from typing import IO, Any
 
 from summhay_ray.llm import Usage
 from summhay_ray.simulator import refusals, vectors
@@ -20,12 +21,15 @@ from summhay_ray.simulator.bodies import (
     EmbeddingAsk,
     Refused,
     Reply,
+    RerankAsk,
     completion,
     embeddings,
     model_of,
     read_body,
     read_chat,
     read_embeddings,
+    read_rerank,
+    reranking,
 )
 from summhay_ray.simulator.chat import finish, scaled, scaled_prefix, told_usage
 from summhay_ray.simulator.faults import SERVER_ERRORS, Fate, draw, skew
@@ -36,6 +40,11 @@ from summhay_ray.simulator.settings import Settings
 
 _LONG_TEXT = 100_000
 _MODELS = ("simulated", "simulated-judge")
+_READ: Mapping[str, Callable[[Mapping[str, Any]], ChatAsk | EmbeddingAsk | RerankAsk]] = {
+    "chat": read_chat,
+    "embeddings": read_embeddings,
+    "rerank": read_rerank,
+}
 
 
 @dataclass(slots=True)
@@ -43,7 +52,7 @@ class _Job:
     """A request on its way."""
 
     call: Call
-    ask: ChatAsk | EmbeddingAsk
+    ask: ChatAsk | EmbeddingAsk | RerankAsk
     settings: Settings
     tally: Tally
     factor: float
@@ -70,7 +79,7 @@ class Provider:
         return sorted({*_MODELS, *named} - set(self._settings.unknown_models))
 
     async def serve(self, kind: str, key: str, raw: bytes) -> tuple[Call, Reply]:
-        """The reply to a request (`chat` or `embeddings`) with an API key; `sent` is to follow.
+        """The reply to a request (`chat`, `embeddings` or `rerank`) with an API key; `sent` is to follow.
 
         A hang never returns: the server cancels it when the client goes.
         """
@@ -107,7 +116,7 @@ class Provider:
             raise refusals.wrong_key()
         body = read_body(raw)
         call.model = model_of(body)
-        ask = read_chat(body) if call.kind == "chat" else read_embeddings(body)
+        ask = _READ[call.kind](body)
         call.prompt = ask.sha
         settings = self._of.get(call.model)
         if settings is None:
@@ -192,6 +201,8 @@ class Provider:
         """The body of the answer, billed."""
         if isinstance(job.ask, EmbeddingAsk):
             return self._embed(job, job.ask)
+        if isinstance(job.ask, RerankAsk):
+            return self._rerank(job, job.ask)
         text = self._answers.known(job.ask.model, job.ask.prompt, job.call.prompt)
         if text is not None:
             return self._charge(job, job.ask, text)
@@ -228,9 +239,21 @@ class Provider:
         told = usage and {name: usage[name] for name in ("prompt_tokens", "total_tokens")}
         return embeddings(ask.model, [vectors.packed(one) if ask.base64 else one for one in found], told)
 
+    def _rerank(self, job: _Job, ask: RerankAsk) -> bytes:
+        # A document that is longer than a search takes is cut into pieces, each of which counts as one, as Cohere counts.
+        lengths = (scaled(self._encoder.count(ask.query + one), job.factor) for one in ask.documents)
+        pieces = sum(max(1, -(-length // vectors.SEARCH_TOKENS)) for length in lengths)
+        job.call.searches = -(-pieces // vectors.SEARCH_DOCUMENTS)
+        self._bill(job)
+        scores = vectors.relevance(ask.query, ask.documents)
+        ranked = sorted(enumerate(scores), key=lambda one: -one[1])[: ask.top_n]
+        told = told_usage(job.fate.usage_fault, job.fate.variant, job.call.searches, 0, 0)
+        return reranking(job.call.n, ranked, None if told is None else int(told["prompt_tokens"]))
+
     def _bill(self, job: _Job) -> None:
         call, fate = job.call, job.fate
-        call.micros = job.settings.price.micros(Usage(call.tokens_in, call.tokens_out, call.tokens_cached))
+        price = job.settings.price_of_searches if call.searches else job.settings.price
+        call.micros = price.micros(Usage(call.tokens_in, call.tokens_out, call.tokens_cached, searches=call.searches))
         call.fault = fate.fault or fate.usage_fault or call.fault
         job.tally.accepted.append(call.monotonic)
         for fault in filter(None, (fate.fault, fate.usage_fault)):

@@ -23,7 +23,10 @@ def application(provider: Provider) -> web.Application:
     for prefix in ("/v1", ""):
         made.router.add_post(f"{prefix}/chat/completions", _asked(provider, "chat"))
         made.router.add_post(f"{prefix}/embeddings", _asked(provider, "embeddings"))
+        made.router.add_post(f"{prefix}/rerank", _asked(provider, "rerank"))
         made.router.add_get(f"{prefix}/models", _models(provider))
+
+    made.router.add_post("/v2/rerank", _asked(provider, "rerank"))
 
     async def stats(_: web.Request) -> web.Response:
         return web.json_response(provider.books.to_json())

@@ -69,6 +69,8 @@ class Settings:
     input_price: float = 2.5
     cached_price: float = 1.25
     output_price: float = 10.0
+    search_price: float = 0.002
+    """Dollars of a search: all that a reranking costs."""
     cache_lifetime: float = 300.0
     """How long the prefixes of a served prompt are discounted after it."""
     quota: float | None = None
@@ -106,6 +108,11 @@ class Settings:
     def price(self) -> Price:
         """What a token costs."""
         return Price(self.input_price, self.output_price, self.cached_price)
+
+    @property
+    def price_of_searches(self) -> Price:
+        """What a search costs."""
+        return Price(0, 0, per_search=self.search_price)
 
 
 PER_MODEL = tuple(one.name for one in dataclasses.fields(Settings) if one.name not in _ALONE)

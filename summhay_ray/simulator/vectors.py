@@ -9,6 +9,7 @@ import math
 import re
 from array import array
 from collections import Counter
+from collections.abc import Sequence
 
 _WORD = re.compile(r"\w+")
 
@@ -24,6 +25,20 @@ def embed(text: str, dimensions: int) -> list[float]:
         # Without words, or where they cancel out: a vector all the same, since a provider gives no other length than 1.
         vector[_hashed(text) % dimensions] = norm = 1.0
     return [value / norm for value in vector]
+
+
+SEARCH_TOKENS, SEARCH_DOCUMENTS = 500, 100
+"""What one search of a reranking takes in: documents, and tokens of each with the query (Cohere's terms)."""
+
+
+def relevance(query: str, documents: Sequence[str]) -> list[float]:
+    """How well each document answers the query, 0 to 1: the share of the query's words that it holds, the shorter first."""
+    wanted = set(_WORD.findall(query.lower()))
+    found = []
+    for document in documents:
+        words = _WORD.findall(document.lower())
+        found.append(len(wanted.intersection(words)) / (len(wanted) or 1) * (1 - 1e-6 * min(len(words), 99_999)))
+    return found
 
 
 def packed(vector: list[float]) -> str:

@@ -39,6 +39,7 @@ from summhay_ray.store.response_log import (
 from summhay_ray.store.runs import FORMAT, RUN_FORMAT, RunStore, Store
 from summhay_ray.store.s3_place import with_endpoint
 from summhay_ray.store.tables import Table, Tables, columns_of, digest
+from summhay_ray.store.vectors import VectorSpace, vector_flaws, vector_key
 
 __all__ = [
     "FORMAT",
@@ -72,6 +73,7 @@ __all__ = [
     "TableFormat",
     "Tables",
     "Tally",
+    "VectorSpace",
     "Writer",
     "ask_to_stop",
     "begin",
@@ -92,6 +94,8 @@ __all__ = [
     "sweep",
     "tenures",
     "unneeded",
+    "vector_flaws",
+    "vector_key",
     "with_endpoint",
     "write_tables",
 ]

@@ -65,7 +65,7 @@ IMPORTS: Mapping[str, set[str]] = {
     "schemas": {"benchmarks", "engine", "store"},
     # `store`: a report is written into a folder or a bucket, as tables are.
     "report": {"benchmarks", "engine", "errors", "metrics", "outcome", "store"},
-    "api": {"benchmarks", "engine", "report", "local_models", "plugins", "errors", "store"},
+    "api": {"encoders", "retrieve", "benchmarks", "engine", "report", "local_models", "plugins", "errors", "store"},
     "cli": {"api", "benchmarks", "engine", "judge", "llm", "outcome", "errors", "report", "simulator"},
     "__init__": {"api"},
 }

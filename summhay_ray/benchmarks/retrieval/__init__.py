@@ -13,6 +13,8 @@ from summhay_ray.benchmarks.retrieval.entries import (
     make_retriever,
     own_code,
     retriever_label,
+    retrievers_models,
+    services,
     settled,
 )
 from summhay_ray.benchmarks.retrieval.measure import Retrieved, retrieval_details, retrieval_section, retrieval_table
@@ -38,6 +40,8 @@ __all__ = [
     "retrieval_section",
     "retrieval_table",
     "retriever_label",
+    "retrievers_models",
+    "services",
     "settled",
     "with_retrievers",
     "write_beir",

@@ -5,15 +5,15 @@ To add a kind: a class below with `head`, its fields and `make`, and a line in `
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
 from pydantic import BeforeValidator, Field, SerializeAsAny, model_validator
 
 from summhay_ray import retrieve
-from summhay_ray.benchmark import Inputs, SpecError, Strict, Text
-from summhay_ray.encoders import Encoding, Precision, Scoring, find_model, folder_revision
+from summhay_ray.benchmark import Inputs, ModelSpec, Reach, SpecError, Strict, Text
+from summhay_ray.encoders import Encoding, Precision, Scoring, check_model, find_model, folder_revision
 from summhay_ray.engine import validated
 from summhay_ray.plugins import code_identity
 
@@ -117,8 +117,29 @@ class ChunksEntry(Strict):
         return self
 
 
-class ModelEntry(Entry):
-    """What entries have in common whose models run in this process."""
+SERVICES = frozenset(
+    {
+        *(
+            "azure",
+            "azure_ai",
+            "bedrock",
+            "cohere",
+            "databricks",
+            "deepinfra",
+            "fireworks_ai",
+            "gemini",
+            "hosted_vllm",
+            "infinity",
+        ),
+        *("jina_ai", "litellm_proxy", "mistral", "nvidia_nim", "openai", "openai_like", "openrouter", "together_ai", "vertex_ai"),
+        *("voyage", "watsonx", "hosted_vllm"),
+    }
+)
+"""What a model's name begins with that somebody serves; any other runs in this process, unless it has an `api_base`."""
+
+
+class ModelEntry(Entry, Reach):
+    """What entries have in common that need a model: one in this process, or one that somebody serves."""
 
     revision: str = Field(default="", description="the hub's commit; filled in for a folder, by its content")
     max_tokens: int | None = Field(default=None, ge=1, description="the model's own tokens that a text is cut at; null: its own")
@@ -130,9 +151,30 @@ class ModelEntry(Entry):
         found: str = getattr(self, self.head)
         return found
 
+    @model_validator(mode="before")
+    @classmethod
+    def _price_is_whole(cls, fields: Any) -> Any:
+        # Who embeds or reranks writes nothing that has a price.
+        if isinstance(fields, Mapping) and isinstance(price := fields.get("price"), Mapping) and price:
+            return {**fields, "price": {"input_per_mtok": 0, "output_per_mtok": 0, **price}}
+        return fields
+
+    def service(self) -> ModelSpec | None:
+        """How the model is asked that somebody serves; None for one in this process."""
+        if self.api_base is None and self.model.partition("/")[0] not in SERVICES:
+            return None
+        reach = self.model_dump(include=set(Reach.model_fields))
+        return ModelSpec(
+            model=self.model, temperature=None, max_tokens=1, revision=self.revision, extra=dict(self.extra()), **reach
+        )
+
+    def extra(self) -> Mapping[str, Any]:
+        """What is sent beside the texts."""
+        return {}
+
     def semantic(self, digests: Mapping[str, str]) -> dict[str, Any]:
-        """See `Entry`. A folder is known by its content, wherever it lies."""
-        found = {**self.model_dump(mode="json"), **self.inner(digests)}
+        """See `Entry`. A folder is known by its content, wherever it lies; how a service is reached is no part of it."""
+        found = {**self.model_dump(mode="json", exclude=set(Reach.model_fields)), **self.inner(digests)}
         return {**found, self.head: ""} if self.revision.startswith(FOLDER_REVISION) else found
 
     def inner(self, digests: Mapping[str, str]) -> dict[str, Any]:
@@ -141,6 +183,8 @@ class ModelEntry(Entry):
 
     def at_home(self, folder: Path) -> Entry:
         """See `Entry`. Raises NoModel for a folder that is none."""
+        if self.service() is not None:
+            return self
         for path in (folder / self.model, Path(self.model)):
             if path.is_dir():
                 found = path.resolve()
@@ -158,6 +202,10 @@ class EmbedEntry(ModelEntry):
     document_prefix: str = Field(default="", description="stands before every document, or piece of one")
     chunks: ChunksEntry | None = Field(default=None, description="null: each document is one text")
     similarity: retrieve.Similarity = Field(default="cosine", description="of two vectors: cosine or dot")
+    dimensions: int | None = Field(default=None, ge=1, description="of a service's vectors, where it gives a choice")
+
+    def extra(self) -> Mapping[str, Any]:
+        return {} if self.dimensions is None else {"dimensions": self.dimensions}
 
     def default_label(self) -> str:
         return _short(self.embed)
@@ -245,6 +293,9 @@ class RunEntry(Entry):
         return {**self.model_dump(mode="json"), "run": digests.get(self.run, self.run)}
 
 
+RERANK3 = ModelSpec(model=retrieve.RERANK3, temperature=None, max_tokens=1)
+"""Who answers for the name `rerank3`."""
+
 KINDS: Mapping[str, type[Entry]] = {
     kind.head: kind for kind in (Bm25Entry, OracleEntry, EmbedEntry, LongeEntry, RerankEntry, FuseEntry, RunEntry)
 }
@@ -308,9 +359,47 @@ def files(entries: Sequence[str | Entry]) -> list[str]:
 def settled(entries: Sequence[str | Entry], inputs: Inputs) -> list[str | Entry]:
     """The entries with their models' folders as they lie here; their files are read. Raises SpecError, BadTrec."""
     found = [at_home(entry, inputs.folder) for entry in entries]
+    for name, revision in local_models_of(found):
+        check_model(name, revision)
     for path in files(found):
         retrieve.read_run(inputs.text(path), path)
     return found
+
+
+def services(entries: Sequence[str | Entry]) -> dict[str, ModelSpec]:
+    """Model -> how it is asked, of all that somebody serves. Raises ValueError where one model is written in two ways."""
+    found: dict[str, ModelSpec] = {}
+    for entry in every(entries):
+        service = RERANK3 if entry == "rerank3" else entry.service() if isinstance(entry, ModelEntry) else None
+        if service is not None and found.setdefault(service.model, service) != service:
+            raise ValueError(
+                f"retrievers: {service.model!r} is written in two ways; give both entries the same price, api_base, ..."
+            )
+    return found
+
+
+def local_models_of(entries: Sequence[str | Entry]) -> list[tuple[str, str]]:
+    """Name and revision of the models that run in this process, each once."""
+    named = {"vector": retrieve.MPNET, "longe": retrieve.Longe.MODEL}
+    found: dict[tuple[str, str], None] = {}
+    for entry in every(entries):
+        if isinstance(entry, str) and entry in named:
+            found[named[entry], ""] = None
+        elif isinstance(entry, ModelEntry) and entry.service() is None:
+            found[entry.model, "" if entry.revision.startswith(FOLDER_REVISION) else entry.revision] = None
+    return list(found)
+
+
+def retrievers_models(made: Iterable[Any]) -> list[Encoding | Scoring]:
+    """The models in this process that retrievers need, each once."""
+    found: dict[Encoding | Scoring, None] = {}
+    for one in made:
+        parts: list[Encoding | Scoring] = [one.dense.encoding] if isinstance(one, retrieve.Embed) else []
+        parts += [one.stretched] if isinstance(one, retrieve.Longe) else []
+        parts += [one.scoring] if isinstance(one, retrieve.Rerank) else []
+        inside = one.parts if isinstance(one, retrieve.Fuse) else [one.of] if isinstance(one, retrieve.Rerank) and one.of else []
+        found.update(dict.fromkeys([*parts, *retrievers_models(inside)]))
+    return [one for one in found if one.model.partition("/")[0] not in SERVICES]
 
 
 def own_code(entries: Sequence[str | Entry]) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -9,14 +10,15 @@ from typing import Annotated, Any, ClassVar, TypeVar
 
 from pydantic import Field, model_validator
 
-from summhay_ray import retrieve
 from summhay_ray.benchmark import (
     Ask,
     Benchmark,
     Counted,
     Failed,
     Item,
+    ModelSpec,
     Prepared,
+    Queue,
     Rows,
     Section,
     Spec,
@@ -26,7 +28,7 @@ from summhay_ray.benchmark import (
     Tables,
     semantic_hash,
 )
-from summhay_ray.benchmarks.retrieval.entries import RetrieverEntry, own_code
+from summhay_ray.benchmarks.retrieval.entries import RetrieverEntry, own_code, services
 from summhay_ray.benchmarks.retrieval.measure import Retrieved, retrieval_details, retrieval_section, retrieval_table
 from summhay_ray.benchmarks.retrieval.with_retrievers import WithRetrievers, check_retrievers
 from summhay_ray.plugins import told
@@ -43,6 +45,10 @@ class RetrievalFields(Spec):
     k: list[Annotated[int, Field(ge=1)]] = Field(default=[1, 5, 10], description="how many documents count, of each ranking")
     token_budget: int = Field(default=15000, ge=1, description="cl100k tokens of documents that retrieval may show")
     depth: int = Field(default=1000, ge=1, description="documents of a ranking that are kept, at most")
+
+    def model_entries(self) -> Sequence[ModelSpec]:
+        """See `Spec`: the retrievers' models that somebody serves."""
+        return list(services(self.retrievers).values())
 
     @model_validator(mode="after")
     def _retrievers_differ(self) -> RetrievalFields:
@@ -83,7 +89,7 @@ class RetrievedQuery:
 class Retrieving(WithRetrievers, Benchmark[S]):
     """Rankings of every retriever over every corpus. A class of a benchmark's own says what its corpora are."""
 
-    stages = (Stage("retrieve"),)
+    stages = (Stage("embed"), Stage("rerank"), Stage("retrieve"))
     tables: ClassVar[Sequence[Table]] = (
         Table("ranked", RankedDocument, ("corpus_id", "retriever", "query_id", "rank")),
         Table("retrieved", RetrievedQuery, ("corpus_id", "retriever", "query_id")),
@@ -127,12 +133,25 @@ class Retrieving(WithRetrievers, Benchmark[S]):
                 data = {"corpus": corpus_id, "retriever": retriever, "queries": n_queries}
                 yield Item(item_id, data=data, source=item_id, size=n_queries)
 
+    def queues(self) -> Mapping[str, Queue]:
+        """See `Workload`."""
+        return {"": Queue(tuple(self.services))}
+
     def prepare(self, source: str, items: Sequence[Item]) -> Prepared:
-        """See `Workload`: the rankings of a corpus."""
-        corpus_id, retriever = items[0].data["corpus"], items[0].data["retriever"]
+        """See `Workload`: the rankings of a corpus, by a retriever that asks nobody."""
+        return self._prepared(items[0], self.rankings)
+
+    def outline(self, source: str, items: Sequence[Item]) -> Prepared:
+        """See `Workload`: what is planned depends on no ranking."""
+        return Prepared()
+
+    def _prepared(self, item: Item, rank: Callable[[Corpus, str], Sequence[Sequence[Ranked]]]) -> Prepared:
+        corpus_id, retriever = item.data["corpus"], item.data["retriever"]
+        if retriever in self.asking:
+            return Prepared()
         try:
             corpus = self.corpus(corpus_id)
-            return Prepared(self._rows(corpus, retriever, retrieve.rankings(self.made[retriever], corpus)))
+            return Prepared(self._rows(corpus, retriever, rank(corpus, retriever)))
         except OSError:
             raise
         # The border to a person's own retrievers: what goes wrong there is a row, and stops no other row.
@@ -143,8 +162,11 @@ class Retrieving(WithRetrievers, Benchmark[S]):
             return Prepared(problem=problem, stage="retrieve")
 
     async def answer(self, item: Item, ask: Ask) -> Rows:
-        """See `Workload`: all rows were there before."""
-        return {}
+        """See `Workload`: the rankings of a retriever that asks; those of any other were there before."""
+        if (retriever := item.data["retriever"]) not in self.asking:
+            return {}
+        corpus = await asyncio.to_thread(self.corpus, item.data["corpus"])
+        return self._rows(corpus, retriever, await self.asked_rankings(ask, corpus, retriever))
 
     def _rows(self, corpus: Corpus, retriever: str, rankings: Sequence[Sequence[Ranked]]) -> Rows:
         ranked: list[RankedDocument] = []

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
-from summhay_ray.benchmark import Inputs, Spec, SpecError, semantic_hash
-from summhay_ray.benchmarks.retrieval.entries import Entry, identity_of, make_retriever, retriever_label, settled
+from summhay_ray import retrieve
+from summhay_ray.benchmark import Ask, Inputs, ModelSpec, Spec, SpecError, semantic_hash
+from summhay_ray.benchmarks.retrieval.asked_models import AskedModels, drawn
+from summhay_ray.benchmarks.retrieval.entries import Entry, identity_of, make_retriever, retriever_label, services, settled
+from summhay_ray.benchmarks.retrieval.stored_models import Computing, NotComputed, StoredModels
 from summhay_ray.errors import UserError
+from summhay_ray.retrieve import Corpus, Query, Ranked
 
 S = TypeVar("S", bound=Spec)
 
@@ -31,6 +36,48 @@ class WithRetrievers:
     def is_whole(self, retriever: str) -> bool:
         """Whether a retriever's ranking is the corpus itself, in no order of its own."""
         return bool(self.made[retriever].whole)
+
+    @functools.cached_property
+    def services(self) -> Mapping[str, ModelSpec]:
+        """Model -> how it is asked, of the retrievers' models that somebody serves."""
+        return services(self.spec.retrievers)
+
+    @functools.cached_property
+    def asking(self) -> frozenset[str]:
+        """The retrievers that ask: their rankings are made while an item is answered, and not before."""
+        return frozenset(label for label, entry in self.retrievers.items() if services([entry]))
+
+    @functools.cached_property
+    def models(self) -> StoredModels:
+        """The retrievers' models in this process."""
+        return StoredModels(self.inputs.store, Computing.of(self.spec.resources))
+
+    @functools.cached_property
+    def known_models(self) -> StoredModels:
+        """As `models`, but nothing is computed: for planning."""
+        return StoredModels(self.inputs.store, None)
+
+    def rankings(self, corpus: Corpus, retriever: str, queries: Sequence[Query] | None = None) -> list[list[Ranked]]:
+        """A ranking a query, of all queries where none are named, by a retriever that asks nobody."""
+        return retrieve.rankings(self.made[retriever], corpus, queries, self.models)
+
+    def planned_rankings(self, corpus: Corpus, retriever: str, queries: Sequence[Query] | None = None) -> list[list[Ranked]]:
+        """The rankings, or, where it takes vectors that nobody has computed yet, the documents in any order."""
+        wanted = corpus.queries if queries is None else queries
+        try:
+            return retrieve.rankings(self.made[retriever], corpus, wanted, self.known_models)
+        except NotComputed:
+            # Another order for each retriever and query, as it will be: what is asked of equal contexts is one question.
+            ids = corpus.document_ids
+            return [retrieve.by_score([drawn(retriever, query.query_id, one) for one in ids]) for query in wanted]
+
+    async def asked_rankings(
+        self, ask: Ask, corpus: Corpus, retriever: str, queries: Sequence[Query] | None = None
+    ) -> list[list[Ranked]]:
+        """A ranking a query, by a retriever that asks. Raises NoReply."""
+        here = self.known_models if ask.planning else self.models
+        wanted = corpus.queries if queries is None else queries
+        return await retrieve.rank_all(self.made[retriever], AskedModels(ask, self.services, here), wanted, corpus)
 
     def run_file(self, path: str) -> str:
         """The text of a file of rankings that the spec names."""
@@ -65,3 +112,4 @@ def check_retrievers(entries: Any) -> None:
         if label in labels[:index]:
             mend = "remove one" if isinstance(entry, str) else "give one of them another name: NAME"
             raise ValueError(f"retrievers: {label!r} is listed twice; {mend}")
+    services(entries)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from summhay_ray import retrieve
 from summhay_ray.benchmarks.summhay.cells import Unit
@@ -15,25 +15,15 @@ if TYPE_CHECKING:
     from summhay_ray.benchmarks.summhay.workload import SummHay
 
 
-def rank(haystack: Haystack, subtopic_id: str, retriever: Any) -> Sequence[retrieve.Ranked]:
-    """A retriever's ranking for one query. Raises LookupError where the haystack lacks what it reads."""
-    corpus = retrieve.corpus_of(haystack)
-    (ranking,) = retrieve.rankings(retriever, corpus, [query for query in corpus.queries if query.query_id == subtopic_id])
-    return ranking
-
-
-def rank_all(haystack: Haystack, retriever: Any) -> Mapping[str, Sequence[retrieve.Ranked]]:
-    """Subtopic -> a retriever's ranking for its query, all at once. Raises LookupError where the haystack lacks what it reads."""
-    corpus = retrieve.corpus_of(haystack)
-    return dict(zip((one.query_id for one in corpus.queries), retrieve.rankings(retriever, corpus), strict=True))
-
+Ranker = Callable[[str, str, str], Sequence[retrieve.Ranked]]
+"""(haystack, subtopic, retriever) -> the ranking. Raises LookupError where the haystack lacks what the retriever reads."""
 
 UserError = tuple[str, str]
 """Why there is no context: class of the error, and the message."""
 
 
 def make_context(
-    grid: SummHay, haystack: Haystack, unit: Unit, ranked: Callable[[str, str, str], Sequence[retrieve.Ranked]]
+    grid: SummHay, haystack: Haystack, unit: Unit, ranked: Ranker
 ) -> tuple[Context | None, list[Ranking], UserError | None]:
     """A unit's context and its ranking's rows, or (None, [], why not)."""
     try:

@@ -10,7 +10,7 @@ from pydantic import BeforeValidator, Field, model_validator
 from summhay_ray import judge, plugins
 from summhay_ray.benchmark import ModelSpec, Spec, SpecError, Text, model_entry
 from summhay_ray.benchmarks.rating import ExtractSpec
-from summhay_ray.benchmarks.retrieval import RetrieverEntry, check_retrievers
+from summhay_ray.benchmarks.retrieval import RetrieverEntry, check_retrievers, services
 from summhay_ray.benchmarks.summarizing import Strategy, Summarizer, crossed
 from summhay_ray.errors import UserError
 
@@ -121,7 +121,7 @@ class SummhaySpec(JudgingSpec):
 
     def model_entries(self) -> Sequence[ModelSpec]:
         """Every model of the spec, summarizers first."""
-        return [*self.summarizers, *self.judges]
+        return [*self.summarizers, *self.judges, *services(self.retrievers).values()]
 
     @model_validator(mode="before")
     @classmethod

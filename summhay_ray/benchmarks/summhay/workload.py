@@ -37,7 +37,7 @@ from summhay_ray.benchmarks.summarizing import given_answers, keep_answers, stra
 from summhay_ray.benchmarks.summhay.cell import judge_all, summarize_cell
 from summhay_ray.benchmarks.summhay.cells import Cell, Unit
 from summhay_ray.benchmarks.summhay.checks import check_grid
-from summhay_ray.benchmarks.summhay.contexts import make_context, rank, rank_all
+from summhay_ray.benchmarks.summhay.contexts import Ranker, make_context
 from summhay_ray.benchmarks.summhay.explain import explain, places
 from summhay_ray.benchmarks.summhay.export import export
 from summhay_ray.benchmarks.summhay.from_haystacks import FromHaystacks, with_made
@@ -72,7 +72,7 @@ class SummHay(FromHaystacks, WithRetrievers, Judging[SummhaySpec]):
     """A grid of cells: retrieve, order, summarize, judge, score."""
 
     kind = "summhay"
-    stages = (Stage("context"), Stage("summarize"), JUDGE_STAGE)
+    stages = (Stage("context"), Stage("embed"), Stage("rerank"), Stage("summarize"), JUDGE_STAGE)
     tables = TABLES
     counted = Counted("cells", "judgments")
     retrieval_fields = staticmethod(retrieval_fields)
@@ -224,31 +224,73 @@ class SummHay(FromHaystacks, WithRetrievers, Judging[SummhaySpec]):
     def prepare(self, source: str, items: Sequence[Item]) -> Prepared:
         """See `Workload`: the ranking and the context of a unit."""
         unit = Unit(*items[0].data["unit"])
-        context, rankings, problem = make_context(self, self.haystacks[unit.haystack_id], unit, self._ranked)
+        if unit.retriever in self.asking:
+            return Prepared()
+        return self._prepared(unit, self._ranked)
+
+    def outline(self, source: str, items: Sequence[Item]) -> Prepared:
+        """See `Workload`: what is shown of a haystack whose vectors nobody has computed yet is as long as what will be."""
+        unit = Unit(*items[0].data["unit"])
+        return Prepared() if unit.retriever in self.asking else self._prepared(unit, self._outlined)
+
+    def _prepared(self, unit: Unit, ranked: Ranker) -> Prepared:
+        context, rankings, problem = make_context(self, self.haystacks[unit.haystack_id], unit, ranked)
         if context is None:
             error, message = problem or ("no_context", "the unit has no context")
             return Prepared(problem=Failed(error, message, retryable=True), stage="context")
         return Prepared({"rankings": rankings, "contexts": [context]}, shared=asdict(context))
 
     @functools.cached_property
-    def _ranked(self) -> Callable[[str, str, str], Sequence[retrieve.Ranked]]:
-        one = functools.lru_cache(maxsize=64)(
-            lambda haystack_id, subtopic_id, retriever: rank(self.haystacks[haystack_id], subtopic_id, self.made[retriever])
-        )
-        every = functools.lru_cache(maxsize=16)(
-            lambda haystack_id, retriever: rank_all(self.haystacks[haystack_id], self.made[retriever])
-        )
-        at_once = {label for label, made in self.made.items() if not hasattr(made, "rank")}
+    def _ranked(self) -> Ranker:
+        return self._ranker(self.rankings)
+
+    @functools.cached_property
+    def _outlined(self) -> Ranker:
+        return self._ranker(self.planned_rankings)
+
+    def _ranker(self, rankings: Callable[..., Sequence[Sequence[retrieve.Ranked]]]) -> Ranker:
+        """What ranks one query of a haystack; the last rankings are remembered."""
+
+        def one(haystack_id: str, subtopic_id: str, retriever: str) -> Sequence[retrieve.Ranked]:
+            corpus = retrieve.corpus_of(self.haystacks[haystack_id])
+            (found,) = rankings(corpus, retriever, [query for query in corpus.queries if query.query_id == subtopic_id])
+            return found
+
+        def every(haystack_id: str, retriever: str) -> Mapping[str, Sequence[retrieve.Ranked]]:
+            corpus = retrieve.corpus_of(self.haystacks[haystack_id])
+            return dict(zip((query.query_id for query in corpus.queries), rankings(corpus, retriever), strict=True))
+
+        singly, at_once = functools.lru_cache(maxsize=64)(one), functools.lru_cache(maxsize=16)(every)
+        batched = {label for label, made in self.made.items() if not hasattr(made, "rank")}
         return lambda haystack_id, subtopic_id, retriever: (
-            every(haystack_id, retriever)[subtopic_id] if retriever in at_once else one(haystack_id, subtopic_id, retriever)
+            at_once(haystack_id, retriever)[subtopic_id] if retriever in batched else singly(haystack_id, subtopic_id, retriever)
         )
 
     async def answer(self, item: Item, ask: Ask) -> Rows:
         """A cell: the summary, and what every judge says of it, insight by insight."""
-        cell, context = Cell.of(item), Context(**{**ask.prepared, "numbers": tuple(ask.prepared["numbers"])})
+        cell = Cell.of(item)
+        rows: Rows = {}
+        if cell.unit.retriever in self.asking:
+            context, rows = await self._asked_context(cell.unit, ask)
+            if context is None:
+                return {}
+        else:
+            context = Context(**{**ask.prepared, "numbers": tuple(ask.prepared["numbers"])})
         # Its haystack is held while it is summarized; while it waits to be judged, what it is judged against.
         summary, truth = await summarize_cell(self, cell, context, ask)
-        return {} if summary is None else {"summaries": [summary], **await judge_all(self, cell, summary, truth, ask)}
+        return rows if summary is None else {**rows, "summaries": [summary], **await judge_all(self, cell, summary, truth, ask)}
+
+    async def _asked_context(self, unit: Unit, ask: Ask) -> tuple[Context | None, Rows]:
+        """The context of a unit whose retriever asks, and its rows; None where there is none, and `ask` has the failure."""
+        haystack = await self.haystacks.fetch(unit.haystack_id)
+        corpus = retrieve.corpus_of(haystack)
+        queries = [query for query in corpus.queries if query.query_id == unit.subtopic_id]
+        (ranking,) = await self.asked_rankings(ask, corpus, unit.retriever, queries)
+        context, rankings, problem = make_context(self, haystack, unit, lambda *_: ranking)
+        if context is None:
+            ask.fail("context", Failed(*(problem or ("no_context", "the unit has no context")), retryable=True))
+            return None, {}
+        return context, {"rankings": rankings, "contexts": [context]}
 
     async def references(self, item: Item) -> Sequence[str]:
         """See `Workload`: the subtopic's insights."""

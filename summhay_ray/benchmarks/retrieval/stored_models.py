@@ -1,0 +1,163 @@
+"""Models of retrievers in this process, whose vectors and scores are kept in the store: nothing is computed twice."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from summhay_ray.benchmark import ResourcesSpec, semantic_hash
+from summhay_ray.benchmarks.retrieval.entries import FOLDER_REVISION
+from summhay_ray.encoders import Encoder, Encoding, Scorer, Scoring, Vectors, load_encoder, load_scorer
+from summhay_ray.store import Store, VectorSpace, vector_key
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+STAGE = "embed"
+"""What a spec's `resources` call it."""
+TEXTS_A_BLOCK = 128
+"""Texts that are computed, and kept, together: which they are depends on the texts that are asked for alone."""
+FORMAT = 1
+"""Of what is computed: another one makes other spaces."""
+
+M = TypeVar("M", Encoder, Scorer)
+_COMPUTING = threading.Lock()
+"""One computation at a time in a process: models use all its processors, and what one thread computes another need not."""
+
+
+@dataclass(frozen=True, slots=True)
+class Computing:
+    """How local models are run here; nothing of it is part of what they give."""
+
+    batch_tokens: int = 16384
+    batch_size: int | None = None
+
+    @classmethod
+    def of(cls, resources: Mapping[str, ResourcesSpec]) -> Computing:
+        """As a spec says it, of its stage `embed`."""
+        said = resources.get(STAGE)
+        return cls() if said is None else cls(said.batch_tokens, said.batch_size)
+
+
+@dataclass(slots=True)
+class Computed:
+    """What was computed in this process, and not found in the store."""
+
+    texts: int = 0
+    tokens: int = 0
+    load_s: float = 0.0
+    compute_s: float = 0.0
+
+
+class StoredModels:
+    """See `retrieve.Models`. Without a store everything is computed, and forgotten."""
+
+    def __init__(self, store: Store | None, computing: Computing | None = Computing(), part: tuple[int, int] = (0, 1)) -> None:
+        """`computing`: None where nothing is to be computed."""
+        self._store = store
+        self._computing = computing
+        self._batches = (0, None) if computing is None else (computing.batch_tokens, computing.batch_size)
+        self._part = part
+        """(i, n): of long lists of texts only every nth block is computed, from the ith on, and no ranking is made."""
+        self._spaces: dict[str, VectorSpace] = {}
+        self._models: OrderedDict[Encoding | Scoring, Any] = OrderedDict()
+        self.computed = Computed()
+
+    async def embed(self, encoding: Encoding, texts: Sequence[str]) -> Vectors:
+        """See `retrieve.Models`. Raises NoModel."""
+
+        def compute(block: Sequence[str]) -> tuple[NDArray[np.float32], Sequence[int]]:
+            model = self._model(encoding, load_encoder)
+            found = model.encode(block, *self._batches)
+            return found.values, found.n_tokens.tolist()
+
+        return self._of(encoding, texts, compute)
+
+    async def score(self, scoring: Scoring, query: str, texts: Sequence[str]) -> Sequence[float]:
+        """See `retrieve.Models`. Raises NoModel."""
+
+        def compute(block: Sequence[str]) -> tuple[NDArray[np.float32], Sequence[int]]:
+            model = self._model(scoring, load_scorer)
+            pairs = [(query, json.loads(pair)[1]) for pair in block]
+            scores = model.score(pairs, *self._batches)
+            return scores.reshape(-1, 1), model.count_tokens(pairs)
+
+        found = self._of(scoring, [json.dumps([query, text]) for text in texts], compute)
+        scores: list[float] = found.values[:, 0].tolist() if texts else []
+        return scores
+
+    def _of(
+        self, made_by: Encoding | Scoring, texts: Sequence[str], compute: Callable[[Sequence[str]], tuple[Any, Sequence[int]]]
+    ) -> Vectors:
+        import numpy as np
+
+        space = self._space(made_by)
+        keys = [vector_key(text) for text in texts]
+        found = space.get(keys)
+        if len(found) < len(set(keys)):
+            if self._computing is None:
+                raise NotComputed
+            by_key = dict(zip(keys, texts, strict=True))
+            with _COMPUTING:
+                for place, block in enumerate(_blocks(by_key)):
+                    if place % self._part[1] == self._part[0]:
+                        self._compute(space, block, by_key, compute, made_by.precision != "float32")
+            found = space.get(keys)
+        if self._part[1] > 1 and len(found) < len(set(keys)):
+            raise PartOnly
+        values = np.stack([found[key].vector for key in keys]) if keys else np.zeros((0, 0), dtype=np.float32)
+        return Vectors(values, np.array([found[key].n_tokens for key in keys], dtype=np.int64))
+
+    def _compute(self, space: VectorSpace, block: Sequence[bytes], by_key: Any, compute: Any, half: bool) -> None:
+        import time
+
+        known = space.get(block)
+        missing = [key for key in block if key not in known]
+        if not missing:
+            return
+        began = time.monotonic()
+        loading = self.computed.load_s
+        values, n_tokens = compute([by_key[key] for key in missing])
+        space.put(missing, values, n_tokens, half)
+        self.computed.texts += len(missing)
+        self.computed.tokens += sum(n_tokens)
+        self.computed.compute_s += time.monotonic() - began - (self.computed.load_s - loading)
+
+    def _space(self, made_by: Encoding | Scoring) -> VectorSpace:
+        described = asdict(made_by)
+        if made_by.revision.startswith(FOLDER_REVISION):
+            described["model"] = ""
+        name = semantic_hash({**described, "kind": type(made_by).__name__, "format": FORMAT})
+        if name not in self._spaces:
+            self._spaces[name] = VectorSpace(self._store.files if self._store is not None else None, name)
+        return self._spaces[name]
+
+    def _model(self, made_by: Any, load: Callable[[Any], M]) -> M:
+        import time
+
+        if made_by not in self._models:
+            began = time.monotonic()
+            self._models[made_by] = load(made_by)
+            self.computed.load_s += time.monotonic() - began
+        found: M = self._models[made_by]
+        return found
+
+
+class NotComputed(Exception):
+    """It takes vectors that nobody has computed yet."""
+
+
+class PartOnly(Exception):
+    """A part of the vectors was computed; the rest is another's."""
+
+
+def _blocks(texts: dict[bytes, str]) -> Iterator[Sequence[bytes]]:
+    """The texts' keys in blocks, texts of like length together: the same texts make the same blocks."""
+    in_order = sorted(texts, key=lambda key: (-len(texts[key]), key))
+    for start in range(0, len(in_order), TEXTS_A_BLOCK):
+        yield in_order[start : start + TEXTS_A_BLOCK]

@@ -1,0 +1,97 @@
+"""Answers that are numbers: vectors of texts, scores of documents. Part of the llm room; read back by the door.
+
+In the log their text is JSON: of vectors `{"dimensions", "float32"}`, 4-byte floats, little-endian, in base64; of scores a list.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+from array import array
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from summhay_ray.llm.reply import Reply, Usage
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+
+def vectors_reply(body: Any, n: int) -> Reply:
+    """The reply in the body of OpenAI's embeddings. Raises ValueError where it is none, or not one vector a text."""
+    found = _placed(_listed(body, "data"), n, "embedding")
+    vectors = [_floats(one) for one in found]
+    if len({len(one) for one in vectors}) != 1 or not vectors[0]:
+        raise ValueError("no embeddings: the vectors are empty, or of several lengths")
+    packed = array("f", [number for one in vectors for number in one])
+    text = json.dumps({"dimensions": len(vectors[0]), "float32": base64.b64encode(packed.tobytes()).decode("ascii")})
+    rest = {name: value for name, value in body.items() if name != "data"}
+    return Reply(text, "stop", _usage(body.get("usage")), rest, numbers=True)
+
+
+def scores_reply(body: Any, n: int) -> Reply:
+    """The reply in the body of Cohere's rerank. Raises ValueError where it is none, or not one score a document."""
+    scores = [_number(one) for one in _placed(_listed(body, "results"), n, "relevance_score")]
+    meta = body.get("meta") if isinstance(body.get("meta"), Mapping) else {}
+    billed = {**(meta.get("tokens") or {}), **(meta.get("billed_units") or {})}
+    usage = _usage(body.get("usage")) or _usage(billed)
+    rest = {name: value for name, value in body.items() if name != "results"}
+    return Reply(json.dumps(scores), "stop", usage, rest, numbers=True)
+
+
+def vectors_of(text: str) -> NDArray[np.float32]:
+    """(texts, dimensions), of an answer's text."""
+    import numpy as np
+
+    found = json.loads(text)
+    values = np.frombuffer(base64.b64decode(found["float32"]), dtype="<f4")
+    return values.reshape(-1, found["dimensions"]).copy()
+
+
+def scores_of(text: str) -> list[float]:
+    """One score a document, of an answer's text."""
+    return [float(score) for score in json.loads(text)]
+
+
+def _listed(body: Any, name: str) -> list[Any]:
+    found = body.get(name) if isinstance(body, Mapping) else None
+    if not isinstance(found, list):
+        raise ValueError(f"the body has no list {name!r}")
+    return found
+
+
+def _placed(found: Sequence[Any], n: int, name: str) -> list[Any]:
+    """What each entry holds, by its index."""
+    placed = {one.get("index"): one.get(name) for one in found if isinstance(one, Mapping)}
+    if len(found) != n or sorted(placed, key=str) != sorted(range(n), key=str):
+        raise ValueError(f"{len(found)} entries for {n} texts, or not one each")
+    return [placed[place] for place in range(n)]
+
+
+def _floats(given: Any) -> list[float]:
+    if isinstance(given, str):
+        return list(array("f", base64.b64decode(given, validate=True)))
+    if not isinstance(given, list):
+        raise ValueError("a vector is no list of numbers")
+    return [_number(one) for one in given]
+
+
+def _number(given: Any) -> float:
+    if isinstance(given, bool) or not isinstance(given, int | float) or not math.isfinite(given):
+        raise ValueError("a number is none")
+    return float(given)
+
+
+def _usage(given: Any) -> Usage | None:
+    """Tokens read, and searches; None where neither is told."""
+    if not isinstance(given, Mapping):
+        return None
+    tokens = next((given[name] for name in ("prompt_tokens", "input_tokens", "total_tokens") if _counts(given.get(name))), None)
+    searches = given.get("search_units") if _counts(given.get("search_units")) else 0
+    return None if tokens is None and not searches else Usage(int(tokens or 0), 0, searches=int(searches or 0))
+
+
+def _counts(given: Any) -> bool:
+    return isinstance(given, int | float) and not isinstance(given, bool) and math.isfinite(given)

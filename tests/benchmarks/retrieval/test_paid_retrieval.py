@@ -1,0 +1,144 @@
+"""Embedding and reranking services: keyed, planned, paid once, within the budget, as any call."""
+
+from __future__ import annotations
+
+import json
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from simulated_provider import in_thread
+
+from summhay_ray import api
+from summhay_ray.benchmark import SpecError
+from summhay_ray.llm import Request, scores_of, vectors_of
+from summhay_ray.llm.numbers import scores_reply, vectors_reply
+from summhay_ray.retrieve import Corpus, Query
+from summhay_ray.simulator import vectors
+
+pytestmark = pytest.mark.core
+
+
+@pytest.fixture
+def base(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    monkeypatch.setenv("SIMULATED_API_KEY", "sk-simulated")
+    with in_thread() as provider:
+        yield provider.base
+
+
+def entries(base: str) -> list[Any]:
+    reach = {"api_base": base, "api_key_env": "SIMULATED_API_KEY"}
+    embed = {"embed": "openai/embedder", "price": {"input_per_mtok": 2.5}, **reach}
+    rerank = {"rerank": "cohere/reranker", "top": 20, "price": {"per_search": 0.002}, **reach}
+    return ["bm25", embed, {**rerank, "of": "bm25", "name": "reranked"}, {"fuse": ["bm25", embed], "name": "fused"}]
+
+
+def fields(base: str, **more: Any) -> dict[str, Any]:
+    return {"haystacks": ["sample/news"], "retrievers": entries(base), "k": [5], "token_budget": 1500, **more}
+
+
+def stats(base: str) -> dict[str, Any]:
+    with urllib.request.urlopen(base.replace("/v1", "/simulated/stats")) as answer:
+        found: dict[str, Any] = json.load(answer)
+    return found
+
+
+def test_a_service_is_paid_once_and_its_bill_is_ours(base: str, tmp_path: Path) -> None:
+    store = str(tmp_path / "store")
+    first = api.retrieve(fields(base), store=store, executor="inline")
+    bill = stats(base)
+    assert (first.status, first.usd["spent"]) == ("done", bill["micros"] / 1e6)
+    assert bill["served"] == bill["prompts"] == first.calls["made"] > 4
+    again = api.retrieve(fields(base, k=[3]), store=store, executor="inline")
+    assert (again.calls["made"], stats(base)["served"]) == (0, bill["served"])
+    shown = {(row["stage"], row["model"]): row["real"] for row in api.status(first.run, store).to_json()["usage"]}
+    assert shown["embed", "openai/embedder"]["calls"] + shown["rerank", "cohere/reranker"]["calls"] == bill["served"]
+
+
+def test_rankings_are_what_the_service_says(base: str, tmp_path: Path) -> None:
+    result = api.retrieve(fields(base), store=str(tmp_path / "store"), executor="inline")
+    ranked = api.table(result.run, "ranked", str(tmp_path / "store"))
+    corpus = api.load({**fields(base), "kind": "retrieval"}).corpus(ranked["corpus_id"][0])  # type: ignore[attr-defined]
+    assert isinstance(corpus, Corpus)
+    for query in corpus.queries:
+        assert isinstance(query, Query)
+        asked, held = (np.array([vectors.embed(one, 256) for one in texts]) for texts in ([query.text], corpus.texts))
+        rows = ranked.filter(query_id=query.query_id).sort("rank")
+        found = dict(rows.filter(retriever="embedder").select("number", "score").iter_rows())
+        expected = (held @ asked[0]).tolist()
+        assert [found[number] for number in range(1, len(corpus.texts) + 1)] == pytest.approx(expected, abs=1e-6)
+        first = rows.filter(retriever="bm25")["number"].to_list()[:20]
+        relevance = vectors.relevance(query.text, [corpus.texts[number - 1] for number in sorted(first)])
+        said = dict(zip(sorted(first), relevance, strict=True))
+        reranked = rows.filter(retriever="reranked")["number"].to_list()
+        assert reranked[:20] == sorted(first, key=lambda number: (-said[number], number))
+
+
+def test_a_plan_names_the_stages_and_a_budget_stops_and_goes_on(base: str, tmp_path: Path) -> None:
+    store, spec = str(tmp_path / "store"), fields(base, summarizers=["offline/lead"])
+    planned = {(one.stage, one.model): one for one in api.plan(spec, store).stages}
+    embed, rerank = planned["embed", "openai/embedder"], planned["rerank", "cohere/reranker"]
+    assert (rerank.calls, rerank.usd) == (4, 4 * 0.002)
+    stopped = api.run(spec, store, budget=rerank.usd / 2, executor="inline")
+    assert stopped.status == "budget" and stats(base)["micros"] <= rerank.usd / 2 * 1e6
+    done = api.run(spec, store, budget=1, executor="inline")
+    bill = stats(base)
+    assert (done.status, bill["repeated"], done.usd["spent"]) == ("done", 0, bill["micros"] / 1e6)
+    assert embed.usd_min + rerank.usd_min <= done.usd["spent"] <= embed.usd_max + rerank.usd_max
+    assert sum(one.calls for one in (embed, rerank)) == bill["served"]
+    tables = api.table(done.run, "rankings", store)
+    assert tables.height == len(tables.unique(["haystack_id", "subtopic_id", "retriever", "rank"]))
+
+
+def test_a_service_that_fails_is_a_failure_of_its_stage(base: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SIMULATED_API_KEY")
+    with pytest.raises(Exception, match="SIMULATED_API_KEY"):
+        api.retrieve(fields(base), store=str(tmp_path / "store"), executor="inline")
+    with pytest.raises(SpecError, match="'openai/no-such-embedder' has no known price"):
+        api.retrieve({**fields(base), "retrievers": [{"embed": "openai/no-such-embedder"}]}, store=str(tmp_path / "store"))
+    two = [{"embed": "openai/e", "price": {"input_per_mtok": price}, "name": f"e{price}"} for price in (1, 2)]
+    with pytest.raises(SpecError, match="'openai/e' is written in two ways"):
+        api.load({**fields(base), "retrievers": two, "summarizers": ["offline/lead"]})
+
+
+def test_keys_are_of_the_content() -> None:
+    one = Request("m", (), task="embed", inputs=("a", "b"))
+    others = [
+        Request("m", (), task="rerank", inputs=("a", "b")),
+        Request("m", (), task="embed", inputs=("b", "a")),
+        Request("m", (), {"dimensions": 8}, task="embed", inputs=("a", "b")),
+        Request("m", "a\nb"),
+    ]
+    assert len({one.key, *(other.key for other in others)}) == 5
+    assert one.key == Request("m", (), task="embed", inputs=["a", "b"]).key
+    with pytest.raises(ValueError, match="expected messages for chat, else inputs"):
+        Request("m", "a", inputs=("b",))
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {}, {"data": []}, {"data": [{"index": 0, "embedding": []}, {"index": 1, "embedding": []}]},
+        {"data": [{"index": 0, "embedding": [1.0]}, {"index": 0, "embedding": [1.0]}]},
+        {"data": [{"index": 0, "embedding": [1.0]}, {"index": 1, "embedding": [1.0, 2.0]}]},
+        {"data": [{"index": 0, "embedding": [1.0]}, {"index": 1, "embedding": ["x"]}]},
+        {"data": [{"index": 0, "embedding": [1.0]}, {"index": 1, "embedding": [float("nan")]}]},
+    ],
+)  # fmt: skip
+def test_vectors_that_are_none_are_refused(body: Any) -> None:
+    with pytest.raises(ValueError):
+        vectors_reply(body, 2)
+
+
+def test_numbers_come_back_as_they_were() -> None:
+    data = [{"index": 1, "embedding": [0.5, -1e-9]}, {"index": 0, "embedding": [1.0, 2.0]}]
+    reply = vectors_reply({"data": data, "usage": {"prompt_tokens": 3}}, 2)
+    assert vectors_of(reply.text).tolist() == [[1.0, 2.0], [0.5, pytest.approx(-1e-9)]]
+    assert reply.usage is not None and (reply.usage.input_tokens, "data" in reply.raw) == (3, False)
+    results = [{"index": 1, "relevance_score": 0.25}, {"index": 0, "relevance_score": 1}]
+    reply = scores_reply({"results": results, "meta": {"billed_units": {"search_units": 2}}}, 2)
+    assert scores_of(reply.text) == [1.0, 0.25]
+    assert reply.usage is not None and (reply.usage.input_tokens, reply.usage.searches) == (0, 2)
