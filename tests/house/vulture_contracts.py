@@ -17,6 +17,7 @@ _some_task
 _names_differ
 _no_prompt
 _overlap_is_less
+_price_is_whole
 _retrievers_differ
 _has_corpora
 _one_or_many
@@ -120,3 +121,6 @@ evaluator
 # `benchmarks.KINDS` names these as module:Class.
 Ethic
 EthicBuild
+
+# What an actor tells of its computing.
+compute_s

@@ -190,4 +190,5 @@ def test_a_retriever_that_raises_is_a_failure_and_stops_no_other(tmp_path: Path)
     found = {row["retriever"]: row["n"] for row in result.to_json()["retrieval"]}
     assert found == {"bm25": 8, f"{__name__}:Raises": 0}
     failure = summhay_ray.failures(result.run, str(tmp_path / "store"))[0]
-    assert (failure["stage"], failure["error"], failure["message"]) == ("retrieve", "retriever_error", "SystemExit: no")
+    assert (failure["stage"], failure["error"]) == ("retrieve", "retriever_error")
+    assert failure["message"].startswith("SystemExit: no (test_retrieve_alone.py:")
