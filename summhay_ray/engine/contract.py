@@ -321,7 +321,7 @@ class Workload(Generic[S]):
         """What the items of a source are given, computed where there is room for it; asks no model."""
         return Prepared()
 
-    def outline(self, source: str, items: Sequence[Item]) -> Prepared:
+    def sketch(self, source: str, items: Sequence[Item]) -> Prepared:
         """What planning takes for what `prepare` will give: by default that itself. For what takes long to compute."""
         return self.prepare(source, items)
 

@@ -24,7 +24,7 @@ def prepared(workload: Workload[Any], source: str, items: Sequence[Item], planni
     `planning`: what it may be taken for, where finding it out takes long.
     """
     try:
-        return workload.outline(source, items) if planning else workload.prepare(source, items)
+        return workload.sketch(source, items) if planning else workload.prepare(source, items)
     except (OSError, UserError):
         raise
     # The border to a person's own code (a plug-in): what goes wrong there stops no other item.

@@ -45,7 +45,7 @@ class PriceSpec(Strict):
     output_per_mtok: float = Field(ge=0)
     cached_input_per_mtok: float | None = Field(default=None, ge=0, description="read from the provider's cache")
     cache_write_per_mtok: float | None = Field(default=None, ge=0, description="written to the provider's cache")
-    per_search: float = Field(default=0.0, ge=0, description="US dollars of a search, of a reranker that is billed by searches")
+    per_search: float = Field(default=0.0, ge=0, description="US dollars of a search, where a service is billed by searches")
 
 
 def _price(value: Any) -> Any:

@@ -141,7 +141,7 @@ class Retrieving(WithRetrievers, Benchmark[S]):
         """See `Workload`: the rankings of a corpus, by a retriever that asks nobody."""
         return self._prepared(items[0], self.rankings)
 
-    def outline(self, source: str, items: Sequence[Item]) -> Prepared:
+    def sketch(self, source: str, items: Sequence[Item]) -> Prepared:
         """See `Workload`: what is planned depends on no ranking."""
         return Prepared()
 

@@ -228,7 +228,7 @@ class SummHay(FromHaystacks, WithRetrievers, Judging[SummhaySpec]):
             return Prepared()
         return self._prepared(unit, self._ranked)
 
-    def outline(self, source: str, items: Sequence[Item]) -> Prepared:
+    def sketch(self, source: str, items: Sequence[Item]) -> Prepared:
         """See `Workload`: what is shown of a haystack whose vectors nobody has computed yet is as long as what will be."""
         unit = Unit(*items[0].data["unit"])
         return Prepared() if unit.retriever in self.asking else self._prepared(unit, self._outlined)
