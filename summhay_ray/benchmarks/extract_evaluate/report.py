@@ -53,7 +53,10 @@ def _sections(scores: Tables) -> Iterator[Section]:
         )
         for name in ("pearson", "spearman") if curve.height > 1 else ():
             title = f"{name.capitalize()} by length: {task}"
-            yield Section(title, INTERVALS, _only(curve, name), chart=Chart.line("budget", name, "method"), more=True)
+            # The full document as a level line, as in the paper's figure.
+            levels = cells.filter(pl.col("budget") == 0).drop("budget").join(curve.select("budget").unique(), how="cross")
+            both = pl.concat([_only(levels.sort("method", "budget"), name), _only(curve, name)])
+            yield Section(title, INTERVALS, both, chart=Chart.line("budget", name, "method"), more=True)
         priced = cells.filter(pl.col("usd").is_not_null() & pl.col("pearson").is_not_null())
         if priced.height > 1:
             told = "Every cell by what a pair costs; those on the front are beaten by none in both."

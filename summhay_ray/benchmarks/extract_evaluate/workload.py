@@ -251,6 +251,14 @@ class ExtractEvaluate(Benchmark[ExtractEvaluateSpec]):
         settings = Settings(spec.seed, spec.resamples, spec.splits, spec.price_per_mtok, failed_as)
         return measured(tables, settings)
 
+    def details(self, scores: Tables) -> Mapping[str, Any]:
+        """Beside the scores: by which prompts they came. Ratings by different ones are not to be compared."""
+        told = {
+            name: {"scale": [one.scale.low, one.scale.high], "version": one.version, "prompt_hash": one.prompt_hash}
+            for name, one in self.criteria.items()
+        }
+        return {"criteria": told}
+
     def report(self, scores: Tables) -> Sequence[Section]:
         """Tables 2 to 5 and figures 2, 3 and 8 of the paper, of these pairs and raters."""
         return sections(scores)

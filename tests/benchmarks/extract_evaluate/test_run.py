@@ -103,6 +103,11 @@ def test_without_a_key(tmp_path: Path) -> None:
     shares = found.scores["positions"].group_by("method").agg(pl.col("share").sum())["share"].to_list()
     assert shares == [pytest.approx(1.0)] * 2
     titles = [section.title for section in found.sections]
+    assert found.to_json()["criteria"] == {
+        "faithfulness": {"scale": [1, 7], "version": 1, "prompt_hash": CRITERIA["faithfulness"].prompt_hash}
+    }
+    curve = next(one.table for one in found.sections if one.title.startswith("Pearson by length"))
+    assert curve is not None and set(curve.filter(pl.col("method") == "full")["pearson"]) == {full["pearson"]}
     assert titles[0] == "Full document or extract" and "Lengths of the extracts" in titles
     again = summhay_ray.run(path, store=store, executor="inline")
     assert (again.run, again.calls["made"]) == (found.run, 0)
