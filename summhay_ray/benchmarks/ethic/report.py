@@ -74,9 +74,10 @@ def _sections(scores: Tables) -> Iterator[Section]:
     )
     yield Section(
         "Ratings by the section's place",
-        text="fifth: 1 is the context's beginning. Sections without a summary are left out here.",
+        text="By model and length of the prompt. fifth: 1 is the context's beginning. off_mean: the rating less the mean. "
+        "Sections without a summary are left out here.",
         table=scores["positions"],
-        chart=Chart.line(x="fifth", y="score", series="model") if scores["positions"].height else None,
+        chart=Chart.matrix(x="fifth", y="shown", figure="off_mean"),
         more=True,
     )
     yield Section(
@@ -108,7 +109,12 @@ def table_3(overall: pl.DataFrame) -> pl.DataFrame:
     """Table 3: a row for each of our models, then the paper's; n: our records."""
     rows = []
     for (model,), found in overall.group_by("model", maintain_order=True):
-        row: dict[str, Any] = {"model": model, "from": _OWN, **dict.fromkeys(_TASKS), "n": int(found["n"].sum())}
+        row: dict[str, Any] = {
+            "model": model,
+            "from": _OWN,
+            **dict.fromkeys(_TASKS),
+            "n": int(found.filter(pl.col("task").is_in(_TASKS))["n"].sum()),
+        }
         for task, value in found.select("task", "score").iter_rows():
             if task in _TASKS and value is not None:
                 row[task] = value * (1 if task == "Summarizing" else 100)

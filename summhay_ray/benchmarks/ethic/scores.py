@@ -234,14 +234,19 @@ def positions(samples: pl.DataFrame, ratings: pl.DataFrame, how: How) -> pl.Data
         samples.select("item_id", "model", "document", "bucket"), on="item_id"
     )
     if own.is_empty():
-        empty = {"model": pl.String, "bucket": pl.String, "fifth": pl.Int64, "score": pl.Float64, "n": pl.Int64}
+        empty = {"shown": pl.String, "fifth": pl.Int64, "score": pl.Float64, "off_mean": pl.Float64, "n": pl.Int64}
         return pl.DataFrame(schema=empty)
     fifth = (pl.col("place") * PLACES).floor().clip(0, PLACES - 1).cast(pl.Int64) + 1
     placed = own.with_columns(fifth.alias("fifth"))
     means = placed.group_by("item_id", "model", "document", "bucket", "fifth", "section").agg(
         pl.col("value").mean().alias("score")
     )
-    return mean_interval(means, "score", ("model", "bucket", "fifth"), seed=how.seed, cluster="document")
+    found = mean_interval(means, "score", ("model", "bucket", "fifth"), seed=how.seed, cluster="document")
+    level = means.group_by("model").agg(pl.col("score").mean().alias("level"))
+    shown = pl.concat_str("model", "bucket", separator=", ").alias("shown")
+    off = (pl.col("score") - pl.col("level")).alias("off_mean")
+    columns = ("shown", "fifth", "score", "score_low", "score_high", "off_mean", "n")
+    return found.join(level, on="model").with_columns(shown, off).select(*columns).sort("shown", "fifth")
 
 
 def differences(samples: pl.DataFrame, seed: int) -> pl.DataFrame:
