@@ -7,7 +7,7 @@ STORE ?= ./summhay-store
 # Compiled modules are kept where an image says otherwise: a run is several processes, a test run hundreds.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test check check-code check-house schemas soak browsers clean
+.PHONY: demo test check check-code check-house schemas docs soak browsers clean
 
 $(VENV)/.installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -34,6 +34,11 @@ check-house:
 
 schemas: $(VENV)/.installed
 	$(BIN)/python -m summhay_ray.schemas schemas
+
+# A site of docs/ in build/site, without the network.
+docs: $(VENV)/.installed
+	$(BIN)/python -m pip install --quiet --no-compile --editable ".[docs]"
+	$(BIN)/mkdocs build --strict
 
 soak: $(VENV)/.installed
 	$(BIN)/python -m pytest -m soak -s -o timeout=0 tests

@@ -304,7 +304,8 @@ def _override(fields: dict[str, Any], override: str) -> None:
     elif isinstance(target, dict):
         target[last] = value
     else:
-        raise SpecError(f"--set {override}: {'.'.join(parents)} holds no fields")
+        mend = f", it is {target!r}; write a mapping there in the spec" if isinstance(target, str) else ""
+        raise SpecError(f"--set {override}: {'.'.join(parents)} holds no fields{mend}")
 
 
 def _split(path: str) -> list[str]:

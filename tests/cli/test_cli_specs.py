@@ -152,7 +152,10 @@ def test_extra_holds_what_json_holds(cli: Cli, tmp_path: Path, extra: str) -> No
         ("seed", "--set seed: expected a.b=c, for example --set limits.openai/gpt-4o.rpm=100"),
         ("seed=[", "--set seed=[: the value is not YAML"),
         ("retrievers.3=full", "--set retrievers.3=full: expected an index from 0 to 0 instead of '3'"),
-        ("retrievers.0.x=full", "--set retrievers.0.x=full: retrievers.0 holds no fields"),
+        (
+            "retrievers.0.x=full",
+            "--set retrievers.0.x=full: retrievers.0 holds no fields, it is 'bm25'; write a mapping there in the spec",
+        ),
         ("seeed=3", "SPEC: seeed: unknown field; did you mean seed?"),
         ("retrievers.0=bm52", "SPEC: no retriever is named 'bm52'; did you mean 'bm25'?"),
     ],

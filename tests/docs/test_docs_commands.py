@@ -50,7 +50,7 @@ def run_blocks(page: Path, folder: Path, infos: Sequence[str]) -> None:
     run = "RUN"
     for block in (one for one in blocks_of(page) if one.info in infos):
         text = re.sub(r"\bRUN\b", run, block.text)
-        command = [sys.executable, "-c", text] if block.info == "python run" else ["bash", "-euo", "pipefail", "-c", text]
+        command = [sys.executable, "-c", text] if block.info.startswith("python") else ["bash", "-euo", "pipefail", "-c", text]
         done = subprocess.run(
             command, cwd=folder / "examples", env=environment, capture_output=True, text=True, timeout=PATIENCE_S, check=False
         )

@@ -28,7 +28,7 @@ KEY_ENV = "BENCH_KEY"
 PRICE = {"input_per_mtok": 2.5, "output_per_mtok": 10.0}
 GPT, OTHER = "predictions_prompted_gpt-4o", "predictions_prompted_gpt3.5"
 PEOPLE = [[(1.0, 1), (0.5, 2), (0.0, None)], [(0.0, None), (1.0, 2), (0.5, 1)]]
-README = Path(__file__).resolve().parents[3] / "README.md"
+JUDGES = Path(__file__).resolve().parents[3] / "docs" / "judges.md"
 
 
 def annotated(folder: Path) -> Path:
@@ -371,16 +371,16 @@ def test_a_bench_that_asked_is_a_run_as_any_other(serving: Callable[..., Room]) 
         api.rejudge(run, "offline", room.store.uri)
 
 
-def readme_judge() -> str:
-    """The code of the README's own judge."""
-    text = README.read_text(encoding="utf-8")
+def judge_of_the_page() -> str:
+    """The code of the page's own judge."""
+    text = JUDGES.read_text(encoding="utf-8")
     found = re.search(r"```python\n([^`]*class WordJudge[^`]*)```", text)
     assert found is not None
     return found[1]
 
 
-def test_the_readmes_judge_works_as_it_stands(room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
-    code = readme_judge()
+def test_the_judge_of_the_page_works_as_it_stands(room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
+    code = judge_of_the_page()
     assert len([line for line in code.splitlines() if line.strip()]) <= 20
     room.module(monkeypatch, "word_judge", code)
     row = room.one("word_judge:WordJudge")

@@ -1,0 +1,58 @@
+"""The README's commands and program run, its printed table is what is printed, the notebook runs, and the pages build a site."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from test_docs_commands import PAGES, ROOT, blocks_of, run_blocks
+
+README = ROOT / "README.md"
+
+
+def test_the_readmes_commands_and_its_program_run(tmp_path: Path) -> None:
+    program = next(block.text for block in blocks_of(README) if block.info == "python")
+    assert len(program.splitlines()) <= 12
+    run_blocks(README, tmp_path, ("sh", "python"))
+
+
+def test_the_readme_prints_what_is_printed(tmp_path: Path) -> None:
+    command = [Path(sys.executable).parent / "summhay", "run", ROOT / "jobs" / "quickstart.yaml", "--executor", "inline"]
+    done = subprocess.run([*command, "--store", tmp_path], capture_output=True, text=True, timeout=240, check=True)
+    shown = next(block.text for block in blocks_of(README) if block.text.startswith("Joint (%)"))
+    assert done.stdout.startswith(shown)
+
+
+@pytest.mark.core
+def test_the_links_of_the_readme_lead_somewhere_and_name_every_page() -> None:
+    links = re.findall(r"\]\((?!https?:|#)([^)#]+)", README.read_text(encoding="utf-8"))
+    assert [link for link in links if not (ROOT / link).exists()] == []
+    assert {f"docs/{page.name}" for page in PAGES} - {"docs/index.md"} <= set(links)
+
+
+def test_the_notebook_runs(tmp_path: Path) -> None:
+    nbformat = pytest.importorskip("nbformat", reason="the notebook needs the extra dev")
+    client = pytest.importorskip("nbclient", reason="the notebook needs the extra dev")
+    pytest.importorskip("ipykernel", reason="the notebook needs the extra dev")
+    book = nbformat.read(ROOT / "examples" / "first_look.ipynb", as_version=4)
+    assert all(not cell.get("outputs") for cell in book.cells), "without outputs: they would age"
+    client.NotebookClient(book, timeout=120, resources={"metadata": {"path": str(tmp_path)}}).execute()
+    shown = [output for cell in book.cells for output in cell.get("outputs", ()) if "text/html" in output.get("data", {})]
+    assert len(shown) >= 3 and "joint_low" in shown[1]["data"]["text/html"]
+
+
+@pytest.mark.core
+def test_the_pages_build_a_site_that_needs_no_network(tmp_path: Path) -> None:
+    pytest.importorskip("mkdocs", reason="the site needs the extra docs")
+    pytest.importorskip("material", reason="the site needs the extra docs")
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path / "site")]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    for page in PAGES:
+        built = (tmp_path / "site" / f"{page.stem}.html").read_text(encoding="utf-8")
+        assert not re.findall(r'<(?:script|link|img)[^>]+(?:src|href)="https?://', built), page.name
+        assert "<h1" in built
+    assert set(re.findall(r"[\w-]+\.md", (ROOT / "mkdocs.yml").read_text(encoding="utf-8"))) == {page.name for page in PAGES}
