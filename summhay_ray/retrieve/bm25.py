@@ -19,15 +19,17 @@ from summhay_ray.retrieve.base import Ranked, by_score
 from summhay_ray.retrieve.corpus import Corpus, Query
 from summhay_ray.retrieve.per_corpus import PerCorpus
 from summhay_ray.retrieve.plain import OverCorpus
-from summhay_ray.retrieve.summhay_words import stop_words
+from summhay_ray.retrieve.summhay_words import stop_words, word_tokens
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-Tokenization = Literal["split", "words", "stems"]
+Tokenization = Literal["split", "words", "stems", "wordnet"]
 K1, B, EPSILON = 1.5, 0.75, 0.25
 _WORD = re.compile(r"[^\W_]+")
+_NO_WORD = re.compile(r"[^\w\s]")
+_STORY_WORDS = ("plot", "story", "setting")
 
 
 def _split(text: str) -> list[str]:
@@ -45,6 +47,33 @@ def _stems(text: str) -> list[str]:
     return [_stem(term) for term in _words(text)]
 
 
+def _wordnet(text: str) -> list[str]:
+    """Porter stems of WordNet's noun lemmas: the second BM25 of ODSum's release, behind its Table 6 and its story lists."""
+    terms = word_tokens(_NO_WORD.sub("", text.lower()))
+    return [_lemma_stem(term) for term in terms if term not in stop_words() and term not in _STORY_WORDS]
+
+
+@functools.lru_cache(maxsize=200_000)
+def _lemma_stem(term: str) -> str:
+    lemmatizer, stemmer = _wordnets()
+    stem: str = stemmer.stem(lemmatizer.lemmatize(term))
+    return stem
+
+
+@functools.cache
+def _wordnets() -> tuple[Any, Any]:
+    """Raises UnknownName where WordNet's data is not installed."""
+    from nltk.stem import PorterStemmer, WordNetLemmatizer
+
+    lemmatizer = WordNetLemmatizer()
+    try:
+        lemmatizer.lemmatize("geese")
+    except LookupError:
+        mend = "run python -m nltk.downloader wordnet, or take {bm25: stems}"
+        raise UnknownName(f"{{bm25: wordnet}} needs WordNet's data, which is not installed; {mend}") from None
+    return lemmatizer, PorterStemmer()
+
+
 @functools.lru_cache(maxsize=200_000)
 def _stem(term: str) -> str:
     stem: str = _stemmer().stem(term)
@@ -58,7 +87,12 @@ def _stemmer() -> Any:
     return EnglishStemmer()
 
 
-_TERMS: Mapping[Tokenization, Callable[[str], list[str]]] = {"split": _split, "words": _words, "stems": _stems}
+_TERMS: Mapping[Tokenization, Callable[[str], list[str]]] = {
+    "split": _split,
+    "words": _words,
+    "stems": _stems,
+    "wordnet": _wordnet,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +150,7 @@ def _weights(holders: Mapping[str, int], n_documents: int) -> dict[str, float]:
 def _index(tokenization: Tokenization) -> Callable[[Corpus], Index]:
     # In a handful of documents the mean weight, and with it the floor of common terms, can fall below zero: a document
     # would lose by holding a term of the query. `split` is the release's, which does so.
-    floor = None if tokenization == "split" else 0.0
+    floor = None if tokenization in ("split", "wordnet") else 0.0
     return lambda corpus: index_of([_TERMS[tokenization](text) for text in corpus.texts], floor)
 
 
@@ -133,12 +167,19 @@ class Bm25(OverCorpus):
         if argument:
             raise UnknownName(
                 f"retriever 'bm25' takes nothing behind a slash; leave {f'/{argument}'!r} out, or write {{bm25: split}}, "
-                "{bm25: words} or {bm25: stems}"
+                "{bm25: words}, {bm25: stems} or {bm25: wordnet}"
             )
         if tokenization not in get_args(Tokenization):
             raise unknown("tokenization of bm25", tokenization, get_args(Tokenization))
+        if tokenization == "wordnet":
+            _wordnets()
         self.tokenization: Any = tokenization
 
     def ranking(self, query: Query, corpus: Corpus) -> list[Ranked]:
         """All documents, best first; a document without a term of the search text scores 0."""
-        return by_score(_INDEXES[self.tokenization](corpus).scores(_TERMS[self.tokenization](query.text)).tolist())
+        scores = _INDEXES[self.tokenization](corpus).scores(_TERMS[self.tokenization](query.text)).tolist()
+        if self.tokenization == "wordnet":
+            # The release sorts upwards and turns that round: of equal scores the later document comes first.
+            order = sorted(range(len(scores)), key=lambda index: (-scores[index], -index))
+            return [Ranked(index + 1, float(scores[index])) for index in order]
+        return by_score(scores)

@@ -32,8 +32,8 @@ def sections(scores: Tables, collection: Collection) -> list[Section]:
         found.append(_summaries(summaries, measured))
     if lost.height:
         found.append(_lost(lost, measured))
-    if measured:
-        found += [_as_printed(summaries, measured, k, strategy) for k, strategy in _grids(summaries)]
+    if measured and summaries["retriever"].count():
+        found.append(_as_printed(summaries, measured))
     if ratings.height:
         found.append(_ratings(ratings))
     found.append(_about(collection))
@@ -104,23 +104,18 @@ def _lost(frame: pl.DataFrame, measured: Sequence[str]) -> Section:
     )
 
 
-def _grids(summaries: pl.DataFrame) -> list[tuple[int | None, str]]:
-    grids = summaries.filter(pl.col("retriever").is_not_null()).select("k", "strategy").unique(maintain_order=True)
-    return [(row[0], row[1]) for row in grids.iter_rows()]
-
-
-def _as_printed(summaries: pl.DataFrame, measured: Sequence[str], k: int | None, strategy: str) -> Section:
+def _as_printed(summaries: pl.DataFrame, measured: Sequence[str]) -> Section:
     """The layout of Tables 3 and 4: a row a retriever, and of each model ROUGE-2, BERTScore and G-EVAL."""
-    own = summaries.filter(pl.col("k").eq_missing(k) & (pl.col("strategy") == strategy))
+    own, rows = summaries.filter(pl.col("retriever").is_not_null()), ["strategy", "k", "retriever"]
     metrics = [name for name in ("rouge2", "bertscore", "geval") if name in measured]
-    table = own.group_by("retriever", maintain_order=True).agg(pl.col("n_scored").min().alias("n"), pl.col("n_expected").max())
+    counts = pl.col("n_scored").min().alias("n"), pl.col("n_expected").max()
+    table = own.group_by(rows, maintain_order=True).agg(*counts)
     for model in own["model"].unique(maintain_order=True):
-        figures = own.filter(pl.col("model") == model).select(
-            "retriever", *(pl.col(name).alias(f"{model}: {NAMES[name]}") for name in metrics)
-        )
-        table = table.join(figures, on="retriever", how="left", nulls_equal=True)
+        named = (pl.col(name).alias(f"{model}: {NAMES[name]}") for name in metrics)
+        table = table.join(own.filter(pl.col("model") == model).select(*rows, *named), on=rows, how="left", nulls_equal=True)
     units = {name: "%" for name in table.columns if ": " in name and not name.endswith(NAMES["geval"])}
-    return Section(f"As in Tables 3 and 4: k {k}, {strategy}", table=table, units=units, more=True)
+    text = "A row for what was retrieved; n is that of the model with the fewest scored summaries."
+    return Section("As in Tables 3 and 4, by model", text=text, table=table, units=units, more=True)
 
 
 def _ratings(frame: pl.DataFrame) -> Section:
