@@ -81,8 +81,6 @@ class Bm25Entry(Entry):
     bm25: retrieve.Tokenization = Field(
         description="split: str.split(' '); words: as the name bm25; stems: Snowball; wordnet: stems of WordNet's lemmas"
     )
-        description="split: str.split(' '); words: as the name bm25; stems: Snowball; wordnet: Porter stems of WordNet's lemmas"
-    )
 
     def default_label(self) -> str:
         return f"bm25-{self.bm25}"
