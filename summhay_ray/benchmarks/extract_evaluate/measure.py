@@ -268,6 +268,8 @@ def _levels(task: Task) -> Iterator[dict[str, Any]]:
 
 def _choices(task: Task, settings: Settings) -> Iterator[dict[str, Any]]:
     """Table 2: the full document both ways, the paper's choices, and the same choices measured on documents left out."""
+    if task.boot is None:
+        return
     by_place = {(one.method, one.budget): one for one in task.columns}
     for name in (FULL, CUT):
         if (one := task.of(name)) is not None:
@@ -276,7 +278,7 @@ def _choices(task: Task, settings: Settings) -> Iterator[dict[str, Any]]:
     for name, cell in (("best", best), (f"best up to {SMALL} tokens", small)):
         if cell is not None:
             yield _chosen(task, name, by_place[cell.method, cell.budget or 0])
-    if task.boot and best is not None and settings.splits and task.boot.n_clusters >= 4:
+    if best is not None and settings.splits and task.boot.n_clusters >= 4:
         yield from _held_out(task, settings)
 
 

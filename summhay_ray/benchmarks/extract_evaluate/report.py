@@ -15,10 +15,10 @@ INTERVALS = "Intervals are 95 %, of the bootstrap over documents: all summaries 
 CHOICES_TEXT = (
     "Best is the greatest Pearson + Spearman of all extracts, on the very pairs that are reported, as the paper chooses: it "
     "flatters. Held out: chosen on one half of the documents and measured on the other, the mean over many halves with the range "
-    "that holds 95 % of them (no confidence interval); the method named is the one chosen most often, in `share` of the halves."
+    "that holds 95 % of them (no confidence interval); the method named is the one chosen most often, in that share of them."
 )
 FULL_TEXT = (
-    "`full` is the whole source. `full-release` is the source as the paper's code cuts it: so many characters as there was room "
+    "full is the whole source; full-release is the source as the paper's code cuts it: so many characters as there was room "
     "for tokens, so that a long source is a short lead. The paper compares with the latter."
 )
 
@@ -79,7 +79,7 @@ def _more(scores: Tables) -> Iterator[Section]:
     differences = scores["differences"]
     if differences.height:
         text = (
-            "Every cell's correlation less that of the full document (`against`), over the same pairs and resamples. " + INTERVALS
+            "Every cell's correlation less that of the full document (against), over the same pairs and resamples. " + INTERVALS
         )
         yield Section("Less the full document", text, _without(differences, "kendall"), more=True)
     if scores["agreement"].height:
@@ -93,7 +93,7 @@ def _more(scores: Tables) -> Iterator[Section]:
         )
         yield Section("Within documents and between systems", text, scores["levels"], more=True)
     if scores["lengths"].height:
-        text = "cl100k tokens of the extracts. Over budget: extracts that exceed it, which those of `compat: release` may."
+        text = "cl100k tokens of the extracts. Over budget: extracts that exceed it, which those of compat: release may."
         yield Section("Lengths of the extracts", text, scores["lengths"], more=True)
     for (dataset, budget), rows in scores["positions"].group_by("dataset", "budget", maintain_order=True):
         yield Section(
