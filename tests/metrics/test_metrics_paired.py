@@ -92,9 +92,9 @@ def test_a_certain_winner_is_first_and_equals_share() -> None:
 
 @pytest.mark.parametrize("n_haystacks", [1, 20])
 def test_intervals_cover_and_tests_do_not_cry_wolf(n_haystacks: int) -> None:
-    # 400 experiments: the standard error of the share is 1.1 points. The soak below has 2,000.
-    covered, cried = measured(n_haystacks, 0.05 if n_haystacks > 1 else 0.0, 400, 30 if n_haystacks == 1 else 5)
-    assert 0.92 <= covered <= 0.98 and cried <= 0.08
+    # 150 experiments: the standard error of the share is 1.8 points. The soak below has 2,000.
+    covered, cried = measured(n_haystacks, 0.05 if n_haystacks > 1 else 0.0, 150, 30 if n_haystacks == 1 else 5)
+    assert covered >= 0.9 and cried <= 0.1
 
 
 @pytest.mark.soak

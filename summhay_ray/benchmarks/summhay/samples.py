@@ -19,13 +19,14 @@ from summhay_ray.outcome import MICROS
 from summhay_ray.store import RunStore
 
 FACETS = (
-    *(Facet(name) for name in ("system", "retriever", "ordering", "model", "haystack", "query")),
-    Facet("repeat", "number"),
+    *(Facet(name) for name in ("system", "haystack", "query")),
     *(Facet(name, "number", "%") for name in ("joint", "coverage", "citation")),
     *(Facet(name, "number") for name in ("full", "partial", "none")),
-    Facet("usd", "number", "$"),
     Facet("judges disagree", "flag"),
     Facet("failed", "flag"),
+    *(Facet(name) for name in ("retriever", "ordering", "model")),
+    Facet("usd", "number", "$"),
+    Facet("repeat", "number"),
 )
 _COUNTED = {1.0: "full", 0.5: "partial", 0.0: "none"}
 _DIGITS = 6

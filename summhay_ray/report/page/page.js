@@ -153,7 +153,7 @@
       make("div", { class: "bar", role: "search" }, controls), box, make("p", { class: "keys" }, "Arrow keys and Enter open a sample; a click on a head sorts."));
     show("viewer");
     const columns = manifest.facets.map((facet) => ({ id: facet.name, name: facet.name + (facet.unit ? ` (${facet.unit})` : ""), field: facet.name, sortable: true, minWidth: 60,
-      width: facet.kind === "text" ? (facet.name === "query" ? 300 : 150) : 80, cssClass: facet.kind === "number" ? "right" : "", formatter: (_row, _cell, value) => shown(facet, value) }));
+      width: facet.kind === "text" ? ({ query: 260, system: 220 }[facet.name] || 140) : 80, cssClass: facet.kind === "number" ? "right" : "", formatter: (_row, _cell, value) => shown(facet, value) }));
     const source = { getLength: () => rows.length, getItem: (place) => { const row = rows[place], item = { row }; for (const facet of manifest.facets) item[facet.name] = index.columns[facet.name][row]; return item; } };
     if (!$("#grid-style")) document.head.append(make("style", { id: "grid-style" }, await load("grid")));
     grid = new Slick.Grid(box, source, columns, { enableColumnReorder: false, enableHtmlRendering: false, enableCellNavigation: true, rowHeight: 29, headerRowHeight: 30, forceSyncScrolling: true, multiColumnSort: false });
