@@ -156,8 +156,6 @@ def _show_scores(scores: ScoreResult, store: str, everything: bool) -> None:
     if not any(one.n_scored for one in scores.systems):
         say(f"Nothing is scored: 0 of {sum(one.n_expected for one in scores.systems):,} insights")
         return
-    if everything and scores.retrieval is not None:
-        sections([retrieval_section(scores.retrieval, None)])
     sensitivity = position_table(scores.position) if everything else None
     grids = [*score_tables(scores.systems, everything), *([sensitivity] if sensitivity else [])]
     tables(grids)
@@ -166,6 +164,8 @@ def _show_scores(scores: ScoreResult, store: str, everything: bool) -> None:
     if everything:
         for line in bias_lines(scores.biases, scores.run):
             say(line)
+        if scores.retrieval is not None:
+            sections([retrieval_section(scores.retrieval, None)])
     elif grids:
         say(f"Coverage, citations and more: summhay score {scores.run} --all --store {store}")
 

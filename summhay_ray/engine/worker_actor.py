@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import json
 import os
+import socket
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -31,7 +32,7 @@ from summhay_ray.engine.sigterm import on_notice
 from summhay_ray.engine.state import PREPARED
 from summhay_ray.engine.worker import Worker
 from summhay_ray.llm import Gateway
-from summhay_ray.store import Block, Evicted, RunStore, Store, open_log
+from summhay_ray.store import Block, Evicted, NoCredentials, RunStore, Store, open_log
 
 BEAT_EVERY_S = 3.0
 DRAIN_S = 20.0
@@ -67,9 +68,13 @@ class _Place:
     """What both kinds of worker hold: the run in the store, and its workload."""
 
     def __init__(self, order: WorkOrder) -> None:
-        self.store = Store(order.store_uri)
-        self.run: RunStore = self.store.run(order.run_id)
-        self.workload: Workload[Any] = stored_workload(self.store, order.record)
+        try:
+            self.store = Store(order.store_uri)
+            self.run: RunStore = self.store.run(order.run_id)
+            self.workload: Workload[Any] = stored_workload(self.store, order.record)
+        except NoCredentials as error:
+            # The driver's machine may have some: it is this node that lacks them.
+            raise NoCredentials(f"node {socket.gethostname()}: {error}") from None
 
     def prepare(self, sources: Mapping[str, Sequence[Item]]) -> tuple[list[str], Block | None]:
         """A batch's text for each source, and the block of the rows that preparing made, which is not committed yet."""

@@ -175,7 +175,7 @@ def runs_table(runs: Sequence[Mapping[str, Any]]) -> TextTable:
     rows = tuple(
         (
             one["run"],
-            one["name"][:40],
+            one["name"][:24],
             one["kind"],
             one["created"][:16].replace("T", " "),
             one["status"],
@@ -185,7 +185,7 @@ def runs_table(runs: Sequence[Mapping[str, Any]]) -> TextTable:
         )
         for one in runs
     )
-    return TextTable("", ("Run", "Name", "Kind", "Created (UTC)", "Status", "Done", "Dollars", "MiB"), rows, heads=5)
+    return TextTable("", ("Run", "Name", "Kind", "Created (UTC)", "Status", "Done", "Dollars", "MiB"), rows)
 
 
 def _finished(cells: Mapping[str, int] | None) -> str:

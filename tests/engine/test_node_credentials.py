@@ -1,0 +1,23 @@
+"""Credentials that a node of the cluster lacks are told as that node's, not as those of the machine in front of the person."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+
+import pytest
+
+from summhay_ray.engine import worker_actor
+from summhay_ray.store import NoCredentials
+
+pytestmark = pytest.mark.core
+
+
+def test_missing_credentials_are_called_the_nodes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def bare(uri: str) -> None:
+        raise NoCredentials(f"store {uri}: no credentials; give some")
+
+    monkeypatch.setattr(worker_actor, "Store", bare)
+    order = worker_actor.WorkOrder(store_uri="s3://bucket/x", run_id="r1", driver=1, record={}, workers=1)
+    with pytest.raises(NoCredentials, match=f"^node {socket.gethostname()}: store s3://bucket/x: no credentials"):
+        worker_actor._Place(order)
