@@ -57,6 +57,8 @@ def _by_support(wanted: Sequence[str], sources: Sequence[Sequence[str]]) -> list
     pairs = set(zip(wanted, wanted[1:], strict=False))
     scores = []
     for source in sources:
-        shared = sum(weights[word] for word in set(source) if word in weights)
-        scores.append(shared + sum(weights[a] + weights[b] for a, b in pairs & set(zip(source, source[1:], strict=False))))
+        shared = [weights[word] for word in set(source) if word in weights]
+        shared += [weights[word] for pair in pairs & set(zip(source, source[1:], strict=False)) for word in pair]
+        # Sets have another order in every process: the sum must have none.
+        scores.append(math.fsum(shared))
     return sorted((number for number, score in enumerate(scores) if score), key=lambda number: (scores[number], -number))

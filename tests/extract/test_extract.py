@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -119,6 +122,27 @@ def test_each_summary_sentence_gets_its_support_and_the_neighbours_follow() -> N
     assert extract(SOURCE, summary, "support", [16])[16].index == (1, 3), "one for each, though the key is in two"
     assert extract(SOURCE, summary, "support", [26])[26].index == (0, 1, 2, 3)
     assert extract(SOURCE, "Zebras!", "support", [6])[6].index == (0,), "nothing in common: the lead"
+
+
+def test_extracts_are_the_same_in_every_process() -> None:
+    """Sets of words have another order in each; no sum may depend on it."""
+    pairs = Path(__file__).resolve().parents[2] / "jobs" / "pairs" / "sample.json"
+    program = (
+        "import json, sys; from summhay_ray.extract import extract; told = json.load(open(sys.argv[1])); "
+        "print([extract(told['documents'][p['doc_id']]['source'], p['summary'], m, [200])[200].index "
+        "for p in told['pairs'] for m in ('rouge-1+2', 'support')])"
+    )
+    said = [
+        subprocess.run(
+            [sys.executable, "-c", program, str(pairs)],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for seed in ("1", "2")
+    ]
+    assert said[0] == said[1] and said[0].count("(") == 64
 
 
 def test_what_cannot_be_extracted_is_told() -> None:
