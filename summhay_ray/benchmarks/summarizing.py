@@ -72,8 +72,20 @@ class SummarizerSpec(ModelSpec):
         return self.label.removesuffix(f"+{self.strategy_label}")
 
 
-def _entry(value: Any) -> Any:
+def _folded(value: Any) -> Any:
+    """An entry whose strategy has its options beside it, `{model: X, strategy: map-reduce, units: chunks}`, with them inside."""
     entry = model_entry(value)
+    if not isinstance(entry, Mapping) or not isinstance(name := entry.get("strategy"), str) or ":" in name:
+        return entry
+    options = {option: entry[option] for option in summarize.strategy_options(name) if option in entry}
+    if not options:
+        return entry
+    kept = {field: found for field, found in entry.items() if field not in options}
+    return {**kept, "strategy": {"strategy": name, **options}}
+
+
+def _entry(value: Any) -> Any:
+    entry = _folded(value)
     if not isinstance(entry, Mapping) or entry.get("answers") is None or entry.get("model"):
         return entry
     if not entry.get("name"):
@@ -108,11 +120,11 @@ def crossed(fields: Any, default: Sequence[Any] = ()) -> Any:
     strategies = fields.get("strategies") or default
     if not isinstance(strategies, list | tuple) or not all(isinstance(one, str | Mapping) for one in strategies):
         return fields
-    given = [dict(one) if isinstance(one, Mapping) else model_entry(one) for one in fields["summarizers"]]
+    given = [_folded(one) for one in fields["summarizers"]]
     named = Counter(_called(one) for one in given)
     found: list[Any] = []
     for one in given:
-        if not isinstance(one, dict) or one.get("answers") is not None:
+        if not isinstance(one, Mapping) or one.get("answers") is not None:
             found.append(one)
         elif one.get("strategy") is not None:
             strategy = one["strategy"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import fields, is_dataclass
 from typing import Any
 
 from pydantic import ValidationError
@@ -44,6 +44,7 @@ __all__ = [
     "refuses",
     "render",
     "shown",
+    "strategy_options",
     "template_hash",
     "written",
 ]
@@ -74,6 +75,14 @@ def make_summarizer(strategy: str | Mapping[str, Any] = "direct") -> Summarizer:
             raise plugins.unknown(f"option of strategy {name!r}", option, takes) from error
         raise plugins.UnknownName(f"strategy {name!r}: {option}: {first['msg']}, found {first['input']!r}") from error
     return found
+
+
+def strategy_options(name: str) -> list[str]:
+    """The options that a strategy of ours takes; none for a name that is not ours."""
+    from summhay_ray.summarize import strategies
+
+    made = plugins.discover(strategies).get(SHORT_NAMES.get(name, name))
+    return [one.name for one in fields(made)] if is_dataclass(made) else []
 
 
 def local_models() -> dict[str, type[LocalModel]]:

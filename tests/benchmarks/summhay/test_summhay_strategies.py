@@ -30,6 +30,12 @@ def test_strategies_are_crossed_with_the_summarizers_that_name_none() -> None:
     assert grid_of(strategies=[]).run_id == grid_of().run_id != grid_of(strategies=["truncate-all"]).run_id
 
 
+def test_a_strategys_options_may_stand_beside_it() -> None:
+    beside, inside = ({"strategy": "map-reduce", "units": "chunks"}, {"strategy": {"strategy": "map-reduce", "units": "chunks"}})
+    one, other = (grid_of(summarizers=[{"model": "offline/lead", **entry}]) for entry in (beside, inside))
+    assert one.spec == other.spec and one.run_id == other.run_id
+
+
 def test_a_strategy_that_is_none_is_told_before_anything_is_asked() -> None:
     with pytest.raises(SpecError, match="option of strategy 'map-reduce' is named 'unit'; did you mean 'units'"):
         grid_of(strategies=[{"strategy": "map-reduce", "unit": "chunks"}])
