@@ -3,18 +3,26 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STORE ?= ./summhay-store
+TORCH ?= 2.13.0
 
 # Compiled modules are kept where an image says otherwise: a run is several processes, a test run hundreds.
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo test check check-code check-house schemas docs soak browsers clean
 
-$(VENV)/.installed: pyproject.toml
+# What runs need, and no more: no torch, no test tools.
+$(VENV)/.core: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --no-compile --editable ".[dev]"
+	$(BIN)/python -m pip install --quiet --no-compile --editable .
 	touch $@
 
-demo: $(VENV)/.installed
+# torch first, by its version: what depends on it takes the one that is there.
+$(VENV)/.installed: $(VENV)/.core
+	$(BIN)/python -m pip install --quiet --no-compile torch==$(TORCH)
+	$(BIN)/python -m pip install --quiet --no-compile --editable ".[dev,embed]"
+	touch $@
+
+demo: $(VENV)/.core
 	$(BIN)/summhay run jobs/quickstart.yaml --store $(STORE)
 
 # Several at once: many wait for a clock, a process or a network. `make soak` runs what takes longer.

@@ -321,6 +321,14 @@ class Workload(Generic[S]):
         """What the items of a source are given, computed where there is room for it; asks no model."""
         return Prepared()
 
+    def computing(self, items: Sequence[Item]) -> Sequence[Mapping[str, Any]]:
+        """Parts, as small JSON, of what is to be computed before these items are prepared: on Ray by a pool of actors, as the
+        spec's `resources` say; elsewhere `prepare` computes as it goes. By default there is nothing."""
+        return ()
+
+    def compute(self, part: Mapping[str, Any]) -> None:
+        """Compute a part, and keep it in the store, where `prepare` finds it; what is there already is not computed again."""
+
     def sketch(self, source: str, items: Sequence[Item]) -> Prepared:
         """What planning takes for what `prepare` will give: by default that itself. For what takes long to compute."""
         return self.prepare(source, items)

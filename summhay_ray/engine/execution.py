@@ -111,6 +111,8 @@ def choose(work: Work, executor: str, address: str | None) -> tuple[str, str]:
         return "ray", "executor: ray, since an address is given"
     if needs := [name for name, one in work.workload.queues().items() if one.gpus]:
         return "ray", f"executor: ray, since {needs[0]} needs GPUs"
+    if work.workload.spec.resources:
+        return "ray", "executor: ray, since the spec gives resources to actors"
     seconds, n_items = seconds_inline(work), sum(map(len, work.left.values()))
     told = f"{n_items} {work.workload.counted.items} take about {max(1, round(seconds))} s of computing"
     if seconds <= INLINE_WITHIN_S:

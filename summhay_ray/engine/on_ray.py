@@ -15,6 +15,7 @@ from typing import Any
 import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
+from summhay_ray.engine.computing import COMPUTING, compute
 from summhay_ray.engine.contract import Item
 from summhay_ray.engine.execution import Work, first_end, hear_sigterm, told_to_end
 from summhay_ray.engine.heartbeat import Heartbeat
@@ -218,6 +219,10 @@ class RayExecution:
         dispatcher = Dispatcher(placement.queues, send)
 
         async def dispatch() -> None:
+            workload = placement.workload
+            if (resources := workload.spec.resources.get(COMPUTING)) is not None:
+                parts = workload.computing([item for items in left.values() for item in items])
+                await compute(parts, order, resources, len(everybody))
             async with contextlib.aclosing(work_items_of(left, placement, order, everybody, first)) as blocks:
                 await dispatcher.run(blocks)
 

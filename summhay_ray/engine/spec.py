@@ -120,6 +120,7 @@ class ResourcesSpec(Strict):
     """What the models of a stage that run in actors of their own may have."""
 
     actors: int = Field(default=1, ge=1, description="processes, each with the model")
+    cpus: float = Field(default=1.0, gt=0, description="CPUs that each holds, and so many threads, as far as there are")
     gpus: float = Field(default=0.0, ge=0, description="GPUs that each holds; a part of one is shared; 0: it computes on CPUs")
     batch_tokens: int = Field(default=16384, ge=1, description="tokens that are computed together, padding counted")
     batch_size: int | None = Field(default=None, ge=1, description="texts that are computed together, at most")

@@ -141,6 +141,15 @@ class Retrieving(WithRetrievers, Benchmark[S]):
         """See `Workload`: the rankings of a corpus, by a retriever that asks nobody."""
         return self._prepared(items[0], self.rankings)
 
+    def computing(self, items: Sequence[Item]) -> Sequence[Mapping[str, Any]]:
+        """See `Workload`: a part for each corpus that models in this process read."""
+        return self.corpora_to_compute((item.data["corpus"], item.data["retriever"]) for item in items)
+
+    def compute(self, part: Mapping[str, Any]) -> None:
+        """See `Workload`: the vectors and scores that the rankings of a corpus need."""
+        for retriever in part["retrievers"]:
+            self.rankings(self.corpus(part["corpus"]), retriever)
+
     def sketch(self, source: str, items: Sequence[Item]) -> Prepared:
         """See `Workload`: what is planned depends on no ranking."""
         return Prepared()

@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from summhay_ray import retrieve
 from summhay_ray.benchmark import Ask, Inputs, ModelSpec, Spec, SpecError, semantic_hash
 from summhay_ray.benchmarks.retrieval.asked_models import AskedModels, drawn
-from summhay_ray.benchmarks.retrieval.entries import Entry, identity_of, make_retriever, retriever_label, services, settled
+from summhay_ray.benchmarks.retrieval.entries import (
+    Entry,
+    identity_of,
+    make_retriever,
+    retriever_label,
+    retrievers_models,
+    services,
+    settled,
+)
 from summhay_ray.benchmarks.retrieval.stored_models import Computing, NotComputed, StoredModels
 from summhay_ray.errors import UserError
 from summhay_ray.retrieve import Corpus, Query, Ranked
@@ -78,6 +86,19 @@ class WithRetrievers:
         here = self.known_models if ask.planning else self.models
         wanted = corpus.queries if queries is None else queries
         return await retrieve.rank_all(self.made[retriever], AskedModels(ask, self.services, here), wanted, corpus)
+
+    @functools.cached_property
+    def computing_retrievers(self) -> frozenset[str]:
+        """The retrievers whose rankings need models in this process, and ask nobody."""
+        return frozenset(label for label, made in self.made.items() if label not in self.asking and retrievers_models([made]))
+
+    def corpora_to_compute(self, wanted: Iterable[tuple[str, str]]) -> list[dict[str, Any]]:
+        """(corpus, retriever) of items -> a part for each corpus whose rankings need models in this process."""
+        found: dict[str, dict[str, None]] = {}
+        for corpus_id, retriever in wanted:
+            if retriever in self.computing_retrievers:
+                found.setdefault(corpus_id, {})[retriever] = None
+        return [{"corpus": corpus_id, "retrievers": list(names)} for corpus_id, names in found.items()]
 
     def run_file(self, path: str) -> str:
         """The text of a file of rankings that the spec names."""

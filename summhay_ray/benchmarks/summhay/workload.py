@@ -228,6 +228,16 @@ class SummHay(FromHaystacks, WithRetrievers, Judging[SummhaySpec]):
             return Prepared()
         return self._prepared(unit, self._ranked)
 
+    def computing(self, items: Sequence[Item]) -> Sequence[Mapping[str, Any]]:
+        """See `Workload`: a part for each haystack that models in this process read."""
+        units = dict.fromkeys(Unit(*item.data["unit"]) for item in items)
+        return self.corpora_to_compute((unit.haystack_id, unit.retriever) for unit in units)
+
+    def compute(self, part: Mapping[str, Any]) -> None:
+        """See `Workload`: the vectors and scores that the rankings of a haystack need."""
+        for retriever in part["retrievers"]:
+            self.rankings(retrieve.corpus_of(self.haystacks[part["corpus"]]), retriever)
+
     def sketch(self, source: str, items: Sequence[Item]) -> Prepared:
         """See `Workload`: what is shown of a haystack whose vectors nobody has computed yet is as long as what will be."""
         unit = Unit(*items[0].data["unit"])

@@ -1,0 +1,58 @@
+"""Models in a pool of actors give what they give in one process, and what is killed is not computed again."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tiny_models import sentence_model
+
+pytest.importorskip("sentence_transformers")
+
+from summhay_ray import api
+from summhay_ray.engine.computing import Computer
+from summhay_ray.engine.worker_actor import WorkOrder
+from summhay_ray.store import Store
+
+pytestmark = pytest.mark.embed
+
+
+def vectors(store: Path) -> dict[str, str]:
+    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in store.glob("vectors/*/*.parquet")}
+
+
+def retrieved(store: Path, model: str, executor: str, **more: Any) -> Any:
+    fields = {"haystacks": ["sample/news", "sample/conversation"], "retrievers": [{"embed": model}], "k": [5], **more}
+    result = api.retrieve(fields, store=str(store), executor=executor)
+    assert (result.status, result.executor) == ("done", executor)
+    return api.table(result.run, "ranked", str(store)).rows()
+
+
+@pytest.mark.soak
+@pytest.mark.ray
+def test_two_actors_give_what_one_process_gives(tmp_path: Path) -> None:
+    model = str(sentence_model(tmp_path / "small"))
+    alone = retrieved(tmp_path / "alone", model, "inline")
+    pooled = retrieved(tmp_path / "pooled", model, "ray", resources={"embed": {"actors": 2}})
+    assert pooled == alone
+    assert vectors(tmp_path / "pooled") == vectors(tmp_path / "alone")
+
+
+@pytest.mark.core
+def test_an_actor_keeps_what_a_part_needs(tmp_path: Path) -> None:
+    model = str(sentence_model(tmp_path / "small"))
+    fields = {"kind": "retrieval", "haystacks": ["sample/news"], "retrievers": ["bm25", {"embed": model}], "k": [5]}
+    loaded, store = api.load(fields), Store(str(tmp_path / "store"))
+    run = loaded.open(store)
+    order = WorkOrder(store.files.uri, run.run_id, 1, {**run.record, **loaded.record(store), "kind": loaded.record_kind})
+    (part,) = loaded.computing(list(loaded.items()))
+    assert Computer(order)({"part": np.array([json.dumps(part)])})["problem"].tolist() == [""]
+    kept = vectors(tmp_path / "store")
+    retrieved(tmp_path / "alone", model, "inline", haystacks=["sample/news"])
+    assert kept and kept == vectors(tmp_path / "alone")
+    lost = {**part, "corpus": "0" * 64}
+    assert Computer(order)({"part": np.array([json.dumps(lost)])})["problem"].tolist()[0].startswith("KeyError")
