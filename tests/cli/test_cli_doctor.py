@@ -20,7 +20,7 @@ def test_a_ready_machine(cli: Cli, tmp_path: Path) -> None:
     said = cli("doctor", "--store", tmp_path / "store", "--json")
     checks = {check["name"]: check for check in said.document["checks"]}
     assert said.code == 0
-    assert list(checks) == ["store", "ray", "tokens", *(f"key {name}" for name in PROVIDER_KEYS), "offline models"]
+    assert {"store", "ray", "tokens", *(f"key {name}" for name in PROVIDER_KEYS), "offline models"} <= set(checks)
     assert all(check["ok"] is True for check in checks.values() if check["needed"])
     assert "offline/lead" in checks["offline models"]["message"]
     assert cli("doctor", "--store", tmp_path / "store").out.count("\n") == len(checks)

@@ -12,6 +12,7 @@ import pytest
 from commands import SUMMHAY, Said, released, write_json, write_spec
 
 pytestmark = pytest.mark.core
+OTHER = "another store is given by --store or $SUMMHAY_STORE"
 
 Cli = Callable[..., Said]
 SMALL = {"haystacks": ["sample/news"], "retrievers": ["bm25"], "summarizers": ["offline/lead"]}
@@ -74,11 +75,12 @@ def test_an_unknown_run_names_the_runs_there_are(cli: Cli, tmp_path: Path, argum
     store = tmp_path / "store"
     name, *rest = [argument for argument in arguments if argument]
     line = cli(name, "r0", *rest, "--store", store).refusal
-    assert line == f"store {str(store)!r} has no run 'r0'; it has: none"
+    assert line == f"store {str(store)!r} has no run 'r0'; it has: none; {OTHER}"
     assert not store.exists()
     run = cli("import", write_json(tmp_path / "x.json", released()), "--store", store, "--json").document["run"]
     assert (
-        cli(name, "../../etc", *rest, "--store", store).refusal == f"store {str(store)!r} has no run '../../etc'; it has: {run}"
+        cli(name, "../../etc", *rest, "--store", store).refusal
+        == f"store {str(store)!r} has no run '../../etc'; it has: {run}; {OTHER}"
     )
 
 
