@@ -35,6 +35,8 @@ _SPECIAL = {
     "\u201c": "``",
     "\u201d": "''",
     **{letter: f"\\{letter}" for letter in "&%$#_{}"},
+    # At the beginning of a row they would belong to the end of the one before.
+    **{letter: f"{{{letter}}}" for letter in "[]*"},
 }
 _HEAD = r"""\documentclass{article}
 \usepackage[T1]{fontenc}
@@ -110,7 +112,7 @@ def _group_lines(found: Grid) -> list[str]:
 def _escaped(text: str) -> str:
     """Text that LaTeX sets as it is; a letter that its usual fonts have not becomes a question mark."""
     return "".join(
-        _SPECIAL.get(letter, letter if ord(letter) < 0x180 and letter.isprintable() else "?") for letter in plain(text)
+        _SPECIAL.get(letter, letter if letter.isascii() or (letter < "\u0100" and letter.isalpha()) else "?") for letter in plain(text)
     )
 
 
