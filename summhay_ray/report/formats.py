@@ -111,9 +111,11 @@ def _group_lines(found: Grid) -> list[str]:
 
 def _escaped(text: str) -> str:
     """Text that LaTeX sets as it is; a letter that its usual fonts have not becomes a question mark."""
-    return "".join(
-        _SPECIAL.get(letter, letter if letter.isascii() or (letter < "\u0100" and letter.isalpha()) else "?") for letter in plain(text)
-    )
+    return "".join(_SPECIAL.get(letter, letter if _is_set(letter) else "?") for letter in plain(text))
+
+
+def _is_set(letter: str) -> bool:
+    return letter.isascii() or (letter < "\u0100" and letter.isalpha())
 
 
 def results_json(one: ReportedRun) -> dict[str, Any]:
