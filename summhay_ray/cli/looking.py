@@ -111,7 +111,7 @@ def status_facts(result: StatusResult, everything: bool = False) -> list[tuple[s
         *(("warning", line) for line in result.warnings),
         *(("problem", line) for line in result.problems),
         *pairs[3:],
-        *([("store format", str(result.store_format))] if everything else []),
+        ("store format", str(result.store_format)),
         *((f"table {name}", f"{table['rows']} rows, sha256 {table['sha256'][:12]}") for name, table in shown.items()),
     ]
 

@@ -131,7 +131,7 @@ def _read(content: str, request: Request) -> Reply:
         return reply_of(body)
     except (ValueError, RecursionError) as error:
         what = {"chat": "chat completion", "embed": "list of embeddings", "rerank": "reranking"}[request.task]
-        raise UnreadableAnswer(f"the answer is no {what} ({error}): {content[:200]!r}") from error
+        raise UnreadableAnswer(f"the answer is no {what} ({error}): {content[:150]!r}") from error
 
 
 def _message(body: str) -> str:

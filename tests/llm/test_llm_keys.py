@@ -123,10 +123,8 @@ def ask(transports: Transports, loop: asyncio.AbstractEventLoop) -> Ask:
         settings = ModelSettings(f"{provider}/m", FREE, None, base, named, 5.0, transport=transport)  # type: ignore[arg-type]
 
         async def send() -> None:
-            key = key_of(named, settings.model, base)
-            await asyncio.wait_for(
-                transports.of(settings).send(Request(settings.model, "a prompt", {"max_tokens": 5}), settings, key), 10
-            )
+            key, request = key_of(named, settings.model, base), Request(settings.model, "a prompt", {"max_tokens": 5})
+            await asyncio.wait_for(transports.of(settings, request).send(request, settings, key), 10)
 
         try:
             loop.run_until_complete(send())
@@ -238,4 +236,5 @@ def test_a_secret_that_stands_in_what_is_sent_keeps_it_here(ask: Ask, far: Recor
 def test_a_model_whose_provider_nobody_knows_is_not_guessed(transports: Transports, loop: asyncio.AbstractEventLoop) -> None:
     settings = ModelSettings("mistral-large", FREE)
     with pytest.raises(NoKey, match="mistral-large: whose model it is, is not said; write PROVIDER/mistral-large"):
-        loop.run_until_complete(transports.of(settings).send(Request("mistral-large", "a prompt", {}), settings, None))
+        request = Request("mistral-large", "a prompt", {})
+        loop.run_until_complete(transports.of(settings, request).send(request, settings, None))

@@ -49,9 +49,8 @@ def transports(server: Recording, loop: asyncio.AbstractEventLoop, monkeypatch: 
 
 def failed(transports: Transports, loop: asyncio.AbstractEventLoop, provider: str, base: str) -> Decision:
     settings = ModelSettings(f"{provider}/m", FREE, None, base, "ENDPOINT_KEY", 10.0, transport="litellm")
-    sending = transports.of(settings).send(
-        Request(settings.model, "a prompt", {"max_tokens": 5}), settings, "named-0123456789abcdef"
-    )
+    request = Request(settings.model, "a prompt", {"max_tokens": 5})
+    sending = transports.of(settings, request).send(request, settings, "named-0123456789abcdef")
     with pytest.raises(Exception) as raised:
         loop.run_until_complete(asyncio.wait_for(sending, 30))
     return decide(raised.value)

@@ -86,10 +86,10 @@ def test_from_a_figure_to_a_cited_document_and_back_by_keyboard(browser: Any, fo
     page.wait_for_selector(".verdict")
     first = page.url
     page.keyboard.press("j")
-    page.wait_for_function("before => location.href !== before", arg=first)
+    page.wait_for_url(lambda url: url != first)
     page.wait_for_selector(".verdict")
     page.keyboard.press("k")
-    page.wait_for_function("before => location.href === before", arg=first)
+    page.wait_for_url(first)
     page.wait_for_selector("ol.bullets a")
     page.locator("ol.bullets a").first.focus()
     page.keyboard.press("Enter")
@@ -113,7 +113,7 @@ def test_a_sample_shows_verdicts_prompts_and_answers_and_its_link_is_shared(brow
     page.wait_for_selector(".verdict")
     box = page.locator("details", has_text="What one by one was asked").first
     box.locator("summary").click()
-    page.wait_for_function("document.querySelector('details[open] pre')")
+    box.locator("pre").first.wait_for()
     asked = box.locator("pre").first.inner_text()
     told = made.runs[0].workload.explain(run, judgment["key"])["judgments"][0]
     texts = [one.inner_text() for one in box.locator("pre").all()]
@@ -141,10 +141,10 @@ def test_lists_sort_filter_and_search(browser: Any, folder: Path) -> None:
     tab.open(folder, "#samples")
     page.wait_for_selector("#grid .slick-row")
     page.get_by_label("retriever").select_option("bm25")
-    page.wait_for_function("document.querySelector('#viewer-h').textContent.includes('8 of 24')")
+    page.wait_for_selector("#viewer-h:has-text('8 of 24')")
     page.get_by_label("search").fill("support")
     page.keyboard.press("Enter")
-    page.wait_for_function("document.querySelector('#viewer-h').textContent.includes('4 of 24')")
+    page.wait_for_selector("#viewer-h:has-text('4 of 24')")
     page.locator(".slick-header-column", has_text="joint").click()
     page.wait_for_selector(".slick-sort-indicator-asc")
     assert "sort=joint" in page.url

@@ -47,7 +47,10 @@ def test_what_tables_call_them() -> None:
 @pytest.mark.parametrize(
     ("entry", "told"),
     [
-        ({"bm25": "lines"}, "retrievers[0]: {bm25: ...}: bm25: input should be 'split', 'words' or 'stems', found \"lines\""),
+        (
+            {"bm25": "lines"},
+            "retrievers[0]: {bm25: ...}: bm25: input should be 'split', 'words', 'stems' or 'wordnet', found \"lines\"",
+        ),
         ({"embed": "m", "chunk": 3}, "{embed: ...}: chunk: unknown field; did you mean chunks?"),
         (
             {"embed": "m", "chunks": {"tokens": 5, "overlap": 5}},

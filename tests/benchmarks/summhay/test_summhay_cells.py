@@ -140,7 +140,7 @@ def test_two_systems_never_share_a_key(tmp_path: Path) -> None:
     [
         ({"retrievers": ["bm52"]}, "no retriever is named 'bm52'; did you mean 'bm25'?"),
         ({"retrievers": ["released/vector"]}, "news holds no scores of 'released/vector'; it holds: none"),
-        ({"retrievers": ["vector"]}, "no retriever is named 'vector'"),
+        ({"retrievers": ["vectors"]}, "no retriever is named 'vectors'"),
         ({"orderings": ["tpo"]}, "did you mean 'top'?"),
         ({"summarizers": ["offline/suport"]}, "no offline model is named 'offline/suport'; did you mean 'offline/support'?"),
         ({"summarizers": [{"model": "offline/lead", "strategy": "driect"}]}, "did you mean 'direct'?"),
@@ -166,8 +166,8 @@ def test_names_are_checked_before_anything_is_asked(tmp_path: Path, fields: dict
 
 
 def test_a_released_retriever_is_offered_for_its_plain_name(tmp_path: Path) -> None:
-    with pytest.raises(SpecError, match="did you mean 'released/vector'"):
-        grid_of(with_scores(tmp_path, "vector"), haystacks=["scored.json"], retrievers=["vector"])
+    with pytest.raises(SpecError, match="did you mean 'released/minilm'"):
+        grid_of(with_scores(tmp_path, "minilm"), haystacks=["scored.json"], retrievers=["minilm"])
 
 
 RETRIEVER = """

@@ -98,8 +98,11 @@ def test_a_source_in_the_store_is_not_put_there_again(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("entry", "said"),
     [
-        (f"store/{DIGEST}/x.json", f"^spec: haystacks: 'store/{DIGEST}/x.json': store '.*' holds no such source; run or submit"),
-        ("store/news.json", "^spec: no file 'store/news.json' in .*; one in the store is store/ and its 64 hex digits"),
+        (
+            f"store/{DIGEST}/x.json",
+            f"^.*yaml: haystacks: 'store/{DIGEST}/x.json': store '.*' holds no such source; run or submit",
+        ),
+        ("store/news.json", "^.*yaml: no file 'store/news.json' in .*; one in the store is store/ and its 64 hex digits"),
     ],
 )
 def test_what_the_store_does_not_hold(tmp_path: Path, entry: str, said: str) -> None:
