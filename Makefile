@@ -16,11 +16,11 @@ $(VENV)/.core: pyproject.toml
 	$(BIN)/python -m pip install --quiet --no-compile --editable .
 	touch $@
 
-# torch first, by its version: what depends on it takes the one that is there.
-$(VENV)/.installed: $(VENV)/.core
-	$(BIN)/python -m pip install --quiet --no-compile torch==$(TORCH)
-	$(BIN)/python -m pip install --quiet --no-compile --editable ".[dev,embed]"
-	touch $@
+# torch by its version, together with what depends on it.
+$(VENV)/.installed: pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --no-compile torch==$(TORCH) --editable ".[dev,embed]"
+	touch $(VENV)/.core $@
 
 demo: $(VENV)/.core
 	$(BIN)/summhay run jobs/quickstart.yaml --store $(STORE)

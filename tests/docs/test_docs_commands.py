@@ -22,6 +22,8 @@ PAGES = sorted((ROOT / "docs").glob("*.md"))
 SHOWN = ("examples/needle.py", "examples/needle.yaml")
 """Files that a page quotes in its other blocks of Python and YAML."""
 PATIENCE_S = 240
+LONG = ("compare", "ethic", "extract-then-evaluate", "odsum", "report", "stores")
+"""Pages whose commands take longer than five seconds of a processor."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +61,13 @@ def run_blocks(page: Path, folder: Path, infos: Sequence[str]) -> None:
         run = next(iter(re.findall(r"^run +(\w+)", done.stdout, re.MULTILINE)), run)
 
 
-@pytest.mark.parametrize("page", pages_with("sh", "python run"), ids=lambda page: page.stem)
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(page, id=page.stem, marks=[pytest.mark.soak] if page.stem in LONG else [])
+        for page in pages_with("sh", "python run")
+    ],
+)
 def test_the_commands_of_a_page_run(page: Path, tmp_path: Path) -> None:
     run_blocks(page, tmp_path, ("sh", "python run"))
 
