@@ -6,6 +6,7 @@ Everything heavy is imported inside the commands, so that `--help` answers at on
 from __future__ import annotations
 
 import contextlib
+import shlex
 import sys
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -123,7 +124,8 @@ def run(
     if as_json:
         document(result.to_json())
     else:
-        show_run(result, spec, api.store_uri(store), everything)
+        command = shlex.join([spec, *(word for one in overrides or () for word in ("--set", one))])
+        show_run(result, command, api.store_uri(store), everything)
     raise typer.Exit({"done": DONE, "limited": DONE, "budget": BUDGET, "partial": PARTIAL}[result.status])
 
 

@@ -33,6 +33,8 @@ def report(
         if one not in ("svg", "pdf"):
             raise typer.BadParameter(f"--figures {one!r}: expected svg, pdf, or svg,pdf")
     if serve:
+        if kind != "html" or kinds or as_json:
+            raise typer.BadParameter("--serve makes the page alone: give it without --format, --figures and --json")
         serve_report(lambda: api.make_report(runs, store, compat.value), out, port, say)
         return
     if not out:

@@ -147,7 +147,8 @@ def _cell(section: Section, row: Mapping[str, Any], name: str, figure: bool, fac
 def told(section: Section, name: str, value: float) -> str:
     """A figure in its unit."""
     if section.units.get(name) in SHARES:
-        return f"{100 * value:.1f}"
+        # What rounds to -0.0 is no difference.
+        return f"{round(100 * value, 1) + 0.0:.1f}"
     return f"{value:,.4g}" if isinstance(value, float) else f"{value:,}"
 
 

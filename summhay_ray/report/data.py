@@ -30,7 +30,7 @@ def write_data(files: Files, runs: Sequence[tuple[str, Samples]]) -> tuple[int, 
     for run_id, one in runs:
         for sample in one.samples:
             facts = sample.facets if len(runs) == 1 else {"run": run_id, **sample.facets}
-            book.add(SampleRecord(sample.id, facts, sample.parts))
+            book.add(SampleRecord(f"{run_id}/{sample.id}" if len(runs) > 1 else sample.id, facts, sample.parts))
     book.close()
     shelves = {}
     for shelf in sorted({shelf for _, one in runs for shelf in one.shelves}):

@@ -166,7 +166,8 @@ def _value(value: Any, scale: int, percent: bool) -> str:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return " ".join("".join(letter if letter.isprintable() else " " for letter in str(value)).split())
     if percent:
-        return f"{value * scale:.1f}"
+        # What rounds to -0.0 is no difference.
+        return f"{round(value * scale, 1) + 0.0:.1f}"
     return f"{value:.4g}" if isinstance(value, float) else f"{value}"
 
 

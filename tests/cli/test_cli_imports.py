@@ -179,7 +179,7 @@ def test_status_and_failures_of_an_import(cli: Cli, imported: tuple[str, Path]) 
         "judgments": 5,
         "scores": 4,
     }
-    assert "status    imported\n" in cli("status", run, "--store", store).out
+    assert "status        imported\n" in cli("status", run, "--store", store).out
     (failure,) = cli("failures", run, "--store", store, "--json").document["failures"]
     assert (failure["stage"], failure["kind"], failure["error"]) == ("judge", "malformed", "unusable_bullet")
     title, head, row = cli("failures", run, "--store", store).out.splitlines()

@@ -98,7 +98,7 @@ def test_a_failed_topic_and_a_made_one_are_explained_by_name(cli: Cli, half: Run
 
 def test_status_names_topics(cli: Cli, half: RunStore) -> None:
     out = cli("status", half.run_id, "--store", half.store.uri).out
-    assert "status    partial\n" in out and "topics    1 done, 1 with failures, of 2\n" in out
+    assert "status        partial\n" in out and "topics        1 done, 1 with failures, of 2\n" in out
 
 
 @pytest.mark.parametrize("command", ["synth", "run", "rejudge"])

@@ -178,7 +178,8 @@ def test_status(cli: Cli, finished: Any) -> None:
     assert (rows["summaries"], rows["judgments"], rows["scores"], rows["failures"]) == (N_CELLS, N_JUDGMENTS, N_JUDGMENTS, 0)
     out = cli("status", finished.run, "--store", finished.store).out
     assert re.match(
-        rf"run       {finished.run} \(summhay: quick\)\nstatus    done\nbegan     \d{{4}}-\d\d-\d\d \d\d:\d\d UTC\n", out
+        rf"run           {finished.run} \(summhay: quick\)\nstatus        done\nbegan         \d{{4}}-\d\d-\d\d \d\d:\d\d UTC\n",
+        out,
     )
     assert "sha256" not in out and "Joint (%), raw, judged by offline/judge" in out
     everything = cli("status", finished.run, "--store", finished.store, "--all").out

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.s3
 PROCESSES, THREADS = 4, 8
 
 
-@pytest.fixture(params=[10, pytest.param(100, marks=pytest.mark.soak)], ids="{} rounds".format)
+@pytest.fixture(params=[4, pytest.param(100, marks=pytest.mark.soak)], ids="{} rounds".format)
 def rounds(request: pytest.FixtureRequest) -> int:
     return int(request.param)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import io
 import json
 import zipfile
+import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -122,7 +123,7 @@ def _of_zip(content: bytes, name: str) -> Iterator[tuple[str, Any]]:
                 raise SpecError(f"{name}: the zip's files are larger than 1 GiB together; give them apart")
             for one in files:
                 yield from _of_lines(packed.read(one), f"{name}/{one.filename}")
-    except (zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError) as error:
+    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
         raise SpecError(f"{name}: the zip cannot be read ({error}); fetch it again") from error
 
 

@@ -161,12 +161,14 @@ def _summarized(row: EthicAnswer, text: str, rated: Sequence[SectionRating]) -> 
     for rating in rated:
         by_section.setdefault(rating.section, []).append(rating)
     values = [LOWEST] * len(missing) + [math.fsum(one.value for one in found) / len(found) for found in by_section.values()]
+    # A section whose ratings all failed has no figure, and so has the sample: the others do not stand for it.
+    lost = any(said.get(number) and number not in by_section for number in row.sections)
     lengths = dict(zip(row.sections, row.section_tokens, strict=True))
     copied = [found[0].summary_tokens / max(1, lengths[number]) for number, found in by_section.items()]
     exact = {int(header.split()[1][:-1]) for header in release.bodies(text, row.domain)}
     counted = [one for number, found in by_section.items() if number in exact for one in found]
     figures: dict[str, Any] = {
-        "score": scoring.mean(values),
+        "score": None if lost else scoring.mean(values),
         "missing": len(missing),
         "copied": scoring.mean(copied),
         # Their sums are divided by a third of all answers, criterion by criterion, and averaged: the mean of all answers.

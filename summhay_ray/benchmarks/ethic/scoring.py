@@ -70,19 +70,23 @@ def _item(text: str) -> str:
     return " ".join(_BULLET.sub("", text).strip(_EDGES).split())
 
 
+def _without_thousands(text: str) -> str:
+    return _THOUSANDS.sub(lambda found: found.group().replace(",", ""), text)
+
+
 def items(answer: str) -> Read:
     """The items of a list: between commas, semicolons or line ends, without bullets, quotes and brackets, each once.
 
     A comma between groups of three digits is one of thousands. A first line that ends in a colon leads in, and is no item.
     """
-    text = _THOUSANDS.sub(lambda found: found.group().replace(",", ""), same(answer).strip())
+    text = _without_thousands(same(answer).strip())
     found = dict.fromkeys(filter(None, map(_item, _BETWEEN.split(_LEAD_IN.sub("", text)))))
     return Read(tuple(found), not found)
 
 
 def gold_items(labels: Iterable[str]) -> frozenset[str]:
     """Labels as they are compared; no label, or none but "None", is the item `none`."""
-    found = {one for label in labels if (one := _item(same(label)))}
+    found = {one for label in labels if (one := _item(_without_thousands(same(label))))}
     return frozenset(found - {NONE} or {NONE})
 
 

@@ -87,10 +87,10 @@ def compare_raters(run: RunStore, raters: Sequence[str] = ()) -> RaterComparison
     """Compare two of a run's raters; where it has just two, none need be named. Raises UserError."""
     table = run.at().table("extract_ratings")
     known = table["rater"].unique(maintain_order=True).to_list()
-    first, other = list(raters) if raters else known if len(known) == 2 else ("", "")
-    for name in (first, other):
-        if name not in known:
-            raise UserError(f"compare takes two raters: --judges A B; {run.run_id} has ratings by {', '.join(known) or 'nobody'}")
+    chosen = list(raters) or known
+    if len(set(chosen)) != 2 or not set(chosen) <= set(known):
+        raise UserError(f"compare takes two raters: --judges A B; {run.run_id} has ratings by {', '.join(known) or 'nobody'}")
+    first, other = chosen
     mine, theirs = (table.filter(pl.col("rater") == name) for name in (first, other))
     both = mine.join(theirs, on=SHOWN, suffix="_2").sort(SHOWN)
     if both.is_empty():

@@ -49,6 +49,8 @@ def read_pairs(text: str, file: str) -> list[Pair]:
     content = _content(text, file)
     name = PurePath(file).stem
     documents: Mapping[str, Any] = {}
+    if isinstance(content, Mapping) and "doc_id" in content:
+        content = [content]
     if isinstance(content, Mapping):
         name, documents = str(content.get("dataset") or name), content.get("documents") or {}
         content = content.get("pairs")
@@ -75,7 +77,7 @@ def _content(text: str, file: str) -> Any:
     try:
         return json.loads(text)
     except ValueError as error:
-        lines = [line for line in text.splitlines() if line.strip()]
+        lines = [line for line in text.split("\n") if line.strip()]
         if len(lines) < 2 or not lines[0].lstrip().startswith("{"):
             raise SpecError(f"{file}: is not JSON: {error}") from None
     return list(_lines(lines, file))
@@ -97,9 +99,9 @@ def _pair(one: Any, where: str, dataset: str, documents: Mapping[str, Any]) -> P
     if source is None and doc_id in documents:
         document = documents[doc_id]
         source = document.get("source") if isinstance(document, Mapping) else document
-    summary = one.get("summary", one.get("system_output"))
+    summary = one.get("system_output") if one.get("summary") is None else one["summary"]
     for field_name, value in (("source", source), ("summary (or system_output)", summary)):
-        if not isinstance(value, str):
+        if not isinstance(value, str) or not value.strip():
             raise SpecError(f"{where}: {field_name} is {_shown(value)}; expected a text")
     reference = one.get("reference") or ""
     if not isinstance(reference, str):

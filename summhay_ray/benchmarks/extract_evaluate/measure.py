@@ -150,7 +150,9 @@ def _tasks(tables: Tables, settings: Settings) -> Iterator[Task]:
     """Expected is every item; what it got, and what people say of its summary, stands beside it."""
     key = [*PAIR, "method", "budget", "criterion", "rater"]
     columns = [*key, "rating", "prompt_tokens", "usd_micros"]
-    given = tables["items"].select(key).join(tables["extract_ratings"].select(columns), on=key, how="left", maintain_order="left")
+    malformed = tables["failures"].filter(pl.col("kind") == "malformed")["item_id"].unique()
+    items = tables["items"].select(*key, malformed=pl.col("item_id").is_in(malformed.implode()))
+    given = items.join(tables["extract_ratings"].select(columns), on=key, how="left", maintain_order="left")
     given = given.join(tables["human_scores"], on=[*PAIR, "criterion"], how="left", maintain_order="left")
     for names, rows in given.group_by(TASK, maintain_order=True):
         yield _task(dict(zip(TASK, map(str, names), strict=True)), rows, settings)
@@ -167,7 +169,8 @@ def _task(names: Mapping[str, str], rows: pl.DataFrame, settings: Settings) -> T
     paid = bool(rows["usd_micros"].fill_null(0).sum())
     columns = []
     for (method, budget), cell in rows.group_by("method", "budget", maintain_order=True):
-        ratings = [settings.failed_as if one is None else one for one in cell["rating"].to_list()]
+        answers = zip(cell["rating"].to_list(), cell["malformed"].to_list(), strict=True)
+        ratings = [settings.failed_as if one is None and malformed else one for one, malformed in answers]
         drawn = boot.of([ratings[place] for place in scored]) if boot else {}
         tokens = _mean(cell["prompt_tokens"])
         usd = _mean(cell["usd_micros"]) if paid else tokens

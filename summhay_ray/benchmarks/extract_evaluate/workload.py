@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
@@ -182,7 +183,8 @@ class ExtractEvaluate(Benchmark[ExtractEvaluateSpec]):
         ]
         human = [(name, self._human(pair, name)) for name in self.criteria]
         texts = [Texts(pair.summary, pair.source, pair.reference)]
-        scores = [(one.label, make_metric(one.metric, one.model).score(texts)[0]) for one in self.spec.metrics]
+        measured = [(one.label, make_metric(one.metric, one.model).score(texts)[0]) for one in self.spec.metrics]
+        scores = [(name, score if score is not None and math.isfinite(score) else None) for name, score in measured]
         own = {
             item.id: list(made[item.data["method"]][item.data["budget"]].index) for item in items if item.data["method"] in made
         }

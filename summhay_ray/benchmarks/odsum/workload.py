@@ -84,7 +84,11 @@ class Odsum(WithRetrievers, OnCollection[OdsumSpec]):
                     summarize.check_prompt(self.prompts[one.prompt])
             for model in self.spec.model_entries():
                 check_model(model.model)
-            self.made  # noqa: B018
+            if self.asking:
+                raise ValueError(
+                    f"retrievers: {', '.join(sorted(self.asking))}: asks a service, which this kind does not; take a local model "
+                    "or rank with `summhay retrieve` by kind retrieval, and give its run: {run: FILE}"
+                )
             measures.check(self.spec)
         except (UnknownName, ValueError) as error:
             raise SpecError(f"spec: {error}") from error

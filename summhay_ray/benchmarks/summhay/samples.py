@@ -191,7 +191,10 @@ class _Made:
         places = known(self._run, [cell for cell, _ in missing]) if missing else {}
         for cell, failed in missing:
             place = places.get(cell, {})
-            query = next((one for (_, topic), one in self._queries.items() if topic == place.get("subtopic_id")), None)
+            asked = (place.get("haystack"), place.get("subtopic_id"))
+            query = next(
+                (one for (haystack, topic), one in self._queries.items() if (self._names.get(haystack), topic) == asked), None
+            )
             facets: Row = {
                 "system": place.get("system", ""),
                 "haystack": place.get("haystack", ""),

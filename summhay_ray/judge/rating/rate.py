@@ -68,7 +68,9 @@ def _rating(scale: Scale, answers: Sequence[RawAnswer], rater: Rater, compat: st
         if expected is not None:
             return Rating(expected.value, "logprobs", n_asked=rater.samples, mass=expected.mass)
     texts = [(text, answer.finish_reason) for answer in answers for text in answer.texts]
-    read = [release_rating(text) if compat == "release" else read_rating(text, scale, finish) for text, finish in texts]
+    # What the paper's code reads begins with the number; the offline rater answers JSON.
+    release = compat == "release" and not rater.model.startswith("offline/")
+    read = [release_rating(text) if release else read_rating(text, scale, finish) for text, finish in texts]
     votes = [one for one in read if not isinstance(one, Malformed)]
     if not votes:
         return next(one for one in read if isinstance(one, Malformed))

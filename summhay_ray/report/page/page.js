@@ -159,7 +159,7 @@
     grid = new Slick.Grid(box, source, columns, { enableColumnReorder: false, enableHtmlRendering: false, enableCellNavigation: true, rowHeight: 29, headerRowHeight: 30, forceSyncScrolling: true, multiColumnSort: false });
     const sorted = query.get("sort");
     if (sorted) grid.setSortColumn(sorted.replace(/^-/, ""), !sorted.startsWith("-"));
-    const open = (place) => { location.hash = link(`sample/${index.ids[rows[place]]}`, query); };
+    const open = (place) => { location.hash = link(`sample/${encodeURIComponent(index.ids[rows[place]])}`, query); };
     grid.onClick.subscribe((_event, told) => open(told.row));
     grid.onKeyDown.subscribe((event, told) => { const plain = event.getNativeEvent ? event.getNativeEvent() : event; if (plain.key === "Enter") { event.preventDefault(); open(told.row); } });
     grid.onSort.subscribe((_event, told) => { const next = new URLSearchParams(query); next.set("sort", (told.sortAsc ? "" : "-") + told.sortCol.id); location.hash = link("samples", next); });
@@ -257,13 +257,15 @@
     await ready();
     const row = index.ids.indexOf(id);
     if (row < 0) { show("viewer"); viewer.replaceChildren(make("p", {}, make("a", { href: "#samples" }, "← Samples")), make("h2", {}, "There is no such sample"), make("p", {}, id)); return; }
-    const found = await sampleAt(row), filters = filtersOf(query), { rows, place } = around(id, filters);
+    const found = await sampleAt(row);
+    if (found.id !== id) { show("viewer"); notice("The report was written anew: reload the page."); return; }
+    const filters = filtersOf(query), { rows, place } = around(id, filters);
     const context = { id, query: filters, parts: found.parts, verdicts: found.parts.filter((part) => part.kind === "verdicts").flatMap((part) => part.verdicts) };
     const parts = [];
     for (const part of found.parts) parts.push(part.title ? make("h3", {}, part.title) : null, await (PARTS[part.kind] || (() => []))(part, context));
-    const step = (by, text) => { const other = place < 0 ? undefined : rows[place + by]; return other === undefined ? null : make("a", { class: "button", href: link(`sample/${index.ids[other]}`, filters), "data-step": by }, text); };
+    const step = (by, text) => { const other = place < 0 ? undefined : rows[place + by]; return other === undefined ? null : make("a", { class: "button", href: link(`sample/${encodeURIComponent(index.ids[other])}`, filters), "data-step": by }, text); };
     const figures = manifest.facets.filter((facet) => facet.kind !== "text" && facet.name !== "repeat").map((facet) => [facet.name, shown(facet, index.columns[facet.name][row])]).filter(([, text]) => text !== "");
-    viewer.replaceChildren(make("p", { class: "bar" }, make("a", { class: "button", href: link("samples", filters), "data-up": true }, "← Samples"), step(-1, "Previous (k)"), step(1, "Next (j)"), make("a", { class: "button", href: `#sample/${id}` }, "Link to this sample")),
+    viewer.replaceChildren(make("p", { class: "bar" }, make("a", { class: "button", href: link("samples", filters), "data-up": true }, "← Samples"), step(-1, "Previous (k)"), step(1, "Next (j)"), make("a", { class: "button", href: `#sample/${encodeURIComponent(id)}` }, "Link to this sample")),
       make("div", { class: "sample" }, make("h2", { tabindex: "-1", id: "viewer-h" }, `Sample ${id.length > 40 ? id : id.slice(0, 12)}${place >= 0 ? `, ${(place + 1).toLocaleString("en")} of ${rows.length.toLocaleString("en")}` : ""}`), facts(figures), parts),
       make("p", { class: "keys" }, "j or →: next · k or ←: previous · Esc: back"));
     show("viewer"); $("#viewer-h").focus(); scrollTo(0, 0);
@@ -272,7 +274,7 @@
     await ready();
     const found = await fromShelf("documents", `${shelf}/${number(value)}`), insightId = query.get("insight"), from = query.get("from");
     const insight = insightId ? await fromShelf("insights", `${shelf}/${insightId}`) : null;
-    const up = from ? link(`sample/${from}`, filtersOf(query)) : link("samples", filtersOf(query));
+    const up = from ? link(`sample/${encodeURIComponent(from)}`, filtersOf(query)) : link("samples", filtersOf(query));
     const body = [];
     if (!found) body.push(make("p", {}, "The haystack has no such document: the citation leads nowhere."));
     else {
@@ -286,9 +288,9 @@
   };
 
   const go = async () => {
-    const { path, query } = address();
     notice("");
     try {
+      const { path, query } = address();
       if (path[0] === "samples") await list(query);
       else if (path[0] === "sample") await sample(path[1], query);
       else if (path[0] === "doc") await documentView(path[1], path[2], query);

@@ -34,7 +34,7 @@ class MapReduce:
     async def summarize(self, task: Task, ask: Ask) -> Outcome[RawAnswer]:
         """The last reduction, or the first part that has no answer."""
         budget = self.tokens or task.token_budget
-        parts = units_of(task.shown, self.units, budget, self.chunk_tokens)
+        parts = units_of(task.shown, self.units, budget, self.chunk_tokens) or [()]
         found: Sequence[Outcome[RawAnswer]] = await asyncio.gather(*(call(replace(task, shown=part), ask) for part in parts))
         while True:
             if missing := next((one for one in found if not isinstance(one, Answer)), None):

@@ -33,6 +33,7 @@ def answers_of(store: Path) -> Counter[str]:
 
 
 @pytest.mark.ray
+@pytest.mark.soak
 def test_what_was_answered_is_not_asked_again(tmp_path: Path) -> None:
     spec, store = write_spec(tmp_path, MANY), tmp_path / "store"
     command = [str(SUMMHAY), "synth", str(spec), "--store", str(store), "--executor", "inline"]
