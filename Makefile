@@ -25,9 +25,9 @@ $(VENV)/.installed: pyproject.toml
 demo: $(VENV)/.core
 	$(BIN)/summhay run jobs/quickstart.yaml --store $(STORE)
 
-# Several at once: many wait for a clock, a process or a network. `make soak` runs what takes longer.
+# Several at once: many wait for a clock, a process or a network. `make soak` runs what takes longer, `make browsers` what opens a browser.
 test: $(VENV)/.installed
-	$(BIN)/python -m pytest -m "not soak" -n auto --dist loadgroup --no-loadscope-reorder --durations=15 tests --ignore tests/house
+	$(BIN)/python -m pytest -m "not soak and not browser" -n auto --dist loadgroup --no-loadscope-reorder --durations=15 tests --ignore tests/house
 
 check: $(VENV)/.installed
 	$(MAKE) -j2 check-code check-house
