@@ -54,7 +54,7 @@ soak: $(VENV)/.installed
 # The browser tests drive Debian's own Chromium: nothing else is downloaded.
 browsers: $(VENV)/.installed
 	command -v chromium >/dev/null || { apt-get update && apt-get install --yes --no-install-recommends chromium; }
-	chromium --version
+	$(BIN)/python -m pytest -m "browser and not soak" tests
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info
