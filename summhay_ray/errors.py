@@ -1,12 +1,13 @@
-"""Errors that a person can mend: each says in one line what is wrong, where, and how. Imports nothing of ours."""
+"""Errors that the user can fix. Imports nothing of ours."""
 
 from __future__ import annotations
 
 
 class UserError(Exception):
-    """Wrong input, spec or store; the command line prints the message and exits with `exit_code`.
+    """Wrong input, spec or store. Its message is one line: what is wrong, where, and how to fix it.
 
-    No ValueError: whoever expects one of a value that it parses must not hide a store that does not answer.
+    The command line prints the message and exits with `exit_code`. It is not a ValueError, so that code which catches
+    ValueError around parsing cannot swallow, say, a store that does not respond.
     """
 
     exit_code = 2

@@ -1,4 +1,4 @@
-"""A person's files, read within bounds: no pipe that never ends, nothing that fills the memory. Imports problems alone."""
+"""Reading the user's files within limits: no endless pipe, no file that fills the memory. Imports `errors` alone."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ LIMIT = "SUMMHAY_MAX_FILE_MB"
 
 MAX_MB = 256
 VALUES_A_MB = 8000
-"""Values that JSON may hold for each MB of the limit: an empty object takes three bytes of a file, and 72 of memory."""
+"""JSON values allowed per MB of the limit: an empty object takes three bytes in a file but 72 in memory."""
 
 _MB = 2**20
 _UNSIZED = _MB
-"""What is read at most of a file that says no size, as those of /proc."""
+"""Bytes read at most from a file that reports no size, such as those in /proc."""
 _KINDS = {
     stat.S_IFDIR: "a folder",
     stat.S_IFIFO: "a pipe",
@@ -28,19 +28,19 @@ _KINDS = {
     stat.S_IFSOCK: "a socket",
 }
 _STRING_OR_VALUE = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|(,|[\[{](?!\s*+[\]}]))', re.DOTALL)
-"""A string, or (group 1) what stands before a value that is not the first: a comma, or the opening of what is not empty."""
+"""A string; or, as group 1, a comma or the opening of a non-empty container: one for each value but the first."""
 
 
 def read_file(path: str | Path, most_mb: float | None = None) -> bytes:
-    """The content of a regular file of at most so many MB, `$SUMMHAY_MAX_FILE_MB` where not given.
+    """The content of a regular file of at most `most_mb` MB; by default `$SUMMHAY_MAX_FILE_MB`.
 
-    Raises UserError for another kind of file and for a larger one, and OSError where it cannot be read.
+    Raises UserError for any other kind of file and for a larger one, and OSError where it cannot be read.
     """
     most = max_mb() if most_mb is None else most_mb
     kind = stat.S_IFMT(os.stat(path).st_mode)
     if kind != stat.S_IFREG:
         raise UserError(f"{path}: cannot be read: it is {_KINDS.get(kind, 'no file')}; give a regular file")
-    # A pipe that takes the file's place meanwhile must not hold us up.
+    # Should a pipe have replaced the file by now, opening it must not block.
     with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as stream:
         allowed = min(int(most * _MB), max(os.fstat(stream.fileno()).st_size, _UNSIZED))
         content = stream.read(allowed + 1)
@@ -51,10 +51,10 @@ def read_file(path: str | Path, most_mb: float | None = None) -> bytes:
 
 
 def read_json(path: str | Path) -> bytes:
-    """As `read_file`, of a file with JSON in it: one of too many values is refused before any of them takes memory."""
+    """Like `read_file`, for JSON: a file with too many values is refused before it is parsed."""
     content = read_file(path)
     most = int(max_mb() * VALUES_A_MB)
-    # A value takes two bytes at least.
+    # Each value takes at least two bytes, so smaller files need no count.
     if len(content) > 2 * most:
         found = (match for match in _STRING_OR_VALUE.finditer(content) if match[1])
         if next(itertools.islice(found, most, None), None):
@@ -63,19 +63,19 @@ def read_json(path: str | Path) -> bytes:
 
 
 def max_mb() -> float:
-    """How large a file may be, in MB. Raises UserError where the environment says no number."""
-    told = os.environ.get(LIMIT, "")
+    """The size limit of a file, in MB. Raises UserError where the environment variable is not a number."""
+    setting = os.environ.get(LIMIT, "")
     try:
-        found = float(told or MAX_MB)
+        limit = float(setting or MAX_MB)
     except ValueError:
-        found = 0.0
-    if not 0 < found < 2**20:
-        raise UserError(f"{LIMIT} is {told!r}; expected a number of MB, such as {4 * MAX_MB}")
-    return found
+        limit = 0.0
+    if not 0 < limit < 2**20:
+        raise UserError(f"{LIMIT} is {setting!r}; expected a number of MB, such as {4 * MAX_MB}")
+    return limit
 
 
 def find(entry: str, folder: Path) -> Path | None:
-    """The file from the folder, else from where the person stands: a regular one, else whatever has the name; None for none."""
+    """The path of `entry` in `folder`, else in the working directory; None where neither has it. Regular files come first."""
     paths = [folder / entry, Path(entry)]
     try:
         return next(filter(Path.is_file, paths), None) or next(filter(Path.exists, paths), None)

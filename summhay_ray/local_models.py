@@ -1,4 +1,4 @@
-"""The models that need no key, by name: what a spec may call `offline/...`. They read the same prompts as any model."""
+"""The models that need no API key, by name (`offline/...` in a spec). They read the same prompts as any other model."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from summhay_ray.plugins import UnknownName, load, unknown
 from summhay_ray.summarize import local_models
 
 FAMILIES = ("replay/", GENERATORS)
-"""Beginnings of the names of local models that a benchmark has of its own."""
+"""Prefixes of the local models whose names are open: a benchmark's replayed answers, and models loaded by transformers."""
 
 WRITER = "offline/writer"
 _WRITER = "summhay_ray.synth:OfflineWriter"
-"""Where it is: the grammars of a synthesis are loaded by who asks for them alone."""
+"""Its class, imported only when it is used: it loads the grammars of synthesis."""
 
 
 class LocalModels(Mapping[str, LocalModel]):
-    """The local models by name, or by `provider/` for a family; each is made when it is first asked for."""
+    """The local models by name, or by `provider/` for a family; each is created on first use."""
 
     def __init__(self, more: Iterable[LocalModel] = ()) -> None:
         self._made = {model.name: model for model in more}
@@ -51,13 +51,16 @@ def _classes() -> dict[str, type[LocalModel]]:
 
 
 def local_names() -> list[str]:
-    """What a spec may write, sorted; a family takes any name behind its slash."""
+    """The names that a spec may use, sorted; a family accepts any name after its slash."""
     return sorted([*LocalModels(), *FAMILIES])
 
 
 def check_model(name: str) -> None:
-    """Raises UnknownName for an `offline/...` that does not exist, or whose extra is not installed; NoModel for a
-    `transformers/...` that cannot be loaded here."""
+    """Check that a local model can be used here.
+
+    Raises UnknownName for an `offline/...` that does not exist or whose extra is not installed, and NoModel for a
+    `transformers/...` that cannot be loaded.
+    """
     if name.startswith("offline/") and name not in LocalModels():
         raise unknown("offline model", name, local_names())
     if name.startswith(GENERATORS):

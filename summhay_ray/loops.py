@@ -1,4 +1,4 @@
-"""Waiting for a coroutine from code that is not one, in a notebook, too. Imports nothing of ours; anybody may import it."""
+"""Running a coroutine from synchronous code, also in a notebook. Imports nothing of ours; any room may import it."""
 
 from __future__ import annotations
 
@@ -16,6 +16,6 @@ def run_loop(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
         asyncio.get_running_loop()
     except RuntimeError:
         return asyncio.run(work())
-    # A notebook has a loop of its own, which cannot be entered again.
+    # A notebook already runs an event loop, which cannot be entered twice.
     with ThreadPoolExecutor(max_workers=1) as thread:
         return thread.submit(lambda: asyncio.run(work())).result()

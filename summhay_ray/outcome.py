@@ -1,4 +1,4 @@
-"""What can become of a question to a model: only an `Answer` is ever scored. Imports nothing of ours."""
+"""The possible outcomes of a question to a model. Only an `Answer` is ever scored. Imports nothing of ours."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Generic, TypeVar
 T = TypeVar("T")
 
 MICROS = 1_000_000
-"""Micro-dollars of a dollar."""
+"""Micro-dollars in a dollar."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer(Generic[T]):
-    """A usable answer and the key of the raw answer that it was read from."""
+    """A usable answer, and the key of the raw answer that it was parsed from."""
 
     value: T
     key: str = ""
@@ -23,7 +23,7 @@ class Answer(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """The model answered that it will not answer, or the provider filtered the answer."""
+    """The model declined to answer, or the provider filtered the answer."""
 
     error: str
     message: str
@@ -34,7 +34,7 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class Malformed:
-    """The model answered, but not in the form that was asked for, and it could not be repaired. `retryable`: as of Failed."""
+    """The model answered, but not in the requested form, and repair failed. `retryable`: see Failed."""
 
     error: str
     message: str

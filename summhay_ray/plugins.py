@@ -1,7 +1,7 @@
-"""How one file adds a retriever, an ordering, a strategy, a judge or a model: found by name. Imports nothing of ours.
+"""Finding retrievers, orderings, strategies, judges and models by name. Imports `errors` alone.
 
-A room's package is searched for classes that carry a `name` of their own, so that a new file needs no edit elsewhere; a
-name with a colon (`my_package.my_module:MyRetriever`) is imported from wherever the user keeps it.
+A room's package is searched for classes that define a `name`, so that adding a file is enough to add one. A name with a colon
+(`my_package.my_module:MyRetriever`) is the user's own class, and is imported from the Python path.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from summhay_ray.errors import UserError
 
 _OURS = Path(__file__).resolve().parent
 STOPS = (CancelledError, GeneratorExit)
-"""What ends a coroutine from outside, in which a person's own code runs. Whatever else that raises is its own error."""
+"""Exceptions that cancel a coroutine from outside. Anything else that the user's code raises is its own error."""
 
 
 class UnknownName(UserError):
-    """A name that nothing answers to; the message names the nearest known one."""
+    """An unknown name. The message suggests the nearest known one."""
 
 
 @functools.cache
 def discover(package: ModuleType) -> dict[str, type[Any]]:
-    """All classes with a `name` that the modules of `package` define, by that name."""
+    """Name -> class, for every class with a `name` that a module of `package` defines."""
     found: dict[str, type[Any]] = {}
     for info in pkgutil.iter_modules(package.__path__, package.__name__ + "."):
         module = importlib.import_module(info.name)
@@ -53,18 +53,18 @@ def load(path: str) -> Any:
 
 @contextlib.contextmanager
 def own_code(wrong: str, mend: str) -> Iterator[None]:
-    """While a person's own module is imported or its class made: what it raises, SystemExit too, is an UnknownName."""
+    """Run the user's own code (an import, a constructor): whatever it raises, even SystemExit, becomes an UnknownName."""
     try:
         yield
     except (UserError, KeyboardInterrupt):
         raise
-    # The border to a person's own code: it may raise anything, and must not end the process without a word.
+    # The user's own code may raise anything, and must not end the process silently.
     except BaseException as error:
         raise UnknownName(f"{wrong} ({told(error)}); {mend}") from error
 
 
 def told(error: BaseException) -> str:
-    """What a person's own code raised, in one line, with the file and the line of the innermost frame that is theirs."""
+    """An error of the user's own code in one line, with file and line of the innermost frame that is theirs."""
     text = f"{type(error).__name__}: {' '.join(str(error).split())[:300]}".removesuffix(": ")
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if _is_own(Path(frame.filename))]
     return f"{text} ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else text
@@ -76,7 +76,10 @@ def _is_own(file: Path) -> bool:
 
 @functools.lru_cache(maxsize=64)
 def code_identity(name: str) -> str:
-    """sha256 (hex) of the source of `module:Class`, empty for a name of ours: a person's own code is part of a run's identity."""
+    """sha256 (hex) of the module that defines `module:Class`; empty for a built-in name.
+
+    The user's own code is part of a run's identity.
+    """
     if ":" not in name:
         return ""
     try:
@@ -87,7 +90,7 @@ def code_identity(name: str) -> str:
 
 
 def unknown(kind: str, name: str, known: Iterable[str]) -> UnknownName:
-    """The error for `name`, naming the nearest known name, or all of them where none is near."""
+    """The error for an unknown `name`. It suggests the nearest known name, or lists all where none is near."""
     names = sorted(known)
     near = difflib.get_close_matches(name, names, n=1)
     hint = f"did you mean {near[0]!r}?" if near else "known: " + ", ".join(names)

@@ -1,4 +1,4 @@
-"""YAML as specs and domains may be written: plain data, every key once, within bounds. Imports nothing of ours."""
+"""A strict YAML reader for specs and domains: plain data, no duplicate keys, limited size. Imports nothing of ours."""
 
 from __future__ import annotations
 
@@ -7,32 +7,32 @@ from typing import Any
 import yaml
 
 MAX_MB = 4
-"""How large a file of YAML may be."""
+"""Size limit of a YAML file."""
 
 MAX_VALUES = 50_000
-"""A value counts as often as aliases repeat it: nine lines of aliases can stand for a billion."""
+"""Limit after aliases are expanded: nine lines of aliases can expand to a billion values."""
 
 MAX_DEPTH = 100
 
 _MERGE = "tag:yaml.org,2002:merge"
 _NUMBERS = {"tag:yaml.org,2002:int", "tag:yaml.org,2002:float"}
 _LONGEST_NUMBER = 1000
-"""In characters; the time that a number of base 60 takes grows with their square."""
+"""In characters; parsing a base-60 number takes quadratic time."""
 
 
 class YamlError(ValueError):
-    """The text is not YAML that a spec may be written in: the message is one line, from the place in the text on."""
+    """The text is not YAML that a spec may use. The message is one line and starts with the position."""
 
 
 class _Loader(yaml.SafeLoader):
-    """PyYAML's reader keeps the last of two entries of one name without a word, and knows no bounds; this one refuses both."""
+    """PyYAML silently keeps the last of duplicate keys and has no limits; this loader refuses duplicates and oversized input."""
 
     def __init__(self, text: str) -> None:
         super().__init__(text)
         self._extents: dict[int, tuple[int, int]] = {}
-        """Node -> how many values it stands for, and on how many levels."""
+        """Node -> number of values it expands to, and its depth."""
         self._within = (0, 0)
-        """The same of what the node at hand was found to hold until now."""
+        """The same for the part of the current node that has been read so far."""
 
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
         mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]
@@ -41,15 +41,15 @@ class _Loader(yaml.SafeLoader):
         node = super().compose_node(parent, index)
         values, levels = self._within[0] + 1, self._within[1] + 1
         if is_alias:
-            # An alias within what it stands for has no end.
+            # An alias inside its own target would expand forever.
             values, levels = self._extents.get(id(node), (MAX_VALUES, MAX_DEPTH))
         self._extents[id(node)] = values, levels
         self._within = beside + values, max(deepest, levels)
         if isinstance(node, yaml.ScalarNode) and node.tag in _NUMBERS and len(node.value) > _LONGEST_NUMBER:
-            raise yaml.composer.ComposerError(None, None, f"a number of {len(node.value)} characters; write less", mark)
+            raise yaml.composer.ComposerError(None, None, f"a number of {len(node.value)} characters; make it shorter", mark)
         if self._within[0] > MAX_VALUES or self._within[1] > MAX_DEPTH:
-            told = f"more than {MAX_VALUES:,} values or {MAX_DEPTH} levels, each alias as what it stands for; write less"
-            raise yaml.composer.ComposerError(None, None, told, mark)
+            problem = f"more than {MAX_VALUES:,} values or {MAX_DEPTH} levels after expanding aliases; make it smaller"
+            raise yaml.composer.ComposerError(None, None, problem, mark)
         return node
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
@@ -57,7 +57,7 @@ class _Loader(yaml.SafeLoader):
         for key, _ in node.value:
             name = (key.tag, key.value) if isinstance(key, yaml.ScalarNode) else None
             if name in seen and key.tag != _MERGE:
-                problem = f"{key.value!r} stands twice; leave one out"
+                problem = f"duplicate key {key.value!r}; remove one"
                 raise yaml.constructor.ConstructorError(None, None, problem, key.start_mark)
             seen.add(name)
         return super().construct_mapping(node, deep)
@@ -72,12 +72,12 @@ def load(text: str) -> Any:
         where = f" line {mark.line + 1}, column {mark.column + 1}:" if mark else ""
         raise YamlError(f"{where} not YAML: {_problem(error)}") from error
     except RecursionError:
-        raise YamlError(" not YAML that can be read: it nests too deep") from None
+        raise YamlError(" nested too deeply") from None
     except (ValueError, OverflowError) as error:
         # An integer of thousands of digits, a date such as 2020-13-45.
         raise YamlError(f" not YAML: {error}") from error
     except (LookupError, AttributeError, TypeError) as error:
-        raise YamlError(" not YAML: a value is none of its tag, such as !!bool x; leave the tag out") from error
+        raise YamlError(" not YAML: a value does not fit its tag, such as !!bool x; remove the tag") from error
 
 
 def _problem(error: yaml.YAMLError) -> str:
