@@ -12,7 +12,7 @@ from summhay_ray.encoders.bare import (
     load_token_encoder,
 )
 from summhay_ray.encoders.base import Encoding, NoModel, Precision, Scoring, Vectors
-from summhay_ray.encoders.find import INSTALL, Found, check_model, find_model, folder_revision
+from summhay_ray.encoders.find import INSTALL, Found, check_model, find_at_hand, find_model, folder_revision
 from summhay_ray.encoders.local import Encoder, Scorer, best_device, load_encoder, load_scorer
 
 __all__ = [
@@ -30,6 +30,7 @@ __all__ = [
     "Vectors",
     "best_device",
     "check_model",
+    "find_at_hand",
     "find_model",
     "folder_revision",
     "load_encoder",

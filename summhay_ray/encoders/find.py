@@ -73,6 +73,11 @@ def check_model(name: str, revision: str = "") -> Found:
     for module in ("torch", "sentence_transformers"):
         if util.find_spec(module) is None:
             raise NoModel(f"model {name!r} runs in this process and needs {module}; {INSTALL}")
+    return find_at_hand(name, revision)
+
+
+def find_at_hand(name: str, revision: str = "") -> Found:
+    """As `find_model`, of a model that lies here or on a hub that answers. Raises NoModel, in one line, for any other."""
     found = find_model(name)
     if found.folder is None and not is_cached(name, revision) and (why := _unreachable()):
         mend = f"give a folder, put it into ${MODELS}/{name.rpartition('/')[2]}, or run where the model hub can be reached"

@@ -8,7 +8,7 @@ import inspect
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
-from summhay_ray.encoders import NoModel, best_device, find_model, folder_revision
+from summhay_ray.encoders import NoModel, best_device, find_at_hand, find_model, folder_revision
 from summhay_ray.llm import LocalModel, Request
 from summhay_ray.summarize import asked_in
 
@@ -72,9 +72,9 @@ class Generator(LocalModel):
 
 
 def check_generator(name: str) -> None:
-    """Raises NoModel, in one line, where transformers is not installed or the folder holds no model."""
+    """Raises NoModel, in one line, where transformers is not installed, the folder holds no model, or a hub's is not at hand."""
     best_device()
-    find_model(name.removeprefix(GENERATORS))
+    find_at_hand(name.removeprefix(GENERATORS))
 
 
 @functools.lru_cache(maxsize=1)

@@ -13,7 +13,7 @@ from summhay_ray.metrics.agreement import (
     rank_agreement,
     ranks,
 )
-from summhay_ray.metrics.bert_scores import bertscore, has_bertscore
+from summhay_ray.metrics.bert_scores import bertscore, check_bertscore, has_bertscore
 from summhay_ray.metrics.bias import JudgeBias, bias_of, corrected
 from summhay_ray.metrics.by_column import score_columns, words_per_bullet
 from summhay_ray.metrics.citations import Compat, citation_scores, extract_citations
@@ -58,6 +58,7 @@ __all__ = [
     "bertscore",
     "between_means",
     "bias_of",
+    "check_bertscore",
     "citation_scores",
     "column_intervals",
     "concordance",

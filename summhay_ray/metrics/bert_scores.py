@@ -29,6 +29,18 @@ def bertscore(prediction: str, references: Sequence[str], model: str, layer: int
     return float(found[0])
 
 
+def check_bertscore(model: str, layer: int | None = None) -> None:
+    """Load the model, so that what is wrong with it is told before anything is asked. Raises ValueError, in one line."""
+    try:
+        bertscore("a word", ["a word"], model, layer)
+    except KeyError:
+        raise ValueError(f"bertscore: the best layer of {model!r} is not known; write layer: N") from None
+    # bert_score asserts its layers; transformers raises OSError or ValueError for a model that is none, RuntimeError for weights.
+    except (AssertionError, OSError, ValueError, RuntimeError, TypeError, AttributeError) as error:
+        told = " ".join(str(error).split())[:200]
+        raise ValueError(f"bertscore: {model!r} cannot be used ({type(error).__name__}: {told})") from error
+
+
 @functools.lru_cache(maxsize=2)
 def _scorer(model: str, layer: int | None) -> Any:
     from bert_score import BERTScorer

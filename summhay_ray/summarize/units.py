@@ -20,6 +20,7 @@ CHUNK_TOKENS = 6800
 """Tokens of a chunk, as ODSum's scripts have it."""
 
 _SENTENCE_END = re.compile(r"[.!?](?=\s)")
+_WORD_CUT = re.compile(r"\S+\Z")
 _JOINT = "\n\n"
 
 
@@ -31,7 +32,8 @@ def head(shown: Sequence[Shown], budget: int | None) -> tuple[Shown, ...]:
             break
         cut = _cut(document, left)
         kept.append(cut)
-        left -= count_tokens(cut.text)
+        # What is cut takes the room that is left, even where its next token did not fit.
+        left = left - count_tokens(cut.text) if cut is document else 0
     return tuple(kept)
 
 
@@ -75,9 +77,10 @@ def chunks(shown: Sequence[Shown], chunk_tokens: int) -> list[tuple[Shown, ...]]
 
 
 def _parts(document: Shown, budget: int | None) -> Iterator[Shown]:
-    """The document, in parts of at most so many tokens."""
+    """The document, in parts of at most so many tokens, which end with a word."""
     text = document.text
     while budget is not None and count_tokens(text) > budget and (part := first_tokens(text, budget)):
+        part = part if text[len(part)].isspace() else _WORD_CUT.sub("", part) or part
         yield Shown(document.number, part)
         text = text[len(part) :]
     yield Shown(document.number, text)

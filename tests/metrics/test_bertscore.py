@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from summhay_ray.metrics import bertscore
+from summhay_ray.metrics import bertscore, check_bertscore
 
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
@@ -50,3 +50,14 @@ def test_it_is_the_greedy_match_of_a_layers_vectors_and_the_best_reference_count
     assert bertscore(prediction, [prediction], str(folder), layer=1) == pytest.approx(1.0, abs=1e-5)
     with pytest.raises(ValueError, match="at least one reference"):
         bertscore(prediction, [], str(folder), layer=1)
+
+
+def test_a_model_that_cannot_score_is_told_before_anything_is_asked(folder: Path, tmp_path: Path) -> None:
+    check_bertscore(str(folder), layer=2)
+    with pytest.raises(ValueError, match="the best layer of .* is not known; write layer: N"):
+        check_bertscore(str(folder))
+    with pytest.raises(ValueError, match="num_layers should be between 0 and 2"):
+        check_bertscore(str(folder), layer=9)
+    (tmp_path / "config.json").write_text((folder / "config.json").read_text("utf-8"), encoding="utf-8")
+    with pytest.raises(ValueError, match="cannot be used"):
+        check_bertscore(str(tmp_path), layer=1)

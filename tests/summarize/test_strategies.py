@@ -76,6 +76,32 @@ def test_a_call_without_an_answer_is_what_the_strategy_comes_to(name: str) -> No
     assert asyncio.run(make_summarizer(name).summarize(build_task(SIX), ask)) is refusal
 
 
+@pytest.mark.parametrize("name", ["map-reduce", "refine-high-to-low", "refine-l2h", "truncate-all", "truncate-one"])
+@pytest.mark.parametrize("units", ["documents", "chunks"])
+def test_where_nothing_was_retrieved_one_call_asks_without_documents(name: str, units: str) -> None:
+    options = {} if name.startswith("truncate") else {"units": units}
+    prompts, found = told({"strategy": name, **options}, replace(build_task([]), form="answer"))
+    assert [numbers(prompt) for prompt in prompts] == [[]] and NOTES_MARK not in prompts[0]
+    assert isinstance(found, Answer) and found.value.text == "A1"
+
+
+@pytest.mark.parametrize("name,calls", [("map-reduce", 3 + 1), ("refine-high-to-low", 3), ("refine-l2h", 3)])
+def test_a_document_beyond_the_budget_is_several_units_and_nothing_of_it_is_left_out(name: str, calls: int) -> None:
+    text = " ".join(f"word{place}" for place in range(40))
+    tokens = count_tokens(text)
+    prompts, _ = told(name, replace(build_task([text]), token_budget=tokens // 3 + 4))
+    assert len(prompts) == calls and [numbers(prompt) for prompt in prompts[:3]] == [[1]] * 3
+    assert all(any(f"word{place}" in prompt for prompt in prompts) for place in range(40))
+
+
+def test_map_answers_without_a_text_are_no_prompt_of_a_reduction() -> None:
+    prompts, found = told("map-reduce", build_task(SIX[:2]), lambda prompt: "<think>nothing</think> ")
+    assert len(prompts) == 2 and isinstance(found, Answer) and found.key == "k1"
+    answers = iter(["", "One.", "Both."])
+    prompts, found = told("map-reduce", build_task(SIX[:2]), lambda prompt: next(answers))
+    assert f"{NOTES_MARK}\nOne.\n{NOTES_END}" in prompts[-1] and isinstance(found, Answer) and found.value.text == "Both."
+
+
 def test_truncate_all_keeps_the_head_and_truncate_one_the_head_of_each() -> None:
     task = replace(build_task(SIX[:3]), token_budget=9)
     each = count_tokens(SIX[0])

@@ -19,12 +19,15 @@ from typing import Annotated, Any, ClassVar
 import polars as pl
 from pydantic import Field, model_validator
 
+from summhay_ray import summarize
 from summhay_ray.benchmark import (
+    Answer,
     Ask,
     Inputs,
     Item,
     Model,
     ModelSpec,
+    NoReply,
     Request,
     Rows,
     Section,
@@ -39,6 +42,7 @@ from summhay_ray.benchmarks.odsum.clusters import alike_by_words, clusters_of
 from summhay_ray.benchmarks.odsum.collection import Collection, Document, Query
 from summhay_ray.benchmarks.odsum.export import collection_files, write_files
 from summhay_ray.benchmarks.odsum.held import OnCollection
+from summhay_ray.benchmarks.summarizing import read_summary
 from summhay_ray.encoders import Encoding, load_encoder
 from summhay_ray.store import RunStore
 
@@ -152,7 +156,7 @@ class OdsumBuild(OnCollection[BuildSpec]):
         text = texts[0]
         if len(members) > 1:
             text = await _merged("merge_queries", texts, ask)
-            firsts = [query.references[0] for query in members if query.references]
+            firsts = [query.references[0] for query in members if query.references and query.references[0].strip()]
             references = (await _merged("merge_summaries", firsts, ask),) if firsts else ()
         gold = tuple(dict.fromkeys(name for query in members for name in query.gold))
         names = tuple(item.data["members"])
@@ -163,7 +167,7 @@ class OdsumBuild(OnCollection[BuildSpec]):
             return query.text
         title = query.gold[0].rpartition("/")[2].partition("#")[0] if query.gold else ""
         values = {"TITLE": title, "QUESTION": query.text, "ANSWER": query.references[0] if query.references else ""}
-        return (await ask("contextualize", [user(_filled(_prompt("contextualize"), values))])).text.strip()
+        return await _said("contextualize", values, ask)
 
     def score(self, tables: Tables) -> Tables:
         """How many queries were made of how many, and how many documents each needs."""
@@ -210,7 +214,16 @@ def _split(collection: Collection, pattern: str | None) -> Collection:
 
 async def _merged(stage: str, texts: Sequence[str], ask: Ask) -> str:
     parts = "\n".join(f"<part>\n{text.replace('</part>', '&lt;/part&gt;')}\n</part>" for text in texts)
-    return (await ask(stage, [user(_filled(_prompt(stage), {"PARTS": parts}))])).text.strip()
+    return await _said(stage, {"PARTS": parts}, ask)
+
+
+async def _said(stage: str, values: Mapping[str, str], ask: Ask) -> str:
+    """The text that the model writes. Raises NoReply, the item's failure, for one that is empty or refuses in words."""
+    reply = await ask(stage, [user(_filled(_prompt(stage), values))])
+    outcome = read_summary(Answer(reply, reply.key, reply.attempts, reply.usd_micros))
+    if not isinstance(outcome, Answer):
+        raise NoReply(stage, outcome)
+    return summarize.written(outcome.value)
 
 
 def _filled(template: str, values: Mapping[str, str]) -> str:

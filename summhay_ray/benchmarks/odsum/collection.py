@@ -59,9 +59,14 @@ class Collection:
     """Blank documents that were taken out."""
     warnings: tuple[str, ...] = ()
 
-    def of_splits(self, splits: Sequence[str]) -> Collection:
-        """The collection with the queries of these splits alone; the documents stay, as retrieval searches all of them."""
-        return replace(self, queries=tuple(query for query in self.queries if not query.split or query.split in splits))
+    def of_splits(self, splits: Sequence[str] | None) -> Collection:
+        """The collection with the queries of these splits alone, None: with all; the documents stay, as retrieval searches all
+        of them. Raises ValueError for a split that no query is of."""
+        there = dict.fromkeys(query.split for query in self.queries if query.split)
+        for split in splits or ():
+            if split not in there:
+                raise ValueError(f"splits: no query is of {split!r}; there are: {', '.join(there) or 'no splits'}")
+        return self if splits is None else replace(self, queries=tuple(one for one in self.queries if one.split in splits))
 
     def without_blank(self) -> Collection:
         """The collection without its blank documents, in the documents and in gold."""

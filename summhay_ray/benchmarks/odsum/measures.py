@@ -12,9 +12,9 @@ from summhay_ray.benchmark import Answer, Ask, ModelSpec
 from summhay_ray.benchmarks.odsum.spec import BertScoreSpec, GevalSpec, OdsumSpec, RougeSpec
 from summhay_ray.benchmarks.odsum.tables import RatingRow, SummaryScore
 from summhay_ray.benchmarks.rating import reduced
-from summhay_ray.encoders import find_model
+from summhay_ray.encoders import find_at_hand, find_model
 from summhay_ray.judge import Criterion, Rater, Scale, rate_text
-from summhay_ray.metrics import ROUGE_TYPES, bertscore, has_bertscore, rouge
+from summhay_ray.metrics import ROUGE_TYPES, bertscore, check_bertscore, has_bertscore, rouge
 
 CRITERIA = ("consistency", "relevance")
 
@@ -38,7 +38,14 @@ def check(spec: OdsumSpec) -> None:
     if asked is not None:
         if not has_bertscore():
             raise ValueError("metrics: bertscore is not installed; run: pip install 'summhay-ray[bertscore]'")
-        find_model(asked.bertscore)
+        find_at_hand(asked.bertscore)
+        check_bertscore(bert_model(asked), asked.layer)
+
+
+def bert_model(asked: BertScoreSpec) -> str:
+    """What the model is loaded by: its folder, or its name on a hub. Raises NoModel."""
+    model = find_model(asked.bertscore)
+    return str(model.folder) if model.folder else asked.bertscore
 
 
 async def measured(
@@ -52,9 +59,7 @@ async def measured(
         if (own := spec.metric(RougeSpec)) is not None:
             found.update(rouge(text, held, own.rouge))
         if (bert := spec.metric(BertScoreSpec)) is not None:
-            model = find_model(bert.bertscore)
-            name = str(model.folder) if model.folder else bert.bertscore
-            found["bertscore"] = await asyncio.to_thread(bertscore, text, held, name, bert.layer)
+            found["bertscore"] = await asyncio.to_thread(bertscore, text, held, bert_model(bert), bert.layer)
     ratings: list[RatingRow] = []
     if held and (geval := spec.metric(GevalSpec)) is not None:
         ratings = await _rated(geval, item_id, text, held, ask, sampling(geval.geval))

@@ -57,7 +57,12 @@ def _retrieval(frame: pl.DataFrame) -> Section:
 
 def _summaries(frame: pl.DataFrame, measured: Sequence[str]) -> Section:
     columns = [name for one in measured for name in (one, f"{one}_low", f"{one}_high")]
-    table = frame.select("model", "strategy", "retriever", "k", pl.col("n_scored").alias("n"), "n_expected", *columns)
+    # A metric that scored fewer than others, as where ratings failed, says so itself.
+    fewer = {
+        one: f"n_{one}" for one in ("bertscore", "geval") if one in measured and (frame[f"n_{one}"] < frame["n_scored"]).any()
+    }
+    own_n = [pl.col(counted).alias(f"n of {NAMES[one]}") for one, counted in fewer.items()]
+    table = frame.select("model", "strategy", "retriever", "k", pl.col("n_scored").alias("n"), "n_expected", *own_n, *columns)
     table = table.rename({name: name.replace(one, NAMES[one], 1) for one in measured for name in columns if _of(name, one)})
     return Section(
         "Summaries",
@@ -92,14 +97,17 @@ def _lost(frame: pl.DataFrame, measured: Sequence[str]) -> Section:
     table = parts[0]
     for one in parts[1:]:
         table = table.join(one, on=index, how="full", coalesce=True)
-    table = table.with_columns(pl.min_horizontal(f"n of {metric}" for metric in measured).alias("n"))
-    figures = [name for name in table.columns if name not in index and name != "n" and not name.startswith("n of ")]
+    counted = [f"n of {metric}" for metric in measured]
+    table = table.with_columns(pl.max_horizontal(counted).alias("n"))
+    # Of a metric that fewer have than of another, its own n stands beside it.
+    fewer = [name for name in counted if (table[name].fill_null(0) < table["n"]).any()]
+    figures = [name for name in table.columns if name not in (*index, "n", *counted)]
     named = [name for name in figures if not name.endswith(("_low", "_high"))]
     return Section(
         "What retrieval's errors cost",
         text="The layout of Table 5: the oracle's figure, and how much of it is lost when the same model and strategy are shown "
         "what the retriever finds; the mean over the queries that both answered, paired by query, with its 95 % interval.",
-        table=table.select(*index, "n", *figures),
+        table=table.select(*index, "n", *(pl.col(name).alias(f"n of {NAMES[name[5:]]}") for name in fewer), *figures),
         units={name: "%" for name in named if not name.startswith(NAMES["geval"])},
     )
 
@@ -108,21 +116,24 @@ def _as_printed(summaries: pl.DataFrame, measured: Sequence[str]) -> Section:
     """The layout of Tables 3 and 4: a row a retriever, and of each model ROUGE-2, BERTScore and G-EVAL."""
     own, rows = summaries.filter(pl.col("retriever").is_not_null()), ["strategy", "k", "retriever"]
     metrics = [name for name in ("rouge2", "bertscore", "geval") if name in measured]
-    counts = pl.col("n_scored").min().alias("n"), pl.col("n_expected").max()
+    least = pl.min_horizontal(*("n_rouge" if name == "rouge2" else f"n_{name}" for name in metrics)).min()
+    counts = least.alias("n"), pl.col("n_expected").max()
     table = own.group_by(rows, maintain_order=True).agg(*counts)
     for model in own["model"].unique(maintain_order=True):
         named = (pl.col(name).alias(f"{model}: {NAMES[name]}") for name in metrics)
         table = table.join(own.filter(pl.col("model") == model).select(*rows, *named), on=rows, how="left", nulls_equal=True)
     units = {name: "%" for name in table.columns if ": " in name and not name.endswith(NAMES["geval"])}
-    text = "A row for what was retrieved; n is that of the model with the fewest scored summaries."
+    text = "A row for what was retrieved; n is that of the model and metric with the fewest scored summaries."
     return Section("As in Tables 3 and 4, by model", text=text, table=table, units=units, more=True)
 
 
 def _ratings(frame: pl.DataFrame) -> Section:
     return Section(
         "G-EVAL by criterion",
-        text="Rating: each query counts once. Pooled: all answers that could be read, as the release pools them.",
-        table=frame.select(*SYSTEM, "criterion", "n", "rating", "pooled"),
+        text="Rating: each query counts once, by its best reference or their mean, as the spec says. Pooled: all "
+        "answers that could be read, as the release pools them; none where log probabilities rate. "
+        "A query of which a rating failed is in neither.",
+        table=frame.select(*SYSTEM, "criterion", "n", "n_expected", "rating", "rating_low", "rating_high", "pooled"),
         more=True,
     )
 

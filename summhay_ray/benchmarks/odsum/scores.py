@@ -12,7 +12,7 @@ from typing import Any
 import polars as pl
 
 from summhay_ray.benchmark import Tables, mean_interval
-from summhay_ray.benchmarks.odsum.spec import OdsumSpec
+from summhay_ray.benchmarks.odsum.spec import GevalSpec, OdsumSpec
 from summhay_ray.benchmarks.retrieval import retriever_label
 from summhay_ray.metrics import ROUGE_TYPES
 
@@ -29,7 +29,7 @@ def frames(tables: Tables, spec: OdsumSpec) -> Tables:
     found = {
         "retrieval": _means(tables["odsum_retrieval"], ("retriever", "k"), MEASURES, spec.seed),
         "summaries": _summaries(scored, spec.seed),
-        "ratings": _ratings(tables, scored),
+        "ratings": _ratings(tables, scored, spec) if spec.metric(GevalSpec) else pl.DataFrame(),
         "robustness": robustness(scored, spec.seed),
     }
     # As the spec lists them, not by name.
@@ -88,17 +88,27 @@ def _summaries(scored: pl.DataFrame, seed: int) -> pl.DataFrame:
     return counts.join(_means(scored, SYSTEM, METRICS, seed).drop("n"), on=SYSTEM, how="left", nulls_equal=True)
 
 
-def _ratings(tables: Tables, scored: pl.DataFrame) -> pl.DataFrame:
-    """G-EVAL by criterion: each query counting once, and all answers pooled, as the release has it."""
-    ratings = tables["odsum_ratings"].join(scored.select("item_id", *SYSTEM), on="item_id")
-    queries = ratings.group_by(*SYSTEM, "criterion", "item_id").agg(
-        pl.col("rating").mean(), pl.col("n_votes").sum(), pl.col("sum_votes").sum()
+def _ratings(tables: Tables, scored: pl.DataFrame, spec: OdsumSpec) -> pl.DataFrame:
+    """G-EVAL by criterion: each query counting once, by its best reference or their mean, and all answers pooled, as the release
+    has it. A query of which a rating is missing is in neither."""
+    geval: GevalSpec = spec.metric(GevalSpec)
+    by = (*SYSTEM, "criterion")
+    held = pl.col("references").list.eval(pl.element().str.strip_chars() != "").list.sum().alias("references")
+    wanted = tables["odsum_queries"].select("query_id", held).filter(pl.col("references") > 0)
+    asked = scored.join(wanted, on="query_id").join(pl.DataFrame({"criterion": geval.criteria}), how="cross")
+    rating = pl.col("rating").max() if geval.over == "best" else pl.col("rating").mean()
+    votes = pl.col("n_votes").sum(), pl.col("sum_votes").sum(), pl.col("n_votes").min().alias("least")
+    queries = (
+        tables["odsum_ratings"]
+        .join(asked.select("item_id", "references", *by), on=["item_id", "criterion"])
+        .group_by(*by, "item_id")
+        .agg(rating, *votes, (pl.len() == pl.col("references").first()).alias("whole"))
+        .filter("whole")
     )
-    return queries.group_by(*SYSTEM, "criterion").agg(
-        pl.col("rating").mean(),
-        (pl.col("sum_votes").sum() / pl.col("n_votes").sum()).alias("pooled"),
-        pl.len().cast(pl.Int64).alias("n"),
-    )
+    # An expectation over log probabilities has no votes to pool.
+    every = pl.when(pl.col("least").min() > 0).then(pl.col("sum_votes").sum() / pl.col("n_votes").sum()).alias("pooled")
+    means = mean_interval(queries, "rating", by, expected=asked.select(by), seed=spec.seed)
+    return means.join(queries.group_by(by).agg(every), on=by, how="left", nulls_equal=True)
 
 
 def robustness(scored: pl.DataFrame, seed: int) -> pl.DataFrame:

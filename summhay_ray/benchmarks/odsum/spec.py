@@ -7,14 +7,13 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from summhay_ray.benchmark import Model, ModelSpec, Spec, Strict, Text
+from summhay_ray.benchmark import Model, ModelSpec, Spec, Strict, Text, model_entry
 from summhay_ray.benchmarks.rating import ExtractSpec
 from summhay_ray.benchmarks.retrieval import RetrieverEntry, check_retrievers
 from summhay_ray.benchmarks.summarizing import Strategy, Summarizer, crossed
 from summhay_ray.benchmarks.summhay.spec import check_labels
 
 Over = Literal["best", "mean"]
-Split = Literal["train", "dev", "test"]
 RATER = "offline/rater"
 
 
@@ -34,12 +33,22 @@ class BertScoreSpec(Strict):
 class GevalSpec(Strict):
     """G-EVAL: a model rates each summary against each reference, from 1 to 5."""
 
-    geval: Model = Field(default=ModelSpec(model=RATER, max_tokens=16), description="the model that rates")
+    geval: Model = Field(
+        default=ModelSpec(model=RATER, max_tokens=16), description="the model that rates; several samples have temperature 1"
+    )
     samples: int = Field(default=1, ge=1, le=64, description="answers for each rating, whose mean counts; the release has 23")
     logprobs: int | None = Field(default=None, ge=1, le=20, description="weigh the scale by so many log probabilities instead")
     over: Over = Field(default="best", description="of several references: the best for each query and criterion, or the mean")
     criteria: list[Literal["consistency", "relevance"]] = Field(default=["consistency", "relevance"], min_length=1)
     extract: ExtractSpec | None = Field(default=None, description="an extract in place of a whole reference")
+
+    @model_validator(mode="after")
+    def _samples_differ(self) -> GevalSpec:
+        if self.samples > 1 and self.geval.temperature == 0:
+            raise ValueError("geval: samples above 1 at temperature 0 are one answer, many times; write temperature: 1")
+        if len(set(self.criteria)) < len(self.criteria):
+            raise ValueError("criteria: one is listed twice; remove it")
+        return self
 
 
 _KINDS: Mapping[str, type[Strict]] = {"rouge": RougeSpec, "bertscore": BertScoreSpec, "geval": GevalSpec}
@@ -53,9 +62,10 @@ def _metric(value: Any) -> Any:
     if len(heads) != 1 or heads[0] not in _KINDS:
         raise ValueError(f"expected one of {', '.join(_KINDS)}, or a mapping such as {{geval: openai/gpt-4o, samples: 5}}")
     fields: Any = {} if isinstance(value, str) else dict(value)
-    if heads[0] == "geval" and isinstance(fields.get("geval"), str):
-        # Room for a number and no more.
-        fields["geval"] = {"model": fields["geval"], "max_tokens": 16}
+    if heads[0] == "geval" and isinstance(model := model_entry(fields.get("geval", RATER)), Mapping):
+        # Room for a number and no more; samples are drawn as the release draws them.
+        several = fields.get("samples", 1) != 1
+        fields["geval"] = {"max_tokens": 16, **({"temperature": 1.0} if several else {}), **model}
     return _KINDS[heads[0]].model_validate(fields)
 
 
@@ -74,8 +84,8 @@ class OdsumSpec(Spec):
 
     corpus: Text = Field(description="folder of the collection, from the spec's folder, or store/SHA256")
     drop_blank: bool = Field(default=False, description="take blank documents out of the index and out of gold")
-    splits: list[Split] = Field(
-        default=["train", "dev", "test"], min_length=1, description="whose queries are asked; retrieval searches all documents"
+    splits: list[Text] | None = Field(
+        default=None, min_length=1, description="whose queries are asked; null: all; retrieval searches all documents"
     )
     retrievers: list[RetrieverEntry] = Field(
         default=[], description="bm25, {bm25: split}, vector, oracle, {oracle: replace, share: 0.2}, random, {run: FILE}, ..."

@@ -73,10 +73,13 @@ class Odsum(WithRetrievers, OnCollection[OdsumSpec]):
         super().__init__(with_retrievers(spec, inputs), inputs)
         self.prompts = {one.prompt: inputs.text(one.prompt) for one in spec.model_entries() if one.prompt}
         given_answers(spec.summarizers, inputs)
-        self._check()
+        if not inputs.settled:
+            self._check()
 
     def _check(self) -> None:
-        """Raises SpecError where a name is none, or a prompt lacks a placeholder."""
+        """Raises SpecError where a name is none, a prompt lacks a placeholder, or a model cannot be had here. A stored run is
+        read where its models are not."""
+        _ = self.collection
         try:
             for one in self.spec.summarizers:
                 check_strategy(one.strategy)
@@ -99,7 +102,10 @@ class Odsum(WithRetrievers, OnCollection[OdsumSpec]):
     def collection(self) -> Collection:
         """What is searched, and the queries that are asked."""
         found = self.whole.without_blank() if self.spec.drop_blank else self.whole
-        return found.of_splits(self.spec.splits)
+        try:
+            return found.of_splits(self.spec.splits)
+        except ValueError as error:
+            raise SpecError(f"spec: {error}") from error
 
     def identity(self) -> Any:
         """See `Workload`. The collection, prompts and files are known by their content."""

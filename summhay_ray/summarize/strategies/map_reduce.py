@@ -22,7 +22,7 @@ from summhay_ray.text import count_tokens
 class MapReduce:
     """One call for each document or chunk, all at once, and one that makes a summary of the answers.
 
-    Answers that together exceed the budget are reduced group by group first.
+    Answers that together exceed the budget are reduced group by group first. Where no document is shown, the one answer stands.
     """
 
     name: ClassVar[str] = "map-reduce"
@@ -33,8 +33,10 @@ class MapReduce:
 
     async def summarize(self, task: Task, ask: Ask) -> Outcome[RawAnswer]:
         """The last reduction, or the first part that has no answer."""
+        if not task.shown:
+            return await call(task, ask)
         budget = self.tokens or task.token_budget
-        parts = units_of(task.shown, self.units, budget, self.chunk_tokens) or [()]
+        parts = units_of(task.shown, self.units, budget, self.chunk_tokens)
         found: Sequence[Outcome[RawAnswer]] = await asyncio.gather(*(call(replace(task, shown=part), ask) for part in parts))
         while True:
             if missing := next((one for one in found if not isinstance(one, Answer)), None):

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from runs import summhay, write_spec
 
+from summhay_ray.benchmarks.odsum.build import Editor
 from summhay_ray.benchmarks.odsum.clusters import alike_by_words, clusters_of
 
 pytestmark = pytest.mark.core
@@ -65,6 +66,23 @@ def test_queries_are_contextualized_one_by_one_and_planned(tmp_path: Path) -> No
     spec = write_spec(tmp_path, {"kind": "odsum_build", "corpus": "own", "contextualize": True, "least": 1, "threshold": 0.3})
     stages = {row["stage"]: row["calls"] for row in summhay("plan", spec, "--store", tmp_path / "other")["stages"]}
     assert stages == {"contextualize": 5, "merge_queries": 2, "merge_summaries": 2}
+
+
+@pytest.mark.parametrize(
+    "answer,error", [("I'm sorry, but I cannot help with that.", "refusal"), ("<think>hm</think> ", "empty_answer")]
+)
+def test_a_refusal_and_an_empty_text_are_failures_and_no_queries(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: str, error: str
+) -> None:
+    asks_of_the_bridge = "When will the bridge open?"
+    own = Editor.answer
+    monkeypatch.setattr(Editor, "answer", lambda self, one: answer if asks_of_the_bridge in one.prompt else own(self, one))
+    found, out = built(folder_of(tmp_path), code=4, threshold=0.3, most=2)
+    listed = summhay("failures", found["run"], "--store", tmp_path / "store")["failures"]
+    assert [(row["item_id"], row["stage"], row["error"]) for row in listed] == [("3+4", "merge_queries", error)]
+    summhay("export", found["run"], "--out", out, "--store", tmp_path / "store")
+    rows = map(json.loads, (out / "queries.jsonl").read_text("utf-8").splitlines())
+    assert [row["query_id"] for row in rows] == ["1+2", "5"]
 
 
 def test_every_pair_of_a_cluster_is_above_the_threshold_unless_a_small_one_joined() -> None:

@@ -57,6 +57,15 @@ def test_beir_and_ones_own_need_neither_references_nor_gold(tmp_path: Path) -> N
     assert mine.attribution == "Made for a test." and "no gold document: retrieval is not scored: 1 (2)" in mine.warnings
 
 
+def test_a_split_of_ones_own_is_kept_and_a_split_that_no_query_is_of_is_told(tmp_path: Path) -> None:
+    (beir(tmp_path / "b") / "qrels" / "test.tsv").rename(tmp_path / "b" / "qrels" / "hard.tsv")
+    found = read_collection(tmp_path / "b", "b")
+    assert [one.split for one in found.queries] == ["hard", "hard"] and found.of_splits(None) is found
+    assert len(found.of_splits(["hard"]).queries) == 2
+    with pytest.raises(ValueError, match="splits: no query is of 'test'; there are: hard"):
+        found.of_splits(["hard", "test"])
+
+
 @pytest.mark.parametrize("make", [meetings, stories, beir, own])
 def test_what_the_store_keeps_is_the_same_collection(tmp_path: Path, make: object) -> None:
     found = read_collection(make(tmp_path / "c"), "c")  # type: ignore[operator]

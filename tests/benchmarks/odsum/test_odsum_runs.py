@@ -134,11 +134,24 @@ def test_what_is_exported_is_read_again(tmp_path: Path) -> None:
     assert [row["rouge1"] for row in scored["summaries"]] == pytest.approx([row["rouge1"] for row in found["summaries"]])
 
 
+def test_samples_of_a_rating_are_drawn_at_the_temperature_that_the_release_has(tmp_path: Path) -> None:
+    several = {"geval": "offline/rater", "samples": 3}
+    for geval, temperature in ((several, 1.0), ({"geval": "offline/rater"}, 0.0), ("geval", 0.0)):
+        [rater] = load(spec_of(tmp_path, summarizers=["offline/lead"], metrics=[geval])).spec.raters()
+        assert (rater.temperature, rater.max_tokens) == (temperature, 16)
+
+
 @pytest.mark.parametrize(
     "fields,message",
     [
         ({"metrics": ["rogue"]}, "metrics.*expected one of rouge, bertscore, geval"),
         ({"metrics": ["rouge", "rouge"]}, "metrics: one is listed twice"),
+        (
+            {"metrics": [{"geval": {"model": "openai/gpt-4o", "temperature": 0}, "samples": 5}]},
+            "samples above 1 at temperature 0",
+        ),
+        ({"metrics": [{"geval": "offline/rater", "criteria": ["relevance", "relevance"]}]}, "criteria: one is listed twice"),
+        ({"splits": ["tset"]}, "splits: no query is of 'tset'; there are: train, test"),
         ({"k": [0]}, r"k\[0\]"),
         ({"retrievers": [], "summarizers": ["offline/lead"]}, "retrievers: the summarizers need at least one"),
         ({"summarizers": ["offline/lead"], "strategies": ["mapreduce"]}, "did you mean 'map-reduce'"),
