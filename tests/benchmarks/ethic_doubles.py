@@ -98,3 +98,26 @@ class Doubles(Ethic):
 
     kind = "ethic_doubles"
     own_models = (Perfect, Empty, Shuffled, Echo)
+
+
+SAY = "Say exactly:\n"
+
+
+class Obedient:
+    """Says what the prompt ends with."""
+
+    name: ClassVar[str] = "offline/obedient"
+    revision: ClassVar[str] = "1"
+
+    def answer(self, request: Request) -> str:
+        said = request.messages[-1].content.partition(SAY)[2]
+        if said == "nothing to say":
+            raise LookupError("nothing to say")
+        return said
+
+
+class Obeying(Ethic):
+    """ETHIC with a model that says what each record wants."""
+
+    kind = "ethic_obeying"
+    own_models = (Obedient,)

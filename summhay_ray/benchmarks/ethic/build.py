@@ -13,7 +13,7 @@ import io
 import json
 import random
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -191,13 +191,21 @@ class EthicBuild(Benchmark[EthicBuildSpec]):
         return random.Random(json.dumps([self.spec.seed, *names]))
 
     def items(self) -> Iterator[Item]:
-        """A document or a collection each."""
-        for place, (text_source, text) in enumerate(self._texts):
-            yield Item(f"{text_source.domain}/{text.name}", data={"kind": "text", "place": place, "domain": text_source.domain})
-        for place, (source, one) in enumerate(self._collections):
-            yield Item(f"{source.domain}/{one.name}", data={"kind": "collection", "place": place, "domain": source.domain})
-        for place, (cited, decision) in enumerate(self._cited):
-            yield Item(f"{cited.domain}/{decision.name}", data={"kind": "cited", "place": place, "domain": cited.domain})
+        """A document or a collection each. Raises SpecError where two of one domain have one name."""
+        sources: Mapping[str, Sequence[tuple[Any, Any]]] = {
+            "text": self._texts,
+            "collection": self._collections,
+            "cited": self._cited,
+        }
+        seen = set()
+        for kind, found in sources.items():
+            for place, (source, one) in enumerate(found):
+                if (name := f"{source.domain}/{one.name}") in seen:
+                    raise SpecError(
+                        f"spec: {source.path!r}: {one.name!r} is there twice in {source.domain}; write another domain"
+                    )
+                seen.add(name)
+                yield Item(name, data={"kind": kind, "place": place, "domain": source.domain})
 
     async def answer(self, item: Item, ask: Ask) -> Rows:
         """The records of a document, and the labels of its chunks."""
@@ -214,9 +222,10 @@ class EthicBuild(Benchmark[EthicBuildSpec]):
         borders = chunks(whole, self.spec.chunk_tokens)
         parts = [whole[begin:end] for begin, end in borders]
         context = "\n\n".join(f"<Section {number}>\n{part}" for number, part in enumerate(parts, start=1))
-        meta = self._meta(text.sha256, borders, context)
+        meta = self._meta(text.sha256, context, chunk_tokens=self.spec.chunk_tokens, chunks=[list(one) for one in borders])
         records, labels = [], []
         what = "speakers" if source.labels == "speakers" else source.domain if source.domain in prompts.RECALLING else "Books"
+        labeled = {"labeler": what} if what == "speakers" else self._by("labeler", self.spec.labeler)
 
         def record(task: str, prompt: str, answer: Sequence[str], **more: Any) -> EthicRecord:
             told = json.dumps({**meta, **more}, sort_keys=True)
@@ -230,10 +239,11 @@ class EthicBuild(Benchmark[EthicBuildSpec]):
             ]
             every = _speakers(whole) if what == "speakers" else tuple(dict.fromkeys(one for listed in found for one in listed))
             if "Recalling" in self.spec.tasks:
-                records.append(record("Recalling", prompts.recalling(context, what), every or ("None",)))
+                records.append(record("Recalling", prompts.recalling(context, what), every or ("None",), **labeled))
             if LOOKUP in self.spec.tasks and any(found):
                 number = self._random("lookup", text.name).choice([place for place, one in enumerate(found, start=1) if one])
-                records.append(record(LOOKUP, prompts.lookup(context, what, number), found[number - 1], section=number))
+                prompt = prompts.lookup(context, what, number)
+                records.append(record(LOOKUP, prompt, found[number - 1], section=number, **labeled))
         if "Summarizing" in self.spec.tasks:
             records.append(record("Summarizing", prompts.summarizing(context, len(parts)), ()))
         if "Organizing" in self.spec.tasks and len(parts) > 1:
@@ -242,7 +252,8 @@ class EthicBuild(Benchmark[EthicBuildSpec]):
             self._random("order", text.name).shuffle(order)
             shown = [options[place] for place in order]
             gold = ", ".join(f"[{order.index(place) + 1}]" for place in range(len(parts)))
-            records.append(record("Organizing", prompts.organizing(context, shown), (gold,), order=order))
+            told = self._by("summarizer", self.spec.summarizer)
+            records.append(record("Organizing", prompts.organizing(context, shown), (gold,), order=order, **told))
         return {MADE.name: records, LABELS.name: labels}
 
     async def _of_collection(self, source: CollectionSource, one: sources.Collection, ask: Ask) -> Rows:
@@ -251,7 +262,7 @@ class EthicBuild(Benchmark[EthicBuildSpec]):
             kept = sorted(self._random("documents", one.name).sample(sorted(documents), source.most_documents))
             documents = {number: documents[number] for number in kept}
         context = "\n\n".join(f"[{number}]\n{text.strip()}" for number, text in documents.items())
-        meta = self._meta(one.sha256, [], context)
+        meta = self._meta(one.sha256, context, documents=list(documents))
         records, labels = [], []
 
         def record(task: str, prompt: str, answer: Sequence[str], **more: Any) -> EthicRecord:
@@ -266,9 +277,10 @@ class EthicBuild(Benchmark[EthicBuildSpec]):
                 ChunkLabels(source.domain, one.name, place, *each) for place, each in enumerate(zip(texts, found, strict=True), 1)
             ]
             every = tuple(dict.fromkeys(label for listed in found for label in listed)) or ("None",)
-            records.append(record("Recalling", prompts.recalling(context, "Medicine"), every))
-        if "Attributing" in self.spec.tasks and (other := self._other(one, set(documents))) is not None:
-            shared = [f"[{number}]" for number in documents if number in other.documents and other.group == one.group]
+            labeled = self._by("labeler", self.spec.labeler)
+            records.append(record("Recalling", prompts.recalling(context, "Medicine"), every, **labeled))
+        if "Attributing" in self.spec.tasks and (other := self._other(one, documents)) is not None:
+            shared = [f"[{number}]" for number in one.common(other, documents)]
             prompt = prompts.attributing(context, other.background)
             records.append(record("Attributing", prompt, shared or ["None"], background_of=other.name))
         return {MADE.name: records, LABELS.name: labels}
@@ -278,27 +290,29 @@ class EthicBuild(Benchmark[EthicBuildSpec]):
 
         Raises SpecError where its title is left in a segment: that would give the answer away.
         """
-        segments, gold = [], []
+        segments, gold, borders = [], [], []
         for text in one.citing:
             marked = _marked(text, one)
-            for begin, end in chunks(marked, self.spec.chunk_tokens):
+            borders.append(chunks(marked, self.spec.chunk_tokens))
+            for begin, end in borders[-1]:
                 segments.append(marked[begin:end].replace(_TARGET, _MARK))
                 if _TARGET in marked[begin:end]:
                     gold.append(f"Segment {len(segments)}")
         if leak := next((place for place, text in enumerate(segments, start=1) if one.title in text), None):
             raise SpecError(f"spec: cited: {one.name}: segment {leak} still names {one.title!r}; give its title as it is cited")
         context = "\n\n".join(f"<Segment {number}>\n{text}" for number, text in enumerate(segments, start=1))
-        meta = json.dumps({**self._meta(one.sha256, [], context), "segments": len(segments)}, sort_keys=True)
+        cut = {"chunk_tokens": self.spec.chunk_tokens, "chunks": borders, "segments": len(segments)}
+        meta = json.dumps(self._meta(one.sha256, context, **cut), sort_keys=True)
         name, prompt = f"{source.domain}/{one.name}", prompts.attributing_law(context, f"{one.title}\n{one.summary}")
         head = ("Attributing", source.domain, one.name, name, context, prompts.SYSTEM, prompt)
         return [EthicRecord(*head, tuple(gold) or ("None",), meta)] if "Attributing" in self.spec.tasks and segments else []
 
-    def _other(self, one: sources.Collection, shown: set[int]) -> sources.Collection | None:
+    def _other(self, one: sources.Collection, shown: Iterable[int]) -> sources.Collection | None:
         """The collection with the most documents in common, or, where none has any, one that the seed draws."""
-        others = [other for _, other in self._collections if other.name != one.name]
+        others = [other for _, other in self._collections if other is not one]
         if not others:
             return None
-        common = [len(shown & set(other.documents)) if other.group == one.group else 0 for other in others]
+        common = [len(one.common(other, shown)) for other in others]
         if max(common):
             return others[common.index(max(common))]
         return self._random("background", one.name).choice(others)
@@ -320,19 +334,25 @@ class EthicBuild(Benchmark[EthicBuildSpec]):
         reply = await ask("summarize", question, model=self.spec.summarizer, prompt_hash=prompts.prompt_hash())
         return " ".join(scoring.without_reasoning(reply.text).split())
 
-    def _meta(self, sha256: str, borders: Sequence[tuple[int, int]], context: str) -> dict[str, Any]:
-        labelers = {name: one.model for name, one in (("labeler", self.spec.labeler), ("summarizer", self.spec.summarizer))}
-        revisions = {f"{name}_revision": self.revision_of(model) for name, model in labelers.items()}
+    def _meta(self, sha256: str, context: str, **cut: Any) -> dict[str, Any]:
+        """`cut`: how the source became the context: borders of chunks in characters (of citing texts, as they are marked, a list
+        each), or numbers of documents."""
         return {
             "source_sha256": sha256,
-            "chunks": [list(one) for one in borders],
-            "chunk_tokens": self.spec.chunk_tokens,
-            **labelers,
-            **revisions,
+            **cut,
             "prompt_hash": prompts.prompt_hash(),
             "seed": self.spec.seed,
             "tokens": count_tokens(context),
             "tokenizer": TOKENIZER,
+        }
+
+    def _by(self, role: str, model: ModelSpec) -> dict[str, Any]:
+        """Who labeled or summarized, how it was sampled, and at which revision where it is a local one."""
+        revision = self.revision_of(model.model).get("extra_body", {})
+        return {
+            role: model.model,
+            f"{role}_sampling": model.sampling(),
+            **{f"{role}_{name}": one for name, one in revision.items()},
         }
 
     def score(self, tables: Tables) -> Tables:

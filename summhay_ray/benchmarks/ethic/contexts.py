@@ -12,6 +12,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 
+from summhay_ray.benchmark import SpecError
 from summhay_ray.benchmarks.ethic.spec import ContextSpec
 from summhay_ray.text import FUNCTION_WORDS, count_tokens, first_tokens, plain_words, token_pieces
 
@@ -65,17 +66,20 @@ def _nearness(blocks: Sequence[str], question: str) -> list[float]:
 
 
 @functools.lru_cache(maxsize=8)
-def counter(tokenizer: str) -> Count:
-    """Tokens by a `tokenizer.json`, given as its text; empty: cl100k. Raises ValueError where it is none."""
+def counter(tokenizer: str, path: str = "") -> Count:
+    """Tokens by a `tokenizer.json`, given as its text and where it lies; empty: cl100k. Raises SpecError where it is none."""
     if not tokenizer:
         return count_tokens
-    from tokenizers import Tokenizer
-
+    try:
+        from tokenizers import Tokenizer
+    except ImportError:
+        raise SpecError("spec: models: tokenizer: needs the package tokenizers; pip install tokenizers") from None
     try:
         found = Tokenizer.from_str(tokenizer)
     # The library raises plain Exception for a text that it cannot read.
     except Exception as error:
-        raise ValueError(f"no tokenizer ({' '.join(str(error).split())[:100]}); give the tokenizer.json of the model") from error
+        told = " ".join(str(error).split())[:100]
+        raise SpecError(f"spec: models: tokenizer: {path} is no tokenizer.json ({told}); give that of the model") from error
     return lambda text: len(found.encode(text, add_special_tokens=False).ids)
 
 

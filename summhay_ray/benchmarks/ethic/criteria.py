@@ -57,14 +57,14 @@ async def rate(
     return await rate_text(criterion, values, several, asked)
 
 
-def released_value(raw: RawAnswer | None, rating: Rating) -> float:
+def released_value(raw: RawAnswer | None) -> float | None:
     """The section's value as the scripts have it: the scale's scores times their probabilities, whatever mass is elsewhere.
 
-    Where there are no log probabilities, the rating itself.
+    None where there are no log probabilities.
     """
     tokens = json.loads(raw.logprobs) if raw is not None and raw.logprobs else []
     if not tokens:
-        return rating.value
+        return None
     scores = ((whole(str(one["token"])), float(one["logprob"])) for one in tokens[0].get("top_logprobs", ()))
     return math.fsum(score * math.exp(min(logprob, 0.0)) for score, logprob in scores if score in SCALE)
 

@@ -23,10 +23,9 @@ def load_records(spec: EthicSpec, inputs: Inputs) -> list[Record]:
     found: list[Record] = []
     for entry in spec.data:
         for name in _names(entry):
-            read = read_records(_content(entry, name, inputs), name)
-            if spec.released_counts and (differ := check_counts(read, name)):
-                raise SpecError("; ".join(differ))
-            found += read
+            found += read_records(_content(entry, name, inputs), name)
+    if spec.released_counts and (differ := check_counts(found)):
+        raise SpecError(f"spec: data: {'; '.join(differ)}; give all files of a task, or released_counts: false")
     wanted = [
         one for one in found if (one.task in spec.tasks or not spec.tasks) and (one.domain in spec.domains or not spec.domains)
     ]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import zipfile
 import zlib
 from collections import Counter
@@ -32,6 +33,7 @@ COUNTS = {
 """Records of the release: 1,986 (paper, version 2; its first version says 2,648)."""
 HUB, REVISION = "dmis-lab/ETHIC", "34d9a5c6ffd9b06b1eca75d2e7a437bc96d628c4"
 _TEXTS = ("ID", "Domain", "Context", "User_msg")
+_NUMBER = re.compile(r"\d")
 _MOST_FLAWS = 5
 _MOST_BYTES = 2**30
 """Of the files of a zip together, unpacked."""
@@ -91,13 +93,13 @@ def read_records(content: bytes, name: str) -> list[Record]:
     return found
 
 
-def check_counts(records: Iterable[Record], name: str) -> list[str]:
-    """What differs from the release's counts, a line each."""
+def check_counts(records: Iterable[Record]) -> list[str]:
+    """What differs from the release's counts, of the tasks that the records have, a line each."""
     found = Counter((one.task, one.domain) for one in records)
     tasks = {task for task, _ in found}
     wanted = {(task, domain): n for task, domains in COUNTS.items() for domain, n in domains.items() if task in tasks}
     return [
-        f"{name}: {task}, {domain}: {found[task, domain]} records; the release has {wanted.get((task, domain), 0)}"
+        f"{task}, {domain}: {found[task, domain]} records; the release has {wanted.get((task, domain), 0)}"
         for task, domain in sorted({*wanted, *found})
         if found[task, domain] != wanted.get((task, domain), 0)
     ]
@@ -188,7 +190,7 @@ def _answer(answer: Any, task: str) -> tuple[str, ...] | str:
     if task == "Summarizing":
         return ()
     if task == "Organizing":
-        if isinstance(answer, str) and any(letter.isdigit() for letter in answer):
+        if isinstance(answer, str) and _NUMBER.search(answer):
             return (answer,)
         return "field Answer: expected a text with the numbers of the options in their order"
     if isinstance(answer, str | bytes) or not isinstance(answer, Sequence) or not all(isinstance(one, str) for one in answer):

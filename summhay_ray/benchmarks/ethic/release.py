@@ -123,7 +123,6 @@ class JudgeRequest:
 
 def requests(domain: str, id: str, source: str, prediction: str, templates: Mapping[str, str]) -> list[JudgeRequest]:
     """What the judge is asked: criterion by criterion, the source's sections that the answer has, too; others are left out."""
-    of_source, of_answer = bodies(source, domain), bodies(prediction, domain)
     texts = [templates[criterion] for criterion in CRITERIA]
     # The scripts look criteria up by their templates: of equal ones the last gives its name to all.
     named = dict(zip(texts, CRITERIA, strict=True))
@@ -131,12 +130,17 @@ def requests(domain: str, id: str, source: str, prediction: str, templates: Mapp
     return [
         JudgeRequest(
             f"{domain}_{name}_{section}_{named[text]}",
-            text.replace("{{Document}}", body).replace("{{Summary}}", of_answer[section]),
+            text.replace("{{Document}}", body).replace("{{Summary}}", summary),
         )
         for text in texts
-        for section, body in of_source.items()
-        if section in of_answer
+        for section, (body, summary) in pairs(domain, source, prediction).items()
     ]
+
+
+def pairs(domain: str, source: str, prediction: str) -> dict[str, tuple[str, str]]:
+    """Header -> (section, summary) of the source's sections that the answer has, too."""
+    of_answer = bodies(prediction, domain)
+    return {header: (body, of_answer[header]) for header, body in bodies(source, domain).items() if header in of_answer}
 
 
 def bodies(text: str, domain: str) -> dict[str, str]:

@@ -15,7 +15,10 @@ from summhay_ray.benchmarks.ethic.records import COUNTS, LOOKUP
 
 _TASKS = ("Recalling", "Summarizing", "Organizing", "Attributing")
 _UNITS = "Recalling and Attributing: F1, %. Summarizing: 1 to 5. Organizing: longest common subsequence, %."
-_OWN = "ours"
+_COUNTS = ("n", "n_release", "n_both", "n_expected")
+_READINGS = {"score_release": "ours, as the scripts score", "score": "ours, as we read"}
+"""Column -> what a row of the paper's tables is called: the paper's own rows are the scripts' scores."""
+_SIZES = {"score": "n", "score_release": "n_release"}
 
 
 def tasks_json(tasks: pl.DataFrame) -> list[dict[str, Any]]:
@@ -43,15 +46,15 @@ def _sections(scores: Tables) -> Iterator[Section]:
     columns = ["task", "domain", "model", "score", "score_low", "score_high", "score_release", "difference"]
     yield Section(
         "Tasks",
-        text="score: as we read answers. score_release: as the authors' scripts do, mistakes included. chance: what a random "
-        "order scores.",
-        table=share.select(*columns, "chance", "n", "n_expected"),
+        text="score: as we read answers, of n. score_release: as the authors' scripts do, mistakes included, of n_release. "
+        "difference: of the n_both that have both. chance: what a random order scores.",
+        table=share.select(*columns, "chance", *_COUNTS),
         units=dict.fromkeys(("score", "score_release", "difference", "chance"), "%"),
     )
     yield Section(
         "Summarizing",
         text="Rated from 1 to 5; a section without a summary has 1 in our score and is left out in the release's.",
-        table=scores["tasks"].filter(pl.col("task") == "Summarizing").select(*columns, "n", "n_expected"),
+        table=scores["tasks"].filter(pl.col("task") == "Summarizing").select(*columns, *_COUNTS),
     )
     yield Section("Table 3", text=_UNITS, table=table_3(scores["overall"]), notes=_notes())
     yield Section("Table A", text=f"By domain. {_UNITS}", table=table_a(scores["tasks"]), more=True)
@@ -102,44 +105,51 @@ def _published() -> dict[str, Any]:
 
 
 def _notes() -> Sequence[str]:
-    return ("Rows of the paper are of its own data and judge: ours compare with them only on the released records.",)
+    return (
+        "Rows of the paper are the scripts' scores of its own data by its own judge: ours compare with them only on the released "
+        "records, and as the scripts score.",
+        "paper, from Table A: means of Table A's domains, weighted by their records. Table 3's Attributing, among others, does "
+        "not follow from them.",
+    )
 
 
 def table_3(overall: pl.DataFrame) -> pl.DataFrame:
-    """Table 3: a row for each of our models, then the paper's; n: our records."""
-    rows = []
-    for (model,), found in overall.group_by("model", maintain_order=True):
-        row: dict[str, Any] = {
-            "model": model,
-            "from": _OWN,
-            **dict.fromkeys(_TASKS),
-            "n": int(found.filter(pl.col("task").is_in(_TASKS))["n"].sum()),
-        }
-        for task, value in found.select("task", "score").iter_rows():
-            if task in _TASKS and value is not None:
-                row[task] = value * (1 if task == "Summarizing" else 100)
-        rows.append(row)
-    for model, values in _published()["overall"].items():
-        n = sum(sum(domains.values()) for domains in COUNTS.values())
+    """Table 3: each of our models in both readings, then the paper's rows, as printed and as they follow from Table A; n: our
+    records that have a score."""
+    rows = list(_own_rows(overall.with_columns(pl.col("task").alias("column")), _TASKS))
+    published, n = _published(), sum(sum(domains.values()) for domains in COUNTS.values())
+    for model, values in published["overall"].items():
         rows.append({"model": model, "from": "paper", **dict(zip(_TASKS, values, strict=True)), "n": n})
+        by_domain = dict(zip(published["columns"], published["domains"][model], strict=True))
+        means = {
+            task: sum(by_domain[f"{task}/{domain}"] * size for domain, size in COUNTS[task].items()) / sum(COUNTS[task].values())
+            for task in _TASKS
+        }
+        rows.append({"model": model, "from": "paper, from Table A", **means, "n": n})
     return _typed(rows, _TASKS)
 
 
 def table_a(tasks: pl.DataFrame) -> pl.DataFrame:
     """Table A: as Table 3, by domain; ours where the domain is one of the paper's."""
     names = _published()["columns"]
-    rows: dict[str, dict[str, Any]] = {}
-    for task, domain, model, value, n in tasks.select("task", "domain", "model", "score", "n").iter_rows():
-        row = rows.setdefault(model, {"model": model, "from": _OWN, **dict.fromkeys(names), "n": 0})
-        if f"{task}/{domain}" in names:
-            row[f"{task}/{domain}"] = None if value is None else value * (1 if task == "Summarizing" else 100)
-            row["n"] += n
     n = sum(sum(domains.values()) for domains in COUNTS.values())
     paper = [
         {"model": model, "from": "paper", **dict(zip(names, values, strict=True)), "n": n}
         for model, values in _published()["domains"].items()
     ]
-    return _typed([*rows.values(), *paper], names)
+    column = pl.concat_str("task", "domain", separator="/").alias("column")
+    return _typed([*_own_rows(tasks.with_columns(column), names), *paper], names)
+
+
+def _own_rows(scores: pl.DataFrame, names: Sequence[str]) -> Iterator[dict[str, Any]]:
+    """Two rows a model: `column` of the scores says in which of the columns `names` a score stands."""
+    kept = scores.filter(pl.col("column").is_in(names))
+    for (model,), found in kept.group_by("model", maintain_order=True):
+        for value, told in _READINGS.items():
+            row: dict[str, Any] = {"model": model, "from": told, **dict.fromkeys(names), "n": int(found[_SIZES[value]].sum())}
+            for column, score in found.select("column", value).iter_rows():
+                row[column] = None if score is None else score * (1 if column.startswith("Summarizing") else 100)
+            yield row
 
 
 def _typed(rows: Sequence[dict[str, Any]], names: Sequence[str]) -> pl.DataFrame:

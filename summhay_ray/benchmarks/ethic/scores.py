@@ -28,6 +28,8 @@ BUCKETS = (
     (math.inf, "beyond 128K"),
 )
 """Tokens of the prompt; the paper does not say its own (Figure 4)."""
+UNKNOWN = "unknown"
+"""Of prompts that were never made."""
 PLACES = 5
 """Fifths of a context, for where a section stands (Figure 5)."""
 LOWEST = 1.0
@@ -70,7 +72,7 @@ def score(tables: Tables, how: How) -> dict[str, pl.DataFrame]:
         "low_high": low_high(samples, how.seed),
         "positions": positions(samples, ratings, how),
         "differences": differences(samples, how.seed),
-        "summaries": summaries(samples, ratings),
+        "summaries": summaries(samples, ratings, how),
     }
 
 
@@ -84,7 +86,7 @@ def _samples(tables: Tables, how: How) -> Iterator[dict[str, Any]]:
     errors = {
         row["item_id"]: row["error"]
         for row in tables["failures"].iter_rows(named=True)
-        if row["stage"] == "answer" or row["item_id"] not in answers
+        if row["stage"] in ("answer", "") or row["item_id"] not in answers
     }
     for item in tables["items"].iter_rows(named=True):
         row = answers.get(item["item_id"])
@@ -100,21 +102,10 @@ def _sample(
     errors: Mapping[str, str],
     how: How,
 ) -> dict[str, Any]:
-    record = item["item_id"].rpartition("/")[2]
+    error = errors.get(item["item_id"])
+    unanswered = "open" if error is None else _CLASS_OF_ERROR.get(error, "failed")
     if row is None:
-        error = errors.get(item["item_id"])
-        kind = "open" if error is None else _CLASS_OF_ERROR.get(error, "failed")
-        # The scripts write a refusal as FAILED, and score an empty answer as any other.
-        stands_for = {"refused": release.FAILED, "empty": ""}.get(kind)
-        found = {"record": record, "answer": kind}
-        if (
-            stands_for is not None
-            and item["task"] in ("Recalling", "Attributing", LOOKUP)
-            or kind == "empty"
-            and item["task"] == "Organizing"
-        ):
-            found["score_release"] = 0.0
-        return found
+        return {"record": item["item_id"].rpartition("/")[2], "answer": unanswered}
     told = {
         "record": row.record,
         "tokens": row.tokens,
@@ -122,57 +113,72 @@ def _sample(
         "truncated": row.truncated,
         "n_sections": len(row.sections),
     }
+    if row.task == "Organizing":
+        told["chance"] = scoring.chance(len(scoring.numbers_of(row.gold[0])))
+    if row.outcome == "failed":
+        # The scripts write a refusal as FAILED, and score an empty answer as any other.
+        text = {"refused": release.FAILED, "empty": ""}.get(unanswered)
+        released = None if text is None or row.task == "Summarizing" else _released(row, text)
+        return {**told, "answer": unanswered, "score_release": released}
     if row.outcome != "answered":
         zero = LOWEST if row.task == "Summarizing" else 0.0
         scores = {"score": zero, "score_release": zero} if row.outcome == "zero" else {}
         return {**told, "answer": "over_length", **scores}
     answer = raw[row.key]
     text = scoring.without_reasoning(answer["text"]) if how.reasoning == "strip" else answer["text"]
-    figures, unparsed = _figures(row, text, rated.get(row.item_id, ()))
+    if row.task == "Summarizing":
+        figures, unparsed = _summarized(row, text, rated.get(row.item_id, ()))
+    else:
+        figures, unparsed = _figures(row, text)
+        # They know of no reasoning: what they score is the whole answer.
+        figures["score_release"] = _released(row, answer["text"])
     kind = "cut" if answer["finish_reason"] == "length" else "unparsed" if unparsed else "answered"
     return {**told, **figures, "answer": kind}
 
 
-def _figures(row: EthicAnswer, text: str, rated: Sequence[SectionRating]) -> tuple[dict[str, Any], bool]:
-    """Both readings of an answer, and whether there was nothing to read."""
-    if row.task == "Summarizing":
-        return _summarized(row, text, rated)
+def _released(row: EthicAnswer, text: str) -> float | None:
+    """The scripts' score of a text; None where they raise."""
     if row.task == "Organizing":
-        read, gold = scoring.order(text), row.gold[0]
-        numbers = scoring.numbers_of(gold)
-        found: dict[str, Any] = {"score": scoring.lcs(read.items, numbers)[1], "chance": scoring.chance(len(numbers))}
-        if text != release.FAILED:
-            found["score_release"] = release.organizing(text, gold)[1]
-        return found, read.unparsed
-    if row.task == "Attributing":
-        read = scoring.attributed(text)
-        strict, released = scoring.overlap(read, scoring.gold_ids(row.gold)), release.attributing(text, row.gold)
+        return None if text == release.FAILED else float(release.organizing(text, row.gold[0])[1])
+    score = release.attributing if row.task == "Attributing" else release.recalling
+    return float(score(text, row.gold).f1)
+
+
+def _figures(row: EthicAnswer, text: str) -> tuple[dict[str, Any], bool]:
+    """Our reading of an answer, and whether there was nothing to read: then it has no score."""
+    if row.task == "Organizing":
+        read = scoring.order(text)
+        found: dict[str, Any] = {"score": scoring.lcs(read.items, scoring.numbers_of(row.gold[0]))[1]}
     else:
-        read = scoring.items(text)
-        strict, released = scoring.overlap(read, scoring.gold_items(row.gold)), release.recalling(text, row.gold)
-    told = {"score": float(strict.f1), "precision": float(strict.precision), "recall": float(strict.recall)}
-    return {**told, "score_release": float(released.f1)}, read.unparsed
+        attributing = row.task == "Attributing"
+        read = scoring.attributed(text) if attributing else scoring.items(text)
+        both = scoring.overlap(read, scoring.gold_ids(row.gold) if attributing else scoring.gold_items(row.gold))
+        found = {"score": float(both.f1), "precision": float(both.precision), "recall": float(both.recall)}
+    return {} if read.unparsed else found, read.unparsed
 
 
 def _summarized(row: EthicAnswer, text: str, rated: Sequence[SectionRating]) -> tuple[dict[str, Any], bool]:
+    # Their sums are divided by a third of all answers, criterion by criterion, and averaged: the mean of all answers.
+    released = scoring.mean(one.released for one in rated if one.reading != "ours")
+    if not text.strip():
+        return {"score_release": released}, True
     said = scoring.sections(text)
     missing = [number for number in row.sections if not said.get(number)]
-    by_section: dict[int, list[SectionRating]] = {}
+    by_section: dict[int, list[float]] = {}
+    lengths = {}
     for rating in rated:
-        by_section.setdefault(rating.section, []).append(rating)
-    values = [LOWEST] * len(missing) + [math.fsum(one.value for one in found) / len(found) for found in by_section.values()]
+        if rating.reading != "release" and rating.value is not None:
+            by_section.setdefault(int(rating.section), []).append(rating.value)
+            lengths[int(rating.section)] = rating.summary_tokens
+    values = [LOWEST] * len(missing) + [math.fsum(found) / len(found) for found in by_section.values()]
     # A section whose ratings all failed has no figure, and so has the sample: the others do not stand for it.
     lost = any(said.get(number) and number not in by_section for number in row.sections)
-    lengths = dict(zip(row.sections, row.section_tokens, strict=True))
-    copied = [found[0].summary_tokens / max(1, lengths[number]) for number, found in by_section.items()]
-    exact = {int(header.split()[1][:-1]) for header in release.bodies(text, row.domain)}
-    counted = [one for number, found in by_section.items() if number in exact for one in found]
+    whole = dict(zip(row.sections, row.section_tokens, strict=True))
     figures: dict[str, Any] = {
         "score": None if lost else scoring.mean(values),
         "missing": len(missing),
-        "copied": scoring.mean(copied),
-        # Their sums are divided by a third of all answers, criterion by criterion, and averaged: the mean of all answers.
-        "score_release": scoring.mean(one.released for one in counted),
+        "copied": scoring.mean(length / max(1, whole[number]) for number, length in lengths.items()),
+        "score_release": released,
     }
     return figures, not said
 
@@ -180,27 +186,34 @@ def _summarized(row: EthicAnswer, text: str, rated: Sequence[SectionRating]) -> 
 def tasks(samples: pl.DataFrame, items: pl.DataFrame, seed: int) -> pl.DataFrame:
     """A row for each task, domain and model: our score with its interval over documents, the release's, the chance level."""
     found = mean_interval(samples, "score", CELL, expected=items, seed=seed, cluster="document")
-    beside = samples.group_by(*CELL).agg(
-        pl.col("score_release", "chance").mean(), pl.col("score_release").count().alias("n_release")
-    )
-    return found.join(beside, on=CELL, how="left").with_columns(
-        (pl.col("score") - pl.col("score_release")).alias("difference"), pl.col("n_release").cast(pl.Int64)
+    return found.join(_beside(samples, CELL), on=CELL, how="left")
+
+
+def _beside(samples: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
+    """The release's score with its n; the mean difference of both readings on the samples that have both (`n_both`); chance."""
+    difference = pl.col("score") - pl.col("score_release")
+    return samples.group_by(*by).agg(
+        pl.col("score_release").mean(),
+        pl.col("score_release").count().cast(pl.Int64).alias("n_release"),
+        difference.mean().alias("difference"),
+        difference.count().cast(pl.Int64).alias("n_both"),
+        pl.col("chance").mean(),
     )
 
 
 def overall(samples: pl.DataFrame, items: pl.DataFrame, seed: int) -> pl.DataFrame:
     """A row for each task and model: the mean of all samples, as the release has it, and that of the domains' means (`macro`)."""
-    found = mean_interval(samples, "score", ("task", "model"), expected=items, seed=seed, cluster="document")
+    by = ("task", "model")
+    found = mean_interval(samples, "score", by, expected=items, seed=seed, cluster="document")
     domains = samples.group_by(*CELL).agg(pl.col("score").mean())
-    macro = domains.group_by("task", "model").agg(pl.col("score").mean().alias("macro"))
-    released = samples.group_by("task", "model").agg(pl.col("score_release").mean(), pl.col("chance").mean())
-    return found.join(macro, on=("task", "model"), how="left").join(released, on=("task", "model"), how="left")
+    macro = domains.group_by(*by).agg(pl.col("score").mean().alias("macro"))
+    return found.join(macro, on=by, how="left").join(_beside(samples, by), on=by, how="left")
 
 
 def by_length(samples: pl.DataFrame, seed: int) -> pl.DataFrame:
-    """Scores by the length of the prompt (Figure 4)."""
-    known = samples.filter(pl.col("bucket").is_not_null())
-    order = pl.Enum([name for _, name in BUCKETS])
+    """Scores by the length of the prompt (Figure 4); what failed is counted where its length is known, else below `unknown`."""
+    known = samples.with_columns(pl.col("bucket").fill_null(UNKNOWN))
+    order = pl.Enum([*(name for _, name in BUCKETS), UNKNOWN])
     found = mean_interval(known, "score", ("task", "model", "bucket"), expected=known, seed=seed, cluster="document")
     return found.sort("task", "model", pl.col("bucket").cast(order))
 
@@ -232,7 +245,7 @@ def low_high(samples: pl.DataFrame, seed: int) -> pl.DataFrame:
 
 def positions(samples: pl.DataFrame, ratings: pl.DataFrame, how: How) -> pl.DataFrame:
     """Ratings of sections by where they stand, and by the prompt's length (Figure 5); sections without a summary are not here."""
-    own = ratings.filter(pl.col("judge") == how.judge).join(
+    own = ratings.filter((pl.col("judge") == how.judge) & (pl.col("reading") != "release")).join(
         samples.select("item_id", "model", "document", "bucket"), on="item_id"
     )
     if own.is_empty():
@@ -286,30 +299,27 @@ def differences(samples: pl.DataFrame, seed: int) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=schema).sort("task", "model", "other")
 
 
-def summaries(samples: pl.DataFrame, ratings: pl.DataFrame) -> pl.DataFrame:
+def summaries(samples: pl.DataFrame, ratings: pl.DataFrame, how: How) -> pl.DataFrame:
     """Of Summarizing: each judge's means by criterion, the mass outside the scale, sections without a summary, and how long a
-    summary is beside its section: near 1 it is a copy, which no criterion punishes."""
-    own = ratings.join(samples.select("item_id", "model", "domain"), on="item_id")
-    means = own.group_by("judge", "model", "domain", "criterion").agg(pl.col("value").mean())
-    schema = dict.fromkeys(("judge", "model", "domain"), pl.String)
-    wide = (
-        means.pivot("criterion", index=("judge", "model", "domain"), values="value")
-        if means.height
-        else pl.DataFrame(schema=schema)
+    summary is beside its section: near 1 it is a copy, which no criterion punishes. `n`: answers that there are."""
+    keys, cell = ("judge", "model", "domain"), ("model", "domain")
+    own = ratings.filter(pl.col("reading") != "release").join(samples.select("item_id", *cell), on="item_id")
+    means = own.group_by(*keys).agg(
+        *(pl.col("value").filter(pl.col("criterion") == name).mean().alias(name) for name in release.CRITERIA),
+        (1 - pl.col("mass")).mean().alias("outside"),
     )
-    wide = wide.with_columns(
-        [pl.lit(None, dtype=pl.Float64).alias(name) for name in release.CRITERIA if name not in wide.columns]
-    )
-    mass = own.group_by("judge", "model", "domain").agg((1 - pl.col("mass")).mean().alias("outside"))
     counted = (
         samples.filter(pl.col("task") == "Summarizing")
-        .group_by("model", "domain")
+        .group_by(*cell)
         .agg(
-            (pl.col("missing").sum() / pl.col("n_sections").sum()).alias("missing"),
+            (pl.col("missing").sum() / pl.col("n_sections").filter(pl.col("missing").is_not_null()).sum()).alias("missing"),
             pl.col("copied").mean(),
-            pl.len().cast(pl.Int64).alias("n"),
+            pl.col("missing").count().cast(pl.Int64).alias("n"),
+            pl.len().cast(pl.Int64).alias("n_expected"),
         )
     )
-    keys = ("judge", "model", "domain")
-    found = wide.join(mass, on=keys, how="left").join(counted, on=("model", "domain"), how="left")
-    return found.select(*keys, *release.CRITERIA, "outside", "missing", "copied", "n").sort(*keys)
+    # A model that leaves all sections out has no rating, and a row all the same.
+    judges = pl.DataFrame({"judge": sorted({how.judge, *ratings["judge"]})}, schema={"judge": pl.String})
+    found = counted.join(judges, how="cross").join(means, on=keys, how="left")
+    columns = (*keys, *release.CRITERIA, "outside", "missing", "copied", "n", "n_expected")
+    return found.with_columns(pl.col("missing").fill_nan(None)).select(*columns).sort(*keys)

@@ -17,6 +17,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from summhay_ray.benchmarks.ethic import release
 from summhay_ray.benchmarks.ethic.release import CRITERIA, FAILED, SCALE, JudgeRequest, Overlap
 
 NONE = "none"
@@ -35,13 +36,16 @@ _MARKUP = re.compile(r"[*_`#]+")
 _CORE = re.compile(r"\b(?:related\s+segments?|core\s+ids?)\b[ \t]*:", re.IGNORECASE)
 _OTHER = re.compile(r"\b(?:supporting\s+segments?|supplementary\s+ids?)\b[ \t]*:", re.IGNORECASE)
 _NOTHING = re.compile(r"\b(?:none|no(?:ne)? of (?:them|the \w+))\b|\bn/a\b", re.IGNORECASE)
-_HEADER = re.compile(r"<[ \t]*(?:section|segment)[ \t]+(\d+)[ \t]*>", re.IGNORECASE)
-_LINE_HEADER = re.compile(r"^[ \t#*_]*(?:section|segment)[ \t]+(\d+)[ \t*_]*(?::[ \t*_]*|$)", re.IGNORECASE | re.MULTILINE)
+_HEADER = re.compile(r"[*_]*<[ \t]*(?:section|segment)[ \t]+(\d{1,9})[ \t]*>[*_]*", re.IGNORECASE)
+"""Of nine digits at most: none has more sections, and numbers of thousands of digits cannot be read."""
+_LINE_HEADER = re.compile(r"^[ \t#*_]*(?:section|segment)[ \t]+(\d{1,9})[ \t*_]*(?::[ \t*_]*|$)", re.IGNORECASE | re.MULTILINE)
 _REASONING = re.compile(r"<(think|thinking|reasoning)>.*?</\1>\s*", re.DOTALL | re.IGNORECASE)
 _REASONING_END = re.compile(r"\A.*</(?:think|thinking|reasoning)>\s*", re.DOTALL | re.IGNORECASE)
+_NEVER_ENDED = re.compile(r"(?:\A|\n)\s*<(?:think|thinking|reasoning)>.*\Z", re.DOTALL | re.IGNORECASE)
 _FRAME = "### Context:\n"
 _AFTER = "\n\nNow, respond to the instruction"
 _PLACE = re.compile(r"\A(?P<domain>[^_]*)_(?P<id>.*)_(?P<section><(?:Section|Segment) \d+>)_(?P<criterion>[a-z]+)\Z", re.DOTALL)
+_MARKUP_EDGES = " \t\r\n*_#:"
 _SHUFFLES = 2000
 _ENUMERATED = 7
 
@@ -55,8 +59,9 @@ class Read:
 
 
 def without_reasoning(text: str) -> str:
-    """The answer behind a model's reasoning in <think>, <thinking> or <reasoning>, whose opening may be missing."""
-    return _REASONING_END.sub("", _REASONING.sub("", text))
+    """The answer behind a model's reasoning in <think>, <thinking> or <reasoning>, whose opening may be missing. Behind an
+    opening that is never closed there is no answer."""
+    return _NEVER_ENDED.sub("", _REASONING_END.sub("", _REASONING.sub("", text)))
 
 
 def same(text: str) -> str:
@@ -219,7 +224,7 @@ def sections(text: str) -> dict[int, str]:
     ends = [*(one.start() for one in found), len(text)][1:]
     bodies: dict[int, str] = {}
     for header, end in zip(found, ends, strict=True):
-        number, body = int(header.group(1)), text[header.end() : end].strip().strip("*_").strip()
+        number, body = int(header.group(1)), text[header.end() : end].strip().rstrip("#").rstrip()
         bodies[number] = "\n".join(filter(None, (bodies.get(number, ""), body)))
     return bodies
 
@@ -237,6 +242,45 @@ def pairs(source: str, prediction: str) -> Pairs:
     texts, summaries = sections(source), sections(prediction)
     found = {number: (body, summaries[number]) for number, body in texts.items() if summaries.get(number)}
     return Pairs(found, tuple(number for number in texts if number not in found))
+
+
+@dataclass(frozen=True, slots=True)
+class RatedPair:
+    """A section and its summary, by number; `reading`: both, ours, or release (the scripts' alone)."""
+
+    number: str
+    reading: str
+    section: str
+    summary: str
+
+
+def rated_pairs(user_msg: str, context: str, domain: str, read: str, answer: str) -> list[RatedPair]:
+    """What a judge is to rate for both scores: our pairs of what is `read`, and the scripts' pairs of the whole `answer`.
+
+    One rating stands for both where their texts are alike. The scripts find no section in a prompt without their frame.
+    """
+    try:
+        theirs = release.pairs(domain, release.source_of(user_msg), answer)
+    except AttributeError:
+        theirs = {}
+    found: list[RatedPair] = []
+    for number, pair in pairs(context, read).found.items():
+        twin = next(
+            (header for header, texts in theirs.items() if number_of(header) == str(number) and _alike(pair, texts)), None
+        )
+        found.append(RatedPair(str(number), "ours" if twin is None else "both", *pair))
+        theirs.pop(twin or "", None)
+    return [*found, *(RatedPair(header.split()[1][:-1], "release", *texts) for header, texts in theirs.items())]
+
+
+def _alike(one: tuple[str, str], other: tuple[str, str]) -> bool:
+    """Whether section and summary differ by nothing but the markup of the headers around them."""
+    return all(mine.strip(_MARKUP_EDGES) == theirs.strip(_MARKUP_EDGES) for mine, theirs in zip(one, other, strict=True))
+
+
+def number_of(header: str) -> str:
+    """The number of a header such as `<Section 01>`, without leading zeros."""
+    return re.sub(r"[^0-9]", "", same(header)).lstrip("0") or "0"
 
 
 def filled(template: str, document: str, summary: str) -> str:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,6 +20,7 @@ from summhay_ray.records import Haystack
 _TEXT_FIELDS = ("text", "document", "divided_document")
 _NAME_FIELDS = ("id", "ID", "title")
 _FIRST_ID = 101
+_ID = re.compile(r"[0-9]{1,18}")
 SAMPLE = "sample/"
 
 
@@ -42,14 +44,21 @@ class Collection:
     name: str
     background: str = field(repr=False)
     documents: Mapping[int, str] = field(repr=False)
-    group: str = ""
-    """Source that it comes from: collections of one have documents in common."""
+    source: str
+    """The file or haystack that it comes from: there a number is one document."""
 
     @property
     def sha256(self) -> str:
         """Of all documents (hex)."""
         written = json.dumps([self.background, sorted(self.documents.items())], ensure_ascii=True)
         return hashlib.sha256(written.encode("ascii")).hexdigest()
+
+    def common(self, other: Collection, among: Iterable[int]) -> list[int]:
+        """Which of these documents the other has, too. Numbers of two sources are of one document where their texts are one."""
+        there = [number for number in among if number in other.documents]
+        if self.source == other.source:
+            return there
+        return [number for number in there if self.documents[number].split() == other.documents[number].split()]
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +125,7 @@ def read_collections(entry: str, inputs: Inputs) -> list[Collection]:
         inputs.give(entry, json.dumps(load_sample(entry.removeprefix(SAMPLE))).encode("ascii"))
     content = inputs.text(entry)
     if entry.endswith(".jsonl"):
-        return [_collection(row, where) for where, row in _lines(content, entry)]
+        return [_collection(row, where, entry) for where, row in _lines(content, entry)]
     return list(_of_haystack(read_released(content, entry).haystack))
 
 
@@ -152,16 +161,18 @@ def _text(row: Mapping[str, Any], where: str, place: int) -> Text:
     return Text(name, "\n".join(parts))
 
 
-def _collection(row: Mapping[str, Any], where: str) -> Collection:
+def _collection(row: Mapping[str, Any], where: str, source: str) -> Collection:
     documents = row.get("documents")
     if not isinstance(row.get("background"), str) or not isinstance(documents, list):
         raise SpecError(f"spec: {where}: expected fields background (text) and documents (list)")
     found = {}
     for one in documents:
-        if not isinstance(one, Mapping) or not str(one.get("id", "")).isdecimal() or not isinstance(one.get("text"), str):
-            raise SpecError(f"spec: {where}: documents: expected id (a whole number) and text")
-        found[int(str(one["id"]))] = one["text"]
-    return Collection(str(row.get("id") or where), row["background"], found)
+        if not isinstance(one, Mapping) or not _ID.fullmatch(str(one.get("id", ""))) or not _is_text(one.get("text")):
+            raise SpecError(f"spec: {where}: documents: expected id (a whole number of up to 18 digits) and text")
+        if (number := int(str(one["id"]))) in found:
+            raise SpecError(f"spec: {where}: documents: id {number} stands twice")
+        found[number] = one["text"]
+    return Collection(str(row.get("id") or where), row["background"], found, source)
 
 
 def _of_haystack(haystack: Haystack) -> Iterator[Collection]:

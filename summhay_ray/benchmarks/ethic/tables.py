@@ -21,14 +21,14 @@ class EthicAnswer:
     domain: Annotated[str, "Books, Debates, Medicine, Law, or one of one's own"]
     record: Annotated[str, "ID of the record"]
     document: Annotated[str, "source document: records of one are alike"]
-    outcome: Annotated[str, "answered; skipped or zero for a prompt beyond the window, by the spec's over_length"]
+    outcome: Annotated[str, "answered, failed; skipped or zero for a prompt beyond the window, by the spec's over_length"]
     tokens: Annotated[int, "tokens of the whole prompt in the model's tokenizer, before anything was left out"]
     shown_tokens: Annotated[int, "tokens of the prompt that was sent, 0 where none was"]
     truncated: Annotated[bool, "the middle of the context was left out, since the prompt was beyond the window"]
     gold: Annotated[tuple[str, ...], "the record's labels; of Organizing the order, of Summarizing nothing"]
     sections: Annotated[tuple[int, ...], "numbers of the context's sections, of Summarizing alone"]
     section_tokens: Annotated[tuple[int, ...], "their lengths"]
-    key: Annotated[str, "the raw answer, empty where none was asked for"]
+    key: Annotated[str, "the raw answer, empty where there is none"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,16 +37,17 @@ class SectionRating:
 
     item_id: Annotated[str, "the item"]
     judge: Annotated[str, "judge as the spec names it"]
-    section: Annotated[int, "the section's number"]
+    section: Annotated[str, "the section's number; as the answer's header has it where reading is release"]
+    reading: Annotated[str, "whose pair of texts is rated: both, ours, or release (the scripts' alone)"]
     place: Annotated[float, "where the section stands: 0 is the context's beginning, 1 its end"]
     criterion: Annotated[str, "con, faith or rel"]
-    value: Annotated[float, "rating, 1..5: over the scale's probability mass alone"]
+    value: Annotated[float | None, "rating, 1..5: over the scale's probability mass alone; null where none can be read"]
     released: Annotated[float, "the same as the authors' scripts have it: not renormalised"]
     mass: Annotated[float | None, "probability of all scores together; null without log probabilities"]
-    how: Annotated[str, "logprobs, samples or text"]
+    how: Annotated[str, "logprobs, samples or text; malformed where no rating can be read"]
     summary_tokens: Annotated[int, "tokens of the section's summary"]
     key: Annotated[str, "the judge's first raw answer"]
 
 
 ANSWERS = Table("ethic_answers", EthicAnswer, ("item_id",))
-RATINGS = Table("section_ratings", SectionRating, ("item_id", "judge", "section", "criterion"))
+RATINGS = Table("section_ratings", SectionRating, ("item_id", "judge", "section", "reading", "criterion"))

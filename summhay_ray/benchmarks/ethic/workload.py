@@ -62,6 +62,8 @@ class Ethic(Benchmark[EthicSpec]):
                 check_model(one.model)
         self._criteria = criteria({name: inputs.text(path) for name, path in spec.criteria.items()})
         self._tokenizers = {one.tokenizer: inputs.text(one.tokenizer) for one in spec.models if one.tokenizer}
+        for path, content in self._tokenizers.items():
+            contexts.counter(content, path)
 
     @functools.cached_property
     def records(self) -> Sequence[Record]:
@@ -98,17 +100,27 @@ class Ethic(Benchmark[EthicSpec]):
         model, record = self._models[item.queue], self.records[item.data["place"]]
         prompt = self._prompt(model, record)
         ask.too_long = prompt.too_long
-        if prompt.too_long and self.spec.over_length == "error":
-            told = f"{prompt.tokens} tokens and an answer of up to {model.max_tokens} exceed the window of {model.model}"
-            raise NoReply("answer", Failed("context_window", told))
         row = functools.partial(self._row, item, record, prompt)
-        if not prompt.messages:
+        if not prompt.messages and self.spec.over_length in ("skip", "zero"):
             return {ANSWERS.name: [row("skipped" if self.spec.over_length == "skip" else "zero", "")]}
-        reply = await ask("answer", prompt.messages)
+        try:
+            if not prompt.messages:
+                raise NoReply("answer", Failed("context_window", self._told_too_long(model, prompt)))
+            reply = await ask("answer", prompt.messages)
+        except NoReply as none:
+            # Its row says how long the prompt was: a length's scores tell how many failed there.
+            ask.gives_up(none)
+            return {ANSWERS.name: [row("failed", "")]}
         rows: dict[str, list[Any]] = {ANSWERS.name: [row("answered", reply.key)], RATINGS.name: []}
         if record.task == "Summarizing":
             rows[RATINGS.name] = await self._rated(item, record, reply, ask)
         return rows
+
+    def _told_too_long(self, model: EthicModel, prompt: _Prompt) -> str:
+        told = f"{prompt.tokens} tokens and an answer of up to {model.max_tokens} exceed the window of {model.model}"
+        if self.spec.over_length == "error":
+            return told
+        return f"{told}, and no room is left for the context; lower max_tokens, or raise context_window"
 
     async def references(self, item: Item) -> Sequence[str]:
         """See `Workload`: labels; of Summarizing the context, of Lookup its section, of others the options or the background."""
@@ -135,7 +147,8 @@ class Ethic(Benchmark[EthicSpec]):
 
     def _prompt(self, model: EthicModel, record: Record) -> _Prompt:
         """What the model is shown: nothing where that is too long and the spec does not say to cut it."""
-        count = contexts.counter(self._tokenizers.get(model.tokenizer or "", ""))
+        name = model.tokenizer or ""
+        count = contexts.counter(self._tokenizers.get(name, ""), name)
         shown = contexts.shown(record.context, record.question, model.context)
         messages = self._messages(record, shown)
         tokens = sum(count(one.content) for one in messages)
@@ -146,8 +159,9 @@ class Ethic(Benchmark[EthicSpec]):
         if self.spec.over_length == "truncate-middle":
             left = room - (tokens - count(shown))
             cut = contexts.without_middle(shown, left, count)
-            messages = self._messages(record, cut)
-            return _Prompt(messages, tokens, sum(count(one.content) for one in messages), too_long=True, truncated=True)
+            if cut:
+                messages = self._messages(record, cut)
+                return _Prompt(messages, tokens, sum(count(one.content) for one in messages), too_long=True, truncated=True)
         return _Prompt((), tokens, 0, too_long=True)
 
     def _messages(self, record: Record, context: str) -> tuple[Message, ...]:
@@ -179,24 +193,26 @@ class Ethic(Benchmark[EthicSpec]):
 
     async def _rated(self, item: Item, record: Record, reply: RawAnswer, ask: Ask) -> list[SectionRating]:
         text = scoring.without_reasoning(reply.text) if self.spec.reasoning == "strip" else reply.text
-        found = scoring.pairs(record.context, text).found
-        numbers = list(scoring.sections(record.context))
+        rated = scoring.rated_pairs(record.user, record.context, record.domain, text, reply.text)
+        numbers = [str(number) for number in scoring.sections(record.context)]
         place = {number: index / max(1, len(numbers) - 1) for index, number in enumerate(numbers)}
 
-        async def one(judge: Any, number: int, name: str) -> SectionRating | None:
-            section, summary = found[number]
+        async def one(judge: Any, pair: scoring.RatedPair, name: str) -> SectionRating | None:
             sampling = {**judge.sampling(), **self.revision_of(judge.model)}
-            outcome = await rate(self._criteria[name], section, summary, judge, sampling, ask)
-            if not isinstance(outcome, Answer):
-                ask.fail(STAGE, place_told(outcome, f"section {number}, {name}"))
-                return None
-            value = outcome.value
-            released = released_value(ask.raw.get(outcome.key), value)
-            tokens = count_tokens(summary)
-            told_by = (judge.label, number, place[number], name)
-            return SectionRating(item.id, *told_by, value.value, released, value.mass, value.how, tokens, outcome.key)
+            outcome = await rate(self._criteria[name], pair.section, pair.summary, judge, sampling, ask)
+            released = released_value(ask.raw.get(outcome.key))
+            where = place.get(scoring.number_of(pair.number), 0.0)
+            told_by = (item.id, judge.label, pair.number, pair.reading, where, name)
+            tokens = count_tokens(pair.summary)
+            if isinstance(outcome, Answer):
+                value = outcome.value
+                known = value.value if released is None else released
+                return SectionRating(*told_by, value.value, known, value.mass, value.how, tokens, outcome.key)
+            ask.fail(STAGE, place_told(outcome, f"section {pair.number}, {name}"))
+            # What the scripts make of log probabilities without a score is 0, and counts there.
+            return None if released is None else SectionRating(*told_by, None, released, None, "malformed", tokens, outcome.key)
 
-        asked = [one(judge, number, name) for judge in self.spec.judges for number in found for name in self._criteria]
+        asked = [one(judge, pair, name) for judge in self.spec.judges for pair in rated for name in self._criteria]
         return [row for row in await asyncio.gather(*asked) if row is not None]
 
     def score(self, tables: Tables) -> Tables:

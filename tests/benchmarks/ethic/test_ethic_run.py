@@ -7,6 +7,7 @@ import io
 import json
 import zipfile
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ import pytest
 import summhay_ray
 from summhay_ray.benchmark import SpecError
 from summhay_ray.benchmarks.ethic import read_label_sheet
-from summhay_ray.benchmarks.ethic.records import Record, check_counts, read_records
+from summhay_ray.benchmarks.ethic.records import COUNTS, Record, check_counts, read_records
 from summhay_ray.engine import PlanResult, RunResult
 from summhay_ray.errors import UserError
 
@@ -47,17 +48,24 @@ def written(folder: Path, *rows: Mapping[str, Any], name: str = "records.jsonl")
     return str(folder / name)
 
 
-def test_the_sample_is_built_from_our_own_documents_to_the_byte(tmp_path: Path) -> None:
-    built = summhay_ray.run(ROOT / "jobs" / "ethic_build.yaml", store=str(tmp_path / "store"), executor="inline")
-    records, sheet = summhay_ray.export(built.run, tmp_path / "out", store=str(tmp_path / "store"))
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
+    """Store and run of a set that is built from our own documents."""
+    store = str(tmp_path_factory.mktemp("built"))
+    return store, summhay_ray.run(ROOT / "jobs" / "ethic_build.yaml", store=store, executor="inline").run
+
+
+def test_the_sample_is_built_from_our_own_documents_to_the_byte(tmp_path: Path, built: tuple[str, str]) -> None:
+    store, run_id = built
+    records, sheet = summhay_ray.export(run_id, tmp_path / "out", store=store)
     assert records.read_bytes() == SAMPLE.read_bytes()
     with pytest.raises(UserError, match="exists"):
-        summhay_ray.export(built.run, tmp_path / "out", store=str(tmp_path / "store"))
+        summhay_ray.export(run_id, tmp_path / "out", store=store)
     # A person who agrees with the labels, but finds one name more in one chunk.
     sheet.write_bytes(sheet.read_bytes().replace(b'"marit, olander",\r\n', b'"marit, olander","Marit, Olander, Dobbin"\r\n'))
     assert read_label_sheet(sheet) == {"Books": {"f1": pytest.approx(0.8), "n": 1}}
     assert {Record.question.fget(one)[:3] for one in read_records(SAMPLE.read_bytes(), "x")} == {"Now"}  # type: ignore[attr-defined]
-    scored = run(tmp_path / "store", data=[f"run/{built.run}"], name="of the run")
+    scored = run(Path(store), data=[f"run/{run_id}"], name="of the run")
     assert scored.status == "done" and scored.scores["tasks"].height == 10
 
 
@@ -166,10 +174,28 @@ def test_records_are_read_from_lines_zips_and_parquet(tmp_path: Path, shared_dat
         tmp_path / "recalling.parquet"
     )
     assert read_records((tmp_path / "recalling.parquet").read_bytes(), "recalling.parquet") == read[:2]
-    assert "recalling.zip: Recalling, Books: 1 records; the release has 100" in check_counts(read[:2], "recalling.zip")
+    assert "Recalling, Books: 1 records; the release has 100" in check_counts(read[:2])
+    # A task may stand in several files.
+    halves = [
+        record
+        for task, domains in COUNTS.items()
+        for domain, n in domains.items()
+        for record in _copies(read[0], task, domain, n)
+    ]
+    assert check_counts(halves) == [] and len(halves) == 1986
     for broken in (b"PK\x03\x04nothing", b"PAR1nothing", b"\xff\xfe", b""):
         with pytest.raises(SpecError), contextlib.redirect_stderr(io.StringIO()):
             read_records(broken, "broken")
+
+
+def _copies(record: Record, task: str, domain: str, n: int) -> list[Record]:
+    return [replace(record, task=task, domain=domain, id=str(place)) for place in range(n)]
+
+
+def test_counts_are_those_of_all_files_together(tmp_path: Path) -> None:
+    files = [written(tmp_path, row(), name="one.jsonl"), written(tmp_path, row(ID="b"), name="two.jsonl")]
+    with pytest.raises(SpecError, match="^[^;]*Recalling, Books: 2 records; the release has 100"):
+        run(tmp_path / "store", data=files, released_counts=True)
 
 
 def test_citations_of_a_decision_become_marks_and_its_segments_the_gold(tmp_path: Path) -> None:
@@ -203,3 +229,31 @@ def test_documents_of_no_other_review_have_no_gold(tmp_path: Path) -> None:
     made = summhay_ray.table(built.run, "ethic_records", str(tmp_path / "store"))
     answers = dict(zip(made["record"].to_list(), made["answer"].to_list(), strict=True))
     assert answers == {"pills": ["[2]", "[3]"], "pills again": ["[2]", "[3]"], "glaciers": ["None"]}
+
+
+def test_equal_numbers_of_two_files_are_two_documents(tmp_path: Path) -> None:
+    def file(name: str, *texts: str) -> dict[str, str]:
+        documents = [{"id": number, "text": text} for number, text in enumerate(texts, start=1)]
+        return {"path": written(tmp_path, {"id": name, "background": name, "documents": documents}, name=f"{name}.jsonl")}
+
+    spec = {"kind": "ethic_build", "tasks": ["Attributing"], "executor": "inline"}
+    sources = [file("pills", "Ten took pills.", "Two took none."), file("glaciers", "Ice.", "Two  took none.")]
+    built = summhay_ray.run({**spec, "collections": sources}, store=str(tmp_path / "store"))
+    made = summhay_ray.table(built.run, "ethic_records", str(tmp_path / "store"))
+    assert made["answer"].to_list() == [["[2]"], ["[2]"]]
+    with pytest.raises(SpecError, match="'pills' is there twice in Medicine; write another domain"):
+        summhay_ray.run({**spec, "collections": [sources[0], sources[0]]}, store=str(tmp_path / "store"))
+
+
+def test_a_record_tells_who_made_it_and_of_what(built: tuple[str, str]) -> None:
+    store, run_id = built
+    made = summhay_ray.table(run_id, "ethic_records", store)
+    told = {(one["task"], one["domain"]): {**json.loads(one["meta"]), "context": one["context"]} for one in made.to_dicts()}
+    recalling, speakers = told["Recalling", "Books"], told["Recalling", "Debates"]
+    assert (recalling["labeler"], recalling["labeler_revision"], speakers["labeler"]) == ("offline/names", "1", "speakers")
+    assert told["Organizing", "Books"]["summarizer"] == "offline/support" and "summarizer" not in recalling
+    assert not {"labeler", "summarizer", "chunks"} & told["Attributing", "Medicine"].keys()
+    assert "labeler" not in told["Summarizing", "Books"] and len(recalling["chunks"]) == recalling["context"].count("<Section ")
+    assert all(
+        f"[{number}]" in told["Attributing", "Medicine"]["context"] for number in told["Attributing", "Medicine"]["documents"]
+    )
