@@ -1,6 +1,6 @@
-"""The metrics room: PURE functions from judgments to scores, and what scores are worth (no I/O, no LLM, no Ray).
+"""The metrics room: pure functions (no I/O, no LLM, no Ray) that compute scores, intervals, tests and correlations.
 
-It imports `records` alone, whose judgments and scores it reads and makes; any room above it may import it.
+It imports `records` alone; any room above it may import it.
 """
 
 from summhay_ray.metrics.agreement import (

@@ -1,4 +1,4 @@
-"""How far two judges agree, and how two rankings do. Pure. Part of the metrics room; imported from `summhay_ray.metrics`."""
+"""Agreement between two judges, and between two rankings. Part of the metrics room."""
 
 from __future__ import annotations
 
@@ -12,28 +12,28 @@ LABELS = ("FULL_COVERAGE", "PARTIAL_COVERAGE", "NO_COVERAGE")
 
 @dataclass(frozen=True, slots=True)
 class Verdicts:
-    """What one judge says of some insights, in an order that both judges share."""
+    """One judge's verdicts on a list of insights; both judges list them in the same order."""
 
     labels: Sequence[str]
     """Each one of LABELS."""
     values: Sequence[float]
-    """Expected coverage (0..1): the label's worth where the judge tells no other."""
+    """Expected coverage (0..1); the value of the label where the judge gives no number."""
     bullets: Sequence[int | None]
     """The bullet that covers the insight, from 1; None where none does."""
 
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """How far two judges agree on the same insights; a figure is None where nothing makes it."""
+    """Agreement of two judges on the same insights. A figure is None where it is undefined."""
 
     n: int
-    """Insights that both judged."""
+    """Insights judged by both."""
     correlation: float | None
-    """Pearson's, of the values."""
+    """Pearson's correlation of the values."""
     same_label: float | None
-    """Share of the insights that both call the same."""
+    """Share of the insights with the same label."""
     same_bullet: float | None
-    """Of the insights that both link to a bullet, the share linked to the same one."""
+    """Among the insights that both link to a bullet, the share linked to the same bullet."""
     n_linked: int
     """Insights that both link to a bullet."""
     confusion: Mapping[str, Mapping[str, int]]
@@ -42,17 +42,17 @@ class Agreement:
 
 @dataclass(frozen=True, slots=True)
 class RankAgreement:
-    """How far two rankings of the same things agree; None where one of them ranks nothing above anything."""
+    """Agreement of two rankings of the same items; None where all items of one ranking are tied."""
 
     n: int
     spearman: float | None
-    """Of average ranks."""
+    """Spearman's correlation; ties get average ranks."""
     kendall: float | None
-    """tau-b: ties in either ranking are allowed for."""
+    """Kendall's tau-b, which corrects for ties."""
 
 
 def agreement_between(first: Verdicts, second: Verdicts) -> Agreement:
-    """Compare two judges' verdicts. Raises ValueError where they are not of as many insights."""
+    """Compare two judges' verdicts. Raises ValueError for unequal lengths."""
     labels = list(zip(first.labels, second.labels, strict=True))
     linked = [(a, b) for a, b in zip(first.bullets, second.bullets, strict=True) if a is not None and b is not None]
     confusion = {label: dict.fromkeys(LABELS, 0) for label in LABELS}
@@ -69,7 +69,7 @@ def agreement_between(first: Verdicts, second: Verdicts) -> Agreement:
 
 
 def kappa(confusion: Mapping[str, Mapping[str, int]]) -> float | None:
-    """Cohen's kappa of two judges, by their confusion of labels: agreement beyond chance; None where both say one label."""
+    """Cohen's kappa (agreement beyond chance) from a confusion matrix; None where both judges use one label only."""
     rows = [sum(row.values()) for row in confusion.values()]
     columns = [sum(row[label] for row in confusion.values()) for label in confusion]
     n = sum(rows)
@@ -81,12 +81,12 @@ def kappa(confusion: Mapping[str, Mapping[str, int]]) -> float | None:
 
 
 def rank_agreement(first: Sequence[float], second: Sequence[float]) -> RankAgreement:
-    """Compare the rankings that two scores give the same things, in one order. Raises ValueError for unequal lengths."""
+    """Compare the rankings given by two lists of scores of the same items. Raises ValueError for unequal lengths."""
     return RankAgreement(len(first), pearson(ranks(first), ranks(second)), _kendall(first, second))
 
 
 def ranks(values: Sequence[float]) -> list[float]:
-    """Each value's rank from 1, the greatest first; equals share the mean of their ranks."""
+    """The rank of each value, from 1 for the greatest; ties get their average rank."""
     order = sorted(range(len(values)), key=lambda index: -values[index])
     found = [0.0] * len(values)
     start = 0
@@ -101,14 +101,14 @@ def ranks(values: Sequence[float]) -> list[float]:
 
 
 def pearson(first: Sequence[float], second: Sequence[float]) -> float | None:
-    """Pearson's correlation; None where either side says the same of all. Raises ValueError for unequal lengths."""
+    """Pearson's correlation; None where either side is constant. Raises ValueError for unequal lengths."""
     if len(first) != len(second):
-        raise ValueError(f"{len(first)} values against {len(second)}; expected as many")
+        raise ValueError(f"{len(first)} values against {len(second)}; expected equal lengths")
     if not first or min(first) == max(first) or min(second) == max(second):
         return None
     try:
         return max(-1.0, min(1.0, statistics.correlation(first, second)))
-    except statistics.StatisticsError:  # The squares of values that all but agree may be 0.
+    except statistics.StatisticsError:  # Squares of tiny differences can underflow to 0.
         return None
 
 

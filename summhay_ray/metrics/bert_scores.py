@@ -1,7 +1,7 @@
 """BERTScore (Zhang et al., 2020), as `bert_score` computes it: no idf, no rescaling. Part of the metrics room; needs an extra.
 
-With several references the best one counts (ODSum, section 5.2). Names of models that `bert_score` does not know, and folders,
-need the layer whose vectors are compared.
+With several references the best one counts (ODSum, section 5.2). For a folder, or a model that `bert_score` does not know, the
+layer whose vectors are compared must be given.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def has_bertscore() -> bool:
 
 
 def bertscore(prediction: str, references: Sequence[str], model: str, layer: int | None = None) -> float:
-    """F of the best reference. Any thread may call it; one computes at a time. Raises ValueError without a reference."""
+    """F1 against the best reference. Thread-safe: one call computes at a time. Raises ValueError without a reference."""
     if isinstance(references, str) or not references:
         raise ValueError("bertscore needs a sequence of at least one reference")
     with _ONE_AT_A_TIME:

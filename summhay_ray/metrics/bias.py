@@ -1,8 +1,7 @@
-"""Scores corrected by a judge's measured bias against people. Part of the metrics room; imported from `summhay_ray.metrics`.
+"""Correcting scores for a judge's measured bias against people. Part of the metrics room.
 
-A judge that finds more covered than people do raises every system's coverage (paper, appendix A.3: by 5 to 7 points). The
-correction is the one that needs fewest assumptions: the mean difference is taken off, and how well it is known widens the
-interval.
+A judge that finds more insights covered than people do inflates every system's coverage (paper, appendix A.3: by 5 to 7 points).
+The correction makes the fewest assumptions: the mean difference is subtracted, and its uncertainty widens the interval.
 """
 
 from __future__ import annotations
@@ -15,21 +14,21 @@ from fnmatch import fnmatchcase
 from summhay_ray.metrics.systems import SystemScore, TakenOff
 
 _Z = 1.959963984540054
-"""Standard errors from the middle to the end of a 95 % interval."""
+"""Half-width of a 95 % interval, in standard errors."""
 
 
 @dataclass(frozen=True, slots=True)
 class JudgeBias:
-    """How far a judge's coverage lies above people's, in fractions: judge less people, by labels (0, 0.5, 1), over insights."""
+    """A judge's mean coverage minus people's (labels count 0, 0.5, 1), over insights; fractions."""
 
     judge: str
     mean: float
     se: float
-    """Standard error of the mean for a topic that nobody annotated: of resampled summaries, and the spread between topics."""
+    """Standard error of the mean for a new topic: from resampled summaries and the spread between topics."""
     n_insights: int
     n_summaries: int
     names: tuple[str, ...] = ()
-    """Further names that the judge goes by, as `bias_of` takes them; `*` stands for anything."""
+    """Other names of the judge, as patterns for `bias_of`; `*` matches anything."""
     summarizers: Mapping[str, float] = field(default_factory=dict)
     """Summarizer -> the mean over its summaries (Table 6)."""
     topics: tuple[float, ...] = ()
@@ -38,30 +37,29 @@ class JudgeBias:
     """What it was measured on."""
 
 
-def bias_of(asked: str, biases: Iterable[JudgeBias]) -> JudgeBias | None:
-    """The bias of a judge by how it is asked: the first of its own name, else the first that goes by it too.
+def bias_of(judge: str, biases: Iterable[JudgeBias]) -> JudgeBias | None:
+    """The bias of a judge: an exact match of its name first, else the first match of one of the `names`.
 
-    `asked` is the model, with a blank and the strategy where that is another than the model's usual one. A pattern stands for
-    models asked in the usual way: `*/gpt-4o` is no `openai/gpt-4o blend`, whatever a `*` might cover.
+    `judge` is the model, followed by a blank and the strategy unless that is the model's usual one. Patterns match only
+    judges with the usual strategy: `*/gpt-4o` does not match `openai/gpt-4o blend`.
     """
     known = list(biases)
-    found = next((bias for bias in known if bias.judge == asked), None)
-    return found or next((bias for bias in known if any(_goes_by(asked, name) for name in bias.names)), None)
+    exact = next((bias for bias in known if bias.judge == judge), None)
+    return exact or next((bias for bias in known if any(_matches(judge, name) for name in bias.names)), None)
 
 
-def _goes_by(asked: str, name: str) -> bool:
-    return asked == name or (" " not in asked and fnmatchcase(asked, name))
+def _matches(judge: str, name: str) -> bool:
+    return judge == name or (" " not in judge and fnmatchcase(judge, name))
 
 
 def corrected(score: SystemScore, bias: JudgeBias | None) -> SystemScore:
-    """The score with `coverage_corrected`, `joint_corrected`, their intervals and the bias; as it is where none is known.
+    """The score with corrected coverage and joint, their intervals, and the bias; unchanged where the bias is unknown.
 
-    Coverage: coverage - bias, kept within 0..1. People annotated coverage alone, so that citation scores stay, and joint, which
-    is coverage times citation insight by insight, is scaled as coverage is: joint * corrected / raw.
-    Intervals carry both uncertainties: the variances of the system's score (its own interval) and of the bias are added, side
-    by side: each half of the interval is the root of the sum of squares of the raw half and of 1.96 standard errors of the bias
-    (for joint times joint / coverage). A figure without a raw interval has none: the bias's part alone would be too narrow.
-    The raw figures and intervals are not touched.
+    Coverage becomes coverage - bias, clipped to 0..1. People annotated coverage alone, so citation scores stay as they are;
+    joint, the mean of coverage times citation, is scaled by corrected / raw coverage.
+    Each half of an interval is the root of the sum of two squares: the raw half, and 1.96 standard errors of the bias (for
+    joint, times joint / coverage). A figure without a raw interval gets none: the bias alone would make it too narrow.
+    Raw figures and intervals stay as they are.
     """
     if bias is None or score.coverage is None:
         return score
@@ -79,7 +77,7 @@ def corrected(score: SystemScore, bias: JudgeBias | None) -> SystemScore:
 
 
 def _interval(middle: float, raw: tuple[float, float, tuple[float, float]], other: float) -> tuple[float, float]:
-    """The interval around `middle`: raw is (figure, scale, its interval), `other` is added to both of its halves."""
+    """The interval around `middle`. `raw`: (figure, scale, interval); `other`: the half-width to combine with both halves."""
     figure, scale, (low, high) = raw
     below, above = scale * max(figure - low, 0.0), scale * max(high - figure, 0.0)
     return _within(middle - math.hypot(below, other)), _within(middle + math.hypot(above, other))

@@ -1,8 +1,8 @@
-"""The scores of many judgments at once, column by column (section 4.1). Part of the metrics room, behind its door.
+"""Vectorized scoring of many judgments (section 4.1). Part of the metrics room.
 
-`coverage.score_summary` says what a judgment is worth; this module gives the same figures for a million of them. What is out of
-the ordinary (an unknown word, a bullet that is not there) it leaves to that function, and a citation in other signs than
-digits, commas and spaces to `citations.extract_citations`.
+`coverage.score_summary` defines the score of a judgment; this module computes the same figures for a million of them. Unusual
+judgments (an unknown label, a bullet that does not exist) are left to that function, and citations with anything but digits,
+commas and spaces to `citations.extract_citations`.
 """
 
 from __future__ import annotations
@@ -27,14 +27,13 @@ _PLACE = ["haystack_id", "insight_id"]
 def score_columns(
     summaries: pl.DataFrame, judgments: pl.DataFrame, gold: pl.DataFrame, compat: Compat = "default"
 ) -> tuple[pl.DataFrame, pl.Series]:
-    """The scores of judgments, and the summaries that must be scored one by one, by `score_summary`.
+    """The scores of the judgments, and the rows of `summaries` that must be scored by `score_summary` instead.
 
     `summaries`: cell_id (unique), haystack_id, bullets. `judgments`: cell_id, judge, insight_id, coverage, bullet_id, those of
-    one cell together, in order. `gold`: haystack_id, insight_id, documents (numbers, each once), a row for each insight.
-    The scores: one row a judgment, with `summary` and `judgment` (rows of the given frames, from 0), coverage, joint, and
-    citation_precision, citation_recall and citation_f1 (null where the insight is not covered). The second result holds the rows
-    of `summaries` that have a judgment out of the ordinary: none of their judgments is among the scores. A judgment of a cell
-    that has no summary is left out.
+    one cell together, in order. `gold`: haystack_id, insight_id, documents (distinct numbers), one row per insight.
+    The scores have one row per judgment: `summary` and `judgment` (row numbers in the given frames, from 0), coverage, joint,
+    and citation_precision, citation_recall and citation_f1 (null where the insight is not covered). They leave out all
+    judgments of a summary with an unusual judgment (the second result), and judgments of cells without a summary.
     """
     import polars as pl
 
@@ -50,7 +49,7 @@ def score_columns(
 
 
 def words_per_bullet(summaries: pl.Series | Sequence[Sequence[str]]) -> pl.Series:
-    """Words (parted by white space) of each summary divided by its bullets (appendix A.3); null without bullets."""
+    """Words (separated by white space) per bullet of each summary (appendix A.3); null without bullets."""
     import polars as pl
 
     bullets = pl.Series(summaries, dtype=pl.List(pl.String))
@@ -95,9 +94,9 @@ def _judged(summaries: pl.DataFrame, judgments: pl.DataFrame, gold: pl.DataFrame
 
 
 def _all_bullets(summaries: pl.DataFrame) -> pl.Series:
-    """The bullets of all summaries, one behind the other."""
+    """The bullets of all summaries, concatenated."""
     bullets = summaries["bullets"]
-    # Whether an empty list becomes a null depends on the version.
+    # Whether exploding an empty list gives a null depends on the version of polars.
     return bullets.filter(bullets.list.len() > 0).explode()
 
 

@@ -1,4 +1,4 @@
-"""The citations of a bullet, and how right they are. Part of the metrics room; imported from `summhay_ray.metrics`."""
+"""The citations of a bullet and their precision, recall and F1 (section 4.1). Part of the metrics room."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Compat = Literal["default", "release"]
 """`release` reads and scores as the released scoring script does; `default` is what README.md describes."""
 
 MAX_RANGE = 10_000
-"""How many documents the ranges of one bullet may name; of a range beyond that only the two ends are counted."""
+"""Documents that the ranges of one bullet may name in total; of a range beyond that only the two ends count."""
 
 _RELEASE_BRACKET = re.compile(r"\[([\d, ]+)\]")
 _DIGITS = re.compile(r"\d+")
@@ -22,7 +22,7 @@ _LABEL = re.compile(
     r"(?<![a-z])(?:articles?|documents?|docs?|conversations?|transcripts?|news|sources?|references?|refs?|and)(?![a-z])[.:]*"
 )
 _TOKEN = re.compile(r"\d+|[^\d\s]")
-# Possessive, so that a long bracket that is no citation costs one pass.
+# Possessive quantifiers: a long bracket that is not a citation takes one pass.
 _CITATION = re.compile(r"(?:\d++(?: - \d++)?+|[,;&#]| )*+")
 _PIECE = re.compile(r"(\d+)(?: - (\d+))?")
 
@@ -32,13 +32,12 @@ _LONGEST = 18
 def extract_citations(bullet: str, compat: Compat = "default") -> tuple[int, ...]:
     """The document numbers that a bullet cites, sorted, each once (section 4.1).
 
-    `release`: every `[...]` of digits, commas and spaces alone. The released script dies on a space inside a number
-    (`[1 2]`); here it parts two numbers, as it does by default. `default` reads all that `release` reads, and ranges,
-    semicolons, words for a document (`[Articles 3, 5 and 7]`), `#`, and full-width digits and brackets. A range written
-    backwards, or past MAX_RANGE, has no certain meaning: its two ends are counted. A bracket with other words in it is no
-    citation. Whether the document exists or was shown is not asked here: a citation of it is counted, and is wrong.
-    Numbers of more than 18 digits, which no haystack has, stand as 10**18 plus their last 18 digits: distinct, and small
-    enough for a table.
+    `release`: every `[...]` of digits, commas and spaces only. The released script crashes on a space between numbers
+    (`[1 2]`); here it separates them in both modes. `default` adds ranges, semicolons, words for a document
+    (`[Articles 3, 5 and 7]`), `#`, and full-width digits and brackets. Of a range written backwards, or beyond MAX_RANGE, the
+    two ends count. A bracket with any other word is not a citation. Citations of documents that do not exist, or were not
+    shown, are returned too: they count as wrong.
+    A number of more than 18 digits is returned as 10**18 plus its last 18 digits, which is distinct and fits a table.
     """
     found: set[int] = set()
     if compat == "release":
@@ -60,7 +59,7 @@ def extract_citations(bullet: str, compat: Compat = "default") -> tuple[int, ...
 def citation_scores(cited: Collection[int], gold: Collection[int]) -> tuple[float, float, float]:
     """Precision, recall and F1 of the cited documents against those that contain the insight (section 4.1).
 
-    A share of nothing is 0: no citations have precision 0, an insight in no document has recall 0.
+    Precision is 0 without citations; recall is 0 where no document contains the insight.
     """
     right = len(set(cited) & set(gold))
     precision = right / len(cited) if cited else 0.0
@@ -70,7 +69,7 @@ def citation_scores(cited: Collection[int], gold: Collection[int]) -> tuple[floa
 
 
 def _pieces(inside: str) -> list[tuple[int, int]]:
-    """First and last number of each piece of a bracket's inside; nothing where the bracket is no citation."""
+    """(first, last) of each number or range inside a bracket; empty where the bracket is not a citation."""
     body = " ".join(_TOKEN.findall(_LABEL.sub(" ", inside.lower())))
     if not _CITATION.fullmatch(body):
         return []
@@ -78,6 +77,6 @@ def _pieces(inside: str) -> list[tuple[int, int]]:
 
 
 def _number(digits: str) -> int:
-    """The number that `digits` (of any script) write, bounded: Python refuses to read some thousands of digits."""
+    """The value of `digits` (of any script), bounded: Python refuses to parse thousands of digits."""
     tail = int(digits[-_LONGEST:])
     return tail + 10**_LONGEST if any(map(int, digits[:-_LONGEST])) else tail

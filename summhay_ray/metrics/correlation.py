@@ -49,7 +49,7 @@ def correlations(ratings: Sequence[float | None], human: Sequence[float | None])
     Raises ValueError for unequal lengths, or a number that is not finite.
     """
     if len(ratings) != len(human):
-        raise ValueError(f"{len(ratings)} ratings against {len(human)} scores of people; expected as many")
+        raise ValueError(f"{len(ratings)} ratings against {len(human)} human scores; expected equal lengths")
     pairs = [(a, b) for a, b in zip(ratings, human, strict=True) if a is not None and b is not None]
     first, second = [float(a) for a, _ in pairs], [float(b) for _, b in pairs]
     for name, values in (("a rating", first), ("a score of people", second)):

@@ -1,4 +1,4 @@
-"""Coverage, citations and joint of each judged insight of a summary (section 4.1). Part of the metrics room, behind its door."""
+"""Coverage, citation and joint scores of each judged insight of a summary (section 4.1). Part of the metrics room."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _FALLBACK = -1
 def score_summary(
     judgments: Sequence[Judgment], bullets: Sequence[str], gold: Mapping[str, frozenset[int]], compat: Compat = "default"
 ) -> list[Score | Failure]:
-    """One row a judgment of one summary, in order; `gold` maps insight_id to the documents that contain the insight.
+    """One row per judgment of one summary, in order. `gold`: insight_id -> numbers of the documents that contain the insight.
 
-    By default a second judgment of an insight by one judge is a Failure; the released script counts both.
+    By default a judge's second judgment of an insight is a Failure; the released script counts both.
     """
     rows: list[Score | Failure] = []
     seen: set[tuple[str, str]] = set()
@@ -40,9 +40,9 @@ def score_judgment(
 ) -> Score | Failure:
     """Coverage, citation scores and joint of one insight in one summary (section 4.1).
 
-    By default an unknown coverage word, or a bullet id of a covered insight that is no number from 1 to the number of
-    bullets, makes the judgment a Failure. `release` does as the released script does: an unknown word counts 0, and the
-    bullet id is what Python's int() and list indexing make of it (see `_released_index`).
+    By default a judgment is a Failure if its label is unknown, or if the insight is covered but the bullet id is not a number
+    from 1 to the number of bullets. `release` follows the released script: an unknown label counts 0, and the bullet id is
+    whatever Python's int() and list indexing make of it (see `_released_index`).
     """
     value = COVERAGE_VALUE.get(judgment.coverage)
     if value is None and compat == "default":
@@ -59,7 +59,7 @@ def score_judgment(
 
 
 def bullet_index(bullet_id: str, compat: Compat) -> int | None:
-    """Place of the bullet that a judge names, from 0, or from -1 backwards; None where the id names none."""
+    """Index of the bullet that a judge names, from 0, or negative as in a Python list; None where the id names none."""
     return _released_index(bullet_id) if compat == "release" else _strict_index(bullet_id)
 
 
@@ -98,7 +98,7 @@ def _failure(judgment: Judgment, error: str, message: str) -> Failure:
 
 
 def _strict_index(bullet_id: str) -> int | None:
-    """Place of the bullet, from 0; None unless the JSON is an integer or a string of digits, and at least 1."""
+    """Index of the bullet, from 0; None unless the JSON is an integer, or a string of digits, of at least 1."""
     value = _json(bullet_id)
     if isinstance(value, str) and value.strip().isascii() and value.strip().isdecimal() and len(value) <= _SHOWN:
         value = int(value)
@@ -106,10 +106,10 @@ def _strict_index(bullet_id: str) -> int | None:
 
 
 def _released_index(bullet_id: str) -> int | None:
-    """Place of the bullet as the released script finds it: int(id) - 1, and int(id) is -1 where Python cannot convert it.
+    """Index of the bullet as the released script computes it: int(id) - 1, where int(id) is -1 if Python cannot convert it.
 
-    So "NA", a list or null takes the last bullet but one, 0 the last, 3.7 the third. None where the judgment has no id at
-    all: there the script ends in a KeyError, as it ends in an IndexError for an id beyond the bullets.
+    So "NA", a list or null selects the second to last bullet, 0 the last, 3.7 the third. None where the judgment has no id:
+    the script then raises a KeyError, and an IndexError for an id beyond the bullets.
     """
     if not bullet_id:
         return None
@@ -127,5 +127,5 @@ def _json(text: str) -> Any:
 
 
 def _short(text: str) -> str:
-    """`text` in one line of plain ASCII, cut."""
+    """`text` as one line of ASCII, truncated."""
     return ascii(text if len(text) <= _SHOWN else text[:_SHOWN] + "...")

@@ -1,7 +1,4 @@
-"""What a figure is worth: the mean of any column with its 95 % interval, and the cluster bootstrap behind a system's scores.
-
-Part of the metrics room.
-"""
+"""95 % intervals: of the mean of any column, and the cluster bootstrap behind a system's scores. Part of the metrics room."""
 
 from __future__ import annotations
 
@@ -23,7 +20,7 @@ _BLOCK = 1_000_000
 
 
 def generator(seed: int, names: Sequence[str]) -> np.random.Generator:
-    """A random stream of a system's own: it depends on the seed and on `names` alone, not on the other systems."""
+    """A random generator that depends on the seed and on `names` alone: adding a system changes no other system's interval."""
     import numpy as np
 
     digest = hashlib.sha256(json.dumps([seed, *names]).encode("ascii")).digest()
@@ -33,9 +30,9 @@ def generator(seed: int, names: Sequence[str]) -> np.random.Generator:
 def resampled_sums(
     sums: NDArray[np.float64], strata: NDArray[np.int64], samples: int, rng: np.random.Generator
 ) -> NDArray[np.float64]:
-    """Sums over `samples` resamples, (samples, columns), of clusters' sums, (clusters, columns).
+    """Resampled totals, (samples, columns), of the clusters' sums, (clusters, columns).
 
-    Within each stratum as many clusters are drawn, with replacement, as it has; the strata themselves are fixed.
+    In each resample every stratum's clusters are drawn with replacement, as many as the stratum has; strata are fixed.
     """
     import numpy as np
 
@@ -50,16 +47,16 @@ def resampled_sums(
 
 
 def varies(strata: NDArray[np.int64]) -> bool:
-    """Whether resampling can change anything: some stratum has two clusters."""
+    """Whether resampling can change anything: some stratum has at least two clusters."""
     import numpy as np
 
     return len(strata) > len(np.unique(strata))
 
 
 def ratio_intervals(numerators: NDArray[np.float64], denominators: NDArray[np.float64]) -> list[tuple[float, float] | None]:
-    """The 95 % percentile interval of each column of resampled ratios, (samples, columns), those over 0 left out.
+    """The 95 % percentile interval of each column of resampled ratios, (samples, columns).
 
-    None where none is left.
+    Resamples with a denominator of 0 are left out; None where none remains.
     """
     import numpy as np
 
@@ -84,10 +81,10 @@ def mean_interval(
     """The mean of a column for each group, and the 95 % interval of that mean.
 
     Columns of the result, sorted by group: those of `by`, VALUE, VALUE_low, VALUE_high, and `n`, the rows that have a value.
-    `expected` (rows with the columns of `by`) adds `n_expected`, and the groups of which nothing came. Of truth values the
-    interval is Wilson's (1927); of numbers it is the percentile bootstrap's, 2,000 resamples, seeded by the group. The ends are
-    null for fewer than two values. Rows are taken for independent: average several answers to one question first, or name a
-    column `cluster` whose rows of one value are alike: these are drawn together.
+    `expected` (rows with the columns of `by`) adds `n_expected`, and groups without any value. For booleans the interval is
+    Wilson's (1927); for numbers the percentile bootstrap's (2,000 resamples, seeded by the group). Both ends are null for
+    fewer than two values. Rows are assumed independent: average several answers to one question first, or name a column
+    `cluster`, whose rows with the same value are resampled together.
     """
     import polars as pl
 
@@ -114,9 +111,10 @@ def mean_interval(
 def column_intervals(
     values: Mapping[str, Sequence[float]], seed: int, name: str
 ) -> dict[str, tuple[float | None, float | None, float | None]]:
-    """Column -> its mean and the 95 % interval of that mean; the rows are drawn once for all columns, seeded by `name`.
+    """Column -> its mean and the two ends of the mean's 95 % interval (percentile bootstrap, 2,000 resamples).
 
-    Percentile bootstrap, 2,000 resamples. Means are None for no row, the ends for fewer than two.
+    All columns share the resampled rows, which are seeded by `name`. The mean is None without rows, the ends with fewer
+    than two.
     """
     import numpy as np
 
@@ -133,7 +131,7 @@ def column_intervals(
 
 
 def _wilson(values: NDArray[np.float64], _: np.random.Generator) -> tuple[float, float] | None:
-    """Wilson's score interval of a share."""
+    """Wilson's score interval of a proportion."""
     n = len(values)
     if n < 2:
         return None

@@ -1,4 +1,4 @@
-"""How much a model's score depends on where the relevant documents stand. Part of the metrics room."""
+"""Position sensitivity: how a model's score depends on the position of the relevant documents. Part of the metrics room."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ EXTREMES = ("top", "bottom")
 
 @dataclass(frozen=True, slots=True)
 class PositionSensitivity:
-    """One row of Table 3: joint scores in the full context by ordering, fractions, None where there is no such score.
+    """One row of Table 3: joint scores in the full context by ordering, as fractions; None where there is no such score.
 
-    `baseline` names the ordering that top and bottom are held against: `random`, or `given` (the one arbitrary order of the
-    haystack, which the paper's Table 3 calls Random) where there is no random one; empty where there is neither.
+    `baseline` is the ordering that top and bottom are compared with: `random`; where there is none, `given` (the haystack's own
+    arbitrary order, which the paper's Table 3 calls Random); empty where there is neither.
     """
 
     model: str
@@ -27,24 +27,24 @@ class PositionSensitivity:
     bottom: float | None
     sensitivity: float | None
     n: Mapping[str, tuple[int, int]] = field(default_factory=dict)
-    """top, bottom, baseline -> insights scored, and expected, where there is such a system."""
+    """top, bottom, baseline -> (insights scored, insights expected), where there is such a system."""
 
     @property
     def n_scored(self) -> int:
-        """Insights scored behind the row."""
+        """Insights scored, over the row's orderings."""
         return sum(scored for scored, _ in self.n.values())
 
     @property
     def n_expected(self) -> int:
-        """Insights expected behind the row."""
+        """Insights expected, over the row's orderings."""
         return sum(expected for _, expected in self.n.values())
 
 
 def position_sensitivity(systems: Iterable[SystemScore]) -> list[PositionSensitivity]:
-    """Section 5.4: the larger absolute difference in joint of top and bottom to the baseline, one row a model and judge.
+    """One row per model and judge: the larger of |top - baseline| and |bottom - baseline| in joint (section 5.4).
 
-    Models that were never shown a sorted haystack (retriever `full`, ordering top or bottom) have no row; a sensitivity that
-    lacks one of the three scores is None, since a maximum over fewer conditions is another quantity. Sorted by model.
+    Models that were never shown a sorted haystack (retriever `full`, ordering top or bottom) have no row. The sensitivity is
+    None where one of the three scores is missing, since a maximum over fewer conditions is not comparable. Sorted by model.
     """
     found: dict[tuple[str, str], dict[str, SystemScore]] = {}
     for system in systems:

@@ -1,7 +1,7 @@
 """ROUGE-1, -2, -L and -Lsum (Lin, 2004), as `rouge_score` computes them with Porter's stems. Part of the metrics room.
 
-With several references the best one counts, for each type by itself (ODSum, section 3.4; SQuALITY's multi-rouge). The longest
-common subsequence, which takes nearly all of the library's time, is our own; every figure is the library's to the last bit.
+With several references the best one counts, separately for each type (ODSum, section 3.4; SQuALITY's multi-rouge). The longest
+common subsequence, which takes nearly all of the library's time, is computed here; every figure equals the library's to the bit.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ _TEXTS_KEPT = 256
 
 
 def rouge(prediction: str, references: Sequence[str], over: Literal["best", "mean"] = "best") -> Mapping[str, float]:
-    """F of each type (0 to 1): rouge1, rouge2, rougeL, rougeLsum. A text without a letter or digit scores 0.
+    """F1 (0 to 1) of each type: rouge1, rouge2, rougeL, rougeLsum. A text without letters or digits scores 0.
 
-    `over`: the best reference of each type, or the mean over the references. Raises ValueError without a reference.
+    `over`: best reference per type, or the mean over references. Raises ValueError without a reference.
     """
     if isinstance(references, str) or not references:
         raise ValueError("rouge needs a sequence of at least one reference")
@@ -31,7 +31,7 @@ def rouge(prediction: str, references: Sequence[str], over: Literal["best", "mea
 def _scores(prediction: str, reference: str) -> dict[str, float]:
     found = {kind: float(score.fmeasure) for kind, score in _scorer("rouge1", "rouge2").score(reference, prediction).items()}
     found["rougeL"] = _longest(prediction, reference)
-    # Of texts of one line each the two are one.
+    # For texts of one line ROUGE-Lsum equals ROUGE-L.
     lines = [sum(1 for line in text.split("\n") if line) for text in (prediction, reference)]
     several = _scorer("rougeLsum").score(reference, prediction) if max(lines) > 1 else {}
     found["rougeLsum"] = float(several["rougeLsum"].fmeasure) if several else found["rougeL"]
@@ -39,7 +39,7 @@ def _scores(prediction: str, reference: str) -> dict[str, float]:
 
 
 def _longest(prediction: str, reference: str) -> float:
-    """F of the longest common subsequence of the stems."""
+    """F1 of the longest common subsequence of stems."""
     from rouge_score import scoring
 
     target, predicted = _words().tokenize(reference), _words().tokenize(prediction)
@@ -50,7 +50,7 @@ def _longest(prediction: str, reference: str) -> float:
 
 
 def common_length(one: Sequence[str], other: Sequence[str]) -> int:
-    """The length of the longest common subsequence, all of a row of the table at once (Hyyro, 2004)."""
+    """The length of the longest common subsequence, bit-parallel (Hyyro, 2004)."""
     places: dict[str, int] = defaultdict(int)
     for place, token in enumerate(one):
         places[token] |= 1 << place
@@ -75,7 +75,7 @@ def _words() -> _Words:
 
 
 class _Words:
-    """rouge_score's own tokenizer, word by word: words come back, and stemming is what takes its time."""
+    """rouge_score's tokenizer with a cache by word: stemming dominates its time, and words repeat."""
 
     def __init__(self) -> None:
         from rouge_score import tokenizers

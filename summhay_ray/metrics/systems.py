@@ -32,7 +32,7 @@ _FIGURES = {  # figure -> columns of its numerator and its denominator among the
 
 @dataclass(frozen=True, slots=True)
 class TakenOff:
-    """The bias that a score is corrected by, in fractions: whose it is, its mean, its standard error, what it was measured on."""
+    """The bias subtracted from a score: the judge it belongs to, mean and standard error (fractions), and its source."""
 
     judge: str
     mean: float
@@ -42,10 +42,10 @@ class TakenOff:
 
 @dataclass(frozen=True, slots=True)
 class SystemScore:
-    """The scores of one system by one judge: fractions, None where nothing was scored or, for citations, covered.
+    """The scores of one system by one judge, as fractions; None where nothing was scored or, for citations, nothing covered.
 
-    `n_scored` of `n_expected` insights were scored; `n_covered` of those are covered. `ci` maps a figure's name to its 95 %
-    interval; a figure is absent from it where resampling has nothing to vary (no haystack with two scored subtopics).
+    `n_scored` of `n_expected` insights were scored, and `n_covered` of those are covered. `ci` maps a figure's name to its 95 %
+    interval; it is empty where there is nothing to resample (no haystack with two scored subtopics).
     The corrected figures are None where the judge's bias against people is unknown (`metrics.bias`).
     """
 
@@ -74,12 +74,12 @@ def system_scores(
 ) -> list[SystemScore]:
     """The scores of every system that was scored or expected, sorted by model, retriever, ordering, system and judge.
 
-    `insights`: one row a scored insight, with KEYS, CLUSTER and VALUES (the citation columns null where the insight is not
-    covered). `expected`: KEYS, CLUSTER and n_expected, the insights that were to be scored. `words`: KEYS without judge, and
-    words_per_bullet, one row a summary (null without bullets). Pooling is the release's: coverage and joint are means over
-    all scored insights, the citation figures over the covered ones (section 4.1). Intervals: cluster bootstrap, subtopics
-    resampled within haystacks, of `samples` resamples; a system's stream depends on `seed` and its own KEYS alone.
-    The order of rows changes nothing, to the last bit.
+    `insights`: one row per scored insight, with KEYS, CLUSTER and VALUES (citation columns null where the insight is not
+    covered). `expected`: KEYS, CLUSTER and n_expected, the number of insights to be scored. `words`: KEYS without judge, and
+    words_per_bullet, one row per summary (null without bullets). Pooling is the release's: coverage and joint are means over
+    all scored insights, citation figures over the covered ones (section 4.1). Intervals: a cluster bootstrap with `samples`
+    resamples of subtopics within haystacks; a system's random numbers depend on `seed` and its own KEYS alone.
+    The result does not depend on the order of rows, to the last bit.
     """
     import polars as pl
 
@@ -108,7 +108,7 @@ def system_scores(
 def _cluster_sums(
     insights: pl.DataFrame, groups: pl.DataFrame
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
-    """Per cluster (a subtopic of a haystack under one system): group, haystack, and sums of scored, covered and VALUES."""
+    """For each cluster (a subtopic of a haystack, for one system): group, haystack, and sums of scored, covered and VALUES."""
     import numpy as np
     import polars as pl
 
@@ -121,9 +121,9 @@ def _cluster_sums(
 
 
 def _exact_sum(column: pl.Expr) -> pl.Expr:
-    """The sum of fractions, the same to the last bit in any order: float sums depend on it, sums of integers do not.
+    """The sum of fractions, independent of their order to the last bit, as a sum of floats is not.
 
-    Each value is taken to the nearest 2**-60, in two integers of which a billion can be added up.
+    Each value is rounded to a multiple of 2**-60 and split into two integers, of which a billion can be added.
     """
     import polars as pl
 
@@ -133,7 +133,7 @@ def _exact_sum(column: pl.Expr) -> pl.Expr:
 
 
 def _mean(values: Sequence[float] | None) -> float | None:
-    """The mean over the summaries of a system that have bullets (appendix A.3), whatever their order."""
+    """The mean over a system's summaries with bullets (appendix A.3), independent of their order."""
     return math.fsum(values) / len(values) if values else None
 
 

@@ -1,6 +1,6 @@
-"""The text room: tokens, sentences, words, stems and JSON objects of a text, one of each for every room.
+"""The text room: one tokenizer, sentence splitter, word list and stemmer that all rooms share. It imports nothing of ours.
 
-It imports nothing of ours. What a paper fixes, or what numbers were fitted to, lies beside its metric, retriever or model.
+A tokenization that a paper fixes, or that parameters were fitted to, lies beside its metric, retriever or model instead.
 """
 
 from summhay_ray.text.chunks import chunks

@@ -1,4 +1,4 @@
-"""A text cut into chunks of so many tokens, at the ends of paragraphs and sentences. Part of the text room; behind its door."""
+"""Splitting a text into chunks of limited length at sentence and paragraph ends. Part of the text room."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _PIECE = re.compile(rf".+?(?:\n\s*\n|(?<=[.!?。！？]){_NO_END}[\"'”’)\]]*
 
 
 def chunks(text: str, most_tokens: int) -> list[tuple[int, int]]:
-    """(begin, end) of each chunk in the text, in order, without the white space around it; together they are all of its words.
+    """(begin, end) offsets of consecutive chunks of at most `most_tokens` cl100k tokens, without surrounding white space.
 
-    A chunk ends where a sentence or a line does, and holds as many whole ones as fit; one that is longer itself is cut. Lengths
-    are in cl100k tokens. Raises ValueError for less than one token.
+    A chunk holds as many whole sentences or lines as fit; only a sentence that is too long by itself is cut. Together the
+    chunks cover every word. Raises ValueError for less than one token.
     """
     if most_tokens < 1:
         raise ValueError(f"chunks of {most_tokens} tokens; expected at least 1")
@@ -24,7 +24,7 @@ def chunks(text: str, most_tokens: int) -> list[tuple[int, int]]:
     begin, size = 0, 0
     for start, end in _pieces(text, most_tokens):
         length = count_tokens(text[start:end])
-        # Tokens of two texts joined may be one more than those of each.
+        # Joining two texts can add a token.
         if size and (size + length + 1 > most_tokens and count_tokens(text[begin:end].strip()) > most_tokens):
             found.append((begin, start))
             begin, size = start, 0

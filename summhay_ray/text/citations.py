@@ -1,4 +1,4 @@
-"""Where a legal text cites: reporters, sections, dockets. Part of the text room; behind its door."""
+"""Citations in legal texts: reporters, sections, dockets. Part of the text room."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _REPORTER = (
     r"\s*(?:§+\s*)?\d+(?:[-–]\d+)?"
 )
 _SIGNAL = r"(?!(?:See|Cf|But|In|Also|Accord|Under|And)\b)"
-"""Words before a citation that are no part of a name."""
+"""Signal words, which are not part of a party's name."""
 _PARTY = _SIGNAL + r"[A-Z][\w.'’&-]*(?:\s(?:of|the|and|&|[A-Z][\w.'’&-]*)){0,5}"
 _CITATION = re.compile(
     rf"(?:\b{_PARTY}\sv\.\s{_PARTY},?\s)?\b{_REPORTER}(?:\s\((?:[^()]{{0,30}}\s)?\d{{4}}\))?"
@@ -18,5 +18,8 @@ _CITATION = re.compile(
 
 
 def citations(text: str) -> list[tuple[int, int]]:
-    """(begin, end) of each: `Roe v. Wade, 410 U.S. 113 (1973)`, `42 U.S.C. § 1983`, `No. 12-345`, `section 4`. Forms, no law."""
+    """(begin, end) of each citation: `Roe v. Wade, 410 U.S. 113 (1973)`, `42 U.S.C. § 1983`, `No. 12-345`, `section 4`.
+
+    Citations are recognized by their form alone; whether the source exists is not checked.
+    """
     return [found.span() for found in _CITATION.finditer(text)]

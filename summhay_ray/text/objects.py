@@ -1,4 +1,4 @@
-"""JSON objects in a text. Part of the text room; imported from `summhay_ray.text`."""
+"""Extracting JSON objects from a text. Part of the text room."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from typing import Any
 def whole_objects(
     text: str, start: re.Pattern[str], decoder: json.JSONDecoder, wanted: Callable[[Any], object]
 ) -> tuple[list[Any], str]:
-    """What the decoder reads from places where `start` matches and is wanted, outermost first; and the text without it.
+    """The wanted JSON values that begin where `start` matches, in order, and the text without them.
 
-    Raises what the decoder raises beside ValueError and RecursionError.
+    Of nested values only the outermost wanted one is returned. Errors of the decoder other than ValueError and
+    RecursionError are raised.
     """
     found: list[Any] = []
     rest: list[str] = []

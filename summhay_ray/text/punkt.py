@@ -1,6 +1,6 @@
-"""The sentences of an English text as NLTK's Punkt finds them, where a paper fixes that. Part of the text room.
+"""NLTK's Punkt sentence splitter for English, which some papers fix. Part of the text room.
 
-Its parameters come from `data/punkt_english` (data/README.txt says whence); nothing is downloaded or unpickled.
+Its parameters lie in `data/punkt_english` (data/README.txt names their source); nothing is downloaded or unpickled.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def _splitter() -> Any:
     parameters.sent_starters = set(_lines(folder / "sent_starters.txt"))
     parameters.collocations = {tuple(line.split("\t")) for line in _lines(folder / "collocations.tab")}
     contexts = (line.split("\t") for line in _lines(folder / "ortho_context.tab"))
-    # Punkt's own defaultdict would keep every word that it is ever asked for; a Counter answers 0 and stays as it is
+    # Punkt's own defaultdict would store every word that is ever looked up; a Counter returns 0 and does not grow.
     parameters.ortho_context = Counter({word: int(flags) for word, flags in contexts})
     return PunktSentenceTokenizer(parameters)
 

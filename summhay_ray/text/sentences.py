@@ -1,4 +1,4 @@
-"""The sentences of a text. Part of the text room; imported from `summhay_ray.text`."""
+"""Splitting a text into sentences. Part of the text room."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ import re
 from collections.abc import Iterator
 
 ABBREVIATIONS = ("Mr", "Ms", "Dr", "St", "No", "vs", "Mrs", "Inc", "Ltd")
-"""Words whose full stop ends no sentence."""
+"""Abbreviations: their full stop does not end a sentence."""
 
 _LONGEST = 600
-"""About 100 words: a "sentence" beyond that is a text without sentence ends, and is cut."""
+"""In characters, about 100 words: anything longer lacks sentence ends, and is cut."""
 
 
 def sentences(text: str, abbreviations: tuple[str, ...] = ABBREVIATIONS) -> list[str]:
-    """The sentences of a text in their order, stripped; a line of a conversation ends one. None is longer than 600 characters."""
+    """The sentences of a text in order, stripped. A line break ends a sentence; none is longer than 600 characters."""
     return [piece for part in _end(abbreviations).split(text) for piece in _pieces(part.strip()) if piece]
 
 

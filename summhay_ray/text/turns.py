@@ -1,4 +1,4 @@
-"""Who speaks in a transcript. Part of the text room; behind its door."""
+"""The speakers of a transcript. Part of the text room."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _TURN = re.compile(
 
 
 def turns(text: str) -> list[str]:
-    """The names before the colons of turns, in order: `Rosalind`, `project manager`, `bruce stanton`.
+    """The speaker of each turn, in order: `Rosalind`, `project manager`, `bruce stanton`.
 
-    A name with a colon that stands once and within a line is taken for a sentence of its own. What stands in brackets behind a
-    name is no part of it.
+    A turn begins with a name and a colon. Words with a colon that occur only once, within a line, are not taken for a speaker.
+    Text in brackets after a name is not part of it.
     """
     found = list(_TURN.finditer(text))
     counts = Counter(match["name"] for match in found)

@@ -1,4 +1,4 @@
-"""What words are, and which of them say nothing. Part of the text room; imported from `summhay_ray.text`."""
+"""Words and function words. Part of the text room."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ UNSPACED = (
     "\u0e00-\u0eff\u0f00-\u0fff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
     "\U00020000-\U0003ffff"
 )
-"""Characters of scripts that set no blanks between words (Chinese, Japanese, Thai, ...), for a regular expression's brackets:
-there, each character is a word."""
+"""Character ranges, for a regular expression, of scripts without blanks between words (Chinese, Japanese, Thai, ...).
+Each character of them counts as a word."""
 
 _CLOSED_CLASSES = """
     a about after against all also although am an and another any are as at be because been before being between both but by
@@ -21,7 +21,7 @@ _CLOSED_CLASSES = """
     whether which while who whom whose why will with within without would yet you your
 """
 FUNCTION_WORDS = frozenset(_CLOSED_CLASSES.split())
-"""English words of closed classes: they say nothing about what a sentence is about."""
+"""English function words (closed classes), which carry no topic."""
 
 MONTHS = (
     *("January", "February", "March", "April", "May", "June"),
@@ -32,5 +32,5 @@ _PLAIN = re.compile(rf"[{UNSPACED}]|[^\W_{UNSPACED}]+")
 
 
 def plain_words(text: str) -> list[str]:
-    """The words and numerals of a text as they stand, in lower case, without any sign between them."""
+    """The words and numerals of a text in order, in lower case, without punctuation."""
     return _PLAIN.findall(unicodedata.normalize("NFKC", text).casefold())
