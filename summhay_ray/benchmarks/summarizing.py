@@ -3,26 +3,21 @@ answer comes to. For the benchmarks; on the door and room summarize."""
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections import Counter
 from collections.abc import Awaitable, Mapping, Sequence
-from typing import Annotated, Any, ClassVar, cast
+from typing import Annotated, Any, cast
 
 from pydantic import BeforeValidator, Field
 
 from summhay_ray import plugins, summarize
 from summhay_ray.benchmark import (
     Answer,
+    Benchmark,
     Failed,
-    Inputs,
-    LocalModel,
     Malformed,
     ModelSpec,
     Outcome,
     Refusal,
-    Request,
-    SpecError,
     Text,
     model_entry,
     planning,
@@ -33,8 +28,6 @@ from summhay_ray.outcome import KIND
 from summhay_ray.plugins import STOPS, told
 from summhay_ray.store import Store
 
-ANSWERS = "answers/"
-"""How the name of a model begins whose answers lie in a file."""
 INPUT = "input"
 """Kind of the store's objects that hold such files."""
 GIVEN = "given"
@@ -54,12 +47,9 @@ Strategy = Annotated[str | dict[str, Any], BeforeValidator(_strategy)]
 class SummarizerSpec(ModelSpec):
     """A summarizer: a model and a strategy; or a file of answers that were made elsewhere."""
 
-    LATER: ClassVar[frozenset[str]] = ModelSpec.LATER | {"answers"}
-
     strategy: Strategy = Field(
         default=_DIRECT, description="how the model is asked; or {strategy: NAME, option: value}, module:Class"
     )
-    answers: str | None = Field(default=None, description="JSON lines of query_id and text, made elsewhere: no model is asked")
 
     @property
     def strategy_label(self) -> str:
@@ -86,11 +76,7 @@ def _folded(value: Any) -> Any:
 
 def _entry(value: Any) -> Any:
     entry = _folded(value)
-    if not isinstance(entry, Mapping) or entry.get("answers") is None or entry.get("model"):
-        return entry
-    if not entry.get("name"):
-        raise ValueError(f"answers {entry['answers']!r}: give them a name: NAME")
-    return {**entry, "model": f"{ANSWERS}{entry['name']}", "strategy": GIVEN}
+    return {**entry, "strategy": GIVEN} if isinstance(entry, Mapping) and entry.get("answers") is not None else entry
 
 
 Summarizer = Annotated[SummarizerSpec, BeforeValidator(_entry, json_schema_input_type=Text | SummarizerSpec)]
@@ -147,51 +133,10 @@ def check_strategy(strategy: str | Mapping[str, Any]) -> None:
         summarize.make_summarizer(strategy)
 
 
-class GivenAnswers(LocalModel):
-    """A model whose answers lie in a file: JSON lines `{"query_id": ..., "text": ...}`. A request's `lookup` is a query's id."""
-
-    def __init__(self, name: str, content: bytes, file: str) -> None:
-        """Raises SpecError where a line of the file cannot be used."""
-        self.texts = answers_of(content, file)
-        self.name, self.revision = name, hashlib.sha256(content).hexdigest()
-
-    def answer(self, request: Request) -> str:
-        """The text for the query. Raises LookupError where the file has none."""
-        if request.lookup not in self.texts:
-            raise LookupError(f"{self.name} holds no answer to query {request.lookup!r}")
-        return self.texts[request.lookup]
-
-
-def given_answers(summarizers: Sequence[SummarizerSpec], inputs: Inputs) -> list[GivenAnswers]:
-    """The models of the summarizers whose answers lie in files, each read and checked. Raises SpecError."""
-    return [GivenAnswers(one.model, inputs.read(one.answers), one.answers) for one in summarizers if one.answers is not None]
-
-
-def keep_answers(summarizers: Sequence[SummarizerSpec], inputs: Inputs, store: Store) -> dict[str, str]:
+def keep_answers(workload: Benchmark[Any], store: Store) -> dict[str, str]:
     """Put the files of answers into the store: file as the spec names it -> sha256 (hex)."""
-    return {one.answers: store.put_object(INPUT, inputs.read(one.answers)) for one in summarizers if one.answers is not None}
-
-
-def answers_of(content: bytes, file: str) -> dict[str, str]:
-    """Query's id -> text, of JSON lines. Raises SpecError, naming the line."""
-    texts: dict[str, str] = {}
-    for number, line in enumerate(content.split(b"\n"), start=1):
-        if not line.strip():
-            continue
-        where = f"{file}:{number}"
-        try:
-            row = json.loads(line)
-        except ValueError:
-            raise SpecError(f'{where}: no JSON; expected a line such as {{"query_id": "7", "text": "..."}}') from None
-        if not isinstance(row, dict):
-            raise SpecError(f"{where}: expected an object with query_id and text")
-        for name in ("query_id", "text"):
-            if not isinstance(row.get(name), str):
-                raise SpecError(f"{where}: {name}: expected text, found {json.dumps(row.get(name))[:40]}")
-        if row["query_id"] in texts:
-            raise SpecError(f"{where}: query_id: {row['query_id']!r} stands on an earlier line, too; leave one")
-        texts[row["query_id"]] = row["text"]
-    return texts
+    files = [given.file for given in workload.given_answers.values()]
+    return {file: store.put_object(INPUT, workload.inputs.read(file)) for file in files}
 
 
 async def guarded(error_class: str, name: str, work: Awaitable[Any], planned: bool = False) -> Any:

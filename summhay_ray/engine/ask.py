@@ -85,6 +85,8 @@ class Ask:
         self.failures: list[Any] = []
         self.retry = False
         """A later run may try again what failed."""
+        self._asked: dict[tuple[str, str], Sequence[Any]] = {}
+        """Model whose answers lie in a file, and stage -> what it was asked."""
         self.over_budget = False
         """Stopped at the budget: the item is unfinished, and nothing of it is committed."""
 
@@ -122,6 +124,9 @@ class Ask:
         self._check_stage(stage)
 
         async def ask(request: Request) -> Outcome[RawAnswer]:
+            request, none = self.known(request, stage)
+            if none is not None:
+                return none
             outcome, raw = await self._complete(request, stage)
             if raw is not None:
                 # Vectors are large, and lie in the log: a row says what they cost.
@@ -129,6 +134,18 @@ class Ask:
             return outcome
 
         return ask
+
+    def known(self, request: Request, stage: str) -> tuple[Request, Failed | None]:
+        """The request; to a file of answers with the line that is meant, and a failure where a stage asks several questions."""
+        given = self._workload.given_answers.get(request.model)
+        if given is None:
+            return request, None
+        if self._asked.setdefault((request.model, stage), request.messages) != request.messages:
+            told = f"{given.file} holds one text for each query, and stage {stage!r} asks several questions about it"
+            return request, Failed("several_questions", told)
+        first = next(asked for model, asked in self._asked if model == request.model)
+        query = self._workload.query_of(self.item)
+        return replace(request, lookup=query if stage == first else f"{query}/{stage}"), None
 
     def spares(self, stage: str, whole: Request, made: Request) -> None:
         """For planning: `made`, which is asked next, stands in the place of the longer `whole`. The plan tells what it saves."""

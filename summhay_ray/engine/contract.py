@@ -11,6 +11,7 @@ import functools
 import hashlib
 import json
 import random
+from collections import ChainMap
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,6 +19,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, Literal, Ty
 
 import polars as pl
 
+from summhay_ray.engine.given import GivenAnswers
 from summhay_ray.engine.inputs import KIND as INPUT
 from summhay_ray.engine.inputs import Inputs
 from summhay_ray.engine.own_code import BadBenchmark, reading
@@ -203,6 +205,9 @@ class Workload(Generic[S]):
     def __init__(self, spec: S, inputs: Inputs) -> None:
         self.spec = spec
         self.inputs = inputs
+        if not inputs.settled:
+            # Files of answers are a part of what the run is.
+            _ = self.given_answers
 
     # --- what the run is -----------------------------------------------------------------------------------------------
 
@@ -275,6 +280,33 @@ class Workload(Generic[S]):
         """Models that answer in the worker, by name, or by `provider/` for a family."""
         return {}
 
+    @functools.cached_property
+    def given_answers(self) -> Mapping[str, GivenAnswers]:
+        """Name -> the models of the spec whose answers lie in files. Raises SpecError, naming the line, for a file that cannot be
+        used."""
+        entries = [one for one in self.spec.model_entries() if one.answers is not None]
+        return {one.model: GivenAnswers(one.model, self.inputs.read(str(one.answers)), str(one.answers)) for one in entries}
+
+    def query_of(self, item: Item) -> str:
+        """What a file of answers calls the item, as `query_id`: by default what its data calls so, else the item's own id. What
+        a further stage asks about it has `/STAGE` behind."""
+        return str(item.data.get("query_id", item.id))
+
+    def stray_answers(self) -> list[str]:
+        """A line for each file of answers of which some are to no query of the run."""
+        if not self.given_answers:
+            return []
+        queries = {self.query_of(item) for item in self.items()}
+        told, asked = [], {*queries, *(f"{query}/{stage.name}" for query in queries for stage in self.stages)}
+        for given in self.given_answers.values():
+            if others := [query for query in given.texts if query not in asked]:
+                told.append(f"{given.file}: {len(others)} answers are to no query of this run, {others[0]!r} for one")
+        return told
+
+    def models_here(self) -> Mapping[str, LocalModel]:
+        """All that answer in the worker: `local_models`, and files of answers."""
+        return ChainMap(dict(self.given_answers), self.local_models())  # type: ignore[arg-type]
+
     def revision_of(self, model: str) -> dict[str, Any]:
         """The sampling parameter that tells revisions of a local model apart; nothing for any other model."""
         if not is_local(model):
@@ -285,7 +317,7 @@ class Workload(Generic[S]):
 
     @functools.cached_property
     def _local(self) -> Mapping[str, LocalModel]:
-        return self.local_models()
+        return self.models_here()
 
     def queues(self) -> Mapping[str, Queue]:
         """Queue -> its models. By default one queue a model, named as tables call it, and one for items that name no model."""

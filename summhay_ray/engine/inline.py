@@ -82,7 +82,7 @@ class InlineExecution:
         run, workload = self._work.run, self._work.workload
         files, settings = run.store.files, workload.settings()
         is_local = any(one.local for one in settings.values())
-        local = await asyncio.to_thread(workload.local_models) if is_local else {}
+        local = await asyncio.to_thread(workload.models_here) if is_local else {}
         log = open_log(files, self._heartbeat.session.number, f"{SEAT}-0")
         service = LedgerService(self._ledger)
         gateway = Gateway(settings, LocalPort(service, log.writer), files, log, run.run_id, local=local)

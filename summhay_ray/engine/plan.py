@@ -190,7 +190,8 @@ class CountingAsk(Ask):
         self._check_stage(stage)
 
         async def ask(request: Request) -> Outcome[RawAnswer]:
-            return self._counted(stage, request, share, output_tokens)
+            request, none = self.known(request, stage)
+            return none or self._counted(stage, request, share, output_tokens)
 
         return ask
 

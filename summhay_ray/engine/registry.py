@@ -101,7 +101,7 @@ def made(benchmark: type[Workload[Any]], spec: Any, inputs: Inputs) -> Workload[
 def _check_local_models(workload: Workload[Any]) -> None:
     """Raises UnknownName for a model that answers in the worker and that nobody has."""
     wanted = [model for model, settings in workload.settings().items() if settings.local]
-    here = workload.local_models() if wanted else {}
+    here = workload.models_here() if wanted else {}
     for model in wanted:
         if model not in here and f"{model.partition('/')[0]}/" not in here:
             raise unknown("model that needs no key", model, here)

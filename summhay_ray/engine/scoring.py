@@ -38,7 +38,8 @@ def scored(workload: Workload[Any], run: RunStore) -> Results:
             raise BadBenchmark(f"{workload.kind}: report gives {type(section).__name__}; expected Section(...); {_MEND}")
     with reading(f"{workload.kind}: details", _MEND):
         details = {"scores": {name: _plain(frame) for name, frame in scores.items()}, **workload.details(scores)}
-    return Results(details, scores, sections, () if items.height else (f"{workload.kind}: items gives none; nothing was asked",))
+    warnings = [] if items.height else [f"{workload.kind}: items gives none; nothing was asked"]
+    return Results(details, scores, sections, (*warnings, *workload.stray_answers()))
 
 
 def items_frame(workload: Workload[Any]) -> pl.DataFrame:

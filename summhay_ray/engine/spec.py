@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic.json_schema import SkipJsonSchema
 
 from summhay_ray.engine.model_check import endpoint_flaw, flaw, reach_flaw, tier_flaw
 from summhay_ray.errors import UserError
@@ -52,9 +53,19 @@ def _price(value: Any) -> Any:
     return {"input_per_mtok": 0, "output_per_mtok": 0} if value == 0 and not isinstance(value, bool) else value
 
 
+ANSWERS = "answers/"
+"""How the name of a model begins whose answers lie in a file."""
+
+
 def model_entry(value: Any) -> Any:
-    """A model's entry as a mapping; a name alone is one."""
-    return {"model": value} if isinstance(value, str) else value
+    """A model's entry as a mapping: a name alone is one, and so is a file of answers. Raises ValueError."""
+    if isinstance(value, str):
+        return {"model": value}
+    if not isinstance(value, Mapping) or value.get("answers") is None or value.get("model"):
+        return value
+    if not value.get("name"):
+        raise ValueError(f"answers {value['answers']!r}: give them a name: NAME")
+    return {**value, "model": f"{ANSWERS}{value['name']}"}
 
 
 class Reach(Strict):
@@ -74,10 +85,19 @@ class Reach(Strict):
     token_margin: float = Field(default=1.0, ge=1, le=1e6, description="times the tokens that are reserved")
 
 
+def _no_answers(value: Any) -> None:
+    if value is not None:
+        raise ValueError("a file holds one text for each query, and this model is asked about each of many; name a model")
+
+
+NoAnswers = Annotated[SkipJsonSchema[None], BeforeValidator(_no_answers)]
+"""The field `answers` of a model that is asked several questions about a query: there is none."""
+
+
 class ModelSpec(Reach):
     """A model and how to ask it."""
 
-    LATER: ClassVar[frozenset[str]] = frozenset({REVISION})
+    LATER: ClassVar[frozenset[str]] = frozenset({REVISION, "answers"})
     """Fields that came when runs were kept already: at their default they are no part of the identity."""
 
     model: str = Field(min_length=1, description="as litellm names it, or offline/..., replay/...")
@@ -88,6 +108,7 @@ class ModelSpec(Reach):
     seed: int | None = Field(default=None, description="sampling seed that is sent to the model")
     revision: str = Field(default="", description="which checkpoint answers by this name: part of the identity, never sent")
     extra: dict[str, Any] = Field(default_factory=dict, description="further sampling parameters, sent as they are")
+    answers: str | None = Field(default=None, description="JSON lines of query_id and text, made elsewhere: no model is asked")
 
     @property
     def label(self) -> str:

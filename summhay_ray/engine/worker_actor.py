@@ -133,7 +133,7 @@ class WorkerActor:
         # Before all that takes time: on a full machine it may be longer than the ledger waits for a sign of life.
         threading.Thread(target=self._beat, daemon=True).start()
         settings = workload.settings()
-        local = workload.local_models() if any(one.local for one in settings.values()) else {}
+        local = workload.models_here() if any(one.local for one in settings.values()) else {}
         self._gateway = Gateway(settings, self._ledger, files, self._log, order.run_id, lambda: os._exit(1), local)
         self._worker = Worker(workload, place.run, self._gateway, self._ledger.commit, self._ledger.count, order.workers)
         on_notice(self._end)

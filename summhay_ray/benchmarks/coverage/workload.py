@@ -20,6 +20,7 @@ from summhay_ray.benchmark import (
     Inputs,
     Item,
     ModelSpec,
+    NoAnswers,
     NoReply,
     Rows,
     Section,
@@ -57,6 +58,8 @@ PUBLISHED = {
 
 class EvaluatorSpec(ModelSpec):
     """A model that says whether a chunk is needed."""
+
+    answers: NoAnswers = Field(default=None, exclude=True)
 
     max_tokens: int = Field(default=500, ge=1, description="longest answer, in tokens")
 

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
-from summhay_ray.benchmark import ModelSpec, Spec, Strict, Text, model_entry
+from summhay_ray.benchmark import ModelSpec, NoAnswers, Spec, Strict, Text, model_entry
 from summhay_ray.benchmarks.ethic.prompts import SYSTEM
 from summhay_ray.benchmarks.ethic.records import HUB, REVISION
 from summhay_ray.benchmarks.rating import ExtractSpec
@@ -64,6 +64,8 @@ class EthicModel(ModelSpec):
 
 class EthicJudge(ModelSpec):
     """A judge of a section's summary."""
+
+    answers: NoAnswers = Field(default=None, exclude=True)
 
     max_tokens: int = Field(default=16, ge=1, description="longest answer, in tokens")
     logprobs: int | None = Field(

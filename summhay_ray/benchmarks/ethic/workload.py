@@ -95,6 +95,11 @@ class Ethic(Benchmark[EthicSpec]):
                     name = f"{model.label}@{record.task}/{record.domain}/{record.id}"
                     yield Item(name, model=model, data=data, group=f"{model.label}/{record.document}")
 
+    def query_of(self, item: Item) -> str:
+        """See `Workload`: the record, as TASK/DOMAIN/ID."""
+        record = self.records[item.data["place"]]
+        return f"{record.task}/{record.domain}/{record.id}"
+
     async def answer(self, item: Item, ask: Ask) -> Rows:
         """The model's answer, and of Summarizing what the judges say of it."""
         model, record = self._models[item.queue], self.records[item.data["place"]]

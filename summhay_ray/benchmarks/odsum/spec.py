@@ -46,6 +46,8 @@ class GevalSpec(Strict):
     def _samples_differ(self) -> GevalSpec:
         if self.samples > 1 and self.geval.temperature == 0:
             raise ValueError("geval: samples above 1 at temperature 0 are one answer, many times; write temperature: 1")
+        if self.geval.answers is not None:
+            raise ValueError("geval: a file of answers holds one text for each query, and a rater gives several; name a model")
         if len(set(self.criteria)) < len(self.criteria):
             raise ValueError("criteria: one is listed twice; remove it")
         return self

@@ -18,7 +18,6 @@ from summhay_ray.benchmark import (
     Compat,
     Inputs,
     Item,
-    LocalModel,
     ModelSpec,
     Prepared,
     Queue,
@@ -42,15 +41,13 @@ from summhay_ray.benchmarks.odsum.tables import TABLES, DocumentRow, QueryRow, R
 from summhay_ray.benchmarks.retrieval import WithRetrievers, own_code, with_retrievers
 from summhay_ray.benchmarks.retrieval.retrieving import RankedDocument, RetrievedQuery
 from summhay_ray.benchmarks.summarizing import (
-    GIVEN,
     SummarizerSpec,
     check_strategy,
-    given_answers,
     guarded,
     read_summary,
     strategy_name,
 )
-from summhay_ray.local_models import LocalModels, check_model
+from summhay_ray.local_models import check_model
 from summhay_ray.metrics import retrieval_scores
 from summhay_ray.plugins import UnknownName, code_identity
 from summhay_ray.records import Subtopic
@@ -72,7 +69,6 @@ class Odsum(WithRetrievers, OnCollection[OdsumSpec]):
     def __init__(self, spec: OdsumSpec, inputs: Inputs) -> None:
         super().__init__(with_retrievers(spec, inputs), inputs)
         self.prompts = {one.prompt: inputs.text(one.prompt) for one in spec.model_entries() if one.prompt}
-        given_answers(spec.summarizers, inputs)
         if not inputs.settled:
             self._check()
 
@@ -140,10 +136,6 @@ class Odsum(WithRetrievers, OnCollection[OdsumSpec]):
         """See `Workload`."""
         strategies = [strategy_name(one.strategy) for one in self.spec.summarizers]
         return [*super().own_code(), *own_code(self.spec.retrievers), *(name for name in strategies if ":" in name)]
-
-    def local_models(self) -> Mapping[str, LocalModel]:
-        """See `Workload`; also answers that were made elsewhere."""
-        return LocalModels(given_answers(self.spec.summarizers, self.inputs))
 
     # --- items ---------------------------------------------------------------------------------------------------------
 
@@ -314,7 +306,6 @@ class Odsum(WithRetrievers, OnCollection[OdsumSpec]):
             model=spec.model,
             prompt=self.prompts.get(spec.prompt or "", ""),
             sampling=self._sampling(spec),
-            lookup=query.query_id if strategy_name(spec.strategy) == GIVEN else "",
             token_budget=self.spec.token_budget,
             form="answer",
             n_words=self.spec.words,
@@ -346,23 +337,9 @@ class Odsum(WithRetrievers, OnCollection[OdsumSpec]):
         return sections(scores, self.collection)
 
     def results(self, run: RunStore, compat: Compat = "default") -> Results:
-        """See `Workload`: with what is odd in the collection, and in files of answers."""
+        """See `Workload`: with what is odd in the collection."""
         found = super().results(run, compat)
-        return Results(found.details, found.scores, found.sections, (*found.warnings, *self.collection.warnings, *self._strays()))
-
-    def _strays(self) -> list[str]:
-        """A line for each file of answers of which some are to no query of the run."""
-        told = []
-        known = self.collection.by_id
-        for one, model in zip(
-            (one for one in self.spec.summarizers if one.answers is not None),
-            given_answers(self.spec.summarizers, self.inputs),
-            strict=True,
-        ):
-            others = [query for query in model.texts if query not in known]
-            if others:
-                told.append(f"{one.answers}: {len(others)} answers are to no query of this run, {others[0]!r} for one")
-        return told
+        return Results(found.details, found.scores, found.sections, (*found.warnings, *self.collection.warnings))
 
     def export(self, run: RunStore, folder: Path, judge: str = "") -> list[Path]:
         """See `Workload`: the collection with its attribution, and of each system lines that `{answers: FILE}` reads."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from summhay_ray.benchmark import Answer, Ask, Failed, Malformed, Outcome, Request, Rows
 from summhay_ray.benchmarks.rating import ExtractSpec
-from summhay_ray.benchmarks.summarizing import ANSWERS, guarded, read_summary
+from summhay_ray.benchmarks.summarizing import guarded, read_summary
 from summhay_ray.benchmarks.summhay.cells import Cell
 from summhay_ray.benchmarks.summhay.judging import TOKENS_A_VERDICT, Judging
 from summhay_ray.benchmarks.summhay.reduced import judge_reduced, tell_spared
@@ -87,10 +87,7 @@ def task_of(grid: SummHay, cell: Cell, haystack: Haystack, context: Context) -> 
 
 
 def lookup_of(cell: Cell, asked: str, system: str) -> str:
-    """Where the release holds what a `replay/` model is asked for, and a file of answers what it holds; empty for any other
-    model. `system`: the release's key."""
-    if asked.startswith(ANSWERS):
-        return cell.unit.subtopic_id
+    """Where the release holds what a `replay/` model is asked for; empty for any other model. `system`: the release's key."""
     return lookup(cell.unit.haystack_id, cell.unit.subtopic_id, system) if asked.startswith("replay/") else ""
 
 

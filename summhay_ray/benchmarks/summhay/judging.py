@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from summhay_ray import judge, summarize
 from summhay_ray.benchmark import Benchmark, Inputs, LocalModel, ModelSpec, Stage, semantic_hash
-from summhay_ray.benchmarks.summarizing import INPUT, SummarizerSpec, given_answers, strategy_name
+from summhay_ray.benchmarks.summarizing import INPUT, SummarizerSpec, strategy_name
 from summhay_ray.benchmarks.summhay.replay import Replay
 from summhay_ray.benchmarks.summhay.sources import OUTLINES, Haystacks, LateOutlines, Outline, stored_haystacks, stored_outlines
 from summhay_ray.benchmarks.summhay.spec import JudgeSpec, JudgingSpec, semantic_model
@@ -51,7 +51,7 @@ class Judging(Benchmark[S]):
 
     def local_models(self) -> Mapping[str, LocalModel]:
         """See `Workload`; `replay/` reads the run's haystacks."""
-        return LocalModels([Replay(self.haystacks.file), *given_answers(getattr(self.spec, "summarizers", ()), self.inputs)])
+        return LocalModels([Replay(self.haystacks.file)])
 
     def semantic(self, model: ModelSpec) -> dict[str, Any]:
         """What makes a summarizer or a judge the one that it is: model, parameters, prompt, a person's own code."""

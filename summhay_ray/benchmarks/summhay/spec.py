@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar
 from pydantic import BeforeValidator, Field, model_validator
 
 from summhay_ray import judge, plugins
-from summhay_ray.benchmark import ModelSpec, Spec, SpecError, Text, model_entry
+from summhay_ray.benchmark import ModelSpec, NoAnswers, Spec, SpecError, Text, model_entry
 from summhay_ray.benchmarks.rating import ExtractSpec
 from summhay_ray.benchmarks.retrieval import RetrieverEntry, check_retrievers, services
 from summhay_ray.benchmarks.summarizing import Strategy, Summarizer, crossed
@@ -53,6 +53,8 @@ def try_judge(strategy: str) -> None:
 
 class JudgeSpec(ModelSpec):
     """A judge: a model and a strategy."""
+
+    answers: NoAnswers = Field(default=None, exclude=True)
 
     strategy: str = Field(
         default="per_insight", description="how the model is asked; or module:Class; offline/judge by default per_summary"

@@ -10,7 +10,7 @@ import functools
 import random
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, astuple
+from dataclasses import asdict, astuple, replace
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +33,7 @@ from summhay_ray.benchmark import (
     semantic_hash,
 )
 from summhay_ray.benchmarks.retrieval import WithRetrievers, files, own_code, with_retrievers
-from summhay_ray.benchmarks.summarizing import given_answers, keep_answers, strategy_name
+from summhay_ray.benchmarks.summarizing import keep_answers, strategy_name
 from summhay_ray.benchmarks.summhay.cell import judge_all, summarize_cell
 from summhay_ray.benchmarks.summhay.cells import Cell, Unit
 from summhay_ray.benchmarks.summhay.checks import check_grid
@@ -81,7 +81,6 @@ class SummHay(FromHaystacks, WithRetrievers, Judging[SummhaySpec]):
         super().__init__(with_retrievers(with_made(spec, inputs), inputs), inputs)
         self.sources = self.read_sources()
         self.prompts = {one.prompt: inputs.text(one.prompt) for one in spec.model_entries() if one.prompt}
-        given_answers(spec.summarizers, inputs)
         check_grid(self)
 
     # --- what the run is: haystacks, prompts, systems -------------------------------------------------------------------
@@ -110,7 +109,7 @@ class SummHay(FromHaystacks, WithRetrievers, Judging[SummhaySpec]):
             "judges": self.named_judges(),
             "inputs": self.inputs.keep(store, files(self.spec.retrievers)),
             OUTLINES: keep_outlines(store, self.sources),
-            "answers": keep_answers(self.spec.summarizers, self.inputs, store),
+            "answers": keep_answers(self, store),
         }
 
     @classmethod
@@ -195,6 +194,10 @@ class SummHay(FromHaystacks, WithRetrievers, Judging[SummhaySpec]):
                     data = {"unit": astuple(unit), "summarizer": index, "repeat": repeat, "system": system}
                     yield Item(cell_id, label, data, "/".join(astuple(unit)), shared, size, first)
                     first = first or cell_id
+
+    def query_of(self, item: Item) -> str:
+        """See `Workload`: the subtopic."""
+        return Unit(*item.data["unit"]).subtopic_id
 
     def fair_order(self, items: Sequence[Item]) -> Sequence[Item]:
         """See `Workload`: query by query, drawn over all haystacks, each with every system before the next: systems are held
@@ -323,7 +326,8 @@ class SummHay(FromHaystacks, WithRetrievers, Judging[SummhaySpec]):
 
     def results(self, run: RunStore, compat: Compat = "default") -> Results:
         """See `Workload`: the scores of every system (section 4.1, Table 2)."""
-        return results(run, compat)
+        found = results(run, compat)
+        return replace(found, warnings=(*found.warnings, *self.stray_answers()))
 
     def sections(self, run: RunStore, compat: Compat = "default") -> Sequence[Section]:
         """See `Workload`."""

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 from pydantic.json_schema import SkipJsonSchema
 
-from summhay_ray.benchmark import ModelSpec, Spec, Strict, Text, model_entry
+from summhay_ray.benchmark import ModelSpec, NoAnswers, Spec, Strict, Text, model_entry
 from summhay_ray.llm import is_local
 from summhay_ray.synth import Difficulty, Group
 
@@ -27,6 +27,8 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 
 class StageModel(ModelSpec):
     """A model and how to ask it; its prompts are the domain's."""
+
+    answers: NoAnswers = Field(default=None, exclude=True)
 
     prompt: SkipJsonSchema[None] = Field(default=None, description="no such field: prompts are the domain's", exclude=True)
     max_tokens: int = Field(default=4000, ge=1, description="longest answer, in tokens")

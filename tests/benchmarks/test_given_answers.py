@@ -1,0 +1,108 @@
+"""`{answers: FILE, name: NAME}` in the place of a model, in every kind of run: it works, or one line says why it does not."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from odsum_collections import meetings
+from runs import summhay, write_spec
+
+from summhay_ray.api import load
+from summhay_ray.engine import SpecError
+
+pytestmark = pytest.mark.core
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+MINE = {"answers": "mine.jsonl", "name": "mine"}
+
+
+def given(folder: Path, texts: dict[str, str]) -> None:
+    rows = ({"query_id": query, "text": text} for query, text in texts.items())
+    (folder / "mine.jsonl").write_text("".join(json.dumps(row) + "\r\n" for row in rows), encoding="utf-8-sig")
+
+
+def run(folder: Path, fields: dict[str, Any], code: int = 0) -> dict[str, Any]:
+    return summhay("run", write_spec(folder, {**fields, "executor": "inline"}), "--store", folder / "store", code=code)
+
+
+def failed(folder: Path, found: dict[str, Any]) -> list[tuple[str, str]]:
+    rows = summhay("failures", found["run"], "--store", folder / "store")["failures"]
+    return sorted((row["error"], row["message"]) for row in rows)
+
+
+def test_a_benchmark_of_ones_own_takes_them_stage_by_stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shutil.copy(EXAMPLES / "needle.py", tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "needle", raising=False)
+    line = "Day 1: The cook hid the key of the rum store in the ship's bell."
+    texts = {"mine@0.0#0": "In the bell.", "mine@0.0#0/quote": line, "mine@1.0#0": "In the bell.", "other": "?"}
+    given(tmp_path, texts)
+    fields = {"kind": "needle:Needle", "models": [MINE], "depths": [0, 0.5, 1], "trials": 1, "entries": 9}
+    found = run(tmp_path, fields, code=4)
+    assert {row["depth"]: (row["found"], row["n"], row["n_expected"]) for row in found["scores"]["by_depth"]} == {
+        0.0: (1.0, 1, 1),
+        0.5: (None, 0, 1),
+        1.0: (None, 0, 1),
+    }
+    assert failed(tmp_path, found) == [
+        ("missing_answer", "mine.jsonl holds no answer to query_id 'mine@0.5#0'"),
+        ("missing_answer", "mine.jsonl holds no answer to query_id 'mine@1.0#0/quote'"),
+    ]
+    assert "mine.jsonl: 1 answers are to no query of this run, 'other' for one" in found["warnings"]
+    # Other answers are another run.
+    given(tmp_path, {**texts, "mine@0.0#0": "Nobody knows."})
+    assert run(tmp_path, fields, code=4)["run"] != found["run"]
+
+
+def test_ethic_takes_them_by_task_domain_and_record(tmp_path: Path) -> None:
+    fields = {"kind": "ethic", "tasks": ["Attributing"], "judges": ["offline/rater"]}
+    records = load({**fields, "models": ["offline/match"]}).records
+    names = [f"{one.task}/{one.domain}/{one.id}" for one in records]
+    given(tmp_path, {name: f"[{', '.join(one.answer)}]" for name, one in zip(names[1:], records[1:], strict=True)})
+    found = run(tmp_path, {**fields, "models": [MINE]}, code=4)
+    assert failed(tmp_path, found) == [("missing_answer", f"mine.jsonl holds no answer to query_id '{names[0]}'")]
+    assert sum(row["n_scored"] for row in found["tasks"]) == len(records) - 1
+
+
+def test_ratings_made_elsewhere_are_a_rater_and_judges_are_asked_too_much(tmp_path: Path) -> None:
+    documents = {"d": {"source": "The cook hid the key. The ship left port at dawn."}}
+    pair = {"doc_id": "d", "system_id": "s", "summary": "The cook hid the key.", "scores": {"faithfulness": 4}}
+    (tmp_path / "pairs.json").write_text(json.dumps({"dataset": "logs", "documents": documents, "pairs": [pair]}), "utf-8")
+    fields = {"kind": "extract_evaluate", "pairs": ["pairs.json"], "methods": [], "full": ["whole"], "raters": [MINE]}
+    given(tmp_path, {"logs/d/s/full/faithfulness/mine": "4"})
+    assert run(tmp_path, fields)["cells"]["done"] == 1
+    meetings(tmp_path / "meetings")
+    odsum = {"kind": "odsum", "corpus": "meetings", "retrievers": ["oracle"], "summarizers": ["offline/lead"]}
+    for refused, message in (
+        ({**odsum, "metrics": [{"geval": MINE}]}, "geval: a file of answers holds one text for each query, and a rater gives"),
+        ({"kind": "ethic", "models": ["offline/match"], "judges": [MINE]}, "judges.*a file holds one text for each query"),
+        ({"kind": "retrieval", "corpora": ["meetings"], "retrievers": ["bm25"], "summarizers": [MINE]}, "summarizers"),
+        ({**odsum, "summarizers": [{"answers": "mine.jsonl"}]}, "answers 'mine.jsonl': give them a name: NAME"),
+    ):
+        with pytest.raises(SpecError, match=message) as error:
+            load(write_spec(tmp_path, refused))
+        assert "\n" not in str(error.value)
+    build = {"kind": "odsum_build", "corpus": "meetings", "contextualize": True, "least": 1, "most": 5, "model": MINE}
+    found = run(tmp_path, {**build, "threshold": 0}, code=4)
+    assert failed(tmp_path, found)[0][0] in ("several_questions", "missing_answer")
+
+
+@pytest.mark.parametrize(
+    "line,message",
+    [
+        ("{", r"mine.jsonl:2: no JSON; expected a line such as"),
+        ("[1]", r"mine.jsonl:2: expected an object with query_id and text"),
+        ('{"query_id": 7, "text": ""}', r"mine.jsonl:2: query_id: expected text, found 7"),
+        ('{"query_id": "8"}', r"mine.jsonl:2: text: expected text, found null"),
+        ('{"query_id": "7", "text": "b"}', r"mine.jsonl:2: query_id: '7' stands on an earlier line, too; leave one"),
+    ],
+)
+def test_a_line_that_cannot_be_used_is_named(tmp_path: Path, line: str, message: str) -> None:
+    (tmp_path / "mine.jsonl").write_text(f'{{"query_id": "7", "text": "a"}}\n{line}\n', encoding="utf-8")
+    with pytest.raises(SpecError, match=message):
+        load(write_spec(tmp_path, {"kind": "ethic", "models": [MINE]}))
