@@ -19,38 +19,23 @@ _Z = 1.959963984540054
 _BLOCK = 1_000_000
 
 
-def generator(seed: int, names: Sequence[str]) -> np.random.Generator:
-    """A random generator that depends on the seed and on `names` alone: adding a system changes no other system's interval."""
+def generator(seed: int, names: Sequence[str] = ()) -> np.random.Generator:
+    """A random generator that depends on the seed and on `names` alone."""
     import numpy as np
 
     digest = hashlib.sha256(json.dumps([seed, *names]).encode("ascii")).digest()
     return np.random.default_rng(int.from_bytes(digest[:16], "big"))
 
 
-def resampled_sums(
-    sums: NDArray[np.float64], strata: NDArray[np.int64], samples: int, rng: np.random.Generator
-) -> NDArray[np.float64]:
-    """Resampled totals, (samples, columns), of the clusters' sums, (clusters, columns).
-
-    In each resample every stratum's clusters are drawn with replacement, as many as the stratum has; strata are fixed.
-    """
+def resampled_sums(sums: NDArray[np.float64], samples: int, rng: np.random.Generator) -> NDArray[np.float64]:
+    """Totals, (samples, columns), of resamples of the rows of `sums`: as many rows as there are, drawn with replacement."""
     import numpy as np
 
-    total = np.zeros((samples, sums.shape[1]))
-    for stratum in np.unique(strata):
-        members = sums[strata == stratum]
-        block = max(1, _BLOCK // members.size)
-        for start in range(0, samples, block):
-            drawn = rng.integers(len(members), size=(min(block, samples - start), len(members)))
-            total[start : start + len(drawn)] += members[drawn].sum(axis=1)
-    return total
-
-
-def varies(strata: NDArray[np.int64]) -> bool:
-    """Whether resampling can change anything: some stratum has at least two clusters."""
-    import numpy as np
-
-    return len(strata) > len(np.unique(strata))
+    block = max(1, _BLOCK // sums.size)
+    starts = range(0, samples, block)
+    return np.concatenate(
+        [sums[rng.integers(len(sums), size=(min(block, samples - start), len(sums)))].sum(axis=1) for start in starts]
+    )
 
 
 def ratio_intervals(numerators: NDArray[np.float64], denominators: NDArray[np.float64]) -> list[tuple[float, float] | None]:
@@ -82,9 +67,9 @@ def mean_interval(
 
     Columns of the result, sorted by group: those of `by`, VALUE, VALUE_low, VALUE_high, and `n`, the rows that have a value.
     `expected` (rows with the columns of `by`) adds `n_expected`, and groups without any value. For booleans the interval is
-    Wilson's (1927); for numbers the percentile bootstrap's (2,000 resamples, seeded by the group). Both ends are null for
-    fewer than two values. Rows are assumed independent: average several answers to one question first, or name a column
-    `cluster`, whose rows with the same value are resampled together.
+    Wilson's (1927); for numbers the percentile bootstrap's (2,000 resamples). Groups with equal values have equal intervals.
+    Both ends are null for fewer than two values. Rows are assumed independent: average several answers to one question first,
+    or name a column `cluster`, whose rows with the same value are resampled together.
     """
     import polars as pl
 
@@ -94,7 +79,7 @@ def mean_interval(
     for group, found in frame.group_by(names):
         given = found[value].drop_nulls().cast(pl.Float64).sort().to_numpy()
         mean = float(given.mean()) if len(given) else None
-        draws = generator(seed, list(map(str, group)))
+        draws = generator(seed)
         ends = _of_clusters(found, value, cluster, draws) if cluster else interval(given, draws)
         rows.append((*group, mean, *(ends or (None, None)), len(given)))
     keys = {name: frame.schema[name] for name in names}
@@ -109,12 +94,11 @@ def mean_interval(
 
 
 def column_intervals(
-    values: Mapping[str, Sequence[float]], seed: int, name: str
+    values: Mapping[str, Sequence[float]], seed: int
 ) -> dict[str, tuple[float | None, float | None, float | None]]:
     """Column -> its mean and the two ends of the mean's 95 % interval (percentile bootstrap, 2,000 resamples).
 
-    All columns share the resampled rows, which are seeded by `name`. The mean is None without rows, the ends with fewer
-    than two.
+    All columns share the resampled rows. The mean is None without rows, the ends with fewer than two.
     """
     import numpy as np
 
@@ -125,7 +109,7 @@ def column_intervals(
     means = rows.mean(axis=0)
     if n < 2:
         return {column: (float(mean), None, None) for column, mean in zip(values, means, strict=True)}
-    drawn = resampled_sums(rows, np.zeros(n, dtype=np.int64), SAMPLES, generator(seed, [name])) / n
+    drawn = resampled_sums(rows, SAMPLES, generator(seed)) / n
     low, high = np.quantile(drawn, LEVEL, axis=0)
     return {column: (float(means[place]), float(low[place]), float(high[place])) for place, column in enumerate(values)}
 
@@ -146,19 +130,18 @@ def _bootstrapped(values: NDArray[np.float64], rng: np.random.Generator) -> tupl
 
     if len(values) < 2:
         return None
-    sums = resampled_sums(values[:, None], np.zeros(len(values), dtype=np.int64), SAMPLES, rng)[:, 0]
+    sums = resampled_sums(values[:, None], SAMPLES, rng)[:, 0]
     low, high = np.quantile(sums / len(values), LEVEL)
     return float(low), float(high)
 
 
 def _of_clusters(frame: pl.DataFrame, value: str, cluster: str, rng: np.random.Generator) -> tuple[float, float] | None:
     """The percentile interval of the mean over resampled clusters."""
-    import numpy as np
     import polars as pl
 
     kept = frame.filter(pl.col(value).is_not_null()).with_columns(pl.col(value).cast(pl.Float64))
     sums = kept.group_by(cluster).agg(pl.col(value).sum(), pl.len().alias("_n").cast(pl.Float64)).sort(cluster)
     if sums.height < 2:
         return None
-    total = resampled_sums(sums.select(value, "_n").to_numpy(), np.zeros(sums.height, dtype=np.int64), SAMPLES, rng)
+    total = resampled_sums(sums.select(value, "_n").to_numpy(), SAMPLES, rng)
     return ratio_intervals(total[:, :1], total[:, 1:])[0]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import functools
+import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from summhay_ray.metrics.intervals import generator, ratio_intervals, resampled_sums, varies
+from summhay_ray.metrics.intervals import generator, ratio_intervals
 
 if TYPE_CHECKING:
     import numpy as np
@@ -17,6 +19,8 @@ if TYPE_CHECKING:
 KEYS = ("system", "retriever", "ordering", "model", "judge")
 ORDER = ("model", "retriever", "ordering", "system", "judge")
 CLUSTER = ("haystack_id", "subtopic_id")
+_Cluster = tuple[str, str]
+"""Haystack and subtopic: all insights of one summary."""
 VALUES = ("coverage", "joint", "citation_f1", "citation_precision", "citation_recall")
 
 _SCORED, _COVERED = 0, 1
@@ -78,14 +82,15 @@ def system_scores(
     covered). `expected`: KEYS, CLUSTER and n_expected, the number of insights to be scored. `words`: KEYS without judge, and
     words_per_bullet, one row per summary (null without bullets). Pooling is the release's: coverage and joint are means over
     all scored insights, citation figures over the covered ones (section 4.1). Intervals: a cluster bootstrap with `samples`
-    resamples of subtopics within haystacks; a system's random numbers depend on `seed` and its own KEYS alone.
+    resamples of subtopics within haystacks, which systems share: equal scores have equal intervals.
     The result does not depend on the order of rows, to the last bit.
     """
     import polars as pl
 
     frames = [insights.select(KEYS), expected.select(KEYS)]
     groups = pl.concat(frames).unique().sort(ORDER).with_row_index("group")
-    owners, strata, sums = _cluster_sums(insights, groups)
+    owners, clusters, sums = _cluster_sums(insights, groups)
+    counts_of = _resamples(seed, samples)
     starts = owners.searchsorted(range(len(groups) + 1))
     counts = expected.group_by(KEYS).agg(pl.col("n_expected").sum())
     spoken = words.group_by(KEYS[:4]).agg(pl.col("words_per_bullet").drop_nulls())
@@ -94,21 +99,18 @@ def system_scores(
     for row in counted.iter_rows(named=True):
         part = slice(starts[row["group"]], starts[row["group"] + 1])
         total = sums[part].sum(axis=0)
-        names = [row[key] for key in KEYS]
-        fields: dict[str, Any] = dict(zip(KEYS, names, strict=True))
+        fields: dict[str, Any] = {key: row[key] for key in KEYS}
         for name, (top, bottom) in _FIGURES.items():
             fields[name] = float(total[top] / total[bottom]) if total[bottom] else None
         fields |= {"n_expected": row["n_expected"] or 0, "n_scored": int(total[_SCORED]), "n_covered": int(total[_COVERED])}
         fields["words_per_bullet"] = _mean(row["words_per_bullet"])
-        fields["ci"] = _intervals(sums[part], strata[part], samples, generator(seed, names))
+        fields["ci"] = _intervals(sums[part], clusters[part], counts_of)
         scores.append(SystemScore(**fields))
     return scores
 
 
-def _cluster_sums(
-    insights: pl.DataFrame, groups: pl.DataFrame
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
-    """For each cluster (a subtopic of a haystack, for one system): group, haystack, and sums of scored, covered and VALUES."""
+def _cluster_sums(insights: pl.DataFrame, groups: pl.DataFrame) -> tuple[NDArray[np.int64], list[_Cluster], NDArray[np.float64]]:
+    """For each cluster of each system, sorted: group, cluster, and sums of scored, covered and VALUES."""
     import numpy as np
     import polars as pl
 
@@ -116,8 +118,8 @@ def _cluster_sums(
     sums = insights.group_by(*KEYS, *CLUSTER).agg(*counts, *(_exact_sum(pl.col(name)).alias(name) for name in VALUES))
     sums = sums.join(groups, on=KEYS).sort("group", *CLUSTER)
     owners = sums["group"].to_numpy().astype(np.int64)
-    strata = sums["haystack_id"].rank("dense").to_numpy().astype(np.int64)
-    return owners, strata, sums.select("scored", "covered", *VALUES).to_numpy()
+    clusters: list[_Cluster] = sums.select(CLUSTER).rows()
+    return owners, clusters, sums.select("scored", "covered", *VALUES).to_numpy()
 
 
 def _exact_sum(column: pl.Expr) -> pl.Expr:
@@ -137,12 +139,29 @@ def _mean(values: Sequence[float] | None) -> float | None:
     return math.fsum(values) / len(values) if values else None
 
 
+def _resamples(seed: int, samples: int) -> Callable[[Sequence[_Cluster]], NDArray[np.int64]]:
+    """A function from the clusters of a haystack to (samples, clusters): how often each resample draws each of them."""
+
+    @functools.cache
+    def counts_of(clusters: tuple[_Cluster, ...]) -> NDArray[np.int64]:
+        n = len(clusters)
+        return generator(seed, [*itertools.chain(*clusters)]).multinomial(n, [1 / n] * n, size=samples)
+
+    return counts_of
+
+
 def _intervals(
-    sums: NDArray[np.float64], strata: NDArray[np.int64], samples: int, rng: np.random.Generator
+    sums: NDArray[np.float64], clusters: Sequence[_Cluster], counts_of: Callable[[Sequence[_Cluster]], NDArray[np.int64]]
 ) -> dict[str, tuple[float, float]]:
-    if not varies(strata):
+    """Figure -> its interval, from the sums of a system's clusters; empty where no haystack has two clusters."""
+    haystacks = [tuple(found) for _, found in itertools.groupby(clusters, key=lambda cluster: cluster[0])]
+    if len(haystacks) == len(clusters):
         return {}
-    drawn = resampled_sums(sums, strata, samples, rng)
+    drawn: Any = 0.0
+    start = 0
+    for haystack in haystacks:
+        drawn = drawn + counts_of(haystack) @ sums[start : start + len(haystack)]
+        start += len(haystack)
     tops, bottoms = zip(*_FIGURES.values(), strict=True)
     found = zip(_FIGURES, ratio_intervals(drawn[:, tops], drawn[:, bottoms]), strict=True)
     return {name: interval for name, interval in found if interval is not None}

@@ -57,19 +57,19 @@ def retrieval_table(found: Iterable[Retrieved], ks: Sequence[int], expected: Map
         cuts: list[int | None] = [*(ks if ordered else ()), *([None] if all(one.shown is not None for one in queries) else [])]
         for k in cuts:
             rows.append({"retriever": retriever, "k": k, "n": len(queries), "n_expected": expected.get(retriever, len(queries))})
-            rows[-1].update(_measured(queries, k, ordered, (seed, retriever)))
+            rows[-1].update(_measured(queries, k, ordered, seed))
     figures = {name: pl.Float64 for measure in MEASURES for name in (measure, f"{measure}_low", f"{measure}_high")}
     schema = {"retriever": pl.String, "k": pl.Int64, **figures, "tokens": pl.Float64, "n": pl.Int64, "n_expected": pl.Int64}
     return pl.DataFrame(rows, schema=schema, orient="row")
 
 
-def _measured(queries: Sequence[Retrieved], k: int | None, ordered: bool, drawn_by: tuple[int, str]) -> dict[str, float | None]:
+def _measured(queries: Sequence[Retrieved], k: int | None, ordered: bool, seed: int) -> dict[str, float | None]:
     scores = _scores(queries, k, ordered)
     found: dict[str, float | None] = {}
     values = {name: [getattr(score, name) for score in scores] for name in MEASURES[: 6 if ordered else 3]}
     if k is None:
         found["tokens"] = sum(one.tokens or 0 for one in queries) / len(queries) if queries else None
-    for name, (mean, low, high) in column_intervals(values, *drawn_by).items():
+    for name, (mean, low, high) in column_intervals(values, seed).items():
         found.update({name: mean, f"{name}_low": low, f"{name}_high": high})
     return found
 
