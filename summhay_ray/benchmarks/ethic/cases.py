@@ -62,7 +62,8 @@ def _release_aggregate(given: Mapping[str, Any]) -> Any:
 
 
 def _answer(given: Mapping[str, Any]) -> str:
-    return scoring.without_reasoning(given["prediction"])
+    # Where nothing was answered there is no text.
+    return scoring.without_reasoning(given["prediction"] or "")
 
 
 def _default_recalling(given: Mapping[str, Any]) -> Any:

@@ -215,15 +215,18 @@ def _finite_or_not(value: Any) -> Any:
 def aggregated(task: str, scores: Mapping[str, Sequence[float | None]]) -> tuple[float, dict[str, float]]:
     """(mean of all samples, domain -> mean of its samples). Domains that the task is not there for do not count.
 
-    Raises KeyError for a sample without a score, and ZeroDivisionError for a domain without samples.
+    Raises KeyError for a sample without a score, ZeroDivisionError for a domain without samples, and UnboundLocalError for
+    another task.
     """
+    if task not in DOMAINS:
+        raise UnboundLocalError("the scripts name no domains for other tasks")
     found: dict[str, list[float]] = {}
     for domain in DOMAINS[task]:
         found[domain] = []
         for score in scores.get(domain, ()):
             if score is None:
                 raise KeyError("score")
-            found[domain].append(score)
+            found[domain].append(_finite_or_not(score))
     every = [score for listed in found.values() for score in listed]
     final = sum(every) / len(every)
     return final, {domain: sum(listed) / len(listed) for domain, listed in found.items()}

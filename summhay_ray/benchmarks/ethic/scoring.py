@@ -311,9 +311,9 @@ def rated(token: str, alternatives: Iterable[Mapping[str, Any]]) -> tuple[float 
     """(expected score over the scale's mass alone, score of the token, mass outside the scale or unseen); None: no score."""
     mass = dict.fromkeys(SCALE, 0.0)
     for one in alternatives:
-        score = _score(str(one["token"]))
-        if score is not None:
-            mass[score] += math.exp(min(0.0, float(one.get("logprob", -math.inf))))
+        score, logprob = _score(str(one["token"])), float(one.get("logprob", -math.inf))
+        if score is not None and not math.isnan(logprob):
+            mass[score] += math.exp(min(0.0, logprob))
     inside = math.fsum(mass.values())
     expected = math.fsum(score * share for score, share in mass.items()) / inside if inside > 0 else None
     top = _score(token)
@@ -366,8 +366,12 @@ def mean(values: Iterable[float]) -> float | None:
 
 
 def aggregated(scores: Mapping[str, Sequence[float | None]]) -> dict[str, Any]:
-    """Mean of the samples that have a score (`final_score`), of each domain, and of the domains' means (`macro_score`)."""
-    kept = {domain: [score for score in listed if score is not None] for domain, listed in scores.items()}
+    """Mean of the samples that have a score (`final_score`), of each domain, and of the domains' means (`macro_score`). What is
+    not finite is no score."""
+    kept = {
+        domain: [float(score) for score in listed if score is not None and math.isfinite(float(score))]
+        for domain, listed in scores.items()
+    }
     domains = {domain: value for domain, listed in kept.items() if (value := mean(listed)) is not None}
     return {
         "final_score": mean(score for listed in kept.values() for score in listed),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 from collections.abc import Mapping
@@ -57,3 +58,60 @@ def test_what_is_not_finite_is_a_text() -> None:
     output = {"custom_id": "Books_a_<Section 1>_con", "token": "-inf", "top_logprobs": [{"token": "1", "logprob": 1e6}]}
     found = cases.evaluate("summarizing_score", {"judge_outputs": [output]}, "release")["Books_a"]
     assert (found["top_con"], found["weighted"], found["weighted_rel"]) == ("-Infinity", "Infinity", 0)
+
+
+_ODD = (
+    None,
+    0,
+    -1.5,
+    True,
+    "",
+    "FAILED",
+    "NaN",
+    math.nan,
+    math.inf,
+    "²",
+    "\ud800",
+    b"x",
+    [],
+    {},
+    [None],
+    [1],
+    ["x"] * 3,
+    "9" * 5000,
+)
+
+
+@pytest.mark.parametrize("compat", ["release", "default"])
+def test_whatever_is_given_comes_back_as_json(compat: Any) -> None:
+    output = {"custom_id": "Books_a_<Section 1>_con", "token": "4", "top_logprobs": []}
+    asked = 0
+    for one, other in itertools.product(_ODD, _ODD):
+        judged = {**output, "token": one, "top_logprobs": [{"token": "4", "logprob": other}, {"token": other, "logprob": one}]}
+        inputs = {
+            **dict.fromkeys(("recalling", "organizing", "lcs", "attributing"), {"prediction": one, "answer": other}),
+            "summarizing_extract": {"user_msg": one},
+            "summarizing_pairing": {"domain": one, "id": other, "input_sections": one, "prediction": other, "templates": {}},
+            "summarizing_score": {"judge_outputs": [judged]},
+            "aggregate": {"task": "Recalling", "scores_per_domain": {"Books": one, "Law": [other]}},
+        }
+        for metric, given in inputs.items():
+            json.dumps(cases.evaluate(metric, given, compat), allow_nan=False)
+            asked += 1
+    assert asked == 8 * len(_ODD) ** 2
+    long = {"domain": "Books", "id": "a", "input_sections": f"<Section {'9' * 5000}>a", "prediction": f"<Section {'9' * 5000}>b"}
+    found = cases.evaluate("summarizing_pairing", {**long, "templates": dict.fromkeys(("con", "faith", "rel"), "x")}, compat)
+    assert len(found["requests"]) == (3 if compat == "release" else 0)
+
+
+def test_what_is_not_finite_is_read_and_another_task_is_the_scripts_own_mistake() -> None:
+    scores = {"Books": ["NaN", 1.0], "Debates": [1.0], "Medicine": [1.0], "Law": [1.0]}
+    given = {"task": "Recalling", "scores_per_domain": scores}
+    assert cases.evaluate("aggregate", given, "release")["domain_score"]["Books"] == "NaN"
+    ours = cases.evaluate("aggregate", given, "default")
+    assert (ours["final_score"], ours["n_scored"], ours["n_expected"]) == (1.0, 4, 5)
+    assert cases.evaluate("aggregate", {**given, "task": "Lookup"}, "release") == {"error": "UnboundLocalError"}
+    output = {"custom_id": "Books_a_<Section 1>_con", "token": "4", "top_logprobs": [{"token": "4", "logprob": "NaN"}]}
+    assert cases.evaluate("summarizing_score", {"judge_outputs": [output]}, "release")["Books_a"]["weighted_con"] == "NaN"
+    assert cases.evaluate("summarizing_score", {"judge_outputs": [output]}, "default")["Books_a"]["weighted_con"] is None
+    assert cases.evaluate("recalling", {"prediction": None, "answer": ["a"]}, "default")["f1"] == 0
