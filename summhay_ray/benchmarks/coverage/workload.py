@@ -35,7 +35,15 @@ from summhay_ray.benchmark import (
     model_entry,
 )
 from summhay_ray.benchmarks.coverage import questions
-from summhay_ray.benchmarks.coverage.evaluators import VERSION, EmbeddedCoverage, LexicalCoverage, question, verdict
+from summhay_ray.benchmarks.coverage.evaluators import (
+    VERSION,
+    EmbeddedCoverage,
+    LexicalCoverage,
+    question,
+    verdict,
+    verdicts,
+    whole_question,
+)
 from summhay_ray.benchmarks.coverage.questions import Question
 from summhay_ray.engine import load_workload
 from summhay_ray.local_models import check_model
@@ -44,6 +52,10 @@ from summhay_ray.text import chunks, count_tokens
 SAMPLED = "questions.jsonl"
 """The input that holds them: a run stands on its questions, not on the spec that they were drawn from."""
 ALL = "all"
+OFFLINE = (LexicalCoverage.name, EmbeddedCoverage.name)
+JUDGED, REFERENCES, QUERY, CONSTRUCTION = "judged", "references", "the query's words", "by construction"
+"""What a verdict rests on: a model's judgment; what a right answer holds; the query alone; or nothing that was measured, since
+what a right answer holds is the context itself."""
 PUBLISHED = {
     "ZeroSCROLLS": 56.1,
     "L-Eval": 35.4,
@@ -86,6 +98,7 @@ class ChunkVerdict:
 
     item_id: Annotated[str, "the item: evaluator@question"]
     evaluator: Annotated[str, "as the spec names it"]
+    basis: Annotated[str, "judged, references, the query's words; by construction: a right answer holds the whole context"]
     group: Annotated[str, "task and domain of the question, as far as it has them"]
     question: Annotated[str, "item of the benchmark that asks it"]
     document: Annotated[str, "source document of the question"]
@@ -112,7 +125,7 @@ class Coverage(Benchmark[CoverageSpec]):
     def __init__(self, spec: CoverageSpec, inputs: Inputs) -> None:
         super().__init__(spec, inputs)
         for one in spec.evaluators:
-            if one.model not in (LexicalCoverage.name, EmbeddedCoverage.name):
+            if one.model not in OFFLINE:
                 check_model(one.model)
         if not inputs.settled:
             inputs.give(SAMPLED, questions.written(self._drawn()))
@@ -141,28 +154,45 @@ class Coverage(Benchmark[CoverageSpec]):
         """Evaluator by evaluator."""
         for model in self.spec.evaluators:
             for place, one in enumerate(self._questions):
-                data = {"place": place, "group": one.group, "document": one.document}
+                basis = _basis(one) if model.model in OFFLINE else JUDGED
+                data = {"place": place, "group": one.group, "document": one.document, "basis": basis}
                 yield Item(f"{model.label}@{one.item}", model=model, data=data)
 
     async def answer(self, item: Item, ask: Ask) -> Rows:
         """What the evaluator says of each chunk. One without a verdict is a failure, and left out of the question's mean."""
         one = self._questions[item.data["place"]]
-        borders = chunks(one.context, self.spec.chunk_tokens)
-        rows = []
-        for number in self._kept(one, len(borders)):
-            begin, end = borders[number - 1]
-            text = one.context[begin:end]
+        texts = [one.context[begin:end] for begin, end in chunks(one.context, self.spec.chunk_tokens)]
+        judge = self._whole if self._model(item) in OFFLINE else self._one_by_one
+        named = (item.id, item.model, item.data["basis"], one.group, one.item, one.document)
+        return {
+            VERDICTS.name: [
+                ChunkVerdict(*named, number, len(texts), count_tokens(texts[number - 1]), needed, key)
+                for number, needed, key in await judge(one, texts, ask)
+            ]
+        }
+
+    async def _one_by_one(self, one: Question, texts: Sequence[str], ask: Ask) -> list[tuple[int, bool, str]]:
+        """(number of a chunk, verdict, raw answer): a model is shown a chunk at a time."""
+        found = []
+        for number in self._kept(one, len(texts)):
             try:
-                reply = await ask("chunk", question(text, one.query, one.references, self._model(item)))
+                reply = await ask("chunk", question(texts[number - 1], one.query))
                 needed = verdict(reply.text)
                 if needed is None:
                     raise Unreadable(reply, "# Final Score and 0 or 1 below it")
             except NoReply as none:
                 ask.gives_up(none)
                 continue
-            named = (item.id, item.model, one.group, one.item, one.document)
-            rows.append(ChunkVerdict(*named, number, len(borders), count_tokens(text), needed, reply.key))
-        return {VERDICTS.name: rows}
+            found.append((number, needed, reply.key))
+        return found
+
+    async def _whole(self, one: Question, texts: Sequence[str], ask: Ask) -> list[tuple[int, bool, str]]:
+        """The same of an offline evaluator, which is shown all chunks."""
+        reply = await ask("chunk", whole_question(texts, one.query, one.references))
+        if ask.planning:
+            return []
+        found = verdicts(reply.text)
+        return [(number, found[number - 1], reply.key) for number in self._kept(one, len(texts))]
 
     def _model(self, item: Item) -> str:
         return next(one.model for one in self.spec.evaluators if one.label == item.queue)
@@ -178,21 +208,27 @@ class Coverage(Benchmark[CoverageSpec]):
     def score(self, tables: Tables) -> Tables:
         """coverage (by group and evaluator, and over all), agreement (of each two evaluators), places (by part of contexts)."""
         verdicts, items = tables[VERDICTS.name], tables["items"].rename({"model": "evaluator"})
-        means = verdicts.group_by("evaluator", "group", "question", "document").agg(
+        means = verdicts.group_by("evaluator", "group", "question", "document", "basis").agg(
             pl.col("needed").cast(pl.Float64).mean().alias("coverage"),
             pl.col("n_chunks").first().cast(pl.Float64).alias("chunks"),
         )
-        seed = self.spec.seed
-        groups = mean_interval(means, "coverage", ("evaluator", "group"), items, seed, cluster="document")
-        every, wanted = (frame.with_columns(pl.lit(ALL).alias("group")) for frame in (means, items))
-        whole = mean_interval(every, "coverage", ("evaluator", "group"), wanted, seed, cluster="document")
-        sizes = pl.concat([means, every.select(means.columns)]).group_by("evaluator", "group").agg(pl.col("chunks").mean())
-        one_group = items["group"].unique().to_list() == [""]
-        found = (whole if one_group else pl.concat([groups, whole])).join(sizes, on=("evaluator", "group"), how="left")
+        seed, by = self.spec.seed, ("evaluator", "group")
+        groups = mean_interval(means, "coverage", by, items, seed, cluster="document")
+        measured = pl.col("basis") != CONSTRUCTION
+        every, wanted = (frame.filter(measured).with_columns(pl.lit(ALL).alias("group")) for frame in (means, items))
+        whole = mean_interval(every, "coverage", by, wanted, seed, cluster="document")
+        sizes = pl.concat([means, every.select(means.columns)]).group_by(*by).agg(pl.col("chunks").mean())
+        named = [*by, "basis"]
+        bases = pl.concat([items.select(named), wanted.select(named)]).group_by(*by).agg(pl.col("basis").unique().sort())
+        one_group = items["group"].unique().to_list() == [""] and wanted.height
+        found = (whole if one_group else pl.concat([groups, whole])).join(sizes, on=by, how="left").join(bases, on=by)
         order = pl.col("group") == ALL
         return {
             "coverage": found.sort("evaluator", order, "group").select(
-                "evaluator", "group", "coverage", "coverage_low", "coverage_high", "chunks", "n", "n_expected"
+                "evaluator",
+                "group",
+                pl.col("basis").list.join(", "),
+                *("coverage", "coverage_low", "coverage_high", "chunks", "n", "n_expected"),
             ),
             "agreement": _agreement(verdicts),
             "places": _places(verdicts, seed),
@@ -202,7 +238,7 @@ class Coverage(Benchmark[CoverageSpec]):
         """`coverage` and `agreement`, as lists of rows."""
         rows = [
             {
-                **{name: row[name] for name in ("evaluator", "group", "coverage")},
+                **{name: row[name] for name in ("evaluator", "group", "basis", "coverage")},
                 "ci": None if row["coverage_low"] is None else [row["coverage_low"], row["coverage_high"]],
                 **{name: row[name] for name in ("chunks", "n", "n_expected")},
             }
@@ -220,7 +256,9 @@ class Coverage(Benchmark[CoverageSpec]):
             ]
         )
         text = (
-            "The mean share of a context's chunks that a question needs; n: questions. The paper's are GPT-4o's, of other data."
+            "The mean share of a context's chunks that a question needs; n: questions. The paper's are GPT-4o's, of other data. "
+            "basis: what the evaluator goes by. Where a right answer holds the whole context an offline evaluator measures "
+            "nothing: its figure is true by construction, and left out of all."
         )
         sections = [
             Section("Information coverage", text, found, units={"coverage": "%"}),
@@ -242,6 +280,12 @@ class Coverage(Benchmark[CoverageSpec]):
                 Section("Where what is needed stands", text, scores["places"], units={"needed": "%"}, chart=chart, more=True)
             )
         return sections
+
+
+def _basis(one: Question) -> str:
+    if not one.references:
+        return QUERY
+    return CONSTRUCTION if any(one.context == text.strip() for text in one.references) else REFERENCES
 
 
 def _agreement(verdicts: pl.DataFrame) -> pl.DataFrame:

@@ -30,6 +30,7 @@ from summhay_ray.benchmark import (
 from summhay_ray.benchmarks.ethic import contexts, report, scores, scoring
 from summhay_ray.benchmarks.ethic.criteria import STAGE, criteria, place_told, rate, released_value
 from summhay_ray.benchmarks.ethic.data import load_records
+from summhay_ray.benchmarks.ethic.prompts import CUE
 from summhay_ray.benchmarks.ethic.records import LOOKUP, Record
 from summhay_ray.benchmarks.ethic.spec import EthicModel, EthicSpec
 from summhay_ray.benchmarks.ethic.tables import ANSWERS, RATINGS, EthicAnswer, SectionRating
@@ -42,6 +43,7 @@ SUMMARY_TOKENS: Mapping[Size, int] = {"least": 1, "expected": 150, "most": 400}
 LONG_SENTENCE = 12
 """Words of a sentence that says where it stands."""
 _WORD = "text "
+_OPTION = re.compile(r"^\[?\d{1,4}[\].:)][ \t]*", re.MULTILINE)
 _ASKED_ABOUT = re.compile(r"### (?:Options|Background|Target Case):\n")
 
 
@@ -128,16 +130,18 @@ class Ethic(Benchmark[EthicSpec]):
         return f"{told}, and no room is left for the context; lower max_tokens, or raise context_window"
 
     async def references(self, item: Item) -> Sequence[str]:
-        """See `Workload`: labels; of Summarizing the context, of Lookup its section, of others the options or the background."""
+        """See `Workload`: labels; of Summarizing the context, of Lookup its section, of Organizing the options, of Attributing
+        the background."""
         record = self.records[item.data["place"]]
         if record.task == "Summarizing":
             return [record.context]
-        if record.task == LOOKUP and "section" in record.meta:
+        if record.task == LOOKUP and (section := scoring.sections(record.context).get(record.meta.get("section", 0))):
             # Short ones have words that stand together elsewhere, too.
-            said = sentences(scoring.sections(record.context)[record.meta["section"]])
+            said = sentences(section)
             return [one for one in said if len(one.split()) >= LONG_SENTENCE] or said
         if record.task in ("Organizing", "Attributing"):
-            return [part for part in _ASKED_ABOUT.split(record.question)[1:2] if part]
+            asked = "".join(_ASKED_ABOUT.split(record.question)[1:2]).removesuffix(CUE)
+            return [part for part in (_OPTION.split(asked) if record.task == "Organizing" else [asked]) if part.strip()]
         return [label for label in record.answer if label.casefold() != scoring.NONE]
 
     def guess(self, item: Item, stage: str, size: Size) -> str | None:
