@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from summhay_ray import engine, plugins
 from summhay_ray.engine import (
@@ -553,18 +553,20 @@ def compare_systems(
     store: str | None = None,
     *,
     seed: int = 0,
+    over: Literal["haystacks", "queries"] = "haystacks",
 ) -> haystacks.SystemComparison:
     """Whether systems differ on the queries that both answered: intervals, tests, and how sure their order is.
 
     Of one run every two systems, or those that two names or patterns match; of two runs the systems of one name, or a name for
-    each run. `judges`: whose judgments count, else the one that all have.
+    each run. `judges`: whose judgments count, else the one that all have. `over`: figures are about other haystacks, or about
+    further `queries` of these.
     """
     from summhay_ray.benchmarks import summhay as haystacks
 
     if len(systems) not in (0, 2):
         raise UserError(f"systems: expected two names or patterns, such as A B; got {len(systems)}")
     stored = [_stored(one, store)[1] for one in (run_id, other) if one is not None]
-    return haystacks.compare_systems(stored, systems, judges, seed=seed)
+    return haystacks.compare_systems(stored, systems, judges, seed=seed, over=over)
 
 
 def make_report(runs: str | Sequence[str], store: str | None = None, compat: Compat = "default") -> reports.Report:

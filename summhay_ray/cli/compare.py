@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -26,6 +26,10 @@ def compare(
     ] = None,
     rows: Annotated[int, typer.Option(help="So many insights on which judges differ most are listed.", min=0)] = 20,
     seed: Annotated[int, typer.Option(help="Of the resamples of systems.")] = 0,
+    over: Annotated[
+        Literal["haystacks", "queries"],
+        typer.Option(help="What figures of systems are about: other haystacks, or further queries of these."),
+    ] = "haystacks",
     store: StoreOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -40,7 +44,7 @@ def compare(
     from summhay_ray.report import COMPARED_LEGEND, compare_tables, compared_systems_tables
 
     if other is not None or systems is not None:
-        found = api.compare_systems(run, other, systems or (), judges or (), store, seed=seed)
+        found = api.compare_systems(run, other, systems or (), judges or (), store, seed=seed, over=over)
         if as_json:
             document(found.to_json())
             return

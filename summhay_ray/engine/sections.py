@@ -63,6 +63,8 @@ class Pivot:
     columns: str
     figures: tuple[str, ...]
     rest: tuple[str, ...] = ()
+    reference: tuple[str, ...] = ()
+    """Rows to hold the others against, such as people's: they take no part in which figure is the best of its column."""
 
 
 @dataclass(frozen=True)

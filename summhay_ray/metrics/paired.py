@@ -1,8 +1,9 @@
 """Whether a difference between two systems is real: paired differences per query. Part of the metrics room.
 
 Queries of one haystack are alike, so haystacks are resampled, and signs are flipped of whole haystacks, where there are enough
-of them (`ENOUGH`). With fewer, nothing can be said of other haystacks: queries are resampled within the haystacks there are, and
-the figures are about further queries of these. docs/compare.md has the measured coverage of both.
+of them (`ENOUGH`). Fewer have too few resamples and flips: there the interval and the test are Student's t over haystacks.
+Of one haystack nothing is known of others, and some ask of the haystacks at hand alone (`over="queries"`): queries are resampled
+within haystacks, and the figures are about further queries of these. docs/compare.md has the measured coverage.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 ENOUGH = 6
-"""Haystacks from which on they are the clusters: with five, no sign-flip test reaches 5 % (2 of 32 is 6.25 %)."""
+"""Clusters from which on they are resampled: with five, no sign-flip test reaches 5 % (2 of 32 is 6.25 %)."""
 SURE = 20
 """Clusters from which on the interval's coverage is between 93 and 97 %; with fewer, readers must be warned."""
 SAMPLES = 10_000
@@ -31,7 +32,8 @@ MOST_QUERIES = 10_000_000
 _TIE = 1e-9
 
 Over = Literal["haystacks", "queries"]
-"""What is resampled: haystacks with all their queries, or queries within their haystacks."""
+"""What the figures are about: other haystacks, or further queries of those there are."""
+Test = Literal["sign-flip", "t"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,18 +43,20 @@ class PairedDifference:
     n_queries: int
     n_haystacks: int
     over: Over
+    test: Test
     a: float
     """A's mean over the queries that both answered, each query counting once; `b` likewise."""
     b: float
     difference: float
     low: float | None
     """The 95 % interval of the difference: percentiles of the cluster bootstrap, widened as Student's t asks for so few clusters
-    (Hesterberg, 2015, section 5.3)."""
+    (Hesterberg, 2015, section 5.3); of fewer than six clusters Student's t over them."""
     high: float | None
     se: float | None
     """Standard error of the difference, by the spread of the clusters."""
     p: float | None
-    """Two-sided sign-flip permutation test: exact for up to 13 clusters, else of 10,000 random flips."""
+    """Two-sided. `sign-flip`: permutation test, exact for up to 13 clusters, else of 10,000 random flips. `t`: Student's over
+    fewer than six clusters, with the bias-reduced variance and the degrees of freedom of Bell and McCaffrey (2002)."""
     p_holm: float | None
     """`p` after Holm's correction over all pairs that were compared together."""
     effect: float | None
@@ -68,8 +72,19 @@ class PairedDifference:
 
     @property
     def clusters(self) -> int:
-        """How many things were resampled."""
+        """How many things the spread is that of."""
         return self.n_haystacks if self.over == "haystacks" else self.n_queries
+
+
+@dataclass(frozen=True, slots=True)
+class _Spread:
+    """What the clusters of a difference tell of it; nothing where there is one."""
+
+    freedom: float = 0.0
+    se: float | None = None
+    low: float | None = None
+    high: float | None = None
+    p: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,16 +108,21 @@ class Resampling:
     `haystacks`: of each query, the haystack that it belongs to. The same seed and haystacks give the same resamples.
     """
 
-    def __init__(self, haystacks: Sequence[str], seed: int = 0, samples: int = SAMPLES) -> None:
+    def __init__(self, haystacks: Sequence[str], seed: int = 0, samples: int = SAMPLES, over: Over = "haystacks") -> None:
         import numpy as np
 
         names = sorted(set(haystacks))
-        self.over: Over = "haystacks" if len(names) >= ENOUGH else "queries"
-        self._haystack = np.searchsorted(names, list(haystacks))
         n_queries = len(haystacks)
-        self._cluster = self._haystack if self.over == "haystacks" else np.arange(n_queries)
-        self._n = len(names) if self.over == "haystacks" else n_queries
-        rng = generator(seed, ["paired", self.over, *map(str, haystacks)])
+        self.over: Over = over if len(names) > 1 else "queries"
+        self._haystack = np.searchsorted(names, list(haystacks))
+        # What is alike, and what is drawn: of too few haystacks the order of systems is of their queries alone.
+        alike, queries = self.over == "haystacks", np.arange(n_queries)
+        self._alike = self._haystack if alike else queries
+        self._whole = alike and len(names) >= ENOUGH
+        self._cluster = self._haystack if self._whole else queries
+        self._n = len(names) if self._whole else n_queries
+        self.test: Test = "t" if len(np.unique(self._alike)) < ENOUGH else "sign-flip"
+        rng = generator(seed, ["paired", "haystacks" if self._whole else "queries", *map(str, haystacks)])
         self.weights = self._drawn(rng, samples)
         self._signs = _flips(self._n, rng, samples)
 
@@ -110,7 +130,7 @@ class Resampling:
         """(samples, clusters): how often each cluster is drawn; queries are drawn within their haystacks."""
         import numpy as np
 
-        if self.over == "haystacks":
+        if self._whole:
             return rng.multinomial(self._n, np.full(self._n, 1 / self._n), size=samples).astype(np.float64)
         drawn = np.zeros((samples, self._n))
         for haystack in np.unique(self._haystack):
@@ -137,52 +157,66 @@ class Resampling:
             return None
         own = apart[there]
         mean, spread = float(own.mean()), float(own.std(ddof=1)) if n > 1 else 0.0
-        sums, counts = self.sums(apart)
-        strata = len(np.unique(self._haystack[there]))
-        freedom = self._freedom(counts, n, strata)
-        se = self._error(sums, counts, mean, apart, freedom) if freedom else None
-        low, high = self._interval(sums, counts, freedom) if freedom else (None, None)
+        spreads = self._student if self.test == "t" else self._resampled
+        told = spreads(apart, mean)
         return PairedDifference(
             n_queries=n,
-            n_haystacks=strata,
+            n_haystacks=len(np.unique(self._haystack[there])),
             over=self.over,
+            test=self.test,
             a=float(a[there].mean()),
             b=float(b[there].mean()),
             difference=mean,
-            low=low,
-            high=high,
-            se=se,
-            p=self._p(sums) if freedom else None,
+            low=told.low,
+            high=told.high,
+            se=told.se,
+            p=told.p,
             p_holm=None,
             effect=mean / spread if spread > _TIE else None,
             wins=int((own > _TIE).sum()),
             ties=int((abs(own) <= _TIE).sum()),
             losses=int((own < -_TIE).sum()),
-            detectable=se * _reach(freedom) if se is not None else None,
-            queries_needed=_needed(mean, se, n, freedom),
+            detectable=None if told.se is None else told.se * _reach(told.freedom),
+            queries_needed=_needed(mean, told.se, n, told.freedom),
         )
 
-    def _freedom(self, counts: NDArray[np.float64], n: int, strata: int) -> int:
-        """Degrees of freedom of the spread of the clusters."""
-        return int((counts > 0).sum()) - 1 if self.over == "haystacks" else max(0, n - strata)
-
-    def _error(
-        self, sums: NDArray[np.float64], counts: NDArray[np.float64], mean: float, apart: NDArray[np.float64], freedom: int
-    ) -> float:
-        """Of the mean of the queries' differences: a ratio's standard error over clusters, or of queries within haystacks."""
+    def _resampled(self, apart: NDArray[np.float64], mean: float) -> _Spread:
+        """By the bootstrap and flips of signs, of haystacks or of queries within them."""
         import numpy as np
 
-        total = counts.sum()
-        if self.over == "haystacks":
-            off = (sums - mean * counts)[counts > 0]
-            return math.sqrt(float((off**2).sum()) * (freedom + 1) / freedom) / float(total)
+        sums, counts = self.sums(apart)
+        there = counts > 0
+        # Of queries, each haystack has a mean of its own that is taken off first.
+        fixed = [there] if self._whole else [there & (self._haystack == one) for one in np.unique(self._haystack[there])]
+        off = [sums[own] - counts[own] * (mean if self._whole else sums[own].mean()) for own in fixed]
+        n = int(there.sum())
+        freedom = n - len(fixed)
+        if freedom <= 0:
+            return _Spread()
+        se = math.sqrt(sum(float((one**2).sum()) for one in off) * n / freedom) / float(counts.sum())
+        return _Spread(freedom, se, *self._interval(sums, counts, freedom), self._p(sums))
+
+    def _student(self, apart: NDArray[np.float64], mean: float) -> _Spread:
+        """Student's t over clusters of any sizes, of which only the mean is estimated (Bell and McCaffrey, 2002)."""
+        import numpy as np
+        from scipy import stats
+
         there = ~np.isnan(apart)
-        within = sum(
-            float(((apart[own] - apart[own].mean()) ** 2).sum())
-            for haystack in np.unique(self._haystack[there])
-            for own in [there & (self._haystack == haystack)]
-        )
-        return math.sqrt(within / freedom / float(total))
+        _, place, counts = np.unique(self._alike[there], return_inverse=True, return_counts=True)
+        if len(counts) < 2:
+            return _Spread()
+        n = counts.sum()
+        rest = np.sqrt(1 - counts / n)
+        off = np.bincount(place, apart[there] - mean) / rest / n
+        se = math.sqrt(float((off**2).sum()))
+        if se <= _TIE:
+            # Clusters that do not differ at all say nothing of how far others would; equal systems are equal.
+            return _Spread(1.0, 0.0, mean, mean, 1.0) if abs(mean) <= _TIE else _Spread()
+        spread = -np.outer(counts / rest, counts / rest) / n
+        np.fill_diagonal(spread, counts)
+        freedom = float(np.trace(spread) ** 2 / (spread**2).sum())
+        reach = float(stats.t.ppf(1 - LEVEL / 2, freedom)) * se
+        return _Spread(freedom, se, mean - reach, mean + reach, float(2 * stats.t.sf(abs(mean) / se, freedom)))
 
     def _interval(self, sums: NDArray[np.float64], counts: NDArray[np.float64], freedom: int) -> tuple[float, float]:
         import numpy as np
@@ -238,7 +272,7 @@ def _flips(n: int, rng: np.random.Generator, samples: int) -> NDArray[np.float64
 
 
 @functools.cache
-def _reach(freedom: int) -> float:
+def _reach(freedom: float) -> float:
     """Standard errors from 0 to the difference that is found with the power."""
     from scipy import stats
 
@@ -256,7 +290,7 @@ def _tail(clusters: int, freedom: int) -> float:
     return float(stats.norm.sf(stats.t.ppf(1 - LEVEL / 2, freedom) * math.sqrt(clusters / freedom)))
 
 
-def _needed(mean: float, se: float | None, n: int, freedom: int) -> int | None:
+def _needed(mean: float, se: float | None, n: int, freedom: float) -> int | None:
     """Queries in all, when each further one brings what those at hand brought."""
     if not se or abs(mean) <= _TIE:
         return None

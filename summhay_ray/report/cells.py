@@ -13,6 +13,8 @@ from summhay_ray.report.sections import HIDDEN, SHARES, is_figure
 
 MOST_ROWS = 2000
 """Rows that a page holds; CSV and JSON have all."""
+MOST_PAPER_ROWS, MOST_COLUMNS = 400, 16
+"""Rows of a paper's table, and columns beside which it is legible."""
 LONG = 30
 
 
@@ -75,11 +77,12 @@ def grids_of(section: Section, facets: Collection[str] = (), most: int = MOST_RO
     return [Grid(heads, rows, max(1, n_heads), cut=section.table.height if section.table.height > most else 0)]
 
 
-def wide_grid(section: Section) -> Grid:
-    """The section's table as a paper shows it: where it has a pivot, all figures side by side."""
-    if section.pivot is not None:
-        return _wide(section, (), section.pivot.figures)
-    return grids_of(section, most=60)[0]
+def paper_grids(section: Section) -> list[Grid]:
+    """The section's table as a paper shows it: where it has a pivot, all figures side by side if that is not too wide."""
+    if section.pivot is None or section.table is None or not section.table.height:
+        return grids_of(section, most=MOST_PAPER_ROWS)
+    whole = _wide(section, (), section.pivot.figures)
+    return [whole] if len(whole.heads) <= MOST_COLUMNS else grids_of(section)
 
 
 def _wide(section: Section, facets: Collection[str], figures: Sequence[str]) -> Grid:
@@ -91,7 +94,12 @@ def _wide(section: Section, facets: Collection[str], figures: Sequence[str]) -> 
     found = {(row[pivot.rows], row[pivot.columns]): row for row in rows}
     best = {
         (figure, column): max(
-            (row[figure] for row in rows if row[pivot.columns] == column and row[figure] is not None), default=None
+            (
+                row[figure]
+                for row in rows
+                if row[pivot.columns] == column and row[figure] is not None and row[pivot.rows] not in pivot.reference
+            ),
+            default=None,
         )
         for figure in figures
         for column in across
@@ -103,7 +111,7 @@ def _wide(section: Section, facets: Collection[str], figures: Sequence[str]) -> 
             for column in across:
                 row = found.get((name, column))
                 cell = Cell("", cls="figure") if row is None else _cell(section, row, figure, True, facets)
-                top = row is not None and row[figure] is not None and row[figure] == best[figure, column]
+                top = row is not None and row[figure] == best[figure, column] is not None and name not in pivot.reference
                 line.append(Cell(cell.text, cell.value, cell.small, cell.href, f"{cell.cls} best" if top else cell.cls))
         own = [row for row in rows if row[pivot.rows] == name]
         for rest in pivot.rest:

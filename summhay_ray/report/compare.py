@@ -16,8 +16,8 @@ _SHORT = {"FULL_COVERAGE": "full", "PARTIAL_COVERAGE": "partial", "NO_COVERAGE":
 _TEXT_SHOWN = 90
 _PAIR = ("A", "B", "A - B (95 %)", "p", "Holm", "d", "W/T/L", "Least", "Needed", "Less bias", "n")
 COMPARED_LEGEND = (
-    "points (hundredths), paired by query; p: sign-flip test, Holm: corrected over the table; d: mean over standard deviation; "
-    "W/T/L: queries on which A is above, equal, below",
+    "points (hundredths), paired by query; p: sign-flip test, of fewer than six haystacks Student's t; Holm: corrected over the "
+    "table; d: mean over standard deviation; W/T/L: queries on which A is above, equal, below",
     "Least: the least true difference that so many queries find (80 %, at 5 %); Needed: queries in all to find the one seen; "
     "Less bias: once the judge's bias against people is taken off; n: queries of haystacks",
 )

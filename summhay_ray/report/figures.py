@@ -12,7 +12,7 @@ import logging
 import math
 import re
 import xml.etree.ElementTree as ElementTree
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from summhay_ray.engine import Chart, Section
@@ -27,8 +27,10 @@ FigureFormat = Literal["svg", "pdf"]
 COLUMN_INCHES, PAGE_INCHES = 3.35, 7.2
 """Widths: one column of a paper, and the page."""
 MOST_ROWS, MOST_SERIES, LONGEST = 40, 16, 34
+"""Names along an axis, series in colours of their own, and letters of a name; a figure says what it leaves out."""
 MOST_ZEROS, LEAST = 15, 0.0005
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8A7A00", "#7F7F7F")
+_GREY = "#9A9A9A"
 _MARKERS = "osD^vPX*"
 _INK, _FAINT = "#010203", "#040506"
 """Stand for the page's own colours, whatever its theme is."""
@@ -166,37 +168,67 @@ def _axis(section: Section, name: str) -> str:
 
 
 def _series(chart: Chart, rows: Sequence[Row]) -> dict[str, list[Row]]:
-    found: dict[str, list[Row]] = {}
+    """The rows by what colours tell apart; those beyond the last colour are one series, in grey."""
+    found: dict[Any, list[Row]] = {}
     for row in rows:
-        found.setdefault(_text(row[chart.series]) if chart.series else "", []).append(row)
-    return dict(itertools.islice(found.items(), MOST_SERIES))
+        found.setdefault(row[chart.series] if chart.series else "", []).append(row)
+    own = _labelled(itertools.islice(found, MOST_SERIES))
+    series = {label: found[name] for name, label in own.items()}
+    if len(found) > MOST_SERIES:
+        rest = [row for name, part in found.items() if name not in own for row in part]
+        series[f"{len(found) - MOST_SERIES} more"] = rest
+    return series
+
+
+def _labelled(names: Iterable[Any]) -> dict[Any, str]:
+    """Each name as a figure shows it; of those that begin alike the later ones are numbered."""
+    labels: dict[Any, str] = {}
+    for name in names:
+        text, place = _text(name), 1
+        while text in labels.values():
+            place += 1
+            text = f"{_text(name)} ({place})"
+        labels[name] = text
+    return labels
 
 
 def _look(place: int) -> dict[str, Any]:
+    if place >= MOST_SERIES:
+        return {"color": _GREY, "marker": "."}
     return {"color": _COLOURS[place % len(_COLOURS)], "marker": _MARKERS[(place + place // len(_COLOURS)) % len(_MARKERS)]}
 
 
-def _legend(axes: Axes, series: Mapping[str, Any]) -> None:
-    if len(series) > 1:
+def _legend(axes: Axes) -> None:
+    if len(axes.get_legend_handles_labels()[1]) > 1:
         axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), fontsize="small", handletextpad=0.4)
 
 
-def _names(chart: Chart, rows: Sequence[Row]) -> list[str]:
+def _names(chart: Chart, rows: Sequence[Row]) -> list[Any]:
     """The categories of bars: of many, those that have nothing say nothing."""
-    names = list(dict.fromkeys(_text(row[chart.x]) for row in rows))
+    names = list(dict.fromkeys(row[chart.x] for row in rows))
     if len(names) > MOST_ZEROS:
-        worth = {_text(row[chart.x]) for row in rows if abs(row[chart.y]) >= LEAST}
+        worth = {row[chart.x] for row in rows if abs(row[chart.y]) >= LEAST}
         names = [name for name in names if name in worth] or names
     return names[:MOST_ROWS]
 
 
+def _left_out(axes: Axes, n: int, drawn: int, what: str) -> None:
+    """Say in the figure that it does not show all."""
+    if n > drawn:
+        assert axes.figure is not None
+        told = f"{drawn} of {n:,} shown{what}; the table has all"
+        axes.figure.suptitle(told, fontsize="small", x=0.01, horizontalalignment="left")
+
+
 def _bar(axes: Axes, section: Section, chart: Chart, rows: Sequence[Row]) -> None:
     """Categories from the top to the bottom: bars of one series, points of several."""
-    names = _names(chart, rows)
+    names = _labelled(_names(chart, rows))
     places = {name: len(names) - 1 - place for place, name in enumerate(names)}
-    series = _series(chart, [row for row in rows if _text(row[chart.x]) in places])
+    n = len({row[chart.x] for row in rows})
+    _left_out(axes, n, len(names), ", all others are 0" if len(names) < min(n, MOST_ROWS) else "")
+    series = _series(chart, [row for row in rows if row[chart.x] in places])
     for place, (label, own) in enumerate(series.items()):
-        ys = [float(places[_text(row[chart.x])]) for row in own]
+        ys = [float(places[row[chart.x]]) for row in own]
         xs = [_scaled(section, row, chart.y) for row in own]
         if len(series) == 1:
             axes.barh(ys, xs, color=_COLOURS[0], height=0.65)
@@ -207,36 +239,38 @@ def _bar(axes: Axes, section: Section, chart: Chart, rows: Sequence[Row]) -> Non
             axes.errorbar(
                 xs, ys, xerr=list(zip(*ends, strict=True)), fmt="none", ecolor=axes.xaxis.label.get_color(), elinewidth=0.8
             )
-    axes.set_yticks(list(places.values()), list(places))
+    axes.set_yticks(list(places.values()), list(names.values()))
     axes.set_ylim(-0.7, len(names) - 0.3)
     axes.set_xlabel(_axis(section, chart.y))
     axes.grid(visible=False, axis="y") if len(series) == 1 else None
-    _legend(axes, series)
+    _legend(axes)
 
 
 def _line(axes: Axes, section: Section, chart: Chart, rows: Sequence[Row]) -> None:
     numeric = all(_finite(row[chart.x]) for row in rows)
-    names = list(dict.fromkeys(_text(row[chart.x]) for row in rows))
-    series = _series(chart, rows)
-    for place, (label, own) in enumerate(series.items()):
-        xs = [float(row[chart.x]) if numeric else names.index(_text(row[chart.x])) for row in own]
-        ys = [_scaled(section, row, chart.y) for row in own]
-        ends = list(zip(*(_ends(section, row, chart.y) for row in own), strict=True))
-        dashes = ("-", "--", ":", "-.")[place % 4]
-        axes.errorbar(xs, ys, yerr=ends, label=label, linestyle=dashes, elinewidth=0.7, **_look(place))
+    names = _labelled(dict.fromkeys(row[chart.x] for row in rows))
+    places = {name: place for place, name in enumerate(names)}
+    for place, (label, own) in enumerate(_series(chart, rows).items()):
+        grey = place >= MOST_SERIES
+        for number, (_, part) in enumerate(itertools.groupby(own, key=lambda row: row[chart.series] if grey else "")):
+            points = list(part)
+            xs = [float(row[chart.x]) if numeric else places[row[chart.x]] for row in points]
+            ys = [_scaled(section, row, chart.y) for row in points]
+            ends = list(zip(*(_ends(section, row, chart.y) for row in points), strict=True))
+            dashes = ("-", "--", ":", "-.")[place % 4]
+            axes.errorbar(xs, ys, yerr=ends, label="" if number else label, linestyle=dashes, elinewidth=0.7, **_look(place))
     if not numeric:
-        axes.set_xticks(range(len(names)), names)
+        axes.set_xticks(range(len(names)), list(names.values()))
         axes.margins(x=0.08)
     axes.set_ylim(bottom=min(0.0, axes.get_ylim()[0]))
     axes.set_xlabel(_axis(section, chart.x))
     axes.set_ylabel(_axis(section, chart.y))
-    _legend(axes, series)
+    _legend(axes)
 
 
 def _scatter(axes: Axes, section: Section, chart: Chart, rows: Sequence[Row]) -> None:
-    series = _series(chart, rows)
     points = []
-    for place, (label, own) in enumerate(series.items()):
+    for place, (label, own) in enumerate(_series(chart, rows).items()):
         xs, ys = ([_scaled(section, row, name) for row in own] for name in (chart.x, chart.y))
         points += list(zip(xs, ys, strict=True))
         axes.plot(xs, ys, linestyle="none", label=label, alpha=0.85, **_look(place))
@@ -251,10 +285,11 @@ def _scatter(axes: Axes, section: Section, chart: Chart, rows: Sequence[Row]) ->
     axes.set_ylim(bottom=min(0.0, axes.get_ylim()[0]))
     axes.set_xlabel(_axis(section, chart.x))
     axes.set_ylabel(_axis(section, chart.y))
-    _legend(axes, series)
+    _legend(axes)
 
 
 def _forest(axes: Axes, section: Section, chart: Chart, rows: Sequence[Row]) -> None:
+    _left_out(axes, len(rows), len(rows[:MOST_ROWS]), "")
     rows = rows[:MOST_ROWS]
     for place, row in enumerate(reversed(rows)):
         below, above = _ends(section, row, chart.x)
@@ -265,6 +300,9 @@ def _forest(axes: Axes, section: Section, chart: Chart, rows: Sequence[Row]) -> 
     axes.axvline(0, color=axes.xaxis.label.get_color(), linewidth=0.8)
     axes.set_yticks(range(len(rows)), [_text(row[chart.y]) for row in reversed(rows)])
     axes.set_ylim(-0.7, len(rows) - 0.3)
+    if section.units.get(chart.x) in SHARES:
+        # No share differs by more, whatever an interval of few haystacks reaches to.
+        axes.set_xlim(max(-100.0, axes.get_xlim()[0]), min(100.0, axes.get_xlim()[1]))
     axes.set_xlabel(_axis(section, chart.x))
     axes.grid(visible=False, axis="y")
 
@@ -272,17 +310,19 @@ def _forest(axes: Axes, section: Section, chart: Chart, rows: Sequence[Row]) -> 
 def _matrix(axes: Axes, section: Section, chart: Chart, rows: Sequence[Row]) -> None:
     import numpy as np
 
-    names = list(dict.fromkeys(_text(row[chart.y]) for row in rows))[:MOST_ROWS]
+    every = list(dict.fromkeys(row[chart.y] for row in rows))
+    _left_out(axes, len(every), len(every[:MOST_ROWS]), "")
+    names = _labelled(every[:MOST_ROWS])
     places = {name: place for place, name in enumerate(names)}
     values = np.full((len(names), len(names)), np.nan)
+    rows = [row for row in rows if row[chart.y] in places and row[chart.x] in places]
     for row in rows:
-        if _text(row[chart.y]) in places and _text(row[chart.x]) in places:
-            values[places[_text(row[chart.y])], places[_text(row[chart.x])]] = _scaled(section, row, chart.series)
+        values[places[row[chart.y]], places[row[chart.x]]] = _scaled(section, row, chart.series)
     most = float(np.nanmax(np.abs(values), initial=0.0)) or 1.0
     step = axes.pcolormesh(values, cmap="PuOr_r", vmin=-most, vmax=most)
     middle = [place + 0.5 for place in range(len(names))]
-    axes.set_xticks(middle, names, rotation=90, fontsize="x-small")
-    axes.set_yticks(middle, names, fontsize="x-small")
+    axes.set_xticks(middle, list(names.values()), rotation=90, fontsize="x-small")
+    axes.set_yticks(middle, list(names.values()), fontsize="x-small")
     axes.invert_yaxis()
     axes.grid(visible=False)
     assert axes.figure is not None
@@ -290,8 +330,7 @@ def _matrix(axes: Axes, section: Section, chart: Chart, rows: Sequence[Row]) -> 
     bar.set_label(_axis(section, chart.series))
     sure = [row for row in rows if chart.sure and _finite(row[chart.sure]) and row[chart.sure] < 0.05]
     for row in sure:
-        if _text(row[chart.y]) in places and _text(row[chart.x]) in places:
-            axes.plot(places[_text(row[chart.x])] + 0.5, places[_text(row[chart.y])] + 0.5, ".", color="black", markersize=2.5)
+        axes.plot(places[row[chart.x]] + 0.5, places[row[chart.y]] + 0.5, ".", color="black", markersize=2.5)
 
 
 _KINDS = {"bar": _bar, "line": _line, "scatter": _scatter, "forest": _forest, "matrix": _matrix}

@@ -6,17 +6,18 @@ import csv
 import importlib.metadata
 import io
 import math
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from summhay_ray.engine import Section
-from summhay_ray.report.cells import Grid, plain, wide_grid
-from summhay_ray.report.sections import notes
+from summhay_ray.report.cells import Cell, Grid, paper_grids, plain
+from summhay_ray.report.sections import INTERVALS, notes
+from summhay_ray.text import quoted
 
 if TYPE_CHECKING:
     from summhay_ray.report.make import ReportedRun
 
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
 _SPECIAL = {
     "\\": r"\textbackslash{}",
     "~": r"\textasciitilde{}",
@@ -37,12 +38,22 @@ _SPECIAL = {
     **{letter: f"\\{letter}" for letter in "&%$#_{}"},
     # At the beginning of a row they would belong to the end of the one before.
     **{letter: f"{{{letter}}}" for letter in "[]*"},
+    # Two of them in a row are one dash or quotation mark to LaTeX.
+    **{letter: f"{letter}{{}}" for letter in "-`',"},
 }
 _HEAD = r"""\documentclass{article}
 \usepackage[T1]{fontenc}
-\usepackage{booktabs,graphicx}
+\IfFileExists{lmodern.sty}{\usepackage{lmodern}}{}
+\usepackage[margin=1in]{geometry}
+\usepackage{array,booktabs,graphicx}
 \begin{document}
 """
+_LINES_A_FLOAT, _FOLDED = 40, 25
+"""Lines of a page, and letters of one in a text that is folded."""
+_LONG_HEAD, _LONG_TEXT = 9, 45
+"""Letters from which on the head of a figure stands upright, and a text is folded."""
+_WORD = re.compile(r"\S{1,20}(?!\S)|\S{20}|\s+")
+"""Where a text that is folded may break: at blanks, and within words that are longer than a line."""
 
 
 def csv_text(section: Section) -> str:
@@ -57,49 +68,104 @@ def csv_text(section: Section) -> str:
 
 
 def _safe(value: Any) -> Any:
-    if value is None or isinstance(value, int | float):
-        return value
-    text = plain(value)
-    return f"'{text}" if text.startswith(_FORMULA) else text
+    return value if value is None or isinstance(value, int | float) else quoted(plain(value))
 
 
-def latex_document(title: str, sections: Sequence[Section]) -> str:
-    """A document that pdflatex compiles, a table for each section that has one, made with booktabs."""
-    body = "\n\n".join(latex_table(one) for one in sections if one.table is not None and one.table.height)
+def latex_document(title: str, sections: Mapping[str, Section]) -> str:
+    """A document that pdflatex compiles, a table for each section that has one, made with booktabs. Names are labels."""
+    tables = [latex_table(one, name) for name, one in sections.items() if one.table is not None and one.table.height]
+    body = "\n\n".join(tables)
     return f"{_HEAD}\\section*{{{_escaped(title)}}}\n\n{body}\n\n\\end{{document}}\n"
 
 
-def latex_table(section: Section) -> str:
-    """A section's table as one float no wider than a page; the best figure of a column is bold."""
-    found = wide_grid(section)
-    lines = [
-        r"\begin{table*}[p]\centering",
-        f"\\caption{{{_escaped(section.title)}. {_escaped(' '.join([section.text, *notes(section)]).strip())}}}",
-        f"\\label{{tab:{section.slug.replace('_', '-')}}}",
-        r"\resizebox{\ifdim\width>\textwidth\textwidth\else\width\fi}{!}{%",
-        f"\\begin{{tabular}}{{{_alignment(found)}}}",
-        r"\toprule",
-        *_group_lines(found),
-        " & ".join(map(_escaped, found.heads)) + r" \\",
-        r"\midrule",
+def latex_table(section: Section, name: str) -> str:
+    """A section's table as floats no larger than a page, labelled tab:NAME; the best figure of a column is bold."""
+    grids = paper_grids(section)
+    # The intervals stand in the cells of a table that is long, not of one that is wide.
+    told = [note for note in notes(section) if note != INTERVALS or not grids[0].groups]
+    if cut := grids[0].cut:
+        told.append(f"The first {len(grids[0].rows):,} of {cut:,} rows; --format csv writes all.")
+    parts = _parts([(found, row) for found in grids for row in found.rows])
+    floats = []
+    for place, rows in enumerate(parts):
+        which = f" ({place + 1} of {len(parts)})" if len(parts) > 1 else ""
+        text = "" if place else _escaped(" ".join([section.text, *told]).strip())
+        label = f"tab:{name.replace('_', '-')}{f'-{place + 1}' if place else ''}"
+        floats.append(
+            "\n".join(
+                [
+                    r"\begin{table*}[htbp]\centering\footnotesize",
+                    *([r"\addtocounter{table}{-1}"] if place else []),
+                    f"\\caption{{{_escaped(section.title)}{which}. {text}}}",
+                    f"\\label{{{label}}}",
+                    r"\resizebox{\ifdim\width>\textwidth\textwidth\else\width\fi}{!}{%",
+                    *_tabular(rows),
+                    r"\end{table*}",
+                ]
+            )
+        )
+    return "\n".join([*floats, *([r"\clearpage"] if len(floats) > 1 else [])])
+
+
+Line = tuple[Grid, Sequence[Cell]]
+
+
+def _parts(rows: Sequence[Line]) -> list[list[Line]]:
+    """The rows of all grids, as many as a page has room for in each."""
+    parts: list[list[Line]] = [[]]
+    used = 0
+    for row in rows:
+        height = max([1, *(len(cell.text) // _FOLDED + 1 for cell in row[1] if len(cell.text) > _LONG_TEXT)])
+        if used + height > _LINES_A_FLOAT and parts[-1]:
+            parts.append([])
+            used = 0
+        parts[-1].append(row)
+        used += height
+    return parts
+
+
+def _tabular(rows: Sequence[Line]) -> list[str]:
+    """Grids one below the other under one line of heads, each with its group above it where there are several."""
+    first = rows[0][0]
+    lines = [f"\\begin{{tabular}}{{{_alignment(first, [row for _, row in rows])}}}", r"\toprule"]
+    side_by_side = bool(first.groups) and all(found is first for found, _ in rows)
+    if side_by_side:
+        lines += _group_lines(first)
+    upright = any(len(head) > _LONG_HEAD for head in first.heads[first.n_heads :]) and len(first.heads) > 8
+    heads = [
+        f"\\rotatebox{{90}}{{{_escaped(head)}}}" if upright and place >= first.n_heads else _escaped(head)
+        for place, head in enumerate(first.heads)
     ]
-    for row in found.rows:
-        cells = [
-            _escaped(cell.text) + (f" {{\\tiny {_escaped(cell.small)}}}" if cell.small and not found.groups else "")
-            for cell in row
-        ]
-        bold = [f"\\textbf{{{text}}}" if "best" in cell.cls.split() else text for text, cell in zip(cells, row, strict=True)]
-        lines.append(" & ".join(bold) + r" \\")
-    return "\n".join([*lines, r"\bottomrule", r"\end{tabular}}", r"\end{table*}"])
+    lines.append(" & ".join(heads) + r" \\")
+    before = None
+    for found, row in rows:
+        if found is not before:
+            lines.append(r"\midrule")
+            if found.groups and not side_by_side:
+                name = f"\\emph{{{_escaped(found.groups[1].name)}}}"
+                lines += [f"\\multicolumn{{{len(found.heads)}}}{{c}}{{{name}}} \\\\", r"\midrule"]
+            before = found
+        lines.append(" & ".join(_set(cell, bool(found.groups)) for cell in row) + r" \\")
+    return [*lines, r"\bottomrule", r"\end{tabular}}"]
 
 
-def _alignment(found: Grid) -> str:
-    return "".join("l" if place < found.n_heads else "r" for place in range(len(found.heads)))
+def _set(cell: Cell, wide: bool) -> str:
+    folded = _WORD.findall(cell.text) if len(cell.text) > _LONG_TEXT else [cell.text]
+    text = r"\allowbreak{}".join(map(_escaped, folded))
+    text += f" {{\\tiny {_escaped(cell.small)}}}" if cell.small and not wide else ""
+    return f"\\textbf{{{text}}}" if "best" in cell.cls.split() else text
+
+
+def _alignment(found: Grid, rows: Sequence[Sequence[Cell]]) -> str:
+    def kind(place: int) -> str:
+        if max(len(row[place].text) for row in rows) > _LONG_TEXT:
+            return r">{\raggedright\arraybackslash}p{5cm}"
+        return "l" if place < found.n_heads else "r"
+
+    return "".join(map(kind, range(len(found.heads))))
 
 
 def _group_lines(found: Grid) -> list[str]:
-    if not found.groups:
-        return []
     cells = [f"\\multicolumn{{{one.span}}}{{c}}{{{_escaped(one.name)}}}" for one in found.groups]
     rules, place = [], 1
     for one in found.groups:

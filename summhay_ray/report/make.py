@@ -82,7 +82,7 @@ class Report:
             return [*self._page(files, live), *written]
         texts = {
             "md": lambda: {"report.md": self._markdown()},
-            "latex": lambda: {"report.tex": latex_document(self.runs[0].title, self.sections)},
+            "latex": lambda: {"report.tex": latex_document(self._title(), dict(self._named()))},
             "csv": lambda: {f"{name}.csv": csv_text(one) for name, one in self._named() if one.table is not None},
             "json": lambda: {
                 "results.json": json.dumps(
@@ -107,7 +107,11 @@ class Report:
         ]
 
     def _markdown(self) -> str:
-        return "\n".join(f"# {one.title} ({one.run.run_id}, {one.status})\n\n{markdown(one.sections)}" for one in self.runs)
+        heads = [f"{one.title} ({one.run.run_id}, {one.status})" for one in self.runs]
+        return "\n".join(markdown(one.sections, head) for head, one in zip(heads, self.runs, strict=True))
+
+    def _title(self) -> str:
+        return " + ".join(dict.fromkeys(one.title for one in self.runs))
 
     def _figures(self, files: Files, kinds: Sequence[FigureFormat]) -> list[tuple[str, FigureFormat]]:
         found = [(name, section, kind) for name, section in self._named() if drawable(section) for kind in kinds]

@@ -22,7 +22,7 @@ MARKDOWN_WIDTH = 80
 SHARES = ("%", "points")
 """Units of fractions, which are shown times 100."""
 _NARROWEST, _LONGEST = 10, 60
-_MEANS = re.compile(r"[\\`*|<]|~(?=~)|!(?=\[)|\](?=[(\[:])|&(?=[#\w])|(?<!\w)_|_(?!\w)")
+_MEANS = re.compile(r"[\\`*|<]|~(?=~)|!(?=\[)|\](?=[(\[:])|:(?=//)|(?<=www)\.|&(?=[#\w])|(?<!\w)_|_(?!\w)")
 """What Markdown would take for more than a letter, where it stands so that it would."""
 _BEGINS = re.compile(r"^(?=[#>+-])|(?<=^\d)(?=[.)])|(?<=^\d\d)(?=[.)])")
 """Where a paragraph would begin as a heading, a quotation or a list."""
@@ -115,9 +115,9 @@ def chart_lines(section: Section, width: int) -> list[str]:
     return lines
 
 
-def markdown(sections: Sequence[Section]) -> str:
-    """The sections as one Markdown text, tables as tables and charts as text."""
-    parts = []
+def markdown(sections: Sequence[Section], title: str = "") -> str:
+    """The sections as one Markdown text, tables as tables, charts as text and listings as they stand."""
+    parts = [f"# {_escaped(title)}"] if title else []
     for one in sections:
         parts += [f"## {_escaped(one.title)}", *([_paragraph(one.text)] if one.text else [])]
         if (table := section_table(one)) is not None:
@@ -127,9 +127,16 @@ def markdown(sections: Sequence[Section]) -> str:
             parts.append("\n".join("| " + " | ".join(line) + " |" for line in lines))
         parts += [_paragraph(note) for note in notes(one)]
         if chart := chart_lines(one, MARKDOWN_WIDTH):
-            # Indented, not fenced: no text of a document can end it.
-            parts.append("\n".join(f"    {line}".rstrip() for line in chart))
+            parts.append(_as_it_stands(chart))
+        if one.listing:
+            parts.append(_as_it_stands(one.listing.split("\n")))
     return "\n\n".join(parts) + "\n"
+
+
+def _as_it_stands(lines: Iterable[str]) -> str:
+    """Indented, not fenced: no text of a document can end it."""
+    told = ("".join(letter if letter.isprintable() else " " for letter in line) for line in lines)
+    return "\n".join(f"    {line}".rstrip() for line in told)
 
 
 def is_figure(section: Section, name: str) -> bool:

@@ -22,6 +22,7 @@ from summhay_ray.store.files import Files
 from summhay_ray.store.rows import pieces_of
 from summhay_ray.store.runs import RunStore
 from summhay_ray.store.tables import Columns
+from summhay_ray.text import BEGINS_FORMULA
 
 TableFormat = Literal["parquet", "csv", "jsonl"]
 """What a table can be written as."""
@@ -47,7 +48,7 @@ def publish(run: RunStore) -> list[str]:
 def write_tables(run: RunStore, files: Files, prefix: str = "", kind: TableFormat = "parquet") -> dict[str, str]:
     """Write every table of the run as it stands now under `prefix`; gives the name of each table's file.
 
-    Whoever looks sees a whole file or none. Lists are JSON in CSV. Holds a piece of a table at a time.
+    Whoever looks sees a whole file or none. In CSV lists are JSON, and no text is a formula. Holds a piece of a table at a time.
     """
     now, written = run.at(), {}
     for table, pieces in pieces_of(now.store.files, now.manifest().blocks, now.declared):
@@ -85,9 +86,13 @@ def _write(path: Path, columns: Columns, pieces: Iterable[pl.DataFrame], kind: T
 
 
 def _flat(piece: pl.DataFrame, columns: Columns) -> pl.DataFrame:
-    """The piece with its lists as JSON."""
+    """The piece with its lists as JSON, and an apostrophe before what a spreadsheet would take for a formula."""
     lists = [field.name for field in columns.schema if pa.types.is_list(field.type)]
     texts = [
         pl.Series(name, [None if one is None else json.dumps(one.to_list()) for one in piece[name]], pl.String) for name in lists
     ]
-    return piece.with_columns(texts)
+    flat = piece.with_columns(texts)
+    found = [pl.col(name) for name, kind in flat.schema.items() if kind == pl.String]
+    return flat.with_columns(
+        pl.when(one.str.contains(BEGINS_FORMULA)).then(one.str.replace("^", "'")).otherwise(one) for one in found
+    )

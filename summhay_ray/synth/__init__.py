@@ -1,7 +1,7 @@
 """The synth room: haystacks are made here, from a topic to verified documents. For the rooms above it."""
 
 from summhay_ray.synth.asking import GROUP_OF, Group, Job, ModelAsker
-from summhay_ray.synth.audit import audit_sample, checked_tables, quoted, read_audit, write_audit
+from summhay_ray.synth.audit import audit_sample, checked_tables, read_audit, write_audit
 from summhay_ray.synth.audit_tables import Labels, audit_tables, by_haystack, haystack_tables
 from summhay_ray.synth.base import Asker
 from summhay_ray.synth.bounds import Bounds, Tally, bounds
@@ -64,7 +64,6 @@ __all__ = [
     "is_english",
     "load_domain",
     "parse_domain",
-    "quoted",
     "read_audit",
     "synthesize",
     "task_of",

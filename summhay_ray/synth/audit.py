@@ -21,6 +21,7 @@ from summhay_ray.errors import UserError
 from summhay_ray.inputs import read_file
 from summhay_ray.records import Check
 from summhay_ray.synth.audit_tables import Assigned, Labels, Present, haystack_tables
+from summhay_ray.text import quoted, unquoted
 
 COLUMNS = ("row", "kind", "haystack", "domain", "document", "text", "insight", "subtopics", "question", "answer")
 """Of the sheet; `row` and `answer` are what is read back."""
@@ -28,9 +29,6 @@ COLUMNS = ("row", "kind", "haystack", "domain", "document", "text", "insight", "
 ASSIGN = "Which subtopic or subtopics does the insight belong to? Write the number, or several with commas; 0 for none."
 PRESENT = "Does the text say the insight? Write yes or no."
 
-_BEGINS = r"[=+\-@\t\r\n\uff1d\uff0b\uff0d\uff20]"
-_FORMULA = re.compile(rf"'*{_BEGINS}")
-_QUOTED = re.compile(rf"'+{_BEGINS}")
 _ROW = re.compile(r"r([0-9]{1,9})of([0-9]{1,9})-([0-9a-f]{16})")
 _NUMBER = re.compile(r"[0-9]{1,6}(?:\.0*)?")
 """Spreadsheets write 3.0, too."""
@@ -125,16 +123,6 @@ def write_audit(path: Path, rows: Iterable[AuditRow]) -> None:
         writer.writerow([quoted(value) for value in values])
     # The mark at the beginning is how spreadsheets know UTF-8.
     path.write_bytes(buffer.getvalue().encode("utf-8-sig", "replace"))
-
-
-def quoted(text: str) -> str:
-    """The text with an apostrophe before what would begin a formula."""
-    return "'" + text if _FORMULA.match(text) else text
-
-
-def unquoted(text: str) -> str:
-    """What `quoted` was given."""
-    return text[1:] if _QUOTED.match(text) else text
 
 
 def read_audit(path: Path, raws: Sequence[Mapping[str, Any]]) -> Labels:

@@ -8,12 +8,14 @@ from summhay_ray.text.citations import citations
 from summhay_ray.text.objects import whole_objects
 from summhay_ray.text.punkt import punkt_sentences
 from summhay_ray.text.sentences import sentences
+from summhay_ray.text.sheets import BEGINS_FORMULA, quoted, unquoted
 from summhay_ray.text.stems import root
 from summhay_ray.text.tokens import count_tokens, encode_tokens, first_tokens, token_pieces
 from summhay_ray.text.turns import turns
 from summhay_ray.text.words import FUNCTION_WORDS, MONTHS, UNSPACED, plain_words
 
 __all__ = [
+    "BEGINS_FORMULA",
     "FUNCTION_WORDS",
     "MONTHS",
     "UNSPACED",
@@ -24,9 +26,11 @@ __all__ = [
     "first_tokens",
     "plain_words",
     "punkt_sentences",
+    "quoted",
     "root",
     "sentences",
     "token_pieces",
     "turns",
+    "unquoted",
     "whole_objects",
 ]

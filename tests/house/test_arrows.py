@@ -23,7 +23,8 @@ IMPORTS: Mapping[str, set[str]] = {
     "yaml_text": set(),
     "loops": set(),
     # What answers are kept and paid for with: one side of the house.
-    "store": {"errors"},
+    # `text`: what a spreadsheet would take for a formula.
+    "store": {"errors", "text"},
     "llm": {"outcome", "store", "text"},
     "engine": {"inputs", "llm", "loops", "outcome", "plugins", "errors", "store", "text", "yaml_text"},
     # What papers speak of: the other side. Of `llm` it takes types alone (`TYPES`).
@@ -64,7 +65,7 @@ IMPORTS: Mapping[str, set[str]] = {
     },
     "schemas": {"benchmarks", "engine", "store"},
     # `store`: a report is written into a folder or a bucket, as tables are.
-    "report": {"benchmarks", "engine", "errors", "metrics", "outcome", "store"},
+    "report": {"benchmarks", "engine", "errors", "metrics", "outcome", "store", "text"},
     "api": {"encoders", "retrieve", "benchmarks", "engine", "report", "local_models", "plugins", "errors", "store"},
     "cli": {"api", "benchmarks", "engine", "judge", "llm", "outcome", "errors", "report", "simulator"},
     "__init__": {"api"},

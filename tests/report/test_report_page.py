@@ -6,8 +6,11 @@ import csv
 import io
 import json
 import re
+import shutil
+import subprocess
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
@@ -17,6 +20,7 @@ from reported_runs import EVIL, hostile_file, imported, unfinished, with_failure
 from summhay_ray import api
 from summhay_ray.engine import Chart, Pivot, Section
 from summhay_ray.errors import UserError
+from summhay_ray.report.cells import grids_of
 from summhay_ray.report.figures import draw, figure_bytes, page_svg
 from summhay_ray.report.formats import csv_text, latex_document
 from summhay_ray.report.make import Report, report
@@ -197,10 +201,61 @@ def test_a_figure_is_drawn_of_any_section_with_a_chart(finished_report: Report) 
 def test_a_wide_table_is_set_as_the_paper_sets_it() -> None:
     table = pl.DataFrame({"m": ["a_b", "a_b", "c&d"], "r": ["x", "y", "x"], "joint": [0.5, 0.25, 0.75], "n": [8, 8, 7]})
     section = Section("Wide", table=table, units={"joint": "%"}, pivot=Pivot("m", "r", ("joint",)))
-    text = latex_document("T", [section])
+    text = latex_document("T", {"wide": section})
     assert r"a\_b & 50.0 & \textbf{25.0} & 16 \\" in text and r"c\&d & \textbf{75.0} &  & 7 \\" in text
     assert r"\multicolumn{2}{c}{joint (\%)}" in text and text.count("{") == text.count("}")
     assert (
         csv_text(Section("Formulas", table=pl.DataFrame({"x": ["=1", "-a", "b"], "n": [1, -2, 3]})))
         == "x,n\n'=1,1\n'-a,-2\nb,3\n"
     )
+
+
+def test_a_long_table_is_whole_in_latex_and_its_labels_are_its_own(tmp_path: Path) -> None:
+    table = pl.DataFrame({"name": [f"row{place}" for place in range(95)], "n": range(95)})
+    text = latex_document("T", {"r1_a": Section("Long", table=table, name="a"), "r2_a": Section("Long", table=table, name="a")})
+    assert all(text.count(f"row{place} &") == 2 for place in range(95))
+    labels = re.findall(r"\\label{(.*?)}", text)
+    assert labels == ["tab:r1-a", "tab:r1-a-2", "tab:r1-a-3", "tab:r2-a", "tab:r2-a-2", "tab:r2-a-3"]
+    more = latex_document("T", {"a": Section("Long", table=pl.DataFrame({"name": ["x"] * 401, "n": [1] * 401}))})
+    assert "The first 400 of 401 rows" in more and more.count("x & 1") == 400
+
+
+def test_what_people_reached_is_not_the_best_system() -> None:
+    table = pl.DataFrame({"m": ["a", "People"], "r": ["x", "x"], "joint": [0.2, 0.9], "n": [8, None]})
+    section = Section("R", table=table, units={"joint": "%"}, pivot=Pivot("m", "r", ("joint",), reference=("People",)))
+    best = [[cell.cls for cell in row] for row in grids_of(section)[0].rows]
+    assert "best" in best[0][1] and "best" not in best[1][1]
+
+
+def test_a_figure_leaves_nothing_out_in_silence() -> None:
+    many = pl.DataFrame(
+        {"x": [f"{'same beginning ' * 4}{place}" for place in range(60)], "y": [0.5 - place / 100 for place in range(60)]}
+    )
+    table = many.with_columns(s=pl.col("x"), cost=pl.Series([60.0 - place for place in range(60)]), n=pl.lit(1))
+
+    def drawn(chart: Chart) -> Any:
+        return draw(Section("A", table=table, chart=chart)).axes[0]
+
+    bars, forest = drawn(Chart.bar("x", "y")), drawn(Chart.forest("y", "x"))
+    assert bars.figure.get_suptitle() == forest.figure.get_suptitle() == "40 of 60 shown; the table has all"
+    assert len(bars.get_yticks()) == 40 and len({one.get_text() for one in bars.get_yticklabels()}) == 40
+    for chart in (Chart.scatter("cost", "y", "s", front=True), Chart.line("x", "y", "s")):
+        axes = drawn(chart)
+        assert axes.get_legend_handles_labels()[1][-1] == "44 more"
+    points = drawn(Chart.scatter("cost", "y", "s", front=True)).lines
+    assert sum(len(line.get_xdata()) for line in points[:-1]) == 60 and len(points[-1].get_xdata()) == 60, "the front is whole"
+
+
+@pytest.mark.soak
+@pytest.mark.skipif(shutil.which("pdflatex") is None, reason="there is no pdflatex here")
+def test_pdflatex_compiles_the_report(finished_report: Report, tmp_path: Path) -> None:
+    evil = report([imported(tmp_path / "store", hostile_file(1000))])
+    for number, found in enumerate((finished_report, Report([*finished_report.runs, *evil.runs]))):
+        out = tmp_path / str(number)
+        found.write(str(out), "latex")
+        made = subprocess.run(
+            ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "report.tex"], cwd=out, capture_output=True, check=False
+        )
+        log = (out / "report.log").read_text(encoding="latin-1")
+        assert made.returncode == 0 and "multiply defined" not in log and "Float too large" not in log, log[-2000:]
+        assert "Overfull" not in log

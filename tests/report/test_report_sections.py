@@ -49,13 +49,14 @@ def test_markdown_holds_the_same_and_takes_nothing_that_a_model_says_for_more_th
     text = markdown([FOUND])
     assert "| model | depth | found (%) | n |\n| --- | --- | ---: | ---: |\n| a | 0 | 25.0 [10.0, 50.0] | 8/8 |\n" in text
     assert "\n    found (%), by depth\n" in text and "\n    a\n      0 │█" in text
-    said = "[click](http://x) <img> | `x` *y* \x1b[31m\n# no"
-    evil = Section(said, said, pl.DataFrame({"said": [said], "n": [1]}), chart=Chart.bar("said", "n"))
-    lines = markdown([evil]).splitlines()
-    escaped = r"[click\](http://x) \<img> \| \`x\` \*y\* [31m # no"
-    assert lines[0] == f"## {escaped}" and lines[2] == escaped and f"| {escaped} | 1 |" in lines
+    said = "[click](http://x) www.x.de <img> | `x` *y* \x1b[31m\n# no"
+    evil = Section(said, said, pl.DataFrame({"said": [said], "n": [1]}), chart=Chart.bar("said", "n"), listing=f"seed: 7\n{said}")
+    lines = markdown([evil], said).splitlines()
+    escaped = r"[click\](http\://x) www\.x.de \<img> \| \`x\` \*y\* [31m # no"
+    assert lines[0] == f"# {escaped}" and lines[2] == f"#{lines[0]}" and lines[4] == escaped and f"| {escaped} | 1 |" in lines
     # What is drawn stands indented: it is shown as it is, and nothing of it begins a line.
-    assert all(line.startswith("    ") for line in lines[8:] if "click" in line) and "\x1b" not in "".join(lines)
+    assert all(line.startswith("    ") for line in lines[10:] if "click" in line) and "\x1b" not in "".join(lines)
+    assert "    seed: 7" in lines
 
 
 def test_sections_for_those_who_ask_for_everything() -> None:

@@ -27,6 +27,7 @@ from s3_servers import CREDENTIALS, SECRET, Bucket, s3_bucket, s3_server
 
 from summhay_ray.llm import RawAnswer
 from summhay_ray.store import Finished, RunStore, Store, open_files, publish, s3, write_tables
+from summhay_ray.text import unquoted
 
 __all__ = ["s3_bucket", "s3_server"]
 
@@ -187,6 +188,19 @@ def test_tables_are_written_as_text(tmp_path: Path, kind: Any) -> None:
         assert [{**row, "bullets": json.loads(row["bullets"])} for row in told] == [as_text(row) for row in expected]
         empty = (tmp_path / "out" / written["scores"]).read_text().splitlines()
         assert empty == [",".join(run.table("scores").columns)]
+
+
+def test_no_cell_of_a_csv_is_a_formula_and_all_is_read_back(tmp_path: Path) -> None:
+    run = new_run(tmp_path / "store")
+    texts = ["=cmd|' /C calc'!A0", "+1", "\n=1", "'=1", "it's", ""]
+    commit(
+        run,
+        [Finished("c1", {"raw_answers": [RawAnswer(f"k{n}", "m", text, "stop", 1, 0, 1, 1, 1) for n, text in enumerate(texts)]})],
+    )
+    written = write_tables(run, open_files(str(tmp_path / "out")), kind="csv")
+    with (tmp_path / "out" / written["raw_answers"]).open(encoding="utf-8", newline="") as file:
+        told = [row["text"] for row in csv.DictReader(file)]
+    assert told == ["'=cmd|' /C calc'!A0", "'+1", "'\n=1", "''=1", "it's", ""] and [unquoted(one) for one in told] == texts
 
 
 def as_text(row: Mapping[str, Any]) -> dict[str, Any]:

@@ -17,12 +17,11 @@ from summhay_ray.synth.audit import (
     COLUMNS,
     AuditRow,
     audit_sample,
-    quoted,
     read_audit,
-    unquoted,
     write_audit,
 )
 from summhay_ray.synth.audit_tables import Assigned, Labels, Present, audit_tables, haystack_tables
+from summhay_ray.text import quoted, unquoted
 
 pytestmark = pytest.mark.core
 

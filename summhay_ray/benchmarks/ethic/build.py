@@ -48,7 +48,7 @@ from summhay_ray.benchmarks.ethic.records import LOOKUP
 from summhay_ray.errors import UserError
 from summhay_ray.local_models import check_model
 from summhay_ray.store import RunStore
-from summhay_ray.text import chunks, citations, count_tokens, first_tokens, turns
+from summhay_ray.text import chunks, citations, count_tokens, first_tokens, quoted, turns, unquoted
 
 TOKENIZER = "cl100k_base"
 _MARK, _TARGET = "[CITATION]", "[TARGET CITATION]"
@@ -413,7 +413,8 @@ def sheet(labels: pl.DataFrame, seed: int, a_domain: int = 100) -> bytes:
         rows = found.sort("document", "chunk").to_dicts()
         kept = sorted(random.Random(json.dumps([seed, str(domain)])).sample(range(len(rows)), min(a_domain, len(rows))))
         for row in (rows[place] for place in kept):
-            writer.writerow([row["domain"], row["document"], row["chunk"], row["text"], ", ".join(row["labels"]) or "None", ""])
+            told = (row["domain"], row["document"], str(row["chunk"]), row["text"], ", ".join(row["labels"]) or "None", "")
+            writer.writerow(map(quoted, told))
     return out.getvalue().encode("utf-8")
 
 
@@ -429,6 +430,6 @@ def read_label_sheet(path: Path) -> dict[str, dict[str, float | int | None]]:
     found: dict[str, list[float]] = {}
     for row in rows:
         if (person := row[_SHEET[-1]] or "").strip():
-            scores = found.setdefault(row["domain"], [])
-            scores.append(scoring.recalling(row["labels"], scoring.items(person).items).f1)
+            scores = found.setdefault(unquoted(row["domain"]), [])
+            scores.append(scoring.recalling(unquoted(row["labels"]), scoring.items(unquoted(person)).items).f1)
     return {domain: {"f1": scoring.mean(values), "n": len(values)} for domain, values in found.items()}

@@ -13,7 +13,7 @@ import polars as pl
 
 from summhay_ray.benchmarks.summhay.scores import ScoreResult, score_run
 from summhay_ray.errors import UserError
-from summhay_ray.metrics import SURE, Compat, JudgeBias, PairedDifference, Resampling, Standing, with_holm
+from summhay_ray.metrics import SURE, Compat, JudgeBias, Over, PairedDifference, Resampling, Standing, with_holm
 from summhay_ray.store import RunStore
 
 if TYPE_CHECKING:
@@ -91,17 +91,19 @@ def compare_systems(
     judges: Sequence[str] = (),
     compat: Compat = "default",
     seed: int = 0,
+    over: Over = "haystacks",
 ) -> SystemComparison:
     """Compare systems on the queries that both answered. Raises UserError where nothing is there to compare.
 
     One run: `systems` are two names or patterns (`*` stands for anything); without, every pair. Two runs: the systems that both
     have, or of `systems` the first in the first run and the second in the second. `judges`: whose judgments count, one, or one
-    for each run; else the judge that all have.
+    for each run; else the judge that all have. `over`: whether the figures are about other haystacks, or about further queries of
+    these.
     """
     results = [score_run(run.at(), compat, rejudged=True) for run in runs]
     named = _judges(results, judges)
     tables = [_Values(result, judge) for result, judge in zip(results, named, strict=True)]
-    return compared(tables, _pairs(tables, systems), seed)
+    return compared(tables, _pairs(tables, systems), seed, over=over)
 
 
 class _Values:
@@ -151,7 +153,9 @@ def all_pairs(result: ScoreResult, judge: str, seed: int = 0) -> SystemCompariso
     return compared([values], [((0, a), (0, b)) for a, b in itertools.combinations(names, 2)], seed, ("joint",))
 
 
-def compared(tables: Sequence[_Values], chosen: Chosen, seed: int, figures: Iterable[str] = FIGURES) -> SystemComparison:
+def compared(
+    tables: Sequence[_Values], chosen: Chosen, seed: int, figures: Iterable[str] = FIGURES, over: Over = "haystacks"
+) -> SystemComparison:
     """The pairs, figure by figure, all by the same resamples."""
     import numpy as np
 
@@ -159,7 +163,7 @@ def compared(tables: Sequence[_Values], chosen: Chosen, seed: int, figures: Iter
     queries = {query: place for place, query in enumerate(sorted(set.intersection(*known)))}
     if not queries:
         raise UserError(f"{' and '.join(table.run for table in tables)} have no query in common that is scored in both")
-    resampling = Resampling([haystack for haystack, _ in queries], seed)
+    resampling = Resampling([haystack for haystack, _ in queries], seed, over=over)
     sides = list(dict.fromkeys(itertools.chain.from_iterable(chosen)))
     pairs: list[SystemPair] = []
     standings = {}
@@ -278,13 +282,15 @@ def _warnings(resampling: Resampling, queries: Mapping[tuple[str, str], int], ta
     haystacks = len({haystack for haystack, _ in queries})
     found = []
     if resampling.over == "queries":
+        these = "this haystack" if haystacks == 1 else f"these {haystacks} haystacks"
+        found.append(f"intervals and p-values are about further queries of {these}, and say nothing of others")
+    elif resampling.test == "t":
         found.append(
-            f"{haystacks} haystack{'s are' if haystacks > 1 else ' is'} too few to speak of others: queries are resampled within "
-            f"{'them' if haystacks > 1 else 'it'}, and intervals and p-values are about further queries of "
-            f"{'these haystacks' if haystacks > 1 else 'this haystack'} alone"
+            f"{haystacks} haystacks are few: intervals and p-values are Student's t over haystacks, which finds "
+            "large differences alone (compare --over queries asks of these haystacks only); ranks are about these"
         )
     elif haystacks < SURE:
-        found.append(f"{haystacks} haystacks are fewer than {SURE}: a 95 % interval covers somewhat less than it says")
+        found.append(f"{haystacks} haystacks are fewer than {SURE}: a 95 % interval may cover somewhat less than it says")
     if len({table.judge for table in tables}) > 1:
         found.append("the runs are judged by different judges: a difference may be theirs")
     return found

@@ -104,7 +104,7 @@ def _results(result: ScoreResult, judge: str) -> Section:
         "oracle's documents and up to two hours a summary (Figure 3); their citations: precision 78.8, recall 82.4 (Table 7)."
     )
     frame = _frame(rows).with_columns(pl.col(*FIGURES, "words").cast(pl.Float64))
-    pivot = Pivot("model", "retriever", FIGURES, ("words",))
+    pivot = Pivot("model", "retriever", FIGURES, ("words",), reference=(PEOPLE,))
     chart = Chart.bar("model", "joint", "retriever")
     own = judge == _main_judge(result)
     name = "results" if own else f"results {judge}"

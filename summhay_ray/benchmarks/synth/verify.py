@@ -18,7 +18,8 @@ from summhay_ray.benchmarks.summhay.imports import read_file
 from summhay_ray.engine import answers, many, through
 from summhay_ray.errors import UserError
 from summhay_ray.haystack import InvalidHaystack
-from summhay_ray.synth import Held, quoted, verify_haystack
+from summhay_ray.synth import Held, verify_haystack
+from summhay_ray.text import quoted
 
 FILES_ALONE = 8
 """More files than these are worth the seconds that Ray takes to start."""

@@ -39,19 +39,19 @@ def test_a_pair_of_the_release_is_what_scipy_makes_of_the_queries_means(released
         for name in ("oracle_gpt-4o", "oracle_gpt4-turbo")
     }
     joint, apart = found.pairs[0].found, values["oracle_gpt-4o"] - values["oracle_gpt4-turbo"]
-    assert (joint.n_queries, joint.n_haystacks, joint.over) == (18, 2, "queries")
+    assert (joint.n_queries, joint.n_haystacks, joint.over, joint.test) == (18, 2, "haystacks", "t")
     assert joint.difference == pytest.approx(apart.mean())
-    assert joint.p == pytest.approx(
-        stats.permutation_test(
-            (apart, np.zeros(18)), lambda a, b: (a - b).sum(), permutation_type="samples", n_resamples=20_000, rng=1
-        ).pvalue,
-        abs=0.01,
+    assert joint.p == pytest.approx(stats.ttest_1samp(apart.reshape(2, 9).mean(axis=1), 0).pvalue)
+    here = compare_systems([released], ("oracle_gpt-4o", "oracle_gpt4-turbo"), over="queries").pairs[0].found
+    told = stats.permutation_test(
+        (apart, np.zeros(18)), lambda a, b: (a - b).sum(), permutation_type="samples", n_resamples=20_000, rng=1
     )
+    assert (here.over, here.test, here.p) == ("queries", "sign-flip", pytest.approx(told.pvalue, abs=0.01))
     # One judge: its mean bias cancels in coverage, and is scaled away in joint.
     assert found.pairs[1].corrected is not None
     assert found.pairs[1].corrected.difference == pytest.approx(found.pairs[1].found.difference)
     assert found.pairs[0].corrected is not None and abs(found.pairs[0].corrected.difference) < abs(joint.difference)
-    assert "2 haystacks are too few" in found.warnings[0]
+    assert "2 haystacks are few" in found.warnings[0]
     assert sum(one.first for one in found.standings["joint"]) == pytest.approx(1)
 
 
