@@ -51,6 +51,22 @@ def load(path: str) -> Any:
         return getattr(importlib.import_module(module_name), attribute)
 
 
+def made(kind: str, name: str, found: Any, model: Any = None) -> Any:
+    """What a class of this name makes, with a model where one is given. Raises ValueError where it takes none, or needs one."""
+    takes = bool(getattr(found, "takes_model", False))
+    if model is not None and not takes:
+        raise ValueError(f"{kind} {name} reads no model; leave `model` out")
+    if model is None and takes:
+        try:
+            inspect.signature(found).bind()
+        except TypeError:
+            raise ValueError(f"{kind} {name} reads a model, and has none of its own; name its folder or hub name") from None
+    with own_code(
+        f"{kind} {name!r} cannot be made", f"its class is called with {'its model' if model is not None else 'nothing'}"
+    ):
+        return found() if model is None else found(model)
+
+
 @contextlib.contextmanager
 def own_code(wrong: str, mend: str) -> Iterator[None]:
     """Run the user's own code (an import, a constructor): whatever it raises, even SystemExit, becomes an UnknownName."""

@@ -7,7 +7,7 @@ import functools
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, ValidationInfo, field_validator
+from pydantic import BeforeValidator, Field, ValidationInfo, field_validator, model_validator
 
 from summhay_ray import extract as extracts
 from summhay_ray import judge
@@ -31,13 +31,31 @@ class ExtractSpec(Strict):
     """What a judge is shown of a long source: the sentences that its question needs, up to so many tokens."""
 
     method: str = Field(default="rouge-1+2", description="lead, rouge-1, rouge-2, rouge-1+2, support, embed, bertscore, nli, ...")
-    tokens: int = Field(default=1024, ge=1, description="of the extract, at most (cl100k)")
+    tokens: int = Field(default=1024, ge=1, description="of the extract, at most (cl100k); one sentence is always shown")
+    content: str = Field(
+        default="", description="filled in: sha256 of a method of your own, or of the weights of one that reads a folder"
+    )
 
     @field_validator("method")
     @classmethod
     def _known(cls, method: str) -> str:
         checked(extracts.make_extractor, method)
         return method
+
+    @model_validator(mode="before")
+    @classmethod
+    def _filled_in(cls, fields: Any) -> Any:
+        """The run is another one where the method is: `content` is a part of what a judge is."""
+        if not isinstance(fields, Mapping) or not isinstance(method := fields.get("method", "rouge-1+2"), str):
+            return fields
+        try:
+            return {**fields, "content": extracts.method_identity(method)}
+        except UserError:
+            return fields  # told with the field's name, when it is validated
+
+    def planned(self) -> ExtractSpec:
+        """What planning takes for it: nothing is computed by weights, where sentences of the beginning are as many tokens."""
+        return self.model_copy(update={"method": "lead"}) if extracts.own_model(self.method) else self
 
     def of(self, source: str, question: str) -> str:
         """The extract of a source for whoever judges `question` by it; a source that fits is left as it is."""
@@ -47,7 +65,12 @@ class ExtractSpec(Strict):
 # A plan goes through an item in three sizes, and several criteria read one extract.
 @functools.lru_cache(maxsize=512)
 def _extracted(source: str, question: str, method: str, tokens: int) -> str:
-    return extracts.extract(source, question, method, [tokens])[tokens].text
+    return extracts.cut_down(source, question, method, tokens)
+
+
+def lever_code(*levers: ExtractSpec | None) -> list[str]:
+    """The module:Class names of a person's own among the methods of levers: a job takes their files along."""
+    return [one.method for one in levers if one is not None and ":" in one.method]
 
 
 class RaterSpec(ModelSpec):
@@ -112,6 +135,8 @@ def reduced(
     ask: Ask, stage: str, rater: judge.Rater, criterion: judge.Criterion, values: Mapping[str, str], lever: ExtractSpec | None
 ) -> Mapping[str, str]:
     """`shown_of`; what it spares is told to the plan: the questions are asked next."""
+    if ask.planning and lever is not None:
+        lever = lever.planned()
     shown = shown_of(lever, values)
     if ask.planning and lever is not None:
         requests = (judge.rating_requests(criterion, one, rater) for one in (values, shown))

@@ -11,12 +11,23 @@ from summhay_ray.encoders.bare import (
     load_pair_classifier,
     load_token_encoder,
 )
-from summhay_ray.encoders.base import Encoding, NoModel, Precision, Scoring, Vectors
-from summhay_ray.encoders.find import INSTALL, Found, check_model, find_at_hand, find_model, folder_revision
+from summhay_ray.encoders.base import Comparing, Encoding, NoModel, Precision, Scoring, Vectors
+from summhay_ray.encoders.find import (
+    FOLDER_REVISION,
+    INSTALL,
+    Found,
+    check_model,
+    find_at_hand,
+    find_model,
+    folder_revision,
+    known_revision,
+)
 from summhay_ray.encoders.local import Encoder, Scorer, best_device, load_encoder, load_scorer
 
 __all__ = [
+    "FOLDER_REVISION",
     "INSTALL",
+    "Comparing",
     "Encoder",
     "Encoding",
     "Found",
@@ -33,6 +44,7 @@ __all__ = [
     "find_at_hand",
     "find_model",
     "folder_revision",
+    "known_revision",
     "load_encoder",
     "load_likelihood",
     "load_pair_classifier",

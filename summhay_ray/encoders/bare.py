@@ -6,6 +6,7 @@ import functools
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from summhay_ray.encoders.base import Vectors
 from summhay_ray.encoders.find import find_model
 from summhay_ray.encoders.local import batches, best_device, loaded
 
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 BATCH_TOKENS = 4096
-"""Tokens of a batch, padding counted."""
+"""Tokens of a batch, padding counted, where nothing else is said."""
 _UNBOUNDED = 100_000
 """Tokenizers that know no longest text say a number beyond that."""
 
@@ -25,7 +26,9 @@ class TokenEncoder:
     def __init__(self, model: Any, tokenizer: Any, device: str) -> None:
         self._model, self._tokenizer, self._device = model, tokenizer, device
 
-    def encode(self, texts: Sequence[str], special: bool = False) -> list[NDArray[np.float32]]:
+    def encode(
+        self, texts: Sequence[str], special: bool = False, batch_tokens: int = BATCH_TOKENS, batch_size: int | None = None
+    ) -> list[NDArray[np.float32]]:
         """(tokens, dimensions) of each text, of length 1. `special`: with the tokens that the model puts around a text."""
         import numpy as np
         import torch
@@ -33,7 +36,7 @@ class TokenEncoder:
         longest = _longest(self._tokenizer)
         ids = [self._tokenizer(text, truncation=longest is not None, max_length=longest)["input_ids"] for text in texts]
         found: list[NDArray[np.float32]] = [np.zeros((0, 0), dtype=np.float32)] * len(texts)
-        for batch in batches([len(one) for one in ids], BATCH_TOKENS, None):
+        for batch in batches([len(one) for one in ids], batch_tokens, batch_size):
             given = self._tokenizer.pad({"input_ids": [ids[place] for place in batch]}, return_tensors="pt").to(self._device)
             with torch.inference_mode():
                 hidden = self._model(**given).last_hidden_state.float()
@@ -60,7 +63,9 @@ class PairClassifier:
         named = self._model.config.id2label
         return [str(named[number]).lower() for number in sorted(named)]
 
-    def probabilities(self, pairs: Sequence[tuple[str, str]]) -> NDArray[np.float32]:
+    def probabilities(
+        self, pairs: Sequence[tuple[str, str]], batch_tokens: int = BATCH_TOKENS, batch_size: int | None = None
+    ) -> Vectors:
         """(pairs, classes), each row 1 in sum."""
         import numpy as np
         import torch
@@ -68,11 +73,12 @@ class PairClassifier:
         longest = min(self._longest, _longest(self._tokenizer) or self._longest)
         ids = [self._tokenizer(*pair, truncation=True, max_length=longest) for pair in pairs]
         found = np.zeros((len(pairs), len(self.labels)), dtype=np.float32)
-        for batch in batches([len(one["input_ids"]) for one in ids], BATCH_TOKENS, None):
+        n_tokens = [len(one["input_ids"]) for one in ids]
+        for batch in batches(n_tokens, batch_tokens, batch_size):
             given = self._tokenizer.pad([ids[place] for place in batch], return_tensors="pt").to(self._device)
             with torch.inference_mode():
                 found[batch] = torch.softmax(self._model(**given).logits.float(), dim=-1).cpu().numpy()
-        return found
+        return Vectors(found, np.array(n_tokens, dtype=np.int64))
 
 
 class Likelihood:

@@ -45,6 +45,21 @@ class Scoring:
     precision: Precision = "float32"
 
 
+@dataclass(frozen=True, slots=True)
+class Comparing:
+    """All that the numbers depend on which a model gives for two texts, beside the two."""
+
+    what: Literal["classes", "tokens"]
+    """Probabilities of classes (natural language inference), or the nearness of tokens (BERTScore)."""
+    model: str
+    revision: str = ""
+    layers: int | None = None
+    """How many of its layers are read; None: all."""
+    special: bool = False
+    """Whether the tokens that the model puts around a text count."""
+    precision: Precision = "float32"
+
+
 @dataclass(frozen=True)
 class Vectors:
     """One vector a text."""

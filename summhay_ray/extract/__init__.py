@@ -5,19 +5,36 @@ the summary in view (one file each); budgets are filled from one ranking, all in
 """
 
 from summhay_ray.extract.base import BUDGETS, Document, Extract, Extractor
-from summhay_ray.extract.extracting import choose_units, extract, make_extractor, n_sentences, text_of
+from summhay_ray.extract.extracting import (
+    choose_units,
+    cut_down,
+    extract,
+    make_extractor,
+    method_identity,
+    n_sentences,
+    own_model,
+    text_of,
+)
 from summhay_ray.extract.py_rouge import RougeScore, rouge_n
+from summhay_ray.extract.weights import Compute, Numbers, WithWeights, named_layers
 
 __all__ = [
     "BUDGETS",
+    "Compute",
     "Document",
     "Extract",
     "Extractor",
+    "Numbers",
     "RougeScore",
+    "WithWeights",
     "choose_units",
+    "cut_down",
     "extract",
     "make_extractor",
+    "method_identity",
     "n_sentences",
+    "named_layers",
+    "own_model",
     "rouge_n",
     "text_of",
 ]

@@ -73,7 +73,7 @@ class Extractor(Protocol):
 
     name: ClassVar[str]
     takes_model: ClassVar[bool] = False
-    """Whether it is made with weights (`MyExtractor(model)`)."""
+    """Whether it is made with weights (`MyExtractor(model)`). `weights.py` has what ours share that are."""
     released: ClassVar[AsReleased] = AsReleased()
 
     def rank(self, document: Document, summary: str, compat: str = "default") -> Iterator[int]:

@@ -1,44 +1,50 @@
 """`bertscore`: sentences whose tokens together recall the summary's tokens, by vectors (section 2). Part of the extract room.
 
 Set recall: the mean, over the summary's tokens, of the greatest cosine with a token of the sentences taken. The summary is
-encoded as a whole, each sentence alone. The paper's code takes the wrong sentence once it has skipped one, which is not done
-here, in either compat; `release` counts the tokens around a text, as it does, `default` leaves them out.
+encoded as a whole, each sentence alone. `release` counts the tokens around a text, takes what pads a sentence for tokens that are
+like none, and takes the wrong sentence once it has passed one over (`covering.py`), all as the paper's code does.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
-from summhay_ray.encoders import load_token_encoder
-from summhay_ray.extract.base import AsReleased, Document
-from summhay_ray.extract.covering import by_covering
-
-MODEL, LAYERS = "microsoft/deberta-large-mnli", 18
-"""The paper's (section 3.2), and how many of its layers BERTScore reads."""
+from summhay_ray.encoders import Comparing, Vectors, load_token_encoder
+from summhay_ray.extract.base import Document
+from summhay_ray.extract.covering import by_covering, by_covering_as_released
+from summhay_ray.extract.weights import WithWeights
 
 
-class BertScore:
+class BertScore(WithWeights):
     """`model`: a folder or hub name, read whole, or `NAME@LAYERS`."""
 
     name: ClassVar[str] = "bertscore"
-    takes_model: ClassVar[bool] = True
-    released: ClassVar[AsReleased] = AsReleased()
-
-    def __init__(self, model: str = f"{MODEL}@{LAYERS}") -> None:
-        name, _, layers = model.rpartition("@")
-        self._layers: int | None = int(layers) if name and layers.isdigit() else None
-        self._model = model if self._layers is None else name
+    own_model: ClassVar[str] = "microsoft/deberta-large-mnli@18"
+    """The paper's (section 3.2), and how many of its layers BERTScore reads."""
 
     def rank(self, document: Document, summary: str, compat: str = "default") -> Iterator[int]:
         """See `Extractor`."""
         import numpy as np
 
-        encoder, special = load_token_encoder(self._model, self._layers), compat == "release"
-        if not document.sentences:
-            return iter(())
-        [wanted] = encoder.encode([summary], special)
-        similarity = np.zeros((len(document.sentences), len(wanted)), dtype=np.float32)
-        for number, tokens in enumerate(encoder.encode(document.sentences, special)):
-            similarity[number] = (wanted @ tokens.T).max(axis=1) if len(tokens) and len(wanted) else -1.0
-        return by_covering(similarity)
+        if not document.sentences or not summary.strip():
+            return iter(range(len(document.sentences)))
+        special = compat == "release"
+
+        def compute(texts: Sequence[str], batch_tokens: int, batch_size: int | None) -> Vectors:
+            encoder = load_token_encoder(self.model, self.layers)
+            [wanted] = encoder.encode([summary], special)
+            found = encoder.encode([json.loads(text)[1] for text in texts], special, batch_tokens, batch_size)
+            values = np.full((len(texts), max(len(wanted), 1)), -1, dtype=np.float32)
+            for row, tokens in zip(values, found, strict=True):
+                if len(tokens) and len(wanted):
+                    row[:] = (wanted @ tokens.T).max(axis=1)
+            return Vectors(values, np.array([len(tokens) for tokens in found], dtype=np.int64))
+
+        texts = [json.dumps([summary, sentence]) for sentence in document.sentences]
+        rows = self.rows(Comparing("tokens", self.model, self.revision, self.layers, special), texts, compute)
+        if not special:
+            return by_covering(rows.values)
+        padded = rows.n_tokens < rows.n_tokens.max()
+        return by_covering_as_released(np.where(padded[:, None], np.maximum(rows.values, 0), rows.values))

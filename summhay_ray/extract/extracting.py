@@ -8,23 +8,36 @@ from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from summhay_ray import plugins
+from summhay_ray.encoders import known_revision
 from summhay_ray.extract.base import AsReleased, Document, Extract, Extractor, document_of
 from summhay_ray.extract.budgets import fill, joined, walk
+from summhay_ray.extract.weights import Numbers, WithWeights, named_layers
 
 COMPATS = ("default", "release")
 
 
 def extract(
-    source: str, summary: str, method: str, budgets: Sequence[int], compat: str = "default", model: Any = None
+    source: str,
+    summary: str,
+    method: str,
+    budgets: Sequence[int],
+    compat: str = "default",
+    model: Any = None,
+    rows: Numbers | None = None,
 ) -> Mapping[int, Extract]:
     """Budget (cl100k tokens) -> the extract of `source` for a judge of `summary`.
 
-    `method`: lead, rouge-1, rouge-2, rouge-1+2, bertscore, nli, embed, support, or module:Class. `compat="release"` is the
-    paper's code, in which an extract depends on all `budgets` that are asked for together. `model`: the weights that bertscore,
-    nli or embed take instead of their own. Raises UnknownName (a ValueError) for an unknown method, ValueError for a budget
-    that is no whole number above 0 or a compat that is none, and NoModel (a UserError) where a method's weights are not here.
+    `method`: lead, rouge-1, rouge-2, rouge-1+2, bertscore, nli, embed, support, or module:Class. A source of which no sentence
+    fits a budget has an empty extract for it. `compat="release"` is the paper's code, in which an extract depends on all
+    `budgets` that are asked for together. `model`: the weights that bertscore, nli or embed take instead of their own; `rows`:
+    who computes, or keeps, what these say. Raises UnknownName (a UserError) for an unknown method, ValueError for a budget that
+    is no whole number above 0, a compat that is none or a text that is none, and NoModel (a UserError) where a method's weights
+    are not here.
     """
-    return extract_by(make_extractor(method, model), source, summary, budgets, compat)
+    extractor = make_extractor(method, model)
+    if rows is not None and isinstance(extractor, WithWeights):
+        extractor.rows = rows
+    return extract_by(extractor, source, summary, budgets, compat)
 
 
 def extract_by(
@@ -33,6 +46,9 @@ def extract_by(
     """As `extract`, by an extractor that is there already."""
     if compat not in COMPATS:
         raise ValueError(f"compat is {compat!r}; expected default or release")
+    for name, text in (("source", source), ("summary", summary)):
+        if not isinstance(text, str):
+            raise ValueError(f"{name} is {text!r:.40}; expected a text")
     for budget in budgets:
         if isinstance(budget, bool) or not isinstance(budget, int) or budget < 1:
             raise ValueError(f"a budget is {budget!r}; expected a whole number of tokens, at least 1")
@@ -49,9 +65,19 @@ def extract_by(
 def choose_units(units: Sequence[str], question: str, method: str, tokens: int) -> tuple[int, ...]:
     """The numbers, from 0 and in order, of those of a list of texts (a summary's bullets) that whoever judges `question` needs,
     up to so many tokens together: at least the first of the ranking, and all where they fit."""
-    document = Document("\n".join(units), tuple(units))
+    return _needed(Document("\n".join(units), tuple(units)), question, method, tokens)
+
+
+def cut_down(source: str, question: str, method: str, tokens: int) -> str:
+    """Of a source the sentences that whoever judges `question` needs, up to so many tokens together: at least the first of the
+    ranking."""
+    document = document_of(source)
+    return joined(document, _needed(document, question, method, tokens)).text
+
+
+def _needed(document: Document, question: str, method: str, tokens: int) -> tuple[int, ...]:
     if sum(document.costs) <= tokens:
-        return tuple(range(len(units)))
+        return tuple(range(len(document.sentences)))
     extractor = make_extractor(method)
     found = fill(document, extractor.rank(document, question), [tokens])[tokens].index
     return found or tuple(itertools.islice(extractor.rank(document, question), 1))
@@ -68,21 +94,32 @@ def n_sentences(source: str) -> int:
 
 
 def make_extractor(method: str, model: Any = None) -> Extractor:
-    """The extractor of a method's name. Raises UnknownName where there is none, ValueError where it takes no model."""
+    """The extractor of a method's name. Raises UnknownName where there is none, ValueError where it takes none, or needs one."""
+    return cast(Extractor, plugins.made("method", method, _class_of(method), model))
+
+
+def _class_of(method: str) -> Any:
     if ":" in method:
         found = plugins.load(method)
         if not callable(getattr(found, "rank", None)):
             raise plugins.UnknownName(f"{method!r} has no method `rank`; expected module:Class of an extractor (extract/base.py)")
-    else:
-        named = _known()
-        if method not in named:
-            raise plugins.unknown("extraction method", method, named)
-        found = named[method]
-    if model is None:
-        return cast(Extractor, found())
-    if not getattr(found, "takes_model", False):
-        raise ValueError(f"{method} reads no model; leave `model` out")
-    return cast(Extractor, found(model))
+        return found
+    named = _known()
+    if method not in named:
+        raise plugins.unknown("extraction method", method, named)
+    return named[method]
+
+
+def own_model(method: str) -> str:
+    """The weights that a method reads where nobody names others; empty for one that reads none, or has none of its own."""
+    return str(getattr(_class_of(method), "own_model", ""))
+
+
+def method_identity(method: str) -> str:
+    """What tells apart what a method of this name is: a person's own by its code, weights that lie in a folder by their content;
+    empty where the name says it all."""
+    weights = own_model(method)
+    return plugins.code_identity(method) or (known_revision(named_layers(weights)[0]) if weights else "")
 
 
 def _known() -> Mapping[str, type[Any]]:

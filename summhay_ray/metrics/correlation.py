@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 
 COEFFICIENTS = ("pearson", "spearman", "kendall")
 FEWEST = 3
-"""Points that a mean correlation or a correlation of means needs: two always lie on a line."""
+"""Systems whose means are correlated: two always lie on a line."""
+FEWEST_WITHIN = 2
+"""Summaries of a document whose correlation counts for the mean: of two it is 1 or -1, which says who knew the better one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,20 +91,24 @@ def mean_within(
 ) -> tuple[Correlations, int]:
     """The mean of the correlations within each group (a document's summaries, as SummEval and G-Eval average), and how many.
 
-    A group counts where it has at least three pairs and neither side says the same of all.
+    A group counts where it has at least two pairs and neither side says the same of all.
     """
-    found = []
-    for group in dict.fromkeys(groups):
-        rows = [row for row, one in enumerate(groups) if one == group]
-        one = correlations([ratings[row] for row in rows], [human[row] for row in rows])
-        if one.n >= FEWEST and one.pearson is not None:
-            found.append(one)
+    found = list(_within(ratings, human, groups).values())
     if not found:
-        return Correlations(None, None, None, "no document has three summaries whose ratings and whose scores differ"), 0
-    linear, ranked, kendall = (
-        math.fsum(getattr(one, name) for one in found) / len(found) for name in ("pearson", "spearman", "kendall")
-    )
+        return Correlations(None, None, None, "no document has two summaries whose ratings and whose scores differ"), 0
+    linear, ranked, kendall = (math.fsum(getattr(one, name) for one in found) / len(found) for name in COEFFICIENTS)
     return Correlations(linear, ranked, kendall, n=sum(one.n for one in found)), len(found)
+
+
+def _within(
+    ratings: Sequence[float | None], human: Sequence[float | None], groups: Sequence[Hashable]
+) -> Mapping[Hashable, Correlations]:
+    """Group -> the correlations within it, of those that count."""
+    rows: dict[Hashable, list[int]] = {}
+    for row, group in enumerate(groups):
+        rows.setdefault(group, []).append(row)
+    found = {group: correlations([ratings[row] for row in mine], [human[row] for row in mine]) for group, mine in rows.items()}
+    return {group: one for group, one in found.items() if one.n >= FEWEST_WITHIN and one.pearson is not None}
 
 
 def between_means(ratings: Sequence[float | None], human: Sequence[float | None], groups: Sequence[Hashable]) -> Correlations:
@@ -163,6 +169,34 @@ class Bootstrap:
         x, y, weights = given[there], self._human[there], self._weights[:, there]
         return {"pearson": _pearson(x, y, weights), "spearman": _spearman(x, y, weights), "kendall": _kendall(x, y, weights)}
 
+    def within(self, ratings: Sequence[float | None], groups: Sequence[Hashable]) -> Mapping[str, NDArray[np.float64]]:
+        """As `of`, of `mean_within`; each group lies in one cluster."""
+        import numpy as np
+
+        found = _within(ratings, self._human.tolist(), groups)
+        first = [next(row for row, one in enumerate(groups) if one == group) for group in found]
+        weights = self._weights[:, first]
+        with np.errstate(invalid="ignore"):
+            return {
+                name: weights @ np.array([getattr(one, name) for one in found.values()]) / weights.sum(axis=1)
+                for name in COEFFICIENTS
+            }
+
+    def between(self, ratings: Sequence[float | None], groups: Sequence[Hashable]) -> Mapping[str, NDArray[np.float64]]:
+        """As `of`, of `between_means`."""
+        import numpy as np
+
+        given = np.array([math.nan if one is None else one for one in ratings], dtype=np.float64)
+        names = list(dict.fromkeys(groups))
+        member = np.array([[group == name for name in names] for group in groups]) & np.isfinite(given)[:, None]
+        count = self._weights @ member
+        with np.errstate(invalid="ignore", divide="ignore"):
+            x, y = (np.nan_to_num((self._weights * np.nan_to_num(values)) @ member / count) for values in (given, self._human))
+        there = (count > 0).astype(np.float64)
+        enough = there.sum(axis=1) >= FEWEST
+        found = {"pearson": _pearson(x, y, there), "spearman": _spearman(x, y, there), "kendall": _kendall(x, y, there)}
+        return {name: np.where(enough, values, np.nan) for name, values in found.items()}
+
     def interval(self, values: NDArray[np.float64]) -> Interval | None:
         """The 95 % interval of resampled values; None where there are fewer than two clusters, or most resamples say nothing."""
         import numpy as np
@@ -201,16 +235,26 @@ def _spearman(x: NDArray[np.float64], y: NDArray[np.float64], weights: NDArray[n
 
 
 def _ranks(values: NDArray[np.float64], weights: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Average ranks in each resample, in which a pair stands as often as its weight says."""
-    below, equal = values[:, None] < values[None, :], values[:, None] == values[None, :]
-    ranks: NDArray[np.float64] = weights @ below + (weights @ equal + 1) / 2
-    return ranks
+    """Average ranks in each resample, in which a pair stands as often as its weight says; values are the pairs', or a row of them
+    for each resample."""
+    import numpy as np
+
+    below, equal = values[..., :, None] < values[..., None, :], values[..., :, None] == values[..., None, :]
+    if values.ndim == 1:
+        ranks: NDArray[np.float64] = weights @ below + (weights @ equal + 1) / 2
+        return ranks
+    lower, same = (np.einsum("rj,rji->ri", weights, some) for some in (below, equal))
+    return np.asarray(lower + (same + 1) / 2)
 
 
 def _kendall(x: NDArray[np.float64], y: NDArray[np.float64], weights: NDArray[np.float64]) -> NDArray[np.float64]:
     import numpy as np
 
-    a, b = np.sign(x[:, None] - x[None, :]), np.sign(y[:, None] - y[None, :])
-    balance, untied_a, untied_b = (((weights @ signs) * weights).sum(axis=1) for signs in (a * b, a * a, b * b))
+    a, b = (np.sign(values[..., :, None] - values[..., None, :]) for values in (x, y))
+    products = (a * b, a * a, b * b)
+    if x.ndim == 1:
+        balance, untied_a, untied_b = (((weights @ signs) * weights).sum(axis=1) for signs in products)
+    else:
+        balance, untied_a, untied_b = (np.einsum("ri,rij,rj->r", weights, signs, weights) for signs in products)
     with np.errstate(invalid="ignore", divide="ignore"):
         return np.where((untied_a > 0) & (untied_b > 0), balance / np.sqrt(untied_a * untied_b), np.nan)

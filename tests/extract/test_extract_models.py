@@ -13,10 +13,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from summhay_ray.benchmarks.extract_evaluate.metrics import Texts, make_metric
 from summhay_ray.extract import Document, extract
-from summhay_ray.extract.covering import by_covering
+from summhay_ray.extract.covering import by_covering, by_covering_as_released
 
 REFERENCES = Path(__file__).resolve().parents[3] / "shared" / "benchmarks" / "extract_evaluate"
 SOURCE = "The cook hid the key. The ship sailed at dawn. The key is in the bell. Rain fell on the ship."
@@ -59,6 +61,46 @@ def test_covering_is_joint_and_ends_with_the_lead() -> None:
     # 0 raises the mean to .45; then 2, which has the other part, before 3, which is 0 again; then nothing is left to gain.
     assert list(by_covering(similarity)) == [0, 2, 1, 3, 4]
     assert list(by_covering(np.zeros((3, 0), dtype=np.float32))) == [0, 1, 2]
+
+
+def as_released(similarity: np.ndarray[Any, np.dtype[np.float32]]) -> list[int]:
+    """What the paper's code takes, step by step, written out: all candidates anew, numbers and places mixed up as there."""
+    taken: list[int] = []
+    passed_over: set[int] = set()
+    before, filling = np.float32(0), False
+    while unused := [number for number in range(len(similarity)) if number not in taken]:
+        candidates = [number for number in unused if number not in passed_over]
+        if filling or not candidates:
+            taken.append(min(unused))
+            continue
+        scores = np.array([similarity[[*taken, one]].max(axis=0).mean() for one in candidates])
+        filling = bool(scores.max() == before)
+        passed_over |= {place for place, score in enumerate(scores) if score == before}
+        before = scores.max()
+        taken.append(unused[int(scores.argmax())])
+    return taken
+
+
+VALUES = st.sampled_from([0.0, 0.25, 0.5, 0.75])
+
+
+@pytest.mark.core
+@settings(max_examples=60, deadline=None)
+@given(
+    st.integers(1, 3).flatmap(lambda width: st.lists(st.lists(VALUES, min_size=width, max_size=width), min_size=1, max_size=7))
+)
+def test_bertscore_takes_the_wrong_sentence_in_release_as_the_paper_s_code(rows: list[list[float]]) -> None:
+    similarity = np.array(rows, dtype=np.float32)
+    assert list(by_covering_as_released(similarity)) == as_released(similarity)
+
+
+@pytest.mark.core
+def test_the_wrong_sentence_by_hand() -> None:
+    # 0 is like nothing, so that place 0, and with it sentence 0, is no candidate from then on; 1 is taken. Of the candidates 2
+    # and 3 the latter is best, at place 1: of the sentences that are left (0, 2, 3) that is 2. The better 3 comes last.
+    similarity = np.array([[0, 0], [0.5, 0], [0.25, 0.25], [0, 0.5]], dtype=np.float32)
+    assert list(by_covering_as_released(similarity)) == [1, 2, 0, 3]
+    assert list(by_covering(similarity)) == [1, 3, 0, 2]
 
 
 @pytest.fixture(scope="module")
@@ -115,16 +157,19 @@ def test_bertscore_takes_the_sentence_that_is_the_summary(folders: dict[str, str
 @pytest.mark.embed
 def test_nli_reads_its_columns_by_their_names(folders: dict[str, str]) -> None:
     from summhay_ray.encoders import NoModel, load_pair_classifier
-    from summhay_ray.extract.nli import classifier
+    from summhay_ray.extract.nli import probabilities
 
     pairs = [("the key", "the cook hid the key ."), ("rain", "rain fell")]
-    ours, theirs = classifier(folders["nli"])(pairs), load_pair_classifier(folders["nli"], 2048).probabilities(pairs)
+    ours, theirs = (
+        probabilities(folders["nli"], pairs, 4096, None).values,
+        load_pair_classifier(folders["nli"], 2048).probabilities(pairs).values,
+    )
     assert np.allclose(ours, theirs[:, [2, 0, 1]]) and np.allclose(theirs.sum(axis=1), 1)
-    alone = load_pair_classifier(folders["nli"], 2048).probabilities(pairs[1:])
+    alone = load_pair_classifier(folders["nli"], 2048).probabilities(pairs[1:]).values
     assert np.allclose(alone, theirs[1:], atol=1e-5), "what stands beside a pair changes nothing"
     assert len(extract(SOURCE, "The key is hid.", "nli", [20], model=folders["nli"])[20].index) >= 2
     with pytest.raises(NoModel, match="its classes are label_0, label_1; expected contradiction"):
-        classifier(folders["other"])
+        probabilities(folders["other"], pairs, 4096, None)
 
 
 @pytest.mark.embed
@@ -159,6 +204,63 @@ def test_a_run_by_weights_of_one_s_own(folders: dict[str, str], tmp_path: Path) 
     found = summhay_ray.run(fields("nli"), store=str(tmp_path / "store"), executor="inline")
     assert found.status == "done" and summhay_ray.table(found.run, "extracts", str(tmp_path / "store")).height == 2
     assert summhay_ray.api.load(fields("other")).run_id != found.run, "the weights are a part of what the run is"
+
+
+@pytest.mark.embed
+def test_what_models_say_is_planned_without_them_and_computed_once(
+    folders: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import summhay_ray
+    from summhay_ray.encoders import PairClassifier, TokenEncoder
+
+    pairs = [{"doc_id": "d", "system_id": name, "source": SOURCE, "summary": f"The {name} is hid."} for name in ("key", "ship")]
+    (tmp_path / "pairs.json").write_text(json.dumps(pairs))
+    store, computed = str(tmp_path / "store"), list[int]()
+
+    def counted(real: Any) -> Any:
+        def counting(self: Any, texts: Sequence[Any], *more: Any) -> Any:
+            computed.append(len(texts))
+            return real(self, texts, *more)
+
+        return counting
+
+    monkeypatch.setattr(TokenEncoder, "encode", counted(TokenEncoder.encode))
+    monkeypatch.setattr(PairClassifier, "probabilities", counted(PairClassifier.probabilities))
+    models = {"nli": folders["nli"], "bertscore": f"{folders['tokens']}@2"}
+    fields = {"kind": "extract_evaluate", "pairs": [str(tmp_path / "pairs.json")], "raters": ["offline/rater"], "models": models}
+    fields |= {"methods": ["nli", "bertscore"], "budgets": [16], "resources": {"embed": {"actors": 2, "batch_size": 3}}}
+    assert summhay_ray.plan(fields, store).cells == 2 * 4 and computed == []
+    found = summhay_ray.run(fields, store=store, executor="inline")
+    # Of each pair four sentences beside one of the summary; and the summary with the sentences.
+    assert found.status == "done" and sorted(computed) == [1, 1, 4, 4, 4, 4]
+    assert len(list(Path(store).glob("vectors/*/*.parquet"))) == 4
+    workload = summhay_ray.api.load(fields)
+    parts = workload.computing(list(workload.items()))
+    assert parts == [{"pair": "pairs/d/key"}, {"pair": "pairs/d/ship"}]
+    computed.clear()
+    again = summhay_ray.run({**fields, "budgets": [16, 32]}, store=store, executor="inline")
+    assert again.run != found.run and computed == [], "what models say of a sentence does not depend on the budget"
+
+
+@pytest.mark.core
+def test_weights_that_a_method_takes_by_itself_are_a_part_of_what_the_run_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import summhay_ray
+
+    (tmp_path / "pairs.json").write_text(json.dumps([{"doc_id": "d", "system_id": "s", "source": SOURCE, "summary": "The key."}]))
+    lever = {"model": "offline/rater", "extract": {"method": "nli", "tokens": 20}}
+    fields = {"kind": "extract_evaluate", "pairs": [str(tmp_path / "pairs.json")], "budgets": [16]}
+
+    def ids() -> list[str]:
+        specs = ({"methods": ["nli"], "raters": ["offline/rater"]}, {"methods": [], "raters": [lever]})
+        return [summhay_ray.api.load({**fields, **one}).run_id for one in specs]
+
+    monkeypatch.setenv("SUMMHAY_MODELS", str(tmp_path))
+    before, folder = ids(), tmp_path / "nli-deberta-v3-base"
+    folder.mkdir()
+    (folder / "config.json").write_text("{}")
+    assert all(one != other for one, other in zip(before, ids(), strict=True))
 
 
 @pytest.mark.embed
@@ -199,3 +301,17 @@ class Sums:
 def test_a_metric_of_one_s_own() -> None:
     metric = make_metric(f"{__name__}:Sums", "abc")
     assert metric.score([Texts("12345", "", "")]) == [8.0]
+
+
+class NeedsWeights(Sums):
+    """One that has none of its own."""
+
+    def __init__(self, model: str) -> None:
+        super().__init__(model)
+
+
+@pytest.mark.core
+def test_a_metric_that_needs_a_model_is_not_made_without_it() -> None:
+    with pytest.raises(ValueError, match="NeedsWeights reads a model, and has none of its own; name its folder or hub name"):
+        make_metric(f"{__name__}:NeedsWeights")
+    assert make_metric(f"{__name__}:NeedsWeights", "abc").score([Texts("1", "", "")]) == [4.0]

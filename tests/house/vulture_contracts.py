@@ -24,7 +24,9 @@ _one_or_many
 _stages_asked
 _asked_alone
 _budgets_count
-_methods_known
+_methods_differ
+_makes
+_filled_in
 _samples_differ
 auto
 enable_progress_bars

@@ -100,6 +100,16 @@ def test_first_tokens_without_a_rating() -> None:
         expected_rating("", Scale(1, 10))
 
 
+def test_a_first_token_that_is_mostly_something_else_does_not_rate() -> None:
+    tokens = logprobs({"The": 0.55, "4": 0.3, "5": 0.1}, chosen="The")
+    none = expected_rating(tokens, FIVE)
+    assert isinstance(none, Malformed) and "have 0.4 of the first token's probability; expected 0.5 at least" in none.message
+    found, _ = rated(lambda one: raw(one, "The rating is 4.", logprobs=tokens), Rater("m", logprobs=20))
+    assert isinstance(found, Answer) and (found.value.value, found.value.how) == (4, "text"), "the text is read in their place"
+    lost, _ = rated(lambda one: raw(one, "The summary is fine.", logprobs=tokens), Rater("m", logprobs=20))
+    assert isinstance(lost, Malformed) and lost.error == "no_mass"
+
+
 Reply = Callable[[Request], Outcome[RawAnswer]]
 
 

@@ -45,11 +45,12 @@ def test_what_cannot_be_correlated() -> None:
 
 
 def test_within_documents_and_between_systems() -> None:
-    # Document a: in the same order; b: in the opposite one; c has two summaries, d one score for all.
+    # Document a: in the same order; b: in the opposite one; c: two in the same; d says nothing.
     groups = ["a"] * 3 + ["b"] * 3 + ["c"] * 2 + ["d"] * 3
     ratings, human = [1, 2, 3, 1, 2, 3, 1, 2, 1, 2, 3], [1, 2, 3, 3, 2, 1, 1, 2, 5, 5, 5]
     found, n = mean_within(ratings, human, groups)
-    assert (found.pearson, found.spearman, found.kendall, n, found.n) == (0, 0, 0, 2, 6)
+    assert (found.pearson, found.spearman, found.kendall) == pytest.approx(((1 - 1 + 1) / 3,) * 3)
+    assert (n, found.n) == (3, 3 + 3 + 2)
     systems = between_means([1, 3, 2, 2, 5, 5], [1, 1, 2, 2, 4, None], ["x", "x", "y", "y", "z", "z"])
     # Means of the ratings 2, 2, 5 and of the scores 1, 2, 4.
     assert systems.pearson == pytest.approx(correlations([2, 2, 5], [1, 2, 4]).pearson) and systems.n == 3
@@ -64,13 +65,37 @@ SMALL = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4), st.sampled_from
 def test_each_resample_is_correlated_as_if_written_out(rows: list[tuple[int, int, str]]) -> None:
     ratings, human, clusters = ([row[place] for row in rows] for place in range(3))
     boot = Bootstrap.over([float(one) for one in human], [str(one) for one in clusters], samples=20)
-    found = boot.of([float(one) for one in ratings])  # type: ignore[arg-type]
+    found = boot.of([float(one) for one in ratings])
     for draw, weights in enumerate(boot._weights):
         written: list[Any] = [row for row, n in zip(rows, weights, strict=True) for _ in range(int(n))]
         expected = correlations([row[0] for row in written], [row[1] for row in written])
         for name, values in found.items():
             value = getattr(expected, name)
             assert (math.isnan(values[draw]) and value is None) or values[draw] == pytest.approx(value, abs=1e-9)
+
+
+ROWS = st.lists(
+    st.tuples(st.integers(0, 4), st.integers(0, 4), st.sampled_from("abc"), st.sampled_from("xyzw")), min_size=1, max_size=9
+)
+
+
+@settings(max_examples=40, deadline=None)
+@given(ROWS)
+def test_levels_of_each_resample_are_correlated_as_if_written_out(rows: list[tuple[int, int, str, str]]) -> None:
+    ratings, human, documents, systems = ([row[place] for row in rows] for place in range(4))
+    given: list[float | None] = [float(one) or None for one in ratings]
+    boot = Bootstrap.over([float(one) for one in human], [str(one) for one in documents], samples=10)
+    within, between = boot.within(given, documents), boot.between(given, systems)
+    for draw, weights in enumerate(boot._weights):
+        # Each time that a document is drawn it is another one.
+        written = [(place, turn) for place, n in enumerate(weights) for turn in range(int(n))]
+        values, scores = [given[place] for place, _ in written], [float(human[place]) for place, _ in written]
+        mean, _ = mean_within(values, scores, [(documents[place], turn) for place, turn in written])
+        means = between_means(values, scores, [systems[place] for place, _ in written])
+        for found, expected in ((within, mean), (between, means)):
+            for name, drawn in found.items():
+                value = getattr(expected, name)
+                assert (math.isnan(drawn[draw]) and value is None) or drawn[draw] == pytest.approx(value, abs=1e-9)
 
 
 def test_an_interval_covers_the_figure_and_depends_on_no_order() -> None:

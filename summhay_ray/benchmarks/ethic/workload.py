@@ -34,6 +34,7 @@ from summhay_ray.benchmarks.ethic.prompts import CUE
 from summhay_ray.benchmarks.ethic.records import LOOKUP, Record
 from summhay_ray.benchmarks.ethic.spec import EthicModel, EthicSpec
 from summhay_ray.benchmarks.ethic.tables import ANSWERS, RATINGS, EthicAnswer, SectionRating
+from summhay_ray.benchmarks.rating import lever_code
 from summhay_ray.llm import RawAnswer
 from summhay_ray.local_models import check_model
 from summhay_ray.text import count_tokens, sentences
@@ -76,6 +77,10 @@ class Ethic(Benchmark[EthicSpec]):
         """See `Workload`: with the wording of the criteria, and the records' content."""
         _ = self.records
         return {**super().identity(), "criteria": {name: one.prompt_hash for name, one in self._criteria.items()}}
+
+    def own_code(self) -> Sequence[str]:
+        """See `Workload`."""
+        return [*super().own_code(), *lever_code(*(one.extract for one in self.spec.judges))]
 
     @functools.cached_property
     def _models(self) -> Mapping[str, EthicModel]:

@@ -41,9 +41,14 @@ def agreement(first: Sequence[float], other: Sequence[float]) -> RatingAgreement
     n = len(first)
     if not n:
         return RatingAgreement(0, None, None, None, None)
-    same = sum(round(a) == round(b) for a, b in zip(first, other, strict=True)) / n
+    same = sum(_whole(a) == _whole(b) for a, b in zip(first, other, strict=True)) / n
     difference = math.fsum(b - a for a, b in zip(first, other, strict=True)) / n
     return RatingAgreement(n, pearson(first, other), concordance(first, other), same, difference)
+
+
+def _whole(rating: float) -> int:
+    """The nearest whole number, halves up: all points of a scale are alike, where Python rounds 2.5 to 2 and 3.5 to 4."""
+    return math.floor(rating + 0.5)
 
 
 @dataclass(frozen=True)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
 SMALL = 1024
 """The budget up to which the paper calls its choice Pareto efficient (section 3.4, "under 1024": 1024 is included)."""
+
+DIGITS = 9
 
 Rule = Literal["release", "front"]
 
@@ -35,10 +38,10 @@ def choose(cells: Iterable[C], rule: Rule = "release") -> tuple[C | None, Any]:
     `release`: best is the greatest Pearson + Spearman, and efficient the greatest up to 1024 tokens: the rule that gives all
     entries of the paper's Table 2 from its Table 3, chosen on the very pairs that are reported; the full document (budget None)
     does not count. `front`: efficient is the list of cells that no other beats in both cost and Pearson + Spearman, cheapest
-    first; cost is `usd` where all cells have it, else the budget. Of equals the first counts, and a cell whose correlation is
-    undefined (None) is left out. Raises ValueError for another rule.
+    first; cost is `usd` where all cells have it, else the budget. Of equals (to nine digits) the cheaper counts, then the first;
+    a cell whose correlation is undefined (None, NaN) is left out. Raises ValueError for another rule.
     """
-    known = [cell for cell in cells if None not in (_of(cell, "pearson"), _of(cell, "spearman"))]
+    known = [cell for cell in cells if _number(_of(cell, "pearson")) and _number(_of(cell, "spearman"))]
     if rule == "release":
         extracts = [cell for cell in known if _of(cell, "budget") is not None]
         return _best(extracts), _best([cell for cell in extracts if _of(cell, "budget") <= SMALL])
@@ -49,7 +52,7 @@ def choose(cells: Iterable[C], rule: Rule = "release") -> tuple[C | None, Any]:
 
 def front(cells: Sequence[C]) -> list[C]:
     """The cells that none beats: none is cheaper with as high a correlation, or as cheap with a higher one."""
-    priced = all(_of(cell, "usd") is not None for cell in cells)
+    priced = _priced(cells)
     found: list[C] = []
     for cell in sorted(cells, key=lambda cell: (_cost(cell, priced), -total(cell))):
         if not found or total(cell) > total(found[-1]):
@@ -58,12 +61,21 @@ def front(cells: Sequence[C]) -> list[C]:
 
 
 def total(cell: Any) -> float:
-    """Pearson + Spearman."""
-    return float(_of(cell, "pearson") + _of(cell, "spearman"))
+    """Pearson + Spearman, without what sums of equal figures differ by in their last digits."""
+    return round(float(_of(cell, "pearson") + _of(cell, "spearman")), DIGITS)
 
 
 def _best(cells: Sequence[C]) -> C | None:
-    return max(cells, key=total, default=None)
+    priced = _priced(cells)
+    return max(cells, key=lambda cell: (total(cell), -_cost(cell, priced)), default=None)
+
+
+def _priced(cells: Sequence[Any]) -> bool:
+    return all(_number(_of(cell, "usd")) for cell in cells)
+
+
+def _number(value: Any) -> bool:
+    return value is not None and math.isfinite(value)
 
 
 def _cost(cell: Any, priced: bool) -> float:

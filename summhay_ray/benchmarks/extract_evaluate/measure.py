@@ -113,7 +113,7 @@ CORRELATIONS = {
     **_COUNTS,
     "reason": pl.String,
 }
-DIFFERENCES = {**_NAMES, **_CELL, "against": pl.String, **_FIGURES, "n": pl.Int64}
+DIFFERENCES = {**_NAMES, **_CELL, "against": pl.String, "level": pl.String, **_FIGURES, "n": pl.Int64}
 AGREEMENT = {
     **_NAMES,
     **_CELL,
@@ -125,7 +125,7 @@ AGREEMENT = {
     "spared": pl.Float64,
     "n": pl.Int64,
 }
-LEVELS = {**_NAMES, **_CELL, "level": pl.String, **dict.fromkeys(COEFFICIENTS, pl.Float64), "n": pl.Int64, "reason": pl.String}
+LEVELS = {**_NAMES, **_CELL, "level": pl.String, **_FIGURES, **_COUNTS, "reason": pl.String}
 CHOICES = {
     **_NAMES,
     "choice": pl.String,
@@ -208,7 +208,8 @@ def _correlations(task: Task) -> Iterator[dict[str, Any]]:
             "on_front": (one.method, one.budget) in on_front,
             "documents": len(there),
             "n": one.found.n if task.boot else sum(rating is not None for rating in one.ratings),
-            "n_expected": len(one.ratings),
+            # Where people scored something, a pair that they did not score is none to correlate.
+            "n_expected": len(task.scored) if task.boot else len(one.ratings),
             "reason": one.found.reason,
         }
 
@@ -232,16 +233,15 @@ def _differences(task: Task) -> Iterator[dict[str, Any]]:
                 continue
             both = [a is not None and b is not None for a, b in zip(one.ratings, against.ratings, strict=True)]
             mine, other = ([r if there else None for r, there in zip(c.ratings, both, strict=True)] for c in (one, against))
-            first, second = _correlated(mine, task.human), _correlated(other, task.human)
-            row: dict[str, Any] = {**task.names, **one.place, "against": against.method, "n": first.n}
-            drawn = [task.boot.of([ratings[place] for place in task.scored]) for ratings in (mine, other)]
-            for name in COEFFICIENTS:
-                a, b = getattr(first, name), getattr(second, name)
-                if a is not None and b is not None:
-                    between = task.boot.interval(drawn[0][name] - drawn[1][name])
-                    ends = (between.low, between.high) if between else (None, None)
-                    row |= {name: a - b, f"{name}_low": ends[0], f"{name}_high": ends[1]}
-            yield row
+            for level, first, second in zip(LEVEL_NAMES, _at_levels(task, mine), _at_levels(task, other), strict=True):
+                row: dict[str, Any] = {**task.names, **one.place, "against": against.method, "level": level, "n": first.n}
+                for name in COEFFICIENTS:
+                    a, b = getattr(first.found, name), getattr(second.found, name)
+                    if a is not None and b is not None:
+                        between = task.boot.interval(first.drawn[name] - second.drawn[name])
+                        ends = (between.low, between.high) if between else (None, None)
+                        row |= {name: a - b, f"{name}_low": ends[0], f"{name}_high": ends[1]}
+                yield row
 
 
 def _agreement(task: Task) -> Iterator[dict[str, Any]]:
@@ -259,11 +259,40 @@ def _agreement(task: Task) -> Iterator[dict[str, Any]]:
 def _levels(task: Task) -> Iterator[dict[str, Any]]:
     """Beside the pooled correlations of the paper: the mean within documents, and that of the systems' means."""
     for one in task.columns if task.boot else ():
-        within, n = mean_within(one.ratings, task.human, task.documents)
-        between = between_means(one.ratings, task.human, task.systems)
-        for level, found, count in (("within documents", within, n), ("between systems", between, between.n)):
-            figures = {name: getattr(found, name) for name in COEFFICIENTS}
-            yield {**task.names, **one.place, "level": level, **figures, "n": count, "reason": found.reason}
+        for level, at in list(zip(LEVEL_NAMES, _at_levels(task, one.ratings), strict=True))[1:]:
+            figures = _figures(at.found, at.drawn, task.boot)
+            counts = {"n": at.n, "n_expected": at.n_expected, "reason": at.found.reason}
+            yield {**task.names, **one.place, "level": level, **figures, **counts}
+
+
+LEVEL_NAMES = ("pooled", "within documents", "between systems")
+
+
+@dataclass(frozen=True)
+class AtLevel:
+    """Correlations of one cell's ratings at one level."""
+
+    found: Correlations
+    drawn: Mapping[str, Any]
+    """Coefficient -> its values in the resamples."""
+    n: int
+    """Pairs, documents or systems that count."""
+    n_expected: int
+
+
+def _at_levels(task: Task, ratings: Sequence[float | None]) -> Sequence[AtLevel]:
+    """Ratings, a place each in the task's order, at each of `LEVEL_NAMES`."""
+    assert task.boot is not None
+    given, human = ([of[place] for place in task.scored] for of in (ratings, task.human))
+    documents, systems = ([of[place] for place in task.scored] for of in (task.documents, task.systems))
+    pooled = correlations(given, human)
+    within, n = mean_within(given, human, documents)
+    between = between_means(given, human, systems)
+    return (
+        AtLevel(pooled, task.boot.of(given), pooled.n, len(human)),
+        AtLevel(within, task.boot.within(given, documents), n, len(set(documents))),
+        AtLevel(between, task.boot.between(given, systems), between.n, len(set(systems))),
+    )
 
 
 # --- choices -------------------------------------------------------------------------------------------------------------

@@ -88,10 +88,11 @@ def _more(scores: Tables) -> Iterator[Section]:
         yield Section("Agreement with the full document", text, scores["agreement"], units, more=True)
     if scores["levels"].height:
         text = (
-            "Within documents: the mean of the correlations of a document's summaries, n documents. Between systems: of the "
-            "systems' means, n systems. Both need three summaries, or three systems, since two always lie on a line."
+            "Within documents: the mean of the correlations of a document's summaries, n documents; of two summaries it is 1 or "
+            "-1, and a document counts where neither ratings nor scores are all equal. Between systems: of the systems' means, n "
+            f"systems, at least three, since two always lie on a line. {INTERVALS}"
         )
-        yield Section("Within documents and between systems", text, scores["levels"], more=True)
+        yield Section("Within documents and between systems", text, _without(scores["levels"], "kendall"), more=True)
     if scores["lengths"].height:
         text = "cl100k tokens of the extracts. Over budget: extracts that exceed it, which those of compat: release may."
         yield Section("Lengths of the extracts", text, scores["lengths"], more=True)

@@ -11,6 +11,7 @@ from summhay_ray import judge
 from summhay_ray.benchmark import Spec, Strict, Text
 from summhay_ray.benchmarks.extract_evaluate.metrics import METRICS, make_metric
 from summhay_ray.benchmarks.rating import Rater, checked
+from summhay_ray.errors import UserError
 
 FULL, CUT = "full", "full-release"
 """The whole source; and as the paper's code shows it, cut by mistake."""
@@ -20,6 +21,11 @@ PRICE = 30.0
 
 def _criterion(value: Any) -> Any:
     return {"name": value} if isinstance(value, str) else value
+
+
+def _pair(value: Any) -> Any:
+    """YAML and JSON have lists alone."""
+    return tuple(value) if isinstance(value, list) else value
 
 
 def _metric(value: Any) -> Any:
@@ -37,7 +43,9 @@ class CriterionSpec(Strict):
 
     name: str = Field(min_length=1, description="consistency, relevance, faithfulness, or one of your own, with scale and prompt")
     human: str = Field(default="", description="the field of `scores` that holds people's; its name where empty")
-    scale: tuple[int, int] | None = Field(default=None, description="[low, high], whole numbers; null: the criterion's own")
+    scale: Annotated[tuple[int, int], BeforeValidator(_pair)] | None = Field(
+        default=None, description="[low, high], whole numbers; null: the criterion's own"
+    )
     prompt: str | None = Field(default=None, description="path of a prompt file with [[SOURCE]] and [[SUMMARY]]; null: ours")
 
     @model_validator(mode="after")
@@ -49,13 +57,16 @@ class CriterionSpec(Strict):
             raise ValueError(f"{self.name!r} is no criterion that has a prompt here ({known}); give it a scale and a prompt")
         return self
 
+    @property
+    def on(self) -> judge.Scale:
+        """The scale."""
+        return judge.Scale(*self.scale) if self.scale else judge.CRITERIA[self.name].scale
+
     def made(self, prompt: str) -> judge.Criterion:
         """The criterion. `prompt`: the text of its file, empty for ours. Raises ValueError where that lacks a placeholder."""
         own = judge.CRITERIA.get(self.name)
-        scale = judge.Scale(*self.scale) if self.scale else own.scale if own else None
         text = prompt or (own.prompt if own else "")
-        assert scale is not None, "checked above"
-        return judge.Criterion(self.name, scale, text, own.version if own and not prompt else 1)
+        return judge.Criterion(self.name, self.on, text, own.version if own and not prompt else 1)
 
 
 class MetricSpec(Strict):
@@ -70,11 +81,10 @@ class MetricSpec(Strict):
         """What tables call it."""
         return self.name or self.metric
 
-    @field_validator("metric")
-    @classmethod
-    def _known(cls, metric: str) -> str:
-        checked(make_metric, metric)
-        return metric
+    @model_validator(mode="after")
+    def _makes(self) -> MetricSpec:
+        checked(make_metric, self.metric, self.model)
+        return self
 
 
 CriterionEntry = Annotated[CriterionSpec, BeforeValidator(_criterion, json_schema_input_type=Text | CriterionSpec)]
@@ -118,9 +128,7 @@ class ExtractEvaluateSpec(Spec):
 
     @field_validator("methods")
     @classmethod
-    def _methods_known(cls, methods: list[str]) -> list[str]:
-        for method in methods:
-            checked(extracts.make_extractor, method)
+    def _methods_differ(cls, methods: list[str]) -> list[str]:
         return _once("methods", methods)
 
     @field_validator("budgets")
@@ -141,7 +149,18 @@ class ExtractEvaluateSpec(Spec):
         for method in self.models:
             if method not in self.methods:
                 raise ValueError(f"models: no method of this spec is {method!r}; it has {', '.join(self.methods)}")
-            checked(extracts.make_extractor, method, self.models[method])
+        for method in self.methods:
+            try:
+                extracts.make_extractor(method, self.models.get(method))
+            except UserError as error:
+                raise ValueError(f"methods: {error}") from error
+            except ValueError as error:
+                raise ValueError(f"models: {error}") from error
+        for one in self.criteria if any(rater.logprobs for rater in self.raters) else ():
+            try:
+                judge.check_logprobs(one.on)
+            except ValueError as error:
+                raise ValueError(f"criteria: {one.name}: {error}") from error
         return self
 
     def cells(self) -> list[tuple[str, int]]:

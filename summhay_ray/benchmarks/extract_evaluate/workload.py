@@ -15,6 +15,7 @@ from summhay_ray.benchmark import (
     Ask,
     Benchmark,
     Counted,
+    Failed,
     Inputs,
     Item,
     Prepared,
@@ -30,8 +31,10 @@ from summhay_ray.benchmarks.extract_evaluate.measure import Settings, measured
 from summhay_ray.benchmarks.extract_evaluate.metrics import Texts, make_metric
 from summhay_ray.benchmarks.extract_evaluate.report import sections
 from summhay_ray.benchmarks.extract_evaluate.spec import CUT, FULL, ExtractEvaluateSpec
-from summhay_ray.benchmarks.rating import TOKENS_A_RATING, RaterSpec, rated, shown_of
-from summhay_ray.encoders import find_model, folder_revision
+from summhay_ray.benchmarks.rating import TOKENS_A_RATING, RaterSpec, lever_code, rated, shown_of
+from summhay_ray.benchmarks.retrieval import Computing, NotComputed, StoredModels
+from summhay_ray.encoders import check_model, known_revision
+from summhay_ray.extract import named_layers
 from summhay_ray.plugins import code_identity
 from summhay_ray.text import count_tokens
 
@@ -94,6 +97,7 @@ class MetricRow:
 
 
 PAIR = ("dataset", "doc_id", "system_id")
+LEAD = "lead"
 
 
 class ExtractEvaluate(Benchmark[ExtractEvaluateSpec]):
@@ -131,20 +135,22 @@ class ExtractEvaluate(Benchmark[ExtractEvaluateSpec]):
         own = [*self.spec.methods, *(one.metric for one in self.spec.metrics)]
         code = {name: code_identity(name) for name in own if ":" in name}
         revisions = {one.label: self.revision_of(one.model) for one in self.spec.raters}
-        folders = {name: find_model(name).folder for name in self._weights()}
-        weights = {name: folder_revision(folder) for name, folder in folders.items() if folder is not None}
+        found = {label: known_revision(named_layers(name)[0]) for label, name in self._weights() if name}
+        weights = {label: revision for label, revision in found.items() if revision}
         return {**super().identity(), "prompts": prompts, "own": code, "revisions": revisions, "weights": weights}
 
-    def _weights(self) -> Iterator[str]:
-        """The folders and hub names that the spec gives to methods and metrics, without a number of layers."""
-        for name in (*self.spec.models.values(), *(one.model for one in self.spec.metrics if one.model)):
-            before, _, layers = name.rpartition("@")
-            yield before if before and layers.isdigit() else name
+    def _weights(self) -> Iterator[tuple[str, str]]:
+        """The folder or hub name of the weights that each method and metric reads; empty for none."""
+        for method in self.spec.methods:
+            yield f"method {method}", self.spec.models.get(method) or extracts.own_model(method)
+        for one in self.spec.metrics:
+            yield f"metric {one.label}", one.model or getattr(make_metric(one.metric), "own_model", "")
 
     def own_code(self) -> Sequence[str]:
         """See `Workload`."""
         own = [*self.spec.methods, *(one.metric for one in self.spec.metrics)]
-        return [*super().own_code(), *(name for name in own if ":" in name)]
+        levers = lever_code(*(one.extract for one in self.spec.raters))
+        return [*super().own_code(), *(name for name in own if ":" in name), *levers]
 
     def items(self) -> Iterator[Item]:
         """Pair by pair, so that its extracts are made once."""
@@ -162,10 +168,16 @@ class ExtractEvaluate(Benchmark[ExtractEvaluateSpec]):
                             "rater": rater.label,
                         }
                         shown = method if method in (FULL, CUT) else f"{method}@{budget}"
-                        # Summaries of one document share the beginning of prompts in which it is not chosen by the summary.
-                        group = f"{pair.dataset}/{pair.doc_id}/{rater.label}" if method == FULL else ""
+                        # Prompts begin with what is shown: that of a document where the summary does not choose it, whoever
+                        # summarizes; else that of a pair, whatever the criterion.
+                        chosen = method not in (FULL, CUT, LEAD) or rater.extract is not None
+                        begins = f"{pair.id}/{shown}" if chosen else f"{pair.dataset}/{pair.doc_id}"
                         yield Item(
-                            f"{pair.id}/{shown}/{criterion}/{rater.label}", model=rater, data=data, source=pair.id, group=group
+                            f"{pair.id}/{shown}/{criterion}/{rater.label}",
+                            model=rater,
+                            data=data,
+                            source=pair.id,
+                            group=f"{begins}/{rater.label}",
                         )
 
     # --- a pair: its extracts, people's scores, metrics ----------------------------------------------------------------
@@ -173,7 +185,7 @@ class ExtractEvaluate(Benchmark[ExtractEvaluateSpec]):
     def prepare(self, source: str, items: Sequence[Item]) -> Prepared:
         """All extracts of one pair, all budgets of a method in one pass, and what needs no rater."""
         pair = self.pairs[source]
-        made = {method: self._extracts(pair, method) for method in self.spec.methods}
+        made = {method: self._extracts(pair, method, self._models) for method in self.spec.methods}
         n_sentences = extracts.n_sentences(pair.source)
         place = (pair.dataset, pair.doc_id, pair.system_id)
         rows = [
@@ -185,21 +197,52 @@ class ExtractEvaluate(Benchmark[ExtractEvaluateSpec]):
         texts = [Texts(pair.summary, pair.source, pair.reference)]
         measured = [(one.label, make_metric(one.metric, one.model).score(texts)[0]) for one in self.spec.metrics]
         scores = [(name, score if score is not None and math.isfinite(score) else None) for name, score in measured]
-        own = {
-            item.id: list(made[item.data["method"]][item.data["budget"]].index) for item in items if item.data["method"] in made
-        }
         return Prepared(
             {
                 "extracts": rows,
                 "human_scores": [HumanRow(*place, name, score) for name, score in human if score is not None],
                 "metric_scores": [MetricRow(*place, name, score) for name, score in scores],
             },
-            own=own,
+            own=_shown_to(items, made),
         )
 
-    def _extracts(self, pair: Pair, method: str) -> Mapping[int, extracts.Extract]:
+    def computing(self, items: Sequence[Item]) -> Sequence[Mapping[str, Any]]:
+        """See `Workload`: a part for each pair whose extracts need models in this process."""
+        if not any(map(self._reads_weights, self.spec.methods)):
+            return ()
+        return [{"pair": source} for source in dict.fromkeys(item.source for item in items)]
+
+    def compute(self, part: Mapping[str, Any]) -> None:
+        """See `Workload`: what models say of a pair's sentences."""
+        for method in filter(self._reads_weights, self.spec.methods):
+            self._extracts(self.pairs[part["pair"]], method, self._models)
+
+    def sketch(self, source: str, items: Sequence[Item]) -> Prepared:
+        """See `Workload`: no model is loaded. Extracts that nobody has computed yet are planned as long as a lead."""
+        pair, made = self.pairs[source], dict[str, Mapping[int, extracts.Extract]]()
+        for method in self.spec.methods:
+            try:
+                made[method] = self._extracts(pair, method, self._known)
+            except NotComputed:
+                check_model(named_layers(self.spec.models.get(method) or extracts.own_model(method))[0])
+                made[method] = self._extracts(pair, LEAD, self._known)
+        return Prepared(own=_shown_to(items, made))
+
+    def _extracts(self, pair: Pair, method: str, models: StoredModels) -> Mapping[int, extracts.Extract]:
         model = self.spec.models.get(method)
-        return extracts.extract(pair.source, pair.summary, method, self.spec.budgets, self.spec.compat, model)
+        return extracts.extract(pair.source, pair.summary, method, self.spec.budgets, self.spec.compat, model, models.rows)
+
+    @functools.cached_property
+    def _models(self) -> StoredModels:
+        return StoredModels(self.inputs.store, Computing.of(self.spec.resources))
+
+    @functools.cached_property
+    def _known(self) -> StoredModels:
+        """As `_models`, but nothing is computed."""
+        return StoredModels(self.inputs.store, None)
+
+    def _reads_weights(self, method: str) -> bool:
+        return isinstance(extracts.make_extractor(method, self.spec.models.get(method)), extracts.WithWeights)
 
     def _human(self, pair: Pair, criterion: str) -> float | None:
         field = next(one.human for one in self.spec.criteria if one.name == criterion)
@@ -213,6 +256,10 @@ class ExtractEvaluate(Benchmark[ExtractEvaluateSpec]):
         pair = self.pairs[item.source]
         rater = next(one for one in self.spec.raters if one.label == data["rater"])
         criterion = self.criteria[data["criterion"]]
+        if ask.prepared == [] and self.spec.compat == "default":
+            told = f"no sentence of the source fits into {data['budget']} tokens; take a larger budget"
+            ask.fail("rate", Failed("empty_extract", told))
+            return {}
         values = {"SOURCE": self._shown(pair, item, criterion, ask.prepared), "SUMMARY": pair.summary}
         outcome = await rated(self, ask, "rate", rater, criterion, values, self.spec.compat)
         if not isinstance(outcome, Answer):
@@ -264,6 +311,11 @@ class ExtractEvaluate(Benchmark[ExtractEvaluateSpec]):
     def report(self, scores: Tables) -> Sequence[Section]:
         """Tables 2 to 5 and figures 2, 3 and 8 of the paper, of these pairs and raters."""
         return sections(scores)
+
+
+def _shown_to(items: Sequence[Item], made: Mapping[str, Mapping[int, extracts.Extract]]) -> dict[str, list[int]]:
+    """Item -> the numbers of the sentences that its rater is shown."""
+    return {item.id: list(made[item.data["method"]][item.data["budget"]].index) for item in items if item.data["method"] in made}
 
 
 def cut_as_released(source: str, summary: str, template: str, most: int) -> str:

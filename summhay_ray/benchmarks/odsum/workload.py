@@ -36,8 +36,9 @@ from summhay_ray.benchmarks.odsum.export import run_files, write_files
 from summhay_ray.benchmarks.odsum.held import COLLECTION, OnCollection
 from summhay_ray.benchmarks.odsum.report import sections
 from summhay_ray.benchmarks.odsum.scores import details, frames
-from summhay_ray.benchmarks.odsum.spec import OdsumSpec
+from summhay_ray.benchmarks.odsum.spec import GevalSpec, OdsumSpec
 from summhay_ray.benchmarks.odsum.tables import TABLES, DocumentRow, QueryRow, RetrievalRow, SummaryRow
+from summhay_ray.benchmarks.rating import lever_code
 from summhay_ray.benchmarks.retrieval import WithRetrievers, own_code, with_retrievers
 from summhay_ray.benchmarks.retrieval.retrieving import RankedDocument, RetrievedQuery
 from summhay_ray.benchmarks.summarizing import (
@@ -135,7 +136,9 @@ class Odsum(WithRetrievers, OnCollection[OdsumSpec]):
     def own_code(self) -> Sequence[str]:
         """See `Workload`."""
         strategies = [strategy_name(one.strategy) for one in self.spec.summarizers]
-        return [*super().own_code(), *own_code(self.spec.retrievers), *(name for name in strategies if ":" in name)]
+        geval = self.spec.metric(GevalSpec)
+        levers = lever_code(None if geval is None else geval.extract)
+        return [*super().own_code(), *own_code(self.spec.retrievers), *(name for name in strategies if ":" in name), *levers]
 
     # --- items ---------------------------------------------------------------------------------------------------------
 

@@ -19,15 +19,19 @@ from summhay_ray.benchmarks.retrieval.entries import (
 )
 from summhay_ray.benchmarks.retrieval.measure import Retrieved, retrieval_details, retrieval_section, retrieval_table
 from summhay_ray.benchmarks.retrieval.retrieving import RetrievalFields, Retrieving, retrieval_alone
+from summhay_ray.benchmarks.retrieval.stored_models import Computing, NotComputed, StoredModels
 from summhay_ray.benchmarks.retrieval.with_retrievers import WithRetrievers, check_retrievers, with_retrievers
 from summhay_ray.benchmarks.retrieval.written import write_beir, write_trec
 
 __all__ = [
+    "Computing",
     "Entry",
+    "NotComputed",
     "RetrievalFields",
     "Retrieved",
     "RetrieverEntry",
     "Retrieving",
+    "StoredModels",
     "WithRetrievers",
     "check_retrievers",
     "every",

@@ -13,12 +13,9 @@ from pydantic import BeforeValidator, Field, SerializeAsAny, model_validator
 
 from summhay_ray import retrieve
 from summhay_ray.benchmark import Inputs, ModelSpec, Reach, SpecError, Strict, Text
-from summhay_ray.encoders import Encoding, Precision, Scoring, check_model, find_model, folder_revision
+from summhay_ray.encoders import FOLDER_REVISION, Encoding, Precision, Scoring, check_model, find_model, folder_revision
 from summhay_ray.engine import validated
 from summhay_ray.plugins import code_identity
-
-FOLDER_REVISION = "sha256:"
-"""How the revision of a model begins that is a folder: it is known by its content, wherever it lies."""
 
 Read = Callable[[str], str]
 """A file as the spec names it -> its text."""

@@ -7,16 +7,22 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from summhay_ray.benchmark import ResourcesSpec, semantic_hash
-from summhay_ray.benchmarks.retrieval.entries import FOLDER_REVISION
-from summhay_ray.encoders import Encoder, Encoding, Scorer, Scoring, Vectors, load_encoder, load_scorer
+from summhay_ray.encoders import (
+    FOLDER_REVISION,
+    Comparing,
+    Encoder,
+    Encoding,
+    Scorer,
+    Scoring,
+    Vectors,
+    load_encoder,
+    load_scorer,
+)
+from summhay_ray.extract import Compute
 from summhay_ray.store import Store, VectorSpace, vector_key
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 STAGE = "embed"
 """What a spec's `resources` call it."""
@@ -26,6 +32,7 @@ FORMAT = 1
 """Of what is computed: another one makes other spaces."""
 
 M = TypeVar("M", Encoder, Scorer)
+MadeBy = Encoding | Scoring | Comparing
 _COMPUTING = threading.Lock()
 """One computation at a time in a process: models use all its processors, and what one thread computes another need not."""
 
@@ -61,7 +68,8 @@ class StoredModels:
         """`computing`: None where nothing is to be computed."""
         self._store = store
         self._computing = computing
-        self._batches = (0, None) if computing is None else (computing.batch_tokens, computing.batch_size)
+        said = computing or Computing()
+        self._batches = (said.batch_tokens, said.batch_size)
         self._part = part
         """(i, n): of long lists of texts only every nth block is computed, from the ith on, and no ranking is made."""
         self._spaces: dict[str, VectorSpace] = {}
@@ -71,29 +79,28 @@ class StoredModels:
     async def embed(self, encoding: Encoding, texts: Sequence[str]) -> Vectors:
         """See `retrieve.Models`. Raises NoModel."""
 
-        def compute(block: Sequence[str]) -> tuple[NDArray[np.float32], Sequence[int]]:
-            model = self._model(encoding, load_encoder)
-            found = model.encode(block, *self._batches)
-            return found.values, found.n_tokens.tolist()
+        def compute(block: Sequence[str], batch_tokens: int, batch_size: int | None) -> Vectors:
+            return self._model(encoding, load_encoder).encode(block, batch_tokens, batch_size)
 
-        return self._of(encoding, texts, compute)
+        return self.rows(encoding, texts, compute)
 
     async def score(self, scoring: Scoring, query: str, texts: Sequence[str]) -> Sequence[float]:
         """See `retrieve.Models`. Raises NoModel."""
 
-        def compute(block: Sequence[str]) -> tuple[NDArray[np.float32], Sequence[int]]:
+        import numpy as np
+
+        def compute(block: Sequence[str], batch_tokens: int, batch_size: int | None) -> Vectors:
             model = self._model(scoring, load_scorer)
             pairs = [(query, json.loads(pair)[1]) for pair in block]
-            scores = model.score(pairs, *self._batches)
-            return scores.reshape(-1, 1), model.count_tokens(pairs)
+            scores = model.score(pairs, batch_tokens, batch_size)
+            return Vectors(scores.reshape(-1, 1), np.array(model.count_tokens(pairs), dtype=np.int64))
 
-        found = self._of(scoring, [json.dumps([query, text]) for text in texts], compute)
+        found = self.rows(scoring, [json.dumps([query, text]) for text in texts], compute)
         scores: list[float] = found.values[:, 0].tolist() if texts else []
         return scores
 
-    def _of(
-        self, made_by: Encoding | Scoring, texts: Sequence[str], compute: Callable[[Sequence[str]], tuple[Any, Sequence[int]]]
-    ) -> Vectors:
+    def rows(self, made_by: MadeBy, texts: Sequence[str], compute: Compute) -> Vectors:
+        """A row of numbers a text, in their order (`extract.Numbers`); what is not there yet is computed by `compute`."""
         import numpy as np
 
         space = self._space(made_by)
@@ -113,7 +120,7 @@ class StoredModels:
         values = np.stack([found[key].vector for key in keys]) if keys else np.zeros((0, 0), dtype=np.float32)
         return Vectors(values, np.array([found[key].n_tokens for key in keys], dtype=np.int64))
 
-    def _compute(self, space: VectorSpace, block: Sequence[bytes], by_key: Any, compute: Any, half: bool) -> None:
+    def _compute(self, space: VectorSpace, block: Sequence[bytes], by_key: Any, compute: Compute, half: bool) -> None:
         import time
 
         known = space.get(block)
@@ -122,13 +129,14 @@ class StoredModels:
             return
         began = time.monotonic()
         loading = self.computed.load_s
-        values, n_tokens = compute([by_key[key] for key in missing])
-        space.put(missing, values, n_tokens, half)
+        found = compute([by_key[key] for key in missing], *self._batches)
+        n_tokens = found.n_tokens.tolist()
+        space.put(missing, found.values, n_tokens, half)
         self.computed.texts += len(missing)
         self.computed.tokens += sum(n_tokens)
         self.computed.compute_s += time.monotonic() - began - (self.computed.load_s - loading)
 
-    def _space(self, made_by: Encoding | Scoring) -> VectorSpace:
+    def _space(self, made_by: MadeBy) -> VectorSpace:
         described = asdict(made_by)
         if made_by.revision.startswith(FOLDER_REVISION):
             described["model"] = ""

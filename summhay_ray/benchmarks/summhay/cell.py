@@ -186,9 +186,10 @@ async def _judge(
     async with ask.turn("judge", spec.model, spec.label):
         settings = judge_settings(grid, cell, system, spec, None if ask.planning else asked)
         bare = ask.of("judge", share, expected)
-        if ask.planning and spec.extract is not None:
-            await tell_spared(strategy, insights, summary.bullets, settings, ask, "judge", spec.extract)
-        asking = _asked(strategy, insights, summary, settings, bare, spec.extract)
+        lever = spec.extract.planned() if ask.planning and spec.extract is not None else spec.extract
+        if ask.planning and lever is not None:
+            await tell_spared(strategy, insights, summary.bullets, settings, ask, "judge", lever)
+        asking = _asked(strategy, insights, summary, settings, bare, lever)
         judged = await guarded("judge_error", spec.strategy, asking, ask.planning)
     judgments = []
     for position, (insight, outcome) in enumerate(zip(insights, one_each(judged, len(insights)), strict=True)):

@@ -32,6 +32,7 @@ from summhay_ray.benchmark import (
     Stage,
     semantic_hash,
 )
+from summhay_ray.benchmarks.rating import lever_code
 from summhay_ray.benchmarks.retrieval import WithRetrievers, files, own_code, with_retrievers
 from summhay_ray.benchmarks.summarizing import keep_answers, strategy_name
 from summhay_ray.benchmarks.summhay.cell import judge_all, summarize_cell
@@ -138,7 +139,8 @@ class SummHay(FromHaystacks, WithRetrievers, Judging[SummhaySpec]):
         spec = self.spec
         strategies = [*(strategy_name(one.strategy) for one in spec.summarizers), *(one.strategy for one in spec.judges)]
         names = [*spec.orderings, *strategies]
-        return [*super().own_code(), *own_code(spec.retrievers), *(name for name in names if ":" in name)]
+        levers = lever_code(*(one.extract for one in spec.judges))
+        return [*super().own_code(), *own_code(spec.retrievers), *(name for name in names if ":" in name), *levers]
 
     @functools.cached_property
     def systems(self) -> dict[tuple[str, str, int], str]:

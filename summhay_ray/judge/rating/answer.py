@@ -26,6 +26,11 @@ _LINE = re.compile(
     re.IGNORECASE,
 )
 _ALONE = re.compile(r"\d+")
+LEAST_MASS = 0.5
+"""Probability that a first token is on the scale from which on its log probabilities rate; below, most of what the model was
+about to say is something else."""
+HIGHEST = 9
+"""The end of a scale that one token can rate; some models write numbers with two digits as two tokens."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,10 +83,10 @@ def expected_rating(logprobs: str, scale: Scale) -> ByLogprobs | Malformed | Non
     """The expectation over the first token that is more than white space; None where there are no log probabilities.
 
     `logprobs`: those of the answer's tokens as OpenAI lists them, as JSON (`RawAnswer.logprobs`). Spellings of one number (`4`,
-    ` 4`) count together. Raises ValueError for a scale of numbers with two digits, which some models write as two tokens.
+    ` 4`) count together. Malformed where the scale's numbers have less than `LEAST_MASS` together. Raises ValueError for a scale
+    beyond `HIGHEST`.
     """
-    if scale.high > 9:
-        raise ValueError(f"the scale is {scale}; a first token's log probabilities can rate up to 9")
+    check_logprobs(scale)
     tokens = _tokens(logprobs)
     first = next((token for token in tokens if str(token.get("token", "")).strip()), None)
     if first is None:
@@ -92,10 +97,19 @@ def expected_rating(logprobs: str, scale: Scale) -> ByLogprobs | Malformed | Non
         if spelt.isascii() and spelt.isdigit() and int(spelt) in chances:
             chances[int(spelt)] += probability
     mass = sum(chances.values())
-    if mass <= 0:
-        return Malformed("no_mass", f"none of the likeliest first tokens is a whole number from {scale}")
+    if mass < LEAST_MASS:
+        told = f"whole numbers from {scale} have {mass:.2g} of the first token's probability; expected {LEAST_MASS:g} at least"
+        return Malformed("no_mass", told)
     shares = {rating: chance / mass for rating, chance in chances.items()}
     return ByLogprobs(sum(rating * share for rating, share in shares.items()), min(mass, 1.0), shares)
+
+
+def check_logprobs(scale: Scale) -> None:
+    """Raises ValueError where a first token's log probabilities cannot rate on the scale."""
+    if scale.high > HIGHEST:
+        raise ValueError(
+            f"the scale is {scale}; logprobs rate by one token, up to {HIGHEST}: ask for samples, or rate up to {HIGHEST}"
+        )
 
 
 def _of_json(answer: str, scale: Scale) -> float | Malformed:

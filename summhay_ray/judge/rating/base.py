@@ -64,7 +64,8 @@ class Rater:
 
     `samples` above 1: the mean of as many answers, of one call where `one_call`, else of as many calls. `logprobs`: the mean of
     the scale's numbers, each weighted by its probability as the answer's first token; so many of the likeliest tokens are asked
-    for (1 to 20). Where a provider gives none, the samples are read instead. Raises ValueError for impossible numbers.
+    for (1 to 20). Where a provider gives none, or they hardly speak of the scale (`LEAST_MASS`), the samples are read instead.
+    Raises ValueError for impossible numbers.
     """
 
     model: str

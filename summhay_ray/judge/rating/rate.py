@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from summhay_ray.judge.rating.answer import expected_rating, read_rating, release_rating
+from summhay_ray.judge.rating.answer import ByLogprobs, expected_rating, read_rating, release_rating
 from summhay_ray.judge.rating.base import Criterion, Rater, Rating, Scale
 from summhay_ray.judge.rating.prompt import fill, shipped
 from summhay_ray.llm import Ask, Message, RawAnswer, Request
@@ -61,17 +61,14 @@ def rating_requests(criterion: Criterion, values: Mapping[str, str], rater: Rate
 
 
 def _rating(scale: Scale, answers: Sequence[RawAnswer], rater: Rater, compat: str) -> Rating | Malformed:
-    if rater.logprobs is not None:
-        expected = expected_rating(answers[0].logprobs, scale)
-        if isinstance(expected, Malformed):
-            return expected
-        if expected is not None:
-            return Rating(expected.value, "logprobs", n_asked=rater.samples, mass=expected.mass)
+    expected = None if rater.logprobs is None else expected_rating(answers[0].logprobs, scale)
+    if isinstance(expected, ByLogprobs):
+        return Rating(expected.value, "logprobs", n_asked=rater.samples, mass=expected.mass)
     texts = [(text, answer.finish_reason) for answer in answers for text in answer.texts]
     # What the paper's code reads begins with the number; the offline rater answers JSON.
     release = compat == "release" and not rater.model.startswith("offline/")
     read = [release_rating(text) if release else read_rating(text, scale, finish) for text, finish in texts]
     votes = [one for one in read if not isinstance(one, Malformed)]
     if not votes:
-        return next(one for one in read if isinstance(one, Malformed))
+        return expected or next(one for one in read if isinstance(one, Malformed))
     return Rating(sum(votes) / len(votes), "samples" if rater.samples > 1 else "text", tuple(votes), rater.samples)

@@ -78,5 +78,12 @@ def test_fronts_and_cells_that_say_nothing() -> None:
     assert best == cells[5] and front == [cells[2], cells[4], cells[5]]
     assert choose(cells) == (cells[5], cells[4])
     assert choose(cells[:2]) == (None, None), "the full document is no extract, and undefined is no choice"
+    nan = float("nan")
+    assert choose([Cell("lead", 128, nan, 0.9), cells[2], Cell("lead", 256, 0.9, nan)]) == (cells[2], cells[2])
+    assert choose([Cell("lead", 128, nan, 0.9)], "front") == (None, [])
+    # .1 + .7 and .3 + .5 differ in the last digit: of equals the smaller extract.
+    equal = [Cell("a", 512, 0.1, 0.7), Cell("b", 256, 0.3, 0.5), Cell("c", 256, 0.5, 0.3)]
+    assert equal[0].pearson + equal[0].spearman != equal[1].pearson + equal[1].spearman  # type: ignore[operator]
+    assert choose(equal) == (equal[1], equal[1]) and choose(equal, "front") == (equal[1], [equal[1]])
     with pytest.raises(ValueError, match="rule is 'pareto'"):
         choose(cells, "pareto")  # type: ignore[arg-type]

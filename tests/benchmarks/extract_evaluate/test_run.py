@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -252,6 +253,86 @@ def test_a_rater_of_references_reads_an_extract_of_them() -> None:
     assert reduced(Planning(), "rate", Rater("m"), asked, {**long, "REFERENCE": "Short."}, lever)["REFERENCE"] == "Short."  # type: ignore[arg-type]
 
 
+def test_an_extract_in_which_no_sentence_fits_is_not_rated(tmp_path: Path, provider: Simulated) -> None:
+    path, store = (
+        spec(tmp_path, raters=[paid(provider, "openai/keen")], budgets=[5, 64], methods=["lead"]),
+        str(tmp_path / "store"),
+    )
+    planned = summhay_ray.plan(path, store)
+    told = "no sentence of the source fits into 5 tokens; take a larger budget"
+    assert f"12 ratings will fail: empty_extract: {told}" in planned.warnings
+    found = summhay_ray.run(path, store=store, executor="inline")
+    failures = summhay_ray.table(found.run, "failures", store)
+    assert failures.select("error", "message").unique().rows() == [("empty_extract", told)] and failures.height == 12
+    [row] = rows(found.scores["correlations"], budget=5)
+    assert (row["n"], row["n_expected"]) == (0, 12)
+    assert provider.stats()["served"] == planned.stages[0].calls
+    released = spec(tmp_path, raters=["offline/rater"], budgets=[5], methods=["lead"], compat="release")
+    assert summhay_ray.run(released, store=store, executor="inline").status == "done", "as the paper's code"
+
+
+def test_a_lever_shows_at_least_one_sentence() -> None:
+    assert ExtractSpec(tokens=2).of(" ".join(FACTS), "Whales followed.") == FACTS[4]
+
+
+def test_pairs_that_nobody_scored_are_not_expected_to_correlate(tmp_path: Path) -> None:
+    path = spec(tmp_path, methods=[], full=["whole"])
+    told = json.loads((tmp_path / "logs.json").read_text())
+    for pair in told["pairs"][:5]:
+        pair.pop("scores")
+    (tmp_path / "logs.json").write_text(json.dumps(told))
+    found = summhay_ray.run(path, store=str(tmp_path / "store"), executor="inline")
+    [full] = rows(found.scores["correlations"], method="full")
+    assert (full["n"], full["n_expected"]) == (7, 7)
+    [within] = rows(found.scores["levels"], level="within documents")
+    # Of four sources one is not scored at all, and of one a single summary.
+    assert (within["n"], within["n_expected"]) == (2, 3)
+
+
+class Shortest:
+    """An extractor of one's own."""
+
+    name = ""
+
+    def rank(self, document: Any, summary: str, compat: str = "default") -> Iterator[int]:
+        return iter(sorted(range(len(document.sentences)), key=lambda number: len(document.sentences[number])))
+
+
+def test_a_method_of_one_s_own_in_a_lever_is_a_part_of_what_the_run_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from summhay_ray import plugins
+    from summhay_ray.api import load
+
+    lever = {"model": "offline/rater", "extract": {"method": f"{__name__}:Shortest", "tokens": 20}}
+    path = spec(tmp_path, raters=[lever], methods=[], full=["whole"])
+    before = load(path)
+    assert before.own_code() == [f"{__name__}:Shortest"]
+    plugins.code_identity.cache_clear()
+    monkeypatch.setattr(inspect, "getsource", lambda module: "changed")
+    assert load(path).run_id != before.run_id
+    plugins.code_identity.cache_clear()
+
+
+def test_prompts_that_begin_alike_go_to_one_worker(tmp_path: Path) -> None:
+    from summhay_ray.api import load
+
+    workload = load(spec(tmp_path, criteria=["faithfulness", "relevance"], methods=["lead", "rouge-1"], budgets=[64]))
+    groups: dict[str, set[str]] = {}
+    for item in workload.items():
+        groups.setdefault(item.group, set()).add(item.id.split("/offline")[0])
+    shown, criteria = ("full", "full-release", "lead@64"), ("faithfulness", "relevance")
+    of_document = {f"logs/log-0/{system}/{one}/{criterion}" for system in SYSTEMS for one in shown for criterion in criteria}
+    assert groups["logs/log-0/offline/rater"] == of_document
+    assert groups["logs/log-0/half/rouge-1@64/offline/rater"] == {
+        f"logs/log-0/half/rouge-1@64/{criterion}" for criterion in criteria
+    }
+
+
+def test_same_rounds_halves_up() -> None:
+    from summhay_ray.benchmarks.extract_evaluate.agreement import agreement
+
+    assert agreement([2.5, 3.5], [3.0, 4.0]).same == 1 and agreement([2.5], [2.0]).same == 0
+
+
 def test_full_as_released_is_cut_by_characters() -> None:
     source, template = "word " * 9000, CRITERIA["relevance"].prompt
     cut = cut_as_released(source, "short", template, 8000)
@@ -272,6 +353,14 @@ def test_full_as_released_is_cut_by_characters() -> None:
         ({"raters": [{"model": "offline/rater", "extract": {"method": "none"}}]}, "no extraction method is named 'none'"),
         ({"pairs": ["nowhere.json"]}, "no file 'nowhere.json'"),
         ({"methods": ["lead", "lead"]}, "methods: 'lead' is listed twice"),
+        ({"methods": ["lead"], "models": {"lead": "folder"}}, "models: method lead reads no model"),
+        (
+            {
+                "criteria": [{"name": "relevance", "scale": [1, 10], "prompt": "mine.txt"}],
+                "raters": [{"model": "offline/rater", "logprobs": 5}],
+            },
+            "criteria: relevance: the scale is 1 to 10; logprobs rate by one token, up to 9",
+        ),
     ],
 )
 def test_bad_specs_are_told_in_one_line(

@@ -26,6 +26,4 @@ def make_metric(name: str, model: str = "") -> Metric:
         if name not in known:
             raise plugins.unknown("metric", name, known)
         found = known[name]
-    if model and not getattr(found, "takes_model", False):
-        raise ValueError(f"metric {name} reads no model; leave `model` out")
-    return cast(Metric, found(model) if model else found())
+    return cast(Metric, plugins.made("metric", name, found, model or None))

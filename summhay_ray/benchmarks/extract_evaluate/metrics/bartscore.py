@@ -11,16 +11,15 @@ from typing import ClassVar
 from summhay_ray.benchmarks.extract_evaluate.metrics.base import Texts
 from summhay_ray.encoders import load_likelihood
 
-MODEL = "facebook/bart-large-cnn"
-
 
 class BartScore:
     """The mean log probability of the summary's tokens."""
 
     name: ClassVar[str] = "bartscore"
     takes_model: ClassVar[bool] = True
+    own_model: ClassVar[str] = "facebook/bart-large-cnn"
 
-    def __init__(self, model: str = MODEL) -> None:
+    def __init__(self, model: str = own_model) -> None:
         self._model = model
 
     def score(self, texts: Sequence[Texts]) -> list[float | None]:

@@ -2,7 +2,8 @@
 
 To add one: put one file into this folder with a class that has a `name` and the method `score`; a spec names it under `metrics:`.
 A class of your own module works without a file here: `metrics: [my_module:SummaC]`. One that reads weights takes their folder or
-hub name when it is made (`takes_model = True`), and loads them when it first scores.
+hub name when it is made (`takes_model = True`; `own_model` says which where nobody names others), and loads them when it first
+scores.
 """
 
 from __future__ import annotations

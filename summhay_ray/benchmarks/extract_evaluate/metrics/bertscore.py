@@ -7,10 +7,8 @@ from typing import ClassVar
 
 from summhay_ray.benchmarks.extract_evaluate.metrics.base import Texts
 from summhay_ray.encoders import find_model
+from summhay_ray.extract import named_layers
 from summhay_ray.metrics import bertscore
-
-MODEL = "roberta-large"
-"""What `bert_score` takes for English where nothing is said; the paper names no other."""
 
 
 class BertScoreF1:
@@ -18,11 +16,11 @@ class BertScoreF1:
 
     name: ClassVar[str] = "bertscore"
     takes_model: ClassVar[bool] = True
+    own_model: ClassVar[str] = "roberta-large"
+    """What `bert_score` takes for English where nothing is said; the paper names no other."""
 
-    def __init__(self, model: str = MODEL) -> None:
-        name, _, layer = model.rpartition("@")
-        self._layer: int | None = int(layer) if name and layer.isdigit() else None
-        self._model = model if self._layer is None else name
+    def __init__(self, model: str = own_model) -> None:
+        self._model, self._layer = named_layers(model)
 
     def score(self, texts: Sequence[Texts]) -> list[float | None]:
         """See `Metric`."""
