@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterable, Sequence
 from importlib import resources
 from typing import Any
@@ -80,7 +81,9 @@ def _of_hub(entry: HubSpec, file: str) -> bytes:
     except ImportError:
         raise SpecError("spec: data: a hub's records need the package huggingface_hub; pip install huggingface_hub") from None
     try:
-        path = hf_hub_download(entry.hub, file, repo_type="dataset", revision=entry.revision)
+        # The package reads the variable when it is imported, which may be before it was set.
+        endpoint = os.environ.get("HF_ENDPOINT") or None
+        path = hf_hub_download(entry.hub, file, repo_type="dataset", revision=entry.revision, endpoint=endpoint)
     except (HfHubHTTPError, LocalEntryNotFoundError, OSError, ValueError) as error:
         told = " ".join(str(error).split())[:150]
         raise SpecError(

@@ -148,3 +148,32 @@ def test_a_file_that_is_no_tokenizer_is_told_before_anything_is_asked(tmp_path: 
 )
 def test_reasoning_is_left_out(text: str, answer: str) -> None:
     assert scoring.without_reasoning(text) == answer
+
+
+def words_tokenizer(path: Path) -> Path:
+    """A tokenizer.json whose tokens are words."""
+    tokenizers = pytest.importorskip("tokenizers")
+    made = tokenizers.Tokenizer(tokenizers.models.WordLevel({"[UNK]": 0}, unk_token="[UNK]"))
+    made.pre_tokenizer = tokenizers.pre_tokenizers.WhitespaceSplit()
+    made.save(str(path))
+    return path
+
+
+def test_lengths_are_in_the_models_own_tokens(tmp_path: Path) -> None:
+    own = str(words_tokenizer(tmp_path / "tokenizer.json"))
+    long = f"{NAMES} {'unbelievably ' * 100}The end."
+    asked = record("Recalling", "Anna, Boris", ["Anna", "Boris"], long)
+
+    def answers(window: int, *tokenizers: str | None) -> dict[str, dict[str, Any]]:
+        entries = [
+            {"model": "offline/obedient", "name": str(one), "max_tokens": 10, "context_window": window, "tokenizer": one}
+            for one in tokenizers
+        ]
+        found = scored(tmp_path, asked, models=entries, over_length="truncate-middle")
+        return {one["model"]: one for one in summhay_ray.table(found.run, "ethic_answers", str(tmp_path / "store")).to_dicts()}
+
+    wide = answers(140, None, own)
+    assert wide[own]["tokens"] == len(asked["User_msg"].split()) < 130 < wide["None"]["tokens"]
+    assert (wide[own]["truncated"], wide["None"]["truncated"]) == (False, True) and wide["None"]["shown_tokens"] <= 130
+    narrow = answers(60, own)[own]
+    assert narrow["truncated"] and 30 < narrow["shown_tokens"] <= 50
