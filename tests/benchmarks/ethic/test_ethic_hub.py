@@ -1,4 +1,4 @@
-"""Records from a hub: a real server on this machine serves the files of a data set at a revision, as the Hugging Face hub does."""
+"""Records from a hub: a server on this machine serves files at a revision, as the Hugging Face hub does."""
 
 from __future__ import annotations
 
