@@ -1,4 +1,4 @@
-"""The synth room: haystacks are made here, from a topic to verified documents. For the rooms above it."""
+"""The synth room: synthesizes haystacks, from a topic to verified documents. For the rooms above it."""
 
 from summhay_ray.synth.asking import GROUP_OF, Group, Job, ModelAsker
 from summhay_ray.synth.audit import audit_sample, checked_tables, read_audit, write_audit
@@ -8,7 +8,7 @@ from summhay_ray.synth.bounds import Bounds, Tally, bounds
 from summhay_ray.synth.check_rows import OFFLINE
 from summhay_ray.synth.checks import is_english
 from summhay_ray.synth.domains import BadDomain, Domain, domain_from, domain_names, load_domain, parse_domain
-from summhay_ray.synth.existing import Held, verify_haystack
+from summhay_ray.synth.existing import ExistingCheck, verify_haystack
 from summhay_ray.synth.faulty import Faults, faulty
 from summhay_ray.synth.kinds import (
     Difficulty,
@@ -34,9 +34,9 @@ __all__ = [
     "Bounds",
     "Difficulty",
     "Domain",
+    "ExistingCheck",
     "Faults",
     "Group",
-    "Held",
     "Job",
     "Labels",
     "ModelAsker",

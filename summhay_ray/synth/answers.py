@@ -1,6 +1,6 @@
-"""Room synth: from an answer's text to what `base.Asker` promises for its task, or to why it holds none. For the room alone.
+"""Room synth: parses an answer's text into the value that `base.Asker` promises for its task. For the room alone.
 
-An answer is repaired without another call where its meaning is beyond doubt: thinking, prose or code fences around one JSON
+An answer is repaired, without another call, where its meaning is beyond doubt: thinking, prose or code fences around one JSON
 object, trailing commas, single quotes, a missing brace at the end, ids as strings. Everything else is Malformed, with `error`
 one of empty_answer, cut_answer, unfinished_thinking, no_json, broken_json, two_answers, wrong_type, wrong_number, empty_text,
 too_long, too_short, unknown_id, not_text, invented_evidence.
@@ -19,12 +19,14 @@ from summhay_ray.synth.words import quoted
 from summhay_ray.text import count_tokens, plain_words, whole_objects
 
 MOST_TOKENS: Mapping[str, int] = {"name": 60, "subtopic": 150, "insight": 300, "query": 200}
-"""A longer text is none of the kind (the paper's insights have some 35 tokens), and would have no place in the plan of costs."""
-_EVIDENCE = 2000
+"""Longest text of each field: planned costs rest on these limits (the paper's insights have about 35 tokens)."""
+_MAX_EVIDENCE = 2000
+"""Characters of evidence kept for one insight."""
 _LEAST_SHARE = 0.4
-"""Of the words that a text was to have."""
+"""Least share of the requested words that a text must have."""
 
 _TEXTS: tuple[Task, ...] = ("document", "chapter", "edit_document")
+"""Tasks whose answer is plain text; all others are answered with JSON."""
 _FIELD: Mapping[Task, str] = {
     "subtopics": "subtopics",
     "overlapping_subtopics": "overlaps",
@@ -37,6 +39,7 @@ _FIELD: Mapping[Task, str] = {
     "chapter_check": "insight",
     "insights_present": "present",
 }
+"""The field of the answer's JSON object that holds the answer."""
 _LISTED: Mapping[Task, str] = {
     "overlapping_subtopics": "subtopics",
     "duplicate_insights": "insights",
@@ -45,6 +48,7 @@ _LISTED: Mapping[Task, str] = {
     "chapter_check": "insights",
     "insights_present": "insights",
 }
+"""The field of the input whose list the answer's ids refer to."""
 _START = re.compile(r"\{\s*[\"'}\w]")
 _FENCE = re.compile(r"\s*(```|~~~)[^\n]*\n(.*?)\n?\s*\1\s*", re.DOTALL)
 _ANNOUNCES = r"sure|certainly|of course|okay|here(?: is| are|'s|’s)|below is|the (?:edited|mended)"
@@ -67,7 +71,7 @@ _WHETHER = (
     "answer",
     "label",
 )
-"""Fields in which a model that lists every fact says whether it is there."""
+"""Fields in which a model that lists all insights says whether each is there."""
 _ESCAPE = re.compile(r"\\(?:u[0-9a-fA-F]{4}|.)", re.DOTALL)
 _SIGN = re.compile(r'"(?:\\.|[^"\\])*"|[{}]', re.DOTALL)
 _JSON_TEXT = re.compile(r'[\[{]\s*(?:\{\s*)?"[^"\n]*"\s*:')
@@ -86,13 +90,13 @@ class _Unusable(Exception):
 
 
 class _Repeated(Exception):
-    """A key stands twice in one object, with two values."""
+    """One object has the same key twice, with different values."""
 
 
 def read(task: Task, given: Input, text: str, finish_reason: str = "stop") -> Any:
-    """What `base.Asker` names for the task, or Malformed. `given` is the input that was asked with: its `n` and its lists count.
+    """The value that `base.Asker` names for the task, or Malformed. `given` is the input of the request.
 
-    An answer that the token limit cut (`finish_reason` "length") is Malformed whatever it holds.
+    An answer that was cut at the token limit (`finish_reason` "length") is always Malformed.
     """
     try:
         answer = _final(text, finish_reason)
@@ -116,9 +120,9 @@ def _final(text: str, finish_reason: str) -> str:
 
 
 def _document(answer: str) -> str:
-    """The text without code fences around the whole of it and without a line that announces it.
+    """The text, without code fences around all of it and without a line that announces it.
 
-    Runs of empty lines and of tabs are one: models that lose the thread write thousands, each a token of the next prompt.
+    Runs of empty lines and of tabs are collapsed: a derailed model may write thousands, and each costs a token in later prompts.
     """
     text = _unfenced(answer)
     first, _, rest = text.partition("\n")
@@ -132,7 +136,7 @@ def _document(answer: str) -> str:
 
 
 def _goes_on(text: str) -> bool:
-    """Whether more text follows the JSON that it begins with than that has: the line of a log may open a report."""
+    """Whether the text that follows the leading JSON is longer than it: a report may begin with a log line, say."""
     try:
         _, end = _DECODER.raw_decode(text)
     except (ValueError, RecursionError, _Repeated):
@@ -141,11 +145,11 @@ def _goes_on(text: str) -> bool:
 
 
 def _long_enough(task: Task, text: str, given: Input) -> str:
-    """The text. A few words in the place of a document are no document: what refuses to write one speaks like that."""
+    """The text. Raises _Unusable for far fewer words than requested, which are most likely a refusal."""
     wanted = len(plain_words(given["document"])) if task == "edit_document" else given["words"]
     number = len(plain_words(text))
     if number < _LEAST_SHARE * wanted:
-        raise _Unusable("too_short", f"the text has {number} words where about {wanted} were asked for: {text[:60]!r}")
+        raise _Unusable("too_short", f"the text has {number} words, but about {wanted} were requested: {text[:60]!r}")
     return text
 
 
@@ -162,13 +166,13 @@ def _decoded(text: str) -> Any:
 
 
 def _object(answer: str, name: str) -> dict[str, Any]:
-    """The one JSON object of the answer that has the field; two that differ are no answer."""
+    """The JSON object of the answer that has the field. Raises _Unusable where there is none, or two that differ."""
     try:
         found, rest = whole_objects(answer, _START, _DECODER, lambda value: name in value)
         if not found:
             found = _repaired(rest, name)
     except _Repeated as error:
-        raise _Unusable("two_answers", f"the answer's JSON says {str(error)!r} twice, and differently") from None
+        raise _Unusable("two_answers", f"the answer's JSON has {str(error)!r} twice, with different values") from None
     if not found:
         raise _Unusable("no_json", f'the answer has no JSON object with "{name}"')
     if any(other != found[0] for other in found[1:]):
@@ -189,7 +193,7 @@ _DECODER = json.JSONDecoder(object_pairs_hook=_pairs, strict=False)
 
 
 def _repaired(text: str, name: str) -> list[dict[str, Any]]:
-    """What repair makes of the braces that hold the field, where it changes punctuation alone; [] where there are none."""
+    """The repaired object that has the field, if the repair changes only punctuation; [] without such an object."""
     key = re.search(rf"[\"'“]?\b{name}\b[\"'”]?\s*:", text)
     begin = text.rfind("{", 0, key.start() + 1) if key else -1
     if begin < 0:
@@ -197,8 +201,8 @@ def _repaired(text: str, name: str) -> list[dict[str, Any]]:
     end = _closing(text, begin)
     closed = end or max(text.rfind("}"), text.rfind("]")) + 1
     span = text[begin : closed if closed > begin else None].rstrip("`\n\r\t ")
-    broken = _Unusable("broken_json", "the answer's JSON is broken so that its meaning is open")
-    # Many a server says nothing of an answer's having been cut: what would follow in an open list is not known.
+    broken = _Unusable("broken_json", "the answer's JSON is broken, and its meaning is not clear")
+    # Many servers do not report that an answer was cut, and what is missing from an open list is unknown.
     plain = _STRING.sub("", span)
     more = not end and closed > begin and any(sign in text[closed:] for sign in '"[{')
     cut = more or plain.count("[") > plain.count("]")
@@ -216,7 +220,7 @@ def _repaired(text: str, name: str) -> list[dict[str, Any]]:
 
 
 def _closing(text: str, begin: int) -> int:
-    """The place after the brace that closes the one at `begin`; 0 where none does."""
+    """The position after the brace that closes the one at `begin`; 0 if it is not closed."""
     depth = 0
     for match in _SIGN.finditer(text, begin):
         depth += {"{": 1, "}": -1}.get(match[0], 0)
@@ -226,7 +230,7 @@ def _closing(text: str, begin: int) -> int:
 
 
 def _letters(text: str) -> str:
-    """Letters and digits alone: what repair may not touch."""
+    """The letters and digits, which a repair must not change."""
     plain = _ESCAPE.sub(lambda match: chr(int(match[0][2:], 16)) if match[0][1:2] == "u" and len(match[0]) == 6 else " ", text)
     return "".join(filter(str.isalnum, plain)).lower().replace("none", "null")
 
@@ -242,7 +246,7 @@ def _whole(text: Any, what: str) -> str:
 
 
 def _line(value: Mapping[str, Any], name: str) -> str:
-    """The text of a field, in one line."""
+    """The text of a field, on one line."""
     if name not in value:
         raise _Unusable("empty_text", f'an entry has no "{name}"')
     text = " ".join(_whole(value[name], f'"{name}"').split())
@@ -258,14 +262,14 @@ def _items(value: Mapping[str, Any], name: str) -> list[Any]:
     return found
 
 
-def _place(value: Any, most: int) -> int:
-    """The place, from 0, that an id (3, 3.0, "3", "#3") names; ids count from 1."""
+def _index(value: Any, most: int) -> int:
+    """The index (from 0) of an id (3, 3.0, "3" or "#3"; from 1)."""
     if isinstance(value, str) and (match := _ID.fullmatch(value.strip())):
         value = int(match[1])
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
-        raise _Unusable("unknown_id", f"id {_shown(value)} was not asked about; expected 1 to {most}")
+        raise _Unusable("unknown_id", f"id {_shown(value)} is not in the input; expected 1 to {most}")
     return value - 1
 
 
@@ -275,7 +279,7 @@ def _named(list_name: str, text_name: str) -> Callable[[dict[str, Any], Input], 
         if len(entries) != given["n"]:
             raise _Unusable("wrong_number", f'"{list_name}" has {len(entries)} entries; expected exactly {given["n"]}')
         if not all(isinstance(entry, dict) for entry in entries):
-            raise _Unusable("wrong_type", f'an entry of "{list_name}" is no object with "name" and "{text_name}"')
+            raise _Unusable("wrong_type", f'an entry of "{list_name}" is not an object with "name" and "{text_name}"')
         return tuple((_line(entry, "name"), _line(entry, text_name)) for entry in entries)
 
     return reader
@@ -288,10 +292,10 @@ def _pairs_of(task: Task) -> Callable[[dict[str, Any], Input], Any]:
         for entry in _items(value, _FIELD[task]):
             if not isinstance(entry, list) or len(entry) != 2:
                 raise _Unusable("wrong_type", f'an entry of "{_FIELD[task]}" is {_shown(entry)}; expected two ids')
-            one, other = sorted(_place(each, most) for each in entry)
-            if one == other:
-                raise _Unusable("unknown_id", f'"{_FIELD[task]}" pairs {one + 1} with itself')
-            found[one, other] = None
+            first, second = sorted(_index(each, most) for each in entry)
+            if first == second:
+                raise _Unusable("unknown_id", f'"{_FIELD[task]}" pairs {first + 1} with itself')
+            found[first, second] = None
         return tuple(sorted(found))
 
     return reader
@@ -300,41 +304,41 @@ def _pairs_of(task: Task) -> Callable[[dict[str, Any], Input], Any]:
 def _choice(task: Task) -> Callable[[dict[str, Any], Input], Any]:
     def reader(value: dict[str, Any], given: Input) -> int | None:
         chosen = value[_FIELD[task]]
-        return None if chosen is None else _place(chosen, len(given[_LISTED[task]]))
+        return None if chosen is None else _index(chosen, len(given[_LISTED[task]]))
 
     return reader
 
 
 def _leaked(value: dict[str, Any], given: Input) -> tuple[int, ...]:
-    return tuple(sorted({_place(each, len(given["insights"])) for each in _items(value, "leaked")}))
+    return tuple(sorted({_index(each, len(given["insights"])) for each in _items(value, "leaked")}))
 
 
 def _present(value: dict[str, Any], given: Input) -> dict[int, str]:
     found: dict[int, str] = {}
-    silent = 0
+    without_evidence = 0
     for entry in _items(value, "present"):
         if not isinstance(entry, dict) or "id" not in entry:
             raise _Unusable(
                 "wrong_type", f'an entry of "present" is {_shown(entry)}; expected an object with "id" and "evidence"'
             )
-        place = _place(entry["id"], len(given["insights"]))
-        # Some models list every fact, and say of each whether it is there.
+        index = _index(entry["id"], len(given["insights"]))
+        # Some models list all insights and say of each whether it is there.
         if any(_says_no(entry[name]) for name in _WHETHER if name in entry):
             continue
         words = _evidence(entry)
         if words:
-            found.setdefault(place, words[:_EVIDENCE])
-        silent += not words
-    if silent > len(found):
-        raise _Unusable("empty_text", f'"evidence" is missing of {silent} entries')
+            found.setdefault(index, words[:_MAX_EVIDENCE])
+        without_evidence += not words
+    if without_evidence > len(found):
+        raise _Unusable("empty_text", f'"evidence" is missing from {without_evidence} entries')
     invented = [words for words in found.values() if not quoted(words, given["document"])]
     if 2 * len(invented) > len(found) > 1:
-        raise _Unusable("invented_evidence", f"most evidence is no words of the document, such as {_shown(invented[0])}")
+        raise _Unusable("invented_evidence", f"most of the evidence is not in the document, such as {_shown(invented[0])}")
     return dict(sorted(found.items()))
 
 
 def _evidence(entry: Mapping[str, Any]) -> str:
-    """The words of an entry; a list's parts joined. Empty where it has none."""
+    """The evidence of an entry, with the parts of a list joined. Empty if it has none."""
     words = next((entry[name] for name in _SHOWS if entry.get(name)), None)
     parts = words if isinstance(words, list) else [] if words is None else [words]
     if not all(isinstance(part, str) for part in parts):

@@ -1,6 +1,6 @@
-"""Room synth: how its models are asked through the gateway, and what the pipeline's stages share. For the room alone.
+"""Room synth: asking models through the gateway, and what the pipeline's stages share. For the room alone.
 
-Each group of tasks has a model of its own, as in the paper (A.1: one model plans and checks, another writes conversations).
+Each group of tasks has its own model, as in the paper (A.1: one model plans and checks, another writes conversations).
 """
 
 from __future__ import annotations
@@ -37,19 +37,20 @@ GROUP_OF: Mapping[Task, Group] = {
     "insights_present": "check",
 }
 TRIES = 3
-"""An answer that cannot be read is asked for so often in all."""
+"""Attempts in all at an answer that can be parsed."""
 AT_ONCE = 32
-"""Documents of a haystack, or queries, that are worked on at one time."""
+"""Documents, or queries, of a haystack that are worked on at the same time."""
 _SAMPLES = 10
+"""Sample numbers reserved for the attempts of one `ask`."""
 
 T = TypeVar("T")
 
 
 class ModelAsker:
-    """`base.Asker` over the gateway. `asks`, `models` and `sampling` go by group; a group without a model is not asked.
+    """`base.Asker` over the gateway. `asks`, `models` and `sampling` map groups; a group without a model is never asked.
 
-    The sample of a request is `sample * 10 + try`, so that no two of them are one request; a request other than the first
-    says so in its input (`attempt`), since a model at temperature 0 answers the same prompt with the same words.
+    The sample number of a request is `sample * 10 + attempt`, which keeps all requests distinct. Every request but the first
+    has the number in its input (`attempt`), since a model at temperature 0 gives the same answer to the same prompt.
     """
 
     def __init__(
@@ -66,9 +67,9 @@ class ModelAsker:
         return self._models.get(GROUP_OF[task], "")
 
     async def ask(self, task: Task, given: Input, sample: int = 0) -> Outcome[Any]:
-        """The outcome of at most TRIES answers; `attempts` and `usd_micros` are those of all of them together."""
+        """The outcome after at most TRIES answers; `attempts` and `usd_micros` are totals over these answers."""
         attempts = usd_micros = 0
-        outcome: Outcome[Any] = Malformed("not_asked", "no answer was asked for")
+        outcome: Outcome[Any] = Malformed("not_asked", "no answer was requested")
         for attempt in range(TRIES):
             outcome = await self._once(task, given, sample * _SAMPLES + attempt)
             attempts, usd_micros = attempts + outcome.attempts, usd_micros + outcome.usd_micros
@@ -78,12 +79,12 @@ class ModelAsker:
 
     async def _once(self, task: Task, given: Input, sample: int) -> Outcome[Any]:
         group, template = GROUP_OF[task], self._domain.prompts[task]
-        asked = {"task": task, "domain": self._domain.name, "language": self._domain.language, **given}
+        full = {"task": task, "domain": self._domain.name, "language": self._domain.language, **given}
         if sample:
-            asked["attempt"] = sample
+            full["attempt"] = sample
         request = Request(
             model=self._models[group],
-            messages=render(template, asked),
+            messages=render(template, full),
             sampling=self._sampling.get(group, {}),
             prompt_hash=template_hash(template),
             sample=sample,
@@ -91,7 +92,7 @@ class ModelAsker:
         outcome = await self._asks[group](request)
         if not isinstance(outcome, Answer):
             return outcome
-        value = read(task, asked, outcome.value.text, outcome.value.finish_reason)
+        value = read(task, full, outcome.value.text, outcome.value.finish_reason)
         if isinstance(value, Malformed):
             return replace(value, key=outcome.key, attempts=outcome.attempts, usd_micros=outcome.usd_micros)
         return Answer(value, outcome.key, outcome.attempts, outcome.usd_micros)
@@ -99,7 +100,7 @@ class ModelAsker:
 
 @dataclass(frozen=True)
 class Job:
-    """One haystack to make. `metadata` goes into the released JSON's `topic_metadata.synthesis` as it is (license, ...)."""
+    """One haystack to make. `metadata` (license, ...) is copied into `topic_metadata.synthesis` of the released JSON."""
 
     cell_id: str
     topic: Topic
@@ -111,17 +112,17 @@ class Job:
 
     @property
     def participants(self) -> list[str]:
-        """Who speaks: the topic's own, else the domain's."""
+        """The speakers: the topic's, or else the domain's."""
         return list(self.topic.participants or self.domain.participants)
 
     @property
     def given(self) -> dict[str, Any]:
-        """What every input says. Another seed asks for another haystack, also of a model that has answered before."""
+        """The fields of every input. The seed is one of them, so that another seed does not reuse stored answers."""
         return {"topic": self.topic.topic, "domain": self.domain.name, "language": self.domain.language, "seed": self.seed}
 
 
 class GaveUp(Exception):
-    """A stage cannot go on: why, and the outcome that it hangs on where there is one."""
+    """A stage cannot continue. `outcome`: the missing answer that ended it, if one did."""
 
     def __init__(self, stage: str, error: str, message: str, outcome: NoAnswer | None = None) -> None:
         super().__init__(message)
@@ -130,29 +131,30 @@ class GaveUp(Exception):
 
 @dataclass(frozen=True)
 class Work:
-    """A job and who is asked for it. Adds up what the answers cost, each key once."""
+    """A job with its asker, and the cost of its answers."""
 
     job: Job
     asker: Asker
     costs: dict[str, int] = field(default_factory=dict)
+    """Key of an answer -> its cost in millionths of a US dollar."""
 
     @cached_property
     def slots(self) -> asyncio.Semaphore:
-        """What bounds the documents, or queries, that are worked on at one time."""
+        """Bounds the documents, or queries, that are worked on at the same time."""
         return asyncio.Semaphore(AT_ONCE)
 
     def model(self, task: Task) -> str:
-        """As `base.Asker` says."""
+        """See `base.Asker`."""
         return self.asker.model(task)
 
     async def ask(self, task: Task, given: Input, sample: int = 0) -> Outcome[Any]:
-        """As `base.Asker` says."""
+        """See `base.Asker`."""
         outcome = await self.asker.ask(task, given, sample)
         self.costs[outcome.key] = outcome.usd_micros
         return outcome
 
     async def need(self, stage: str, task: Task, given: Input, sample: int = 0) -> Any:
-        """The answer's value. Raises GaveUp where there is none."""
+        """The value of the answer. Raises GaveUp without one."""
         outcome = await self.ask(task, {**self.job.given, **given}, sample)
         if isinstance(outcome, Answer):
             return outcome.value
@@ -160,7 +162,7 @@ class Work:
 
 
 def gave_up(stage: str, task: Task, outcome: NoAnswer) -> GaveUp:
-    """That a stage ends for want of an answer; the error's class is the outcome's own."""
+    """The GaveUp of a stage that lacks an answer; its `error` is the outcome's."""
     kind = "refused" if isinstance(outcome, Refusal) else "unreadable" if isinstance(outcome, Malformed) else "no answer"
     mend = (
         f"; take another models.{GROUP_OF[task]}{', or reword the topic' if kind == 'refused' else ''}"
@@ -171,9 +173,9 @@ def gave_up(stage: str, task: Task, outcome: NoAnswer) -> GaveUp:
 
 
 async def all_of(awaitables: list[Awaitable[T]]) -> list[T]:
-    """The results in order, once all have ended; else the error of the first in order, whichever failed first."""
+    """The results in order, after all have ended. Raises the first error in that order, not in time."""
     results = await asyncio.gather(*awaitables, return_exceptions=True)
-    # A bug is told before a stage that gave up, which may be its consequence.
+    # Bugs come before GaveUp and NotChecked, which may be their consequence.
     errors = [result for result in results if isinstance(result, BaseException)]
     for error in sorted(errors, key=lambda error: isinstance(error, GaveUp | NotChecked)):
         raise error

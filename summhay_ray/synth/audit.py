@@ -1,4 +1,4 @@
-"""Part of the synth room, offered at its door: what a person labels of haystacks, and what comes of it.
+"""Part of the synth room: audits of haystacks by people: the sheet, and its labels. Imported from `summhay_ray.synth`.
 
 After Laban et al., appendices A.1.2 and A.1.3: a person who has not seen the plan assigns insights to subtopics (Table 4) and
 says which insights a document holds (Table 5). The sheet is CSV in UTF-8 and shows no expected answer.
@@ -24,23 +24,23 @@ from summhay_ray.synth.audit_tables import Assigned, Labels, Present, haystack_t
 from summhay_ray.text import quoted, unquoted
 
 COLUMNS = ("row", "kind", "haystack", "domain", "document", "text", "insight", "subtopics", "question", "answer")
-"""Of the sheet; `row` and `answer` are what is read back."""
+"""Columns of the sheet; only `row` and `answer` are read back."""
 
 ASSIGN = "Which subtopic or subtopics does the insight belong to? Write the number, or several with commas; 0 for none."
 PRESENT = "Does the text say the insight? Write yes or no."
 
 _ROW = re.compile(r"r([0-9]{1,9})of([0-9]{1,9})-([0-9a-f]{16})")
 _NUMBER = re.compile(r"[0-9]{1,6}(?:\.0*)?")
-"""Spreadsheets write 3.0, too."""
+"""Spreadsheets may write 3 as 3.0."""
 _YES_NO = {"yes": True, "y": True, "no": False, "n": False}
 _LONGEST_FIELD = 100_000_000
 _STATED, _OTHERS = 55, 100
-"""In the paper's Table 5, of 155 questions: insights that the haystack says are in the document, and others."""
+"""The 155 questions of the paper's Table 5: insights that the haystack says are in the document, and others."""
 
 
 @dataclass(frozen=True, slots=True)
 class AuditRow:
-    """One question to a person. `row` names its place and, without giving anything away, what it is about."""
+    """One question to a person. `row`: an id that gives nothing away (its number, and a hash of what it shows)."""
 
     row: str
     kind: str
@@ -49,20 +49,20 @@ class AuditRow:
     domain: str
     document: str
     text: str
-    """The document's; empty where an insight is assigned."""
+    """Text of the document; empty for insight_subtopic."""
     insight: str
     subtopics: str
-    """Numbered, one a line; empty where a document is read."""
+    """The subtopics, numbered, one per line; empty for document_insight."""
 
     @property
     def question(self) -> str:
-        """What the person is asked."""
+        """The question's text."""
         return PRESENT if self.kind == "document_insight" else ASSIGN
 
 
 @dataclass(frozen=True, slots=True)
 class _Item:
-    """What a row is about. `subtopics`: texts; `expected`: place of the insight's subtopic, or 0 and 1 for no and yes."""
+    """A question with its expected answer: the index of the insight's subtopic in `subtopics` (texts), or 0 for no, 1 for yes."""
 
     kind: str
     haystack: str
@@ -76,19 +76,18 @@ class _Item:
 
     @property
     def digest(self) -> str:
-        # With what a person reads: labels of one text are none of another's.
+        # The text is part of it, so that labels of one text never count for another.
         shown = (_digest(self.text), *self.subtopics)
         content = "\0".join((self.kind, self.haystack, self.document_id, self.insight_id, self.insight, *shown))
         return sha256(content.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
 def audit_sample(raws: Sequence[Mapping[str, Any]], n_insights: int, n_documents: int, seed: int) -> list[AuditRow]:
-    """The questions of an audit: `n_insights` insights and `n_documents` documents of all haystacks (released JSON) together.
+    """The questions of an audit: about `n_insights` insights and `n_documents` documents, over all haystacks (released JSON).
 
-    They are shared out evenly. About a document all insights that it holds are asked, and of its topic's others so many that
-    the former are 55 of 155, as in the paper's Table 5, as far as there are so many. Insights of subtopics that distract are
-    among both. Same haystacks, numbers and seed: same rows. Raises UserError for two haystacks of
-    one name.
+    Both numbers are divided evenly among the haystacks. For a document the questions are about all insights that it holds, and
+    about others of its topic, as many as make the former 55 of 155 (Table 5) if there are enough. Distracting subtopics are
+    included. The same haystacks, numbers and seed give the same rows. Raises UserError for two haystacks of the same name.
     """
     _named_apart(raws)
     insights = [_shuffled(list(_assignments(raw)), seed, "insights", raw) for raw in raws]
@@ -103,7 +102,7 @@ def audit_sample(raws: Sequence[Mapping[str, Any]], n_insights: int, n_documents
 
 
 def write_audit(path: Path, rows: Iterable[AuditRow]) -> None:
-    """Write the sheet, with an empty column for the answers. A text that a spreadsheet would take for a formula is quoted."""
+    """Write the sheet with an empty answer column. A text that a spreadsheet would take for a formula is quoted."""
     buffer = io.StringIO(newline="")
     writer = csv.writer(buffer)
     writer.writerow(COLUMNS)
@@ -121,12 +120,12 @@ def write_audit(path: Path, rows: Iterable[AuditRow]) -> None:
             "",
         ]
         writer.writerow([quoted(value) for value in values])
-    # The mark at the beginning is how spreadsheets know UTF-8.
+    # Spreadsheets recognize UTF-8 by the byte order mark.
     path.write_bytes(buffer.getvalue().encode("utf-8-sig", "replace"))
 
 
 def read_audit(path: Path, raws: Sequence[Mapping[str, Any]]) -> Labels:
-    """The labels of a sheet that was written for these haystacks. Raises UserError, in one line, with the row and the column."""
+    """The labels in a sheet that was written for these haystacks. Raises UserError, which names row and column in one line."""
     _named_apart(raws)
     items = {item.digest: item for raw in raws for item in _all_items(raw)}
     seen: dict[int, int] = {}
@@ -136,10 +135,10 @@ def read_audit(path: Path, raws: Sequence[Mapping[str, Any]]) -> Labels:
         number, total, digest = _identified(path, line, record["row"].strip(), total)
         if digest not in items:
             raise UserError(
-                f"{path} row {line}, column row: {record['row']!r} is of none of the haystacks given; leave the ids as written"
+                f"{path} row {line}, column row: {record['row']!r} belongs to no haystack of this run; leave the ids as written"
             )
         if number in seen:
-            raise UserError(f"{path} row {line}, column row: {record['row']!r} is there twice (row {seen[number]}); keep one")
+            raise UserError(f"{path} row {line}, column row: {record['row']!r} is a duplicate of row {seen[number]}; keep one")
         seen[number] = line
         item, answer = items[digest], unquoted(record["answer"]).strip()
         if item.kind == "insight_subtopic":
@@ -155,10 +154,10 @@ def read_audit(path: Path, raws: Sequence[Mapping[str, Any]]) -> Labels:
 
 
 def checked_tables(raw: Mapping[str, Any], checks: Sequence[Check]) -> dict[str, Any]:
-    """The figures of Tables 4 and 5 for one haystack (released JSON), with its checks in the place of a person.
+    """The figures of Tables 4 and 5 for one haystack (released JSON), with its checks instead of a person.
 
-    Of an insight's assignment the last round counts; of a document the first one, against its plan: how right it was before it
-    was mended. `plan_corrected`: how often the plan was corrected in the end, to what a document lacks or has besides.
+    For insights the last round counts. For documents the first round counts, against the plan: it shows how right the text was
+    before editing. `plan_corrected`: pairs of a document and an insight for which the plan was corrected at the end.
     """
     last = {(check.kind, check.subject, check.object): check for check in checks}
     chosen = {subject: check.found for (kind, subject, _), check in last.items() if kind == "insight_subtopic"}
@@ -184,12 +183,12 @@ def checked_tables(raw: Mapping[str, Any], checks: Sequence[Check]) -> dict[str,
 
 @functools.lru_cache(maxsize=64)
 def _digest(text: str) -> str:
-    """Of a document, which a thousand questions may be about."""
+    """sha256 (hex) of a document's text, cached: a thousand questions may be about the same document."""
     return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def _subtopics(raw: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Of a haystack: those that are asked about, then those that distract."""
+    """The subtopics of a haystack with queries, then the distracting ones."""
     synthesis = (raw.get("topic_metadata") or {}).get("synthesis") or {}
     return [*raw["subtopics"], *synthesis.get("distractors", ())]
 
@@ -203,8 +202,8 @@ def _assignments(raw: Mapping[str, Any]) -> Iterator[_Item]:
     texts = tuple(str(subtopic["subtopic"]) for subtopic in subtopics)
     for place, subtopic in enumerate(subtopics):
         for insight in subtopic["insights"]:
-            told = (str(insight["insight_id"]), str(insight["insight"]))
-            yield _Item("insight_subtopic", str(raw["topic_id"]), _domain(raw), "", "", *told, texts, place)
+            named = (str(insight["insight_id"]), str(insight["insight"]))
+            yield _Item("insight_subtopic", str(raw["topic_id"]), _domain(raw), "", "", *named, texts, place)
 
 
 def _readings(raw: Mapping[str, Any], document: Mapping[str, Any]) -> Iterator[_Item]:
@@ -223,19 +222,19 @@ def _all_items(raw: Mapping[str, Any]) -> Iterator[_Item]:
 
 
 def _questions(raw: Mapping[str, Any], document: Mapping[str, Any], seed: int) -> list[_Item]:
-    """The insights that the document holds, and others in the paper's proportion, as far as there are some; mixed."""
+    """Questions about the insights of the document, and about others in the paper's proportion if there are enough; shuffled."""
     items = list(_readings(raw, document))
     where = f"questions {document['document_id']}"
     held = _shuffled([item for item in items if item.expected], seed, where, raw)
     others = _shuffled([item for item in items if not item.expected], seed, where, raw)
-    # Where a document holds none, what a person finds in it is worth asking all the same.
+    # A document without insights gets questions too, as a person may find some in it.
     number = round(max(1, len(held)) * _OTHERS / _STATED)
     return _shuffled(held + others[:number], seed, where, raw)
 
 
 def _row(item: _Item, number: int, total: int) -> AuditRow:
     subtopics = "\n".join(f"{place}. {text}" for place, text in enumerate(item.subtopics, 1))
-    # The ids of documents and insights may tell what belongs together; what is shown must not.
+    # A digest, since the ids of documents and insights may show what belongs together.
     row = f"r{number}of{total}-{item.digest}"
     return AuditRow(row, item.kind, item.haystack, item.domain, item.document_id, item.text, item.insight, subtopics)
 
@@ -247,12 +246,13 @@ def _shuffled(items: list[Any], seed: int, what: str, raw: Mapping[str, Any]) ->
 
 
 def _in_turn(lists: Sequence[Sequence[Any]], number: int) -> list[Any]:
-    """At most `number` in all: the first of each list, then the second of each, ..., ordered by list."""
+    """At most `number` items: the first of each list, then the second of each, and so on; ordered by list."""
     turns = sorted((turn, place) for place, listed in enumerate(lists) for turn in range(len(listed)))[:number]
     return [lists[place][turn] for place, turn in sorted((place, turn) for turn, place in turns)]
 
 
 def _named_apart(raws: Sequence[Mapping[str, Any]]) -> None:
+    """Raise UserError if two haystacks have the same name."""
     names = [str(raw["topic_id"]) for raw in raws]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
@@ -260,7 +260,7 @@ def _named_apart(raws: Sequence[Mapping[str, Any]]) -> None:
 
 
 def _records(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
-    """The sheet's rows, counted as a spreadsheet counts them: the header is row 1."""
+    """The sheet's rows with their numbers, which count as in a spreadsheet: the header is row 1."""
     try:
         text = read_file(path).decode("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
@@ -271,7 +271,7 @@ def _records(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
     try:
         rows = list(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter))
     except csv.Error as error:
-        raise UserError(f"{path} is no CSV ({error}); save the sheet as CSV in UTF-8") from error
+        raise UserError(f"{path} is not CSV ({error}); save the sheet as CSV in UTF-8") from error
     finally:
         csv.field_size_limit(known)
     columns = [name.strip().lower() for name in rows[0]] if rows else []
@@ -285,9 +285,10 @@ def _records(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
 
 
 def _identified(path: Path, line: int, row: str, total: int) -> tuple[int, int, str]:
+    """The parts of a row's id: its number, the number of rows, and the digest. `total`: rows by the ids before, or 0."""
     match = _ROW.fullmatch(row)
     if not match or not 1 <= int(match[1]) <= int(match[2]) or total not in (0, int(match[2])):
-        raise UserError(f"{path} row {line}, column row: {row!r} is no id of this sheet; leave the ids as written")
+        raise UserError(f"{path} row {line}, column row: {row!r} is not an id of this sheet; leave the ids as written")
     return int(match[1]), int(match[2]), match[3]
 
 
@@ -296,7 +297,7 @@ def _numbers(path: Path, line: int, answer: str, most: int) -> tuple[int, ...]:
     hint = f"write a number from 1 to {most}, several with commas, or 0 for none"
     for part in parts:
         if not _NUMBER.fullmatch(part) or int(float(part)) > most:
-            raise UserError(f"{path} row {line}, column answer: {part!r} is no subtopic; {hint}")
+            raise UserError(f"{path} row {line}, column answer: {part!r} is not a subtopic; {hint}")
     if not parts:
         raise UserError(f"{path} row {line}, column answer: it is empty; {hint}")
     chosen = {int(float(part)) - 1 for part in parts}

@@ -1,4 +1,4 @@
-"""Part of the synth room, offered at its door: what labels of haystacks come to: Tables 4 and 5 of Laban et al., appendix A.1."""
+"""Part of the synth room: Tables 4 and 5 of Laban et al. (appendix A.1) from labels. Imported from `summhay_ray.synth`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ ALL = "all"
 
 @dataclass(frozen=True, slots=True)
 class Assigned:
-    """An insight that a person assigned: places of subtopics from 0. `expected`: the plan's."""
+    """An insight that a person assigned to subtopics (indices from 0). `expected`: its subtopic in the plan."""
 
     haystack: str
     domain: str
@@ -34,42 +34,42 @@ class Present:
 
 @dataclass(frozen=True, slots=True)
 class Labels:
-    """What a person labelled, in the sheet's order."""
+    """A person's labels, in the sheet's order."""
 
     insights: tuple[Assigned, ...]
     documents: tuple[Present, ...]
 
 
 def audit_tables(labels: Labels) -> dict[str, list[dict[str, Any]]]:
-    """Tables 4 and 5: a row for each domain and one for all. Figures in percent, None where nothing can be divided.
+    """Tables 4 and 5: a row per domain and one for all. Figures in percent; None where the denominator is 0.
 
-    An insight that a person assigns to several subtopics is right if the expected one is among them: it can be found through
-    its query; the share of such insights stands beside it (the paper reports both, and has 0.8 % of them). Precision: of what
-    the person found in a document, the share that the haystack says is there; recall: the other way round. `stated_present`: of
-    the samples, those that the haystack says are there, on whose share accuracy, precision and F1 depend (the paper: 20 of 70
-    and 35 of 85, as its recall and accuracy imply).
+    An insight assigned to several subtopics is right if the expected one is among them, since its query leads to it; the
+    share of such insights is a column of its own (0.8 % in the paper). Precision: among the insights that the person found in
+    documents, the share that the haystack says is there. Recall: among those that the haystack says are there, the share that
+    the person found. `stated_present`: samples that the haystack says are there; accuracy, precision and F1 depend on their
+    share (in the paper 20 of 70 and 35 of 85, as its recall and accuracy imply).
     """
-    domains = sorted({one.domain for one in labels.insights} | {one.domain for one in labels.documents})
-    chosen = [(domain, [domain]) for domain in domains] + [(ALL, domains)]
+    domains = sorted({label.domain for label in labels.insights} | {label.domain for label in labels.documents})
+    groups = [(domain, [domain]) for domain in domains] + [(ALL, domains)]
     return {
-        "insight_subtopic": [_table_4(name, [one for one in labels.insights if one.domain in among]) for name, among in chosen],
-        "document_insight": [_table_5(name, [one for one in labels.documents if one.domain in among]) for name, among in chosen],
+        "insight_subtopic": [_table_4(name, [one for one in labels.insights if one.domain in among]) for name, among in groups],
+        "document_insight": [_table_5(name, [one for one in labels.documents if one.domain in among]) for name, among in groups],
     }
 
 
 def haystack_tables(labels: Labels) -> dict[str, Any]:
-    """The figures of Tables 4 and 5 for the labels of one haystack; a table without labels has none."""
+    """Table name -> figures of Tables 4 and 5 for the labels of one haystack; a figure without labels is None."""
     tables = {"insight_subtopic": _table_4(ALL, labels.insights), "document_insight": _table_5(ALL, labels.documents)}
     return {name: {what: figure for what, figure in row.items() if what != "domain"} for name, row in tables.items()}
 
 
 def by_haystack(labels: Labels) -> dict[str, Labels]:
-    """The labels of each haystack, by its name."""
-    names = sorted({one.haystack for one in labels.insights} | {one.haystack for one in labels.documents})
+    """Name of a haystack -> its labels."""
+    names = sorted({label.haystack for label in labels.insights} | {label.haystack for label in labels.documents})
     return {
         name: Labels(
-            tuple(one for one in labels.insights if one.haystack == name),
-            tuple(one for one in labels.documents if one.haystack == name),
+            tuple(label for label in labels.insights if label.haystack == name),
+            tuple(label for label in labels.documents if label.haystack == name),
         )
         for name in names
     }

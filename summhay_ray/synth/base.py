@@ -1,4 +1,4 @@
-"""Room synth: the contract of who asks the models. All of the room may import it.
+"""Room synth: the contract by which the room asks models. All of the room may import it.
 
 To add a task: name it in `kinds.Task`, give it a prompt in `prompts/` and a reader in `answers.py`.
 """
@@ -12,21 +12,21 @@ from summhay_ray.synth.kinds import Input, Task
 
 
 class Asker(Protocol):
-    """Asks one model for one task and reads the answer.
+    """Asks a model to do a task and parses its answer.
 
-    What `Answer.value` holds, by task; places count from 0 in the order of the input's list (prompts and answers from 1):
+    `Answer.value` by task, where an index counts from 0 in the input's list (the ids in prompts and answers count from 1):
     subtopics, insights: tuple of (name, text) · conflicting_insight: (name, text) · overlapping_subtopics, duplicate_insights:
-    tuple of pairs of places · assign_subtopic, chapter_check: a place, or None · query, document, chapter, edit_document: text ·
-    query_leaks: tuple of places · insights_present: dict of place -> the document's words that show it.
+    tuple of pairs of indices · assign_subtopic, chapter_check: index, or None · query, document, chapter, edit_document: text ·
+    query_leaks: tuple of indices · insights_present: dict of index -> the document's words that show the insight.
     """
 
     async def ask(self, task: Task, given: Input, sample: int = 0) -> Outcome[Any]:
-        """The outcome; an answer that cannot be read is Malformed. Another `sample` asks the same thing for another answer.
+        """The outcome; an answer that cannot be parsed is Malformed. Another `sample` asks again, for another answer.
 
-        Raises nothing but what no row can hold (a full disk, a bug).
+        Raises only what cannot be recorded as an outcome (a full disk, a bug).
         """
         ...
 
     def model(self, task: Task) -> str:
-        """The model that the task is asked of; empty where no model is: then `ask` must not be called for it."""
+        """The model for the task. Empty if there is none: `ask` must then not be called for this task."""
         ...

@@ -1,7 +1,7 @@
-"""Room synth: how many calls and tokens a haystack takes: least, expected, most. Others take it from `summhay_ray.synth`.
+"""Room synth: least, expected and most calls and tokens of a haystack. Other rooms import it from `summhay_ray.synth`.
 
-The bounds on calls follow from the pipeline's own bounds (`outline`, `documents`, `asking.TRIES`); a test holds them against
-runs with faults. Expected figures rest on the assumptions named here. Tokens are cl100k's.
+The bounds on calls follow from the pipeline's own bounds (`outline`, `documents`, `asking.TRIES`); a test compares them with
+runs that have faults. Expected figures rest on the assumptions named here. Tokens are those of cl100k.
 """
 
 from __future__ import annotations
@@ -22,39 +22,41 @@ from summhay_ray.synth.prompting import input_json
 from summhay_ray.text import count_tokens
 
 FAILS = 0.08
-"""Share of subtopics, insights and queries expected to fail a check (Table 4: people assign 9 % of insights elsewhere)."""
+"""Expected share of subtopics, insights and queries that fail a check (Table 4: people assign 9 % of insights elsewhere)."""
 EDITED = 0.2
-"""Share of documents expected to need a round of editing."""
+"""Expected share of documents that need a round of editing."""
 REJECTED = 0.05
-"""Share of chapters expected to be written again (A.1.3: five times in less than 1 % of the cases)."""
+"""Expected share of chapters that are written again (A.1.3: five times in less than 1 % of the cases)."""
 UNSURE = {"assign_subtopic": 0.8, "query_leaks": 0.1, "chapter_check": 0.9}
-"""Share of insights, queries and chapters that the offline checks are expected to leave to a model: of 137 released insights
-they assign 24 surely, of their 18 queries they are sure, and of a chapter where nearly all words of its insight are there."""
+"""Expected share of insights, queries and chapters that the offline checks leave to a model. On the released haystacks these
+checks are sure of 24 of 137 insights and of all 18 queries; of a chapter they are sure only if it has nearly all words of its
+insight."""
 
 _ENTRY = 14
-"""Tokens of a list's entry beside its text."""
+"""Tokens of a list entry beside its text."""
 _FIELDS = 120
 """Tokens of an input's field names and numbers."""
 _ESCAPED = 2.0
-"""Tokens of a text as JSON, of those of the text itself: more than any text has that is not quotation marks alone."""
+"""Tokens of a text as JSON, per token of the text: an upper bound for anything but a run of quotation marks."""
 _PER_WORD = 1.4
+"""Tokens per English word."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """Calls, and the tokens of all of them together."""
+    """A number of calls and their total tokens."""
 
     calls: int = 0
     input_tokens: int = 0
     output_tokens: int = 0
 
     def __add__(self, other: Tally) -> Tally:
-        return Tally(*(getattr(self, one.name) + getattr(other, one.name) for one in fields(Tally)))
+        return Tally(*(getattr(self, field.name) + getattr(other, field.name) for field in fields(Tally)))
 
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """What a group of tasks takes. `least` holds for a haystack that comes to be: one that ends unverified may take less."""
+    """Calls and tokens of a group of tasks. `least` holds for a finished haystack; one that ends unverified may take fewer."""
 
     least: Tally = Tally()
     expected: Tally = Tally()
@@ -63,20 +65,23 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """What is counted for: `insights` of the haystack and `placed` in all documents together, at least and at most."""
+    """A job, and the sizes of its haystack as (least, most)."""
 
     job: Job
     insights: tuple[int, int]
+    """Insights of the haystack."""
     placed: tuple[int, int]
+    """Places of insights in documents, in all documents together."""
 
     @property
     def subtopics(self) -> int:
+        """Subtopics to propose, distracting ones included."""
         return self.job.shape.subtopics + self.job.difficulty.distractors
 
 
 @dataclass(frozen=True, slots=True)
 class _Sizes:
-    """Tokens of a text of each kind, for one of the bounds."""
+    """Tokens of each kind of text, for one of the bounds."""
 
     bound: Literal["least", "expected", "most"]
     subtopic: float
@@ -84,18 +89,18 @@ class _Sizes:
     query: float
     document: float
     answer: float
-    """Of a whole answer to a task of the outline or of a check."""
+    """The whole answer to an outline task or a check."""
     load: float
-    """Insights that an editing is about."""
+    """Insights (not tokens) that one round of editing removes or adds."""
 
 
 def bounds(
     topic: Topic, domain: Domain, shape: Shape, difficulty: Difficulty, checked: bool, longest: int = 2000
 ) -> Mapping[Group, Bounds]:
-    """The bounds by group, for one haystack. `checked`: a model checks, where the offline checks are not sure.
+    """The bounds by group, for one haystack. `checked`: whether a model decides where the offline checks are not sure.
 
-    `longest`: max_tokens of the writer's answers, on which the length of what is checked and edited depends; the answers of all
-    groups are counted with it at most. Tokens at most rest on texts that JSON makes half as long again, at most.
+    `longest`: the writer's max_tokens, which bounds the texts that are checked and edited; the upper bounds assume answers of
+    that length in every group, and documents that take at most twice their tokens as JSON.
     """
     job = Job("", topic, domain, shape, difficulty)
     plan = _plan(job)
@@ -128,7 +133,7 @@ def _plan(job: Job) -> _Plan:
 
 
 def _least(plan: _Plan) -> dict[Task, float]:
-    """By task, for whatever subtopics were dropped on the way: a dropped one has taken its rounds."""
+    """The fewest calls by task, over all numbers of subtopics that may be dropped; a dropped one has used up its rounds."""
     shape, difficulty, rounds = plan.job.shape, plan.job.difficulty, plan.job.domain.outline_rounds
     kept = half(shape.subtopics) + half(difficulty.distractors)
     ways = (
@@ -147,7 +152,7 @@ def _least(plan: _Plan) -> dict[Task, float]:
 
 
 def _asked(plan: _Plan, subtopics: int) -> int:
-    """The fewest subtopics that are asked about, of so many."""
+    """The fewest subtopics with a query, among `subtopics` in all."""
     return max(half(plan.job.shape.subtopics), subtopics - plan.job.difficulty.distractors)
 
 
@@ -218,15 +223,15 @@ def _tally(plan: _Plan, task: Task, calls: float, sizes: _Sizes) -> Tally:
 
 
 def _shown(plan: _Plan, task: Task, sizes: _Sizes) -> Iterator[float]:
-    """Tokens of the parts of a task's input, beside what every input says."""
+    """Tokens of the parts of a task's input, beyond the fields of every input."""
     shape, difficulty, rounds = plan.job.shape, plan.job.difficulty, plan.job.domain.outline_rounds
     subtopic, insight = sizes.subtopic + _ENTRY, sizes.insight + _ENTRY
     most = sizes.bound == "most"
     document = sizes.document * (_ESCAPED if most else 1)
     again = rounds + 1 if most else 1
-    # Tokens: of English a quarter, of the scripts of most tokens some two.
+    # Tokens per character: a quarter in English, about two in the scripts that take most.
     a_letter = 2.0 if most else 0.25
-    # Subtopics have been given their insights half of the time, and a document meets about half of the subtopics.
+    # On average half of the subtopics have their insights already, and a document meets about half of the subtopics.
     some = 1 if most else 0.5
     total, own = plan.insights[1], shape.insights + difficulty.conflicts
     if task in ("subtopics", "overlapping_subtopics", "assign_subtopic", "chapter_check"):
@@ -250,7 +255,7 @@ def _shown(plan: _Plan, task: Task, sizes: _Sizes) -> Iterator[float]:
 
 
 def _answered(plan: _Plan, task: Task, sizes: _Sizes) -> float:
-    """Tokens of an answer."""
+    """Tokens of an answer to the task."""
     shape = plan.job.shape
     if sizes.bound != "expected":
         return sizes.answer

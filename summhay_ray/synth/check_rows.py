@@ -1,4 +1,4 @@
-"""Part of the synth room, for the room alone: the checks of one haystack as rows, in an order that no call's duration changes."""
+"""Part of the synth room, for the room alone: the rows of one haystack's checks, in an order that does not depend on timing."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from summhay_ray.records import Check
 from summhay_ray.synth.kinds import Verdict
 
 OFFLINE = "offline"
-"""Who checked, where no model was asked."""
+"""`Check.by` where no model was asked."""
 
 UNSHOWN = "not the text's words: "
-"""Before what a model gave as evidence that the text does not hold."""
+"""Prefix of evidence that a model gave but the text does not contain."""
 
 _STAGE = {
     "subtopic_distinct": 0,
@@ -30,12 +30,12 @@ _STAGE = {
     "document_copy": 4,
 }
 _BY_SUBJECT = ("query_leak", "chapter_insight", "document_insight", "document_reference")
-"""Kinds whose rows are kept together by what is checked: several of them are checked at one time."""
+"""Kinds whose rows are grouped by subject, since several subjects are checked concurrently."""
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What becomes a row. `said`: what was found, where it is an id."""
+    """The outcome of a check, as a row shows it. `said`: replaces yes or no in `Check.found` (an id, for example)."""
 
     found: bool
     score: float
@@ -46,31 +46,34 @@ class Decision:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """What a model said: place -> its words, for those that it named; nothing where none was asked."""
+class ModelAnswer:
+    """A model's answer about a list of verdicts, by index; empty where no model was asked."""
 
     asked: frozenset[int] = frozenset()
+    """The verdicts that the model was asked about."""
     named: Mapping[int, str] = field(default_factory=dict)
+    """Those that the model says are found, with its evidence."""
     by: str = OFFLINE
     key: str = ""
     unshown: Mapping[int, str] = field(default_factory=dict)
-    """Named, too, but with words that the text does not have: they count nothing, and stand in the row."""
+    """Those that it says are found with evidence that the text does not contain: not found, but the row keeps the evidence."""
 
 
-def decisions(verdicts: Sequence[Verdict], told: Told) -> list[Decision]:
-    """What was found, in the verdicts' order: the model's word for what it was asked about, else the verdict's."""
-    found = []
+def decisions(verdicts: Sequence[Verdict], answer: ModelAnswer) -> list[Decision]:
+    """The decisions in the verdicts' order: the model's where it was asked, or else the verdict's."""
+    decided = []
     for place, verdict in enumerate(verdicts):
-        if place in told.asked:
-            unshown = f"{UNSHOWN}{told.unshown[place]}" if place in told.unshown else ""
-            found.append(Decision(place in told.named, verdict.score, told.named.get(place, unshown), told.by, told.key))
+        if place in answer.asked:
+            unshown = f"{UNSHOWN}{answer.unshown[place]}" if place in answer.unshown else ""
+            evidence = answer.named.get(place, unshown)
+            decided.append(Decision(place in answer.named, verdict.score, evidence, answer.by, answer.key))
         else:
-            found.append(Decision(verdict.found, verdict.score, verdict.evidence if verdict.found else ""))
-    return found
+            decided.append(Decision(verdict.found, verdict.score, verdict.evidence if verdict.found else ""))
+    return decided
 
 
 class CheckRows:
-    """Takes the checks of one haystack and gives them in order."""
+    """Collects the checks of one haystack and returns them in order."""
 
     def __init__(self, cell_id: str) -> None:
         self._cell_id = cell_id
@@ -83,12 +86,12 @@ class CheckRows:
         return tuple(replace(row, position=position) for position, row in enumerate(rows))
 
     def repeat(self, kind: str, subject: str, round: int, last: int) -> None:
-        """Add the rows of a round of one subject once more, as those of its last round."""
+        """Copy the rows of a subject's round as those of its last round."""
         rows = self._rows[_STAGE[kind], subject]
         rows += [replace(row, round=last) for row in rows if (row.kind, row.round) == (kind, round)]
 
     def add(self, kind: str, round: int, ids: tuple[str, str], expected: str, decision: Decision) -> None:
-        """One more check. `ids`: what is checked, and what it is held against."""
+        """Add a check. `ids`: its subject and its object."""
         row = Check(
             cell_id=self._cell_id,
             position=0,
@@ -107,6 +110,6 @@ class CheckRows:
 
 
 def _natural(name: str) -> tuple[tuple[int, int, str], ...]:
-    """d2 before d10."""
+    """A sort key that puts d2 before d10."""
     parts = re.findall(r"[0-9]+|[^0-9]+", name)
     return tuple((0, int(part), "") if part[0] in "0123456789" else (1, 0, part) for part in parts)

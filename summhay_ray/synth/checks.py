@@ -1,11 +1,11 @@
-"""Part of the synth room, for the room alone: what is checked of an outline offline (appendices A.1.1 and A.1.2).
+"""Part of the synth room, for the room alone: the offline checks of an outline (appendices A.1.1 and A.1.2).
 
-Each check gives a verdict whose `score` is 0.5 at the decision; between its two bounds it is not sure. On the two released
-haystacks, whose outlines were checked by a language model (news 1 and news 2; people: Table 4 of the paper):
+Each check returns a verdict whose `score` is 0.5 at the threshold; between its two bounds a verdict is not sure. On the two
+released haystacks, whose outlines a language model checked (news 1 and news 2; people: Table 4 of the paper):
 
 | check        | of           | found | not sure | right                                                  |
 |--------------|-------------:|------:|---------:|--------------------------------------------------------|
-| overlap      |    72 pairs  |     0 |       72 | never sure to be apart: other words may say the same   |
+| overlap      |    72 pairs  |     0 |       72 | "distinct" is never sure: other words may say the same |
 | same_insight |  4636 pairs  |     0 |        3 |                                                        |
 | leak         |   137 pairs  |     0 |        0 |                                                        |
 | assigned     | 137 insights |       |      113 | 75.4 % and 63.9 %; 24 of 24 where sure; people 91.0 %  |
@@ -24,41 +24,41 @@ from summhay_ray.synth.words import Reading, read
 from summhay_ray.text import FUNCTION_WORDS, MONTHS, plain_words, sentences
 
 ENGLISH = "English"
-"""The language whose numbers, names and endings the offline checks know: of a text in another one they are sure only of a
-verdict that nothing speaks for."""
+"""The language whose numbers, names and endings the offline checks know. In texts of other languages only a clear "not found"
+is sure."""
 
 OVERLAP = (-1.0, 0.5, 0.8)
-"""Share of two subtopics' words that they have in common: at most the first: surely apart (never: two may be one in other
-words); from the second on: one; from the third on: surely."""
+"""Thresholds on the share of words that two subtopics have in common: up to the first they are surely distinct (here never,
+since other words may say the same), from the second on they overlap, from the third on surely."""
 
 SAME = (0.45, 0.65, 0.8)
-"""The same of two insights."""
+"""Thresholds on the share of words that two insights have in common, as in OVERLAP."""
 
 SIDES = 0.3
-"""Share of the shorter one's words that the two sides of a conflict have in common, at least."""
+"""Least share of words, of the shorter insight, that the two sides of a conflict have in common."""
 
 NAMED, NAMING = 0.7, 4
-"""Share of a headline's words that a sentence must have to name it, and how many that must be at least."""
+"""A sentence names a document if it has at least this share of the headline's words, and the headline at least this many."""
 
 LEAK = (0.2, 0.3, 0.5)
-"""Share of an insight's own words, those that its subtopic does not have, that a query gives away."""
+"""Thresholds, as in OVERLAP, on the share of an insight's own words (those not in its subtopic) that a query gives away."""
 
 ASSIGNED_BY = 0.5
-"""Share of its nearness by which a subtopic must be nearer than the next one for the assignment to be sure."""
+"""A sure assignment has at least this relative margin over the next subtopic: (best - second) / best."""
 
 ASSIGNED_WITH = 0.15
-"""Share of the insight that must be in the subtopic's words for the assignment to be sure."""
+"""A sure assignment shares at least this weight of the insight's words with the subtopic."""
 
 _TELLING = """
     discuss describe explain mention say tell talk report topic subtopic insight aspect theme various different regarding
     concern detail information specific
 """
 _OF_ASKING = frozenset(read(_TELLING).roots)
-"""Roots that subtopics, insights and queries share whatever they are about."""
+"""Roots that subtopics, insights and queries have in common whatever their subject."""
 
 
 def is_english(language: str) -> bool:
-    """Whether a domain's language is one that the offline checks read: English, British English, en-GB."""
+    """Whether the offline checks can read a domain's language: English, British English, en-GB."""
     words = language.lower().replace("_", "-").split()
     return ENGLISH.lower() in words or any(word == "en" or word.startswith("en-") for word in words)
 
@@ -66,8 +66,7 @@ def is_english(language: str) -> bool:
 def specific(text: str) -> Verdict:
     """Whether an insight mentions a number, a date or a name (section 3.2). Evidence: the insight.
 
-    Of a word that opens the sentence nobody can say whether it is a name: it surely is none where it looks like a plural, or like
-    a function word.
+    A capitalized first word may or may not be a name; it surely is none if it looks like a plural or is a function word.
     """
     reading = read(text)
     if reading.numbers or reading.names:
@@ -82,7 +81,7 @@ def specific(text: str) -> Verdict:
 
 
 def overlap(one: str, other: str, topic: str = "") -> Verdict:
-    """Whether two subtopics are the same or overlap. The words of their topic count nothing."""
+    """Whether two subtopics are the same or overlap. The words of their topic are ignored."""
     if _same(one, other):
         return Verdict(True, True, 1.0, f"{one} | {other}")
     left, right = (frozenset(read(text).roots) - _OF_ASKING - frozenset(read(topic).roots) for text in (one, other))
@@ -94,7 +93,7 @@ def overlap(one: str, other: str, topic: str = "") -> Verdict:
 
 
 def same_insight(one: str, other: str) -> Verdict:
-    """Whether two insights say the same. Where a number or a name differs they do not, for all that their words are the same."""
+    """Whether two insights say the same. They do not if each has a number or a name that the other lacks."""
     if _same(one, other):
         return Verdict(True, True, 1.0, f"{one} | {other}")
     mine, theirs = _facts_of(one), _facts_of(other)
@@ -112,9 +111,9 @@ def same_insight(one: str, other: str) -> Verdict:
 
 
 def other_side(one: str, other: str) -> Verdict:
-    """Whether two insights answer the same question otherwise: about the same, with numbers or names that only one of them has.
+    """Whether two insights conflict: they are about the same question, and each has numbers or names that the other lacks.
 
-    Where neither has a number or a name that can be read, other words must do. Evidence: what only each of them has.
+    If no number or name can be read in either, all words count. Evidence: what is in only one of them.
     """
     left, right = read(one), read(other)
     mine, theirs = _values(left), _values(right)
@@ -129,9 +128,9 @@ def other_side(one: str, other: str) -> Verdict:
 
 
 def assigned(insight: str, subtopics: Sequence[str], others: Sequence[Sequence[str]] = ()) -> tuple[int | None, Verdict]:
-    """The place of the subtopic that an insight belongs to, blind; None where it belongs to none.
+    """The index of the subtopic that an insight seems to belong to, and the verdict; None if its words point to none.
 
-    `others`: for each subtopic the insights that are known to be of it, without the one that is assigned.
+    `others`: for each subtopic the insights known to belong to it, without the one to assign.
     """
     reading = frozenset(read(insight).roots)
     shown = [frozenset(read(text).roots) - _OF_ASKING for text in subtopics]
@@ -149,14 +148,14 @@ def assigned(insight: str, subtopics: Sequence[str], others: Sequence[Sequence[s
 
 
 def leak(query: str, insight: str, subtopic: str) -> Verdict:
-    """Whether a query gives an insight of its subtopic away. Evidence: the query."""
-    asked, told, about = read(query), read(insight), read(subtopic)
-    own = _facts(told) - _facts(about) - _OF_ASKING
+    """Whether a query gives away an insight of its subtopic. Evidence: the query."""
+    query_reading, insight_reading = read(query), read(insight)
+    own = _facts(insight_reading) - _facts(read(subtopic)) - _OF_ASKING
     if not own:
         return Verdict(False, False, 0.4)
-    offered = _facts(asked) | _loose(asked)
-    telling = _values(told)
-    weight = {fact: 2.0 if fact in telling else 1.0 for fact in own}
+    offered = _facts(query_reading) | _loose(query_reading)
+    values = _values(insight_reading)
+    weight = {fact: 2.0 if fact in values else 1.0 for fact in own}
     share = sum(weight[fact] for fact in sorted(own & offered)) / sum(weight.values())
     numbers = {fact for fact in own & offered if fact.startswith("#")}
     bounds = (0.0, *LEAK[1:]) if numbers else LEAK
@@ -164,27 +163,32 @@ def leak(query: str, insight: str, subtopic: str) -> Verdict:
 
 
 def holds_facts(text: str, insight: str) -> bool:
-    """Whether every number, date and name of the insight is in the text."""
-    held = read(text)
-    return _values(read(insight)) <= _facts(held) | _values(held) | _loose(held)
+    """Whether the text has every number, date and name of the insight."""
+    reading = read(text)
+    return _values(read(insight)) <= _facts(reading) | _values(reading) | _loose(reading)
 
 
 def refers(texts: tuple[str, str], date: str, headline: str, topic: str) -> Verdict:
-    """Whether a text names a document by its date (ISO; no other year's), or a sentence of the second text, which is what of
-    it carries no insight, by most of what of the headline is not the topic's. Evidence: the words."""
+    """Whether a document refers to another one by its date or its headline. Evidence: the words that do.
+
+    `texts`: the whole text, searched for the date (ISO; with the same year or none), and its sentences without insights, one of
+    which must have most of the headline's words that are not the topic's.
+    """
     named = _day(texts[0], date)
     if named:
         return Verdict(True, True, 1.0, named)
-    told = frozenset(read(headline).roots) - frozenset(read(topic).roots)
+    words = frozenset(read(headline).roots) - frozenset(read(topic).roots)
     shares = (
-        [(len(told & frozenset(read(one).roots)) / len(told), one) for one in sentences(texts[1])] if len(told) >= NAMING else []
+        [(len(words & frozenset(read(sentence).roots)) / len(words), sentence) for sentence in sentences(texts[1])]
+        if len(words) >= NAMING
+        else []
     )
     share, sentence = max(shares, key=lambda each: each[0], default=(0.0, ""))
     return Verdict(share >= NAMED, True, round(share, 4), sentence if share >= NAMED else "")
 
 
 def _day(text: str, date: str) -> str:
-    """Where a text names the day (ISO), with its year or without any, in English or in figures."""
+    """The words by which a text names the day (ISO), with or without its year, in English or in figures; else empty."""
     if not date:
         return ""
     year, month, day = date.split("-")
@@ -215,7 +219,7 @@ def _verdict(share: float, bounds: tuple[float, float, float], evidence: str) ->
 
 
 def _may_be_a_name(first: str, second: str) -> bool:
-    """A capital at the beginning says nothing; `Corvane pays`, without an article and with a verb's s, does."""
+    """Whether the first word may be a name. Its capital proves nothing, but a verb in -s after it does: `Corvane pays`."""
     named = first[:1].isupper() and first.lower() not in FUNCTION_WORDS and not first.endswith(("s", "ing", ","))
     return named and (second.endswith("s") or second in ("has", "is", "was", "will", "had", "would")) and first.isalpha()
 
@@ -225,14 +229,17 @@ def _opens_like_a_name(first: str) -> bool:
 
 
 def _values(reading: Reading) -> frozenset[str]:
+    """Numbers, and the words of names."""
     return frozenset(f"#{value}" for value in reading.numbers) | frozenset(word for name in reading.names for word in name)
 
 
 def _loose(reading: Reading) -> frozenset[str]:
+    """Numbers that the text may mean."""
     return frozenset(f"#{value}" for value in reading.loose)
 
 
 def _facts(reading: Reading) -> frozenset[str]:
+    """Words and numbers."""
     return frozenset(reading.roots) | frozenset(f"#{value}" for value in reading.numbers)
 
 
@@ -244,7 +251,7 @@ def _rarity(shown: Sequence[frozenset[str]]) -> Mapping[str, float]:
 def _affinity(
     insight: frozenset[str], subtopic: frozenset[str], known: Sequence[frozenset[str]], rarity: Mapping[str, float]
 ) -> float:
-    """How much an insight has of a subtopic's words, and of those of its other insights."""
+    """The weight of the words shared with the subtopic, or with its other insights (times the share of them that has it)."""
     named = sum(rarity[word] for word in sorted(insight & subtopic))
     near = 0.0
     for word in sorted(insight - subtopic):

@@ -1,4 +1,4 @@
-"""Part of the synth room, for the room alone: documents that are near-copies of each other."""
+"""Part of the synth room, for the room alone: finds documents that are near-copies of each other."""
 
 from __future__ import annotations
 
@@ -11,38 +11,41 @@ from summhay_ray.synth.words import read
 from summhay_ray.text import sentences
 
 COPY = 0.5
-"""Share of two documents' shingles that they have in common (Jaccard), from which on one is a near-copy of the other."""
+"""Least Jaccard similarity of two documents' shingles at which one is a near-copy of the other."""
 
 REPORTED = COPY / 2
-"""Pairs from this share on are worth a row."""
+"""Least similarity at which a pair gets a row."""
 
 _LENGTH = 4
+"""Words of a shingle."""
 _CROWD = 48
+"""A shingle in more documents than this pairs each only with the next one that has it."""
 _MANY = 1000
-"""Documents from which on fewer shingles are sampled: a haystack of ten million tokens has 10,000 documents."""
+"""With more documents fewer shingles are sampled: a haystack of ten million tokens has 10,000 documents."""
 
 _LEAST_SAMPLE = 12
+"""With a smaller sample, all shingles of the text are used."""
 
 
 def near_copies(texts: Mapping[str, str]) -> list[tuple[str, str, float]]:
-    """Pairs of documents (earlier id, later id, in the mapping's order) and the share of shingles they have in common.
+    """Pairs of documents (earlier id, later id) and the Jaccard similarity of their shingles, for all from `REPORTED` on.
 
-    All pairs from `REPORTED` on, ordered by the places of the two. A shingle is four words in a row of one sentence. Of a
-    sentence that a crowd of documents has, each is held against the next one that has it alone, so that work grows with
-    the documents, not with their pairs: of a crowd of copies each but the first is found.
+    Documents, and the pairs, are in the mapping's order. A shingle is four consecutive words of one sentence. A document is
+    compared only with the next one that shares a very common sentence, so that work grows with the number of documents, not of
+    pairs: among many copies, each but the first is found.
     """
     ids = list(texts)
     shingles = [_shingles(texts[document_id]) for document_id in ids]
-    found = []
-    for one, two in sorted(_candidates(shingles)):
-        share = _jaccard(shingles[one], shingles[two])
-        if share >= REPORTED:
-            found.append((ids[one], ids[two], round(share, 4)))
-    return found
+    pairs = []
+    for first, second in sorted(_candidates(shingles)):
+        similarity = _jaccard(shingles[first], shingles[second])
+        if similarity >= REPORTED:
+            pairs.append((ids[first], ids[second], round(similarity, 4)))
+    return pairs
 
 
 def _shingles(text: str) -> Sequence[int]:
-    """64-bit hashes of all runs of four words, sorted; of a shorter sentence, the whole."""
+    """Sorted 64-bit hashes of all runs of four words; a shorter sentence is one run."""
     found = set()
     for sentence in sentences(text):
         reading = read(sentence)
@@ -55,7 +58,7 @@ def _shingles(text: str) -> Sequence[int]:
 
 
 def _candidates(shingles: Sequence[Sequence[int]]) -> set[tuple[int, int]]:
-    """Pairs that share enough of a sample of the shingles to be held against each other."""
+    """Pairs of indices that share enough sampled shingles to be compared in full."""
     rate = 4 if len(shingles) <= _MANY else 16
     samples = [_sample(every, rate) for every in shingles]
     holders: dict[int, list[int]] = {}
@@ -69,13 +72,13 @@ def _candidates(shingles: Sequence[Sequence[int]]) -> set[tuple[int, int]]:
             near.update(zip(places, places[1:], strict=False))
         else:
             shared.update((one, two) for at, one in enumerate(places) for two in places[at + 1 :])
-    # A pair at REPORTED shares about REPORTED of the smaller sample; a third of that leaves room for chance.
+    # A pair at REPORTED shares about that part of the smaller sample; a third of it leaves room for chance.
     sizes = [len(sample) for sample in samples]
     return near | {(one, two) for (one, two), count in shared.items() if 3 * count >= REPORTED * min(sizes[one], sizes[two])}
 
 
 def _sample(shingles: Sequence[int], rate: int) -> Sequence[int]:
-    """One in `rate` of them, the same of every text; all of a short text's."""
+    """One in `rate` of the shingles, the same ones in every text; all of them for a short text."""
     sample = [shingle for shingle in shingles if shingle % rate == 0]
     return sample if len(sample) >= _LEAST_SAMPLE else shingles
 

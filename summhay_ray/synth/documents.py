@@ -1,9 +1,9 @@
-"""Room synth: from the plan of a haystack to its documents, each written, verified and mended. For the room alone.
+"""Room synth: writes, verifies and edits the documents of a planned haystack. For the room alone.
 
-Source: Laban et al., "Summary of a Haystack", appendix A.1.3: conversations chapter by chapter, each checked; news at once; what
-is missing or extraneous is mended by editing. What cannot be mended corrects the plan where the truth stays sound
-(`plan_flaws`); documents that are unsound, refused, or copies of others are written again. The domain's `tries` of a chapter
-and `rounds` of editing bound a document however often it is written.
+Source: Laban et al., "Summary of a Haystack", appendix A.1.3: a conversation is written chapter by chapter, each checked; a news
+article at once; missing or extraneous insights are mended by editing. Where editing fails, the plan is corrected instead, if the
+truth stays sound (`plan_flaws`). Documents that are unsound, refused, or copies of others are written again. The domain's `tries`
+per chapter and `rounds` of editing count over all writings of a document.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from summhay_ray.synth.prompting import numbered
 from summhay_ray.synth.verify import NotChecked
 
 REWRITES = 2
-"""A document that copies another, or whose truth is unsound, is written again at most so often."""
+"""How often a document that is a copy, or whose truth is unsound, is written again."""
 LEAST_CHAPTER = 30
-"""Words of a chapter, at least."""
+"""Least words requested for a chapter."""
 APART = "take another models.write, or give more insights or fewer documents"
 MEND = "take another models.write, or raise difficulty.documents_per_insight above least"
 EMPTY, BOTH_SIDES = "it holds no insight", "it holds both sides of a conflict"
@@ -34,11 +34,11 @@ MENDS = {
     BOTH_SIDES: "take another models.write, or a smaller difficulty.conflicts",
 }
 BEFORE, EVIDENCE = 600, 400
-"""Letters shown, at most, of the chapters before, and of the words that show an insight."""
+"""Most characters shown of the chapters before, and of the evidence for an insight."""
 
 
 class Found(Protocol):
-    """What the verification found in a document: ids of insights, and the words that show each that is there."""
+    """The insights found in a document, by id; `evidence`: the words that show each. See `verify.Found`."""
 
     @property
     def missing(self) -> Sequence[str]: ...
@@ -51,10 +51,10 @@ class Found(Protocol):
 
 
 class DocumentVerifier(Protocol):
-    """What of `verify.Verifier` documents need."""
+    """The checks of `verify.Verifier` that documents need."""
 
     async def document(self, planned: PlannedDocument, text: str, insights: Sequence[PlannedInsight], round: int) -> Found:
-        """Which planned insights are missing from the text, and which others of the topic are in it."""
+        """The planned insights that are missing from the text, and the others of the topic that are in it."""
         ...
 
     async def chapter(self, text: str, expected: PlannedInsight, outline: Outline, document_id: str, round: int) -> bool:
@@ -62,25 +62,24 @@ class DocumentVerifier(Protocol):
         ...
 
     def settle(self, document_id: str, round: int, last: int) -> None:
-        """Say that the text of an earlier round is kept, so that a document's last round is always its truth."""
+        """Repeat an earlier round, whose text is kept, as the last one: a document's last round is always its truth."""
         ...
 
     def reference(self, ids: tuple[str, str], texts: tuple[str, str], named: Mapping[str, str], round: int) -> bool:
-        """Whether the first document refers to the second one by its date or its headline: its text, and what of it carries
-        no insight."""
+        """Whether the first document refers to the second by date or headline. See `verify.Verifier.reference`."""
         ...
 
     async def copies(self, texts: Mapping[str, str]) -> set[str]:
-        """Ids of the documents to write again. `texts` are without the sentences that carry insights."""
+        """Ids of the documents to write again. `texts`: see `pieces.comparable`."""
         ...
 
 
 async def write_documents(
     work: Work, verifier: DocumentVerifier, outline: Outline, planned: Sequence[PlannedDocument]
 ) -> tuple[Written, ...]:
-    """The documents in order, each planned as its text was found to be. Raises GaveUp and NotChecked."""
-    desk = _Desk(work, verifier, outline)
-    pieces = await desk.write(planned, {}, 0)
+    """The documents in order, each with its plan corrected to what was found in its text. Raises GaveUp and NotChecked."""
+    writer = _Writer(work, verifier, outline)
+    pieces = await writer.write(planned, {}, 0)
     for again in range(1, REWRITES + 2):
         flaws = await _flaws(work, verifier, outline, planned, pieces)
         if not flaws:
@@ -88,12 +87,13 @@ async def write_documents(
         if again > REWRITES:
             raise flaws[min(flaws)]
         bad = set(flaws)
-        # Who refers to a document quotes its first sentence.
-        for one in planned:
-            if bad.intersection(one.refers_to):
-                bad.add(one.number)
-        pieces = {**pieces, **await desk.write([one for one in planned if one.number in bad], pieces, again)}
-    return tuple(pieces[one.number].written for one in planned)
+        # A document quotes the first sentence of those that it refers to, so it changes with them.
+        for document in planned:
+            if bad.intersection(document.refers_to):
+                bad.add(document.number)
+        rewritten = await writer.write([document for document in planned if document.number in bad], pieces, again)
+        pieces = {**pieces, **rewritten}
+    return tuple(pieces[document.number].written for document in planned)
 
 
 async def _flaws(
@@ -103,7 +103,7 @@ async def _flaws(
     planned: Sequence[PlannedDocument],
     pieces: Mapping[int, Piece],
 ) -> dict[int, GaveUp | NotChecked]:
-    """Number of a document that must be written again -> what is said if it never comes right."""
+    """Number of each document that must be written again -> the error to raise if it never comes right."""
     flaws: dict[int, GaveUp | NotChecked] = {number: piece.lost for number, piece in pieces.items() if piece.lost}
     texts = await asyncio.to_thread(comparable, [pieces[one.number] for one in planned if one.number not in flaws])
     copies = await verifier.copies(texts)
@@ -121,34 +121,34 @@ async def _flaws(
 
 
 def plan_flaws(outline: Outline, planned: Sequence[PlannedDocument], written: Sequence[Written], least: int) -> dict[int, str]:
-    """Number of a document -> why the plan cannot be corrected to what was found in it: one line.
+    """Number of a document -> why its plan cannot be corrected to what was found in it, in one line.
 
-    The corrected plan is sound where every document has an insight and never both sides of a conflict, and every insight is in
-    `least` documents; for one that is in fewer, the documents that lost it are named.
+    The corrected plan is sound if every document has an insight and never both sides of a conflict, and every insight is in
+    at least `least` documents. For an insight in fewer, the documents that lost it are returned.
     """
     flaws: dict[int, str] = {}
     other_side = {insight.insight_id: insight.conflicts_with for insight in outline.insights}
     counts = Counter(insight_id for document in written for insight_id in document.planned.insight_ids)
     for plan, document in zip(planned, written, strict=True):
-        held = set(document.planned.insight_ids)
-        rare = [one for one in plan.insight_ids if one not in held and counts[one] < least]
-        if not held:
+        present = set(document.planned.insight_ids)
+        rare = [insight_id for insight_id in plan.insight_ids if insight_id not in present and counts[insight_id] < least]
+        if not present:
             flaws[plan.number] = EMPTY
-        elif any(other_side.get(one) in held for one in held):
+        elif any(other_side.get(insight_id) in present for insight_id in present):
             flaws[plan.number] = BOTH_SIDES
         elif rare:
             flaws[plan.number] = f"it lacks insight {rare[0]}, which is in {counts[rare[0]]} documents and must be in {least}"
     return flaws
 
 
-class _Desk:
+class _Writer:
     """Writes the documents of one haystack."""
 
     def __init__(self, work: Work, verifier: DocumentVerifier, outline: Outline) -> None:
         self._work, self._verifier, self._outline = work, verifier, outline
         self._insights = {insight.insight_id: insight for insight in outline.insights}
         self._subtopics = {subtopic.subtopic_id: subtopic for subtopic in outline.subtopics}
-        # By document and insight, and by document: over all of its writings.
+        # Counts by (document number, insight id) or by document number, over all writings of a document.
         self._tried: Counter[tuple[int, str]] = Counter()
         self._passed: dict[tuple[int, str], str] = {}
         self._edits: Counter[int] = Counter()
@@ -165,7 +165,10 @@ class _Desk:
         }
 
     async def write(self, planned: Sequence[PlannedDocument], earlier: Mapping[int, Piece], again: int) -> dict[int, Piece]:
-        """The documents by number; one that refers to others waits for them. `again`: for which time they are written anew."""
+        """The documents by number. A document that refers to others waits for them.
+
+        `earlier`: documents written before, by number; `again`: the number of this rewriting, 0 for the first writing.
+        """
         tasks: dict[int, asyncio.Task[Piece]] = {}
 
         async def one(document: PlannedDocument) -> Piece:
@@ -174,7 +177,7 @@ class _Desk:
                 try:
                     return await self._piece(document, before, again)
                 except (GaveUp, NotChecked) as error:
-                    # What one document's answers are refused for need not end a hundred others.
+                    # A refusal or an unreadable answer ends this document, not a hundred others.
                     if not isinstance(error.outcome, Refusal | Malformed):
                         raise
                     return Piece(Written(document, ""), lost=error)
@@ -185,9 +188,9 @@ class _Desk:
         return dict(zip(tasks, pieces, strict=True))
 
     async def _piece(self, planned: PlannedDocument, before: Sequence[Piece], again: int) -> Piece:
-        """`before`: the documents that it refers to."""
+        """The document, written, edited and checked. `before`: the documents that it refers to."""
         if again:
-            # Another order makes another prompt: some models answer the same prompt with the same words.
+            # Another order gives another prompt: some models answer the same prompt with the same text.
             chance = seeded(self._work.job.seed, planned.document_id, again)
             mixed = chance.sample(planned.insight_ids, len(planned.insight_ids))
             planned = replace(planned, insight_ids=tuple(mixed))
@@ -196,41 +199,41 @@ class _Desk:
         text, corrections = await self._method(planned, given, again)
         text, found, edits = await self._mended(planned, text)
         self._corrected[planned.number] += corrections + edits
-        held = [one for one in planned.insight_ids if one not in found.missing]
-        held += [one for one in self._insights if one in found.extraneous and one not in held]
+        present = [insight_id for insight_id in planned.insight_ids if insight_id not in found.missing]
+        present += [one for one in self._insights if one in found.extraneous and one not in present]
         shown = tuple(" ".join(words.split()) for words in found.evidence.values() if words)
-        piece = Piece(Written(replace(planned, insight_ids=tuple(held)), text, self._corrected[planned.number]), shown)
+        piece = Piece(Written(replace(planned, insight_ids=tuple(present)), text, self._corrected[planned.number]), shown)
         texts = (text, "\n".join(free(piece)))
         refers = tuple(
-            one.written.planned.number
-            for one, reference in zip(before, references, strict=True)
-            if self._verifier.reference((planned.document_id, one.written.planned.document_id), texts, reference, again)
+            earlier.written.planned.number
+            for earlier, reference in zip(before, references, strict=True)
+            if self._verifier.reference((planned.document_id, earlier.written.planned.document_id), texts, reference, again)
         )
         return replace(piece, written=replace(piece.written, planned=replace(piece.written.planned, refers_to=refers)))
 
     async def _whole(self, planned: PlannedDocument, given: Input, again: int) -> tuple[str, int]:
-        insights = [self._insights[one] for one in planned.insight_ids]
-        asked = {
+        """The text of a document written at once, and 0 corrections."""
+        insights = [self._insights[insight_id] for insight_id in planned.insight_ids]
+        full = {
             **given,
             "insights": numbered(insight.text for insight in insights),
             "words": self._work.job.shape.words,
             "context": list(self._work.job.topic.context),
             "avoid": self._near(insights),
         }
-        return await self._work.need("documents", "document", asked, again), 0
+        return await self._work.need("documents", "document", full, again), 0
 
     def _near(self, insights: Sequence[PlannedInsight]) -> list[str]:
-        """The other insights of the same subtopics: what creeps in most easily, the other sides of conflicts among it."""
+        """The other insights of the same subtopics, other sides of conflicts included: they slip into a text most easily."""
         chosen = {insight.insight_id for insight in insights}
-        subtopics = dict.fromkeys(insight.subtopic_id for insight in insights)
-        return [
-            insight.text for one in subtopics for insight in self._subtopics[one].insights if insight.insight_id not in chosen
-        ]
+        subtopic_ids = dict.fromkeys(insight.subtopic_id for insight in insights)
+        nearby = (insight for subtopic_id in subtopic_ids for insight in self._subtopics[subtopic_id].insights)
+        return [insight.text for insight in nearby if insight.insight_id not in chosen]
 
     async def _chapters(self, planned: PlannedDocument, given: Input, again: int) -> tuple[str, int]:
-        """The text and how many chapters were written again; a chapter that never passes is left out. Raises GaveUp without any.
+        """The text, and how many chapters were written again. Raises GaveUp if no chapter passes.
 
-        Of one whose tries earlier writings have used up, what passed then is taken.
+        A chapter that never passes is left out. If earlier writings have used up its tries, the chapter that passed then is used.
         """
         job = self._work.job
         words = max(LEAST_CHAPTER, round(job.shape.words / len(planned.insight_ids)))
@@ -238,7 +241,7 @@ class _Desk:
         rejected = 0
         for insight_id in planned.insight_ids:
             insight = self._insights[insight_id]
-            asked = {
+            full = {
                 **given,
                 "insight": insight.text,
                 "subtopic": self._subtopics[insight.subtopic_id].text,
@@ -249,7 +252,7 @@ class _Desk:
             passed = self._passed.get(place, "") if self._tried[place] > job.domain.tries else ""
             while not passed and (attempt := self._tried[place]) <= job.domain.tries:
                 self._tried[place] += 1
-                text = await self._work.need("documents", "chapter", asked, attempt)
+                text = await self._work.need("documents", "chapter", full, attempt)
                 rejected += int(attempt > 0)
                 if await self._verifier.chapter(text, insight, self._outline, planned.document_id, attempt):
                     passed = self._passed[place] = text
@@ -257,29 +260,27 @@ class _Desk:
                 chapters.append(passed)
                 given = {**given, "date": "", "references": []}
         if not chapters:
-            message = (
-                f"document {planned.number}: no chapter introduces its insight after {job.domain.tries} regenerations; {MEND}"
-            )
+            message = f"document {planned.number}: no chapter introduces its insight after {job.domain.tries} retries; {MEND}"
             raise GaveUp("documents", "no_chapter", message, Malformed("no_chapter", message))
         return "\n\n".join(chapters), rejected
 
     async def _mended(self, planned: PlannedDocument, text: str) -> tuple[str, Found, int]:
-        """The text, edited until it holds what it should or the rounds are over: the best of its versions, and its rounds."""
+        """Edit the text until its insights are those planned or the rounds are used up: the best version, and the edits made."""
         insights, number, edits = self._outline.insights, planned.number, 0
 
-        def turn() -> int:
+        def next_round() -> int:
             self._rounds[number] += 1
             return self._rounds[number] - 1
 
-        found = await self._verifier.document(planned, text, insights, round := turn())
+        found = await self._verifier.document(planned, text, insights, round := next_round())
         best, best_found, best_round = text, found, round
         while self._edits[number] < self._work.job.domain.rounds and (found.missing or found.extraneous):
             self._edits[number] += 1
             try:
                 text = await self._edited(planned, text, found, self._edits[number])
-                found = await self._verifier.document(planned, text, insights, round := turn())
+                found = await self._verifier.document(planned, text, insights, round := next_round())
             except (GaveUp, NotChecked) as error:
-                # A text that nobody edits may do as it is, with its plan corrected.
+                # Without this edit the text may still do, with its plan corrected.
                 if not isinstance(error.outcome, Refusal | Malformed):
                     raise
                 break
@@ -287,7 +288,7 @@ class _Desk:
             if _wrong(found) <= _wrong(best_found):
                 best, best_found, best_round = text, found, round
         if best_round != round:
-            self._verifier.settle(planned.document_id, best_round, turn())
+            self._verifier.settle(planned.document_id, best_round, next_round())
         return best, best_found, edits
 
     async def _edited(self, planned: PlannedDocument, text: str, found: Found, sample: int) -> str:
@@ -306,4 +307,5 @@ class _Desk:
 
 
 def _wrong(found: Found) -> int:
+    """The number of insights that differ from the plan."""
     return len(found.missing) + len(found.extraneous)

@@ -1,7 +1,7 @@
-"""Room synth: a domain of documents, which is one YAML file. For the room; others take it from `summhay_ray.synth`.
+"""Room synth: a domain of documents, read from one YAML file. Other rooms import it from `summhay_ray.synth`.
 
-To add one: write a YAML file with the fields of `Domain` (those that have a default may be left out) and name its path in the
-spec; `prompts` replaces the text of any task's prompt, each with `Input:` and `[[INPUT]]` as its last two lines.
+To add a domain: write a YAML file with the fields of `Domain` (those with a default may be left out) and name its path in the
+spec. `prompts` replaces the prompt of any task; each text ends with the lines `Input:` and `[[INPUT]]`.
 """
 
 from __future__ import annotations
@@ -28,41 +28,42 @@ _ENDINGS = (".yaml", ".yml")
 
 
 class BadDomain(UserError):
-    """A domain's file that cannot be used: one line with file, field, what was expected and what was found."""
+    """An unusable domain file. The message names, in one line, file, field, what was expected and what was found."""
 
 
 @dataclass(frozen=True)
 class Domain:
-    """What documents of a kind are like and how they are written (paper, section 3.2 and appendix A.1)."""
+    """A kind of documents, and how they are written (paper, section 3.2 and appendix A.1)."""
 
     name: str
     genre: str
-    """What a document is, as one would tell a writer: a news article, ..."""
+    """What a document is, in words for a writer: a news article, ..."""
     tone: str = "plain"
     language: str = "English"
     words: int = 750
-    """Of a document, where the spec names no length."""
+    """Words of a document, unless the spec sets a length."""
     method: str = "whole"
     """chapters: one insight after the other, each checked; whole: at once, then mended by editing."""
     participants: tuple[str, ...] = ()
-    """Who speaks, where the topic names nobody."""
+    """The speakers, if the topic names none."""
     insights_per_document: int = 6
-    """Of a document of `words` words, where the difficulty does not decide."""
+    """Insights in a document of `words` words, unless the spec's difficulty decides."""
     tries: int = 10
-    """A chapter is written again at most so often (A.1.3)."""
+    """How often a chapter may be written again (A.1.3)."""
     rounds: int = 5
-    """A document is edited at most so often (A.1.3)."""
+    """How often a document may be edited (A.1.3)."""
     outline_rounds: int = 3
-    """Subtopics, insights and queries that fail their check are asked for again at most so often."""
+    """How often subtopics, insights and queries that fail a check are requested again."""
     prompts: Mapping[Task, str] = field(default_factory=dict, repr=False)
     """The template of every task."""
 
     def hashes(self) -> dict[str, str]:
-        """Task -> sha256 (hex) of its template, for metadata and requests' keys."""
+        """Task -> sha256 (hex) of its template."""
         return {task: template_hash(self.prompts[task]) for task in TASKS}
 
 
 LEAST: Mapping[str, int] = {"words": 20, "insights_per_document": 1, "tries": 0, "rounds": 0, "outline_rounds": 0}
+"""Least value of each field that is a number."""
 _MOST = 100_000
 
 
@@ -73,13 +74,13 @@ def template_hash(text: str) -> str:
 
 
 def domain_names() -> tuple[str, ...]:
-    """The domains that are shipped, sorted."""
+    """The shipped domains, sorted."""
     names = (entry.name for entry in resources.files("summhay_ray.synth").joinpath("domains").iterdir())
     return tuple(sorted(name.removesuffix(".yaml") for name in names if name.endswith(".yaml")))
 
 
 def load_domain(name_or_path: str) -> Domain:
-    """A shipped domain by its name, or the one in a YAML file of the user's (a path with .yaml or .yml at its end).
+    """A shipped domain by its name, or the domain in a user's YAML file (a path ending in .yaml or .yml).
 
     Raises UnknownName or BadDomain, in one line.
     """
@@ -105,16 +106,16 @@ def parse_domain(text: str, file: str) -> Domain:
 
 
 def domain_from(raw: Any, file: str) -> Domain:
-    """The domain of a domain file's data. Raises BadDomain."""
+    """The domain in the parsed YAML of `file`. Raises BadDomain."""
     if not isinstance(raw, dict):
         raise BadDomain(f"{file}: expected lines such as 'genre: a news article' (field: value), found {_kind(raw)}")
-    known = {one.name: one for one in fields(Domain)}
+    known = {each.name: each for each in fields(Domain)}
     for name in raw:
         if name not in known:
             raise BadDomain(f"{file}: no field is named {name!r}; {_nearest(str(name), list(known))}")
-    for one in known.values():
-        if one.name not in raw and one.default is MISSING and one.default_factory is MISSING:
-            raise BadDomain(f"{file}: field {one.name!r} is missing; write it as text")
+    for each in known.values():
+        if each.name not in raw and each.default is MISSING and each.default_factory is MISSING:
+            raise BadDomain(f"{file}: field {each.name!r} is missing; write it as text")
     values = {name: _value(name, value, file) for name, value in raw.items()}
     values["prompts"] = {**_templates(), **values.get("prompts", {})}
     return Domain(**values)
@@ -140,11 +141,11 @@ def _participants(value: Any, file: str) -> tuple[str, ...]:
     expected = f"{file}: participants: expected a list of texts such as [Ann, Bo], found"
     if not isinstance(value, list):
         raise BadDomain(f"{expected} {_kind(value)}")
-    for place, one in enumerate(value):
-        if not isinstance(one, str) or not one.strip():
-            quotes = "; put it in quotes" if isinstance(one, int | float | date) else ""
-            raise BadDomain(f"{expected} {_kind(one)} at place {place}{quotes}")
-    return tuple(one.strip() for one in value)
+    for place, name in enumerate(value):
+        if not isinstance(name, str) or not name.strip():
+            quotes = "; put it in quotes" if isinstance(name, int | float | date) else ""
+            raise BadDomain(f"{expected} {_kind(name)} at place {place}{quotes}")
+    return tuple(name.strip() for name in value)
 
 
 def _prompts(value: Any, file: str) -> dict[Task, str]:
@@ -176,6 +177,7 @@ def _nearest(name: str, known: Any) -> str:
 
 
 def _kind(value: Any) -> str:
+    """The value's kind, in words for people."""
     return {dict: "entries", list: "a list", str: "text" if value else "empty text", type(None): "nothing"}.get(
         type(value), repr(value)
     )

@@ -1,7 +1,7 @@
-"""Part of the synth room, offered at its door: the truth of a haystack that exists, checked offline as in its making.
+"""Part of the synth room: checks an existing haystack offline, as a synthesis checks its own. Imported from `summhay_ray.synth`.
 
-Checks after Laban et al., appendices A.1.1 to A.1.3: subtopics and insights apart, insights assigned blind, queries that give
-nothing away, every insight looked for in every document, no near-copies.
+The checks follow Laban et al., appendices A.1.1 to A.1.3: subtopics and insights are distinct, insights are assigned blind to
+their subtopics, queries give no insight away, every insight is looked for in every document, no document is a near-copy.
 """
 
 from __future__ import annotations
@@ -32,66 +32,65 @@ _NOTHING: dict[Task, Any] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
-    """One check of a haystack that exists."""
+class ExistingCheck:
+    """One check of an existing haystack."""
 
     check: Check
     open: bool
-    """Whether the offline check is not sure, so that a synthesis would ask its `models.check`."""
+    """Whether the offline check is not sure; a synthesis would then ask its `models.check`."""
     text: str
-    """Of the insight that is looked for, or the subtopic or query that is checked; empty for documents."""
+    """The text of the insight that is looked for, or of the subtopic or insight that is checked; else empty."""
 
 
 class _NoModel:
-    """Asks nobody."""
+    """An asker without a model."""
 
     def model(self, task: Task) -> str:
-        """None for any task."""
+        """Empty for every task."""
         return ""
 
     async def ask(self, task: Task, given: Input, sample: int = 0) -> Outcome[Any]:
-        """Is not called where there is no model."""
+        """Never called, as no task has a model."""
         raise AssertionError(f"{task} was asked of no model")
 
 
-class _Questions(_NoModel):
-    """Stands where a model would be asked, and says nothing: the rows that name it are those that it was needed for."""
+class _EmptyAnswers(_NoModel):
+    """A model that names nothing: the rows that it decides are those for which a model is needed."""
 
     def model(self, task: Task) -> str:
-        """The same for every task."""
+        """The same name for every task."""
         return "open"
 
     async def ask(self, task: Task, given: Input, sample: int = 0) -> Outcome[Any]:
-        """Nothing is named."""
+        """An answer that names nothing."""
         return Answer(_NOTHING[task])
 
 
-def verify_haystack(source: ReleasedFile, file: str = "") -> tuple[Held, ...]:
-    """Every check of the haystack against what it says of itself, in a fixed order. No model is asked.
+def verify_haystack(source: ReleasedFile, file: str = "") -> tuple[ExistingCheck, ...]:
+    """Check a haystack against its own annotations, in a fixed order. No model is asked.
 
-    Also of haystacks that were not made here: what a synthesis notes of conflicts, distractors and references is taken
-    where it stands. Raises InvalidHaystack where that cannot be read; `file` is its name there.
+    The haystack need not be synthesized here; conflicts, distractors and references that a synthesis has recorded are used.
+    Raises InvalidHaystack, which names `file`, if these cannot be read.
     """
     truth = _Truth(source, Node(file or source.haystack.name, "", source.raw))
-    found, needed = run_loop(lambda: truth.checked(Verifier(*truth.head(_NoModel())))), set()
-    for check in run_loop(lambda: truth.checked(Verifier(*truth.head(_Questions())))):
-        if check.by != OFFLINE:
-            needed.add(_name(check))
-    return tuple(Held(check, _name(check) in needed or _is_a_guess(check), truth.text_of(check)) for check in found)
+    checks = run_loop(lambda: truth.checked(Verifier(*truth.head(_NoModel()))))
+    with_model = run_loop(lambda: truth.checked(Verifier(*truth.head(_EmptyAnswers()))))
+    needed = {_name(check) for check in with_model if check.by != OFFLINE}
+    return tuple(ExistingCheck(check, _name(check) in needed or _is_a_guess(check), truth.text_of(check)) for check in checks)
 
 
 def _is_a_guess(check: Check) -> bool:
-    """Whether the row is of a check that no model is asked for, and that does not know."""
+    """Whether the check is unsure and of a kind that no model is asked about."""
     return check.kind == "insight_specific" and 0 < check.score < 1
 
 
 def _name(check: Check) -> tuple[str, str, str]:
-    # Of what is held apart there is one row each, against whichever is nearest.
+    # A `_distinct` check has one row per subject, and which object is nearest depends on the model.
     return check.kind, check.subject, "" if check.kind.endswith("_distinct") else check.object
 
 
 class _Truth:
-    """What a haystack says of itself."""
+    """The outline and the documents of a haystack, according to its own annotations."""
 
     def __init__(self, source: ReleasedFile, root: Node) -> None:
         haystack = source.haystack
@@ -129,11 +128,11 @@ class _Truth:
         self._texts = {one.insight_id: one.text for one in self._outline.insights}
 
     def head(self, asker: _NoModel) -> tuple[str, _NoModel, Input]:
-        """What a verifier is made of."""
+        """The arguments of `Verifier`."""
         return self._haystack.haystack_id, asker, self._given
 
     def text_of(self, check: Check) -> str:
-        """What a person reads to follow the check."""
+        """The text for `ExistingCheck.text`."""
         if check.kind in ("document_insight", "query_leak", "subtopic_leak"):
             return self._texts[check.object]
         if check.kind == "subtopic_distinct":
@@ -141,7 +140,7 @@ class _Truth:
         return self._texts.get(check.subject, "") if check.kind.startswith("insight_") else ""
 
     async def checked(self, verifier: Verifier) -> tuple[Check, ...]:
-        """All checks by this verifier."""
+        """Make all checks with this verifier."""
         subtopics, insights = self._outline.subtopics, self._outline.insights
         await verifier.subtopics([(one.subtopic_id, one.text) for one in subtopics], 0)
         await verifier.insights(subtopics, 0, drop=False)
@@ -177,7 +176,7 @@ def _sides(node: Node) -> tuple[str, str]:
 
 
 def _distractor(node: Node, conflicts: dict[str, str]) -> tuple[PlannedSubtopic, list[tuple[str, str]]]:
-    """The subtopic, and the documents that hold its insights: pairs of ids, document first."""
+    """The subtopic, and pairs of ids (document, insight) of the documents that hold its insights."""
     subtopic_id, listed = node.entry("subtopic_id").identifier(), node.entry("insights").items()
     insights = tuple(
         PlannedInsight(
@@ -200,7 +199,11 @@ def _distractor(node: Node, conflicts: dict[str, str]) -> tuple[PlannedSubtopic,
 def _documents(
     source: ReleasedFile, root: Node, held: Sequence[tuple[str, str]], ours: bool
 ) -> list[tuple[PlannedDocument, str]]:
-    """The documents as planned, each with its text. `held`: document and insight of subtopics that distract."""
+    """The documents as annotated, each with its text.
+
+    `held`: pairs of ids (document, insight) for the insights of distracting subtopics. `ours`: whether the haystack was
+    synthesized here; only then are dates and references read.
+    """
     numbers = {one.document_id: one.number for one in source.haystack.documents}
     found = []
     for document, node in zip(source.haystack.documents, root.entry("documents").items(), strict=True):

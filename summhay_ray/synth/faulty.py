@@ -1,6 +1,6 @@
-"""Part of the synth room: makes a model that answers prompts of the synthesis forgetful, talkative or careless, for rehearsals.
+"""Part of the synth room: adds faults at known rates to a model's answers to prompts of the synthesis.
 
-For the rooms above, which simulate a provider, and for tests: what the verification must find is put in here at known rates.
+For simulated providers and for tests, which measure what the verification finds.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 from summhay_ray.synth.writer import invented_insight, read_input, seeded, task_of, with_input
 
 Answer = Callable[[str, str], str]
-"""(model, prompt) -> the answer's text."""
+"""(model, prompt) -> the text of the answer."""
 
 _WRITING = frozenset({"document", "chapter", "edit_document"})
 _PROSE = "I have read the input with care. In my opinion it is all in good order, so there is nothing to list."
@@ -23,12 +23,12 @@ _OTHER: dict[str, Any] = {"result": "ok", "items": []}
 
 @dataclass(frozen=True, slots=True)
 class Faults:
-    """Shares (0 to 1) of the answers that get a fault, drawn by `seed` and prompt. Raises ValueError for a share that is none."""
+    """Shares of the answers that get a fault, drawn by `seed` and prompt. Raises ValueError for a share outside 0 to 1."""
 
     forget: float = 0.0
-    """A document, chapter or edited document lacks one of the insights asked for; an edit may keep one that was to go."""
+    """A document, chapter or edited document lacks a requested insight, or an edit keeps one that it should remove."""
     extra: float = 0.0
-    """It states an insight that was not asked for: one of `avoid`, else an invented one."""
+    """It states an insight that was not requested: one of `avoid`, or else an invented one."""
     malformed: float = 0.0
     """An answer that should be JSON is cut off, is prose, or is another object."""
     seed: int = 0
@@ -41,10 +41,10 @@ class Faults:
 
 
 def faulty(answer: Answer, faults: Faults) -> Answer:
-    """`answer` with faults in what it says to prompts of the synthesis; other prompts pass through untouched.
+    """`answer` with faults in its answers to prompts of the synthesis; other prompts pass through unchanged.
 
-    A fault of writing is a misread input: what `answer` is asked lacks an insight, or lists one more. The same prompt always
-    meets the same faults, so only another prompt (an input that counts its attempts, say) can do better.
+    Faults of writing are made by changing the input: `answer` gets a prompt that lacks an insight or lists one more. The same
+    prompt always meets the same faults, so that only another prompt (with another `attempt`, for example) can do better.
     """
 
     def faulted(model: str, prompt: str) -> str:
@@ -53,13 +53,13 @@ def faulty(answer: Answer, faults: Faults) -> Answer:
             return answer(model, prompt)
         if task not in _WRITING:
             text = answer(model, prompt)
-            return _spoilt(text, _rng(faults, "how", prompt)) if _drawn(faults, "malformed", prompt) else text
-        asked = prompt
+            return _malformed(text, _rng(faults, "how", prompt)) if _drawn(faults, "malformed", prompt) else text
+        changed = prompt
         if _drawn(faults, "forget", prompt):
-            asked = _forgetting(asked, _rng(faults, "which", prompt))
+            changed = _with_one_less(changed, _rng(faults, "which", prompt))
         if _drawn(faults, "extra", prompt):
-            asked = _with_one_more(asked, _rng(faults, "more", prompt))
-        return answer(model, asked)
+            changed = _with_one_more(changed, _rng(faults, "more", prompt))
+        return answer(model, changed)
 
     return faulted
 
@@ -73,8 +73,8 @@ def _drawn(faults: Faults, kind: str, prompt: str) -> bool:
     return _rng(faults, kind, prompt).random() < share
 
 
-def _forgetting(prompt: str, rng: random.Random) -> str:
-    """The prompt without one of its insights; where an edit has none to add, without one that is to be removed."""
+def _with_one_less(prompt: str, rng: random.Random) -> str:
+    """The prompt without one of its insights; for an edit with none to add, without one to remove."""
     given = read_input(prompt)
     if given["task"] == "chapter":
         return with_input(prompt, {**given, "insight": ""})
@@ -87,7 +87,7 @@ def _forgetting(prompt: str, rng: random.Random) -> str:
 
 
 def _with_one_more(prompt: str, rng: random.Random) -> str:
-    """The prompt with an insight more: in a list, or, for a chapter, behind its own."""
+    """The prompt with one more insight: in its list, or, for a chapter, after its own insight."""
     given = read_input(prompt)
     avoid = [text for text in given.get("avoid") or [] if isinstance(text, str) and text.strip()]
     more = avoid[int(rng.random() * len(avoid))] if avoid else invented_insight(rng, str(given.get("domain", "")), prompt)
@@ -100,9 +100,9 @@ def _with_one_more(prompt: str, rng: random.Random) -> str:
     return with_input(prompt, {**given, field: [*listed, {"id": len(listed) + 1, "text": more}]})
 
 
-def _spoilt(text: str, rng: random.Random) -> str:
+def _malformed(text: str, rng: random.Random) -> str:
     kind = int(rng.random() * 3)
     if kind == 0:
-        # What is left must not be the whole answer by accident: its last bracket is always gone.
+        # At least the last bracket is cut off, so that the rest is never the whole answer.
         return text.rstrip()[: max(1, int(len(text) * (0.2 + 0.6 * rng.random())) - 1)]
     return _PROSE if kind == 1 else json.dumps(_OTHER)

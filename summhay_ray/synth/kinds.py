@@ -1,6 +1,6 @@
-"""Room synth: what a haystack is planned and written from. All of the room, and the rooms above, may import it.
+"""Room synth: the data classes of a haystack in the making. All of the room, and the rooms above, may import it.
 
-Terms and figures after Laban et al., "Summary of a Haystack", section 3.2 and appendix A.1.
+Terms and figures follow Laban et al., "Summary of a Haystack", section 3.2 and appendix A.1.
 """
 
 from __future__ import annotations
@@ -26,52 +26,52 @@ Task = Literal[
     "insights_present",
     "edit_document",
 ]
-"""What a model is asked to do; each has a prompt of its own, and an `Input:` of its own."""
+"""What a model is asked to do. Each task has its own prompt and its own fields of input."""
 
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """What a haystack is to be about."""
+    """The subject of a haystack."""
 
     name: str
-    """Of the haystack: letters, digits, -, _."""
+    """Name of the haystack: letters, digits, -, _."""
     topic: str
     participants: tuple[str, ...] = ()
-    """The speakers of a conversation; chosen by the domain where empty."""
+    """The speakers of a conversation; the domain's if empty."""
     context: tuple[str, ...] = ()
-    """Texts that give the models ideas (the news domain's seeds); their facts are not part of the truth."""
+    """Texts that give the models ideas (seed articles in the news domain). Their facts are not part of the truth."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """How large a haystack is (section 3.2: 10 subtopics of 5 to 10 insights, 100 documents of 750 words)."""
+    """The size of a haystack (section 3.2: 10 subtopics of 5 to 10 insights, 100 documents of 750 words)."""
 
     subtopics: int = 9
     insights: int = 7
-    """Of each subtopic."""
+    """Insights per subtopic."""
     documents: int = 100
     words: int = 750
-    """Of each document, about."""
+    """Approximate words per document."""
 
 
 @dataclass(frozen=True, slots=True)
 class Difficulty:
-    """What the paper's section 7 asks for: how hard the haystack is made, beyond its size."""
+    """How hard a haystack is, beyond its size (the paper's section 7 asks for such controls)."""
 
     documents_per_insight: int | None = None
-    """Documents that hold an insight, on average; None: what the domain's usual load of a document gives."""
+    """Average number of documents per insight; None: as the domain's `insights_per_document` gives."""
     least: int = 5
-    """Documents that hold an insight, at least."""
+    """Least number of documents per insight."""
     spread: float = 0.0
-    """How uneven the documents are shared out among insights: 0 (alike) to 1."""
+    """How unevenly documents are distributed over insights, from 0 (evenly) to 1."""
     paraphrase: int = 1
     """0: an insight's own words; 1: its facts in another sentence; 2: other words; 3: its facts spread over several sentences."""
     distractors: int = 0
-    """Subtopics beside those that are asked about, whose insights are in the documents as well."""
+    """Subtopics without a query, whose insights are in the documents too."""
     conflicts: int = 0
-    """Pairs of insights that disagree: each in documents of its own, both of them truth."""
+    """Pairs of insights that disagree. Both are part of the truth, but no document has both."""
     cross_references: float = 0.0
-    """Share of the documents that are dated and refer to an earlier document."""
+    """Share of the documents that refer to an earlier document; above 0 all documents are dated."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,12 +83,12 @@ class PlannedInsight:
     name: str
     text: str
     conflicts_with: str = ""
-    """The insight_id of the other side."""
+    """The insight_id of the other side of a conflict; empty without one."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedSubtopic:
-    """A subtopic with its insights. `asked`: it is a query of the haystack; else it distracts."""
+    """A subtopic with its insights. `asked`: whether it has a query; if not, it is a distractor."""
 
     subtopic_id: str
     name: str
@@ -100,7 +100,7 @@ class PlannedSubtopic:
 
 @dataclass(frozen=True, slots=True)
 class Outline:
-    """The truth of a haystack: its subtopics, those that distract last."""
+    """The planned content of a haystack: its subtopics, the distracting ones last."""
 
     topic: Topic
     subtopics: tuple[PlannedSubtopic, ...]
@@ -113,19 +113,19 @@ class Outline:
 
 @dataclass(frozen=True, slots=True)
 class PlannedDocument:
-    """What a document is to hold. `number` counts from 1; `refers_to` are numbers of documents before it."""
+    """The plan of a document. `number` counts from 1; `refers_to`: numbers of earlier documents."""
 
     document_id: str
     number: int
     insight_ids: tuple[str, ...]
     date: str = ""
-    """ISO date, empty where documents carry none."""
+    """ISO date; empty if the haystack's documents are not dated."""
     refers_to: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """A document as it was written and verified. `corrections`: chapters written again, and rounds of editing, in all."""
+    """A document, written and verified. `corrections`: chapters written again plus rounds of editing."""
 
     planned: PlannedDocument
     text: str
@@ -134,7 +134,7 @@ class Written:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What a check says. `sure`: no model needs to be asked; `score` is 0 (surely not) to 1; `evidence` quotes the text."""
+    """The result of an offline check. `sure`: no model is needed; `score`: 0 (surely not) to 1; `evidence`: a quotation."""
 
     found: bool
     sure: bool
@@ -144,7 +144,7 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Synthesized:
-    """A haystack that passed its verification: released JSON, and every check that was made, in order."""
+    """A verified haystack: its released JSON, and every check that was made, in order."""
 
     raw: dict[str, Any] = field(repr=False)
     checks: tuple[Check, ...] = field(repr=False)
@@ -152,10 +152,10 @@ class Synthesized:
 
 @dataclass(frozen=True)
 class Unverified:
-    """No haystack: which stage gave up, and why; the checks made until then."""
+    """A haystack that could not be made: the stage that gave up, why, and the checks made until then."""
 
     stage: str
-    """subtopics, insights, queries, documents or verification; synthesis, where the program itself went wrong."""
+    """subtopics, insights, queries, documents or verification; synthesis for an error of the program itself."""
     error: str
     message: str
     checks: tuple[Check, ...] = field(default=(), repr=False)
@@ -164,8 +164,8 @@ class Unverified:
     key: str = ""
     attempts: int = 0
     kind: Literal["failed", "malformed", "refusal"] = "failed"
-    """Of the answer that it hangs on, where it hangs on one."""
+    """How the decisive answer failed; failed if there is no such answer."""
 
 
 Input = Mapping[str, Any]
-"""What stands behind `Input:` at the end of a prompt, as JSON."""
+"""The JSON object after `Input:` at the end of a prompt."""

@@ -1,8 +1,8 @@
-"""Room synth: from a topic to its outline: subtopics, insights and queries, each held to its checks. For the room alone.
+"""Room synth: makes the outline of a topic: subtopics, insights and queries, each checked. For the room alone.
 
-Source: Laban et al., "Summary of a Haystack", section 3.2 and appendices A.1.1 and A.1.2. What fails its check is asked for
-again, with all that there is and all that was refused as what to avoid, at most `Domain.outline_rounds` times.
-Identifiers say where a thing stands: `s3` is the third subtopic that was proposed, `s3-i2` the second insight proposed for it.
+Source: Laban et al., "Summary of a Haystack", section 3.2 and appendices A.1.1 and A.1.2. What fails its check is requested
+again at most `Domain.outline_rounds` times; the prompt lists what exists and what failed, to be avoided.
+Ids count proposals: `s3` is the third subtopic proposed, `s3-i2` the second insight proposed for it.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from summhay_ray.synth.kinds import Outline, PlannedInsight, PlannedSubtopic
 from summhay_ray.synth.prompting import numbered
 
 LEAST_INSIGHTS = 3
-"""A subtopic that has fewer in the end is dropped (3.2: expandable into at least three insights)."""
+"""A subtopic that ends with fewer is dropped (3.2: expandable into at least three insights)."""
 
 
 class OutlineVerifier(Protocol):
-    """What of `verify.Verifier` an outline needs."""
+    """The checks of `verify.Verifier` that an outline needs."""
 
     async def subtopics(self, texts: Sequence[tuple[str, str]], round: int, settled: Collection[str] = ()) -> set[str]:
-        """Ids of the subtopics to drop, none of those that are settled."""
+        """Ids of the subtopics to drop; those in `settled` are never dropped."""
         ...
 
     async def insights(self, subtopics: Sequence[PlannedSubtopic], round: int) -> set[str]:
@@ -33,13 +33,13 @@ class OutlineVerifier(Protocol):
         ...
 
     async def query(self, subtopic: PlannedSubtopic, others: Sequence[PlannedInsight], round: int) -> bool:
-        """Whether the query gives nothing away. `others`: insights of other subtopics."""
+        """Whether the query gives no insight away. `others`: insights of other subtopics."""
         ...
 
 
 @dataclass
 class _Draft:
-    """A subtopic while its insights are being made; `refused` are insights that failed."""
+    """A subtopic whose insights are being made. `made` counts its proposals; `refused` lists the texts that failed."""
 
     subtopic_id: str
     name: str
@@ -50,7 +50,7 @@ class _Draft:
     refused: list[str] = field(default_factory=list)
 
     def add(self, name: str, text: str, conflicts_with: str = "") -> PlannedInsight:
-        """A further insight, under an identifier that none had."""
+        """Add an insight under a new id."""
         self.made += 1
         insight = PlannedInsight(f"{self.subtopic_id}-i{self.made}", self.subtopic_id, name, text, conflicts_with)
         self.insights.append(insight)
@@ -65,12 +65,12 @@ class _Draft:
 
 
 def half(wanted: int) -> int:
-    """How many of the subtopics that the spec asks for a haystack must have in the end."""
+    """How many of the requested subtopics must remain at the end."""
     return (wanted + 1) // 2
 
 
 def seeded(*parts: object) -> random.Random:
-    """A generator of its own for a purpose: the same on every machine."""
+    """A random generator seeded by the parts, the same on every machine."""
     text = "\0".join(map(str, parts))
     return random.Random(int.from_bytes(hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()[:16], "big"))
 
@@ -82,11 +82,11 @@ async def make_outline(work: Work, verifier: OutlineVerifier) -> Outline:
     drafts = _enough(work, [draft for draft in drafts if len(draft.insights) >= least_insights(work.job.shape.insights)])
     await _conflicts(work, verifier, drafts, rounds)
     planned = [draft.planned() for draft in drafts]
-    slotted = [
-        _query(work, verifier, one, [insight for other in planned if other is not one for insight in other.insights])
-        for one in planned
+    with_queries = [
+        _query(work, verifier, subtopic, [insight for other in planned if other is not subtopic for insight in other.insights])
+        for subtopic in planned
     ]
-    return Outline(work.job.topic, tuple(await all_of(list(slotted))))
+    return Outline(work.job.topic, tuple(await all_of(list(with_queries))))
 
 
 def least_insights(wanted: int) -> int:
@@ -95,7 +95,7 @@ def least_insights(wanted: int) -> int:
 
 
 async def _subtopics(work: Work, verifier: OutlineVerifier) -> list[_Draft]:
-    """Those that are asked about, then those that distract: however many distract, the others are the same."""
+    """The subtopics with queries, then the distracting ones, whose number does not change the former."""
     shape, difficulty = work.job.shape, work.job.difficulty
     kept = await _proposed(work, verifier, [], shape.subtopics)
     if difficulty.distractors:
@@ -104,7 +104,7 @@ async def _subtopics(work: Work, verifier: OutlineVerifier) -> list[_Draft]:
 
 
 async def _proposed(work: Work, verifier: OutlineVerifier, before: list[_Draft], wanted: int) -> list[_Draft]:
-    """The subtopics that were there `before` and so many more, as far as they pass their checks."""
+    """The subtopics in `before` and up to `wanted` more that pass their checks."""
     job, kept = work.job, list(before)
     refused: list[str] = []
     made = max((int(draft.subtopic_id[1:]) for draft in before), default=0)
@@ -129,7 +129,7 @@ async def _proposed(work: Work, verifier: OutlineVerifier, before: list[_Draft],
 
 
 def _enough(work: Work, drafts: list[_Draft]) -> list[_Draft]:
-    """The drafts. Raises GaveUp where fewer than half of the subtopics, or of those that distract, are left."""
+    """The drafts. Raises GaveUp if fewer than half of the subtopics, or of the distracting ones, are left."""
     shape, difficulty = work.job.shape, work.job.difficulty
     for asked, wanted, what in ((True, shape.subtopics, "subtopics"), (False, difficulty.distractors, "distracting subtopics")):
         left = sum(draft.asked == asked for draft in drafts)
@@ -140,10 +140,10 @@ def _enough(work: Work, drafts: list[_Draft]) -> list[_Draft]:
 
 
 async def _insights(work: Work, verifier: OutlineVerifier, drafts: list[_Draft]) -> int:
-    """Fills the drafts; the number of rounds that it took."""
+    """Fill the drafts with insights. Returns the number of rounds."""
     job = work.job
     for round in range(job.domain.outline_rounds + 1):
-        # One subtopic after the other: each sees what the others have (A.1.2).
+        # One subtopic after the other, since each prompt shows the insights of the others (A.1.2).
         for draft in drafts:
             missing = job.shape.insights - len(draft.insights)
             if not missing:
@@ -171,7 +171,7 @@ async def _insights(work: Work, verifier: OutlineVerifier, drafts: list[_Draft])
 
 
 async def _conflicts(work: Work, verifier: OutlineVerifier, drafts: list[_Draft], rounds: int) -> None:
-    """Gives as many insights as the difficulty says another side, in the subtopics that are asked about."""
+    """Add a conflicting insight to `difficulty.conflicts` insights of the subtopics with queries."""
     job = work.job
     wanted = job.difficulty.conflicts
     candidates = _candidates(work, drafts)
@@ -190,7 +190,7 @@ async def _conflicts(work: Work, verifier: OutlineVerifier, drafts: list[_Draft]
             added.add(other.insight_id)
         if added:
             dropped = await verifier.insights([draft.planned() for draft in drafts], rounds + round)
-            # An insight that passed before fails now for the sake of a new one: the new ones go.
+            # If an insight that passed before now fails, a new one is the cause: all new ones are dropped.
             undone = added if dropped - added else dropped & added
             _undo(drafts, undone)
             paired += len(added) - len(undone)
@@ -202,7 +202,7 @@ async def _conflicts(work: Work, verifier: OutlineVerifier, drafts: list[_Draft]
 
 
 def _candidates(work: Work, drafts: list[_Draft]) -> list[tuple[_Draft, PlannedInsight]]:
-    """All insights that are asked about, in seeded order: one of each subtopic, then a second of each, and so on."""
+    """The insights of all subtopics with queries, in seeded order: one of each subtopic, then a second of each, and so on."""
     chance = seeded(work.job.seed, work.job.topic.name, "conflicts")
     asked = [draft for draft in drafts if draft.asked]
     chance.shuffle(asked)
@@ -217,6 +217,7 @@ def _candidates(work: Work, drafts: list[_Draft]) -> list[tuple[_Draft, PlannedI
 
 
 def _undo(drafts: list[_Draft], insight_ids: set[str]) -> None:
+    """Drop the insights, and the conflicts that name them."""
     for draft in drafts:
         draft.drop(insight_ids)
         draft.insights = [
@@ -228,7 +229,7 @@ def _undo(drafts: list[_Draft], insight_ids: set[str]) -> None:
 async def _query(
     work: Work, verifier: OutlineVerifier, subtopic: PlannedSubtopic, others: Sequence[PlannedInsight]
 ) -> PlannedSubtopic:
-    """The subtopic with a query that gives nothing away; one that distracts has none."""
+    """The subtopic with a query that gives no insight away. A distracting subtopic gets none."""
     if not subtopic.asked:
         return subtopic
     given = {

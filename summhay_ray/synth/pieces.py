@@ -1,4 +1,4 @@
-"""Room synth: a written document as the checks see it: what of it carries insights, and what is its own. For the room alone."""
+"""Room synth: divides a written document into sentences with and without insights, for the checks. For the room alone."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from summhay_ray.synth.words import parts_of
 from summhay_ray.text import plain_words, sentences
 
 FREE = 60
-"""Words beside its insights that a document must have for these to tell it from others."""
+"""Least words without insights that are compared with other documents; with fewer, the whole text is."""
 SHOWN = 5
-"""Sentences of evidence for one insight, at most."""
+"""Evidence of more sentences is ignored."""
 HEADLINE = 200
-"""Letters of a first sentence by which a document may be named, at most."""
+"""A longer first sentence is not used as a headline, in characters."""
 
 
 @dataclass(frozen=True)
 class Piece:
-    """A written document, and the words of its text that carry insights. `lost`: why there is no text of it yet."""
+    """A written document with the words of its text that carry insights. `lost`: why it has no text yet."""
 
     written: Written
     evidence: tuple[str, ...] = ()
@@ -30,10 +30,10 @@ class Piece:
 
 
 def comparable(pieces: Sequence[Piece]) -> dict[str, str]:
-    """Document id -> what of the text tells it from a copy.
+    """Document id -> the part of its text in which copies are looked for.
 
-    Documents share insights by plan: a copy is one in its other sentences. Of one that has hardly any others it is the whole
-    text, and only where another document has the same.
+    Documents share insights by plan, so copies are looked for in the other sentences. A document with hardly any others is
+    compared as a whole, and left out unless another one has the very same text.
     """
     whole = Counter(" ".join(piece.written.text.split()) for piece in pieces)
     texts = {}
@@ -48,19 +48,19 @@ def comparable(pieces: Sequence[Piece]) -> dict[str, str]:
 
 def free(piece: Piece) -> list[str]:
     """The sentences of a document that carry no insight."""
-    # Who quotes half a document shows no sentence of it.
+    # A quotation of half the document does not point at any sentence.
     shown = [part for words in piece.evidence if len(sentences(words)) <= SHOWN for part in parts_of(words) if part]
-    read = [" ".join(sentence.split()) for sentence in sentences(piece.written.text)]
-    plain = [f" {' '.join(plain_words(one))} " for one in read]
+    listed = [" ".join(sentence.split()) for sentence in sentences(piece.written.text)]
+    plain = [f" {' '.join(plain_words(sentence))} " for sentence in listed]
     return [
-        one
-        for one, own in zip(read, plain, strict=True)
-        if own.strip() and not any(f" {part} " in own or own in f" {part} " for part in shown)
+        sentence
+        for sentence, words in zip(listed, plain, strict=True)
+        if words.strip() and not any(f" {part} " in words or words in f" {part} " for part in shown)
     ]
 
 
 def reference_of(piece: Piece, participants: Sequence[str]) -> dict[str, str]:
-    """How a later document may name this one: its date, and its first sentence that carries no insight."""
+    """How a later document may name this one: its date, and its first sentence without insights as `headline`."""
     first = next(iter(free(piece)), "")
     headline = next((first.removeprefix(f"{name}:").strip() for name in participants if first.startswith(f"{name}:")), first)
     return {"date": piece.written.planned.date, "headline": headline if len(headline) <= HEADLINE else ""}

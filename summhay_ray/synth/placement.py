@@ -1,9 +1,9 @@
-"""Room synth: which insights go into which document, and which document refers to which. Pure and seeded; for the room alone.
+"""Room synth: chooses the insights of each document, and its references to others. Pure and seeded; for the room alone.
 
-Source: Laban et al., "Summary of a Haystack", section 3.2: a random set of insights across subtopics for each document. Here the
-number of documents of each insight and of insights of each document are fixed first, then a random arrangement with exactly
-these numbers is drawn: filled greedily, which always succeeds where any arrangement exists, then mixed by exchanges that
-keep them.
+Source: Laban et al., "Summary of a Haystack", section 3.2: each document gets a random set of insights across subtopics. Here
+the number of documents per insight and of insights per document are fixed first. Then a random arrangement with exactly these
+numbers is drawn: a greedy filling, which succeeds whenever an arrangement exists, followed by random exchanges that preserve the
+numbers.
 """
 
 from __future__ import annotations
@@ -19,21 +19,22 @@ from summhay_ray.synth.kinds import Difficulty, Outline, PlannedDocument, Planne
 from summhay_ray.synth.outline import seeded
 
 WORDS_PER_INSIGHT = 18
-"""A document holds at most one insight for so many of its words: an insight has some 25 itself, in its own words."""
+"""Least words of a document per insight (an insight as stated has about 25 words)."""
 _EXCHANGES = 6
-"""Tried for every place of an insight in a document: enough that nothing of the filling's order is left."""
+"""Exchanges tried per placed insight, enough to leave no trace of the filling's order."""
 _YEARS = 2
+"""Years over which documents are dated."""
 _FIRST_DAY = date(2024, 1, 8)
-"""After all that the offline writer invents."""
+"""Later than all dates that the offline writer invents."""
 
 
 def planned_insights(shape: Shape, difficulty: Difficulty) -> int:
-    """How many insights a haystack has where every subtopic gets all of its own."""
+    """The number of insights of a haystack if every subtopic gets all that are requested."""
     return (shape.subtopics + difficulty.distractors) * shape.insights + difficulty.conflicts
 
 
 def placements(shape: Shape, difficulty: Difficulty, domain: Domain, insights: int) -> int:
-    """Insights of all documents together, for so many insights of the haystack."""
+    """The sum over all documents of their insights, for a haystack of `insights` insights."""
     if difficulty.documents_per_insight is not None:
         return difficulty.documents_per_insight * insights
     usual = max(1, round(domain.insights_per_document * shape.words / domain.words))
@@ -41,9 +42,9 @@ def placements(shape: Shape, difficulty: Difficulty, domain: Domain, insights: i
 
 
 def check_placement(shape: Shape, difficulty: Difficulty, domain: Domain, insights: int | None = None) -> None:
-    """Raises UserError, in one line with the field to change, where shape and difficulty cannot both be met.
+    """Raise UserError, in one line with the field to change, if shape and difficulty cannot both be met.
 
-    `insights`: of the haystack; where not given, as many as were asked for.
+    `insights`: the haystack's number of insights; by default, all that are requested.
     """
     n = planned_insights(shape, difficulty) if insights is None else insights
     average, least, documents = difficulty.documents_per_insight, difficulty.least, shape.documents
@@ -54,26 +55,26 @@ def check_placement(shape: Shape, difficulty: Difficulty, domain: Domain, insigh
     if held > (documents // 2 if difficulty.conflicts else documents):
         sides = " (half of them for each side of a conflict)" if difficulty.conflicts else ""
         raise UserError(f"{documents} documents{sides} are too few for {field} {held}; raise documents or lower {field}")
-    asked = shape.subtopics * shape.insights
-    if difficulty.conflicts > asked:
-        raise UserError(f"difficulty.conflicts is {difficulty.conflicts}, but {asked} insights are asked about; lower it")
+    with_query = shape.subtopics * shape.insights
+    if difficulty.conflicts > with_query:
+        raise UserError(f"difficulty.conflicts is {difficulty.conflicts}, but only {with_query} insights have a query; lower it")
     # Each side of a conflict is in half of the documents at most.
     most = (n - 2 * difficulty.conflicts) * documents + 2 * difficulty.conflicts * (documents // 2)
     total = min(placements(shape, difficulty, domain, n), most)
     if total < documents:
-        held_by = f"{n} insights in {held} documents each fill {total} of {documents} documents, and none may be empty"
-        raise UserError(f"{held_by}; lower documents to {total} or raise difficulty.documents_per_insight")
+        filled = f"{n} insights in {held} documents each fill {total} of {documents} documents, and none may be empty"
+        raise UserError(f"{filled}; lower documents to {total} or raise difficulty.documents_per_insight")
     load, fit = -(-total // documents), max(1, shape.words // WORDS_PER_INSIGHT)
     if load > fit:
-        needed = f"{n} insights of the haystack are {load} for each document, and {shape.words} words hold {fit}"
+        needed = f"{n} insights are {load} per document, and {shape.words} words hold {fit}"
         raise UserError(f"{needed}; raise documents to {-(-total // fit)} or words, or lower {field}")
 
 
 def place(outline: Outline, shape: Shape, difficulty: Difficulty, domain: Domain, seed: int) -> tuple[PlannedDocument, ...]:
     """The documents of a haystack, numbered from 1. Raises UserError as `check_placement` does.
 
-    Every insight is in at least `least` of them, and in the planned number on average; the documents hold as many insights
-    as each other, give or take one, and never both sides of a conflict.
+    Every insight is in at least `least` documents, and in the planned number on average. All documents hold the same number of
+    insights, give or take one, and never both sides of a conflict.
     """
     insights = outline.insights
     check_placement(shape, difficulty, domain, len(insights))
@@ -97,7 +98,7 @@ def place(outline: Outline, shape: Shape, difficulty: Difficulty, domain: Domain
 
 
 def _partners(insights: Sequence[PlannedInsight]) -> dict[int, int]:
-    """Place of an insight -> place of the other side of its conflict."""
+    """Index of an insight -> index of the other side of its conflict."""
     places = {insight.insight_id: place for place, insight in enumerate(insights)}
     return {place: places[insight.conflicts_with] for place, insight in enumerate(insights) if insight.conflicts_with in places}
 
@@ -105,7 +106,7 @@ def _partners(insights: Sequence[PlannedInsight]) -> dict[int, int]:
 def _counts(
     insights: Sequence[PlannedInsight], total: int, documents: int, difficulty: Difficulty, chance: random.Random
 ) -> list[int]:
-    """In how many documents each insight is: `least`, and a share of the rest that is the more uneven the larger `spread`."""
+    """The number of documents of each insight: `least`, plus a share of the rest; `spread` makes the shares uneven."""
     partners = _partners(insights)
     caps = [documents // 2 if place in partners else documents for place in range(len(insights))]
     counts = [difficulty.least] * len(insights)
@@ -129,9 +130,9 @@ def _counts(
 
 
 def _filled(insights: Sequence[PlannedInsight], counts: Sequence[int], documents: int, chance: random.Random) -> list[list[int]]:
-    """Places of insights, by document: the most frequent first, into the documents with the most room left.
+    """Indices of insights, by document. The most frequent insights come first, into the documents with the most room left.
 
-    The two sides of a conflict are placed as one insight that is as frequent as both, so that no document gets both.
+    The two sides of a conflict are placed together, as one insight as frequent as both, so that no document gets both.
     """
     base, more = divmod(sum(counts), documents)
     room = [base + (place < more) for place in range(documents)]
@@ -145,7 +146,7 @@ def _filled(insights: Sequence[PlannedInsight], counts: Sequence[int], documents
     chance.shuffle(units)
     units.sort(key=lambda unit: -sum(counts[place] for place in unit))
     held: list[list[int]] = [[] for _ in range(documents)]
-    # Documents by the room that they have left.
+    # Room left -> the documents with that room.
     by_room: list[list[int]] = [[] for _ in range(base + 2)]
     for document, left in enumerate(room):
         by_room[left].append(document)
@@ -160,7 +161,7 @@ def _filled(insights: Sequence[PlannedInsight], counts: Sequence[int], documents
 
 
 def _roomiest(by_room: list[list[int]], wanted: int, chance: random.Random) -> list[tuple[int, int]]:
-    """Takes out so many documents with the most room left, each with that room; a random choice among equals."""
+    """Remove `wanted` documents with the most room left, at random among equals. Returns (room left, document) of each."""
     chosen: list[tuple[int, int]] = []
     for left in range(len(by_room) - 1, 0, -1):
         bucket = by_room[left]
@@ -172,7 +173,7 @@ def _roomiest(by_room: list[list[int]], wanted: int, chance: random.Random) -> l
 
 
 def _mix(held: list[list[int]], partners: dict[int, int], chance: random.Random) -> None:
-    """Exchanges insights between documents at random, wherever neither would get one twice or both sides of a conflict."""
+    """Exchange insights between documents at random, unless a document would get one twice or both sides of a conflict."""
     sets = [set(places) for places in held]
     documents = len(held)
     for _ in range(_EXCHANGES * sum(map(len, held))):
@@ -188,20 +189,20 @@ def _mix(held: list[list[int]], partners: dict[int, int], chance: random.Random)
 
 
 def _fits(new: int, old: int, present: set[int], partners: dict[int, int]) -> bool:
-    """Whether `new` may stand in the place of `old` in a document."""
+    """Whether `new` may replace `old` in a document with the insights `present`."""
     partner = partners.get(new)
     return new not in present and (partner is None or partner == old or partner not in present)
 
 
 def _references(documents: int, share: float, chance: random.Random) -> tuple[list[str], list[tuple[int, ...]]]:
-    """ISO date of each document, ascending, and what it refers to; nothing where no document is to refer to another."""
+    """The ISO date of each document, ascending, and the numbers it refers to; both empty if `share` is 0."""
     refers: list[tuple[int, ...]] = [()] * documents
     if share <= 0:
         return [""] * documents, refers
     days = range(365 * _YEARS)
     distinct = 2 * documents <= len(days)
     drawn = sorted(chance.sample(days, documents) if distinct else chance.choices(days, k=documents))
-    # Of documents of one day none refers to another.
+    # A document refers only to documents of earlier days.
     earlier = [bisect_left(drawn, day) for day in drawn]
     able = [place for place, before in enumerate(earlier) if before]
     for place in sorted(chance.sample(able, min(round(share * documents), len(able)))):

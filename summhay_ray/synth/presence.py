@@ -1,9 +1,9 @@
-"""Part of the synth room, for the room alone: which of a topic's insights a text contains, offline (appendix A.1.3).
+"""Part of the synth room, for the room alone: finds offline which of a topic's insights a text contains (appendix A.1.3).
 
-An insight is looked for in windows of one to three neighbouring sentences: how much of its words a window holds, each by its
-rarity among the topic's insights, and whether its numbers, dates and names are there. Measured in percent against
-`insights_included` of the two released haystacks (each document and insight of its topic; a language model wrote and checked
-those lists), and of the two samples; "people" is Table 5 of the paper:
+An insight is looked for in windows of one to three neighbouring sentences. Two things count: the share of its words in the
+window, weighted by their rarity among the topic's insights, and whether its numbers, dates and names are there. Measured, in
+percent, against `insights_included` of the two released haystacks (all pairs of a document and an insight of its topic; a
+language model wrote and checked those lists) and of the two samples; "people" is Table 5 of the paper:
 
 | haystack     | pairs | accuracy | precision | recall |   F1 | not sure | among the sure: accuracy | precision | recall |
 |--------------|------:|---------:|----------:|-------:|-----:|---------:|-------------------------:|----------:|-------:|
@@ -13,9 +13,10 @@ those lists), and of the two samples; "people" is Table 5 of the paper:
 | samples      |  1408 |     99.6 |     100.0 |   97.9 | 98.9 |     19.0 |                    100.0 |     100.0 |  100.0 |
 | people       |   155 |     96.8 |     100.0 |   90.9 | 95.2 |          |                          |           |        |
 
-Of the 139 of news 2 that are not found, 102 are surely not: no window has more than 0.36 of their words; of two dozen that were
-read, most documents say a part of the insight, or something near it. A text that turns an insight's verb, denies it or exchanges
-two of its numbers has its words: what is found is sure only where nearly all of them are there, and nothing is denied.
+Of the 139 insights in news 2 that are missed, 102 are surely not found: no window has more than 0.36 of their words. In most of
+two dozen that were read, the document says a part of the insight, or something near it. A text that reverses an insight's verb,
+denies it or swaps two of its numbers has all its words: an insight is surely found only if nearly all of its words are there and
+nothing is denied.
 """
 
 from __future__ import annotations
@@ -34,37 +35,41 @@ from summhay_ray.synth.words import Reading, canonical, quoted, read
 from summhay_ray.text import sentences
 
 LEAST = 0.48
-"""Recall of an insight's words in a window, from which on it is found where its numbers are there, too."""
+"""Least recall of an insight's words in a window that has its numbers, too, for the insight to be found."""
 
 SURE_NOT, SURE = 0.25, 0.97
-"""Below the one no model is asked; above the other none is where every number and name is there and nothing is denied."""
+"""Below the first recall an insight is surely not found; from the second on it surely is, if it has every number and name and
+nothing is denied."""
 
 WINDOW_WORTH = (1.0, 0.95, 0.9)
-"""What a recall in one, two and three neighbouring sentences counts: three hold a word by chance more often."""
+"""Factors of the recall in one, two and three sentences: longer windows hold more words by chance."""
 
 _NUMBER_WEIGHT = 1.5
+"""Weight of a number, relative to a word of the same rarity."""
 _RARE_SHARE = 0.1
-"""What at most so many of the topic's insights have is theirs; what more have (Demon 170, SVB) is the topic's."""
+"""A number or name in at most this share of the topic's insights is rare; a more frequent one (Demon 170, SVB) is the topic's."""
 
 _MAY_MISS = 1 / 3
+"""Largest share of an insight's rare numbers and names that a text may lack."""
 _RIVAL, _TWIN = 0.4, 0.6
-"""Share of two insights' words, from which on their numbers and names, and their words, must tell them apart."""
+"""Least shares of words in common at which two insights are rivals, which numbers and names must tell apart, and twins, which
+words must tell apart if numbers and names do not."""
 
 _DENIED = re.compile(
     r"\b(?:not|never|no|nobody|none|neither|nor|without|den(?:y|ies|ied|ial)|refus\w+|untrue|false|wrong\w*|reject\w*|disput\w*"
     r"|fail\w*|unlikely|hardly|cannot)\b|n[’']t\b|\?",
     re.IGNORECASE,
 )
-"""A text that denies what it names, or asks whether it is so, may hold all words of an insight."""
+"""Signs of a denial or a question: such a text may have all words of an insight without stating it."""
 
-_TELLING = 5
-"""Words and numbers, below which an insight's words may stand together by chance ("It cost $5.")."""
+_LEAST_FACTS = 5
+"""With fewer words and numbers than this, those of an insight may meet by chance ("It cost $5.")."""
 
 _LACKING, _OTHER_SIDE = 0.45, 0.1
-"""Scores at most where numbers or names are missing, and where they are those of the other side of a conflict."""
+"""Highest scores of a text that lacks numbers or names, and of one that lacks what tells an insight from its rivals."""
 
-_SPEAKS = 0.1
-"""Recall of an insight's words that evidence for it must have."""
+_ABOUT = 0.1
+"""Least recall of an insight's words in evidence for it."""
 
 _MONTH, _YEAR = re.compile(r"month:\d+"), re.compile(r"(?:1\d|20)\d\d")
 _NUMERAL = re.compile(r"\d+(?:[.,]\d+)*")
@@ -73,25 +78,27 @@ _REMEMBERED = 10_000
 
 @dataclass(frozen=True, slots=True)
 class _Sought:
-    """One insight as bits: each of its words, numbers and names is one; `weights[bit]` sum up to 1."""
+    """An insight to look for. Each of its words, numbers and names is a bit; the integers here are sets of bits."""
 
     weights: tuple[float, ...]
+    """By bit; they add up to 1. Names have 0, since their words count already."""
     numbers: int
     """Its numbers and dates."""
     rare: int
-    """Numbers and names that few insights of the topic have: all numbers must be there, and of both all but a third."""
-    own: int
-    """What tells it from its rivals: all must be there."""
+    """Numbers and names that few insights of the topic have. A text must have all these numbers, and two thirds of these bits."""
+    distinctive: int
+    """What tells it from its rivals. A text must have all of it."""
     date: int
-    """Its month and its year, where it has both."""
+    """Its month and its year, if it has both."""
     denies: bool
-    """It denies something itself."""
+    """Whether the insight itself denies something."""
     order: tuple[str, ...]
-    """Its numerals, as they follow each other."""
+    """Its numerals, in order."""
     known: dict[int, float] = field(default_factory=dict, compare=False)
+    """A cache of `recall`."""
 
     def recall(self, mask: int) -> float:
-        """The weight of the bits of `mask`, from 0 to 1."""
+        """The weight of the bits in `mask`, from 0 to 1."""
         found = self.known.get(mask)
         if found is None:
             found = sum(weight for bit, weight in enumerate(self.weights) if mask >> bit & 1)
@@ -100,24 +107,34 @@ class _Sought:
         return found
 
     def lacks(self, mask: int) -> bool:
-        """Whether numbers or names are missing that the insight is not said without."""
+        """Whether a text with the bits in `mask` lacks necessary numbers or names."""
         missing = self.rare & ~mask
-        return bool((self.own | self.rare & self.numbers) & ~mask) or missing.bit_count() > _MAY_MISS * self.rare.bit_count()
+        necessary = self.distinctive | self.rare & self.numbers
+        return bool(necessary & ~mask) or missing.bit_count() > _MAY_MISS * self.rare.bit_count()
 
     def pieced(self, mask: int, dated: bool) -> bool:
-        """Whether a name is missing and the date is put together out of several sentences (not `dated`): what others did."""
+        """Whether a name is missing and no single sentence has the date (not `dated`): the window is about something else."""
         return bool(self.date) and not dated and bool(self.rare & ~self.numbers & ~mask)
 
     def whole(self, mask: int, evidence: str) -> bool:
-        """Whether no number and no name is missing, no two numbers changed places, and nothing is denied or asked."""
-        told = [numeral for numeral in _numerals(evidence) if numeral in self.order]
-        in_order = told == [numeral for numeral in self.order if numeral in told]
-        telling = sum(weight > 0 for weight in self.weights) >= _TELLING
-        return telling and not (self.rare | self.numbers) & ~mask and in_order and (self.denies or not _DENIED.search(evidence))
+        """Whether no number or rare name is missing, the numbers are in order, and nothing is denied or asked."""
+        present = [numeral for numeral in _numerals(evidence) if numeral in self.order]
+        in_order = present == [numeral for numeral in self.order if numeral in present]
+        enough = sum(weight > 0 for weight in self.weights) >= _LEAST_FACTS
+        return enough and not (self.rare | self.numbers) & ~mask and in_order and (self.denies or not _DENIED.search(evidence))
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """A verdict and the window that it is about: the index of its first sentence, and its size in sentences."""
+
+    verdict: Verdict
+    start: int = 0
+    size: int = 0
 
 
 class Presence:
-    """The insights of a topic, ready to be looked for in texts."""
+    """An index of a topic's insights, to look for them in texts."""
 
     def __init__(self, insights: Sequence[str]) -> None:
         readings = [read(insight) for insight in insights]
@@ -131,34 +148,37 @@ class Presence:
         ]
 
     def of(self, text: str) -> list[Verdict]:
-        """One verdict for each insight, in their order. Found: a window of one to three sentences says it; evidence: these."""
+        """One verdict per insight, in their order. The evidence of a found insight is the window that states it."""
         listed = sentences(text)
         masks = self._masks(listed)
-        looked = [self._verdict(sought, masks.get(place, {}), listed) for place, sought in enumerate(self._sought)]
+        found = [self._found(sought, masks.get(place, {}), listed) for place, sought in enumerate(self._sought)]
         for one, two in self._twins:
-            loser = _stretched(looked[one], looked[two])
-            if loser is not None:
-                place = (one, two)[loser]
-                looked[place] = (Verdict(False, False, _LACKING), *looked[place][1:])
-            elif _overlap(looked[one], looked[two]):
-                # "37, not 41 as was written before": one of the sides is named, but not said.
+            if not _overlap(found[one], found[two]):
+                continue
+            if found[one].size != found[two].size:
+                # The longer window has its number from a neighbouring sentence about something else.
+                longer = one if found[one].size > found[two].size else two
+                found[longer] = replace(found[longer], verdict=Verdict(False, False, _LACKING))
+            else:
+                # "37, not 41 as was written before" mentions both sides, but states only one.
                 for place in (one, two):
-                    looked[place] = (replace(looked[place][0], sure=False), *looked[place][1:])
-        return [verdict for verdict, *_ in looked]
+                    found[place] = replace(found[place], verdict=replace(found[place].verdict, sure=False))
+        return [each.verdict for each in found]
 
     def shows(self, place: int, words: str, text: str) -> bool:
-        """Whether somebody's evidence that the text contains an insight is the text's own words, and speaks of that insight.
+        """Whether `words` are the text's own and about the insight: models confuse insights, and invent some.
 
-        Models exchange insights, and name some that are not there; that evidence tells all of the insight is not asked.
+        The words need not state all of the insight.
         """
         mask = 0
         for held in self._masks(sentences(words)).get(place, {}).values():
             mask |= held
-        return self._sought[place].recall(mask) >= _SPEAKS and quoted(words, text)
+        return self._sought[place].recall(mask) >= _ABOUT and quoted(words, text)
 
     def _indexed(
         self, place: int, insight: str, readings: Sequence[Reading], common: Mapping[str, int], rivals: Iterable[tuple[int, bool]]
     ) -> _Sought:
+        """Add the insight to the postings. `common`: fact -> insights with it; `rivals`: (index, whether it is a twin)."""
         reading, number = readings[place], len(readings)
         few = max(2, _RARE_SHARE * number)
         bits: dict[str, int] = {}
@@ -176,16 +196,16 @@ class Presence:
             if least > few:
                 continue
             rare |= 1 << len(weights)
-            # The last of its rarest words stands for a name: "Brandt" for Engineer Ilse Brandt.
+            # A name is found by the last of its rarest words: "Brandt" for Engineer Ilse Brandt.
             telling = next(word for word in reversed(name) if common[word] == least)
             self._postings.setdefault(f"@{telling}", []).append((place, len(weights)))
             if len(name) == 1 and name[0].isalpha() and 2 <= len(name[0]) <= 5:
                 self._acronyms.setdefault(name[0], []).append((place, len(weights)))
             weights.append(0.0)
-        own = 0
-        for other, wordy in rivals:
-            for fact in _told_apart(reading, readings[other], wordy):
-                own |= 1 << bits[fact] if fact in bits else 0
+        distinctive = 0
+        for other, twin in rivals:
+            for fact in _differences(reading, readings[other], twin):
+                distinctive |= 1 << bits[fact] if fact in bits else 0
         total = sum(weights) or 1.0
         parts = [[f"#{value}" for value in reading.numbers if kind.fullmatch(value)] for kind in (_MONTH, _YEAR)]
         date = sum(1 << bits[part] for part in dict.fromkeys(itertools.chain(*parts))) if all(parts) else 0
@@ -193,14 +213,14 @@ class Presence:
             weights=tuple(weight / total for weight in weights),
             numbers=numbers,
             rare=rare,
-            own=own,
+            distinctive=distinctive,
             date=date,
             denies=bool(_DENIED.search(insight)),
             order=_numerals(insight),
         )
 
     def _masks(self, listed: Sequence[str]) -> dict[int, dict[int, int]]:
-        """By insight: what of it each sentence holds, where it holds anything."""
+        """Index of an insight -> index of a sentence -> the insight's bits in that sentence, where there are any."""
         found: dict[int, dict[int, int]] = {}
         for at, sentence in enumerate(listed):
             reading = read(sentence)
@@ -220,17 +240,16 @@ class Presence:
                     masks[at] = masks.get(at, 0) | 1 << bit
         return found
 
-    def _verdict(self, sought: _Sought, masks: Mapping[int, int], listed: Sequence[str]) -> tuple[Verdict, int, int]:
-        """The verdict, and the window that it is about: its first sentence and how many it has."""
+    def _found(self, sought: _Sought, masks: Mapping[int, int], listed: Sequence[str]) -> _Found:
         everything = 0
         for mask in masks.values():
             everything |= mask
         if sought.recall(everything) < SURE_NOT:
-            return Verdict(False, True, _score(sought.recall(everything) * WINDOW_WORTH[-1])), 0, 0
+            return _Found(Verdict(False, True, _score(sought.recall(everything) * WINDOW_WORTH[-1])))
         lacks, recall, start, size = _best(sought, masks)
-        if lacks and sought.own & ~everything:
-            # A number or a name has no synonym, as words have.
-            sure = bool(sought.own & (sought.rare | sought.numbers) & ~everything)
+        if lacks and sought.distinctive & ~everything:
+            # Sure for numbers and names, which have no synonyms; words do.
+            sure = bool(sought.distinctive & (sought.rare | sought.numbers) & ~everything)
             verdict = Verdict(False, sure, min(_score(recall), _OTHER_SIDE))
         elif lacks:
             verdict = Verdict(False, recall < LEAST, min(_score(recall), _LACKING))
@@ -239,20 +258,13 @@ class Presence:
             evidence = " ".join(listed[start : start + size]) if found else ""
             sure = recall < SURE_NOT or (recall >= SURE and sought.whole(_held(masks, start, size), evidence))
             verdict = Verdict(found, sure, _score(recall), evidence)
-        return verdict, start, size
+        return _Found(verdict, start, size)
 
 
-def _stretched(one: tuple[Verdict, int, int], two: tuple[Verdict, int, int]) -> int | None:
-    """Which of two sides of a conflict, both found, has its number from a neighbouring sentence that speaks of something else."""
-    if one[2] == two[2] or not _overlap(one, two):
-        return None
-    return 0 if one[2] > two[2] else 1
-
-
-def _overlap(one: tuple[Verdict, int, int], two: tuple[Verdict, int, int]) -> bool:
-    """Whether both are found, in windows that have a sentence in common."""
-    (first, start, size), (second, begin, length) = one, two
-    return first.found and second.found and start < begin + length and begin < start + size
+def _overlap(one: _Found, two: _Found) -> bool:
+    """Whether both insights are found, in windows that have a sentence in common."""
+    both = one.verdict.found and two.verdict.found
+    return both and one.start < two.start + two.size and two.start < one.start + one.size
 
 
 def _numerals(text: str) -> tuple[str, ...]:
@@ -260,12 +272,12 @@ def _numerals(text: str) -> tuple[str, ...]:
 
 
 def _held(masks: Mapping[int, int], start: int, size: int) -> int:
-    """What the sentences of a window hold together."""
+    """The bits of all sentences of a window."""
     return functools.reduce(operator.or_, (masks.get(at, 0) for at in range(start, start + size)), 0)
 
 
 def _best(sought: _Sought, masks: Mapping[int, int]) -> tuple[bool, float, int, int]:
-    """The best window: whether it lacks a number or name, its recall, its first sentence and how many it has."""
+    """The best window: whether it lacks a number or name, its recall, the index of its first sentence, and its size."""
     best = (True, 0.0, 0, 1)
     for start in sorted(masks):
         mask, dated = 0, False
@@ -282,7 +294,7 @@ def _best(sought: _Sought, masks: Mapping[int, int]) -> tuple[bool, float, int, 
 
 
 def _score(recall: float) -> float:
-    """0.5 at the decision, 1 where all is there."""
+    """The score of a recall: 0.5 at LEAST, 1 for a recall of 1."""
     if recall < LEAST:
         return min(round(0.5 * recall / LEAST, 4), 0.4999)
     return round(min(0.5 + 0.5 * (recall - LEAST) / (1 - LEAST), 1.0), 4)
@@ -297,7 +309,7 @@ def _facts(reading: Reading) -> list[str]:
 
 
 def _rivals(readings: Sequence[Reading], common: Mapping[str, int]) -> dict[int, list[tuple[int, bool]]]:
-    """By insight: those that say nearly the same (the other side of a conflict), and whether in the same words."""
+    """Index of an insight -> its rivals (such as the other side of a conflict): (index, whether it is a twin)."""
     weight = {fact: math.log(1 + len(readings) / count) for fact, count in common.items()}
     kept = [frozenset(_facts(reading)) for reading in readings]
     found: dict[int, list[tuple[int, bool]]] = {}
@@ -312,9 +324,9 @@ def _rivals(readings: Sequence[Reading], common: Mapping[str, int]) -> dict[int,
     return found
 
 
-def _told_apart(reading: Reading, other: Reading, wordy: bool) -> list[str]:
-    """What of a reading tells it from a rival: its numbers and names; its words where these are the same of a twin."""
+def _differences(reading: Reading, other: Reading, twin: bool) -> list[str]:
+    """The numbers and names that only the first reading has; if there are none, its words that a twin lacks."""
     theirs = {*_facts(other)}
     values = [value for value in _values(reading) if value not in theirs]
     values += [word for name in reading.names for word in name if word not in theirs]
-    return values or [word for word in dict.fromkeys(reading.roots) if word not in theirs and wordy]
+    return values or [word for word in dict.fromkeys(reading.roots) if word not in theirs and twin]

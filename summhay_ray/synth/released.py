@@ -1,6 +1,6 @@
-"""Room synth: from a written haystack to the released JSON, with the account of its making. For the room alone.
+"""Room synth: writes a haystack as released JSON, with the settings it was made with. For the room alone.
 
-Format: that of the paper's published data, as `summhay_ray.haystack` reads it; `topic_metadata.synthesis` is ours.
+The format is that of the paper's published data, which `summhay_ray.haystack` reads; `topic_metadata.synthesis` is our addition.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from summhay_ray.synth.kinds import Outline, PlannedInsight, PlannedSubtopic, Ta
 
 OFFLINE = "offline/"
 _MANNER = ("genre", "tone", "language", "method", "tries", "rounds", "outline_rounds")
-"""Of the domain: what the prompts' hashes do not tell."""
+"""Fields of the domain that determine texts beside its prompts."""
 
 
 def released_json(
     job: Job, outline: Outline, written: Sequence[Written], models: Mapping[Task, str], usd_micros: int
 ) -> dict[str, Any]:
-    """The haystack as released JSON. `models`: who was asked for each task, empty for nobody; `usd_micros`: what it cost.
+    """The haystack as released JSON. `models`: the model of each task, or empty; `usd_micros`: the cost of all answers.
 
-    Insights of subtopics that distract stand in `topic_metadata.synthesis.distractors` alone, with the documents that hold them:
-    no query asks for them, so that no document is gold for their sake.
+    Distracting subtopics and their insights, with the documents that hold them, are in `topic_metadata.synthesis.distractors`
+    only: no query asks for them, so they make no document relevant.
     """
     asked = [subtopic for subtopic in outline.subtopics if subtopic.asked]
     asked_ids = {insight.insight_id for subtopic in asked for insight in subtopic.insights}
@@ -82,12 +82,13 @@ def _synthesis(
             for subtopic in outline.subtopics
             if not subtopic.asked
         ],
-        # Who runs the job knows more of its models than their names.
+        # The last word: it may replace the names of models by fuller descriptions.
         **job.metadata,
     }
 
 
 def _first_side(insight: PlannedInsight, outline: Outline) -> bool:
+    """Whether the insight is the earlier side of a conflict."""
     order = [one.insight_id for one in outline.insights]
     other = insight.conflicts_with
     return other in order and order.index(insight.insight_id) < order.index(other)

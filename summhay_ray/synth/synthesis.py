@@ -1,6 +1,6 @@
-"""Room synth: from a job to a verified haystack, or to the reason why there is none. Others take it from `summhay_ray.synth`.
+"""Room synth: makes a verified haystack, or reports why it cannot. Other rooms import it from `summhay_ray.synth`.
 
-Stages after Laban et al., "Summary of a Haystack", section 3.2 and appendix A.1: outline, placement, documents; each with
+The stages follow Laban et al., "Summary of a Haystack", section 3.2 and appendix A.1: outline, placement, documents, each with
 its verification.
 """
 
@@ -25,11 +25,11 @@ from summhay_ray.synth.verify import NotChecked, Verifier
 
 
 class AnyVerifier(OutlineVerifier, DocumentVerifier, Protocol):
-    """All that a synthesis needs of a verifier."""
+    """The checks that a synthesis needs."""
 
     @property
     def checks(self) -> tuple[Check, ...]:
-        """The checks that were made, in an order that does not depend on which answer came first."""
+        """The checks that were made, in an order that does not depend on timing."""
         ...
 
 
@@ -37,9 +37,9 @@ MakeVerifier = Callable[[str, Asker, Input], AnyVerifier]
 
 
 async def synthesize(job: Job, asker: Asker, make_verifier: MakeVerifier = Verifier) -> Synthesized | Unverified:
-    """The haystack of the job with all checks, or the stage that gave up and why; the same for the same answers.
+    """The haystack of the job with all checks, or the stage that gave up and why. The same answers give the same result.
 
-    Raises nothing but what no row can hold: a full disk, a store that does not answer, a bug.
+    Raises only what cannot be recorded: a full disk, a store that does not answer, a bug.
     """
     work = Work(job, asker)
     verifier = make_verifier(job.cell_id, work, job.given)
@@ -61,7 +61,7 @@ async def synthesize(job: Job, asker: Asker, make_verifier: MakeVerifier = Verif
 
 @contextmanager
 def _shaping(stage: str) -> Iterator[None]:
-    """A shape that cannot be had ends the stage; a UserError of anything that is asked is the caller's."""
+    """Turn a UserError about the haystack's shape into GaveUp; one raised while asking a model goes to the caller."""
     try:
         yield
     except UserError as problem:

@@ -1,7 +1,7 @@
-"""Part of the synth room, for the room alone: whether what was planned is what was written (appendices A.1.1 to A.1.3).
+"""Part of the synth room, for the room alone: checks an outline and its documents (appendices A.1.1 to A.1.3).
 
-Each check is made offline first; a model is asked only about what the offline check is not sure of, and only where the asker
-has one for the task. Each check is a row.
+Each check is made offline first. A model is asked only where the offline check is not sure and the asker has a model for the
+task. Each check is a row.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 from summhay_ray.outcome import Answer, NoAnswer, Outcome
 from summhay_ray.records import Check
 from summhay_ray.synth.base import Asker
-from summhay_ray.synth.check_rows import OFFLINE, CheckRows, Decision, Told, decisions
+from summhay_ray.synth.check_rows import OFFLINE, CheckRows, Decision, ModelAnswer, decisions
 from summhay_ray.synth.checks import (
     ENGLISH,
     assigned,
@@ -33,10 +33,11 @@ from summhay_ray.synth.presence import Presence
 from summhay_ray.synth.prompting import numbered
 
 NOTHING = 0.05
-"""A score that says so."""
+"""Up to this score a "not found" is sure in any language."""
 
 WORTH_ASKING = 0.2
-"""A planned insight that scores more is asked about though it is surely not found offline: most of what is planned is there."""
+"""The model is asked about a planned insight with a greater score even if it is surely not found offline, since most planned
+insights are in their documents."""
 
 _Pair = tuple[int, int]
 
@@ -52,18 +53,28 @@ class NotChecked(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What a document holds against its plan. `evidence`: insight_id -> the words that show it, for all that were found."""
+    """A document compared with its plan: ids of insights. `evidence`: id of each insight found -> the words that show it."""
 
     missing: tuple[str, ...]
     extraneous: tuple[str, ...]
     evidence: Mapping[str, str]
 
 
-class Verifier:
-    """The checks of one haystack. `given` holds the topic, the domain and the language, as every prompt needs them.
+@dataclass(frozen=True, slots=True)
+class _Assignment:
+    """The index of the subtopic that an insight is assigned to, the offline verdict, and who assigned it."""
 
-    Calls for one document, one query or one stage of the outline follow one another; those for different documents and
-    queries may overlap. Every method raises NotChecked where a model that was asked gave no usable answer.
+    place: int | None
+    verdict: Verdict
+    by: str = OFFLINE
+    key: str = ""
+
+
+class Verifier:
+    """The checks of one haystack. `given`: the fields of every prompt's input (topic, domain, language, ...).
+
+    The caller awaits the calls for one document, one query or one stage of the outline one after the other; those for different
+    documents and queries may overlap. Every method raises NotChecked if a model gives no usable answer.
     """
 
     def __init__(self, cell_id: str, asker: Asker, given: Input) -> None:
@@ -75,13 +86,13 @@ class Verifier:
 
     @property
     def checks(self) -> tuple[Check, ...]:
-        """All checks so far, numbered: by stage, then by document or query, then as made. No call's duration matters."""
+        """All checks so far, numbered: by stage, then by document or query, then as made. The order does not depend on timing."""
         return self._rows.ordered()
 
     async def subtopics(self, texts: Sequence[tuple[str, str]], round: int, settled: Collection[str] = ()) -> set[str]:
         """Ids of the subtopics (id, text) that overlap an earlier one. One row each, against the nearest earlier one.
 
-        Those that are `settled` are not held against each other again.
+        Those that are `settled` are not compared with each other again.
         """
         pairs = {
             (one, two): self._read(overlap(texts[one][1], texts[two][1], str(self._given.get("topic", ""))))
@@ -89,23 +100,24 @@ class Verifier:
             for one in range(two)
             if texts[two][0] not in settled
         }
-        told = await self._pairs("overlapping_subtopics", "subtopics", [text for _, text in texts], pairs)
-        return self._distinct("subtopic_distinct", round, texts, pairs, told)
+        named, key = await self._pairs("overlapping_subtopics", "subtopics", [text for _, text in texts], pairs)
+        return self._distinct("subtopic_distinct", round, texts, pairs, named, key)
 
     async def insights(self, subtopics: Sequence[PlannedSubtopic], round: int, drop: bool = True) -> set[str]:
-        """Ids of the insights that are not specific, say what an earlier one says, or land in another subtopic.
+        """Ids of the insights that are not specific, repeat an earlier one, or belong to another subtopic.
 
-        An insight and the one that it conflicts with are no duplicates, but must be two sides. One that passed is not assigned
-        again. Where no model assigns, an insight lands elsewhere only where that is sure: words alone are wrong too often (see
-        `checks.assigned`). What one check drops, later ones pass over; without `drop` every check is made of every insight.
+        Two conflicting insights are no duplicates, but must be about the same question. An insight that passed is not assigned
+        again. Without a model an insight is dropped for its subtopic only where the offline check is sure, since words alone are
+        wrong too often (see `checks.assigned`). Insights dropped by one check skip the later ones; without `drop` every check
+        is made of every insight.
         """
         listed = [insight for subtopic in subtopics for insight in subtopic.insights]
-        dropped = self._specific(listed, round)
-        dropped |= self._one_sided(listed, round) | self._told_before(subtopics, round)
-        over = dropped if drop else set[str]()
-        # One that passed stays: a new one that says the same is the duplicate, wherever it stands.
+        dropped = self._unspecific(listed, round)
+        dropped |= self._unrelated_sides(listed, round) | self._leaked_by_subtopics(subtopics, round)
+        skipped = dropped if drop else set[str]()
+        # Insights that passed come first, so that of two that say the same the new one is the duplicate.
         kept = sorted(
-            (insight for insight in listed if insight.insight_id not in over),
+            (insight for insight in listed if insight.insight_id not in skipped),
             key=lambda insight: (insight.insight_id, insight.text) not in self._passed,
         )
         pairs = {
@@ -115,41 +127,42 @@ class Verifier:
             if not _conflicting(kept[one], kept[two])
         }
         texts = [(insight.insight_id, insight.text) for insight in kept]
-        told = await self._pairs("duplicate_insights", "insights", [text for _, text in texts], pairs)
-        dropped |= (same := self._distinct("insight_distinct", round, texts, pairs, told))
-        return dropped | await self._landing_elsewhere(subtopics, over | same if drop else over, round)
+        named, key = await self._pairs("duplicate_insights", "insights", [text for _, text in texts], pairs)
+        dropped |= (same := self._distinct("insight_distinct", round, texts, pairs, named, key))
+        return dropped | await self._misassigned(subtopics, skipped | same if drop else skipped, round)
 
     async def query(self, subtopic: PlannedSubtopic, others: Sequence[PlannedInsight], round: int) -> bool:
-        """Whether the subtopic's query gives no insight away: what its topic says leaks nothing. One row for each of its own.
+        """Whether the subtopic's query gives no insight away; words of the subtopic and the topic are no leak.
 
-        Of the `others`, insights of other subtopics, those that it surely tells count, each with a row.
+        Each insight of the subtopic gets a row. `others`, insights of other subtopics, count, and get a row, only where they are
+        surely given away.
         """
         insights, known = subtopic.insights, f"{subtopic.text} {self._given.get('topic', '')}"
         verdicts = [self._read(leak(subtopic.query, insight.text, known)) for insight in insights]
-        told = Told()
+        by_model = ModelAnswer()
         if unsure := self._unsure("query_leaks", verdicts):
             given = {"query": subtopic.query, "subtopic": subtopic.text}
             answer = await self._ask("query_leaks", {**given, "insights": numbered([insights[place].text for place in unsure])})
-            told = self._told("query_leaks", unsure, dict.fromkeys(answer.value, subtopic.query), answer.key)
-        decided = decisions(verdicts, told)
+            by_model = self._model_answer("query_leaks", unsure, dict.fromkeys(answer.value, subtopic.query), answer.key)
+        decided = decisions(verdicts, by_model)
         for insight, decision in zip(insights, decided, strict=True):
             self._rows.add("query_leak", round, (subtopic.subtopic_id, insight.insight_id), "no", decision)
-        theirs = [(insight, self._read(leak(subtopic.query, insight.text, known))) for insight in others]
-        told_too = [(insight, verdict) for insight, verdict in theirs if verdict.found and verdict.sure]
-        for insight, verdict in told_too:
+        of_others = [(insight, self._read(leak(subtopic.query, insight.text, known))) for insight in others]
+        leaked_too = [(insight, verdict) for insight, verdict in of_others if verdict.found and verdict.sure]
+        for insight, verdict in leaked_too:
             ids = (subtopic.subtopic_id, insight.insight_id)
             self._rows.add("query_leak", round, ids, "no", Decision(True, verdict.score, verdict.evidence))
-        return not told_too and not any(decision.found for decision in decided)
+        return not leaked_too and not any(decision.found for decision in decided)
 
     async def document(self, planned: PlannedDocument, text: str, insights: Sequence[PlannedInsight], round: int) -> Found:
-        """Which planned insights the text lacks, and which others of the topic it holds. One row for each insight of the topic.
+        """The planned insights that the text lacks, and the others of the topic that it has. One row per insight of the topic.
 
-        The model is asked once, about all insights together that the offline check is not sure of. That one is there counts
-        where the words that it gives for it are the text's own and speak of it, or the offline check found it, too.
+        The model is asked once, about all insights that the offline check is not sure of. An insight that it names counts if its
+        evidence is in the text and is about the insight, or if the offline check found the insight too.
         """
         presence = self._presence_of(insights)
         verdicts, expected = [*map(self._read, presence.of(text))], frozenset(planned.insight_ids)
-        told = Told()
+        by_model = ModelAnswer()
         hoped = {place for place, insight in enumerate(insights) if insight.insight_id in expected}
         if unsure := self._unsure("insights_present", verdicts, hoped):
             listed = numbered([insights[place].text for place in unsure])
@@ -158,16 +171,15 @@ class Verifier:
             for place, words in answer.value.items():
                 if place < len(unsure):
                     verdict = verdicts[unsure[place]]
-                    # The model and the offline check agree, or its words are the text's.
                     if presence.shows(unsure[place], words, text):
                         shown[place] = words
                     elif verdict.found:
                         shown[place] = verdict.evidence
                     else:
                         unshown[unsure[place]] = words
-            told = replace(self._told("insights_present", unsure, shown, answer.key), unshown=unshown)
+            by_model = replace(self._model_answer("insights_present", unsure, shown, answer.key), unshown=unshown)
         there: dict[str, str] = {}
-        for insight, decision in zip(insights, decisions(verdicts, told), strict=True):
+        for insight, decision in zip(insights, decisions(verdicts, by_model), strict=True):
             wanted = "yes" if insight.insight_id in expected else "no"
             self._rows.add("document_insight", round, (planned.document_id, insight.insight_id), wanted, decision)
             if decision.found:
@@ -176,11 +188,11 @@ class Verifier:
         return Found(missing, tuple(insight_id for insight_id in there if insight_id not in expected), there)
 
     def settle(self, document_id: str, round: int, last: int) -> None:
-        """Give the rows of a document's round again as its last one: the text of that round is the one that is kept."""
+        """Repeat the rows of a document's round as its last round, since the text of that round is kept."""
         self._rows.repeat("document_insight", document_id, round, last)
 
     async def chapter(self, text: str, expected: PlannedInsight, outline: Outline, document_id: str, round: int) -> bool:
-        """Whether a chapter introduces the insight that it was written for, and surely no other of the topic. One row."""
+        """Whether a chapter introduces the insight that it was written for and no other of the topic. One row."""
         insights = outline.insights
         place = [insight.insight_id for insight in insights].index(expected.insight_id)
         verdicts = [*map(self._read, self._presence_of(insights).of(text))]
@@ -207,8 +219,11 @@ class Verifier:
         return spot == place
 
     def reference(self, ids: tuple[str, str], texts: tuple[str, str], named: Mapping[str, str], round: int) -> bool:
-        """Whether the first document's text names the second one by its `date`, or what of it carries no insight by its
-        `headline`. One row."""
+        """Whether the first document refers to the second. One row.
+
+        `ids`: of the two. `texts`: the first one's text, where the `date` of `named` is looked for, and its sentences without
+        insights, where the `headline` is.
+        """
         verdict = refers(texts, named["date"], named["headline"], str(self._given.get("topic", "")))
         self._rows.add("document_reference", round, ids, "yes", Decision(verdict.found, verdict.score, verdict.evidence))
         return verdict.found
@@ -216,21 +231,22 @@ class Verifier:
     async def copies(self, texts: Mapping[str, str]) -> set[str]:
         """Ids of the documents that are near-copies of an earlier one.
 
-        A row for each pair that shares at least half of what makes a copy, and one for the haystack.
+        A row for each pair with at least half the similarity of a near-copy, and one for the haystack.
         """
-        # Ten thousand documents take a minute: who works on another haystack here goes on meanwhile.
+        # Ten thousand documents take a minute: a thread keeps the loop free for other haystacks.
         pairs = await asyncio.to_thread(near_copies, texts)
-        for one, two, share in pairs:
+        for earlier, later, share in pairs:
             evidence = f"{share:.0%} of their runs of words are the same" if share >= COPY else ""
-            self._rows.add("document_copy", self._copy_rounds, (two, one), "no", Decision(share >= COPY, share, evidence))
-        copies = {two for _, two, share in pairs if share >= COPY}
+            self._rows.add("document_copy", self._copy_rounds, (later, earlier), "no", Decision(share >= COPY, share, evidence))
+        copies = {later for _, later, share in pairs if share >= COPY}
         summary = f"{len(texts)} documents, {len(copies)} near-copies of an earlier one, {len(pairs)} pairs that come near it"
         nearest = max((share for *_, share in pairs), default=0.0)
         self._rows.add("document_copy", self._copy_rounds, ("", ""), "no", Decision(bool(copies), nearest, summary))
         self._copy_rounds += 1
         return copies
 
-    def _specific(self, listed: Sequence[PlannedInsight], round: int) -> set[str]:
+    def _unspecific(self, listed: Sequence[PlannedInsight], round: int) -> set[str]:
+        """Ids of the insights without a number, a date or a name."""
         dropped = set()
         for insight in listed:
             if (insight.insight_id, insight.text) in self._passed:
@@ -238,28 +254,28 @@ class Verifier:
             verdict = specific(insight.text)
             decision = Decision(verdict.found, verdict.score, verdict.evidence)
             self._rows.add("insight_specific", round, (insight.insight_id, ""), "yes", decision)
-            # Where names cannot be read, an insight may well have one.
+            # In other languages names go unseen, so that an insight may well have one.
             if not verdict.found and verdict.sure and self._english:
                 dropped.add(insight.insight_id)
         return dropped
 
-    def _told_before(self, subtopics: Sequence[PlannedSubtopic], round: int) -> set[str]:
-        """Ids of the insights that their own subtopic's text tells, as any query about it would have to."""
+    def _leaked_by_subtopics(self, subtopics: Sequence[PlannedSubtopic], round: int) -> set[str]:
+        """Ids of the insights given away by the text of their own subtopic, and so by any query about it."""
         dropped = set()
         for subtopic in subtopics:
             for insight in subtopic.insights:
                 if (insight.insight_id, insight.text) in self._passed:
                     continue
                 verdict = self._read(leak(subtopic.text, insight.text, topic := str(self._given.get("topic", ""))))
-                told = verdict.found and verdict.sure and holds_facts(f"{subtopic.text} {topic}", insight.text)
-                decision = Decision(told, verdict.score, verdict.evidence if told else "")
+                leaked = verdict.found and verdict.sure and holds_facts(f"{subtopic.text} {topic}", insight.text)
+                decision = Decision(leaked, verdict.score, verdict.evidence if leaked else "")
                 self._rows.add("subtopic_leak", round, (subtopic.subtopic_id, insight.insight_id), "no", decision)
-                if told:
+                if leaked:
                     dropped.add(insight.insight_id)
         return dropped
 
-    def _one_sided(self, listed: Sequence[PlannedInsight], round: int) -> set[str]:
-        """Ids of the insights that are no other side of the earlier one that they conflict with."""
+    def _unrelated_sides(self, listed: Sequence[PlannedInsight], round: int) -> set[str]:
+        """Ids of the insights that are planned to conflict with an earlier one, but do not."""
         dropped, known = set(), {insight.insight_id: insight for insight in listed}
         for place, insight in enumerate(listed):
             earlier = known.get(insight.conflicts_with)
@@ -273,13 +289,13 @@ class Verifier:
         return dropped
 
     async def _pairs(self, task: Task, name: str, texts: Sequence[str], pairs: Mapping[_Pair, Verdict]) -> tuple[set[_Pair], str]:
-        """The pairs of places that the model names, asked about the texts of all unsure pairs together; and the answer's key."""
+        """The pairs of indices that the model calls the same, and its answer's key. One question covers all unsure pairs."""
         places = sorted({place for pair, verdict in pairs.items() if not verdict.sure for place in pair})
         if not places or not self._asker.model(task):
             return set(), ""
         answer = await self._ask(task, {name: numbered([texts[place] for place in places])})
         named = {(min(pair), max(pair)) for pair in answer.value if max(pair) < len(places)}
-        return {(places[one], places[two]) for one, two in named if one != two}, answer.key
+        return {(places[first], places[second]) for first, second in named if first != second}, answer.key
 
     def _distinct(
         self,
@@ -287,11 +303,14 @@ class Verifier:
         round: int,
         texts: Sequence[tuple[str, str]],
         pairs: Mapping[_Pair, Verdict],
-        told: tuple[set[_Pair], str],
+        named: set[_Pair],
+        key: str,
     ) -> set[str]:
-        """Ids of what says the same as an earlier one that is kept. One row each, against the earlier one that is nearest."""
+        """Ids of the texts (id, text) that say the same as an earlier one that is kept. One row each, against the nearest one.
+
+        `named`: the pairs that the model calls the same; `key`: its answer's.
+        """
         model = self._asker.model("overlapping_subtopics" if kind == "subtopic_distinct" else "duplicate_insights")
-        named, key = told
         dropped: set[int] = set()
         for two, (name, _) in enumerate(texts):
             best, nearest = Decision(True, 0.0, said="yes"), ""
@@ -309,8 +328,8 @@ class Verifier:
             self._rows.add(kind, round, (name, nearest), "yes", best)
         return {texts[place][0] for place in dropped}
 
-    async def _landing_elsewhere(self, subtopics: Sequence[PlannedSubtopic], dropped: set[str], round: int) -> set[str]:
-        """Ids of the insights, of those not dropped, that land in another subtopic when they are assigned blind."""
+    async def _misassigned(self, subtopics: Sequence[PlannedSubtopic], dropped: set[str], round: int) -> set[str]:
+        """Ids of the insights, among those not dropped, that a blind assignment puts in another subtopic."""
         texts, elsewhere = [subtopic.text for subtopic in subtopics], set()
         new = [
             (subtopic, insight)
@@ -318,58 +337,65 @@ class Verifier:
             for insight in subtopic.insights
             if insight.insight_id not in dropped and (insight.insight_id, insight.text) not in self._passed
         ]
-        for (subtopic, insight), (place, verdict, by, key) in zip(new, await self._blindly(new, subtopics), strict=True):
+        assignments = await self._assigned_blind([insight for _, insight in new], subtopics)
+        for (subtopic, insight), assignment in zip(new, assignments, strict=True):
+            place, verdict = assignment.place, assignment.verdict
             said = "none" if place is None else subtopics[place].subtopic_id
-            decision = Decision(said == subtopic.subtopic_id, verdict.score, "" if place is None else texts[place], by, key, said)
+            evidence = "" if place is None else texts[place]
+            right = said == subtopic.subtopic_id
+            decision = Decision(right, verdict.score, evidence, assignment.by, assignment.key, said)
             self._rows.add("insight_subtopic", round, (insight.insight_id, subtopic.subtopic_id), subtopic.subtopic_id, decision)
-            if not decision.found and (verdict.sure or by != OFFLINE):
+            if not decision.found and (verdict.sure or assignment.by != OFFLINE):
                 elsewhere.add(insight.insight_id)
             else:
                 self._passed.add((insight.insight_id, insight.text))
         return elsewhere
 
-    async def _blindly(
-        self, new: Sequence[tuple[PlannedSubtopic, PlannedInsight]], subtopics: Sequence[PlannedSubtopic]
-    ) -> list[tuple[int | None, Verdict, str, str]]:
-        """For each insight: the place of the subtopic that it is assigned to, the offline verdict, who assigned it, the key."""
+    async def _assigned_blind(
+        self, insights: Sequence[PlannedInsight], subtopics: Sequence[PlannedSubtopic]
+    ) -> list[_Assignment]:
+        """Assign each insight to a subtopic without its plan, by the model where the offline check is not sure."""
         texts, model = [subtopic.text for subtopic in subtopics], self._asker.model("assign_subtopic")
-        found: list[tuple[int | None, Verdict, str, str]] = []
-        for _, insight in new:
-            others = [[one.text for one in subtopic.insights if one is not insight] for subtopic in subtopics]
+        assignments: list[_Assignment] = []
+        for insight in insights:
+            others = [[other.text for other in subtopic.insights if other is not insight] for subtopic in subtopics]
             place, verdict = assigned(insight.text, texts, others)
-            found.append((place, self._read(verdict), OFFLINE, ""))
-        unsure = [place for place, (_, verdict, *_) in enumerate(found) if model and not verdict.sure]
-        asked = [{"subtopics": numbered(texts), "insight": new[place][1].text} for place in unsure]
+            assignments.append(_Assignment(place, self._read(verdict)))
+        unsure = [spot for spot, assignment in enumerate(assignments) if model and not assignment.verdict.sure]
+        inputs = [{"subtopics": numbered(texts), "insight": insights[spot].text} for spot in unsure]
         outcomes = await asyncio.gather(
-            *(self._asker.ask("assign_subtopic", self._input("assign_subtopic", one)) for one in asked)
+            *(self._asker.ask("assign_subtopic", self._input("assign_subtopic", given)) for given in inputs)
         )
-        for place, outcome in zip(unsure, outcomes, strict=True):
+        for spot, outcome in zip(unsure, outcomes, strict=True):
             answer = _answered("assign_subtopic", outcome)
-            found[place] = (_within(answer.value, len(texts)), found[place][1], model, answer.key)
-        return found
+            verdict = assignments[spot].verdict
+            assignments[spot] = _Assignment(_within(answer.value, len(texts)), verdict, model, answer.key)
+        return assignments
 
     def _presence_of(self, insights: Sequence[PlannedInsight]) -> Presence:
+        """The index of these insights; kept until others are asked for."""
         texts = tuple(insight.text for insight in insights)
         if self._presence[0] != texts:
             self._presence = (texts, Presence(texts))
         return self._presence[1]
 
     def _read(self, verdict: Verdict) -> Verdict:
-        """The verdict, as sure as it may be of a text in the haystack's language."""
+        """The verdict. In other languages than English only a clear "not found" stays sure."""
         return (
             verdict if self._english else replace(verdict, sure=verdict.sure and not verdict.found and verdict.score <= NOTHING)
         )
 
     def _unsure(self, task: Task, verdicts: Sequence[Verdict], hoped: Collection[int] = ()) -> list[int]:
-        """Places of the verdicts that the model is asked about; none where there is no model."""
+        """Indices of the verdicts to ask the model about; none without a model. `hoped`: indices of planned insights."""
         if not self._asker.model(task):
             return []
         nearly = {place for place in hoped if not verdicts[place].found and verdicts[place].score > WORTH_ASKING}
         return [place for place, verdict in enumerate(verdicts) if not verdict.sure or place in nearly]
 
-    def _told(self, task: Task, asked: Sequence[int], named: Mapping[int, str], key: str) -> Told:
+    def _model_answer(self, task: Task, asked: Sequence[int], named: Mapping[int, str], key: str) -> ModelAnswer:
+        """`asked`: indices of verdicts; `named`: index in `asked` -> evidence."""
         shown = {asked[place]: words for place, words in named.items() if place < len(asked)}
-        return Told(frozenset(asked), shown, self._asker.model(task), key)
+        return ModelAnswer(frozenset(asked), shown, self._asker.model(task), key)
 
     def _input(self, task: Task, given: Input) -> Input:
         return {"task": task, **self._given, **given}
@@ -385,6 +411,7 @@ def _answered(task: Task, outcome: Outcome[Any]) -> Answer[Any]:
 
 
 def _within(place: int | None, number: int) -> int | None:
+    """The index, or None if it is not below `number`."""
     return place if place is not None and place < number else None
 
 

@@ -1,8 +1,8 @@
-"""Part of the synth room, for the room alone: words, numbers, dates and names of a text, as the checks compare them.
+"""Part of the synth room, for the room alone: the words, numbers, dates and names of a text, which the checks compare.
 
-A word is a root: lower case, without an English ending, and without what follows its fifth letter. Numbers are read as values:
-1,025, 1 025 and "one thousand and twenty-five" are one number; 25 %, 25 per cent and "twenty-five percent" too. A script that
-sets no blanks between words is cut into characters.
+A word is reduced to its root: lower case, without an English ending, at most five letters. Numbers are read as values: 1,025,
+1 025 and "one thousand and twenty-five" are equal; so are 25 %, 25 per cent and "twenty-five percent". Scripts without blanks
+between words are split into characters.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _RUN, _QUOTED = 3, 0.7
 _JOINED = re.compile(r"\.\.\.|[…;|/\n()\[\]\"“”„«»]")
 _OPENS = re.compile(r"(?:^|[.!?:;—\"“‘(\[\n\r*•])\s*$")
 _NUMERAL = re.compile(r"\d+(?:\.\d+)?")
-_LONGEST_NUMERAL = 30  # What is longer counts nothing: it is an identifier.
+_LONGEST_NUMERAL = 30  # A longer one is an identifier and has no value.
 
 _SMALL = """
     zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen
@@ -48,7 +48,7 @@ _LOOSE |= {"triple": "3", "dozen": "12", "half": "0.5", "noon": "12", "midnight"
 _MONTHS = {name.lower(): f"month:{number}" for number, name in enumerate(MONTHS, 1)}
 _MONTHS |= {name[:3]: number for name, number in _MONTHS.items()} | {"sept": "month:9"}
 _WORDS_TOO = frozenset({"may", "march", "mar", "dec", "jan", "sep", "jun"})
-"""Months' names that are words, or names, as well: months only beside a day or a year, or after `in`, `since`, `of`, ..."""
+"""Names of months that are also words or names. They are months only beside a day or a year, or after `in`, `since`, `of`, ..."""
 
 _BEFORE = "in of since until till by early late mid last next this every through"
 _BEFORE_A_MONTH = frozenset(_BEFORE.split())
@@ -60,11 +60,11 @@ _DAY_ENDINGS = frozenset({"st", "nd", "rd", "th"})
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What a text holds.
+    """The words, numbers and names of a text.
 
-    `roots` of its words, in order. `numbers`: canonical decimals, times as h:mm, and dates (`month:9`, `day:friday`). `loose`:
-    what it may mean besides ("both": 2, "third": 3), which meets a number of another text and asks for none. `names`: each the
-    roots of one name, in order. `capitals`: roots of all words with a capital, names or not.
+    `roots`: of its words, in order. `numbers`: canonical decimals, times as h:mm, and dates (`month:9`, `day:friday`). `loose`:
+    numbers that it may mean ("both": 2, "third": 3); they can match a number of another text, but need no match themselves.
+    `names`: the roots of each name, in order. `capitals`: roots of all capitalized words, names or not.
     """
 
     roots: tuple[str, ...]
@@ -75,44 +75,44 @@ class Reading:
 
 
 def parts_of(words: str) -> list[str]:
-    """The parts that a quotation is joined of, each its words alone; none of fewer than three words, but for the whole."""
+    """The parts of a quotation as plain words, without parts of fewer than three; all of it if no part is longer."""
     parts = [" ".join(own) for part in _JOINED.split(words) if len(own := plain_words(part)) >= _RUN]
     return parts or [" ".join(plain_words(words))]
 
 
 def quoted(words: str, text: str) -> bool:
-    """Whether most of the words stand in runs of three that are the text's, or in parts of it that are shorter.
+    """Whether most of the words (70 %) are in the text, in runs of three; a shorter part of a quotation is one run.
 
-    Signs do not count, nor what joins parts of a quotation, nor a slip in copying.
+    Punctuation is ignored, and so is what joins the parts of a quotation.
     """
     whole = f" {' '.join(plain_words(text))} "
     right = total = 0
     for own in map(plain_words, _JOINED.split(words)):
         size = min(_RUN, len(own))
-        held: set[int] = set()
+        found: set[int] = set()
         for start in range(len(own) - size + 1) if own else ():
             if f" {' '.join(own[start : start + size])} " in whole:
-                held |= set(range(start, start + size))
-        right, total = right + len(held), total + len(own)
+                found |= set(range(start, start + size))
+        right, total = right + len(found), total + len(own)
     return total > 0 and right >= _QUOTED * total
 
 
 @functools.lru_cache(maxsize=1 << 13)
 def read(text: str) -> Reading:
-    """The words, numbers, dates and names of a text. Never fails. The last 8,192 texts are remembered."""
+    """The words, numbers, dates and names of a text. Never fails. The last 8,192 texts are cached."""
     return _Reader(text).reading()
 
 
 @functools.lru_cache(maxsize=1 << 15)
 def root(word: str) -> str:
-    """The word in lower case without a plural's, a past tense's or a participle's ending, at most five letters of it."""
+    """The word in lower case, without the ending of a plural, a past tense or a participle, cut to five letters."""
     word = word[:-1] if len(word) > 2 and word[-1] == "s" and word[:-1].isupper() else word
     plain = word.lower().replace("’", "'").removesuffix("'s")
     return _SAME.get(plain) or word_root(plain)
 
 
 def canonical(numeral: str) -> str:
-    """The numeral's value: 1,025 and 1 025 are 1025, 2.50 is 2.5, 1,5 is 1.5. As it stands where it is no decimal (1.2.3)."""
+    """The value of a numeral: 1,025 and 1 025 are 1025, 2.50 is 2.5, 1,5 is 1.5. Unchanged if it is no decimal (1.2.3)."""
     plain = re.sub(r"[ \u00a0\u202f'’]", "", numeral)
     if re.fullmatch(r"[0-9]{1,3}(,[0-9]{3})+(\.[0-9]+)?", plain):
         plain = plain.replace(",", "")
@@ -141,7 +141,7 @@ _END = _Token("", "", "", -9, -9)
 
 
 class _Reader:
-    """Reads one text, token by token: each step takes the place of a token and gives the place of the next one to read."""
+    """Reads one text token by token. Each step takes the index of a token and returns the index of the next one to read."""
 
     def __init__(self, text: str) -> None:
         self._text = unicodedata.normalize("NFC", text)
@@ -171,7 +171,7 @@ class _Reader:
         return self._tokens[place] if 0 <= place < len(self._tokens) else _END
 
     def _beside(self, place: int) -> bool:
-        """Whether nothing but blanks and hyphens is between the token and the one before it."""
+        """Whether only a blank, a hyphen or both separate the token from the one before it."""
         gap = self._text[self._at(place - 1).end : self._at(place).start] if place > 0 else "."
         return len(gap) <= 2 and not gap.strip(" -\u00a0\u202f\u2011–")
 
@@ -234,7 +234,7 @@ class _Reader:
         return near or (len(token.text) > 4 and token.lower not in _WORDS_TOO)
 
     def _clock(self, place: int) -> int:
-        """Reads half past nine, quarter to 9, and half a million. 0: it is none of them."""
+        """Read "half past nine", "quarter to 9" and "half a million". Returns 0 if it is none of these."""
         word, middle, third = (self._at(place + step).lower for step in range(3))
         if word == "half" and middle == "a" and third in _SCALES:
             self._numbers.add(_plain(Decimal(_SCALES[third]) / 2))
@@ -247,7 +247,7 @@ class _Reader:
         return place + 3
 
     def _number_words(self, place: int) -> int:
-        """Reads a number in words. 0: there is none, or only a `one` that counts nothing."""
+        """Read a number in words. Returns 0 if there is none, or only "one", which often counts nothing."""
         total, current, after = 0, 0, place
         while True:
             here = after + 1 if after > place and self._at(after).lower == "and" and (current % 100 == 0) else after
@@ -304,7 +304,7 @@ class _Reader:
 
 
 def _joined(current: int, word: str, begins: bool) -> tuple[int, bool] | None:
-    """The number that `word` makes of what was read before it, and whether a scale closed it; None where it is no part of it."""
+    """The number after `word` is joined to the `current` one, and whether a scale closes it; None if `word` is no part of it."""
     if word in _SCALES and _SCALES[word] > 100:
         return ((current or 1) * _SCALES[word], True) if begins or current else None
     if word == "hundred":

@@ -171,8 +171,8 @@ def test_several_subtopics_or_none(tmp_path: Path, answer: str, chosen: tuple[in
 @pytest.mark.parametrize(
     ("row", "answer", "said"),
     [
-        (1, "4", "row 2, column answer: '4' is no subtopic; write a number from 1 to 3"),
-        (1, "first", "row 2, column answer: 'first' is no subtopic"),
+        (1, "4", "row 2, column answer: '4' is not a subtopic; write a number from 1 to 3"),
+        (1, "first", "row 2, column answer: 'first' is not a subtopic"),
         (1, "0, 1", "row 2, column answer: '0, 1' says none and another"),
         (2, "", "row 3, column answer: it is empty"),
         (7, "perhaps", "row 8, column answer: 'perhaps' is neither yes nor no; write yes or no"),
@@ -191,11 +191,11 @@ def test_an_edited_id_a_missing_and_a_doubled_row(tmp_path: Path) -> None:
     answered = labelled(path, [raw()])
     whole = [row["row"] for row in answered]
     cases = {
-        "is no id of this sheet": [{**answered[0], "row": whole[0][:-1]}, *answered[1:]],
-        "is of none of the haystacks": [{**answered[0], "row": whole[0].split("-")[0] + "-" + "0" * 16}, *answered[1:]],
+        "is not an id of this sheet": [{**answered[0], "row": whole[0][:-1]}, *answered[1:]],
+        "belongs to no haystack": [{**answered[0], "row": whole[0].split("-")[0] + "-" + "0" * 16}, *answered[1:]],
         "row 2, column row": [{**answered[0], "row": "r99of18-" + "0" * 16}, *answered[1:]],
         "row 5 of 18 is missing": answered[:4] + answered[5:],
-        "is there twice (row 2)": [*answered, answered[0]],
+        "is a duplicate of row 2": [*answered, answered[0]],
     }
     for said, rows in cases.items():
         save(path, rows)
@@ -226,7 +226,7 @@ def test_labels_of_other_texts_are_refused(tmp_path: Path) -> None:
     labelled(tmp_path / "a.csv", [raw()])
     other = raw()
     other["documents"][0]["document_text"] = "Another text of the same insights."
-    with pytest.raises(UserError, match="is of none of the haystacks given"):
+    with pytest.raises(UserError, match="belongs to no haystack of this run"):
         read_audit(tmp_path / "a.csv", [other])
 
 

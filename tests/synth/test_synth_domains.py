@@ -96,7 +96,7 @@ def test_a_fifth_domain_is_one_file_of_two_lines(tmp_path: Path) -> None:
         (LEAST + "prompts: {querry: x}", "prompts: no task is named 'querry'; did you mean 'query'?"),
         (LEAST + "prompts: {query: ask}", "prompts.query: its last two lines must be 'Input:' and '[[INPUT]]'"),
         (LEAST + 'prompts: {query: "[[INPUT]]\\nInput:\\n[[INPUT]]"}', "prompts.query: its last two lines"),
-        (LEAST + "tone: a\ntone: b", "line 4, column 1: not YAML: 'tone' stands twice; leave one out"),
+        (LEAST + "tone: a\ntone: b", "line 4, column 1: not YAML: duplicate key 'tone'; remove one"),
         (LEAST + "tone: 'a", "not YAML"),
         (LEAST + "tone: !!python/name:os.system x", "not YAML"),
         (LEAST + "tone: 2020-13-45", "not YAML"),

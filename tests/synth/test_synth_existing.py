@@ -15,7 +15,7 @@ from summhay_ray.haystack import InvalidHaystack, released_from
 from summhay_ray.records import Check
 from summhay_ray.synth import (
     Difficulty,
-    Held,
+    ExistingCheck,
     Job,
     ModelAsker,
     Shape,
@@ -46,11 +46,11 @@ def raw_of(name: str = "news") -> dict[str, Any]:
     return copy.deepcopy(made(name).raw)
 
 
-def verified(raw: dict[str, Any]) -> tuple[Held, ...]:
+def verified(raw: dict[str, Any]) -> tuple[ExistingCheck, ...]:
     return verify_haystack(released_from(raw, "t.json"))
 
 
-def is_otherwise(one: Held) -> bool:
+def is_otherwise(one: ExistingCheck) -> bool:
     """Whether the check found another thing than the haystack says."""
     return one.check.found != one.check.expected
 

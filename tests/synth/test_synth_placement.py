@@ -158,7 +158,7 @@ def test_a_document_s_insights_come_from_across_the_subtopics() -> None:
         ({"documents": 4}, {}, "4 documents are too few for difficulty.least 5; raise documents"),
         ({"documents": 9}, {"conflicts": 1}, "9 documents (half of them for each side of a conflict) are too few"),
         ({"documents": 30}, {"documents_per_insight": 31}, "too few for difficulty.documents_per_insight 31"),
-        ({"subtopics": 1, "insights": 3}, {"conflicts": 4}, "difficulty.conflicts is 4, but 3 insights are asked about"),
+        ({"subtopics": 1, "insights": 3}, {"conflicts": 4}, "difficulty.conflicts is 4, but only 3 insights have a query"),
         (
             {"subtopics": 2, "insights": 3},
             {"documents_per_insight": 5},
@@ -168,7 +168,7 @@ def test_a_document_s_insights_come_from_across_the_subtopics() -> None:
         (
             {"documents": 10, "words": 150},
             {},
-            "32 for each document, and 150 words hold 8; raise documents to 40",
+            "32 per document, and 150 words hold 8; raise documents to 40",
         ),
     ],
 )

@@ -18,7 +18,7 @@ from summhay_ray.benchmarks.summhay.imports import read_file
 from summhay_ray.engine import answers, many, through
 from summhay_ray.errors import UserError
 from summhay_ray.haystack import InvalidHaystack
-from summhay_ray.synth import Held, verify_haystack
+from summhay_ray.synth import ExistingCheck, verify_haystack
 from summhay_ray.text import quoted
 
 FILES_ALONE = 8
@@ -105,7 +105,7 @@ def _verified(path: str, found: Mapping[str, Any]) -> VerifiedFile:
     return VerifiedFile(path, found["haystack_id"], tuple(found["rows"]))
 
 
-def _row(held: Held) -> dict[str, Any]:
+def _row(held: ExistingCheck) -> dict[str, Any]:
     check = held.check
     return {
         "kind": check.kind,

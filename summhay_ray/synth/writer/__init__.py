@@ -1,4 +1,4 @@
-"""Part of the synth room: `offline/writer`, a model without a key that outlines and writes. For the room alone."""
+"""Part of the synth room: the local model `offline/writer`, which makes haystacks without a key. For the room alone."""
 
 from summhay_ray.synth.writer.model import OfflineWriter
 from summhay_ray.synth.writer.outline import invented_insight

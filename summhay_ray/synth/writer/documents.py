@@ -1,7 +1,7 @@
-"""Part of the synth room's writer: writes documents and chapters around insights. For the writer alone.
+"""Part of the synth room's writer: writes documents and chapters that state insights. For the writer alone.
 
-A document is insights, each said at the paraphrase level asked, among filler of the domain's grammar. Filler holds no number, no
-date and no name; the topic's own words stand in it only where they give no insight away.
+A document is insights, each at the requested paraphrase level, among filler from the domain's grammar. Filler has no numbers,
+dates or names; it has words of the topic only where they give no insight away.
 """
 
 from __future__ import annotations
@@ -19,25 +19,28 @@ from summhay_ray.synth.writer.subject import FALLBACK, subject_of
 from summhay_ray.text import MONTHS
 
 _LONGEST_TOPIC = 25
+"""Words of a topic that a document may name."""
 _LONGEST_QUOTE = 30
+"""Words of a headline that a document may quote."""
 _MOST_FILLER = 5000
-"""Sentences: more than any document asked for has; a bound on what an absurd `words` can cost."""
+"""Sentences: more than any sensible document has. Bounds the cost of an absurd `words`."""
 _COUNTED = (
     "one two three four five six seven eight nine ten eleven twelve dozen hundred thousand million billion first second third"
 )
 _SHORTEST = 6
-"""Words: fewer make no sentence of filler."""
+"""Words of the shortest filler sentence."""
 _MISFITS = 12
+"""Sentences drawn that are too long, after which the filler ends."""
 _OF_THE_TOPIC = 1 / 6
-"""Share of the filler that names the topic's subject, where this gives nothing away."""
+"""Share of the filler that names the topic's subject, where this gives no insight away."""
 
 _OWN_FACTS = 2
-"""Facts that make an insight known, whatever of it the topic tells."""
+"""Least facts that an insight has beyond those of the topic, for the topic not to give it away."""
 _NUMBER_WORDS = frozenset(_COUNTED.split())
 
 
 def form_of(given: Given) -> str:
-    """Which grammar's documents are written: the domain's, else the one that genre or domain name, else by who speaks."""
+    """The domain whose grammar is used: the input's own, else the one named by its genre or domain, else by its participants."""
     if known(given.domain) == given.domain:
         return given.domain
     form = meant(given.words("genre", "")) or meant(given.domain)
@@ -47,13 +50,13 @@ def form_of(given: Given) -> str:
 
 
 def document(given: Given, rng: Random) -> str:
-    """A document of about `words` words that states each of `insights`; longer where these alone are."""
+    """A document of about `words` words that states each of `insights`; longer if these alone are longer."""
     writing = _Writing(given, rng, given.texts("insights", required=True))
     return writing.turns(writing.opening(), closing=True) if writing.spoken else writing.text()
 
 
 def chapter(given: Given, rng: Random) -> str:
-    """A few turns, or a paragraph, of about `words` words that state the one `insight`; the first one of a document opens it."""
+    """A few turns, or a paragraph, of about `words` words that state `insight`. The first chapter has the document's opening."""
     insight = given.text("insight")
     writing = _Writing(given, rng, [insight] if insight.strip() else [])
     first = not given.words("before", "").strip()
@@ -61,7 +64,7 @@ def chapter(given: Given, rng: Random) -> str:
 
 
 def stated(insights: Sequence[str], given: Given, rng: Random, voice: Voice | None = None) -> list[str]:
-    """Each insight as the document says it, at the paraphrase level asked."""
+    """Each insight at the requested paraphrase level."""
     level = given.number("paraphrase")
     ways = voice or Voice(filler_grammar(form_of(given)), rng)
     topic = words_of(given.words("topic", "")).tokens
@@ -69,7 +72,7 @@ def stated(insights: Sequence[str], given: Given, rng: Random, voice: Voice | No
 
 
 def readable_date(iso: str) -> str:
-    """2024-03-03 as 3 March 2024; anything else as it is."""
+    """2024-03-03 as 3 March 2024; any other text unchanged but for its blanks."""
     try:
         day = Date.fromisoformat(iso.strip())
     except ValueError:
@@ -79,7 +82,7 @@ def readable_date(iso: str) -> str:
 
 @dataclass(slots=True)
 class _Unit:
-    """A sentence of filler, or all sentences of one insight: what is never torn apart."""
+    """All sentences that state one insight; they stay together."""
 
     text: str
     words: int
@@ -101,20 +104,20 @@ class _Writing:
         self.spoken = self._form == "conversation"
 
     def opening(self) -> list[str]:
-        """How the text begins: its subject, its date, what it refers to, each a sentence or two."""
+        """The beginning of the text: its subject, its date, its references, each in a sentence or two."""
         topic = self._shown
         bank = "topic_opening" if topic and self._grammar.has("topic_opening") else "opening"
         opening = [self._voice.say(bank, {"topic": topic})]
         return opening + (self._dated() if self.spoken else []) + self._references()
 
     def text(self, whole: bool = True) -> str:
-        """Paragraphs under a headline; without `whole` a part from the middle of a document."""
+        """Paragraphs under a headline; without `whole`, a part from the middle of a document."""
         if not whole:
             return "\n\n".join(self._paragraphs(self._body(0, [])))
         heads = [self._headline()] if self._grammar.has("headline") else []
         heads += [" ".join(self._dated())] if self._dated_at() else []
         sections = self._grammar.lines.get("section", [])
-        # Headings count as words too: a section of about five sentences has one.
+        # Section headings count as words too: about one per 80 words.
         n_heads = sum(map(count, heads)) + (self._wanted // 80 if sections else 0)
         opening = self.opening()
         paragraphs = self._paragraphs(self._body(n_heads + sum(map(count, opening)), opening))
@@ -128,7 +131,7 @@ class _Writing:
         return "\n\n".join([*heads, *headed])
 
     def turns(self, opening: list[str], closing: bool) -> str:
-        """Turns of a conversation, one a line."""
+        """Turns of a conversation, one per line."""
         names = self._speakers()
         last = self._last_speaker(names)
         units = self._body(sum(map(count, opening)), opening, per_unit=0.45, closing=closing)
@@ -143,19 +146,22 @@ class _Writing:
         return "\n".join(lines)
 
     def _body(self, used: int, opening: list[str], per_unit: float = 0.0, closing: bool = True) -> list[str]:
-        """The opening, then insights at random places among as much filler as is wanted; `per_unit`: words of a name, a unit."""
+        """The opening, then the insights at random places among the filler, then the closing.
+
+        `used`: words written already; `per_unit`: words of speakers' names, per sentence or insight.
+        """
         end = [self._voice.say("close")] if closing and self._wanted > 60 else []
         left = self._wanted - used - sum(unit.words + per_unit for unit in self._stated) - sum(map(count, end))
         filler = self._filler(left, per_unit)
         units = list(filler)
-        # From the last to the first, so that a place drawn is a place in the filler.
+        # From the last place to the first, so that insertions do not shift the places still to come.
         places = sorted((self._place(len(filler)) for _ in self._stated), reverse=True)
         for place, unit in zip(places, self._stated, strict=True):
             units.insert(place, unit.text)
         return [*opening, *units, *end]
 
     def _filler(self, left: float, per_unit: float) -> list[str]:
-        """Sentences of about `left` words in all; near the end only those that fit are taken."""
+        """Sentences of about `left` words in all; those that are too long are skipped."""
         filler: list[str] = []
         misfits = 0
         while left > _SHORTEST and len(filler) < _MOST_FILLER and misfits < _MISFITS:
@@ -186,17 +192,19 @@ class _Writing:
         )
 
     def _topic(self) -> str:
-        """The topic's words where they give away nothing that only an insight may say, else empty."""
+        """The topic in one line, if it is short and gives no insight away; else empty."""
         topic = " ".join(self._given.words("topic", "").replace('"', "'").split()).rstrip(".!?:")
-        told = words_of(topic)
-        shown = told.facts | told.doubtful | (told.tokens & _NUMBER_WORDS)
+        words = words_of(topic)
+        shown = words.facts | words.doubtful | (words.tokens & _NUMBER_WORDS)
         if not 0 < count(topic) <= _LONGEST_TOPIC:
             return ""
         return topic if self._silent(shown) else ""
 
     def _silent(self, tokens: frozenset[str]) -> bool:
-        """Whether the tokens give away no insight of the document, and none that is to be kept out of it: each holds none of them
-        as a fact, or the topic's alone, and more facts besides."""
+        """Whether the tokens give away no insight of the document and none in `avoid`.
+
+        They give an insight away if some are facts of it, unless these are all words of the topic and it has enough other facts.
+        """
         if not tokens:
             return True
         topic = words_of(self._given.words("topic", "")).tokens
@@ -229,18 +237,18 @@ class _Writing:
 
     def _speakers(self) -> list[str]:
         names = [" ".join(name.split()) for name in self._given.texts("participants") if name.strip()]
-        # Whoever spoke before goes on speaking.
+        # The speakers of the chapters before continue.
         names = names or list(dict.fromkeys(filter(None, map(_name, self._given.words("before", "").splitlines()))))
         if names:
             return names
-        told = set().union(*(words_of(text).tokens for text in (*self._insights, *self._given.texts("avoid"))))
-        free = [name for name in name_banks()["first"] if name.lower() not in told]
+        taken = set().union(*(words_of(text).tokens for text in (*self._insights, *self._given.texts("avoid"))))
+        free = [name for name in name_banks()["first"] if name.lower() not in taken]
         return self._rng.sample(free or list(name_banks()["first"]), 3)
 
     def _last_speaker(self, names: list[str]) -> str:
         lines = self._given.words("before", "").strip().splitlines()
-        said = _name(lines[-1]) if lines else ""
-        return said if said in names else ""
+        name = _name(lines[-1]) if lines else ""
+        return name if name in names else ""
 
 
 def _name(line: str) -> str:
@@ -248,7 +256,7 @@ def _name(line: str) -> str:
 
 
 def _quotable(headline: str) -> str:
-    """The first sentence of another document as it may stand between quotation marks: one line, no speaker, not too long."""
+    """The first sentence of another document, fit for quotation: one line without speaker; empty if it is too long."""
     line = " ".join(headline.replace('"', "'").split())
     words = line[len(speaker_of(line)) :].rstrip(".").split()
     quote = " ".join(words) if 0 < len(words) <= _LONGEST_QUOTE else ""

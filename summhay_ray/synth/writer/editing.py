@@ -1,4 +1,4 @@
-"""Part of the synth room's writer: takes insights out of a document and puts others in. For the writer alone."""
+"""Part of the synth room's writer: removes insights from a document and adds others. For the writer alone."""
 
 from __future__ import annotations
 
@@ -10,13 +10,16 @@ from summhay_ray.synth.writer.reading import Text
 from summhay_ray.synth.writer.sentences import speaker_of, split_sentences, words_of
 
 _ROUNDS = 4
+"""Passages removed for one insight, beyond its evidence."""
 _LEAST_FACTS = 0.5
+"""Least share of an insight's facts in a sentence that is removed for lack of a better one."""
 _LEAST_WORDS = 4
+"""Least words of a sentence that counts as part of the evidence."""
 _ENDS = tuple('.!?…"”’)')
 
 
 def edit(given: Given, rng: Random) -> str:
-    """The document without the sentences that hold the evidence of `remove`, with `add` said somewhere, all else as it was."""
+    """The document without the sentences that state the insights in `remove`, and with those in `add`; the rest is unchanged."""
     lines = [_Line(line) for line in given.text("document").splitlines()]
     for entry in given.objects("remove"):
         fields = entry if isinstance(entry, dict) else {"text": entry}
@@ -27,7 +30,7 @@ def edit(given: Given, rng: Random) -> str:
 
 
 class _Line:
-    """A line of a document: its speaker, if it is a turn, and its sentences."""
+    """A line of a document: its speaker, if it is a turn of a conversation, and its sentences."""
 
     def __init__(self, line: str) -> None:
         self.speaker = speaker_of(line)
@@ -36,28 +39,31 @@ class _Line:
 
     @property
     def emptied(self) -> bool:
-        """Nothing is left of what it held."""
+        """Whether all its sentences were removed."""
         return self._changed and not self.sentences
 
     @property
     def is_prose(self) -> bool:
-        """A turn or a paragraph, no headline: several sentences, or a speaker's one, the last with a sign at its end."""
-        held = self.sentences and (self.speaker or len(self.sentences) >= 2)
-        return bool(held) and self.sentences[-1].endswith(_ENDS)
+        """Whether it is a turn or a paragraph of several sentences, not a headline; the last sentence ends with punctuation."""
+        long_enough = self.sentences and (self.speaker or len(self.sentences) >= 2)
+        return bool(long_enough) and self.sentences[-1].endswith(_ENDS)
 
     @property
     def text(self) -> str:
-        """The line as it now is."""
+        """The line in its current state."""
         return self.speaker + " ".join(self.sentences) if self._changed else self._as_it_was
 
     def keep(self, sentences: list[str]) -> None:
-        """Hold these sentences only."""
+        """Replace the sentences by these."""
         self._changed = self._changed or sentences != self.sentences
         self.sentences = sentences
 
 
 def _remove(lines: list[_Line], insight: str, evidence: str) -> None:
-    """Drops what quotes the evidence, then what a reader would still take for the insight."""
+    """Drop the sentences that quote the evidence, then those in which `Text.find` still finds the insight.
+
+    If there are none of either, sentences with half of the insight's facts are dropped.
+    """
     shown = _joined(evidence)
     quoted = [(line, sentence) for line in lines for sentence in line.sentences if shown and _quotes(sentence, shown)]
     _drop(lines, {id(line): {sentence for other, sentence in quoted if other is line} for line, _ in quoted})
@@ -66,9 +72,9 @@ def _remove(lines: list[_Line], insight: str, evidence: str) -> None:
         found = Text([sentence for _, sentence in places]).find(insight)
         if found is None:
             break
-        held = places[found.first : found.last + 1]
-        _drop(lines, {id(line): {sentence for other, sentence in held if other is line} for line, _ in held})
-        quoted += held
+        passage = places[found.first : found.last + 1]
+        _drop(lines, {id(line): {sentence for other, sentence in passage if other is line} for line, _ in passage})
+        quoted += passage
     if not quoted:
         _drop(lines, {id(line): {s for s in line.sentences if _tells(s, insight)} for line in lines})
 
@@ -85,8 +91,10 @@ def _joined(text: str) -> str:
 
 
 def _quotes(sentence: str, evidence: str) -> bool:
-    """Whether one stands in the other: evidence may be a part of a sentence, or several sentences. A headline is none of
-    them, though its words may be."""
+    """Whether one contains the other: evidence may be a part of a sentence, or several sentences.
+
+    A sentence within the evidence must end with punctuation, so that a headline does not count.
+    """
     plain = _joined(sentence)
     return evidence in plain or (plain in evidence and sentence.endswith(_ENDS) and len(plain.split()) >= _LEAST_WORDS)
 
@@ -97,7 +105,7 @@ def _tells(sentence: str, insight: str) -> bool:
 
 
 def _add(lines: list[_Line], said: str, rng: Random) -> None:
-    """Puts it at the end of a turn or paragraph, where it tears no sentences apart that belong together; else in a new line."""
+    """Add `said` at the end of a random turn or paragraph, where it separates no sentences; without any, as a new line."""
     rooms = [line for line in lines if line.is_prose]
     if not rooms:
         lines.append(_Line(said))

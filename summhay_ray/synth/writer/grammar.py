@@ -1,8 +1,8 @@
-"""Part of the synth room's writer: grammars in text files, and the sentences that they make. For the writer alone.
+"""Part of the synth room's writer: reads grammars from text files and makes sentences with them. For the writer alone.
 
-A grammar file has banks (`# name`) of alternatives, one a line; `{name}` in a line is replaced by an alternative of that bank,
-`{name:cap}` by one with a capital. To add a domain's grammar: `grammars/DOMAIN.txt` (themes, frames, queries) and
-`grammars/filler_DOMAIN.txt`.
+A grammar file has banks (`# name`) of alternatives, one per line. In a line, `{name}` stands for an alternative of that bank, and
+`{name:cap}` for one that is capitalized. To add a domain's grammar: write `grammars/DOMAIN.txt` (themes, frames, queries) and
+`grammars/filler_DOMAIN.txt`, and add it to DOMAINS.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _SLOT = re.compile(r"\{(\w+)(:cap)?\}")
 _ARTICLE = re.compile(r"\b([Aa]) (?=[aio]|e(?!u)|u(?!n[ai]|s[aeu])|hon|hour)")
 
 _Part = str | tuple[str, bool]
-"""Words as they stand, or a bank and whether its words get a capital."""
+"""Literal text, or a bank and whether its text is capitalized."""
 
 
 class Grammar:
@@ -30,27 +30,27 @@ class Grammar:
         self.lines = banks
 
     def has(self, bank: str) -> bool:
-        """Whether there is such a bank."""
+        """Whether the bank exists."""
         return bank in self._banks
 
     def say(self, rng: random.Random, bank: str, given: Mapping[str, str] | None = None) -> str:
-        """An alternative of `bank`, its slots filled from `given`, else from their banks."""
+        """A random alternative of `bank`. Slots are filled from `given`, or else from their banks."""
         return Voice(self, rng).say(bank, given)
 
     def parts(self, bank: str) -> list[tuple[_Part, ...]]:
-        """The alternatives of a bank, in parts."""
+        """The alternatives of a bank, each split into its parts."""
         return self._banks[bank]
 
 
 class Voice:
-    """Speaks a grammar; no alternative of a bank comes again before all the others have come."""
+    """Makes sentences with a grammar. An alternative is repeated only after all others of its bank have been used."""
 
     def __init__(self, grammar: Grammar, rng: random.Random) -> None:
         self._grammar, self._rng = grammar, rng
         self._left: dict[str, list[tuple[_Part, ...]]] = {}
 
     def say(self, bank: str, given: Mapping[str, str] | None = None) -> str:
-        """An alternative of `bank`, its slots filled from `given`, else from their banks."""
+        """A random alternative of `bank`. Slots are filled from `given`, or else from their banks."""
         words: list[str] = []
         self._expand(bank, given or {}, words)
         return articles("".join(words))
@@ -74,7 +74,7 @@ class Voice:
         if not left:
             left = self._left[bank] = list(self._grammar.parts(bank))
         place = int(self._rng.random() * len(left))
-        # The last one fills the gap: nothing moves along, however long the bank.
+        # Swapping with the last one removes it in constant time.
         left[place], left[-1] = left[-1], left[place]
         return left.pop()
 
@@ -89,12 +89,12 @@ def _parts(line: str) -> tuple[_Part, ...]:
 
 
 def articles(text: str) -> str:
-    """The text with `an` for `a` before a vowel, as spoken."""
+    """The text with `an` for `a` before a vowel sound."""
     return _ARTICLE.sub(r"\1n ", text)
 
 
 def known(domain: str) -> str:
-    """The domain whose grammar serves `domain`."""
+    """The domain whose grammar is used for `domain`: itself, or else GENERIC."""
     return domain if domain in DOMAINS else GENERIC
 
 
@@ -107,30 +107,30 @@ _SIGNS = {
 
 
 def outlined(name: str) -> str:
-    """The domain whose outlines serve the domain `name`: itself, else the one that its name speaks of, else GENERIC."""
+    """The domain whose outline grammar is used for `name`: itself, else the one that its name suggests, else GENERIC."""
     return name if name in DOMAINS else meant(name) or GENERIC
 
 
 def meant(text: str) -> str:
-    """The domain that a name or genre speaks of, empty where it speaks of none."""
+    """The domain that a name or genre suggests; empty if it suggests none."""
     return next((domain for domain, signs in _SIGNS.items() if any(sign in text.lower() for sign in signs)), "")
 
 
 @cache
 def outline_grammar(domain: str) -> Grammar:
-    """Themes, frames and queries of one of DOMAINS."""
+    """The themes, frames and queries of one of DOMAINS."""
     return Grammar(_read(f"{domain}.txt"))
 
 
 @cache
 def filler_grammar(domain: str) -> Grammar:
-    """Headlines, openings, filler and ways to say a sentence, of one of DOMAINS."""
+    """The headlines, openings, filler and sentence frames of one of DOMAINS."""
     return Grammar({**_read("shared.txt"), **_read(f"filler_{domain}.txt")})
 
 
 @cache
 def name_banks() -> Mapping[str, Sequence[str]]:
-    """What names are made of."""
+    """The parts of invented names."""
     return _read("names.txt")
 
 

@@ -1,4 +1,4 @@
-"""Part of the synth room's writer: invents names, numbers and dates that nobody in the topic has yet. For the writer alone."""
+"""Part of the synth room's writer: invents names, numbers and dates that are new in a topic. For the writer alone."""
 
 from __future__ import annotations
 
@@ -13,11 +13,14 @@ from summhay_ray.text import MONTHS
 _TRIES = 40
 _DATE = re.compile(DATE)
 _DOLLARS: Mapping[str, int] = {"news": 1_000_000, "incident_reports": 2_000, "generic": 1_000}
-"""What the smallest sums of a domain are worth; elsewhere they are those of a household."""
+"""The smallest sums of money in a domain; other domains have those of a household."""
 
 
 class Inventor:
-    """Draws facts from large spaces; no number, month of a year or rare name twice, nor one that `taken` texts hold."""
+    """Draws random facts. No number, month of a year or invented name is repeated, or taken from the texts `taken`.
+
+    The names of the makers are slots in the grammars.
+    """
 
     def __init__(self, rng: random.Random, taken: Iterable[str], domain: str = "generic") -> None:
         self._rng, self._domain, self._banks = rng, domain, name_banks()
@@ -32,7 +35,7 @@ class Inventor:
         self._month = 0
 
     def take(self, text: str) -> None:
-        """Numbers, names and dates of `text` are drawn no more."""
+        """Exclude the numbers, names and dates of `text`."""
         words = words_of(text)
         self._taken |= words.tokens
         self._taken |= {root(word) for word in words.facts | words.doubtful}
@@ -64,18 +67,18 @@ class Inventor:
         return self._fresh(lambda: f"{self._between(1, 28)} {self._rng.choice(MONTHS)} {self._between(1995, 2023)}", _month_of)
 
     def month(self) -> str:
-        """Month and year between 1995 and 2019; `later` lies after it."""
+        """Month and year between 1995 and 2019; the next `later` lies after it."""
         value = self._fresh(lambda: self._month_at(self._between(12 * 1995, 12 * 2020 - 1)), self._itself)
         name, year = value.split()
         self._month = 12 * int(year) + MONTHS.index(name)
         return value
 
     def later(self) -> str:
-        """Month and year, one to four years after the month drawn last."""
+        """Month and year, 7 to 48 months after the last `month`."""
         return self._fresh(lambda: self._month_at(self._month + self._between(7, 48)), self._itself)
 
     def money(self) -> str:
-        """Dollars, of a size that the domain speaks of."""
+        """A sum in dollars, of a size that is usual in the domain."""
         least = _DOLLARS.get(self._domain, 0)
         if not least:
             return self._fresh(lambda: f"${self._between(1103, 98989) / 100:.2f}", self._number)
@@ -92,11 +95,11 @@ class Inventor:
         return self._fresh(lambda: f"{self._between(5, 78)}.{self._between(1, 9)}", self._number)
 
     def minutes(self) -> str:
-        """Between 13 and 197."""
+        """A number between 13 and 197."""
         return self._fresh(lambda: str(self._between(13, 197)), self._number)
 
     def days(self) -> str:
-        """Between 12 and 189."""
+        """A number between 12 and 189."""
         return self._fresh(lambda: str(self._between(12, 189)), self._number)
 
     def time(self) -> str:
@@ -104,7 +107,7 @@ class Inventor:
         return self._fresh(lambda: f"{self._between(10, 22)}:{self._between(11, 58)}", self._itself)
 
     def like(self, number: str) -> str:
-        """Another number of the same form: as many digits before and after its point."""
+        """Another number of the same form: digits are replaced, other signs kept."""
 
         def make() -> str:
             digits = [str(self._between(0, 9)) if sign.isdigit() else sign for sign in number]
@@ -146,7 +149,7 @@ class Inventor:
         return "".join(sign for sign in value if sign.isdigit() or sign == ".")
 
     def _fresh(self, make: Callable[[], str], mark: Callable[[str], str]) -> str:
-        """The first of some draws whose mark is not taken; the last draw where all are: a small space may be used up."""
+        """The first draw whose mark is not taken, within 40 draws; else the last one, since a small range may be used up."""
         for _ in range(_TRIES):
             value = make()
             if mark(value) not in self._taken:
@@ -156,5 +159,5 @@ class Inventor:
 
 
 def _month_of(date: str) -> str:
-    """Month and year of a date with its day in front; any other as it is."""
+    """The date without a leading day; a date of another form is unchanged."""
     return date.partition(" ")[2] if date[:1].isdigit() and " " in date else date

@@ -1,4 +1,4 @@
-"""Part of the synth room's writer: the local model `offline/writer`. The room takes it from `summhay_ray.synth.writer`."""
+"""Part of the synth room's writer: the local model `offline/writer`. The room imports it from `summhay_ray.synth.writer`."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ _READ: Mapping[str, Callable[[Given], Any]] = {
 class OfflineWriter:
     """The local model `offline/writer` (llm.LocalModel): invents outlines, writes documents from grammars, and checks by words.
 
-    It reads the `Input:` of the prompt and nothing else of it. The same prompt and sample get the same answer on every machine.
-    What it invents and its filler are English whatever `language` says; insights are stated in the language that they come in.
+    It reads only the `Input:` of a prompt. The same prompt and sample get the same answer on every machine. Its inventions and
+    filler are English whatever `language` says; insights are stated in the language of the input.
     """
 
     name: ClassVar[str] = "offline/writer"
@@ -43,7 +43,7 @@ class OfflineWriter:
     def answer(self, request: Request) -> str:
         """The answer to a prompt of the synthesis: a document's text, or JSON.
 
-        Raises LookupError, saying what is missing, where the prompt has no input, no known task, or the task lacks a field.
+        Raises LookupError, which names what is missing, if the prompt has no input, no known task, or lacks a field of its task.
         """
         fields = read_input(request.prompt)
         given, task = Given(fields), fields["task"]

@@ -1,8 +1,8 @@
-"""Part of the synth room's writer: invents subtopics, insights, their other side, and queries. For the writer alone.
+"""Part of the synth room's writer: invents subtopics, insights, conflicting insights, and queries. For the writer alone.
 
-A subtopic is a theme of the domain, then of another one, then an invented name, said of the topic's subject; but for that no
-two share a word that says what they are about. An insight is a frame of the domain, filled with the topic's subject, with words
-of its subtopic and with fresh facts.
+A subtopic is a theme joined to the topic's subject. Themes come from the domain, then from other domains, then from invented
+names; apart from the subject, no two subtopics share a content word. An insight is a frame of the domain, filled with the topic's
+subject, with words of its subtopic and with new facts.
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ _BANKS = ("thing", "things", "doing", "who")
 _DATE_OR_NUMBER = re.compile(rf"(?P<date>{DATE})|(?<![\w.,-])(?P<number>{NUMBER})(?![\w-])")
 _NAME = re.compile(r"(?<=[a-z,;] )[A-Z][\w'’-]+(?: [A-Z][\w'’-]+)*")
 _LONGEST_THEME = 4
-"""Words that are taken from a subtopic of somebody else's."""
+"""Words taken from a subtopic that is not from a grammar."""
 
 _TYPICAL = 20
-"""The first themes of a grammar fit most topics; the others come once these are used up."""
+"""The first themes of a grammar, which fit most topics; the others are used after these."""
 
 _FEW = 4
-"""Subtopics beside an insight's own."""
+"""With fewer other subtopics than this, frames are not reused."""
 
 _MENTIONS = 3
-"""One of so many insights names the topic at length."""
+"""One in three insights names the topic at length."""
 
 
 @dataclass(frozen=True, slots=True)
 class Theme:
-    """What of a subtopic is no word of the topic, the preposition before that, and the words that its insights are made of: a
-    bank for each of thing, things, doing and who."""
+    """A subtopic without its topic. `link`: the preposition before the topic; `banks`: phrases for its insights, a bank for each
+    slot in _BANKS."""
 
     text: str
     link: str
@@ -49,7 +49,7 @@ class Theme:
 
     @property
     def name(self) -> str:
-        """The short name: what stands before `and`."""
+        """The short name: the text before `and`."""
         return self.text.split(" and ")[0].lower()
 
 
@@ -61,13 +61,13 @@ def themes(domain: str) -> tuple[Theme, ...]:
 
 
 def _theme(line: str) -> Theme:
-    said, *banks = line.split(" | ")
-    text, _, link = said.rpartition(" ")
+    text_and_link, *banks = line.split(" | ")
+    text, _, link = text_and_link.rpartition(" ")
     return Theme(text, link, tuple(tuple(bank.split("; ")) for bank in banks))
 
 
 def subtopics(given: Given, rng: Random) -> list[dict[str, str]]:
-    """`n` subtopics that share no word that says what they are about, with each other or with `avoid`, but for the topic's."""
+    """`n` subtopics that share no content word with each other or with `avoid`, except for those of the topic."""
     wanted, subject = given.number("n"), subject_of(given.words("topic", ""))
     used = set().union(*(words_of(text).roots for text in given.texts("avoid"))) | subject.roots
     found: list[Theme] = []
@@ -93,7 +93,7 @@ def _candidates(given: Given, rng: Random) -> Iterator[Theme]:
 
 
 def _made_up(text: str, topic: frozenset[str]) -> Theme:
-    """A theme for a subtopic that is none of ours: its insights speak of its words, rather than of the topic's."""
+    """A theme for a subtopic that is not from a grammar. Its phrases are made of the subtopic's own words, if it has any."""
     plain = re.sub(rf"{DATE}|{NUMBER}|[^\w\s'’-]|_", " ", text)
     words = [word for word in plain.split() if words_of(word).roots]
     words = ([word for word in words if not words_of(word).roots <= topic] or words or ["the subject"])[:_LONGEST_THEME]
@@ -113,8 +113,7 @@ def _made_up(text: str, topic: frozenset[str]) -> Theme:
 
 
 def theme_of(subtopic: str, domain: str, topic: frozenset[str] = frozenset()) -> Theme:
-    """The theme that `subtopic` begins with, its own domain's before the others'; else one made of its words that are not in
-    `topic`."""
+    """The theme of a subtopic: a grammar's, the domain's own first; else one made of its words that are not in `topic`."""
     for name in (domain, *DOMAINS):
         for theme in themes(name):
             if subtopic == theme.text or subtopic.startswith(f"{theme.text} {theme.link} "):
@@ -133,7 +132,7 @@ def insights(given: Given, rng: Random) -> list[dict[str, str]]:
     inventor = Inventor(rng, taken, domain)
     grammar = outline_grammar(domain)
     frames = _shuffled(rng, grammar.lines["frames"])
-    # Insights of two subtopics in one frame share words that say nothing about either, which tells where there are few others.
+    # Insights in the same frame look alike, which weighs more among few subtopics: they use frames that are new.
     fresh = [frame for frame in frames if not _says(frame, taken)]
     frames = fresh if len(given.objects("others")) < _FEW and len(fresh) >= wanted else frames
     phrases: dict[str, list[str]] = {}
@@ -155,7 +154,7 @@ def insights(given: Given, rng: Random) -> list[dict[str, str]]:
 
 
 def _says(frame: str, texts: Sequence[str]) -> bool:
-    """Whether one of the texts is likely made of the frame: it has its longest part between slots."""
+    """Whether a text was probably made with the frame: it has the frame's longest part between slots."""
     part = max(_SLOT_WHOLE.split(frame.replace(":cap", ""))[::2], key=len)
     return any(part in text for text in texts)
 
@@ -175,7 +174,7 @@ _SLOT_WHOLE = re.compile(r"\{(\w+)\}")
 
 
 def invented_insight(rng: Random, domain: str, taken: str) -> str:
-    """An insight that nobody asked for, with facts that the text `taken` does not hold; where that is a prompt, of its topic."""
+    """An insight with facts that are not in the text `taken`. If that text is a prompt, the insight is about its topic."""
     listed = themes(outlined(domain))
     theme = listed[int(rng.random() * len(listed))]
     try:
@@ -188,8 +187,10 @@ def invented_insight(rng: Random, domain: str, taken: str) -> str:
 
 
 def conflicting(given: Given, rng: Random) -> dict[str, str]:
-    """The insight with another number, else another date, else another name, none of the topic's; an insight without any gets a
-    number."""
+    """The insight with another number, else another date, else another name; those of the topic stay.
+
+    An insight without any of these gets a number.
+    """
     insight = " ".join(given.text("insight").split())
     inventor = Inventor(rng, [insight], outlined(given.domain))
     name = f"otherwise: {' '.join(insight.split()[:4])}"
@@ -211,8 +212,7 @@ def _otherwise(insight: str, inventor: Inventor, topic: frozenset[str]) -> str:
 
 
 def query(given: Given, rng: Random) -> dict[str, str]:
-    """A question for the subtopic, in its words; a number or a name of an insight that it holds is left out, but for the
-    topic's."""
+    """A question in the subtopic's words, without its numbers and without facts of its insights, unless the topic has them."""
     subtopic = " ".join(given.text("subtopic").split()).rstrip(".!?:; ")
     words, shared = words_of(subtopic), words_of(given.words("topic", "")).tokens
     facts = set().union(*(words_of(text).facts for text in given.texts("avoid"))) - shared
@@ -229,6 +229,6 @@ def query(given: Given, rng: Random) -> dict[str, str]:
 
 
 def _unsaid(word: str, facts: set[str], shared: frozenset[str]) -> bool:
-    """Whether the word holds neither a fact of an insight nor, but for what is shared, a number."""
+    """Whether the word has no fact of an insight, and no number unless it is `shared`."""
     tokens = words_of(word).tokens
     return tokens.isdisjoint(facts) and (tokens <= shared or not any(map(str.isdigit, word)))

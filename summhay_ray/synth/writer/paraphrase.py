@@ -1,7 +1,7 @@
-"""Part of the synth room's writer: says a sentence otherwise, its numbers, dates and names kept. For the writer alone.
+"""Part of the synth room's writer: paraphrases a sentence and keeps its numbers, dates and names. For the writer alone.
 
-Works on any English sentence: each way to change one applies only where its form leaves no doubt what belongs together, and what
-comes out is held against the facts of what went in; where one is lost, the sentence's own words stand.
+It works on any English sentence. A change applies only to sentences whose form leaves no doubt which words belong together. If a
+paraphrase loses a fact, the original words are used.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from summhay_ray.synth.writer.sentences import DATE, FUNCTION_WORDS, complete, c
 from summhay_ray.synth.writer.synonyms import other_words
 
 APART = {1: 0.15, 2: 0.5, 3: 1.0}
-"""Level -> share of the statements whose facts are spread over several sentences. Its synonyms hide little from whoever compares
-words: names and numbers weigh most and stay, so that without this the levels below 3 would be as easy as 0."""
+"""Paraphrase level -> share of the insights whose facts are spread over several sentences. Synonyms alone hide little from
+methods that compare words, since names and numbers weigh most and stay: without this, levels 1 and 2 would be as easy as 0."""
 _CLAUSE = "when|while|after|before|because(?! of)|although|unless|since"
 _WHEN = rf"{DATE}|(?:19|20)\d\d"
 _LEADING = re.compile(
@@ -39,15 +39,15 @@ _PAST = (
 _VERB = re.compile(
     rf"(?:{_AUXILIARY}|{_PAST}|[a-z]{{3,}}(?<!s)(?<!thi)(?<!alway)(?<!perhap)(?<!acros)s)\b",
 )
-"""What follows an apposition when its subject goes on: the beginning of what it does."""
+"""A verb, with which the sentence continues after an apposition to its subject."""
 _SAYS = re.compile(
     rf"\b(?:{_AUXILIARY}|went to)\b|\b(?:{_PAST})\b(?= (?:[$€£\dA-Z]|(?:the|an?|its|his|her|their|up|down|no)\b|[a-z]+s\b))"
 )
-"""A verb that makes a sentence, surely: "the dam built after ..." has none, "Ann built the dam after ..." has."""
+"""A verb that surely is a main verb: "Ann built the dam after ..." has one, "the dam built after ..." does not."""
 _SUBJECTS = "the a an its his her their our my it they he she this these some many several most all"
 _DETERMINERS = frozenset(_SUBJECTS.split())
 _JOINED = re.compile(rf"\b(?:and|or|but|that|which|who|whose|whether|if|not|no|between|from|to be|{_CLAUSE})\b", re.IGNORECASE)
-"""Where one of these stands, what is at the end of a sentence may belong to a part of it alone."""
+"""Words with which the end of a sentence may belong to only a part of it."""
 _WHICH = re.compile(r"(.{20,}), which ((?:is|was|has|had|will|would|can|could|may|might|must|[a-z]+s|[a-z]+ed) .{8,})\.$")
 _REASON = re.compile(r"((?:(?!, |[;:\"“]).){12,}),? because (?!of )((?:(?![;:\"“]| because ).){8,})\.$")
 _RESULT = re.compile(r"(.{30,}), ([a-z]+ing) ([^,;:\"“]{8,})\.$")
@@ -56,7 +56,7 @@ _ABOUT = (
     r"|roughly|only) )?"
 )
 _ABOUT_SO_MANY = _ABOUT.replace("|over", "").replace("|under|below|above", "")
-"""Of a number of things these may be prepositions: "cars running under 9 seconds"."""
+"""Before a count, "over" and "under" may be prepositions: "cars running under 9 seconds"."""
 
 _MONEY = re.compile(
     rf"(?<= )(?P<sum>{_ABOUT}[$€£]\d[\d,]*(?:\.\d+)?(?: (?:million|billion|trillion))?)"
@@ -91,7 +91,7 @@ _RESULTS = """
 """
 _PAST_OF = {base: past or f"{base}ed" for base, _, past in (word.partition("=") for word in _RESULTS.split())}
 _BASE_OF = {f"{base.removesuffix('e')}ing": base for base in _PAST_OF}
-"""Verbs of which what goes before may be the subject: "..., causing delays"."""
+"""Participle -> base form, of verbs whose subject may be the whole main clause: "..., causing delays"."""
 
 _MODAL = re.compile(r"\b(?:will|would|can|could|may|might|should|must|likely|expected|plans?|aims?)\b")
 _TENSE = re.compile(
@@ -99,24 +99,24 @@ _TENSE = re.compile(
     r"|[a-z]{2,}(?<!s)s (?:(?:the|an?|its|their|his|her)\b|[$€£\d]))"
     rf"|(?:was|were|had)\b|(?:{_PAST})\b(?<!ed)|[a-z]{{3,}}ed (?:the|an?|its|his|her|their|[$€£\dA-Z]))"
 )
-"""The first verb that surely makes the sentence."""
+"""The first verb that surely is a main verb; group `now` for the present tense."""
 
 _ACTS = re.compile(r"[a-z]{3,}ed (?:to|that|in|on|by|with|for|at|as|from|into|against|about|out|off|up|down) ")
 
 _T = TypeVar("_T")
 _SHORT = 6
-"""Words of a sentence without any that a year at its end could belong to instead."""
+"""Most words of a main clause to which a year at the end surely belongs."""
 
 _Apart = tuple[str, str] | None
-"""A sentence without a part of it, and the sentence that says that part."""
+"""A sentence without one of its parts, and a second sentence that states this part; None if there is no such part."""
 _Change = Callable[[str, Random], str | None]
 
 
 def restate(insight: str, level: int, ways: Voice, rng: Random, topic: Collection[str] = ()) -> str:
-    """The insight at a paraphrase level of 0 to 3 (`kinds.Difficulty.paraphrase`), as one to three sentences on one line.
+    """The insight at a paraphrase level from 0 to 3 (`kinds.Difficulty.paraphrase`), as one to three sentences on one line.
 
-    Holds every number, date and name of the insight. `ways` speaks the grammar of a domain's filler. Words of the
-    `topic`, in lower case, get no other ones.
+    It has every number, date and name of the insight. `ways`: makes sentence frames from the domain's filler grammar. `topic`:
+    lower-case words that get no synonyms.
     """
     plain = complete(insight)
     if level <= 0 or not plain:
@@ -145,8 +145,10 @@ def _said(sentences: list[str], level: int, ways: Voice, rng: Random) -> list[st
 
 
 def _framed(sentence: str, ways: Voice, rng: Random) -> str:
-    """The sentence in somebody's mouth, or behind a clause that says where it comes from; what may be no whole sentence ("A push
-    for stricter rules.") only between quotation marks."""
+    """The sentence in a frame: quoted, or with a clause that names a source.
+
+    A sentence that may lack a main verb ("A push for stricter rules.") is only quoted.
+    """
     inner = lower_start(sentence)
     kinds = ["frame_quote"] if '"' not in sentence else []
     if sentence.endswith(".") and _is_stated(sentence):
@@ -160,7 +162,7 @@ def _framed(sentence: str, ways: Voice, rng: Random) -> str:
 
 @lru_cache(maxsize=1 << 14)
 def _is_stated(sentence: str) -> bool:
-    """Whether it surely has a verb of its own, and does not say yet who says it. Remembered: many documents hold an insight."""
+    """Whether the sentence surely has a main verb and no source yet. Cached, since many documents state the same insight."""
     return "according to" not in sentence.lower() and any(verb.search(sentence) for verb in (_MODAL, _ACTS, _TENSE))
 
 
@@ -181,7 +183,7 @@ def _lead_to_end(sentence: str, _: Random) -> str | None:
     if match is None or not _balanced(match.group(2)):
         return None
     lead, clause, main = match.groups()
-    # What follows a list or a date is no main clause: "In Rome, Paris and ..."
+    # After a list or a date there is no main clause: "In Rome, Paris and ..."
     if len(main.split()) < 4 or main.split()[0] in ("and", "or", "but") or main[0].isdigit() and re.match(r"\d{4}\b", main):
         return None
     if _JOINED.search(main):
@@ -198,7 +200,7 @@ def _date_to_front(sentence: str, _: Random) -> str | None:
 
 
 def _dates_all(match: re.Match[str]) -> bool:
-    """Whether the date at its end is the sentence's own; a mere year may be that of its last words: "a launch in 2024"."""
+    """Whether the date at the end dates the whole sentence; a year may date only its last words: "a launch in 2024"."""
     main = match.group(1)
     return not _JOINED.search(main) and (not match.group(3).isdigit() or count(main) <= _SHORT)
 
@@ -207,7 +209,7 @@ def _clause_to_front(sentence: str, _: Random) -> str | None:
     match = _TRAILING_CLAUSE.match(sentence)
     if match is None or len(match.group(3).split()) < 4 or _JOINED.search(match.group(1)) or not _balanced(match.group(1)):
         return None
-    # "The mill sold since May is old", "the dam built after the flood broke": the clause ends before the sentence does.
+    # In "The mill sold since May is old" and "the dam built after the flood broke" the clause ends before the sentence.
     spare = match.group(2) in ("when", "while", "because", "although", "unless")
     if len(re.findall(rf"\b(?:{_AUXILIARY})\b", match.group(3))) > spare or not _SAYS.search(match.group(1)):
         return None
@@ -220,7 +222,7 @@ def _balanced(text: str) -> bool:
 
 
 def _spread(sentences: list[str], rng: Random) -> list[str]:
-    """The facts over neighbouring sentences: a date, a sum, a reason or a consequence gets a sentence of its own."""
+    """The sentences with their facts spread: a date, a sum, a reason or a consequence gets its own sentence."""
     spread: list[str] = []
     room = max(1, 3 - len(sentences))
     for sentence in sentences:
@@ -229,7 +231,7 @@ def _spread(sentences: list[str], rng: Random) -> list[str]:
             found = change(main, rng) if len(apart) < room else None
             if found is not None:
                 main = found[0]
-                # "That has been so since ..." must stand behind what has been so.
+                # "That has been so since ..." must directly follow the main sentence.
                 apart.insert(0 if change is _date_apart else len(apart), found[1])
         room -= len(apart)
         spread += [main, *apart]
@@ -288,13 +290,13 @@ def _apposition_apart(sentence: str, _: Random) -> _Apart:
     subject, beside, main = match.groups()
     if _leads_in(subject):
         return None
-    # The sentence does not say when somebody was it: "is described as" leaves that open.
+    # The apposition does not say when it was true: "is described as" leaves that open.
     verb = "is described as" if beside.startswith(("a ", "an ")) else "was"
     return complete(f"{subject} {main}"), f"{subject} {verb} {beside}."
 
 
 def _leads_in(text: str) -> bool:
-    """Whether it begins as what stands before a sentence does: "In Rome", "According to Ann"."""
+    """Whether the text begins with an introduction instead of a subject: "In Rome", "According to Ann"."""
     opening = text.split()[0].lower()
     return opening in FUNCTION_WORDS and opening not in _DETERMINERS
 
@@ -326,7 +328,7 @@ def _count_apart(sentence: str, rng: Random) -> _Apart:
         return None
     if match.start() and _bound(sentence, match.start()):
         return None
-    # "12 more units" and "3 percent" are no number of more, and "1 unit" no number of units.
+    # "12 more units", "3 percent" and "1 unit" are no number of units.
     noun = re.match(r" ((?:[a-z]+ )?[a-z]+s)\b(?<! is| as)(?<!ss)(?<! was| has)(?<! less)(?! per )", sentence[match.end() :])
     if noun is None or _paired(sentence, match):
         return None
@@ -348,7 +350,7 @@ def _bound(sentence: str, start: int) -> bool:
 
 
 def _paired(sentence: str, match: re.Match[str]) -> bool:
-    """Whether another number leans on this one: "3,000 cars for Rome and 300 for Paris"."""
+    """Whether a later number depends on this one: "3,000 cars for Rome and 300 for Paris"."""
     return re.search(r"\b(?:and|or|to) [$€£]?\d", sentence[match.end() :]) is not None
 
 

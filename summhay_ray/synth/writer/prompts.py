@@ -1,4 +1,4 @@
-"""Part of the synth room's writer: finds the `Input:` of a prompt. For the writer and for `faulty`, through its door."""
+"""Part of the synth room's writer: reads the `Input:` of a prompt. For the writer; `faulty` imports it from the package."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _TASKS = frozenset(get_args(Task))
 
 
 def read_input(prompt: str) -> dict[str, Any]:
-    """The JSON object behind the last line `Input:` of a prompt. Raises LookupError, saying what is missing."""
+    """The JSON object after the last line `Input:` of a prompt. Raises LookupError, which names what is missing."""
     return _read(prompt)[1]
 
 
@@ -28,15 +28,15 @@ def task_of(prompt: str) -> str | None:
 
 
 def with_input(prompt: str, given: Mapping[str, Any]) -> str:
-    """The same prompt with another input. Raises LookupError where the prompt has none."""
+    """The prompt with another input. Raises LookupError if the prompt has none."""
     return prompt[: _read(prompt)[0]] + "\n" + json.dumps(given)
 
 
 def _read(prompt: str) -> tuple[int, dict[str, Any]]:
-    """Where the line `Input:` ends, and the object behind it."""
+    """The end of the line `Input:`, and the object after it."""
     end = _input_line(prompt)
     if end < 0:
-        raise LookupError("the prompt has no line 'Input:'; expected one at its end, with one JSON object behind it")
+        raise LookupError("the prompt has no line 'Input:'; expected one near its end, followed by one JSON object")
     try:
         given = json.loads(prompt[end:])
     except (ValueError, RecursionError) as error:
@@ -49,7 +49,7 @@ def _read(prompt: str) -> tuple[int, dict[str, Any]]:
 
 
 def _input_line(prompt: str) -> int:
-    """Where the last line `Input:` ends, -1 where there is none."""
+    """The position where the last line `Input:` ends; -1 without one."""
     start = prompt.rfind(_MARK)
     while start >= 0:
         line_start, line_end = prompt.rfind("\n", 0, start) + 1, prompt.find("\n", start)
@@ -61,49 +61,49 @@ def _input_line(prompt: str) -> int:
 
 
 def seeded(*parts: str) -> random.Random:
-    """A generator that is the same for the same parts on every machine."""
+    """A random generator seeded by the parts, the same on every machine."""
     digest = hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()
     return random.Random(digest)
 
 
 class Given:
-    """An input's fields; each getter raises LookupError, naming the field, where it is missing or of another kind."""
+    """The fields of an input. Each getter raises LookupError, which names the field, if it is missing or has another type."""
 
     def __init__(self, fields: Mapping[str, Any]) -> None:
         self._fields = fields
 
     @property
     def domain(self) -> str:
-        """The domain's name, empty where none is given."""
+        """The domain's name; may be empty."""
         return self.words("domain", "")
 
     def text(self, name: str) -> str:
-        """A text that must be there: a string, or an object with a `text`."""
+        """A required text: a string, or an object with a `text`."""
         if name not in self._fields:
             raise LookupError(f"the input of task {self._fields['task']} lacks the field {name!r}")
         return _text(self._fields[name], name)
 
     def words(self, name: str, default: str) -> str:
-        """A text that may be missing."""
+        """An optional text."""
         return self.text(name) if self._fields.get(name) is not None else default
 
     def number(self, name: str) -> int:
-        """A whole number of at least 0 that must be there."""
+        """A required whole number of at least 0."""
         value = self._fields.get(name)
         if isinstance(value, bool) or not isinstance(value, int) or value < 0:
             raise LookupError(f"the input's {name!r} is {value!r}; expected a whole number of at least 0")
         return value
 
     def texts(self, name: str, required: bool = False) -> list[str]:
-        """A list's texts, in order; empty where a list that may be missing is."""
+        """The texts of a list, in order; empty if the list is missing and not required."""
         return [_text(entry, name) for entry in self.objects(name, required)]
 
     def numbered(self, name: str) -> list[tuple[int, str]]:
-        """The ids and texts of a list that must be there; an entry without an id has its place, from 1."""
+        """The ids and texts of a required list. An entry without an id gets its position, from 1."""
         return [(_id(entry, place), _text(entry, name)) for place, entry in enumerate(self.objects(name, required=True), 1)]
 
     def objects(self, name: str, required: bool = False) -> Sequence[Any]:
-        """A list's entries as they are."""
+        """The entries of a list, unchanged; empty if the list is missing and not required."""
         value = self._fields.get(name)
         if value is None and not required:
             return []

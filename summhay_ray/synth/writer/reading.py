@@ -1,7 +1,7 @@
-"""Part of the synth room's writer: answers questions about texts by the words, numbers and names that they share. For it alone.
+"""Part of the synth room's writer: answers the prompts of checks by comparing words, numbers and names. For the writer alone.
 
-What a run without a key has for a model that checks; it knows no meaning. An insight is found where up to a few neighbouring
-sentences hold all of its numbers and names and enough of its other words.
+It stands in for a checking model in runs without a key, and knows no meaning. An insight is found where a few neighbouring
+sentences have all of its numbers and names and enough of its other words.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from summhay_ray.synth.writer.sentences import Words, speaker_of, split_sentence
 _SAME_SUBTOPIC = 0.5
 _SAME_INSIGHT = 0.6
 _WINDOW = 3
+"""Most neighbouring sentences in which an insight of one sentence is looked for."""
 _FOUND_WITH_FACTS = 0.4
 _FOUND_WITHOUT = 0.7
 _LEAKED = 0.6
@@ -25,7 +26,7 @@ _LEAKED = 0.6
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """Where a text holds an insight: the first and the last of its sentences, and the share of its words found there."""
+    """A passage that states an insight: indices of its first and last sentence, and the share of the insight's words in it."""
 
     first: int
     last: int
@@ -33,7 +34,7 @@ class Found:
 
 
 class Text:
-    """A text as its sentences."""
+    """A text as a list of sentences."""
 
     def __init__(self, sentences: Sequence[str]) -> None:
         self.sentences = sentences
@@ -41,14 +42,15 @@ class Text:
         self._tokens: frozenset[str] = frozenset().union(*(words.tokens for words in self._words))
 
     def find(self, insight: str) -> Found | None:
-        """The fewest neighbouring sentences that hold the insight, of those the ones that share most; None where none do."""
+        """The shortest passage that states the insight, and among equals the one with most of its words; None without one."""
         wanted = words_of(insight)
         if not wanted.tokens or not wanted.facts <= self._tokens:
             return None
         least = _FOUND_WITH_FACTS if wanted.facts else _FOUND_WITHOUT
         for size in range(1, min(len(self.sentences), _WINDOW + len(split_sentences(insight)) - 1) + 1):
             found = [self._at(first, size, wanted) for first in range(len(self.sentences) - size + 1)]
-            best = max((one for one in found if one is not None and one.share >= least), key=lambda one: one.share, default=None)
+            good = (passage for passage in found if passage is not None and passage.share >= least)
+            best = max(good, key=lambda passage: passage.share, default=None)
             if best is not None:
                 return best
         return None
@@ -62,13 +64,13 @@ class Text:
 
 
 def text_of(document: str) -> Text:
-    """A document's sentences, without who says them."""
+    """The sentences of a document, without its speakers."""
     lines = document.splitlines()
     return Text([sentence for line in lines for sentence in split_sentences(line[len(speaker_of(line)) :])])
 
 
 def overlapping_subtopics(given: Given) -> dict[str, list[list[int]]]:
-    """Pairs of subtopics where one shares half of its words, without the topic's, with the other."""
+    """Pairs of subtopics of which one shares at least half of its words with the other; words of the topic are ignored."""
     topic = words_of(given.words("topic", "")).roots
     numbered = [(number, words_of(text).roots - topic) for number, text in given.numbered("subtopics")]
     pairs = combinations(numbered, 2)
@@ -81,7 +83,7 @@ def _contained(one: frozenset[str], other: frozenset[str]) -> float:
 
 
 def duplicate_insights(given: Given) -> dict[str, list[list[int]]]:
-    """Pairs of insights where one's numbers and names are the other's, and most of their words are shared."""
+    """Pairs of insights of which one has all numbers and names of the other, and which share most of their words."""
     numbered = [(number, words_of(text)) for number, text in given.numbered("insights")]
     return {"duplicates": [[one, other] for (one, a), (other, b) in combinations(numbered, 2) if _same(a, b)]}
 
@@ -92,36 +94,36 @@ def _same(one: Words, other: Words) -> bool:
 
 
 def assign_subtopic(given: Given) -> dict[str, int | None]:
-    """The subtopic that shares most of its words with the insight, rare words counting more; None where none shares any."""
+    """The subtopic that shares most words with the insight, weighted by rarity; None if no subtopic shares any."""
     subtopics = [(number, words_of(text).roots) for number, text in given.numbered("subtopics")]
     return {"subtopic": _nearest(words_of(given.text("insight")).roots, subtopics)}
 
 
 def _nearest(roots: frozenset[str], subtopics: Sequence[tuple[int, frozenset[str]]]) -> int | None:
-    often = Counter(root for _, held in subtopics for root in held)
+    frequency = Counter(root for _, own in subtopics for root in own)
     best, most = None, 0.0
-    for number, held in subtopics:
+    for number, own in subtopics:
         # Sorted, so that the sum is the same on every machine.
-        shared = sum(math.log(1 + len(subtopics) / often[root]) for root in sorted(roots & held))
+        shared = sum(math.log(1 + len(subtopics) / frequency[root]) for root in sorted(roots & own))
         if shared > most:
             best, most = number, shared
     return best
 
 
 def query_leaks(given: Given) -> dict[str, list[int]]:
-    """Insights of which the query holds a number or a name, or most other words, that its subtopic does not hold."""
-    asked, theme = words_of(given.text("query")), words_of(given.text("subtopic"))
+    """Insights of which the query has a number or a name, or most other words, apart from those of its subtopic."""
+    query, theme = words_of(given.text("query")), words_of(given.text("subtopic"))
     leaked = []
     for number, text in given.numbered("insights"):
         insight = words_of(text)
         facts, roots = insight.facts - theme.tokens, insight.roots - theme.roots
-        if facts & asked.tokens or (roots and len(roots & asked.roots) >= _LEAKED * len(roots)):
+        if facts & query.tokens or (roots and len(roots & query.roots) >= _LEAKED * len(roots)):
             leaked.append(number)
     return {"leaked": leaked}
 
 
 def chapter_check(given: Given) -> dict[str, int | None]:
-    """The insight that the chapter holds most of; None where it holds none."""
+    """The insight that the chapter has most words of, among those that it states; None if it states none."""
     text = text_of(given.text("chapter"))
     best, most = None, 0.0
     for number, insight in given.numbered("insights"):
@@ -132,7 +134,7 @@ def chapter_check(given: Given) -> dict[str, int | None]:
 
 
 def insights_present(given: Given) -> dict[str, list[dict[str, object]]]:
-    """Each insight that the document holds, with the sentences that hold it."""
+    """Each insight that the document states, with the sentences that do."""
     text = text_of(given.text("document"))
     present: list[dict[str, object]] = []
     for number, insight in given.numbered("insights"):

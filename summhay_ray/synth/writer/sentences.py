@@ -1,6 +1,6 @@
 """Part of the synth room's writer: sentences of a text, and the words, numbers and names in them. For the writer alone.
 
-Simple on purpose: this is what a "model" sees in a run without a key; the checks that haystacks are held to are elsewhere.
+It is simple on purpose: it serves the offline model alone. The checks of haystacks have their own reader, `synth.words`.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ _OPENING = """
     today together unless whatever
 """
 FUNCTION_WORDS = FUNCTION_WORDS_OF_TEXT - frozenset(["d", "ll", "m", "re", "s", "t", "ve", "via"]) | frozenset(_OPENING.split())
-"""English words that open a sentence without being a name, and say nothing about what it is about."""
+"""English words that may open a sentence without being a name, and are no content words."""
 
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """What a text holds: `tokens` lower case, numbers without their commas; `facts`, those of them that are numbers or names;
-    `roots` of the words that say what it is about; `doubtful`: what begins with a capital, name or not."""
+    """The words of a text. `tokens`: in lower case, numbers without commas; `facts`: tokens that are numbers or parts of names;
+    `roots`: of the content words; `doubtful`: tokens with a capital, names or not."""
 
     tokens: frozenset[str]
     facts: frozenset[str]
@@ -45,7 +45,7 @@ class Words:
 
 
 def split_sentences(line: str) -> list[str]:
-    """The sentences of one line; joined by a blank they are the line, but for further blanks."""
+    """The sentences of one line; joined by blanks they are the line, apart from the number of blanks between them."""
     found, start = [], 0
     for end in _END.finditer(line):
         if _ABBREVIATED.search(line[start : end.start() + 1]):
@@ -56,7 +56,7 @@ def split_sentences(line: str) -> list[str]:
 
 
 def speaker_of(line: str) -> str:
-    """The `Name: ` that a turn of a conversation begins with, empty where there is none: `The statement reads: "..."` is none."""
+    """The `Name: ` at the beginning of a turn of a conversation; else empty, also for `The statement reads: "..."`."""
     match = _SPEAKER.match(line)
     return match.group() if match else ""
 
@@ -87,7 +87,7 @@ def words_of(text: str) -> Words:
 
 
 def root(word: str) -> str:
-    """At most five letters of a lower-case word without its plural."""
+    """The first five letters of a lower-case word, without a plural's s."""
     plain = word.removesuffix("s") if len(word) > 3 else word
     return plain[:_ROOT]
 
@@ -106,7 +106,7 @@ def _opens(text: str, start: int) -> bool:
 
 
 def complete(text: str) -> str:
-    """The text as a sentence, on one line: with a capital, and a sign at its end."""
+    """The text as a sentence on one line: capitalized, with punctuation at its end."""
     plain = " ".join(text.split())
     if not plain:
         return ""
@@ -115,7 +115,7 @@ def complete(text: str) -> str:
 
 
 def lower_start(sentence: str) -> str | None:
-    """The sentence as it stands after a comma; None where its first word may be a name or may be none."""
+    """The sentence with a small first letter unless it is a name's; None if it is unclear whether the first word is a name."""
     match = re.match(r"[^\W_]+(?:['’-][^\W_]+)*", sentence)
     if match is None:
         return None
@@ -129,5 +129,5 @@ def lower_start(sentence: str) -> str | None:
 
 
 def count(text: str) -> int:
-    """Words of a text, as blanks set them apart."""
+    """The number of words, separated by blanks."""
     return len(text.split())

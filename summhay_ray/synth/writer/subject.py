@@ -1,7 +1,7 @@
-"""Part of the synth room's writer: what a topic is about, as words that stand in a sentence. For the writer alone.
+"""Part of the synth room's writer: the subject of a topic, as a phrase that fits into a sentence. For the writer alone.
 
-A topic is anybody's: "the dispute about the ferry of Norhaven", "What towns did after the storm", "rain". Of its grammar the
-small words alone are known, so its parts are cut at prepositions, and whole parts only are taken.
+A topic is any text of a user: "the dispute about the ferry of Norhaven", "What towns did after the storm", "rain". Only function
+words can be recognized in it, so it is split at prepositions, and only whole parts are used.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from itertools import combinations_with_replacement
 from summhay_ray.synth.writer.sentences import DATE, FUNCTION_WORDS, words_of
 
 MOST_ROOTS = 3
-"""Words of the topic that a subtopic holds at most: it has four of its own, and must not look like the next one."""
+"""Most content words of the topic in a subtopic. A subtopic has four of its own, and must not look like the next one."""
 
 _LONGEST = 9
-"""Words of the topic that an insight holds at most."""
+"""Most words of the topic in an insight."""
 
 FALLBACK = "the subject"
-"""Of a topic without a word."""
+"""The subject of a topic without words."""
 
 _PREPOSITIONS = (
     "of|about|on|over|in|at|for|with|from|to|near|between|against|after|before|during|into|behind|under|by|through|around|across"
@@ -28,7 +28,7 @@ _PREPOSITIONS = (
 )
 _JOINT = re.compile(rf"\s+({_PREPOSITIONS})\s+", re.IGNORECASE)
 _ASIDE = frozenset(("in", "at", "near", "on", "after", "before", "during", "since", "by", "between", "and", "or", "as"))
-"""What follows one of these says where or when, or is a second thing."""
+"""After one of these comes a place, a time or a second thing."""
 
 _FORMS = """
     meta: dispute debate discussion controversy argument quarrel story question news talk talks conversation conversations
@@ -58,8 +58,8 @@ _DETERMINED = re.compile(r".*\b((?:the|an?|my|our|their|its|his|her) .+)$", re.I
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """`core`: what the topic is about, with at most MOST_ROOTS words that say so. `mentions`: the core, and the topic at more
-    length where it has a form that stands in a sentence. `roots` of the whole topic."""
+    """The subject of a topic. `core`: a phrase with at most MOST_ROOTS content words; `mentions`: the core and, if it fits into a
+    sentence, a longer phrase; `roots`: of the whole topic and the core."""
 
     core: str
     mentions: tuple[str, ...]
@@ -68,25 +68,26 @@ class Subject:
 
 @lru_cache(maxsize=1024)
 def subject_of(topic: str) -> Subject:
-    """The subject of a topic; of one without a word, "the subject"."""
+    """The subject of a topic; FALLBACK for a topic without words."""
     roots = words_of(topic).roots
     plain = re.sub(r"[\"“”„«»()\[\]{}<>*_|]", " ", topic)
-    part = next((one for one in re.split(r"[.:;!?,\n]+(?=\s|$)|\s[-–—]+\s", plain) if _speaks(one)), "")
+    part = next((part for part in re.split(r"[.:;!?,\n]+(?=\s|$)|\s[-–—]+\s", plain) if _has_content(part)), "")
     phrase = _phrase(" ".join(part.split()))
-    core = _core(_DATED.sub("", phrase) if _speaks(_DATED.sub("", phrase)) else phrase)
-    if not _speaks(core):
+    core = _core(_DATED.sub("", phrase) if _has_content(_DATED.sub("", phrase)) else phrase)
+    if not _has_content(core):
         return Subject(FALLBACK, (FALLBACK,), roots | words_of(FALLBACK).roots)
     longer = [phrase] if phrase != core and len(phrase.split()) <= _LONGEST else []
     return Subject(core, (core, *longer), roots | words_of(core).roots)
 
 
-def _speaks(text: str) -> bool:
+def _has_content(text: str) -> bool:
+    """Whether the text has a content word with a letter."""
     words = words_of(text)
     return any(any(sign.isalpha() for sign in root) for root in words.roots)
 
 
 def _phrase(topic: str) -> str:
-    """The topic as what stands behind a preposition; of a clause, the part that can."""
+    """The topic as a phrase that can follow a preposition; of a clause, the part that can."""
     words = topic.split()
     lower = [word.lower() for word in words]
     if not words:
@@ -94,13 +95,13 @@ def _phrase(topic: str) -> str:
     if lower[0] in _WORDS["asking"]:
         return _noun(_object(topic))
     for place in range(1, len(words)):
-        if lower[place] in _WORDS["verbs"] and lower[place - 1] not in FUNCTION_WORDS and _speaks(" ".join(words[:place])):
+        if lower[place] in _WORDS["verbs"] and lower[place - 1] not in FUNCTION_WORDS and _has_content(" ".join(words[:place])):
             return _noun(" ".join(words[:place]))
     return _noun(topic)
 
 
 def _object(question: str) -> str:
-    """What a question asks about: its names, else what its last preposition or article leads in, else its last word."""
+    """What a question is about: its names, else the phrase after its last preposition or determiner, else its last word."""
     words = question.split()
     names = [word for word in words[1:] if word[0].isupper() and word.lower() not in FUNCTION_WORDS]
     parts = _JOINT.split(question)
@@ -115,11 +116,11 @@ def _object(question: str) -> str:
 
 
 def _noun(phrase: str) -> str:
-    """With a small letter where its first word is no name, with `the` for `a`, and before what needs an article."""
+    """The phrase with a small first letter unless it begins with a name, and with `the` instead of `a` or a missing article."""
     article = _ARTICLE.match(phrase)
     if not phrase:
         return ""
-    if article is not None and _speaks(phrase[article.end() :]):
+    if article is not None and _has_content(phrase[article.end() :]):
         return "the " + phrase[article.end() :]
     first, _, rest = phrase.partition(" ")
     plain = first.lower()
@@ -133,8 +134,8 @@ def _noun(phrase: str) -> str:
 
 
 def _core(phrase: str) -> str:
-    """The neighbouring parts of the phrase that say most of it in at most MOST_ROOTS words; names rather than none, but no mere
-    place or time."""
+    """The neighbouring parts of the phrase with most content words, up to MOST_ROOTS; rather with names than without, but not
+    merely a place or a time."""
     pieces = _JOINT.split(phrase)
     parts, joints = pieces[::2], [joint.lower() for joint in pieces[1::2]]
     best, most = "", (False, False, 0, False)
@@ -144,12 +145,12 @@ def _core(phrase: str) -> str:
         )
         text = _shortened(text) if first == last == 0 else text
         words = words_of(text)
-        if not 0 < len(words.roots) <= MOST_ROOTS or not _speaks(text) or "between" in joints[last - 1 : last]:
+        if not 0 < len(words.roots) <= MOST_ROOTS or not _has_content(text) or "between" in joints[last - 1 : last]:
             continue
         aside = first > 0 and joints[first - 1] in _ASIDE
-        told = (len(parts) == 1 or not _is_meta(parts[first]), not aside, len(words.roots), bool(words.facts))
-        if told > most:
-            best, most = text, told
+        rank = (len(parts) == 1 or not _is_meta(parts[first]), not aside, len(words.roots), bool(words.facts))
+        if rank > most:
+            best, most = text, rank
     return _noun(best)
 
 
@@ -159,7 +160,7 @@ def _is_meta(part: str) -> bool:
 
 
 def _shortened(phrase: str) -> str:
-    """Its article, its names and its last words, as many as MOST_ROOTS allows."""
+    """The phrase's last words, its capitalized first word and its names, as many as MOST_ROOTS allows."""
     words = phrase.split()
     if len(words_of(phrase).roots) <= MOST_ROOTS:
         return phrase

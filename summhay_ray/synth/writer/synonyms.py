@@ -1,4 +1,4 @@
-"""Part of the synth room's writer: a small dictionary of words that say the same in any sentence. For the writer alone."""
+"""Part of the synth room's writer: a small dictionary of synonyms that fit any sentence. For the writer alone."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from random import Random
 _WORD = re.compile(
     r"\"[^\"]*\"|“[^”]*”|(?:\b([Aa]n?) )?(?<![\w-])([a-z]+)(?![\w'’-]| (?:down|up|off|out|away|back)\b)(?=( (?:[a-z]+\b|\$))?)"
 )
-"""A word with a particle behind it is another word: "wrote down". Some have a synonym before one word only: "rose by"."""
+"""A word before a particle is another word ("wrote down") and is skipped. Some synonyms need a certain next word: "rose by"."""
 _VOWELS = tuple("aeiou")
 
 
@@ -23,8 +23,7 @@ def _dictionary() -> dict[str, tuple[str, ...]]:
 
 
 def other_words(sentence: str, rng: Random, kept: Collection[str] = ()) -> str:
-    """The sentence with another word for each lower-case word that the dictionary has, but for what stands in quotation marks and
-    for the words `kept`."""
+    """The sentence with a synonym for each lower-case word in the dictionary, except for quotations and the words `kept`."""
     dictionary = _dictionary()
 
     def instead(match: re.Match[str]) -> str:
