@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
@@ -57,10 +58,17 @@ def outcome_of(raw: Outcome[RawAnswer], repair: bool = True) -> Outcome[Verdict]
     """
     if not isinstance(raw, Answer):
         return raw
-    verdict = read_verdict(raw.value.text, raw.value.finish_reason)
+    verdict = _verdict(raw.value.text, raw.value.finish_reason, repair)
     if isinstance(verdict, Malformed):
         return replace(verdict, key=raw.key, attempts=raw.attempts, usd_micros=raw.usd_micros)
-    return Answer(repaired(verdict) if repair else verdict, key=raw.key, attempts=raw.attempts, usd_micros=raw.usd_micros)
+    return Answer(verdict, key=raw.key, attempts=raw.attempts, usd_micros=raw.usd_micros)
+
+
+# One answer judges all summaries with the same bullets.
+@functools.lru_cache(maxsize=1024)
+def _verdict(text: str, finish_reason: str, repair: bool) -> Verdict | Malformed:
+    verdict = read_verdict(text, finish_reason)
+    return repaired(verdict) if repair and isinstance(verdict, Verdict) else verdict
 
 
 def repaired(verdict: Verdict) -> Verdict:

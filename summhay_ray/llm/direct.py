@@ -112,8 +112,7 @@ def _body(request: Request, model: str) -> bytes:
     extra = sampling.pop("extra_body", None) or {}
     if _REASONING.match(model) and "max_tokens" in sampling:
         sampling["max_completion_tokens"] = sampling.pop("max_tokens")
-    body = {"model": model, **request.asked, **sampling, **extra}
-    return json.dumps(body, allow_nan=False, ensure_ascii=False).encode("utf-8")
+    return request.body(model, {**sampling, **extra})
 
 
 def _read(content: str, request: Request) -> Reply:

@@ -25,6 +25,7 @@ from summhay_ray.llm.messages import Claim, Grant, Settlement
 from summhay_ray.llm.models import FREE, ModelSettings
 from summhay_ray.llm.prefix import PrefixGate, Turn, prefixes_of
 from summhay_ray.llm.raw_answer import RawAnswer
+from summhay_ray.llm.recent import RecentAnswers
 from summhay_ray.llm.request import Request
 from summhay_ray.llm.retry import UNREACHED
 from summhay_ray.llm.sampling import longest_answer, unusable
@@ -74,6 +75,7 @@ class Gateway:
         self._transports = Transports(local)
         self._attempts = Attempts(self._client, self._transports)
         self._prefixes = PrefixGate()
+        self._recent = RecentAnswers()
         self._append: Batched[Mapping[str, Any], Location] = Batched(self._append_all)
         # Far away an intent may have to wait for the store, and no answer must wait behind it.
         self._announce = self._append if files.folder is not None else Batched(self._append_all)
@@ -128,6 +130,10 @@ class Gateway:
 
         A caller that is cancelled does not break the call off: an answer that is on its way is paid, and so it is kept.
         """
+        key = request.key
+        if (known := self._recent.get(key)) is not None:
+            self._client.reused()
+            return known
         settings = self._models[request.model]
         problem = unusable(request.sampling)
         if problem:
@@ -145,7 +151,7 @@ class Gateway:
             # Another window may be written, and trying again costs no call.
             return Failed("context_window", message, retryable=True), None
         claim = Claim(
-            request.key,
+            key,
             request.model,
             stage,
             settings.worst_micros(prompt_tokens, max_tokens, request.searches[2]),
@@ -176,6 +182,8 @@ class Gateway:
             leave = await self._client.claim(call.claim)
             if leave.grant.state != "go":
                 outcome, raw = await self._not_sent(leave.grant, call)
+                if raw is not None:
+                    self._recent.put(outcome, raw)
                 break
             try:
                 outcome, raw, again = await self._send(call, leave)
@@ -190,6 +198,7 @@ class Gateway:
             charged += outcome.usd_micros
             if raw is not None:
                 turn.answered()
+                self._recent.put(outcome, raw)
             if not again:
                 break
         if attempts and raw is None:

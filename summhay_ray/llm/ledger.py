@@ -79,6 +79,8 @@ class Ledger:
         """What a worker says: money settled, limits met, slots back, calls wanted."""
         self.membership.hear(worker, now)
         self._adopt(worker, message)
+        if message.reused:
+            self.counts["reused"] += message.reused
         for name in message.limited:
             if why := self._model(name).limited(now):
                 self._stop(self._model(name), ("quota_exhausted", why))

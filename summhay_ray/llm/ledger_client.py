@@ -68,6 +68,7 @@ class LedgerClient:
         self._limits_met: list[str] = []
         self._unasked: list[str] = []
         self._returned: Counter[str] = Counter()
+        self._reused = 0
         self._paused: dict[str, float] = {}
         self.stopped: dict[str, tuple[str, str]] = {}
         self._epoch = 0
@@ -103,6 +104,12 @@ class LedgerClient:
         """Tell how a call ended; the next trip carries it."""
         self._start()
         self._settlements.append(settlement)
+        self._mail.set()
+
+    def reused(self) -> None:
+        """An answer that this worker had itself was used again."""
+        self._start()
+        self._reused += 1
         self._mail.set()
 
     def limited(self, model: str, *, unasked: bool = False) -> None:
@@ -210,7 +217,9 @@ class LedgerClient:
                 tuple(self._unasked),
                 tuple(self._pauses),
                 dict(self._returned),
+                self._reused,
             )
+            self._reused = 0
             self._claims, self._settlements, self._limits_met, self._unasked, self._pauses = [], [], [], [], []
             self._returned.clear()
             self._travelling = True
@@ -250,7 +259,10 @@ class LedgerClient:
             self._fresh.set()
 
     def _gate(self, model: str) -> SlotGate:
-        return self._gates.setdefault(model, SlotGate())
+        gate = self._gates.get(model)
+        if gate is None:
+            gate = self._gates[model] = SlotGate()
+        return gate
 
     def _return(self, model: str, n: int) -> None:
         if n:

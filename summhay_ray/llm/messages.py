@@ -93,6 +93,8 @@ class WorkerMessage:
     """(model, seconds): nothing is to be sent for so long."""
     returned: Mapping[str, int] = field(default_factory=dict)
     """Model -> slots given back."""
+    reused: int = 0
+    """Answers that the worker had itself, used again."""
 
 
 @dataclass(frozen=True, slots=True)

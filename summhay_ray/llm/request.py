@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -15,6 +16,8 @@ from summhay_ray.text import count_tokens
 Role = Literal["system", "user", "assistant"]
 Task = Literal["chat", "embed", "rerank"]
 SEARCH_TOKENS, SEARCH_DOCUMENTS = 500, 100
+_LONG, _LONGEST = 4096, 1_000_000
+"""Characters of a prompt whose JSON is remembered for the next call that sends it."""
 MOST_LOGPROBS = 20
 """No provider gives more of them a token."""
 
@@ -121,13 +124,20 @@ class Request:
     def asked(self) -> dict[str, Any]:
         """The messages, and what is wanted of the answer, as OpenAI's protocol writes them."""
         if self.inputs:
+            return self._wanted
+        return {"messages": [{"role": one.role, "content": one.content} for one in self.messages], **self._wanted}
+
+    @property
+    def _wanted(self) -> dict[str, Any]:
+        if self.inputs:
             return {"task": self.task, "inputs": list(self.inputs)}
-        asked: dict[str, Any] = {"messages": [{"role": one.role, "content": one.content} for one in self.messages]}
-        if self.n > 1:
-            asked["n"] = self.n
-        if self.logprobs is not None:
-            asked.update(logprobs=True, top_logprobs=self.logprobs)
-        return asked
+        logprobs = {} if self.logprobs is None else {"logprobs": True, "top_logprobs": self.logprobs}
+        return {**({"n": self.n} if self.n > 1 else {}), **logprobs}
+
+    def body(self, model: str, sampling: Mapping[str, Any]) -> bytes:
+        """The JSON that a chat endpoint is sent for it. Raises UnicodeEncodeError, and ValueError for what JSON cannot hold."""
+        rest = json.dumps({"model": model, **self._wanted, **sampling}, allow_nan=False, ensure_ascii=False)
+        return f'{{"messages":{self.messages_json(ascii_only=False)},{rest[1:]}'.encode()
 
     @property
     def searches(self) -> tuple[int, int, int]:
@@ -145,17 +155,36 @@ class Request:
     @property
     def key(self) -> str:
         """sha256 (hex) over the canonical JSON of the fields: same content, same key, on every machine."""
-        content = {
-            "model": self.model,
-            # Without `n` and `logprobs` where they are not asked for: the keys of answers that are paid for stay what they are.
-            **self.asked,
-            "sampling": _plain(self.sampling),
-            "prompt_hash": self.prompt_hash,
-            "sample": self.sample,
-            "lookup": self.lookup,
-        }
-        text = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
-        return hashlib.sha256(text.encode("ascii")).hexdigest()
+        # Without `n` and `logprobs` where they are not asked for: the keys of answers that are paid for stay what they are.
+        fields = {name: _canonical(value) for name, value in self._wanted.items()}
+        if not self.inputs:
+            fields["messages"] = self.messages_json(ascii_only=True)
+        fields["model"] = _canonical(self.model)
+        fields["sampling"] = _canonical(_plain(self.sampling))
+        fields["prompt_hash"] = _canonical(self.prompt_hash)
+        fields["sample"] = str(self.sample)
+        fields["lookup"] = _canonical(self.lookup)
+        text = ",".join(f'"{name}":{fields[name]}' for name in sorted(fields))
+        return hashlib.sha256(f"{{{text}}}".encode("ascii")).hexdigest()
+
+    def messages_json(self, *, ascii_only: bool) -> str:
+        """The messages as canonical JSON, `ascii_only` as in a key; else with the letters of every script as they are."""
+        parts = (f'{{"content":{_quoted(one.content, ascii_only)},"role":"{one.role}"}}' for one in self.messages)
+        return f"[{','.join(parts)}]"
+
+
+_canonical = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False).encode
+_QUOTE = {ascii_only: json.JSONEncoder(ensure_ascii=ascii_only).encode for ascii_only in (True, False)}
+
+
+def _quoted(text: str, ascii_only: bool) -> str:
+    return _quoted_long(text, ascii_only) if _LONG <= len(text) <= _LONGEST else _QUOTE[ascii_only](text)
+
+
+# Every repeat of a query sends the same prompt.
+@functools.lru_cache(maxsize=8)
+def _quoted_long(text: str, ascii_only: bool) -> str:
+    return _QUOTE[ascii_only](text)
 
 
 def marked(messages: Iterable[tuple[str, str]]) -> str:

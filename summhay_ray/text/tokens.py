@@ -25,6 +25,8 @@ _KEPT_LETTERS = 16_000_000
 """Characters of text, in total, whose counts are remembered."""
 _ENTRY = 100
 """Overhead of one remembered text, in characters."""
+_LONG_TEXT, _LONGEST_TEXT = 4096, 1_000_000
+"""Length, in characters, of a text whose count is remembered as a whole."""
 _BLANK_LINE = "\n\n"
 
 # cl100k_base splits at Unicode whitespace; Python's `\s` would add U+001C to U+001F.
@@ -50,8 +52,19 @@ def count_tokens(text: str) -> int:
     """The number of cl100k tokens in `text`, equal to tiktoken's. Exception: a text without white space may differ by a token
     or two in each 200,000 characters.
 
-    Counts are remembered by paragraph, so that a document is counted once, however many prompts contain it.
+    Counts are remembered by paragraph, so that a document is counted once, however many prompts contain it; those of the
+    latest long texts also as a whole.
     """
+    return _count_long(text) if _LONG_TEXT <= len(text) <= _LONGEST_TEXT else _count(text)
+
+
+# Every repeat of a query has the same prompt.
+@functools.lru_cache(maxsize=8)
+def _count_long(text: str) -> int:
+    return _count(text)
+
+
+def _count(text: str) -> int:
     whole, ended = _counts()
     *paragraphs, last = text.split(_BLANK_LINE)
     begins = [paragraph[:1] for paragraph in paragraphs[1:]]

@@ -15,6 +15,7 @@ from far_desk import FarRoom, die, spooled
 from gateway_room import KEY, KEY_ENV, close_all, request, settings_of
 
 from summhay_ray.llm import Limits, attempts, gateway
+from summhay_ray.llm.recent import RecentAnswers
 from summhay_ray.outcome import Answer, Failed
 from summhay_ray.store import spool
 
@@ -64,7 +65,8 @@ def test_an_answer_that_another_has_just_got_is_waited_for(make_far: Make, provi
     assert len(provider.requests) == 1 and room.money == (REAL, 0)
 
 
-def test_ones_own_answer_is_read_from_here(make_far: Make, provider: FakeProvider) -> None:
+def test_ones_own_answer_is_read_from_here(make_far: Make, provider: FakeProvider, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gateway, "RecentAnswers", lambda: RecentAnswers(letters=0))
     room, reads = make_far(), []
     _, raw = room.one()
     room.files.before = lambda operation, name: reads.append(name) if operation == "read_range" else None

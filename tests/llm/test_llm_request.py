@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
+import json
 import re
 import subprocess
 import sys
@@ -144,6 +146,15 @@ def test_equal_content_means_equal_key_and_other_content_another(one: Request, o
     copy = dataclasses.replace(one, sampling=dict(reversed(one.sampling.items())))
     assert copy.key == one.key
     assert (one.key == other.key) == (one == other)
+
+
+@given(REQUESTS, st.sampled_from([1, 5000]))
+def test_a_key_is_the_hash_of_canonical_json_and_a_body_is_what_is_asked(one: Request, times: int) -> None:
+    long = dataclasses.replace(one, messages=tuple(Message(told.role, told.content * times) for told in one.messages))
+    fields = {"sampling": one.sampling, "prompt_hash": one.prompt_hash, "sample": one.sample, "lookup": one.lookup}
+    text = json.dumps({"model": one.model, **long.asked, **fields}, sort_keys=True, separators=(",", ":"))
+    assert long.key == hashlib.sha256(text.encode()).hexdigest()
+    assert json.loads(long.body("wire", {"max_tokens": 5})) == {"model": "wire", "max_tokens": 5, **long.asked}
 
 
 @pytest.mark.parametrize("prompt", ["a\ud800", "\x00", "é", "e\u0301", "\u202e", "", " ", "x" * 10_000_000])

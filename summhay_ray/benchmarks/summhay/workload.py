@@ -191,10 +191,11 @@ class SummHay(FromHaystacks, WithRetrievers, Judging[SummhaySpec]):
             size = n_insights[unit.haystack_id, unit.subtopic_id] * len(self.spec.judges)
             for index, (label, semantic) in enumerate(summarizers):
                 system, first = self.systems[unit.retriever, unit.ordering, index], ""
+                named_unit = astuple(unit)
                 for repeat in range(self.spec.repeats):
                     cell_id = semantic_hash({**content, "summarizer": semantic, "repeat": repeat})[:32]
-                    data = {"unit": astuple(unit), "summarizer": index, "repeat": repeat, "system": system}
-                    yield Item(cell_id, label, data, "/".join(astuple(unit)), shared, size, first)
+                    data = {"unit": named_unit, "summarizer": index, "repeat": repeat, "system": system}
+                    yield Item(cell_id, label, data, "/".join(named_unit), shared, size, first)
                     first = first or cell_id
 
     def query_of(self, item: Item) -> str:
