@@ -103,7 +103,7 @@ def run(
     """
     from summhay_ray import api
     from summhay_ray.cli.progress import ProgressDisplay
-    from summhay_ray.cli.show import document, note
+    from summhay_ray.cli.show import document
 
     # Ray tells of dead workers on stdout, which is for results alone.
     with ProgressDisplay(first=f"reading {spec}") as display, contextlib.redirect_stdout(sys.stderr):
@@ -119,8 +119,7 @@ def run(
             limit=limit,
             note=display.note,
         )
-    for warning in result.warnings:
-        note(f"warning: {warning}")
+    display.warn(result.warnings)
     if as_json:
         document(result.to_json())
     else:

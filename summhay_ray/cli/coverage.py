@@ -47,7 +47,7 @@ def coverage(
     """
     from summhay_ray import api
     from summhay_ray.cli.progress import ProgressDisplay
-    from summhay_ray.cli.show import document, ended, facts, note, sections
+    from summhay_ray.cli.show import document, ended, facts, sections
 
     # Ray tells of dead workers on stdout, which is for results alone.
     with ProgressDisplay() as display, contextlib.redirect_stdout(sys.stderr):
@@ -64,8 +64,7 @@ def coverage(
             executor=executor and executor.value,
             note=display.note,
         )
-    for warning in result.warnings:
-        note(f"warning: {warning}")
+    display.warn(result.warnings)
     if as_json:
         document(result.to_json())
     else:

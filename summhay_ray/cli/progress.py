@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Iterable
 
 from rich.console import Console, Group
 from rich.live import Live
@@ -43,6 +44,8 @@ class ProgressDisplay:
         self._next = 0.0
         self._told: tuple[object, ...] = ()
         self._last: Progress | None = None
+        self._noted: set[str] = set()
+        self._over = False
 
     def __enter__(self) -> ProgressDisplay:
         if sys.stderr.isatty():
@@ -51,6 +54,7 @@ class ProgressDisplay:
         return self
 
     def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
+        self._over = True
         if self._live:
             self._live.stop()
         elif self._last:
@@ -70,11 +74,20 @@ class ProgressDisplay:
         self._last = progress
 
     def note(self, text: str) -> None:
-        """A line for the person, above the display."""
+        """A line for the person, above the display; a plan that is made when all is over has nothing to say any more."""
+        if self._over:
+            return
+        self._noted.add(text)
         if self._live:
             self._live.console.print(Text(one_line(text)))
         else:
             self._write(one_line(text))
+
+    def warn(self, warnings: Iterable[str]) -> None:
+        """What a result warns of, as far as it was not said when the run began."""
+        for told in (f"warning: {one}" for one in warnings):
+            if told not in self._noted:
+                self._write(one_line(told))
 
     def _write(self, text: str) -> None:
         sys.stderr.write(text + "\n")

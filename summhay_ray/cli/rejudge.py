@@ -55,7 +55,7 @@ def rejudge(
     """
     from summhay_ray import api
     from summhay_ray.cli.progress import ProgressDisplay
-    from summhay_ray.cli.show import document, note
+    from summhay_ray.cli.show import document
 
     changed = [*(overrides or ()), *([f"workers={workers}"] if workers is not None else [])]
     # Ray tells of dead workers on stdout, which is for results alone.
@@ -72,8 +72,7 @@ def rejudge(
             executor=executor and executor.value,
             note=display.note,
         )
-    for warning in result.warnings:
-        note(f"warning: {warning}")
+    display.warn(result.warnings)
     if as_json:
         document(result.to_json())
     else:

@@ -40,7 +40,7 @@ def retrieve(
     """
     from summhay_ray import api
     from summhay_ray.cli.progress import ProgressDisplay
-    from summhay_ray.cli.show import document, ended, facts, note, sections
+    from summhay_ray.cli.show import document, ended, facts, sections
 
     # Ray tells of dead workers on stdout, which is for results alone.
     with ProgressDisplay() as display, contextlib.redirect_stdout(sys.stderr):
@@ -56,8 +56,7 @@ def retrieve(
             trec=trec,
             beir=beir,
         )
-    for warning in result.warnings:
-        note(f"warning: {warning}")
+    display.warn(result.warnings)
     if as_json:
         document(result.to_json())
     else:

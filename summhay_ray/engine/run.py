@@ -309,6 +309,11 @@ class Start:
         """What is known before anybody works: finished items, dollars that were spent."""
         self._teller(self.state, lambda: None)({"spent_micros": _spent_micros(self.before), "doing": doing})
 
+    def _tell_warnings(self, made: PlanResult) -> None:
+        """What the plan warns of, while the run can still be ended: a budget that will stop it, answers of another origin."""
+        for warning in made.warnings if self.options.note is not None else ():
+            self.options.note(f"warning: {warning}")
+
     def _interrupted(self, error: BaseException) -> BaseException:
         """The end that somebody forced, with what the run holds then and how it goes on."""
         run = RunSnapshot(self.run)
@@ -360,8 +365,14 @@ class Start:
 
     def _watched(self, execution: Execution, heartbeat: Heartbeat) -> dict[str, Any]:
         # Begun before the ledger, which reads the same log before it answers anybody: no call of this start is in the plan.
-        keep = None if read_plan(self.run) else lambda made: keep_plan(self.run, made)
-        planning = _Planning(self._plan, keep)
+        keep = not read_plan(self.run)
+
+        def planned_now(made: PlanResult) -> None:
+            if keep:
+                keep_plan(self.run, made)
+            self._tell_warnings(made)
+
+        planning = _Planning(self._plan, planned_now)
         self._tell_start("reading what is stored")
         execution.begin(heartbeat, budgets_of(self.workload, self.options.budget_usd))
         snapshot = self._answered(execution, planning)

@@ -58,6 +58,14 @@ def shown(progress: Progress, width: int = 120) -> str:
     return out.getvalue()
 
 
+def test_what_was_said_at_the_start_is_not_said_again_at_the_end(capsys: pytest.CaptureFixture[str]) -> None:
+    with ProgressDisplay() as display:
+        display.note("warning: answers of another origin")
+    display.note("warning: of a plan that came too late")
+    display.warn(["answers of another origin", "a table is not written"])
+    assert capsys.readouterr().err == "warning: answers of another origin\nwarning: a table is not written\n"
+
+
 def test_money_and_traffic_in_one_line() -> None:
     assert line(AT) == (
         "r1  cells 10/40  judgments 50/200  failures 2  $0.5000 of $2  "

@@ -37,8 +37,12 @@ def test_answers_of_another_origin_are_reused_and_told_by_run_plan_and_status(tm
         assert (again.run, again.calls["made"], again.warnings) == (done.run, 0, (planned,))
         assert list(api.status(done.run, str(tmp_path)).warnings) == [planned]
         # Another run of the store that takes them is told the same.
-        other, _ = answered(tmp_path, **fields(second), retrievers=["bm25", "oracle"])
+        noted: list[str] = []
+        with_more = {**SAMPLE, **fields(second), "retrievers": ["bm25", "oracle"]}
+        other = api.run(with_more, str(tmp_path), executor="inline", note=noted.append)
         assert other.calls["reused"] > 0 and planned.split(" answers")[0] in other.warnings[0]
+        # Its start says so, too: while it can still be ended.
+        assert [line for line in noted if line.startswith(f"warning: {told}")]
         # Back where it was asked: nothing to tell.
         assert not answered(tmp_path, **fields(first))[0].warnings
         assert not api.status(done.run, str(tmp_path)).warnings

@@ -18,7 +18,7 @@ from summhay_ray.benchmark import Results
 from summhay_ray.benchmarks.retrieval import retrieval_details, retrieval_section
 from summhay_ray.benchmarks.summhay.judges import all_judgments, check_judged, judges_of, rejudge_ids
 from summhay_ray.benchmarks.summhay.retrieved import retrieval_of
-from summhay_ray.benchmarks.summhay.sources import Outline, stored_outlines
+from summhay_ray.benchmarks.summhay.sources import BY_GRAMMAR, Outline, stored_outlines
 from summhay_ray.benchmarks.summhay.tables import BY_NAME
 from summhay_ray.errors import UserError
 from summhay_ray.haystack import RELEASED_JUDGE
@@ -182,8 +182,11 @@ def results(run: RunStore, compat: Compat) -> Results:
     details = {name: told[name] for name in names if name in told}
     budget = run.record.get("spec", {}).get("token_budget")
     sections = () if scores.retrieval is None else (retrieval_section(scores.retrieval, budget),)
-    warnings = tuple(warning for source in stored_outlines(run.store, run.record) for warning in source.warnings)
-    return Results(details, scores, sections, warnings)
+    sources = stored_outlines(run.store, run.record)
+    warnings = tuple(warning for source in sources for warning in source.warnings)
+    n = sum(source.by_grammar for source in sources)
+    notes = (f"the prose of {n} of {len(sources)} haystacks is {BY_GRAMMAR}",) if n else ()
+    return Results(details, scores, sections, warnings, notes)
 
 
 def read_biases(path: Path) -> tuple[JudgeBias, ...]:

@@ -31,6 +31,9 @@ KEPT_BYTES = 64 * 2**20
 OUTLINES = "outlines"
 """Kind of the store's object that holds the outlines of a run, and the field of its record that names it."""
 
+BY_GRAMMAR = "made by a grammar (offline/writer): for demos, tests and load, not to measure models on"
+"""What a person must know of such prose."""
+
 STORE = "store/"
 """How an entry of a spec's haystacks begins that lies in the store."""
 
@@ -56,6 +59,8 @@ class Outline:
     """Of the source, as the store keeps it (`source_bytes`)."""
     marks: str
     """`gold` as JSON: text, since it takes a tenth of the room."""
+    by_grammar: bool = False
+    """Its prose is by `offline/writer`, as the source says."""
 
     def gold(self) -> dict[str, frozenset[int]]:
         """As `Haystack.gold`: insight_id -> numbers of the documents that contain it."""
@@ -64,6 +69,9 @@ class Outline:
     def to_json(self) -> dict[str, Any]:
         """The outline as JSON."""
         found = {one.name: getattr(self, one.name) for one in fields(self)}
+        if not self.by_grammar:
+            # As outlines were written before there was such a field.
+            del found["by_grammar"]
         subtopics = [{name: value for name, value in asdict(one).items() if name not in _PLACE} for one in self.subtopics]
         return {**found, "subtopics": subtopics}
 
@@ -91,6 +99,7 @@ def outline_of(source: ReleasedFile) -> Outline:
         warnings=source.warnings,
         digest=hashlib.sha256(source_bytes(source.raw)).hexdigest(),
         marks=json.dumps(gold, separators=(",", ":")),
+        by_grammar=source.by_grammar,
     )
 
 

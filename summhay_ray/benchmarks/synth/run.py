@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from summhay_ray.benchmark import Results
 from summhay_ray.benchmarks.summhay.export import file_names, released_text, taken, write_files
-from summhay_ray.benchmarks.summhay.sources import read_source
+from summhay_ray.benchmarks.summhay.sources import BY_GRAMMAR, read_source
 from summhay_ray.benchmarks.summhay.tables import rows_of
 from summhay_ray.benchmarks.synth.audit import person_audits
 from summhay_ray.benchmarks.synth.made import Made, made_by
@@ -91,8 +91,7 @@ def results(run: RunStore) -> Results:
     made, failed = made_haystacks(run), failed_topics(run)
     details = {"haystacks": [asdict(one) for one in made], "failed": [asdict(one) for one in failed], "files": []}
     by_grammar = run.record["spec"]["models"]["write"]["model"] == WRITER
-    told = f"the prose is made by a grammar ({WRITER}): for demos, tests and load, not to measure models on"
-    notes = (told,) if by_grammar else ()
+    notes = (f"the prose is {BY_GRAMMAR}",) if by_grammar else ()
     return Results(details, Haystacks(made, failed), notes=notes)
 
 
