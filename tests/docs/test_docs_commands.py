@@ -6,16 +6,21 @@ Those of ```sh cluster need a cluster of Ray.
 
 from __future__ import annotations
 
+import contextlib
+import io
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+
+from summhay_ray.cli import main
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted((ROOT / "docs").glob("*.md"))
@@ -43,22 +48,65 @@ def pages_with(*infos: str) -> list[Path]:
     return [page for page in PAGES if any(block.info in infos for block in blocks_of(page))]
 
 
+def commands_of(text: str) -> list[list[str]] | None:
+    """The arguments of the block's commands, where each is `summhay` and asks nothing of a shell; None otherwise."""
+    lines = [bare for line in text.splitlines() if (bare := re.sub(r"(^|\s)#.*", "", line).strip())]
+    if any(not line.startswith("summhay ") or re.search(r"[|&;<>$*`\\]", re.sub(r"'[^']*'", "", line)) for line in lines):
+        return None
+    return [shlex.split(line)[1:] for line in lines]
+
+
 def run_blocks(page: Path, folder: Path, infos: Sequence[str]) -> None:
-    """Run the page's blocks one after the other, as somebody does who reads it from the top."""
+    """Run the page's blocks one after the other, as somebody does who reads it from the top.
+
+    A block that needs no shell runs in this process, by the door that the command has: a start costs a second.
+    """
     shutil.copytree(ROOT / "examples", folder / "examples", ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copytree(ROOT / "jobs", folder / "jobs", ignore=shutil.ignore_patterns("__pycache__"))
-    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-    environment = {**os.environ, "PATH": path, "SUMMHAY_STORE": str(folder / "store")}
     run = "RUN"
-    for block in (one for one in blocks_of(page) if one.info in infos):
-        text = re.sub(r"\bRUN\b", run, block.text)
-        command = [sys.executable, "-c", text] if block.info.startswith("python") else ["bash", "-euo", "pipefail", "-c", text]
-        done = subprocess.run(
-            command, cwd=folder / "examples", env=environment, capture_output=True, text=True, timeout=PATIENCE_S, check=False
-        )
-        assert done.returncode == 0, f"{page.name}:\n{text}\nexits with {done.returncode}: {done.stderr[-2000:]}"
-        assert done.stdout, f"{page.name}:\n{text}\nprints nothing"
-        run = next(iter(re.findall(r"^run +(\w+)", done.stdout, re.MULTILINE)), run)
+    with standing_in(folder / "examples", folder / "store"):
+        for block in (one for one in blocks_of(page) if one.info in infos):
+            text = re.sub(r"\bRUN\b", run, block.text)
+            commands = None if block.info.startswith("python") or "cluster" in block.info else commands_of(text)
+            if block.info.startswith("python"):
+                said = said_by(lambda: exec(compile(text, page.name, "exec"), {"__name__": "__main__"}))
+            elif commands is not None:
+                said = "".join(said_by(lambda: summhay(words)) for words in commands)
+            else:
+                command = ["bash", "-euo", "pipefail", "-c", text]
+                done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+                assert done.returncode == 0, f"{page.name}:\n{text}\nexits with {done.returncode}: {done.stderr[-2000:]}"
+                said = done.stdout
+            assert said, f"{page.name}:\n{text}\nprints nothing"
+            run = next(iter(re.findall(r"^run +(\w+)", said, re.MULTILINE)), run)
+
+
+@contextlib.contextmanager
+def standing_in(folder: Path, store: Path) -> Iterator[None]:
+    """As in a shell of one's own in `folder`; what was imported from there is forgotten afterwards."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        patch.setenv("PATH", os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]))
+        patch.setenv("SUMMHAY_STORE", str(store))
+        patch.setattr(sys, "path", [str(folder), *sys.path])
+        yield
+        for name, module in list(sys.modules.items()):
+            if str(getattr(module, "__file__", None) or "").startswith(str(folder)):
+                del sys.modules[name]
+
+
+def summhay(words: Sequence[str]) -> None:
+    """A command in this process; its code is 0."""
+    with pytest.raises(SystemExit) as stop:
+        main(words)
+    assert stop.value.code == 0, f"summhay {shlex.join(words)}: exits with {stop.value.code}"
+
+
+def said_by(work: Callable[[], None]) -> str:
+    """What it prints."""
+    with contextlib.redirect_stdout(io.StringIO()) as out:
+        work()
+    return out.getvalue()
 
 
 @pytest.mark.parametrize(
