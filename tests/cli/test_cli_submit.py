@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from commands import command, write_spec
+from commands import Said, write_spec
 from typer.main import get_command
 from typer.testing import CliRunner
 
@@ -16,19 +17,20 @@ from summhay_ray.engine import Job, JobEnd
 
 pytestmark = pytest.mark.core
 
+Cli = Callable[..., Said]
 NOWHERE = "http://127.0.0.1:9"
 SPEC = {"haystacks": ["sample/news"], "retrievers": ["keywords"], "summarizers": ["offline/lead"]}
 
 
-def test_the_spec_is_checked_before_anything_is_sent(tmp_path: Path) -> None:
+def test_the_spec_is_checked_before_anything_is_sent(tmp_path: Path, cli: Cli) -> None:
     wrong = write_spec(tmp_path, SPEC | {"retriever": ["bm25"]})
-    assert command("submit", wrong, "--address", NOWHERE).refusal.endswith("did you mean retrievers?")
-    missing = command("submit", tmp_path / "no.yaml", "--address", NOWHERE)
+    assert cli("submit", wrong, "--address", NOWHERE).refusal.endswith("did you mean retrievers?")
+    missing = cli("submit", tmp_path / "no.yaml", "--address", NOWHERE)
     assert "no such file" in missing.refusal
 
 
-def test_nothing_listens_there(tmp_path: Path) -> None:
-    said = command("submit", write_spec(tmp_path, SPEC), "--address", NOWHERE, "--store", tmp_path / "store")
+def test_nothing_listens_there(tmp_path: Path, cli: Cli) -> None:
+    said = cli("submit", write_spec(tmp_path, SPEC), "--address", NOWHERE, "--store", tmp_path / "store")
     assert said.refusal.startswith(f"--address {NOWHERE}: no job server answers there (")
     assert not (tmp_path / "store").exists()
 
@@ -42,8 +44,8 @@ def test_nothing_listens_there(tmp_path: Path) -> None:
         ([], "Missing option '--address'"),
     ],
 )
-def test_refusals(tmp_path: Path, options: list[str], said: str) -> None:
-    assert said in command("submit", write_spec(tmp_path, SPEC), *options).refusal
+def test_refusals(tmp_path: Path, cli: Cli, options: list[str], said: str) -> None:
+    assert said in cli("submit", write_spec(tmp_path, SPEC), *options).refusal
 
 
 class FakeJob(Job):

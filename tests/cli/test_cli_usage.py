@@ -113,7 +113,7 @@ def test_a_file_of_the_name_of_a_module_is_no_danger(tmp_path: Path) -> None:
 
 
 def test_a_reader_that_has_enough_is_no_error_message(tmp_path: Path) -> None:
-    line = f"{sys.executable} {SUMMHAY} doctor | true"
+    line = f"{sys.executable} {SUMMHAY} runs | true"
     done = subprocess.run(
         ["bash", "-c", line], cwd=tmp_path, env=os.environ, capture_output=True, text=True, timeout=60, check=False
     )
