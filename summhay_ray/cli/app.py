@@ -132,7 +132,7 @@ def show_run(result: RunResult, spec: str, store: str, everything: bool = False)
     """Print what a run came to; `everything`: not the first table alone."""
     from summhay_ray.cli.judge_bench import show_agreement
     from summhay_ray.cli.rejudge import show_judges
-    from summhay_ray.cli.show import ended, facts
+    from summhay_ray.cli.show import ended, facts, store_option
     from summhay_ray.cli.show import sections as show_sections
     from summhay_ray.cli.synth import show_made
 
@@ -146,13 +146,13 @@ def show_run(result: RunResult, spec: str, store: str, everything: bool = False)
         own[result.kind]()
     else:
         show_sections(result.sections, everything)
-    facts(ended(result, ("run", result.run), result.unit, store, f": summhay run {spec} --store {store} --budget MORE"))
+    facts(ended(result, ("run", result.run), result.unit, store, f": summhay run {spec}{store_option(store)} --budget MORE"))
 
 
 def _show_scores(scores: ScoreResult, store: str, everything: bool) -> None:
     from summhay_ray.benchmarks.retrieval import retrieval_section
-    from summhay_ray.cli.show import say, sections, tables
-    from summhay_ray.report import LEGEND, bias_lines, position_table, score_tables
+    from summhay_ray.cli.show import say, sections, store_option, tables
+    from summhay_ray.report import LEGEND, bias_lines, names_line, position_table, score_tables
 
     if not any(one.n_scored for one in scores.systems):
         say(f"Nothing is scored: 0 of {sum(one.n_expected for one in scores.systems):,} insights")
@@ -163,12 +163,14 @@ def _show_scores(scores: ScoreResult, store: str, everything: bool) -> None:
     if any(grid.starred for grid in grids):
         say(LEGEND)
     if everything:
+        if told := names_line(scores.systems):
+            say(told)
         for line in bias_lines(scores.biases, scores.run):
             say(line)
         if scores.retrieval is not None:
             sections([retrieval_section(scores.retrieval, None)])
     elif grids:
-        say(f"Coverage, citations and more: summhay score {scores.run} --all --store {store}")
+        say(f"Coverage, citations and more: summhay score {scores.run} --all{store_option(store)}")
 
 
 @app.command(rich_help_panel=RUN)

@@ -47,7 +47,7 @@ def coverage(
     """
     from summhay_ray import api
     from summhay_ray.cli.progress import ProgressDisplay
-    from summhay_ray.cli.show import document, ended, facts, sections
+    from summhay_ray.cli.show import document, ended, facts, sections, store_option
 
     # Ray tells of dead workers on stdout, which is for results alone.
     with ProgressDisplay() as display, contextlib.redirect_stdout(sys.stderr):
@@ -70,5 +70,5 @@ def coverage(
     else:
         sections(result.sections)
         where = api.store_uri(store)
-        facts(ended(result, ("run", result.run), result.unit, where, f": summhay coverage {spec} --store {where} --budget MORE"))
+        facts(ended(result, ("run", result.run), result.unit, where, f": summhay coverage {spec}{store_option(where)} --budget MORE"))
     raise typer.Exit({"done": DONE, "budget": BUDGET, "partial": PARTIAL}[result.status])

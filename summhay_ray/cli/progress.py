@@ -15,7 +15,7 @@ from rich.text import Text
 
 from summhay_ray.cli.options import INTERRUPTED
 from summhay_ray.cli.visible import one_line
-from summhay_ray.engine import ModelProgress, Progress
+from summhay_ray.engine import ModelProgress, Progress, Stopped
 from summhay_ray.errors import UserError
 from summhay_ray.llm import LONGEST_PAUSE_S
 
@@ -57,7 +57,8 @@ class ProgressDisplay:
         self._over = True
         if self._live:
             self._live.stop()
-        elif self._last:
+        elif self._last and not isinstance(error, KeyboardInterrupt | Stopped):
+            # Those say themselves what there is then: the last figures here are of before.
             self._write(line(self._last, ended=True))
         if isinstance(error, KeyboardInterrupt) and str(error):
             # typer has an end of its own for Ctrl-C, which says nothing.
@@ -198,15 +199,15 @@ def _traffic(progress: Progress) -> list[str]:
 
 def _times(progress: Progress, ended: bool = False) -> str:
     if ended:
-        return f"{_time(progress.seconds)} gone, ended"
+        return f"{_time(progress.seconds)} elapsed, ended"
     if progress.stopping:
-        return f"{_time(progress.seconds)} gone, stopping: {progress.in_flight} calls in flight are waited for"
+        return f"{_time(progress.seconds)} elapsed, stopping: {progress.in_flight} calls in flight are waited for"
     if progress.doing and not (progress.in_flight or progress.seconds_left):
-        return f"{_time(progress.seconds)} gone, {progress.doing}"
+        return f"{_time(progress.seconds)} elapsed, {progress.doing}"
     if progress.seconds_left is None and not progress.calls and not progress.in_flight:
-        return f"{_time(progress.seconds)} gone, starting"
+        return f"{_time(progress.seconds)} elapsed, starting"
     left = "?" if progress.seconds_left is None else _time(progress.seconds_left)
-    return f"{_time(progress.seconds)} gone, {left} left"
+    return f"{_time(progress.seconds)} elapsed, {left} to go"
 
 
 def _row(model: ModelProgress) -> tuple[str, ...]:

@@ -40,7 +40,7 @@ def retrieve(
     """
     from summhay_ray import api
     from summhay_ray.cli.progress import ProgressDisplay
-    from summhay_ray.cli.show import document, ended, facts, sections
+    from summhay_ray.cli.show import document, ended, facts, sections, store_option
 
     # Ray tells of dead workers on stdout, which is for results alone.
     with ProgressDisplay() as display, contextlib.redirect_stdout(sys.stderr):
@@ -61,6 +61,6 @@ def retrieve(
         document(result.to_json())
     else:
         sections(result.sections)
-        go_on = f": summhay retrieve {spec} --store {api.store_uri(store)} --budget MORE"
+        go_on = f": summhay retrieve {spec}{store_option(api.store_uri(store))} --budget MORE"
         facts(ended(result, ("run", result.run), result.unit, api.store_uri(store), go_on))
     raise typer.Exit({"done": DONE, "budget": BUDGET, "partial": PARTIAL}[result.status])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
@@ -93,6 +94,8 @@ class Ended(Protocol):
     def commonest_failure(self) -> Mapping[str, Any] | None: ...
     @property
     def notes(self) -> Sequence[str]: ...
+    @property
+    def example(self) -> str: ...
 
 
 def ended(result: Ended, head: tuple[str, str], unit: str, store: str, go_on: str) -> list[tuple[str, object]]:
@@ -116,15 +119,25 @@ def ended(result: Ended, head: tuple[str, str], unit: str, store: str, go_on: st
         where = f"{most['stage']}: " if most["stage"] else ""
         # What stopped a model is said above, and need not be said again.
         why = "" if any(most["message"] in one for one in result.stopped_models.values()) else f": {most['message']}"
-        pairs.append(("failed most", f"{most['count']:,} times {where}{most['error']}{why}"))
+        when = "in an earlier start; not tried again yet: " if most.get("earlier") else ""
+        pairs.append(("failed most", f"{when}{most['count']:,} times {where}{most['error']}{why}"))
     pairs += [("note", line) for line in result.notes]
     if cells["done"] or cells["failed"]:
         pairs.append(("tables", f"{store.rstrip('/')}/runs/{result.run}/tables (Parquet)"))
     if cells["failed"]:
-        pairs.append(("look at", f"summhay failures {result.run} --store {store}"))
-    elif cells["done"]:
-        pairs.append(("next", f"summhay status {result.run} --store {store}; explain RUN KEY, export RUN --tables DIR"))
+        pairs.append(("look at", f"summhay failures {result.run}{store_option(store)}"))
+    if result.example:
+        where = store_option(store)
+        pairs.append(("next", f"summhay report {result.run} --out report{where}"))
+        pairs.append(("next", f"summhay explain {result.run} {shlex.quote(result.example)}{where}"))
     return pairs
+
+
+def store_option(store: str) -> str:
+    """What a command that is shown needs to find the store again: nothing where it is the one that is taken anyhow."""
+    from summhay_ray import api
+
+    return "" if store == api.store_uri() else f" --store {shlex.quote(store)}"
 
 
 def left_over(left: Mapping[str, Any], unit: str, go_on: str) -> str:

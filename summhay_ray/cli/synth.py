@@ -79,10 +79,10 @@ def show_made(result: RunResult) -> None:
 
 
 def _show(result: RunResult, spec: str, store: str) -> None:
-    from summhay_ray.cli.show import ended, facts
+    from summhay_ray.cli.show import ended, facts, store_option
 
     show_made(result)
-    go_on = f": summhay synth {spec} --store {store} --budget MORE"
+    go_on = f": summhay synth {spec}{store_option(store)} --budget MORE"
     written = [("written", path) for path in result.files]
     facts([*ended(result, ("run", result.run), "topics", store, go_on), *written])
 

@@ -22,6 +22,7 @@ from summhay_ray.engine.contract import (
     semantic_hash,
 )
 from summhay_ray.engine.doctor import Check, examine, examine_runs, key_check, missing_keys
+from summhay_ray.engine.execution import Stopped
 from summhay_ray.engine.explain import Replay, first_request
 from summhay_ray.engine.inputs import Inputs
 from summhay_ray.engine.item_samples import answers_of
@@ -107,6 +108,7 @@ __all__ = [
     "StagePlan",
     "Start",
     "StatusResult",
+    "Stopped",
     "Strict",
     "Tables",
     "Text",

@@ -29,7 +29,7 @@ from summhay_ray.engine.own_code import Unplannable
 from summhay_ray.engine.plan import PlanResult, StagePlan, plan
 from summhay_ray.engine.progress import Extent, Progress, Snapshot, Timeline, Watch
 from summhay_ray.engine.sections import Section
-from summhay_ray.engine.state import RunSnapshot, RunState, answers_used, commonest_failure, item_counts, state_of
+from summhay_ray.engine.state import ITEM, RunSnapshot, RunState, answers_used, commonest_failure, item_counts, state_of
 from summhay_ray.engine.usage import Reach, keep_plan, keep_reach, keep_start, keep_stop, read_plan
 from summhay_ray.errors import UserError
 from summhay_ray.llm import FREE, USAGE_NOT_CREDIBLE, Budgets, claims_of, margins_of
@@ -77,7 +77,10 @@ class RunResult:
     executor: str = ""
     """inline or ray; empty where nothing was left to do."""
     commonest_failure: Mapping[str, Any] | None = None
-    """Of the run's failures the class that most have: `count`, `stage`, `error`, and the commonest `message` of it."""
+    """Of the run's failures the class that most have: `count`, `stage`, `error`, and the commonest `message` of it; `earlier`:
+    all are of earlier starts, and the budget stopped this one before it came to try them again."""
+    example: str = ""
+    """An item that is done, for `explain`."""
 
     @property
     def scores(self) -> Any:
@@ -150,7 +153,15 @@ def run(workload: Workload[Any], store: Store, options: RunOptions = RunOptions(
     """Run or resume. Raises SpecError, StoreError, RunFailed, Superseded, Stopped."""
     began = time.monotonic()
     store.files.check()
+    if not store.files.exists(f"runs/{workload.run_id}/run.json"):
+        check_keys(workload, options)
     return Start.of(workload, workload.open(store), options, began).result()
+
+
+def check_keys(workload: Workload[Any], options: RunOptions) -> None:
+    """Raises UserError where this machine is to ask and lacks a key."""
+    if options.address is None and (missing := missing_keys(workload)):
+        raise UserError(f"{missing[0]}; nothing was asked")
 
 
 def budgets_of(workload: Workload[Any], budget_usd: float | None) -> Budgets:
@@ -283,7 +294,8 @@ class Start:
                 *doubts,
             ),
             executor=snapshot.get("executor", ""),
-            commonest_failure=commonest_failure(run),
+            commonest_failure=_of_when(commonest_failure(run), bool(snapshot.get("left")) and not snapshot.get("failures")),
+            example=next((item for item, again in run.finished(ITEM).items() if not again), ""),
         )
 
     def _work(self, work: Work) -> dict[str, Any]:
@@ -292,8 +304,7 @@ class Start:
         executor, why = choose(work, options.executor or self.workload.spec.executor, options.address)
         if why and options.note is not None:
             options.note(why)
-        if options.address is None and (missing := missing_keys(self.workload)):
-            raise UserError(f"{missing[0]}; nothing was asked")
+        check_keys(self.workload, options)
         self._tell_start("starting Ray" if executor == "ray" else "starting")
         try:
             snapshot = self._executed(work, executor)
@@ -441,6 +452,10 @@ class Start:
                 watch(timeline.progress(snapshot, time.monotonic()))
 
         return tell
+
+
+def _of_when(failure: dict[str, Any] | None, earlier: bool) -> dict[str, Any] | None:
+    return None if failure is None else {**failure, "earlier": earlier}
 
 
 def _unknown(n_items: int) -> dict[str, Any]:

@@ -145,7 +145,7 @@ def _entry(run: RunStore, index: LogIndex, created: str, size: int) -> RunEntry:
         cells, state = {"total": total, "done": total, "failed": 0}, "imported"
     else:
         cells = item_counts(run, total)
-        standing = standing_stop(run) if cells["done"] + cells["failed"] < total else None
+        standing = standing_stop(run) if cells["done"] < total else None
         state = _state(cells, standing, *_driver(run))
     index.know(run.run_id, run.manifest().spent)
     return RunEntry(
@@ -186,7 +186,7 @@ def _status(run: RunStore, problems: Sequence[str]) -> StatusResult:
         cells = item_counts(run, total)
         budget = latest_budget(run)
         open_items = cells["total"] - cells["done"] - cells["failed"]
-        stop = standing_stop(run) if open_items else None
+        stop = standing_stop(run) if cells["done"] < total else None
         driver, how = _driver(run)
         state = _state(cells, stop, driver, how)
         if state == "done" and claims:
@@ -207,7 +207,7 @@ def _status(run: RunStore, problems: Sequence[str]) -> StatusResult:
         damaged=index.damaged,
         tables=run.digests(),
         stop=stop,
-        left=_left(run, benchmark, stop, [] if lost else usage, open_items) if open_items else None,
+        left=_left(run, benchmark, stop, [] if lost else usage, open_items) if open_items or stop else None,
         unit=benchmark.counted.items if benchmark is not None else "items",
         claims=[asdict(one) for one in claims],
         driver=driver,
@@ -253,11 +253,13 @@ def _state(cells: Mapping[str, int], stop: Mapping[str, Any] | None, driver: str
     open_items = cells["total"] - cells["done"] - cells["failed"]
     if driver and cells["done"] < cells["total"]:
         return "running"
-    if not open_items:
-        return "partial" if cells["failed"] else "done"
+    if cells["done"] == cells["total"]:
+        return "done"
     if stop is not None:
         return str(stop.get("status", "unfinished"))
-    return "interrupted" if how in ("stopped", "dead") else "unfinished"
+    if how in ("stopped", "dead"):
+        return "interrupted"
+    return "unfinished" if open_items else "partial"
 
 
 def _left(

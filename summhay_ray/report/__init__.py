@@ -20,7 +20,7 @@ from summhay_ray.report.synth import (
     otherwise_table,
     verified_table,
 )
-from summhay_ray.report.tables import LEGEND, TextTable, bias_lines, position_table, runs_table, score_tables
+from summhay_ray.report.tables import LEGEND, TextTable, bias_lines, names_line, position_table, runs_table, score_tables
 
 __all__ = [
     "AUDITED_LEGEND",
@@ -50,6 +50,7 @@ __all__ = [
     "made_table",
     "markdown",
     "minutes",
+    "names_line",
     "otherwise_table",
     "plan_table",
     "position_table",

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from summhay_ray.haystack import column_of
 from summhay_ray.metrics import JudgeBias, PositionSensitivity, SystemScore
 
 METRICS = (("joint", "Joint"), ("coverage", "Coverage"), ("citation", "Citation"))
@@ -44,9 +45,9 @@ def score_tables(systems: Sequence[SystemScore], more: bool = True) -> list[Text
 
 
 def _of_judge(systems: Sequence[SystemScore], judge: str) -> list[TextTable]:
-    columns = sorted({_column(system) for system in systems}, key=_place)
+    columns = sorted({column_of(system.retriever, system.ordering) for system in systems}, key=_place)
     models = sorted({system.model for system in systems})
-    found = {(system.model, _column(system)): system for system in systems}
+    found = {(system.model, column_of(system.retriever, system.ordering)): system for system in systems}
     tables = []
     for field, name in METRICS:
         rows = []
@@ -79,6 +80,14 @@ def _corrected(
     )
     title = f"{name} (%), corrected for bias, judged by {judge}"
     return TextTable(title, ("Summarizer", *columns, "n"), rows)
+
+
+def names_line(systems: Sequence[SystemScore]) -> str:
+    """What other commands call the systems of a table; empty where COLUMN_ROW, as in bm25_MODEL, says it."""
+    whole = sorted((one for one in systems if one.retriever == "full"), key=lambda one: (one.model, one.ordering))
+    named = (f"{one.system} ({column_of(one.retriever, one.ordering)})" for one in whole if one.model == whole[0].model)
+    told = ", ".join(dict.fromkeys(named))
+    return f"Elsewhere a system is COLUMN_SUMMARIZER; given the whole haystack it has the released files' name: {told}" if told else ""
 
 
 def _n_of(systems: Sequence[SystemScore]) -> str:
@@ -141,10 +150,6 @@ def _placed(row: PositionSensitivity, name: str) -> str:
     scored, expected = row.n.get(name, (0, 0))
     figure = row.baseline_joint if name == "baseline" else row.top if name == "top" else row.bottom
     return _percent(figure) + ("*" if scored < expected else "")
-
-
-def _column(system: SystemScore) -> str:
-    return system.retriever if system.ordering == "given" else f"{system.retriever} {system.ordering}"
 
 
 def _place(column: str) -> tuple[int, str]:

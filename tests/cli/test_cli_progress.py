@@ -69,7 +69,7 @@ def test_what_was_said_at_the_start_is_not_said_again_at_the_end(capsys: pytest.
 def test_money_and_traffic_in_one_line() -> None:
     assert line(AT) == (
         "r1  cells 10/40  judgments 50/200  failures 2  $0.5000 of $2  "
-        "$0.2500 reserved, $1.2500 left, 12.0 calls/s, 3 times 429, 5 retries  1:01 gone, 1:02:05 left"
+        "$0.2500 reserved, $1.2500 left, 12.0 calls/s, 3 times 429, 5 retries  1:01 elapsed, 1:02:05 to go"
     )
     assert "left, " not in line(replace(AT, budget_usd=None, left_usd=None))
 
@@ -107,7 +107,7 @@ def test_what_hinders_a_model_is_said() -> None:
 def test_a_line_names_what_hinders_as_the_table_does() -> None:
     paused, stopped = replace(MODEL, paused_s=12.4), replace(MODEL, model="openai/b", paused_s=1.0, stopped="quota_exhausted")
     said = line(replace(AT, models=(MODEL, paused, stopped)))
-    assert "5 retries, openai/gpt-4o paused for 12 s, openai/b stopped: quota_exhausted  1:01 gone" in said
+    assert "5 retries, openai/gpt-4o paused for 12 s, openai/b stopped: quota_exhausted  1:01 elapsed" in said
     assert "openai" not in line(AT)
 
 
@@ -117,12 +117,12 @@ EARLY = replace(AT, reserved_usd=0.0, left_usd=None, budget_usd=None, calls=0, l
 def test_before_the_first_call_there_is_one_line_that_says_what_it_does() -> None:
     doing = replace(EARLY, doing="starting Ray")
     assert shown(doing, 80).rstrip() == "━━━━━────────────────  25%  10/40 cells  $0.5000  2 failures  starting Ray, 1:01"
-    assert line(doing).endswith("1:01 gone, starting Ray")
-    assert line(replace(doing, in_flight=1)).endswith("1:01 gone, ? left")
-    assert line(EARLY).endswith("1:01 gone, starting")
+    assert line(doing).endswith("1:01 elapsed, starting Ray")
+    assert line(replace(doing, in_flight=1)).endswith("1:01 elapsed, ? to go")
+    assert line(EARLY).endswith("1:01 elapsed, starting")
     for begun in (replace(EARLY, calls=1), replace(EARLY, in_flight=1)):
-        assert line(begun).endswith("1:01 gone, ? left")
-    assert line(replace(EARLY, seconds_left=5.0)).endswith("1:01 gone, 0:05 left")
+        assert line(begun).endswith("1:01 elapsed, ? to go")
+    assert line(replace(EARLY, seconds_left=5.0)).endswith("1:01 elapsed, 0:05 to go")
 
 
 def test_a_model_that_only_refuses_is_named_with_how_long_yet() -> None:
@@ -145,7 +145,7 @@ def lines_of(capsys: pytest.CaptureFixture[str], *seen: Progress, every_s: float
 def test_elsewhere_a_line_comes_at_once_and_one_at_the_end(capsys: pytest.CaptureFixture[str]) -> None:
     done = replace(AT, items_done=40, seconds=99.0, seconds_left=0.0)
     assert lines_of(capsys, EARLY, AT, AT, done) == [line(EARLY), line(done, ended=True)]
-    assert line(done, ended=True).endswith("  1:39 gone, ended")
+    assert line(done, ended=True).endswith("  1:39 elapsed, ended")
     assert lines_of(capsys, EARLY, AT, every_s=0.0) == [line(EARLY), line(AT), line(AT, ended=True)]
     assert lines_of(capsys) == []
 
@@ -156,7 +156,7 @@ def test_a_line_comes_as_soon_as_a_model_is_given_up_or_the_run_stops(capsys: py
     said = lines_of(capsys, AT, AT, lost, lost, stopping, stopping)
     assert said == [line(AT), line(lost), line(stopping), line(stopping, ended=True)]
     assert "openai/gpt-4o stopped: quota_exhausted" in said[1]
-    assert said[2].endswith("1:01 gone, stopping: 3 calls in flight are waited for")
+    assert said[2].endswith("1:01 elapsed, stopping: 3 calls in flight are waited for")
 
 
 def test_the_last_line_comes_also_where_the_run_fails(capsys: pytest.CaptureFixture[str]) -> None:

@@ -102,7 +102,7 @@ def test_no_terminal_no_control_characters(finished: Any) -> None:
     assert finished.stopped.err.count("\n") < 40
     told = [text for text in finished.stopped.err.splitlines() if text.startswith(f"{finished.run}  cells ")]
     assert "  cells 0/" in told[0]
-    assert told[-1].endswith(" gone, ended")
+    assert told[-1].endswith(" elapsed, ended")
 
 
 def test_a_finished_run_is_read_back(cli: Cli, finished: Any) -> None:

@@ -130,9 +130,9 @@ def test_a_document_is_one_line_of_ascii_on_stdout(capsys: pytest.CaptureFixture
 
 
 def test_the_line_of_progress() -> None:
-    assert line(AT) == "r1  cells 10/40  judgments 50/200  failures 2  $0.1235 of $1.5  1:01 gone, 1:02:05 left"
+    assert line(AT) == "r1  cells 10/40  judgments 50/200  failures 2  $0.1235 of $1.5  1:01 elapsed, 1:02:05 to go"
     unknown = replace(AT, seconds_left=None, budget_usd=None, seconds=0.2, in_flight=1)
-    assert line(unknown).endswith("failures 2  $0.1235  0:00 gone, ? left")
+    assert line(unknown).endswith("failures 2  $0.1235  0:00 elapsed, ? to go")
     assert "of $0.001 " in line(replace(AT, budget_usd=0.001))
 
 
@@ -146,9 +146,9 @@ def test_without_a_terminal_a_line_each_ten_seconds(monkeypatch: pytest.MonkeyPa
     said = capsys.readouterr()
     assert said.out == ""
     first, *told, last = [text.split("  ")[-1] for text in said.err.splitlines()]
-    assert (first, last) == ("0:00 gone, 1:02:05 left", "0:31 gone, ended")
+    assert (first, last) == ("0:00 elapsed, 1:02:05 to go", "0:31 elapsed, ended")
     # Ten seconds after the line before.
-    assert told == [f"{gone} gone, 1:02:05 left" for gone in ("0:10", "0:20", "0:31")]
+    assert told == [f"{gone} elapsed, 1:02:05 to go" for gone in ("0:10", "0:20", "0:31")]
 
 
 def test_on_a_terminal_a_line_that_is_rewritten(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,6 +13,7 @@ import polars as pl
 
 from summhay_ray.benchmarks.summhay.scores import ScoreResult, score_run
 from summhay_ray.errors import UserError
+from summhay_ray.haystack import column_of
 from summhay_ray.metrics import SURE, Compat, JudgeBias, Over, PairedDifference, Resampling, Standing, with_holm
 from summhay_ray.store import RunStore
 
@@ -252,14 +253,14 @@ def _judges(results: Sequence[ScoreResult], wanted: Sequence[str]) -> list[str]:
 def _pairs(tables: Sequence[_Values], wanted: Sequence[str]) -> Chosen:
     names = [sorted(table.systems) for table in tables]
     if len(tables) == 1:
-        first, second = (list(_matching(names[0], one, tables[0].run)) for one in (wanted or ("*", "*")))
+        first, second = (list(_matching(tables[0], one)) for one in (wanted or ("*", "*")))
         seen = dict.fromkeys((a, b) for a in first for b in second if a != b)
         pairs = [(a, b) for a, b in seen if (b, a) not in seen or a < b]
         if not pairs:
             raise UserError(f"{tables[0].run} has no two systems to compare among {', '.join(names[0])}")
         found: Chosen = [((0, a), (0, b)) for a, b in pairs]
     elif wanted:
-        first, second = (list(_matching(known, one, table.run)) for known, one, table in zip(names, wanted, tables, strict=True))
+        first, second = (list(_matching(table, one)) for table, one in zip(tables, wanted, strict=True))
         found = [((0, a), (1, b)) for a in first for b in second]
     else:
         found = [((0, one), (1, one)) for one in names[0] if one in names[1]]
@@ -271,10 +272,13 @@ def _pairs(tables: Sequence[_Values], wanted: Sequence[str]) -> Chosen:
     return found
 
 
-def _matching(names: Sequence[str], wanted: str, run: str) -> Iterable[str]:
-    found = [wanted] if wanted in names else [name for name in names if fnmatchcase(name, wanted)]
+def _matching(table: _Values, wanted: str) -> Iterable[str]:
+    """The systems that a name or a pattern means: their own names, or COLUMN_ROW as tables of scores show them."""
+    shown = {name: f"{column_of(one.retriever, one.ordering)}_{one.model}" for name, one in sorted(table.systems.items())}
+    exact = [name for name, other in shown.items() if wanted in (name, other)]
+    found = exact or [name for name, other in shown.items() if fnmatchcase(name, wanted) or fnmatchcase(other, wanted)]
     if not found:
-        raise UserError(f"{run} has no scored system {wanted!r}; it has {', '.join(names)}")
+        raise UserError(f"{table.run} has no scored system {wanted!r}; it has {', '.join(shown)}")
     return found
 
 

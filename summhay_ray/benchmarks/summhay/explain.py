@@ -22,6 +22,7 @@ from summhay_ray.records import Judgment, Summary
 from summhay_ray.store import RunStore, StoreError
 
 SHORTEST_KEY = 6
+_PLACE = ("cell_id", "haystack_id", "subtopic_id", "system", "repeat")
 
 
 def check_key(key: str) -> None:
@@ -61,7 +62,7 @@ def explain(workload: Judging[Any] | None, run: RunStore, holder: RunStore, key:
     `holder`: the run that holds the summaries; `workload`: what asks, None where nothing was asked. Raises StoreError where
     nothing, or more than one thing, has that key.
     """
-    cell_id, judgment_key = _find(run, holder, key)
+    cell_id, judgment_key = _placed(holder, key) or _find(run, holder, key)
     found = rows_of(holder, "summaries", [cell_id])
     failed = of_cells(run, "failures", [cell_id]).to_dicts()
     if not found:
@@ -97,6 +98,19 @@ def explain(workload: Judging[Any] | None, run: RunStore, holder: RunStore, key:
     }
 
 
+def _placed(holder: RunStore, key: str) -> tuple[str, str] | None:
+    """The summary at HAYSTACK/SUBTOPIC/SYSTEM, where the key is such a place; `#N` at its end is the N-th repeat."""
+    if key.count("/") < 2:
+        return None
+    names = {entry["haystack_id"]: entry["name"] for entry in holder.record["haystacks"]}
+    frame = holder.table("summaries", columns=_PLACE)
+    for cell, haystack, subtopic, system, repeat in frame.select(_PLACE).iter_rows():
+        place = f"{names.get(haystack)}/{subtopic}/{system}"
+        if key in ((place, f"{place}#0") if not repeat else (f"{place}#{repeat}",)):
+            return cell, ""
+    return None
+
+
 def _find(run: RunStore, holder: RunStore, key: str) -> tuple[str, str]:
     """(cell_id, key of the one judgment asked for, or empty)."""
     check_key(key)
@@ -111,10 +125,16 @@ def _find(run: RunStore, holder: RunStore, key: str) -> tuple[str, str]:
             for cell, full in zip(keyed["cell_id"].to_list(), keyed["key"].to_list(), strict=True)
         )
     if not hits:
-        raise StoreError(f"run {run.run_id} has no cell or answer {key!r}; `summhay failures` and the tables list their keys")
+        known = f"a cell is HAYSTACK/SUBTOPIC/SYSTEM, such as {_some_place(holder)}, or its id, or an answer's key"
+        raise StoreError(f"run {run.run_id} has no cell or answer {key!r}; {known}")
     if len({cell for cell, _ in hits}) > 1 and len(key) < 32:
         raise StoreError(f"{len(hits)} cells or answers of run {run.run_id} begin with {key!r}; give more of it")
     return min(hits)
+
+
+def _some_place(holder: RunStore) -> str:
+    places_of = places(holder, holder.table("summaries", columns=["cell_id"])["cell_id"].head(1).to_list())
+    return next((f"{one.haystack}/{one.subtopic_id}/{one.system}" for one in places_of.values()), "news/a-subtopic/bm25_gpt-4o")
 
 
 def _context(run: RunStore, summary: Summary) -> dict[str, Any] | None:

@@ -15,6 +15,7 @@ from summhay_ray.benchmarks.summhay.judges import all_scores, judges_of
 from summhay_ray.benchmarks.summhay.samples import Prices
 from summhay_ray.benchmarks.summhay.scores import SYSTEM, ScoreResult, score_run
 from summhay_ray.benchmarks.summhay.sources import Outline, stored_outlines
+from summhay_ray.haystack import column_of
 from summhay_ray.metrics import SystemScore
 from summhay_ray.outcome import MICROS
 from summhay_ray.store import RunStore
@@ -71,7 +72,7 @@ def _interval(one: SystemScore, name: str) -> dict[str, float | None]:
 
 
 def _column(one: SystemScore) -> str:
-    return one.retriever if one.ordering == "given" else f"{one.retriever}, {one.ordering}"
+    return column_of(one.retriever, one.ordering)
 
 
 def _label(one: SystemScore) -> str:
@@ -282,7 +283,7 @@ def _retrieval(run: RunStore, result: ScoreResult, judge: str, outlines: Sequenc
         own = [one.joint for one in scores if (one.retriever, one.ordering) == (retriever, ordering) and one.joint is not None]
         rows.append(
             {
-                "retriever": retriever if ordering == "given" else f"{retriever}, {ordering}",
+                "retriever": column_of(retriever, ordering),
                 "recall": sum(one[0] for one in shares) / len(shares),
                 "precision": sum(one[1] for one in shares) / len(shares),
                 "joint": sum(own) / len(own) if own else None,

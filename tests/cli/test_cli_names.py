@@ -1,0 +1,65 @@
+"""One name for one system, whatever the command; and what a table shows (COLUMN_ROW, a place) is understood, too."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from commands import Said, write_spec
+
+from summhay_ray import api
+
+pytestmark = pytest.mark.core
+
+Cli = Callable[..., Said]
+SPEC = {
+    "haystacks": ["sample/news"],
+    "retrievers": ["bm25", "full"],
+    "orderings": ["given", "top"],
+    "token_budget": 1500,
+    "summarizers": ["offline/lead"],
+    "executor": "inline",
+}
+SYSTEMS = {"bm25_offline/lead", "offline/lead", "fl-ctxt-sort_offline/lead"}
+
+
+def test_every_command_calls_a_system_by_one_name(cli: Cli, tmp_path: Path) -> None:
+    store = ("--store", tmp_path / "store")
+    ran = cli("run", write_spec(tmp_path, SPEC), *store, "--json").document
+    run = ran["run"]
+    assert {one["system"] for one in ran["systems"]} == SYSTEMS
+    scored = cli("score", run, *store, "--json").document
+    assert {one["system"] for one in scored["systems"]} == SYSTEMS
+    compared = cli("compare", run, "--systems", "*", "*", *store, "--json").document
+    assert {row[side]["system"] for row in compared["pairs"] for side in ("a", "b")} == SYSTEMS
+    cli("export", run, "--out", tmp_path / "out", *store)
+    (made,) = (tmp_path / "out").glob("*.json")
+    assert {name.removeprefix("summary_subtopic_") for name in json.loads(made.read_text())["subtopics"][0]["summaries"]} == SYSTEMS
+    assert set(api.table(run, "scores", str(tmp_path / "store"))["system"]) == SYSTEMS
+    # A cell's place, and its id.
+    place = cli("explain", run, "news/news-damage/fl-ctxt-sort_offline/lead", *store, "--json").document
+    assert (place["system"], place["subtopic_id"]) == ("fl-ctxt-sort_offline/lead", "news-damage")
+    assert cli("explain", run, place["cell_id"], *store, "--json").document == place
+    assert "such as news/news-" in cli("explain", run, "news/news-damage/offline/leed", *store).refusal
+    # COLUMN_ROW of the table; who wants to know why is told which names the release has.
+    one = cli("compare", run, "--systems", "full top_offline/lead", "full_offline/lead", *store, "--json").document["pairs"][0]
+    assert [one[side]["system"] for side in ("a", "b")] == ["fl-ctxt-sort_offline/lead", "offline/lead"]
+    told = cli("score", run, "--all", *store).out
+    assert "the released files' name: offline/lead (full), fl-ctxt-sort_offline/lead (full top)\n" in told
+
+
+def test_what_is_shown_to_be_done_next_can_be_done(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SUMMHAY_STORE", str(tmp_path / "store"))
+    done = cli("run", write_spec(tmp_path, {**SPEC, "retrievers": ["bm25"], "orderings": ["given"]})).out
+    # The store that is taken anyhow is not named.
+    (explained,) = [line.split("summhay ")[1] for line in done.splitlines() if line.startswith("next") and " explain " in line]
+    assert "--store" not in done and cli(*explained.split()).code == 0
+
+
+def test_a_missing_key_leaves_no_run(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    spec = write_spec(tmp_path, {**SPEC, "summarizers": [{"model": "openai/gpt-4o", "max_tokens": 100}]})
+    assert "OPENAI_API_KEY" in cli("run", spec, "--store", tmp_path / "store").refusal
+    assert cli("runs", "--store", tmp_path / "store", "--json").document == {"runs": []}
