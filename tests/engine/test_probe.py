@@ -10,11 +10,14 @@ import pytest
 from inline_runs import N_QUERIES, answered, rows
 from simulated_provider import in_thread
 
+from summhay_ray import api
+
 pytestmark = pytest.mark.core
 
 
 def fields(base: str) -> dict[str, Any]:
-    return {"summarizers": [{"model": "openai/writer", "api_base": base, "price": 0}], "retrievers": ["bm25", "oracle"]}
+    price = {"input_per_mtok": 1.0, "output_per_mtok": 1.0}
+    return {"summarizers": [{"model": "openai/writer", "api_base": base, "price": price}], "retrievers": ["bm25", "oracle"]}
 
 
 def test_an_endpoint_that_does_not_answer_is_tried_by_one_call(tmp_path: Path) -> None:
@@ -31,7 +34,12 @@ def test_an_endpoint_that_does_not_answer_is_tried_by_one_call(tmp_path: Path) -
     assert result.stopped_models == {"openai/writer": f"connection: {most['message']}"}
     # Once somebody is there, the same spec goes on.
     with in_thread() as provider:
-        assert answered(tmp_path, **fields(provider.base))[0].run == result.run
+        # What the budget leaves failed then was not tried again: the failures are told as those of the earlier start.
+        stopped, _ = answered(tmp_path, 0.006, **fields(provider.base))
+        told = stopped.commonest_failure
+        assert (stopped.run, stopped.status, told and told["earlier"]) == (result.run, "budget", True)
+        assert 0 < stopped.cells["done"] < 2 * N_QUERIES and api.status(result.run, str(tmp_path)).status == "budget"
+        assert answered(tmp_path, **fields(provider.base))[0].status == "done"
 
 
 def test_the_others_wait_for_the_first_and_no_call_is_made_for_it(tmp_path: Path) -> None:
