@@ -70,5 +70,6 @@ def coverage(
     else:
         sections(result.sections)
         where = api.store_uri(store)
-        facts(ended(result, ("run", result.run), result.unit, where, f": summhay coverage {spec}{store_option(where)} --budget MORE"))
+        go_on = f": summhay coverage {spec}{store_option(where)} --budget MORE"
+        facts(ended(result, ("run", result.run), result.unit, where, go_on))
     raise typer.Exit({"done": DONE, "budget": BUDGET, "partial": PARTIAL}[result.status])

@@ -6,7 +6,7 @@ from summhay_ray.haystack.identity import haystack_id_of, imported_cell_id, with
 from summhay_ray.haystack.imported import RELEASED_JUDGE, ImportedRows, imported_rows
 from summhay_ray.haystack.released import ReleasedFile, read_released, released_from
 from summhay_ray.haystack.samples import load_sample, sample_names
-from summhay_ray.haystack.systems import PREFIX, System, column_of, parse_system, system_key
+from summhay_ray.haystack.systems import PREFIX, System, parse_system, system_key
 
 __all__ = [
     "PREFIX",
@@ -18,7 +18,6 @@ __all__ = [
     "System",
     "export_run",
     "haystack_id_of",
-    "column_of",
     "imported_cell_id",
     "imported_rows",
     "load_sample",

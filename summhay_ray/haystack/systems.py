@@ -46,11 +46,6 @@ def parse_system(key: str, retrievers: Iterable[str] = RELEASED_RETRIEVERS) -> S
     return System(name, "full", "given", name, repeat)
 
 
-def column_of(retriever: str, ordering: str) -> str:
-    """The column of a table that has a system's figures; its row is the model."""
-    return retriever if ordering == "given" else f"{retriever} {ordering}"
-
-
 def system_key(retriever: str, ordering: str, model: str) -> str:
     """The release's key, without its prefix, for a system as a spec names it: `released/` and `replay/` are left out."""
     retriever, model = retriever.removeprefix("released/"), model.removeprefix("replay/")

@@ -33,7 +33,7 @@ from summhay_ray.metrics.paired import SURE, Over, PairedDifference, Resampling,
 from summhay_ray.metrics.position import PositionSensitivity, position_sensitivity
 from summhay_ray.metrics.retrieval import RetrievalScore, retrieval_scores
 from summhay_ray.metrics.rouge_scores import ROUGE_TYPES, rouge
-from summhay_ray.metrics.systems import SystemScore, TakenOff, system_scores
+from summhay_ray.metrics.systems import SystemScore, TakenOff, column_of, system_scores
 
 __all__ = [
     "COEFFICIENTS",
@@ -62,6 +62,7 @@ __all__ = [
     "check_bertscore",
     "citation_scores",
     "column_intervals",
+    "column_of",
     "concordance",
     "corrected",
     "correlations",

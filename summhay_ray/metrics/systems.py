@@ -44,6 +44,11 @@ class TakenOff:
     source: str
 
 
+def column_of(retriever: str, ordering: str) -> str:
+    """The column of a table that has a system's figures; its row is the model."""
+    return retriever if ordering == "given" else f"{retriever} {ordering}"
+
+
 @dataclass(frozen=True, slots=True)
 class SystemScore:
     """The scores of one system by one judge, as fractions; None where nothing was scored or, for citations, nothing covered.

@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from summhay_ray.haystack import column_of
-from summhay_ray.metrics import JudgeBias, PositionSensitivity, SystemScore
+from summhay_ray.metrics import JudgeBias, PositionSensitivity, SystemScore, column_of
 
 METRICS = (("joint", "Joint"), ("coverage", "Coverage"), ("citation", "Citation"))
 CORRECTED = (("joint_corrected", "Joint"), ("coverage_corrected", "Coverage"))
@@ -87,7 +86,8 @@ def names_line(systems: Sequence[SystemScore]) -> str:
     whole = sorted((one for one in systems if one.retriever == "full"), key=lambda one: (one.model, one.ordering))
     named = (f"{one.system} ({column_of(one.retriever, one.ordering)})" for one in whole if one.model == whole[0].model)
     told = ", ".join(dict.fromkeys(named))
-    return f"Elsewhere a system is COLUMN_SUMMARIZER; given the whole haystack it has the released files' name: {told}" if told else ""
+    known = "Elsewhere a system is COLUMN_SUMMARIZER; given the whole haystack it has the released files' name"
+    return f"{known}: {told}" if told else ""
 
 
 def _n_of(systems: Sequence[SystemScore]) -> str:

@@ -210,7 +210,11 @@ def test_explain_shows_what_a_score_stands_on_and_lets_no_terminal_be_steered(cl
     ("key", "line"),
     [
         ("abc", "key 'abc' is too short; give at least 6 characters of a cell_id or of an answer's key"),
-        ("\x1b[31mred", "has no cell or answer '\\x1b[31mred'; a cell is HAYSTACK/SUBTOPIC/SYSTEM, such as small/harbour/gpt-4o, or its id, or an answer's key"),
+        (
+            "\x1b[31mred",
+            "has no cell or answer '\\x1b[31mred'; a cell is HAYSTACK/SUBTOPIC/SYSTEM, such as small/harbour/gpt-4o, or its id, "
+            "or an answer's key",
+        ),
     ],
 )
 def test_explain_refuses_a_key_that_is_none(cli: Cli, imported: tuple[str, Path], key: str, line: str) -> None:

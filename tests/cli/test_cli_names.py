@@ -36,7 +36,8 @@ def test_every_command_calls_a_system_by_one_name(cli: Cli, tmp_path: Path) -> N
     assert {row[side]["system"] for row in compared["pairs"] for side in ("a", "b")} == SYSTEMS
     cli("export", run, "--out", tmp_path / "out", *store)
     (made,) = (tmp_path / "out").glob("*.json")
-    assert {name.removeprefix("summary_subtopic_") for name in json.loads(made.read_text())["subtopics"][0]["summaries"]} == SYSTEMS
+    exported = json.loads(made.read_text())["subtopics"][0]["summaries"]
+    assert {name.removeprefix("summary_subtopic_") for name in exported} == SYSTEMS
     assert set(api.table(run, "scores", str(tmp_path / "store"))["system"]) == SYSTEMS
     # A cell's place, and its id.
     place = cli("explain", run, "news/news-damage/fl-ctxt-sort_offline/lead", *store, "--json").document

@@ -17,6 +17,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -67,11 +68,11 @@ def run_blocks(page: Path, folder: Path, infos: Sequence[str]) -> None:
     with standing_in(folder / "examples", folder / "store"):
         for block in (one for one in blocks_of(page) if one.info in infos):
             text = re.sub(r"\bRUN\b", run, block.text)
-            commands = None if block.info.startswith("python") or "cluster" in block.info else commands_of(text)
+            commands = None if "cluster" in block.info else commands_of(text)
             if block.info.startswith("python"):
-                said = said_by(lambda: exec(compile(text, page.name, "exec"), {"__name__": "__main__"}))
+                said = said_by(exec, compile(text, page.name, "exec"), {"__name__": "__main__"})
             elif commands is not None:
-                said = "".join(said_by(lambda: summhay(words)) for words in commands)
+                said = "".join(said_by(summhay, words) for words in commands)
             else:
                 command = ["bash", "-euo", "pipefail", "-c", text]
                 done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
@@ -102,10 +103,10 @@ def summhay(words: Sequence[str]) -> None:
     assert stop.value.code == 0, f"summhay {shlex.join(words)}: exits with {stop.value.code}"
 
 
-def said_by(work: Callable[[], None]) -> str:
+def said_by(work: Callable[..., None], *given: Any) -> str:
     """What it prints."""
     with contextlib.redirect_stdout(io.StringIO()) as out:
-        work()
+        work(*given)
     return out.getvalue()
 
 

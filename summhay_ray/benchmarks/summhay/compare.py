@@ -13,8 +13,7 @@ import polars as pl
 
 from summhay_ray.benchmarks.summhay.scores import ScoreResult, score_run
 from summhay_ray.errors import UserError
-from summhay_ray.haystack import column_of
-from summhay_ray.metrics import SURE, Compat, JudgeBias, Over, PairedDifference, Resampling, Standing, with_holm
+from summhay_ray.metrics import SURE, Compat, JudgeBias, Over, PairedDifference, Resampling, Standing, column_of, with_holm
 from summhay_ray.store import RunStore
 
 if TYPE_CHECKING:

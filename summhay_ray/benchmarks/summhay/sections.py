@@ -15,8 +15,7 @@ from summhay_ray.benchmarks.summhay.judges import all_scores, judges_of
 from summhay_ray.benchmarks.summhay.samples import Prices
 from summhay_ray.benchmarks.summhay.scores import SYSTEM, ScoreResult, score_run
 from summhay_ray.benchmarks.summhay.sources import Outline, stored_outlines
-from summhay_ray.haystack import column_of
-from summhay_ray.metrics import SystemScore
+from summhay_ray.metrics import SystemScore, column_of
 from summhay_ray.outcome import MICROS
 from summhay_ray.store import RunStore
 
