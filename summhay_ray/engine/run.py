@@ -322,8 +322,9 @@ class Start:
 
     def _tell_warnings(self, made: PlanResult) -> None:
         """What the plan warns of, while the run can still be ended: a budget that will stop it, answers of another origin."""
-        for warning in made.warnings if self.options.note is not None else ():
-            self.options.note(f"warning: {warning}")
+        if (note := self.options.note) is not None:
+            for warning in made.warnings:
+                note(f"warning: {warning}")
 
     def _interrupted(self, error: BaseException) -> BaseException:
         """The end that somebody forced, with what the run holds then and how it goes on."""
