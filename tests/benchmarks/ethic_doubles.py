@@ -11,7 +11,7 @@ from importlib import resources
 from typing import ClassVar
 
 from summhay_ray.benchmark import Request
-from summhay_ray.benchmarks.ethic import Ethic
+from summhay_ray.benchmarks.ethic import Ethic, EthicBuild
 from summhay_ray.benchmarks.ethic.records import Record, read_records
 from summhay_ray.benchmarks.ethic.scoring import sections
 
@@ -121,3 +121,23 @@ class Obeying(Ethic):
 
     kind = "ethic_obeying"
     own_models = (Obedient,)
+
+
+class Writer:
+    """Writes a question about the second word of a text, and lists what is cited beside `the rule of`."""
+
+    name: ClassVar[str] = "offline/asker"
+    revision: ClassVar[str] = "3"
+
+    def answer(self, request: Request) -> str:
+        context = request.messages[-1].content.partition("### Context:\n")[2].partition("\n\nNow, respond")[0]
+        if "### Target Case:" in request.messages[-1].content:
+            return "\n".join(re.findall(r"the rule of ([A-Z]\w+)", context)) or "None"
+        return f"**Question:** Who stands second?\n**Answer:** {context.split()[1]}"
+
+
+class Asking(EthicBuild):
+    """A building with a model that writes."""
+
+    kind = "ethic_asking"
+    own_models = (Writer,)

@@ -14,7 +14,7 @@ import json
 import random
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -54,6 +54,9 @@ TOKENIZER = "cl100k_base"
 _MARK, _TARGET = "[CITATION]", "[TARGET CITATION]"
 TITLES = frozenset({"mr", "mrs", "ms", "dr", "the", "hon", "am", "mp"})
 _SHEET = ("domain", "document", "chunk", "text", "labels", "a person's labels")
+_QUESTION = re.compile(
+    r"\bQuestion:[*_ \t]*(?P<question>\S.*?)\s*\n[\s*_]*Answer:[*_ \t]*(?P<answer>\S.*)\Z", re.DOTALL | re.IGNORECASE
+)
 
 
 class TextSource(Strict):
@@ -84,6 +87,10 @@ class CitedSource(Strict):
 
     path: Text = Field(description="JSON lines: id, title, citation, summary, citing (a list of texts)")
     domain: Text = Field(default="Law", description="what tables call it")
+    marks: Literal["patterns", "labeler"] = Field(
+        default="patterns",
+        description="how citations of the decision are found: by title and place as they stand, or by the labeler, too",
+    )
 
 
 def _source(value: Any) -> Any:
@@ -103,6 +110,10 @@ class EthicBuildSpec(Spec):
     )
     labeler: Model = Field(default=ModelSpec(model="offline/names"), description="names what a chunk holds, for Recalling")
     summarizer: Model = Field(default=ModelSpec(model="offline/support"), description="summarizes chunks, for Organizing")
+    questioner: Model | None = Field(
+        default=None,
+        description="a model that writes Lookup's questions, each of one chunk; null: the names of one section are asked for",
+    )
     tasks: list[Literal["Recalling", "Summarizing", "Organizing", "Attributing", "Lookup"]] = Field(
         default=["Recalling", "Summarizing", "Organizing", "Attributing", "Lookup"], description="which tasks are built"
     )
@@ -136,13 +147,47 @@ class ChunkLabels:
 
     domain: Annotated[str, "as the spec names the source's"]
     document: Annotated[str, "source document"]
+    task: Annotated[str, "Recalling, or Lookup where a model wrote a question of the chunk and these are its answer"]
     chunk: Annotated[int, "its number, from 1"]
     text: Annotated[str, "the chunk"]
     labels: Annotated[tuple[str, ...], "what it holds, by the labeler"]
 
 
+@dataclass
+class _Made:
+    """The records of one source, and its labels."""
+
+    domain: str
+    name: str
+    context: str
+    meta: Mapping[str, Any]
+    tasks: Sequence[str]
+    records: list[EthicRecord] = field(default_factory=list)
+    labels: list[ChunkLabels] = field(default_factory=list)
+
+    def add(self, task: str, prompt: str, answer: Sequence[str], context: str = "", **more: Any) -> None:
+        """A record, where its task is wanted. `context`: where it is another than the source's."""
+        if task in self.tasks:
+            shown = context or self.context
+            told = json.dumps({**self.meta, "tokens": count_tokens(shown), **more}, sort_keys=True)
+            head = (task, self.domain, self.name, f"{self.domain}/{self.name}", shown, prompts.SYSTEM, prompt)
+            self.records.append(EthicRecord(*head, tuple(answer), told))
+
+    def label(self, parts: Sequence[str], labels: Sequence[Sequence[str]], first: int = 0) -> None:
+        """What was said of chunks; `first`: the number of the one that a question was written of."""
+        task = LOOKUP if first else "Recalling"
+        self.labels += [
+            ChunkLabels(self.domain, self.name, task, number, part, tuple(found))
+            for number, (part, found) in enumerate(zip(parts, labels, strict=True), start=first or 1)
+        ]
+
+    def rows(self) -> Rows:
+        """Of both tables."""
+        return {MADE.name: self.records, LABELS.name: self.labels}
+
+
 MADE = Table(RECORDS, EthicRecord, ("task", "domain", "record"))
-LABELS = Table("ethic_labels", ChunkLabels, ("domain", "document", "chunk"))
+LABELS = Table("ethic_labels", ChunkLabels, ("domain", "document", "task", "chunk"))
 
 
 class EthicBuild(Benchmark[EthicBuildSpec]):
@@ -150,14 +195,20 @@ class EthicBuild(Benchmark[EthicBuildSpec]):
 
     kind = "ethic_build"
     prefix = "c"
-    stages = (Stage("label", output_tokens=60, example="None"), Stage("summarize", output_tokens=150, example="A summary."))
+    stages = (
+        Stage("label", output_tokens=60, example="None"),
+        Stage("question", output_tokens=40, example="Question: Who is named?\nAnswer: Anna"),
+        Stage("summarize", output_tokens=150, example="A summary."),
+    )
     tables = (MADE, LABELS)
     counted = Counted("documents", MADE.name)
 
     def __init__(self, spec: EthicBuildSpec, inputs: Inputs) -> None:
         super().__init__(spec, inputs)
-        for one in (spec.labeler, spec.summarizer):
-            check_model(one.model)
+        own = {one.name for one in self.own_models}
+        for one in spec.model_entries():
+            if one.model not in own:
+                check_model(one.model)
 
     def identity(self) -> Any:
         """See `Workload`: with the sources' content and the wording of the prompts."""
@@ -173,7 +224,7 @@ class EthicBuild(Benchmark[EthicBuildSpec]):
         if source.least_tokens:
             found = [one for one in found if count_tokens(one.text) >= source.least_tokens]
         if source.most_documents is not None and len(found) > source.most_documents:
-            kept = set(self._random(source.path).sample(range(len(found)), source.most_documents))
+            kept = set(self._random("texts", source.domain).sample(range(len(found)), source.most_documents))
             found = [one for place, one in enumerate(found) if place in kept]
         if not found:
             raise SpecError(f"spec: texts: {source.path!r} has no document of {source.least_tokens} tokens; lower least_tokens")
@@ -209,43 +260,36 @@ class EthicBuild(Benchmark[EthicBuildSpec]):
 
     async def answer(self, item: Item, ask: Ask) -> Rows:
         """The records of a document, and the labels of its chunks."""
+        place: int = item.data["place"]
         if item.data["kind"] == "text":
-            source, text = self._texts[item.data["place"]]
-            return await self._of_text(source, text, ask)
+            source, text = self._texts[place]
+            return (await self._of_text(source, text, ask)).rows()
         if item.data["kind"] == "cited":
-            return {MADE.name: self._of_cited(*self._cited[item.data["place"]])}
-        collected, one = self._collections[item.data["place"]]
-        return await self._of_collection(collected, one, ask)
+            cited, decision = self._cited[place]
+            return (await self._of_cited(cited, decision, ask)).rows()
+        collected, one = self._collections[place]
+        return (await self._of_collection(collected, one, ask)).rows()
 
-    async def _of_text(self, source: TextSource, text: sources.Text, ask: Ask) -> Rows:
+    async def _of_text(self, source: TextSource, text: sources.Text, ask: Ask) -> _Made:
         whole = text.text.strip() if source.most_tokens is None else first_tokens(text.text.strip(), source.most_tokens)
         borders = chunks(whole, self.spec.chunk_tokens)
         parts = [whole[begin:end] for begin, end in borders]
-        context = "\n\n".join(f"<Section {number}>\n{part}" for number, part in enumerate(parts, start=1))
-        meta = self._meta(text.sha256, context, chunk_tokens=self.spec.chunk_tokens, chunks=[list(one) for one in borders])
-        records, labels = [], []
+        context = _headed("Section", parts)
+        made = self._made(source.domain, text, context, chunk_tokens=self.spec.chunk_tokens, chunks=borders)
         what = "speakers" if source.labels == "speakers" else source.domain if source.domain in prompts.RECALLING else "Books"
+        found: Sequence[Sequence[str]] = []
         labeled = {"labeler": what} if what == "speakers" else self._by("labeler", self.spec.labeler)
-
-        def record(task: str, prompt: str, answer: Sequence[str], **more: Any) -> EthicRecord:
-            told = json.dumps({**meta, **more}, sort_keys=True)
-            name = f"{source.domain}/{text.name}"
-            return EthicRecord(task, source.domain, text.name, name, context, prompts.SYSTEM, prompt, tuple(answer), told)
-
         if {"Recalling", LOOKUP} & set(self.spec.tasks):
             found = [_speakers(part) for part in parts] if what == "speakers" else await self._labels(parts, what, ask)
-            labels = [
-                ChunkLabels(source.domain, text.name, place, *one) for place, one in enumerate(zip(parts, found, strict=True), 1)
-            ]
-            every = _speakers(whole) if what == "speakers" else tuple(dict.fromkeys(one for listed in found for one in listed))
-            if "Recalling" in self.spec.tasks:
-                records.append(record("Recalling", prompts.recalling(context, what), every or ("None",), **labeled))
-            if LOOKUP in self.spec.tasks and any(found):
-                number = self._random("lookup", text.name).choice([place for place, one in enumerate(found, start=1) if one])
-                prompt = prompts.lookup(context, what, number)
-                records.append(record(LOOKUP, prompt, found[number - 1], section=number, **labeled))
-        if "Summarizing" in self.spec.tasks:
-            records.append(record("Summarizing", prompts.summarizing(context, len(parts)), ()))
+            every = _speakers(whole) if what == "speakers" else _united(found)
+            made.label(parts, found)
+            made.add("Recalling", prompts.recalling(context, what), every or ("None",), **labeled)
+        if LOOKUP in self.spec.tasks and self.spec.questioner is not None:
+            await self._ask_of_one(made, parts, context, ask)
+        elif LOOKUP in self.spec.tasks and any(found):
+            number = self._random("lookup", text.name).choice([place for place, one in enumerate(found, start=1) if one])
+            made.add(LOOKUP, prompts.lookup(context, what, number), found[number - 1], section=number, **labeled)
+        made.add("Summarizing", prompts.summarizing(context, len(parts)), ())
         if "Organizing" in self.spec.tasks and len(parts) > 1:
             options = [await self._summary(part, ask) for part in parts]
             order = list(range(len(parts)))
@@ -253,59 +297,97 @@ class EthicBuild(Benchmark[EthicBuildSpec]):
             shown = [options[place] for place in order]
             gold = ", ".join(f"[{order.index(place) + 1}]" for place in range(len(parts)))
             told = self._by("summarizer", self.spec.summarizer)
-            records.append(record("Organizing", prompts.organizing(context, shown), (gold,), order=order, **told))
-        return {MADE.name: records, LABELS.name: labels}
+            made.add("Organizing", prompts.organizing(context, shown), (gold,), order=order, **told)
+        return made
 
-    async def _of_collection(self, source: CollectionSource, one: sources.Collection, ask: Ask) -> Rows:
+    async def _of_collection(self, source: CollectionSource, one: sources.Collection, ask: Ask) -> _Made:
         documents = dict(one.documents)
         if source.most_documents is not None and len(documents) > source.most_documents:
             kept = sorted(self._random("documents", one.name).sample(sorted(documents), source.most_documents))
             documents = {number: documents[number] for number in kept}
-        context = "\n\n".join(f"[{number}]\n{text.strip()}" for number, text in documents.items())
-        meta = self._meta(one.sha256, context, documents=list(documents))
-        records, labels = [], []
-
-        def record(task: str, prompt: str, answer: Sequence[str], **more: Any) -> EthicRecord:
-            told = json.dumps({**meta, **more}, sort_keys=True)
-            name = f"{source.domain}/{one.name}"
-            return EthicRecord(task, source.domain, one.name, name, context, prompts.SYSTEM, prompt, tuple(answer), told)
-
+        texts = [text.strip() for text in documents.values()]
+        context = "\n\n".join(f"[{number}]\n{text}" for number, text in zip(documents, texts, strict=True))
+        made = self._made(source.domain, one, context, documents=list(documents))
         if "Recalling" in self.spec.tasks and source.labels == "labeler":
-            texts = list(documents.values())
-            found = await self._labels(texts, "Medicine", ask)
-            labels = [
-                ChunkLabels(source.domain, one.name, place, *each) for place, each in enumerate(zip(texts, found, strict=True), 1)
-            ]
-            every = tuple(dict.fromkeys(label for listed in found for label in listed)) or ("None",)
-            labeled = self._by("labeler", self.spec.labeler)
-            records.append(record("Recalling", prompts.recalling(context, "Medicine"), every, **labeled))
-        if "Attributing" in self.spec.tasks and (other := self._other(one, documents)) is not None:
+            await self._recalled(made, "Medicine", texts, context, ask)
+        if LOOKUP in self.spec.tasks and self.spec.questioner is not None:
+            await self._ask_of_one(made, texts, context, ask)
+        sections = _headed(_word(source.domain), texts)
+        made.add("Summarizing", prompts.summarizing(sections, len(texts), _word(source.domain)), (), context=sections)
+        if (other := self._other(one, documents)) is not None:
             shared = [f"[{number}]" for number in one.common(other, documents)]
-            prompt = prompts.attributing(context, other.background)
-            records.append(record("Attributing", prompt, shared or ["None"], background_of=other.name))
-        return {MADE.name: records, LABELS.name: labels}
+            made.add("Attributing", prompts.attributing(context, other.background), shared or ("None",), background_of=other.name)
+        return made
 
-    def _of_cited(self, source: CitedSource, one: sources.Cited) -> list[EthicRecord]:
-        """Segments in which every citation is one mark; gold: those in which some of the marks stood for the decision.
+    async def _of_cited(self, source: CitedSource, one: sources.Cited, ask: Ask) -> _Made:
+        """Recalling and Summarizing of the segments as they are; for Attributing every citation is one mark, and gold are the
+        segments in which some of the marks stood for the decision.
 
         Raises SpecError where its title is left in a segment: that would give the answer away.
         """
-        segments, gold, borders = [], [], []
-        for text in one.citing:
-            marked = _marked(text, one)
-            borders.append(chunks(marked, self.spec.chunk_tokens))
-            for begin, end in borders[-1]:
-                segments.append(marked[begin:end].replace(_TARGET, _MARK))
-                if _TARGET in marked[begin:end]:
-                    gold.append(f"Segment {len(segments)}")
-        if leak := next((place for place, text in enumerate(segments, start=1) if one.title in text), None):
-            raise SpecError(f"spec: cited: {one.name}: segment {leak} still names {one.title!r}; give its title as it is cited")
-        context = "\n\n".join(f"<Segment {number}>\n{text}" for number, text in enumerate(segments, start=1))
-        cut = {"chunk_tokens": self.spec.chunk_tokens, "chunks": borders, "segments": len(segments)}
-        meta = json.dumps(self._meta(one.sha256, context, **cut), sort_keys=True)
-        name, prompt = f"{source.domain}/{one.name}", prompts.attributing_law(context, f"{one.title}\n{one.summary}")
-        head = ("Attributing", source.domain, one.name, name, context, prompts.SYSTEM, prompt)
-        return [EthicRecord(*head, tuple(gold) or ("None",), meta)] if "Attributing" in self.spec.tasks and segments else []
+        borders = [chunks(_unbroken(text), self.spec.chunk_tokens) for text in one.citing]
+        parts = [text[begin:end] for text, cut in zip(one.citing, borders, strict=True) for begin, end in cut]
+        word = _word(source.domain)
+        context = _headed(word, parts)
+        made = self._made(source.domain, one, context, chunk_tokens=self.spec.chunk_tokens, chunks=borders)
+        if "Recalling" in self.spec.tasks:
+            await self._recalled(made, "Law", parts, context, ask)
+        if LOOKUP in self.spec.tasks and self.spec.questioner is not None:
+            await self._ask_of_one(made, parts, context, ask)
+        made.add("Summarizing", prompts.summarizing(context, len(parts), word), ())
+        if "Attributing" in self.spec.tasks:
+            target, marked_by = f"{one.title}\n{one.summary}", {"marks": source.marks}
+            forms: set[str] = set()
+            if source.marks == "labeler":
+                forms = await self._forms(parts, target, ask)
+                marked_by = {**marked_by, **self._by("labeler", self.spec.labeler)}
+            marked = [_marked(text, one, forms) for text in one.citing]
+            cut = [chunks(text, self.spec.chunk_tokens) for text in marked]
+            segments = [text[begin:end] for text, places in zip(marked, cut, strict=True) for begin, end in places]
+            gold = [f"Segment {number}" for number, text in enumerate(segments, start=1) if _TARGET in text]
+            segments = [text.replace(_TARGET, _MARK) for text in segments]
+            if leak := next((number for number, text in enumerate(segments, start=1) if one.title in text), None):
+                raise SpecError(
+                    f"spec: cited: {one.name}: segment {leak} still names {one.title!r}; give its title as it is cited"
+                )
+            shown = _headed("Segment", segments)
+            made.add(
+                "Attributing", prompts.attributing_law(shown, target), gold or ("None",), context=shown, chunks=cut, **marked_by
+            )
+        return made
+
+    async def _recalled(self, made: _Made, what: str, parts: Sequence[str], context: str, ask: Ask) -> None:
+        found = await self._labels(parts, what, ask)
+        made.label(parts, found)
+        labeled = self._by("labeler", self.spec.labeler)
+        made.add("Recalling", prompts.recalling(context, what), _united(found) or ("None",), **labeled)
+
+    async def _ask_of_one(self, made: _Made, parts: Sequence[str], context: str, ask: Ask) -> None:
+        """A question of low coverage that a model writes of one part, drawn by the seed, and asks of the whole."""
+        assert self.spec.questioner is not None
+        number = self._random("question", made.name).randrange(len(parts)) + 1
+        asked = [system(prompts.SYSTEM), user(prompts.chunk_question(parts[number - 1]))]
+        reply = await ask("question", asked, model=self.spec.questioner, prompt_hash=prompts.prompt_hash())
+        written = _QUESTION.search(scoring.without_reasoning(reply.text))
+        answer = scoring.items(written["answer"]).items if written else ()
+        if written is None or not set(answer) - {scoring.NONE}:
+            raise Unreadable(reply, "a line Question: and a line Answer: with what it names")
+        made.label([parts[number - 1]], [answer], number)
+        told = self._by("questioner", self.spec.questioner)
+        question = " ".join(written["question"].split())
+        made.add(LOOKUP, prompts.asked(context, question), answer, section=number, **told)
+
+    async def _forms(self, parts: Sequence[str], target: str, ask: Ask) -> set[str]:
+        """How a decision is cited, by the labeler: what it lists and the text has."""
+        forms: set[str] = set()
+        for part in parts:
+            question = [system(prompts.SYSTEM), user(prompts.chunk_citations(part, target))]
+            reply = await ask("label", question, model=self.spec.labeler, prompt_hash=prompts.prompt_hash())
+            listed = [line.strip().lstrip("-*").strip() for line in scoring.without_reasoning(reply.text).splitlines()]
+            if any(listed) and not any(one in part or one.casefold().strip(".") == scoring.NONE for one in listed if one):
+                raise Unreadable(reply, "citations as they stand in the text, or None")
+            forms.update(one for one in listed if one and one in part and one.casefold().strip(".") != scoring.NONE)
+        return forms
 
     def _other(self, one: sources.Collection, shown: Iterable[int]) -> sources.Collection | None:
         """The collection with the most documents in common, or, where none has any, one that the seed draws."""
@@ -334,17 +416,17 @@ class EthicBuild(Benchmark[EthicBuildSpec]):
         reply = await ask("summarize", question, model=self.spec.summarizer, prompt_hash=prompts.prompt_hash())
         return " ".join(scoring.without_reasoning(reply.text).split())
 
-    def _meta(self, sha256: str, context: str, **cut: Any) -> dict[str, Any]:
-        """`cut`: how the source became the context: borders of chunks in characters (of citing texts, as they are marked, a list
-        each), or numbers of documents."""
-        return {
-            "source_sha256": sha256,
+    def _made(self, domain: str, source: sources.Text | sources.Collection | sources.Cited, context: str, **cut: Any) -> _Made:
+        """`cut`: how the source became the context: borders of chunks in characters (of citing texts a list each), or numbers of
+        documents."""
+        meta = {
+            "source_sha256": source.sha256,
             **cut,
             "prompt_hash": prompts.prompt_hash(),
             "seed": self.spec.seed,
-            "tokens": count_tokens(context),
             "tokenizer": TOKENIZER,
         }
+        return _Made(domain, source.name, context, meta, self.spec.tasks)
 
     def _by(self, role: str, model: ModelSpec) -> dict[str, Any]:
         """Who labeled or summarized, how it was sampled, and at which revision where it is a local one."""
@@ -384,9 +466,33 @@ class EthicBuild(Benchmark[EthicBuildSpec]):
         return list(written)
 
 
-def _marked(text: str, one: sources.Cited) -> str:
-    """The text with a mark for each citation, that of the decision another than those of all others."""
-    names = [re.escape(name) for name in (one.title, one.citation) if name]
+def _headed(word: str, parts: Sequence[str]) -> str:
+    """Parts below the headers `<Section 1>`, `<Section 2>` ..."""
+    return "\n\n".join(f"<{word} {number}>\n{part}" for number, part in enumerate(parts, start=1))
+
+
+def _unbroken(text: str) -> str:
+    """The text, letter by letter as long, without white space in citations: no chunk ends at the stop of `Roe v. Wade`."""
+    parts, end = [], 0
+    for begin, stop in citations(text):
+        parts += [text[end:begin], re.sub(r"\s", "_", text[begin:stop])]
+        end = stop
+    return "".join([*parts, text[end:]])
+
+
+def _word(domain: str) -> str:
+    """What the scripts call a part."""
+    return "Segment" if domain == "Law" else "Section"
+
+
+def _united(found: Sequence[Sequence[str]]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(one for listed in found for one in listed))
+
+
+def _marked(text: str, one: sources.Cited, forms: Iterable[str] = ()) -> str:
+    """The text with a mark for each citation, that of the decision another than those of all others. `forms`: how it is cited
+    beside title and place."""
+    names = [re.escape(name) for name in sorted({one.title, one.citation, *forms}, key=lambda name: (-len(name), name)) if name]
     own = re.compile("|".join(names))
     parts, end = [], 0
     spans = sorted({*citations(text), *(found.span() for found in own.finditer(text))}, key=lambda span: (span[0], -span[1]))
@@ -410,7 +516,7 @@ def sheet(labels: pl.DataFrame, seed: int, a_domain: int = 100) -> bytes:
     writer = csv.writer(out)
     writer.writerow(_SHEET)
     for (domain,), found in sorted(labels.group_by("domain")):
-        rows = found.sort("document", "chunk").to_dicts()
+        rows = found.filter(pl.col("task") == "Recalling").sort("document", "chunk").to_dicts()
         kept = sorted(random.Random(json.dumps([seed, str(domain)])).sample(range(len(rows)), min(a_domain, len(rows))))
         for row in (rows[place] for place in kept):
             told = (row["domain"], row["document"], str(row["chunk"]), row["text"], ", ".join(row["labels"]) or "None", "")

@@ -73,6 +73,16 @@ _EVERY_SEGMENT = (
     "this form:\n- Related Segments:\n- Supporting Segments:"
 )
 SUMMARY_OF_CHUNK = "Summarize the text above in five sentences at most. Write the summary alone."
+QUESTION_OF_CHUNK = (
+    "Write one question that the text above answers with a short list of single names or numbers, and that nobody answers "
+    "without it. The reader of the question has a much longer text, of which this is a part: say in the question what it is "
+    f"about, and do not speak of the text. Below it write the answer. {_COMMAS}\n"
+    "Write nothing beside these two lines:\nQuestion:\nAnswer:"
+)
+CITATIONS_OF_TARGET = (
+    "List every citation in the text above that refers to the target case below, exactly as it stands there, in full or in short "
+    "form, each on a line of its own. Where there is none, answer None."
+)
 
 
 def recalling(context: str, what: str) -> str:
@@ -85,6 +95,11 @@ def lookup(context: str, what: str, section: int) -> str:
     return (
         f"{FRAME}{context}{AFTER}Answer for <Section {section}> alone, and leave all other sections aside. {RECALLING[what]}{CUE}"
     )
+
+
+def asked(context: str, question: str) -> str:
+    """A question that a model wrote of one part: ours, too."""
+    return f"{FRAME}{context}{AFTER}{question} {_COMMAS}{CUE}"
 
 
 def summarizing(context: str, n: int, word: str = "Section") -> str:
@@ -114,8 +129,19 @@ def chunk_summary(text: str) -> str:
     return f"{FRAME}{text}{AFTER}{SUMMARY_OF_CHUNK}"
 
 
+def chunk_question(text: str) -> str:
+    """What a questioner is asked for a question of low coverage."""
+    return f"{FRAME}{text}{AFTER}{QUESTION_OF_CHUNK}"
+
+
+def chunk_citations(text: str, target: str) -> str:
+    """What a labeler is asked for the citations that become marks of the target case."""
+    return f"{FRAME}{text}{AFTER}{CITATIONS_OF_TARGET}{TARGET}{target}{CUE}"
+
+
 def prompt_hash() -> str:
     """sha256 (hex) of all wordings: a part of what a built record tells of itself."""
     named = (str(VERSION), SYSTEM, FRAME, AFTER, OPTIONS, BACKGROUND, TARGET, CUE, SUMMARIZING, ORGANIZING, ATTRIBUTING, _EVERY)
-    wordings = [*named, ATTRIBUTING_LAW, _EVERY_SEGMENT, SUMMARY_OF_CHUNK, *RECALLING.values()]
+    of_chunks = (SUMMARY_OF_CHUNK, QUESTION_OF_CHUNK, CITATIONS_OF_TARGET)
+    wordings = [*named, ATTRIBUTING_LAW, _EVERY_SEGMENT, *of_chunks, *RECALLING.values()]
     return hashlib.sha256("\x00".join(wordings).encode("utf-8")).hexdigest()

@@ -47,7 +47,7 @@ def test_ethic_needs_its_contexts_and_a_question_about_a_section_does_not(tmp_pa
     whole = told["offline/coverage", "all"]
     assert (
         whole["basis"] == "references"
-        and whole["n"] == whole["n_expected"] == 20
+        and whole["n"] == whole["n_expected"] == 24
         and whole["ci"][0] < whole["coverage"] < whole["ci"][1]
     )
     again = summhay_ray.coverage(ROOT / "jobs" / "ethic.yaml", store=str(tmp_path), chunk_tokens=64, executor="inline")

@@ -66,7 +66,7 @@ def test_the_sample_is_built_from_our_own_documents_to_the_byte(tmp_path: Path, 
     assert read_label_sheet(sheet) == {"Books": {"f1": pytest.approx(0.8), "n": 1}}
     assert {Record.question.fget(one)[:3] for one in read_records(SAMPLE.read_bytes(), "x")} == {"Now"}  # type: ignore[attr-defined]
     scored = run(Path(store), data=[f"run/{run_id}"], name="of the run")
-    assert scored.status == "done" and scored.scores["tasks"].height == 10
+    assert scored.status == "done" and scored.scores["tasks"].height == 14
 
 
 def test_key_free_models_answer_all_tasks(tmp_path: Path) -> None:
@@ -208,11 +208,48 @@ def test_citations_of_a_decision_become_marks_and_its_segments_the_gold(tmp_path
     }
     spec = {"kind": "ethic_build", "cited": [written(tmp_path, case, name="cases.jsonl")], "executor": "inline"}
     built = summhay_ray.run(spec, store=str(tmp_path / "store"))
-    [record] = summhay_ray.table(built.run, "ethic_records", str(tmp_path / "store")).to_dicts()
+    made = {one["task"]: one for one in summhay_ray.table(built.run, "ethic_records", str(tmp_path / "store")).to_dicts()}
+    record = made["Attributing"]
     assert record["context"] == "<Segment 1>\nAs held in [CITATION], notice is due.\n\n<Segment 2>\nSee [CITATION]."
-    assert record["answer"] == ["Segment 1"] and json.loads(record["meta"])["segments"] == 2
-    scored = run(tmp_path / "store", data=[f"run/{built.run}"], models=["offline/match"])
-    assert [one["n_scored"] for one in scored.to_json()["tasks"]] == [1]
+    assert record["answer"] == ["Segment 1"] and json.loads(record["meta"])["chunks"] == [[[0, 44]], [[0, 15]]]
+    assert made["Recalling"]["answer"] == ["1", "2", "410", "113"] and "Toy v. Toy, 1 U.S. 2" in made["Recalling"]["context"]
+    # What the scripts call a part of the law's contexts.
+    assert "<Segment 2>" in made["Summarizing"]["context"] and "<Segment 1>" in made["Summarizing"]["user"]
+    scored = run(tmp_path / "store", data=[f"run/{built.run}"])
+    assert [one["n_scored"] for one in scored.to_json()["tasks"]] == [1, 1, 1]
+
+
+def test_a_model_writes_questions_of_one_part_and_finds_short_forms(tmp_path: Path) -> None:
+    case = {"id": "c1", "title": "Toy v. Ball", "citation": "1 U.S. 2", "summary": "Notice is due before a sale."}
+    texts = [
+        "As held in Toy v. Ball, 1 U.S. 2 (1990), notice is due.",
+        "By the rule of Toy no notice came.",
+        "See Roe v. Wade, 4 U.S. 1.",
+    ]
+    spec = {
+        "kind": "ethic_doubles:Asking",
+        "texts": [{"path": str(ROOT / "jobs" / "ethic" / "debates"), "domain": "Debates", "labels": "speakers"}],
+        "cited": [{"path": written(tmp_path, {**case, "citing": texts}, name="cases.jsonl"), "marks": "labeler"}],
+        "labeler": "offline/asker",
+        "questioner": "offline/asker",
+        "tasks": ["Attributing", "Lookup"],
+        "chunk_tokens": 64,
+        "executor": "inline",
+    }
+    store = str(tmp_path / "store")
+    assert {stage.stage: stage.calls for stage in summhay_ray.plan(spec, store=store).stages}["question"] == 3
+    built = summhay_ray.run(spec, store=store)
+    made = {(one["task"], one["record"]): one for one in summhay_ray.table(built.run, "ethic_records", store).to_dicts()}
+    marked = made["Attributing", "c1"]
+    assert marked["answer"] == ["Segment 1", "Segment 2"] and "By the rule of [CITATION] no notice came." in marked["context"]
+    asked = made["Lookup", "bridge"]
+    told = json.loads(asked["meta"])
+    assert (told["questioner"], told["questioner_revision"]) == ("offline/asker", "3")
+    part = asked["context"].split(f"<Section {told['section']}>\n")[1]
+    assert asked["answer"] == [part.split()[1].strip(":.,").lower()] and "Who stands second?" in asked["user"]
+    # Its score is that of Recalling: the same metric on the same documents.
+    scored = run(tmp_path / "store", data=[f"run/{built.run}"], models=["offline/names"])
+    assert {one["task"] for one in scored.to_json()["tasks"]} == {"Lookup"}
 
 
 def test_documents_of_no_other_review_have_no_gold(tmp_path: Path) -> None:
@@ -227,7 +264,8 @@ def test_documents_of_no_other_review_have_no_gold(tmp_path: Path) -> None:
     spec = {"kind": "ethic_build", "collections": [{"path": written(tmp_path, *reviews), "labels": "none"}], "executor": "inline"}
     built = summhay_ray.run(spec, store=str(tmp_path / "store"))
     made = summhay_ray.table(built.run, "ethic_records", str(tmp_path / "store"))
-    answers = dict(zip(made["record"].to_list(), made["answer"].to_list(), strict=True))
+    assert made.filter(pl.col("task") == "Summarizing").height == 3
+    answers = {one["record"]: one["answer"] for one in made.to_dicts() if one["task"] == "Attributing"}
     assert answers == {"pills": ["[2]", "[3]"], "pills again": ["[2]", "[3]"], "glaciers": ["None"]}
 
 
