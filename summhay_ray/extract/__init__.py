@@ -13,6 +13,7 @@ from summhay_ray.extract.extracting import (
     method_identity,
     n_sentences,
     own_model,
+    planned_extract,
     text_of,
 )
 from summhay_ray.extract.py_rouge import RougeScore, rouge_n
@@ -35,6 +36,7 @@ __all__ = [
     "n_sentences",
     "named_layers",
     "own_model",
+    "planned_extract",
     "rouge_n",
     "text_of",
 ]

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import itertools
+import random
 import sys
-from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, ClassVar, cast
 
 from summhay_ray import plugins
 from summhay_ray.encoders import known_revision
@@ -60,6 +61,29 @@ def extract_by(
         return fill(document, ranking, wanted)
     as_released = getattr(extractor, "released", AsReleased())
     return walk(document, ranking, wanted, as_released.newline, as_released.source_order)
+
+
+def planned_extract(
+    source: str, summary: str, method: str, budgets: Sequence[int], compat: str = "default"
+) -> Mapping[int, Extract]:
+    """What planning takes for the extracts of a method whose weights are not asked yet: as long ones, of other sentences for each
+    method, so that none of them is the question of another."""
+    return extract_by(_Drawn(f"{method}\0{summary}"), source, summary, budgets, compat)
+
+
+class _Drawn(Extractor):
+    """Sentences in an order that a text decides; no spec knows it."""
+
+    name: ClassVar[str] = ""
+
+    def __init__(self, by: str) -> None:
+        self._by = by
+
+    def rank(self, document: Document, summary: str, compat: str = "default") -> Iterator[int]:
+        """See `Extractor`."""
+        numbers = list(range(len(document.sentences)))
+        random.Random(self._by).shuffle(numbers)
+        return iter(numbers)
 
 
 def choose_units(units: Sequence[str], question: str, method: str, tokens: int) -> tuple[int, ...]:

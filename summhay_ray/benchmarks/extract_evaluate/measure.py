@@ -241,7 +241,9 @@ def _differences(task: Task) -> Iterator[dict[str, Any]]:
                         between = task.boot.interval(first.drawn[name] - second.drawn[name])
                         ends = (between.low, between.high) if between else (None, None)
                         row |= {name: a - b, f"{name}_low": ends[0], f"{name}_high": ends[1]}
-                yield row
+                # What is undefined at a level is told there, once a cell.
+                if level == LEVEL_NAMES[0] or "pearson" in row:
+                    yield row
 
 
 def _agreement(task: Task) -> Iterator[dict[str, Any]]:

@@ -218,14 +218,14 @@ class ExtractEvaluate(Benchmark[ExtractEvaluateSpec]):
             self._extracts(self.pairs[part["pair"]], method, self._models)
 
     def sketch(self, source: str, items: Sequence[Item]) -> Prepared:
-        """See `Workload`: no model is loaded. Extracts that nobody has computed yet are planned as long as a lead."""
+        """See `Workload`: no model is loaded. Extracts that nobody has computed yet are planned as long ones."""
         pair, made = self.pairs[source], dict[str, Mapping[int, extracts.Extract]]()
         for method in self.spec.methods:
             try:
                 made[method] = self._extracts(pair, method, self._known)
             except NotComputed:
                 check_model(named_layers(self.spec.models.get(method) or extracts.own_model(method))[0])
-                made[method] = self._extracts(pair, LEAD, self._known)
+                made[method] = extracts.planned_extract(pair.source, pair.summary, method, self.spec.budgets, self.spec.compat)
         return Prepared(own=_shown_to(items, made))
 
     def _extracts(self, pair: Pair, method: str, models: StoredModels) -> Mapping[int, extracts.Extract]:
