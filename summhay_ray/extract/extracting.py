@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import itertools
+import operator
 import random
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar, SupportsIndex, cast
 
 from summhay_ray import plugins
 from summhay_ray.encoders import known_revision
@@ -50,10 +51,8 @@ def extract_by(
     for name, text in (("source", source), ("summary", summary)):
         if not isinstance(text, str):
             raise ValueError(f"{name} is {text!r:.40}; expected a text")
-    for budget in budgets:
-        if isinstance(budget, bool) or not isinstance(budget, int) or budget < 1:
-            raise ValueError(f"a budget is {budget!r}; expected a whole number of tokens, at least 1")
-    document, wanted = document_of(source), sorted(set(budgets))
+    wanted = sorted(set(map(_budget, budgets)))
+    document = document_of(source)
     if not wanted:
         return {}
     ranking = extractor.rank(document, summary, compat)
@@ -69,6 +68,13 @@ def planned_extract(
     """What planning takes for the extracts of a method whose weights are not asked yet: as long ones, of other sentences for each
     method, so that none of them is the question of another."""
     return extract_by(_Drawn(f"{method}\0{summary}"), source, summary, budgets, compat)
+
+
+def _budget(budget: Any) -> int:
+    # Whole numbers of NumPy are some, too.
+    if isinstance(budget, bool) or not isinstance(budget, SupportsIndex) or (whole := operator.index(budget)) < 1:
+        raise ValueError(f"a budget is {budget!r}; expected a whole number of tokens, at least 1")
+    return whole
 
 
 class _Drawn(Extractor):
@@ -123,6 +129,8 @@ def make_extractor(method: str, model: Any = None) -> Extractor:
 
 
 def _class_of(method: str) -> Any:
+    if not isinstance(method, str):
+        raise ValueError(f"method is {method!r}; expected the name of an extraction method")
     if ":" in method:
         found = plugins.load(method)
         if not callable(getattr(found, "rank", None)):

@@ -12,11 +12,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from summhay_ray.extract import BUDGETS, Document, extract, rouge_n
+from summhay_ray.extract import BUDGETS, Document, Extract, extract, rouge_n
 from summhay_ray.extract.rouge import Rouge1, Rouge2, Rouge12
 from summhay_ray.plugins import UnknownName
 from summhay_ray.text import count_tokens
@@ -158,6 +159,31 @@ def test_what_cannot_be_extracted_is_told() -> None:
     with pytest.raises(UnknownName, match="has no method `rank`"):
         extract(SOURCE, "x", "json:JSONDecoder", [5])
     assert extract(SOURCE, "x", "lead", []) == {}
+    for text in (None, 3):
+        with pytest.raises(ValueError, match="summary is .*; expected a text"):
+            extract(SOURCE, text, "lead", [5])  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="method is None; expected the name"):
+        extract(SOURCE, "x", None, [5])  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("compat", ["default", "release"])
+def test_texts_at_the_edge(method: str, compat: str) -> None:
+    for source, summary, n in (
+        ("", "", 0),
+        ("", "x", 0),
+        (" \n ", "x", 0),
+        (SOURCE, " ", 5),
+        ("One.", "One", 1),
+        ("東京。 Ω≈√.", "東京", 1),
+    ):
+        found = extract(source, summary, method, [64, 16, 64, np.int64(32)], compat)  # type: ignore[list-item]
+        assert (
+            list(found) == [16, 32, 64]
+            and found[64].index == tuple(range(n))
+            and all(map(found[64].text.__contains__, source.split()))
+        )
+    assert extract("word " * 900, "word", method, [64], compat)[64] == Extract((), ""), "no sentence fits, and none is cut"
 
 
 def test_special_tokens_and_line_breaks_are_text() -> None:
