@@ -297,10 +297,9 @@ def doctor(spec: Spec | None = None, store: str | None = None) -> list[Check]:
 def _models_here(loaded: Workload[Any] | None) -> list[Check]:
     """The embedding and reranking models of the spec, each loaded; without a spec where those lie that names stand for."""
     from summhay_ray import encoders
-    from summhay_ray.benchmarks import retrieval
     from summhay_ray.retrieve import MPNET
 
-    wanted = retrieval.retrievers_models(getattr(loaded, "made", {}).values()) if loaded is not None else []
+    wanted = getattr(loaded, "models_here", [])
     try:
         device = encoders.best_device()
     except encoders.NoModel as error:

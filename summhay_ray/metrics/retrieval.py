@@ -30,7 +30,8 @@ def retrieval_scores(
     """One score for each (documents retrieved, best first; document -> how relevant, above 0), in their order.
 
     `k`: only the first k documents count, and the best ranking that nDCG is held against has k; None: all of them do. Raises
-    ValueError for a query without a relevant document, which has no recall, and for a document that is ranked twice.
+    ValueError for a query without a relevant document, which has no recall, for a grade that is no whole number, and for a
+    document that is ranked twice.
     """
     import ir_measures
     from ir_measures import AP, RR, SetF, SetP, SetR, nDCG
@@ -41,6 +42,8 @@ def retrieval_scores(
     for place, (retrieved, relevant) in enumerate(rankings):
         if not any(grade > 0 for grade in relevant.values()):
             raise ValueError(f"ranking {place}: the query has no relevant document, and nothing to measure by")
+        if odd := [grade for grade in relevant.values() if not float(grade).is_integer()]:
+            raise ValueError(f"ranking {place}: a document is relevant by {odd[0]}; expected whole grades, such as 1 or 2")
         if len(set(retrieved)) < len(retrieved):
             raise ValueError(f"ranking {place}: a document is ranked twice; rank each once")
         qrels += [ir_measures.Qrel(str(place), document, int(grade)) for document, grade in relevant.items() if grade > 0]

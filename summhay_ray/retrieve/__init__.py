@@ -13,12 +13,12 @@ from summhay_ray import plugins
 from summhay_ray.retrieve.base import BatchRetriever, ModelRetriever, Ranked, Retriever, by_score
 from summhay_ray.retrieve.beir import CORPUS, QRELS, QUERIES, beir_files, read_beir
 from summhay_ray.retrieve.bm25 import Bm25, Tokenization
-from summhay_ray.retrieve.corpus import Corpus, Query, corpus_of, query_of
+from summhay_ray.retrieve.corpus import Corpus, Query, corpus_of, query_of, titled
 from summhay_ray.retrieve.dense import MPNET, Chunks, Combine, Dense, Embed, Longe, Similarity
 from summhay_ray.retrieve.fuse import Fuse, Method
 from summhay_ray.retrieve.models import Models, ModelsHere
 from summhay_ray.retrieve.oracle import Errors, Oracle
-from summhay_ray.retrieve.ranking import at_once, rank_all, rankings
+from summhay_ray.retrieve.ranking import BadRanking, at_once, rank_all, rankings
 from summhay_ray.retrieve.rerank import RERANK3, Rerank
 from summhay_ray.retrieve.trec import BadTrec, Run, qrels_lines, read_qrels, read_run, run_lines
 
@@ -28,6 +28,7 @@ __all__ = [
     "QRELS",
     "QUERIES",
     "RERANK3",
+    "BadRanking",
     "BadTrec",
     "BatchRetriever",
     "Bm25",
@@ -65,6 +66,7 @@ __all__ = [
     "read_qrels",
     "read_run",
     "run_lines",
+    "titled",
 ]
 
 

@@ -6,8 +6,8 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from summhay_ray.retrieve.corpus import Corpus, Query
-from summhay_ray.retrieve.trec import BadTrec, number_of
+from summhay_ray.retrieve.corpus import Corpus, Query, titled, untitled
+from summhay_ray.retrieve.trec import BadTrec, grade_of
 
 CORPUS, QUERIES, QRELS = "corpus.jsonl", "queries.jsonl", "qrels/test.tsv"
 
@@ -15,8 +15,8 @@ CORPUS, QUERIES, QRELS = "corpus.jsonl", "queries.jsonl", "qrels/test.tsv"
 def read_beir(read: Callable[[str], str], name: str) -> Corpus:
     """The corpus of a folder. `read` gives the text of one of its files; documents stand in the file's order.
 
-    A title stands before its text, with a blank between. Queries without a line in the qrels know no relevant document. Raises
-    BadTrec, naming file and line.
+    A title stands before its text, with a blank between. Queries without a line in the qrels know no relevant document. A query's
+    `metadata` may hold `references`. Raises BadTrec, naming file and line.
     """
     documents = _records(read(CORPUS), f"{name}/{CORPUS}")
     queries = _records(read(QUERIES), f"{name}/{QUERIES}")
@@ -26,23 +26,42 @@ def read_beir(read: Callable[[str], str], name: str) -> Corpus:
     return Corpus(
         name=name,
         document_ids=tuple(documents),
-        texts=tuple(
-            f"{one.get('title') or ''} {one['text']}".strip() if one.get("title") else one["text"] for one in documents.values()
+        texts=tuple(titled(_title(one), one["text"]) for one in documents.values()),
+        titles=tuple(map(_title, documents.values())),
+        queries=tuple(
+            Query(query_id, one["text"], gold.get(query_id, {}), references=_references(one)) for query_id, one in queries.items()
         ),
-        queries=tuple(Query(query_id, one["text"], gold.get(query_id, {})) for query_id, one in queries.items()),
         graded=any(grade not in (0, 1) for grades in gold.values() for grade in grades.values()),
     )
 
 
 def beir_files(corpus: Corpus) -> dict[str, str]:
-    """A corpus as the files of a BEIR folder: path in it -> text."""
-    rows = [f"{query.query_id}\t{name}\t{grade:g}\n" for query in corpus.queries for name, grade in query.gold.items()]
-    documents = zip(corpus.document_ids, corpus.texts, strict=True)
+    """A corpus as the files of a BEIR folder: path in it -> text. Grades are those that measures weigh; a query's references are
+    its `metadata`."""
+    rows = [f"{query.query_id}\t{name}\t{grade:g}\n" for query in corpus.queries for name, grade in corpus.grades(query).items()]
+    titles = corpus.titles or ("",) * len(corpus.texts)
+    documents = zip(corpus.document_ids, titles, corpus.texts, strict=True)
     return {
-        CORPUS: "".join(_line({"_id": name, "title": "", "text": text}) for name, text in documents),
-        QUERIES: "".join(_line({"_id": query.query_id, "text": query.text}) for query in corpus.queries),
+        CORPUS: "".join(_line({"_id": name, "title": title, "text": untitled(title, text)}) for name, title, text in documents),
+        QUERIES: "".join(_line(_query(query)) for query in corpus.queries),
         QRELS: "".join(["query-id\tcorpus-id\tscore\n", *rows]),
     }
+
+
+def _query(query: Query) -> dict[str, Any]:
+    more = {"metadata": {"references": list(query.references)}} if query.references else {}
+    return {"_id": query.query_id, "text": query.text, **more}
+
+
+def _title(record: Mapping[str, Any]) -> str:
+    return str(record.get("title") or "")
+
+
+def _references(record: Mapping[str, Any]) -> tuple[str, ...]:
+    """A query's references; none where its metadata holds no list of texts of that name."""
+    metadata = record.get("metadata")
+    found = metadata.get("references") if isinstance(metadata, dict) else None
+    return tuple(one for one in found if isinstance(one, str)) if isinstance(found, list) else ()
 
 
 def _line(record: Mapping[str, Any]) -> str:
@@ -75,7 +94,7 @@ def _qrels(text: str, where: str) -> dict[str, dict[str, float]]:
             continue
         if len(fields) != 3:
             raise BadTrec(f"{where}:{line}: expected query-id, corpus-id and score between tabs, found {len(fields)} fields")
-        grade = number_of(fields[2], f"{where}:{line}", "score")
+        grade = grade_of(fields[2], f"{where}:{line}", "score")
         if grade > 0:
             found.setdefault(fields[0], {})[fields[1]] = grade
     return found

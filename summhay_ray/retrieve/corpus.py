@@ -23,6 +23,8 @@ class Query:
     """document_id -> how relevant the document is, above 0; empty where nobody knows."""
     stored: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     """Retriever name -> document_id -> score, as the source stores them."""
+    references: tuple[str, ...] = ()
+    """What a right answer says, where the source has some; no retriever reads it."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +42,12 @@ class Corpus:
     """What all documents are about: part of what random retrieval draws by."""
     source: Haystack | None = field(default=None, repr=False)
     """The haystack that the corpus is made of, where it is made of one."""
+    titles: tuple[str, ...] = field(default=(), repr=False)
+    """One a document, where documents have some: its text begins with it (see `titled`)."""
+
+    def grades(self, query: Query) -> dict[str, float]:
+        """Document -> how relevant it is to a query, as measures and files have it: 1 where relevance is yes or no."""
+        return {name: grade if self.graded else 1.0 for name, grade in query.gold.items() if grade > 0}
 
     @functools.cached_property
     def corpus_id(self) -> str:
@@ -74,6 +82,16 @@ class Corpus:
             insights=(),
             released_scores={one.query_id: one.stored for one in self.queries},
         )
+
+
+def titled(title: str, text: str) -> str:
+    """A document's text with its title before it, as BEIR's own loaders show it to retrievers."""
+    return f"{title} {text}".strip() if title else text
+
+
+def untitled(title: str, text: str) -> str:
+    """A document's text without the title that `titled` put before it."""
+    return text[len(title.lstrip()) :].removeprefix(" ") if title else text
 
 
 def corpus_of(haystack: Haystack) -> Corpus:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import operator
 from collections.abc import Coroutine, Sequence
 from typing import Any, TypeVar
 
@@ -13,15 +15,51 @@ from summhay_ray.retrieve.models import Models, ModelsHere
 T = TypeVar("T")
 
 
+class BadRanking(ValueError):
+    """What a retriever gives is no ranking; the message says, in one line, what is wrong and what is expected."""
+
+
 async def rank_all(retriever: Any, models: Models, queries: Sequence[Query], corpus: Corpus) -> list[list[Ranked]]:
-    """A ranking a query by a retriever of whatever form. Raises LookupError where the corpus lacks what it reads."""
+    """A ranking a query by a retriever of whatever form.
+
+    Raises LookupError where the corpus lacks what it reads, and BadRanking for numbers that no document has, a document that is
+    ranked twice, a score that is no number, or another number of rankings than of queries.
+    """
     if isinstance(retriever, ModelRetriever):
-        return [list(one) for one in await retriever.rank_with(models, queries, corpus)]
-    if isinstance(retriever, BatchRetriever):
-        return [list(one) for one in retriever.rank_all(queries, corpus)]
-    haystack = corpus.as_haystack()
-    known = {subtopic.subtopic_id: subtopic for subtopic in haystack.subtopics}
-    return [retriever.rank(known.get(one.query_id) or _subtopic(one, corpus), haystack) for one in queries]
+        found: Any = await retriever.rank_with(models, queries, corpus)
+    elif isinstance(retriever, BatchRetriever):
+        found = retriever.rank_all(queries, corpus)
+    else:
+        haystack = corpus.as_haystack()
+        known = {subtopic.subtopic_id: subtopic for subtopic in haystack.subtopics}
+        found = [retriever.rank(known.get(one.query_id) or _subtopic(one, corpus), haystack) for one in queries]
+    name = getattr(retriever, "name", "") or type(retriever).__name__
+    if not isinstance(found, list | tuple) or len(found) != len(queries):
+        told = f"{len(found)} rankings" if isinstance(found, list | tuple) else type(found).__name__
+        raise BadRanking(f"retriever {name!r} gave {told} for {len(queries)} queries; expected a list of one ranking a query")
+    return [_checked(ranking, name, query, corpus) for ranking, query in zip(found, queries, strict=True)]
+
+
+def _checked(ranking: Any, name: str, query: Query, corpus: Corpus) -> list[Ranked]:
+    """The ranking, where it is one: the retriever may be a person's own."""
+    where = f"retriever {name!r}, query {query.query_id!r} of {corpus.name!r}"
+    if not isinstance(ranking, list | tuple):
+        raise BadRanking(f"{where}: gave {type(ranking).__name__}; expected a list of Ranked(number, score)")
+    n, found = len(corpus.texts), dict[int, Ranked]()
+    for place, one in enumerate(ranking, start=1):
+        try:
+            # Their numbers may be numpy's.
+            number, score = operator.index(one.number), float(one.score)
+        except (AttributeError, TypeError, ValueError):
+            raise BadRanking(f"{where}: place {place} holds {one!r:.60}; expected Ranked(number, score)") from None
+        if not 1 <= number <= n:
+            raise BadRanking(f"{where}: ranks document {number} in place {place}; documents have the numbers 1 to {n}")
+        if number in found:
+            raise BadRanking(f"{where}: ranks document {number} twice; rank each once")
+        if not math.isfinite(score):
+            raise BadRanking(f"{where}: document {number} has the score {score}; expected a finite number")
+        found[number] = one if type(one) is Ranked and type(one.number) is int else Ranked(number, score)
+    return list(found.values())
 
 
 def rankings(

@@ -35,7 +35,7 @@ def read_qrels(text: str, name: str) -> dict[str, dict[str, float]]:
     """query_id -> document_id -> relevance, of `query 0 document relevance` a line; what is not relevant is left out."""
     found: dict[str, dict[str, float]] = {}
     for line, fields in _lines(text, name, (4,), "query_id 0 document_id relevance"):
-        relevance = number_of(fields[3], f"{name}:{line}", "relevance")
+        relevance = grade_of(fields[3], f"{name}:{line}", "relevance")
         found.setdefault(fields[0], {})
         if relevance > 0:
             found[fields[0]][fields[2]] = relevance
@@ -80,6 +80,14 @@ def number_of(text: str, where: str, what: str) -> float:
     if not math.isfinite(number):
         raise BadTrec(f"{where}: the {what} is {text!r}; expected a number")
     return number
+
+
+def grade_of(text: str, where: str, what: str) -> float:
+    """How relevant a field says that a document is. Raises BadTrec for what is no whole number: measures know no other grades."""
+    grade = number_of(text, where, what)
+    if not grade.is_integer():
+        raise BadTrec(f"{where}: the {what} is {text!r}; expected a whole number, since nDCG weighs whole grades alone")
+    return grade
 
 
 class Run(OverCorpus):

@@ -3,6 +3,7 @@
     python tests/perf/memory.py --haystacks 1000                # summhay run, offline/lead and offline/judge
     python tests/perf/memory.py --haystacks 1000 --simulated    # the same against the simulated provider
     python tests/perf/memory.py --haystacks 100 300 1000 --parts
+    python tests/perf/memory.py --haystacks 100 300 1000 --retrieve --retrievers bm25 --subtopics 10    # summhay retrieve
 
 Prints one JSON line a number of haystacks. Of a run: twice a second, the driver and all its descendants are asked for their
 proportional set size (PSS) less what of it is shared memory, and /dev/shm for what it holds more than before (Ray's object
@@ -114,14 +115,14 @@ def spec_of(files: list[Path], retrievers: list[str], base: str = "") -> dict[st
     return {**spec, **named, "limits": limits}
 
 
-def measure_run(folder: Path, spec: dict[str, Any]) -> dict[str, Any]:
-    """`summhay run` of the spec with a store in `folder`."""
+def measure_run(folder: Path, spec: dict[str, Any], command: str = "run", executor: str = "ray") -> dict[str, Any]:
+    """`summhay run`, or `retrieve`, of the spec with a store in `folder`."""
     path, store = folder / "spec.yaml", folder / "store"
     path.write_text(json.dumps(spec), encoding="ascii")
-    command = [str(SUMMHAY), "run", str(path), "--store", str(store), "--executor", "ray", "--json"]
+    words = [str(SUMMHAY), command, str(path), "--store", str(store), "--executor", executor, "--json"]
     environment = {**os.environ, "MEMORY_KEY": KEY, "PYTHONPATH": os.pathsep.join(sys.path)}
     with (folder / "out.json").open("wb") as out:
-        code, seconds, peaks = watched(command, stdout=out, env=environment)
+        code, seconds, peaks = watched(words, stdout=out, env=environment)
     said = (folder / "out.json").read_bytes()
     cells = json.loads(said)["cells"] if code in (0, 3) else {}
     return {"exit": code, "seconds": round(seconds, 1), "cells": cells, **peaks.to_json()}
@@ -200,6 +201,8 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--retrievers", nargs="+", default=["bm25", "oracle"])
     parser.add_argument("--simulated", action="store_true", help="against the simulated provider")
     parser.add_argument("--parts", action="store_true", help="the parts one by one, without Ray")
+    parser.add_argument("--retrieve", action="store_true", help="rankings alone")
+    parser.add_argument("--executor", choices=["ray", "inline"], default="ray")
     parser.add_argument("--folder", type=Path, help="where haystacks and stores are kept; a temporary one where absent")
     asked = parser.parse_args(arguments)
     size = {"documents": asked.documents, "words": asked.words, "subtopics": asked.subtopics}
@@ -210,7 +213,8 @@ def main(arguments: list[str] | None = None) -> None:
             here = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="memory-run-")))
             provider = stack.enter_context(simulated_provider()) if asked.simulated and not asked.parts else None
             spec = spec_of(files, asked.retrievers, provider.base if provider else "")
-            found = in_a_process(here, spec) if asked.parts else measure_run(here, spec)
+            command = "retrieve" if asked.retrieve else "run"
+            found = in_a_process(here, spec) if asked.parts else measure_run(here, spec, command, asked.executor)
             print(json.dumps({"haystacks": number, **size, **found}), flush=True)
 
 

@@ -26,6 +26,8 @@ class Document:
     text: str = field(repr=False)
     split: str = ""
     """train, dev or test where documents belong to one, else empty."""
+    title: str = ""
+    """Where a BEIR folder gives one: the text begins with it."""
 
     @property
     def blank(self) -> bool:
@@ -91,9 +93,15 @@ class Collection:
             document_ids=tuple(document.document_id for document in self.documents),
             texts=tuple(document.text for document in self.documents),
             queries=tuple(
-                Searched(one.query_id, one.text, {name: float(len(one.gold) - place) for place, name in enumerate(one.gold)})
+                Searched(
+                    one.query_id,
+                    one.text,
+                    {name: float(len(one.gold) - place) for place, name in enumerate(one.gold)},
+                    references=one.references,
+                )
                 for one in self.queries
             ),
+            titles=tuple(document.title for document in self.documents),
         )
 
     def to_bytes(self) -> bytes:
@@ -118,7 +126,8 @@ class Collection:
     @functools.cached_property
     def digest(self) -> str:
         """sha256 (hex) of documents and queries: equal for equal collections, wherever they lie and whatever they are called."""
-        content = [[asdict(one) for one in self.documents], [asdict(one) for one in self.queries]]
+        documents = [{name: value for name, value in asdict(one).items() if name != "title"} for one in self.documents]
+        content = [documents, [asdict(one) for one in self.queries]]
         return hashlib.sha256(json.dumps(content, separators=(",", ":")).encode("ascii")).hexdigest()
 
 

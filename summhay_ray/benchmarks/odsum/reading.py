@@ -22,6 +22,7 @@ from summhay_ray.benchmarks.odsum.collection import Collection, Document, Query,
 from summhay_ray.benchmarks.odsum.splits import meeting_splits
 from summhay_ray.errors import UserError
 from summhay_ray.inputs import read_file
+from summhay_ray.retrieve import titled
 
 SPLITS = ("train", "test", "dev")
 """In the order of the release's documents and queries."""
@@ -104,9 +105,8 @@ def _beir(folder: Path, called: str) -> Collection:
     documents = []
     for where, row in _lines(folder / "corpus.jsonl"):
         fields = _object(row, where)
-        # As BEIR's own loaders show a document: its title before its text.
-        parts = (fields.get("title") or "", _text(fields, "text", where))
-        documents.append(Document(_text(fields, "_id", where), "\n".join(part for part in parts if part) or parts[1]))
+        title, text = str(fields.get("title") or ""), _text(fields, "text", where)
+        documents.append(Document(_text(fields, "_id", where), titled(title, text), title=title))
     gold, split_of = _qrels(folder / "qrels")
     queries = []
     for where, row in _lines(folder / "queries.jsonl"):

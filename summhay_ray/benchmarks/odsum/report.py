@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import polars as pl
 
 from summhay_ray.benchmark import Chart, Section, Tables
 from summhay_ray.benchmarks.odsum.collection import Collection
 from summhay_ray.benchmarks.odsum.scores import SYSTEM
+from summhay_ray.benchmarks.retrieval import retrieval_section
 
 NAMES = {
     "rouge1": "ROUGE-1",
@@ -23,10 +25,10 @@ SHOWN = ("rouge1", "rouge2", "rougeL", "bertscore", "geval")
 GEVAL = "G-EVAL is on its scale of 1 to 5, each query counting once; the paper's figures of 0 to 100 fit (rating - 1) / 4 x 100."
 
 
-def sections(scores: Tables, collection: Collection) -> list[Section]:
+def sections(scores: Tables, collection: Collection, token_budget: int) -> list[Section]:
     """What there is of them; nothing for what the run does not measure."""
     retrieval, summaries, lost, ratings = (scores[name] for name in ("retrieval", "summaries", "robustness", "ratings"))
-    found = [_retrieval(retrieval)] if retrieval.height else []
+    found = [_retrieval(retrieval), _shown(retrieval, token_budget)] if retrieval.height else []
     measured = [name for name in SHOWN if summaries.height and summaries[name].count()]
     if summaries.height:
         found.append(_summaries(summaries, measured))
@@ -45,7 +47,7 @@ def _retrieval(frame: pl.DataFrame) -> Section:
     shown = [name for name in ("precision", "f1", "recall", "ndcg", "ap") if frame[name].count()]
     columns = [name for one in shown for name in (one, f"{one}_low", f"{one}_high")]
     renamed = {name: name.replace(one, to, 1) for one, to in named.items() for name in columns if name.split("_")[0] == one}
-    table = frame.select("retriever", "k", "n", *columns).rename(renamed)
+    table = frame.filter(pl.col("k").is_not_null()).select("retriever", "k", "n", *columns).rename(renamed)
     return Section(
         "Retrieval, by documents retrieved",
         text='The layout of Table 2. Its "R@K" is the mean over queries of F1; recall stands beside it under its own name.',
@@ -53,6 +55,12 @@ def _retrieval(frame: pl.DataFrame) -> Section:
         units=dict.fromkeys([named.get(one, one) for one in shown], "%"),
         chart=Chart.line(x="k", y="F1", series="retriever"),
     )
+
+
+def _shown(frame: pl.DataFrame, token_budget: int) -> Section:
+    """The rows at the token budget, as SummHay's table has them."""
+    section = retrieval_section(frame.filter(pl.col("k").is_null()), token_budget)
+    return replace(section, title="Retrieval, at the token budget", more=True)
 
 
 def _summaries(frame: pl.DataFrame, measured: Sequence[str]) -> Section:

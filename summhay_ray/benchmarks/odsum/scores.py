@@ -6,28 +6,28 @@ Means are over what was scored; n and n_expected say how much that is of what th
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import polars as pl
 
 from summhay_ray.benchmark import Tables, mean_interval
 from summhay_ray.benchmarks.odsum.spec import GevalSpec, OdsumSpec
-from summhay_ray.benchmarks.retrieval import retriever_label
+from summhay_ray.benchmarks.retrieval import retrieval_details, retrieval_table, retrieved_of, retriever_label
 from summhay_ray.metrics import ROUGE_TYPES
 
 ORACLE = "oracle"
-MEASURES = ("precision", "recall", "f1", "ndcg", "ap", "mrr")
 METRICS = (*ROUGE_TYPES, "bertscore", "geval")
 SYSTEM = ("retriever", "k", "strategy", "model")
 
 
-def frames(tables: Tables, spec: OdsumSpec) -> Tables:
-    """`retrieval`, `summaries`, `ratings` and `robustness`, each a row a system."""
+def frames(tables: Tables, spec: OdsumSpec, n_queries: int, unordered: Collection[str] = ()) -> Tables:
+    """`retrieval`, `summaries`, `ratings` and `robustness`, each a row a system. `unordered`: see `retrieval_table`."""
     retrievers = [retriever_label(entry) for entry in spec.retrievers]
     scored = _scored(tables)
+    ranked = retrieved_of(tables, max(spec.k))
     found = {
-        "retrieval": _means(tables["odsum_retrieval"], ("retriever", "k"), MEASURES, spec.seed),
+        "retrieval": retrieval_table(ranked, spec.k, dict.fromkeys(retrievers, n_queries), spec.seed, unordered),
         "summaries": _summaries(scored, spec.seed),
         "ratings": _ratings(tables, scored, spec) if spec.metric(GevalSpec) else pl.DataFrame(),
         "robustness": robustness(scored, spec.seed),
@@ -44,11 +44,11 @@ def frames(tables: Tables, spec: OdsumSpec) -> Tables:
 def details(scores: Tables) -> Mapping[str, Any]:
     """`retrieval`, `summaries` and `robustness` for a run's JSON document: figures without their intervals."""
     wanted = {
-        "retrieval": ("retriever", "k", "n", *MEASURES),
         "summaries": (*SYSTEM, "n_expected", "n_scored", *METRICS, *(f"n_{name}" for name in ("rouge", "bertscore", "geval"))),
         "robustness": scores["robustness"].columns,
     }
-    return {name: scores[name].select(columns).to_dicts() for name, columns in wanted.items()}
+    own = {name: scores[name].select(columns).to_dicts() for name, columns in wanted.items()}
+    return {**retrieval_details(scores["retrieval"]), **own}
 
 
 def _scored(tables: Tables) -> pl.DataFrame:

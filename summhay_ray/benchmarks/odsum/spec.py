@@ -9,7 +9,7 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from summhay_ray.benchmark import Model, ModelSpec, Spec, Strict, Text, model_entry
 from summhay_ray.benchmarks.rating import ExtractSpec
-from summhay_ray.benchmarks.retrieval import RetrieverEntry, check_retrievers
+from summhay_ray.benchmarks.retrieval import RetrieverEntry, check_retrievers, services
 from summhay_ray.benchmarks.summarizing import Strategy, Summarizer, crossed
 from summhay_ray.benchmarks.summhay.spec import check_labels
 
@@ -101,6 +101,10 @@ class OdsumSpec(Spec):
     summarizers: list[Summarizer] = Field(default=[], description="who summarizes; none: retrieval alone")
     metrics: list[Metric] = Field(default=[RougeSpec()], description="what is measured of a summary: rouge, bertscore, geval")
     seed: int = Field(default=0, description="of random retrieval, the oracle's errors, and intervals")
+
+    def model_entries(self) -> Sequence[ModelSpec]:
+        """See `Spec`: with the retrievers' models that somebody serves."""
+        return [*super().model_entries(), *services(self.retrievers).values()]
 
     def metric(self, kind: type[Any]) -> Any:
         """The metric of that class; None where it is not measured."""

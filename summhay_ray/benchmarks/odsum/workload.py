@@ -39,8 +39,15 @@ from summhay_ray.benchmarks.odsum.scores import details, frames
 from summhay_ray.benchmarks.odsum.spec import GevalSpec, OdsumSpec
 from summhay_ray.benchmarks.odsum.tables import TABLES, DocumentRow, QueryRow, RetrievalRow, SummaryRow
 from summhay_ray.benchmarks.rating import lever_code
-from summhay_ray.benchmarks.retrieval import WithRetrievers, own_code, with_retrievers
-from summhay_ray.benchmarks.retrieval.retrieving import RankedDocument, RetrievedQuery
+from summhay_ray.benchmarks.retrieval import (
+    RANKING_TABLES,
+    WithRetrievers,
+    make_retriever,
+    no_ranking,
+    own_code,
+    ranking_rows,
+    with_retrievers,
+)
 from summhay_ray.benchmarks.summarizing import (
     SummarizerSpec,
     check_strategy,
@@ -56,6 +63,10 @@ from summhay_ray.store import Finished, RunStore, Store
 from summhay_ray.summarize import Shown, Task, make_summarizer
 from summhay_ray.text import count_tokens
 
+RETRIEVE = "retrieve"
+"""The stage in which a retriever that raises fails its items."""
+Rankings = Mapping[str, Sequence[retrieve.Ranked]]
+"""Query's id -> its ranking."""
 _WORD = "word "
 """A token: what a summary is made of that nobody knows yet."""
 
@@ -64,7 +75,10 @@ class Odsum(WithRetrievers, OnCollection[OdsumSpec]):
     """A grid over one collection: retrieve, summarize, measure."""
 
     kind = "odsum"
-    stages = (Stage("summarize", output_tokens=300), Stage("rate", output_tokens=2, example="3"))
+    stages = (
+        *(Stage("embed"), Stage("rerank"), Stage(RETRIEVE)),
+        *(Stage("summarize", output_tokens=300), Stage("rate", output_tokens=2, example="3")),
+    )
     tables = TABLES
 
     def __init__(self, spec: OdsumSpec, inputs: Inputs) -> None:
@@ -84,11 +98,8 @@ class Odsum(WithRetrievers, OnCollection[OdsumSpec]):
                     summarize.check_prompt(self.prompts[one.prompt])
             for model in self.spec.model_entries():
                 check_model(model.model)
-            if self.asking:
-                raise ValueError(
-                    f"retrievers: {', '.join(sorted(self.asking))}: asks a service, which this kind does not; take a local model "
-                    "or rank with `summhay retrieve` by kind retrieval, and give its run: {run: FILE}"
-                )
+            for entry in self.spec.retrievers:
+                make_retriever(entry, self.spec.seed, self.run_file)
             measures.check(self.spec)
         except (UnknownName, ValueError) as error:
             raise SpecError(f"spec: {error}") from error
@@ -143,12 +154,17 @@ class Odsum(WithRetrievers, OnCollection[OdsumSpec]):
     # --- items ---------------------------------------------------------------------------------------------------------
 
     def items(self) -> Iterator[Item]:
-        """For each retriever every summary; where nobody summarizes, its ranking. Answers made elsewhere come once a query."""
+        """For each retriever every summary; before them, where a service is asked, each query's ranking. Where nobody summarizes,
+        all rankings of a retriever. Answers made elsewhere come once a query."""
         asked = [(place, one) for place, one in enumerate(self.spec.summarizers) if one.answers is None]
         for retriever in self.made:
-            if not asked:
+            if retriever in self.asking:
+                for query in self.collection.queries:
+                    data = {"query_id": query.query_id, "retriever": retriever}
+                    yield Item(f"retrieve/{retriever}/{query.query_id}", data=data, source=retriever)
+            elif not asked:
                 yield Item(f"retrieve/{retriever}", data={"retriever": retriever}, source=retriever)
-            for k in self.spec.k:
+            for k in self._cuts(retriever):
                 for place, one in asked:
                     for query in self.collection.queries:
                         yield self._item(query.query_id, place, one, retriever, k)
@@ -159,8 +175,13 @@ class Odsum(WithRetrievers, OnCollection[OdsumSpec]):
                 for query in self.collection.queries:
                     yield self._item(query.query_id, place, one, only, self.spec.k[0] if only else None)
 
+    def _cuts(self, retriever: str) -> Sequence[int | None]:
+        """At how many documents a retriever's rankings are cut: the whole collection is never cut."""
+        return [None] if self.is_whole(retriever) else self.spec.k
+
     def _item(self, query_id: str, place: int, one: SummarizerSpec, retriever: str | None, k: int | None) -> Item:
-        where = f"{retriever}@{k}/" if retriever and one.answers is None else ""
+        cut = f"{retriever}@{k}/" if k else f"{retriever}/"
+        where = cut if retriever and one.answers is None else ""
         data = {
             "query_id": query_id,
             "retriever": retriever,
@@ -176,8 +197,8 @@ class Odsum(WithRetrievers, OnCollection[OdsumSpec]):
         """See `Workload`."""
         given = sum(one.answers is not None for one in self.spec.summarizers)
         asked, queries = len(self.spec.summarizers) - given, len(self.collection.queries)
-        each = asked * len(self.spec.k) * queries if asked else 1
-        return len(self.made) * each + given * queries
+        ranked = len(self.asking) * queries + (0 if asked else len(self.made) - len(self.asking))
+        return ranked + queries * (asked * sum(len(self._cuts(retriever)) for retriever in self.made) + given)
 
     def queues(self) -> Mapping[str, Queue]:
         """See `Workload`: one a model, whatever its strategies, with those who rate its summaries."""
@@ -186,53 +207,62 @@ class Odsum(WithRetrievers, OnCollection[OdsumSpec]):
         models = {
             one.model_label: Queue((one.model, *raters), computes=settings[one.model].local) for one in self.spec.summarizers
         }
-        return {"": Queue(computes=True), **models}
+        return {"": Queue(tuple(self.services), computes=not self.services), **models}
 
     # --- retrieval (section 4.1) -----------------------------------------------------------------------------------------
 
     def prepare(self, source: str, items: Sequence[Item]) -> Prepared:
-        """The rankings of a retriever for all queries, what they are worth at each k, and which documents an item is shown."""
+        """The rankings of a retriever for all queries, what they are worth at each k, and which documents an item is shown. Of a
+        retriever that asks, what is computed beside."""
         if not source:
             return Prepared()
-        corpus, retriever, most = self.collection.corpus, self.made[source], max(self.spec.k)
-        found = retrieve.rankings(retriever, corpus)
-        if isinstance(retriever, retrieve.Oracle):
-            # What has no gold is no part of the ideal.
-            found = [[one for one in ranking if one.score > 0] for ranking in found]
-        ids = corpus.document_ids
-        rankings = {query.query_id: ranking[:most] for query, ranking in zip(corpus.queries, found, strict=True)}
-        ranked = [
-            RankedDocument(corpus.corpus_id, query_id, source, rank, one.number, ids[one.number - 1], float(one.score))
-            for query_id, ranking in rankings.items()
-            for rank, one in enumerate(ranking, start=1)
-        ]
-        rows: Rows = {
-            "ranked": ranked,
-            "retrieved": self._retrieved(source, rankings),
-            "odsum_retrieval": self._measured(source, rankings),
-        }
-        own = {
-            item.id: [one.number for one in rankings[item.data["query_id"]][: item.data["k"]]]
-            for item in items
-            if "query_id" in item.data
-        }
-        return Prepared(rows, own=own)
-
-    def _retrieved(self, label: str, rankings: Mapping[str, Sequence[retrieve.Ranked]]) -> list[RetrievedQuery]:
         corpus = self.collection.corpus
-        found = []
-        for query in corpus.queries:
-            shown, tokens = 0, 0
-            for one in rankings[query.query_id]:
-                shown, tokens = shown + 1, tokens + count_tokens(corpus.texts[one.number - 1])
-                if tokens >= self.spec.token_budget:
-                    tokens = self.spec.token_budget
-                    break
-            gold = tuple(query.gold)
-            ordered = not self.is_whole(label)
-            here = corpus.corpus_id, query.query_id, label
-            found.append(RetrievedQuery(*here, shown, tokens, ordered, gold, (1.0,) * len(gold)))
-        return found
+        try:
+            if source in self.asking:
+                self.compute_beside(corpus, source)
+                return Prepared()
+            rankings = self._kept(source, self.rankings(corpus, source))
+        # The border to a person's own retrievers: what goes wrong there is a row, and stops no other row.
+        except BaseException as error:  # noqa: BLE001
+            return Prepared(problem=no_ranking(error), stage=RETRIEVE)
+        return Prepared(self._rows(source, rankings), own=_own(rankings, items))
+
+    def sketch(self, source: str, items: Sequence[Item]) -> Prepared:
+        """See `Workload`: what is shown by vectors that nobody has computed yet is any documents."""
+        if not source or source in self.asking:
+            return Prepared()
+        try:
+            rankings = self._kept(source, self.planned_rankings(self.collection.corpus, source))
+        # The border to a person's own retrievers.
+        except BaseException as error:  # noqa: BLE001
+            return Prepared(problem=no_ranking(error), stage=RETRIEVE)
+        return Prepared(own=_own(rankings, items))
+
+    def computing(self, items: Sequence[Item]) -> Sequence[Mapping[str, Any]]:
+        """See `Workload`: the collection, for the retrievers that models in this process rank for."""
+        names = dict.fromkeys(item.source for item in items if item.source)
+        return self.corpora_to_compute((self.collection.corpus.corpus_id, name) for name in names)
+
+    def compute(self, part: Mapping[str, Any]) -> None:
+        """See `Workload`: the vectors and scores that the rankings need."""
+        self.compute_part(self.collection.corpus, part)
+
+    def _kept(self, retriever: str, rankings: Sequence[Sequence[retrieve.Ranked]]) -> Rankings:
+        """Query -> its ranking, as far as it is one."""
+        if isinstance(self.made[retriever], retrieve.Oracle):
+            # What has no gold is no part of the ideal.
+            rankings = [[one for one in ranking if one.score > 0] for ranking in rankings]
+        return {query.query_id: found for query, found in zip(self.collection.corpus.queries, rankings, strict=True)}
+
+    def _rows(self, retriever: str, rankings: Rankings) -> Rows:
+        corpus, whole, budget = self.collection.corpus, self.is_whole(retriever), self.spec.token_budget
+        queries = [query for query in corpus.queries if query.query_id in rankings]
+        each = [
+            ranking_rows(corpus, retriever, one, rankings[one.query_id], whole=whole, token_budget=budget, depth=max(self.spec.k))
+            for one in queries
+        ]
+        rows: Rows = {table.name: [row for found in each for row in found[table.name]] for table in RANKING_TABLES}
+        return {**rows, "odsum_retrieval": [] if whole else self._measured(retriever, queries, rankings)}
 
     @staticmethod
     def retrieval_fields(fields: Mapping[str, Any], where: str) -> Mapping[str, Any]:
@@ -240,24 +270,24 @@ class Odsum(WithRetrievers, OnCollection[OdsumSpec]):
         summarizing = ("summarizers", "strategies", "metrics", "words")
         return {name: value for name, value in fields.items() if name not in summarizing}
 
-    def corpus_ids(self) -> Sequence[tuple[str, int]]:
-        """The one corpus by a hash of its content, and how many queries it has."""
-        return [(self.collection.corpus.corpus_id, len(self.collection.queries))]
+    def corpus_queries(self) -> Mapping[str, Sequence[str]]:
+        """The one corpus by a hash of its content -> its queries' ids."""
+        return {self.collection.corpus.corpus_id: [query.query_id for query in self.collection.queries]}
 
     def corpus(self, corpus_id: str) -> retrieve.Corpus:
         """The corpus with its queries."""
         return self.collection.corpus
 
-    def _measured(self, label: str, rankings: Mapping[str, Sequence[retrieve.Ranked]]) -> list[RetrievalRow]:
-        corpus, ordered = self.collection.corpus, not self.is_whole(label)
-        judged = [query for query in corpus.queries if query.gold]
+    def _measured(self, label: str, queries: Sequence[retrieve.Query], rankings: Rankings) -> list[RetrievalRow]:
+        corpus = self.collection.corpus
+        judged = [query for query in queries if query.gold]
         rows = []
         for k in self.spec.k:
             pairs = [
-                ([corpus.document_ids[one.number - 1] for one in rankings[query.query_id][:k]], dict.fromkeys(query.gold, 1.0))
+                ([corpus.document_ids[one.number - 1] for one in rankings[query.query_id][:k]], corpus.grades(query))
                 for query in judged
             ]
-            for query, one in zip(judged, retrieval_scores(pairs, k, ordered=ordered), strict=True):
+            for query, one in zip(judged, retrieval_scores(pairs, k), strict=True):
                 rows.append(RetrievalRow(label, k, query.query_id, one.precision, one.recall, one.f1, one.ndcg, one.ap, one.mrr))
         return rows
 
@@ -268,14 +298,23 @@ class Odsum(WithRetrievers, OnCollection[OdsumSpec]):
         return self.collection.by_id[item.data["query_id"]].references
 
     async def answer(self, item: Item, ask: Ask) -> Rows:
-        """The summary of an item and what it is worth; nothing where the item is a ranking, which is there already."""
+        """The summary of an item and what it is worth; of one without a summarizer the ranking, where it was not there before."""
+        numbers: Sequence[int] = ask.prepared or ()
+        if item.source in self.asking:
+            asked_of = self._searched[item.data["query_id"]]
+            ranking = await self.asked_or_failed(ask, self.collection.corpus, item.source, asked_of, RETRIEVE)
+            if ranking is None:
+                return {}
+            if "summarizer" not in item.data:
+                return self._rows(item.source, {asked_of.query_id: ranking})
+            numbers = _numbers(ranking, item)
         if "summarizer" not in item.data:
             return {}
         spec = self.spec.summarizers[item.data["summarizer"]]
         query = self.collection.by_id[item.data["query_id"]]
         async with ask.turn("summarize", spec.model, spec.model_label):
             bare = ask.of("summarize")
-            task = self._task(item, spec, ask.prepared or ())
+            task = self._task(item, spec, numbers)
 
             async def asked() -> Any:
                 return await make_summarizer(spec.strategy).summarize(task, bare)
@@ -299,6 +338,11 @@ class Odsum(WithRetrievers, OnCollection[OdsumSpec]):
         )
         score, ratings = await measures.measured(self.spec, item.id, text, query.references, ask, self._sampling)
         return {"odsum_summaries": [summary], "odsum_scores": [score], "odsum_ratings": ratings}
+
+    @functools.cached_property
+    def _searched(self) -> Mapping[str, retrieve.Query]:
+        """Query's id -> what is searched for."""
+        return {query.query_id: query for query in self.collection.corpus.queries}
 
     def _task(self, item: Item, spec: SummarizerSpec, numbers: Sequence[int]) -> Task:
         corpus, query = self.collection.corpus, self.collection.by_id[item.data["query_id"]]
@@ -329,7 +373,7 @@ class Odsum(WithRetrievers, OnCollection[OdsumSpec]):
 
     def score(self, tables: Tables) -> Tables:
         """See `Workload`: Table 2's figures, those of Tables 3 and 4, and Table 5's differences."""
-        return frames(tables, self.spec)
+        return frames(tables, self.spec, len(self.collection.queries), self.unordered)
 
     def details(self, scores: Tables) -> Mapping[str, Any]:
         """See `Workload`."""
@@ -337,7 +381,7 @@ class Odsum(WithRetrievers, OnCollection[OdsumSpec]):
 
     def report(self, scores: Tables) -> Sequence[Section]:
         """See `Workload`."""
-        return sections(scores, self.collection)
+        return sections(scores, self.collection, self.spec.token_budget)
 
     def results(self, run: RunStore, compat: Compat = "default") -> Results:
         """See `Workload`: with what is odd in the collection."""
@@ -357,3 +401,13 @@ class Odsum(WithRetrievers, OnCollection[OdsumSpec]):
             for item in self.items()
             if item.id in wanted
         }
+
+
+def _own(rankings: Rankings, items: Sequence[Item]) -> dict[str, list[int]]:
+    """Item's id -> the numbers of the documents that it is shown."""
+    return {item.id: _numbers(rankings[item.data["query_id"]], item) for item in items if "summarizer" in item.data}
+
+
+def _numbers(ranking: Sequence[retrieve.Ranked], item: Item) -> list[int]:
+    """Those of an item's k; all of them where it has none."""
+    return [one.number for one in ranking[: item.data["k"]]]

@@ -13,17 +13,18 @@ from summhay_ray.benchmarks.retrieval.entries import (
     make_retriever,
     own_code,
     retriever_label,
-    retrievers_models,
     services,
     settled,
 )
 from summhay_ray.benchmarks.retrieval.measure import Retrieved, retrieval_details, retrieval_section, retrieval_table
 from summhay_ray.benchmarks.retrieval.retrieving import RetrievalFields, Retrieving, retrieval_alone
+from summhay_ray.benchmarks.retrieval.rows import RANKING_TABLES, ranking_rows, retrieved_of
 from summhay_ray.benchmarks.retrieval.stored_models import Computing, NotComputed, StoredModels
-from summhay_ray.benchmarks.retrieval.with_retrievers import WithRetrievers, check_retrievers, with_retrievers
+from summhay_ray.benchmarks.retrieval.with_retrievers import WithRetrievers, check_retrievers, no_ranking, with_retrievers
 from summhay_ray.benchmarks.retrieval.written import write_beir, write_trec
 
 __all__ = [
+    "RANKING_TABLES",
     "Computing",
     "Entry",
     "NotComputed",
@@ -38,13 +39,15 @@ __all__ = [
     "files",
     "identity_of",
     "make_retriever",
+    "no_ranking",
     "own_code",
+    "ranking_rows",
     "retrieval_alone",
     "retrieval_details",
     "retrieval_section",
     "retrieval_table",
+    "retrieved_of",
     "retriever_label",
-    "retrievers_models",
     "services",
     "settled",
     "with_retrievers",

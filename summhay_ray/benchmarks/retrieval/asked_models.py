@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
+import functools
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections import OrderedDict
+from collections.abc import Coroutine, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from summhay_ray.benchmark import Answer, Ask, Failed, ModelSpec, NoReply, Request
+from summhay_ray.benchmarks.retrieval.stored_models import NotComputed
 from summhay_ray.encoders import Encoding, Scoring, Vectors
-from summhay_ray.llm import scores_of, vectors_of
-from summhay_ray.retrieve import Models
+from summhay_ray.llm import RawAnswer, scores_of, vectors_of
+from summhay_ray.retrieve import Models, at_once
 from summhay_ray.text import count_tokens, first_tokens
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
-
-    from summhay_ray.llm import RawAnswer
 
 TEXTS_A_REQUEST = 64
 """Texts that are embedded by one call, at most,"""
@@ -24,37 +26,124 @@ TOKENS_A_REQUEST = 100_000
 """and their tokens: no provider takes fewer."""
 
 
-class AskedModels:
-    """See `retrieve.Models`. What nobody serves is `here`'s. While a run is planned, answers are drawn by the content."""
+LISTS_KEPT = 8
+"""Long lists of texts, a corpus's for one, whose vectors stay in memory."""
+DRAWN = 4
+"""Dimensions of vectors that nobody knows yet."""
 
-    def __init__(self, ask: Ask, services: Mapping[str, ModelSpec], here: Models) -> None:
+
+class AskedTexts:
+    """The long lists of texts that were asked about last: what many queries are compared with is read from the log once."""
+
+    def __init__(self) -> None:
+        self._lists: OrderedDict[tuple[Encoding, tuple[str, ...]], _Texts] = OrderedDict()
+
+    def of(self, encoding: Encoding, service: ModelSpec, texts: Sequence[str]) -> _Texts:
+        """What is known of a list; a text alone is not remembered."""
+        if len(texts) == 1:
+            return _Texts(encoding, service, texts)
+        key = encoding, tuple(texts)
+        if key not in self._lists:
+            self._lists[key] = _Texts(encoding, service, texts)
+            while len(self._lists) > LISTS_KEPT:
+                self._lists.popitem(last=False)
+        self._lists.move_to_end(key)
+        return self._lists[key]
+
+
+class _Texts:
+    """A list of texts, how a service is asked about it, and its vectors once they are known."""
+
+    def __init__(self, encoding: Encoding, service: ModelSpec, texts: Sequence[str]) -> None:
+        self._encoding, self._service, self._texts = encoding, service, texts
+        self.asking = asyncio.Lock()
+        """Who asks about the list; others wait, and find what it was told."""
+        self.vectors: Vectors | None = None
+
+    @functools.cached_property
+    def _cut(self) -> list[str]:
+        most = self._encoding.max_tokens
+        # A text without a letter is one blank, since services refuse empty ones.
+        return [(first_tokens(text, most) if most else text) or " " for text in self._texts]
+
+    @functools.cached_property
+    def requests(self) -> list[Request]:
+        """Of equal texts one is asked about."""
+        service, batches = self._service, _batches(list(dict.fromkeys(self._cut)))
+        return [Request(service.model, (), _sampling(service), task="embed", inputs=batch) for batch in batches]
+
+    @functools.cached_property
+    def n_tokens(self) -> NDArray[np.int64]:
+        """cl100k tokens of each text."""
+        import numpy as np
+
+        return np.array([count_tokens(text) for text in self._cut], dtype=np.int64)
+
+    def of(self, answers: Sequence[RawAnswer]) -> Vectors:
+        """The vectors, from an answer a request."""
+        import numpy as np
+
+        rows: dict[str, Any] = {}
+        for request, raw in zip(self.requests, answers, strict=True):
+            rows.update(zip(request.inputs, vectors_of(raw.text), strict=True))
+        values = np.stack([rows[text] for text in self._cut]) if self._cut else np.zeros((0, 0), dtype=np.float32)
+        return Vectors(values, self.n_tokens)
+
+
+class AskedModels:
+    """See `retrieve.Models`. What nobody serves is `here`'s, which computes in a thread. While a run is planned, what nobody has
+    answered yet is drawn by the content."""
+
+    def __init__(self, ask: Ask, services: Mapping[str, ModelSpec], here: Models, texts: AskedTexts) -> None:
         self._ask = ask
         self._services = services
         self._here = here
+        self._texts = texts
+        self._dimensions: dict[Encoding, int] = {}
+        """While a run is planned: those of the vectors that were given first, known or drawn. All others are made to fit."""
 
     async def embed(self, encoding: Encoding, texts: Sequence[str]) -> Vectors:
         """See `retrieve.Models`. Raises NoReply."""
-        import numpy as np
-
         service = self._services.get(encoding.model)
         if service is None:
-            return await self._here.embed(encoding, texts)
-        cut = [first_tokens(text, encoding.max_tokens) if encoding.max_tokens else text for text in texts]
-        # Of equal texts one is asked about; a text without a letter is one blank, since services refuse empty ones.
-        sent = list(dict.fromkeys(text or " " for text in cut))
-        rows: dict[str, Any] = {}
-        for batch in _batches(sent):
-            raw = await self._asked(service, Request(service.model, (), _sampling(service), task="embed", inputs=batch))
-            vectors = [_any(service.model, text) for text in batch] if raw is None else vectors_of(raw.text)
-            rows.update(zip(batch, vectors, strict=True))
-        values = np.stack([rows[text or " "] for text in cut]) if cut else np.zeros((0, 0), dtype=np.float32)
-        return Vectors(values, np.array([count_tokens(text) for text in cut], dtype=np.int64))
+            return await self._embedded_here(encoding, texts)
+        known = self._texts.of(encoding, service, texts)
+        if self._ask.planning:
+            told = [await self._asked(service, request) for request in known.requests]
+            answered = [one for one in told if one is not None]
+            return self._planned(encoding, texts, known.of(answered) if len(answered) == len(told) else None)
+        async with known.asking:
+            if known.vectors is None:
+                requests = await asyncio.to_thread(lambda: known.requests)
+                answers = await _all_of([self._asked(service, request) for request in requests])
+                known.vectors = await asyncio.to_thread(known.of, answers)
+            return known.vectors
+
+    async def _embedded_here(self, encoding: Encoding, texts: Sequence[str]) -> Vectors:
+        try:
+            found = await asyncio.to_thread(at_once, self._here.embed(encoding, texts))
+        except NotComputed:
+            return self._planned(encoding, texts, None)
+        return self._planned(encoding, texts, found) if self._ask.planning else found
+
+    def _planned(self, encoding: Encoding, texts: Sequence[str], known: Vectors | None) -> Vectors:
+        import numpy as np
+
+        wanted = self._dimensions.setdefault(encoding, known.values.shape[1] if known is not None else DRAWN)
+        if known is not None and known.values.shape[1] >= wanted:
+            return Vectors(known.values[:, :wanted], known.n_tokens)
+        values = np.zeros((len(texts), wanted), dtype=np.float32)
+        values[:, :DRAWN] = [[drawn(encoding.model, str(place), text) - 0.5 for place in range(DRAWN)] for text in texts]
+        return Vectors(values, np.array([count_tokens(text) for text in texts], dtype=np.int64))
 
     async def score(self, scoring: Scoring, query: str, texts: Sequence[str]) -> Sequence[float]:
         """See `retrieve.Models`. Raises NoReply."""
         service = self._services.get(scoring.model)
         if service is None:
-            return await self._here.score(scoring, query, texts)
+            try:
+                return await asyncio.to_thread(at_once, self._here.score(scoring, query, texts))
+            except NotComputed:
+                return [drawn(scoring.model, query, text) for text in texts]
         cut = [first_tokens(text, scoring.max_tokens) if scoring.max_tokens else text for text in texts]
         inputs = [query, *(text or " " for text in cut)]
         raw = await self._asked(service, Request(service.model, (), _sampling(service), task="rerank", inputs=inputs))
@@ -71,17 +160,18 @@ class AskedModels:
         raise NoReply(request.task, outcome)
 
 
+async def _all_of(asking: Sequence[Coroutine[Any, Any, RawAnswer | None]]) -> list[RawAnswer]:
+    """The answers, once all have come: what was sent is paid, though another fails. Raises NoReply."""
+    found = await asyncio.gather(*asking, return_exceptions=True)
+    if wrong := [one for one in found if isinstance(one, BaseException)]:
+        raise wrong[0]
+    return [one for one in found if isinstance(one, RawAnswer)]
+
+
 def drawn(*content: str) -> float:
     """A number in [0, 1) for what nobody knows yet: the same for the same content."""
     digest = hashlib.sha256("\0".join(content).encode("utf-8", "surrogatepass")).digest()
     return (int.from_bytes(digest[:8], "big") >> 11) / 2**53
-
-
-def _any(model: str, text: str) -> NDArray[np.float32]:
-    """A vector for what nobody knows yet."""
-    import numpy as np
-
-    return np.array([drawn(model, str(place), text) - 0.5 for place in range(4)], dtype=np.float32)
 
 
 def _sampling(service: ModelSpec) -> dict[str, Any]:

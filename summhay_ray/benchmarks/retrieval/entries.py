@@ -5,7 +5,7 @@ To add a kind: a class below with `head`, its fields and `make`, and a line in `
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
@@ -389,16 +389,27 @@ def local_models_of(entries: Sequence[str | Entry]) -> list[tuple[str, str]]:
     return list(found)
 
 
-def retrievers_models(made: Iterable[Any]) -> list[Encoding | Scoring]:
-    """The models in this process that retrievers need, each once."""
-    found: dict[Encoding | Scoring, None] = {}
-    for one in made:
-        parts: list[Encoding | Scoring] = [one.dense.encoding] if isinstance(one, retrieve.Embed) else []
-        parts += [one.stretched] if isinstance(one, retrieve.Longe) else []
-        parts += [one.scoring] if isinstance(one, retrieve.Rerank) else []
-        inside = one.parts if isinstance(one, retrieve.Fuse) else [one.of] if isinstance(one, retrieve.Rerank) and one.of else []
-        found.update(dict.fromkeys([*parts, *retrievers_models(inside)]))
-    return [one for one in found if one.model.partition("/")[0] not in SERVICES]
+def inside(made: Any) -> Sequence[Any]:
+    """The retrievers that a retriever is made of."""
+    if isinstance(made, retrieve.Fuse):
+        return made.parts
+    return [made.of] if isinstance(made, retrieve.Rerank) and made.of is not None else []
+
+
+def models_of(made: Any) -> list[Encoding | Scoring]:
+    """The models that a retriever needs, wherever they run, each once."""
+    own: list[Encoding | Scoring] = [made.dense.encoding] if isinstance(made, retrieve.Embed) else []
+    own += [made.stretched] if isinstance(made, retrieve.Longe) else []
+    own += [made.scoring] if isinstance(made, retrieve.Rerank) else []
+    return list(dict.fromkeys([*own, *(one for part in inside(made) for one in models_of(part))]))
+
+
+def local_parts(made: Any, services: Collection[str]) -> list[Any]:
+    """A retriever's largest parts, it itself included, that need models in this process and none of the `services`."""
+    models = models_of(made)
+    if not any(one.model in services for one in models):
+        return [made] if models else []
+    return [one for part in inside(made) for one in local_parts(part, services)]
 
 
 def own_code(entries: Sequence[str | Entry]) -> list[str]:

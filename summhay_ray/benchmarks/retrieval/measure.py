@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -36,12 +36,15 @@ class Retrieved:
     """Whether the ranking has an order of its own."""
 
 
-def retrieval_table(found: Iterable[Retrieved], ks: Sequence[int], expected: Mapping[str, int], seed: int = 0) -> pl.DataFrame:
+def retrieval_table(
+    found: Iterable[Retrieved], ks: Sequence[int], expected: Mapping[str, int], seed: int = 0, unordered: Collection[str] = ()
+) -> pl.DataFrame:
     """A row for each retriever and k (null: what the token budget shows), in the order of `expected`: retriever -> its queries.
 
     Columns: retriever, k, `n` queries measured of `n_expected`, each measure with its 95 % interval (percentile bootstrap over
-    queries), and the mean `tokens` of what the budget shows. A ranking without an order has no row at a k: which of its documents
-    are the first says nothing.
+    queries), and the mean `tokens` of what the budget shows. A retriever of which nothing is there has its rows, with an n of 0.
+    A ranking without an order, as the `unordered` retrievers' are, has no row at a k: which of its documents come first says
+    nothing.
     """
     import polars as pl
 
@@ -53,7 +56,7 @@ def retrieval_table(found: Iterable[Retrieved], ks: Sequence[int], expected: Map
     for retriever, queries in by_retriever.items():
         # In one order, wherever they come from: what is drawn must fall on the same queries.
         queries.sort(key=lambda one: one.query)
-        ordered = all(one.ordered for one in queries)
+        ordered = all(one.ordered for one in queries) and retriever not in unordered
         cuts: list[int | None] = [*(ks if ordered else ()), *([None] if all(one.shown is not None for one in queries) else [])]
         for k in cuts:
             rows.append({"retriever": retriever, "k": k, "n": len(queries), "n_expected": expected.get(retriever, len(queries))})

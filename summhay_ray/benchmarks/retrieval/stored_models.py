@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, TypeVar
 
@@ -64,25 +64,30 @@ class Computed:
 class StoredModels:
     """See `retrieve.Models`. Without a store everything is computed, and forgotten."""
 
-    def __init__(self, store: Store | None, computing: Computing | None = Computing(), part: tuple[int, int] = (0, 1)) -> None:
+    def __init__(self, store: Store | None, computing: Computing | None = Computing()) -> None:
         """`computing`: None where nothing is to be computed."""
         self._store = store
         self._computing = computing
         said = computing or Computing()
         self._batches = (said.batch_tokens, said.batch_size)
-        self._part = part
-        """(i, n): of long lists of texts only every nth block is computed, from the ith on, and no ranking is made."""
         self._spaces: dict[str, VectorSpace] = {}
         self._models: OrderedDict[Encoding | Scoring, Any] = OrderedDict()
         self.computed = Computed()
 
     async def embed(self, encoding: Encoding, texts: Sequence[str]) -> Vectors:
         """See `retrieve.Models`. Raises NoModel."""
+        return self.rows(encoding, texts, self._encoded(encoding))
 
+    def embed_share(self, encoding: Encoding, texts: Sequence[str], share: tuple[int, int]) -> None:
+        """Compute and keep a share (i, n) of what `embed` would: every nth block of the texts, from the ith on."""
+        by_key = {vector_key(text): text for text in texts}
+        self._compute(encoding, list(_blocks(by_key))[share[0] :: share[1]], by_key, self._encoded(encoding))
+
+    def _encoded(self, encoding: Encoding) -> Compute:
         def compute(block: Sequence[str], batch_tokens: int, batch_size: int | None) -> Vectors:
             return self._model(encoding, load_encoder).encode(block, batch_tokens, batch_size)
 
-        return self.rows(encoding, texts, compute)
+        return compute
 
     async def score(self, scoring: Scoring, query: str, texts: Sequence[str]) -> Sequence[float]:
         """See `retrieve.Models`. Raises NoModel."""
@@ -110,17 +115,22 @@ class StoredModels:
             if self._computing is None:
                 raise NotComputed
             by_key = dict(zip(keys, texts, strict=True))
-            with _COMPUTING:
-                for place, block in enumerate(_blocks(by_key)):
-                    if place % self._part[1] == self._part[0]:
-                        self._compute(space, block, by_key, compute, made_by.precision != "float32")
+            self._compute(made_by, _blocks(by_key), by_key, compute)
             found = space.get(keys)
-        if self._part[1] > 1 and len(found) < len(set(keys)):
-            raise PartOnly
         values = np.stack([found[key].vector for key in keys]) if keys else np.zeros((0, 0), dtype=np.float32)
         return Vectors(values, np.array([found[key].n_tokens for key in keys], dtype=np.int64))
 
-    def _compute(self, space: VectorSpace, block: Sequence[bytes], by_key: Any, compute: Compute, half: bool) -> None:
+    def _compute(
+        self, made_by: MadeBy, blocks: Iterable[Sequence[bytes]], texts: Mapping[bytes, str], compute: Compute
+    ) -> None:
+        space, half = self._space(made_by), made_by.precision != "float32"
+        with _COMPUTING:
+            for block in blocks:
+                self._compute_block(space, block, texts, compute, half)
+
+    def _compute_block(
+        self, space: VectorSpace, block: Sequence[bytes], texts: Mapping[bytes, str], compute: Compute, half: bool
+    ) -> None:
         import time
 
         known = space.get(block)
@@ -129,7 +139,7 @@ class StoredModels:
             return
         began = time.monotonic()
         loading = self.computed.load_s
-        found = compute([by_key[key] for key in missing], *self._batches)
+        found = compute([texts[key] for key in missing], *self._batches)
         n_tokens = found.n_tokens.tolist()
         space.put(missing, found.values, n_tokens, half)
         self.computed.texts += len(missing)
@@ -160,11 +170,25 @@ class NotComputed(Exception):
     """It takes vectors that nobody has computed yet."""
 
 
-class PartOnly(Exception):
-    """A part of the vectors was computed; the rest is another's."""
+class Wanted:
+    """See `retrieve.Models`: computes nothing, and remembers which texts were to be embedded. Rankings by it mean nothing."""
+
+    def __init__(self) -> None:
+        self.texts: list[tuple[Encoding, Sequence[str]]] = []
+
+    async def embed(self, encoding: Encoding, texts: Sequence[str]) -> Vectors:
+        """See `retrieve.Models`."""
+        import numpy as np
+
+        self.texts.append((encoding, texts))
+        return Vectors(np.zeros((len(texts), 1), dtype=np.float32), np.zeros(len(texts), dtype=np.int64))
+
+    async def score(self, scoring: Scoring, query: str, texts: Sequence[str]) -> Sequence[float]:
+        """See `retrieve.Models`."""
+        return [0.0] * len(texts)
 
 
-def _blocks(texts: dict[bytes, str]) -> Iterator[Sequence[bytes]]:
+def _blocks(texts: Mapping[bytes, str]) -> Iterator[Sequence[bytes]]:
     """The texts' keys in blocks, texts of like length together: the same texts make the same blocks."""
     in_order = sorted(texts, key=lambda key: (-len(texts[key]), key))
     for start in range(0, len(in_order), TEXTS_A_BLOCK):

@@ -7,19 +7,22 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from summhay_ray import retrieve
-from summhay_ray.benchmark import Ask, Inputs, ModelSpec, Spec, SpecError, semantic_hash
-from summhay_ray.benchmarks.retrieval.asked_models import AskedModels, drawn
+from summhay_ray.benchmark import Ask, Failed, Inputs, ModelSpec, NoReply, ResourcesSpec, Spec, SpecError, semantic_hash
+from summhay_ray.benchmarks.retrieval.asked_models import AskedModels, AskedTexts, drawn
 from summhay_ray.benchmarks.retrieval.entries import (
     Entry,
     identity_of,
+    local_parts,
     make_retriever,
+    models_of,
     retriever_label,
-    retrievers_models,
     services,
     settled,
 )
-from summhay_ray.benchmarks.retrieval.stored_models import Computing, NotComputed, StoredModels
+from summhay_ray.benchmarks.retrieval.stored_models import STAGE, Computing, NotComputed, StoredModels, Wanted
+from summhay_ray.encoders import Encoding, Scoring
 from summhay_ray.errors import UserError
+from summhay_ray.plugins import STOPS, told
 from summhay_ray.retrieve import Corpus, Query, Ranked
 
 S = TypeVar("S", bound=Spec)
@@ -46,6 +49,11 @@ class WithRetrievers:
         return bool(self.made[retriever].whole)
 
     @functools.cached_property
+    def unordered(self) -> frozenset[str]:
+        """The retrievers whose ranking is the corpus itself."""
+        return frozenset(filter(self.is_whole, self.made))
+
+    @functools.cached_property
     def services(self) -> Mapping[str, ModelSpec]:
         """Model -> how it is asked, of the retrievers' models that somebody serves."""
         return services(self.spec.retrievers)
@@ -56,6 +64,12 @@ class WithRetrievers:
         return frozenset(label for label, entry in self.retrievers.items() if services([entry]))
 
     @functools.cached_property
+    def models_here(self) -> list[Encoding | Scoring]:
+        """The models in this process that the retrievers need, each once."""
+        needed = (one for made in self.made.values() for one in models_of(made))
+        return [one for one in dict.fromkeys(needed) if one.model not in self.services]
+
+    @functools.cached_property
     def models(self) -> StoredModels:
         """The retrievers' models in this process."""
         return StoredModels(self.inputs.store, Computing.of(self.spec.resources))
@@ -64,6 +78,13 @@ class WithRetrievers:
     def known_models(self) -> StoredModels:
         """As `models`, but nothing is computed: for planning."""
         return StoredModels(self.inputs.store, None)
+
+    @functools.cached_property
+    def asked_texts(self) -> AskedTexts:
+        """What services were asked about last."""
+        return AskedTexts()
+
+    # --- rankings --------------------------------------------------------------------------------------------------------
 
     def rankings(self, corpus: Corpus, retriever: str, queries: Sequence[Query] | None = None) -> list[list[Ranked]]:
         """A ranking a query, of all queries where none are named, by a retriever that asks nobody."""
@@ -79,26 +100,71 @@ class WithRetrievers:
             ids = corpus.document_ids
             return [retrieve.by_score([drawn(retriever, query.query_id, one) for one in ids]) for query in wanted]
 
-    async def asked_rankings(
-        self, ask: Ask, corpus: Corpus, retriever: str, queries: Sequence[Query] | None = None
-    ) -> list[list[Ranked]]:
-        """A ranking a query, by a retriever that asks. Raises NoReply."""
+    async def asked_ranking(self, ask: Ask, corpus: Corpus, retriever: str, query: Query) -> list[Ranked]:
+        """A query's ranking by a retriever that asks. Raises NoReply, and what `no_ranking` tells of."""
         here = self.known_models if ask.planning else self.models
-        wanted = corpus.queries if queries is None else queries
-        return await retrieve.rank_all(self.made[retriever], AskedModels(ask, self.services, here), wanted, corpus)
+        models = AskedModels(ask, self.services, here, self.asked_texts)
+        (ranking,) = await retrieve.rank_all(self.made[retriever], models, [query], corpus)
+        return ranking
+
+    async def asked_or_failed(self, ask: Ask, corpus: Corpus, retriever: str, query: Query, stage: str) -> list[Ranked] | None:
+        """As `asked_ranking`; None where there is none, and `ask` has the failure, of `stage`. Raises NoReply."""
+        try:
+            return await self.asked_ranking(ask, corpus, retriever, query)
+        # The border to a person's own retrievers, of which one that asks may be made.
+        except BaseException as error:
+            failed = no_ranking(error)
+            if ask.planning:
+                raise
+            ask.fail(stage, failed)
+            return None
+
+    # --- what models in this process compute -----------------------------------------------------------------------------
 
     @functools.cached_property
-    def computing_retrievers(self) -> frozenset[str]:
-        """The retrievers whose rankings need models in this process, and ask nobody."""
-        return frozenset(label for label, made in self.made.items() if label not in self.asking and retrievers_models([made]))
+    def _computed(self) -> Mapping[str, Sequence[Any]]:
+        """What tables call each retriever -> the parts of it, or it itself, that need models here, and ask nobody."""
+        return {label: local_parts(made, self.services) for label, made in self.made.items()}
+
+    def compute_beside(self, corpus: Corpus, retriever: str) -> None:
+        """Of a retriever that asks, what models in this process compute and no answer is needed for."""
+        for part in self._computed[retriever]:
+            retrieve.rankings(part, corpus, None, self.models)
 
     def corpora_to_compute(self, wanted: Iterable[tuple[str, str]]) -> list[dict[str, Any]]:
-        """(corpus, retriever) of items -> a part for each corpus whose rankings need models in this process."""
+        """(corpus, retriever) of items -> the parts of what models in this process compute: a corpus is one part, or as many as
+        there are actors to share it."""
         found: dict[str, dict[str, None]] = {}
         for corpus_id, retriever in wanted:
-            if retriever in self.computing_retrievers:
+            if self._computed[retriever]:
                 found.setdefault(corpus_id, {})[retriever] = None
-        return [{"corpus": corpus_id, "retrievers": list(names)} for corpus_id, names in found.items()]
+        said: ResourcesSpec | None = self.spec.resources.get(STAGE)
+        n = -(-said.actors // len(found)) if said and found else 1
+        # A corpus that is shared has its vectors first: what is scored is of rankings by them.
+        scores = any(isinstance(one, Scoring) for one in self.models_here)
+        steps = ["all"] if n == 1 else ["embed", "score"] if scores else ["embed"]
+        return [
+            {"corpus": corpus_id, "retrievers": list(names), "step": step, "share": [place, n]}
+            for step in steps
+            for corpus_id, names in found.items()
+            for place in range(n)
+        ]
+
+    def compute_part(self, corpus: Corpus, part: Mapping[str, Any]) -> None:
+        """What a part of `corpora_to_compute` says, of the corpus that it names."""
+        place, n = part["share"]
+        made = [one for retriever in part["retrievers"] for one in self._computed[retriever]]
+        if part["step"] != "embed":
+            for one in made:
+                retrieve.rankings(one, corpus, corpus.queries[place::n], self.models)
+            return
+        wanted = Wanted()
+        for one in made:
+            retrieve.rankings(one, corpus, None, wanted)
+        for encoding, texts in wanted.texts:
+            self.models.embed_share(encoding, texts, (place, n))
+
+    # --- what the retrievers are -----------------------------------------------------------------------------------------
 
     def run_file(self, path: str) -> str:
         """The text of a file of rankings that the spec names."""
@@ -116,6 +182,17 @@ class WithRetrievers:
 def _in_order(known: Any) -> tuple[bool, str]:
     """How what is known of retrievers is sorted: names by themselves, before mappings."""
     return (False, known) if isinstance(known, str) else (True, semantic_hash(known))
+
+
+def no_ranking(error: BaseException) -> Failed:
+    """Why there is no ranking, as its failure says it. Raises what is more than that: a full disk, a cancelled call, no reply."""
+    if isinstance(error, (OSError, NoReply, *STOPS)):
+        raise error
+    # A plain LookupError is a retriever's word for what the corpus lacks; KeyError and the like are mistakes.
+    if type(error) is LookupError:
+        return Failed("missing_scores", str(error), retryable=True)
+    said = str(error) if isinstance(error, retrieve.BadRanking) else told(error)
+    return Failed("retriever_error", said, retryable=True)
 
 
 def with_retrievers(spec: S, inputs: Inputs) -> S:

@@ -43,10 +43,10 @@ def write_trec(run: RunStore, folder: Path) -> list[Path]:
 def write_beir(workload: Any, folder: Path) -> list[Path]:
     """Each corpus of a run as a BEIR folder named as it is; all files or none. Raises UserError rather than overwrite a file.
 
-    `workload`: one with `corpus_ids` and `corpus`, as `Retrieving` has them.
+    `workload`: one with `corpus_queries` and `corpus`, as `Retrieving` has them.
     """
     texts: dict[str, str] = {}
-    for corpus_id, _ in workload.corpus_ids():
+    for corpus_id in workload.corpus_queries():
         corpus = workload.corpus(corpus_id)
         place = _UNSAFE.sub("_", corpus.name)
         place = place if f"{place}/corpus.jsonl" not in texts else f"{place}-{corpus_id[:12]}"

@@ -6,8 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from summhay_ray import retrieve
+from summhay_ray.benchmark import Failed
+from summhay_ray.benchmarks.retrieval import no_ranking
 from summhay_ray.benchmarks.summhay.cells import Unit
-from summhay_ray.plugins import told
 from summhay_ray.records import Context, Haystack, Ranking
 from summhay_ray.summarize import ContextPlan, assemble
 
@@ -18,26 +19,18 @@ if TYPE_CHECKING:
 Ranker = Callable[[str, str, str], Sequence[retrieve.Ranked]]
 """(haystack, subtopic, retriever) -> the ranking. Raises LookupError where the haystack lacks what the retriever reads."""
 
-UserError = tuple[str, str]
-"""Why there is no context: class of the error, and the message."""
-
 
 def make_context(
     grid: SummHay, haystack: Haystack, unit: Unit, ranked: Ranker
-) -> tuple[Context | None, list[Ranking], UserError | None]:
+) -> tuple[Context | None, list[Ranking], Failed | None]:
     """A unit's context and its ranking's rows, or (None, [], why not)."""
     try:
         ranking = ranked(unit.haystack_id, unit.subtopic_id, unit.retriever)
         context = _context(grid, haystack, unit, [one.number for one in ranking])
         return context, _rows(haystack, unit, ranking), None
-    except OSError:
-        raise
     # The border to a person's own retrievers and orderings: what goes wrong there is a row, and stops no other row.
     except BaseException as error:  # noqa: BLE001
-        # A plain LookupError is a retriever's word for scores that the haystack lacks; KeyError and the like are mistakes.
-        if type(error) is LookupError:
-            return None, [], ("missing_scores", str(error))
-        return None, [], ("retriever_error", told(error))
+        return None, [], no_ranking(error)
 
 
 def _context(grid: SummHay, haystack: Haystack, unit: Unit, numbers: Sequence[int]) -> Context:

@@ -58,10 +58,10 @@ class HaystackRetrieval(FromHaystacks, Retrieving[RetrievalSpec]):
         self.sources = self.read_sources()
         check_retrievers_of(self, self.sources)
 
-    def corpus_ids(self) -> Sequence[tuple[str, int]]:
+    def corpus_queries(self) -> Mapping[str, Sequence[str]]:
         """See `Retrieving`."""
-        sources = [(source.haystack_id, len(source.subtopics)) for source in self.sources]
-        return [*sources, *((corpus_id, n_queries) for corpus_id, (_, n_queries) in self._known_corpora.items())]
+        sources = {source.haystack_id: [one.subtopic_id for one in source.subtopics] for source in self.sources}
+        return {**sources, **{corpus_id: queries for corpus_id, (_, queries) in self._known_corpora.items()}}
 
     def corpus(self, corpus_id: str) -> Corpus:
         """See `Retrieving`."""
@@ -69,12 +69,12 @@ class HaystackRetrieval(FromHaystacks, Retrieving[RetrievalSpec]):
         return self._read(known[corpus_id][0]) if corpus_id in known else corpus_of(self.haystacks[corpus_id])
 
     @functools.cached_property
-    def _known_corpora(self) -> Mapping[str, tuple[str, int]]:
-        """BEIR folder's corpus_id -> the folder as the spec names it, and how many queries it has. Raises SpecError."""
-        found: dict[str, tuple[str, int]] = {}
+    def _known_corpora(self) -> Mapping[str, tuple[str, Sequence[str]]]:
+        """BEIR folder's corpus_id -> the folder as the spec names it, and its queries' ids. Raises SpecError."""
+        found: dict[str, tuple[str, Sequence[str]]] = {}
         for index, folder in enumerate(self.spec.corpora):
             corpus = self._read(folder)
-            other = found.setdefault(corpus.corpus_id, (folder, len(corpus.queries)))[0]
+            other = found.setdefault(corpus.corpus_id, (folder, [one.query_id for one in corpus.queries]))[0]
             if other != folder:
                 raise SpecError(f"spec: corpora[{index}]: {folder!r} has the same documents as {other!r}; remove one")
         return found

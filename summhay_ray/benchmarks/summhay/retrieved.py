@@ -7,8 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import polars as pl
 
-from summhay_ray.benchmarks.retrieval import Retrieved, retrieval_table
+from summhay_ray.benchmarks.retrieval import Retrieved, retrieval_table, retriever_label
 from summhay_ray.benchmarks.summhay.sources import Outline
+from summhay_ray.benchmarks.summhay.spec import SummhaySpec
 from summhay_ray.store import RunStore
 
 Gold = Mapping[tuple[str, str], frozenset[int]]
@@ -27,9 +28,11 @@ def retrieval_of(run: RunStore, sources: Sequence[Outline]) -> pl.DataFrame | No
     ks = spec.get("k", [])
     n_queries = sum(len(source.subtopics) for source in sources)
     # Such as `none`: what shows no document at all retrieves nothing that could be measured.
-    names = list(dict.fromkeys(shown.filter(pl.col("n_shown") > 0)["retriever"]))
+    empty = set(shown["retriever"]) - set(shown.filter(pl.col("n_shown") > 0)["retriever"])
+    labels = map(retriever_label, SummhaySpec.model_validate(spec).retrievers)
+    names = sorted(label for label in labels if label not in empty)
     found = _retrieved(run, shown.filter(pl.col("retriever").is_in(names)), _gold(run, sources), whole, max(ks, default=0))
-    return retrieval_table(found, ks, dict.fromkeys(sorted(names), n_queries), spec.get("seed", 0))
+    return retrieval_table(found, ks, dict.fromkeys(names, n_queries), spec.get("seed", 0), whole)
 
 
 def _gold(run: RunStore, sources: Sequence[Outline]) -> Gold:

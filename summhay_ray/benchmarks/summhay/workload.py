@@ -19,7 +19,6 @@ from summhay_ray.benchmark import (
     Ask,
     Compat,
     Counted,
-    Failed,
     Inputs,
     Item,
     Prepared,
@@ -33,7 +32,7 @@ from summhay_ray.benchmark import (
     semantic_hash,
 )
 from summhay_ray.benchmarks.rating import lever_code
-from summhay_ray.benchmarks.retrieval import WithRetrievers, files, own_code, with_retrievers
+from summhay_ray.benchmarks.retrieval import WithRetrievers, files, no_ranking, own_code, with_retrievers
 from summhay_ray.benchmarks.summarizing import keep_answers, strategy_name
 from summhay_ray.benchmarks.summhay.cell import judge_all, summarize_cell
 from summhay_ray.benchmarks.summhay.cells import Cell, Unit
@@ -230,9 +229,14 @@ class SummHay(FromHaystacks, WithRetrievers, Judging[SummhaySpec]):
     def prepare(self, source: str, items: Sequence[Item]) -> Prepared:
         """See `Workload`: the ranking and the context of a unit."""
         unit = Unit(*items[0].data["unit"])
-        if unit.retriever in self.asking:
-            return Prepared()
-        return self._prepared(unit, self._ranked)
+        if unit.retriever not in self.asking:
+            return self._prepared(unit, self._ranked)
+        try:
+            self._computed_beside(unit.haystack_id, unit.retriever)
+        # The border to a person's own retrievers.
+        except BaseException as error:  # noqa: BLE001
+            return Prepared(problem=no_ranking(error), stage="context")
+        return Prepared()
 
     def computing(self, items: Sequence[Item]) -> Sequence[Mapping[str, Any]]:
         """See `Workload`: a part for each haystack that models in this process read."""
@@ -241,8 +245,16 @@ class SummHay(FromHaystacks, WithRetrievers, Judging[SummhaySpec]):
 
     def compute(self, part: Mapping[str, Any]) -> None:
         """See `Workload`: the vectors and scores that the rankings of a haystack need."""
-        for retriever in part["retrievers"]:
-            self.rankings(retrieve.corpus_of(self.haystacks[part["corpus"]]), retriever)
+        self.compute_part(retrieve.corpus_of(self.haystacks[part["corpus"]]), part)
+
+    @functools.cached_property
+    def _computed_beside(self) -> Callable[[str, str], None]:
+        """What models in this process compute for a retriever that asks, of a haystack: once, for all of its queries."""
+
+        def compute(haystack_id: str, retriever: str) -> None:
+            self.compute_beside(retrieve.corpus_of(self.haystacks[haystack_id]), retriever)
+
+        return functools.cache(compute)
 
     def sketch(self, source: str, items: Sequence[Item]) -> Prepared:
         """See `Workload`: what is shown of a haystack whose vectors nobody has computed yet is as long as what will be."""
@@ -252,8 +264,7 @@ class SummHay(FromHaystacks, WithRetrievers, Judging[SummhaySpec]):
     def _prepared(self, unit: Unit, ranked: Ranker) -> Prepared:
         context, rankings, problem = make_context(self, self.haystacks[unit.haystack_id], unit, ranked)
         if context is None:
-            error, message = problem or ("no_context", "the unit has no context")
-            return Prepared(problem=Failed(error, message, retryable=True), stage="context")
+            return Prepared(problem=problem, stage="context")
         return Prepared({"rankings": rankings, "contexts": [context]}, shared=asdict(context))
 
     @functools.cached_property
@@ -300,13 +311,14 @@ class SummHay(FromHaystacks, WithRetrievers, Judging[SummhaySpec]):
         """The context of a unit whose retriever asks, and its rows; None where there is none, and `ask` has the failure."""
         haystack = await self.haystacks.fetch(unit.haystack_id)
         corpus = retrieve.corpus_of(haystack)
-        queries = [query for query in corpus.queries if query.query_id == unit.subtopic_id]
-        (ranking,) = await self.asked_rankings(ask, corpus, unit.retriever, queries)
-        context, rankings, problem = make_context(self, haystack, unit, lambda *_: ranking)
-        if context is None:
-            ask.fail("context", Failed(*(problem or ("no_context", "the unit has no context")), retryable=True))
+        query = next(one for one in corpus.queries if one.query_id == unit.subtopic_id)
+        ranking = await self.asked_or_failed(ask, corpus, unit.retriever, query, "context")
+        if ranking is None:
             return None, {}
-        return context, {"rankings": rankings, "contexts": [context]}
+        context, rankings, problem = make_context(self, haystack, unit, lambda *_: ranking)
+        if problem is not None:
+            ask.fail("context", problem)
+        return context, {"rankings": rankings, "contexts": [context]} if context is not None else {}
 
     async def references(self, item: Item) -> Sequence[str]:
         """See `Workload`: the subtopic's insights."""

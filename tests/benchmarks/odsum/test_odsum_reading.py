@@ -47,7 +47,7 @@ def test_raw_stories_are_split_into_parts_in_the_releases_order(tmp_path: Path) 
 
 def test_beir_and_ones_own_need_neither_references_nor_gold(tmp_path: Path) -> None:
     found = read_collection(beir(tmp_path / "b"), "b")
-    assert found.documents[0].text == "Ferry\nIt is late."
+    assert found.documents[0].text == "Ferry It is late."
     assert [(one.query_id, one.gold, one.references, one.split) for one in found.queries] == [
         ("q1", ("d1",), ("It is late.",), "test"),
         ("q2", ("d2",), (), "test"),

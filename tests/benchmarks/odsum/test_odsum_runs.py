@@ -29,7 +29,9 @@ def spec_of(folder: Path, **fields: Any) -> Path:
 def test_without_summarizers_a_run_is_retrieval_alone(tmp_path: Path) -> None:
     found = summhay("run", spec_of(tmp_path), "--store", tmp_path / "store")
     rows = {(row["retriever"], row["k"]): row for row in found["retrieval"]}
-    assert list(rows) == [("bm25-split", 1), ("bm25-split", 2), ("oracle", 1), ("oracle", 2)] and found["summaries"] == []
+    # The row without a k is at the token budget, which shows all that the oracle retrieves.
+    assert list(rows) == [(name, k) for name in ("bm25-split", "oracle") for k in (1, 2, None)] and found["summaries"] == []
+    assert rows["oracle", None] == {**rows["oracle", 2], "k": None}
     oracle = rows["oracle", 2]
     assert (oracle["n"], oracle["precision"], oracle["recall"], oracle["ndcg"], oracle["ap"]) == (5, 1.0, 1.0, 1.0, 1.0)
     # One gold document of two in two of the five queries, all of one in the others.
@@ -43,11 +45,15 @@ def test_retrieve_leaves_the_summarizers_aside_and_writes_trec_and_beir(tmp_path
     found = summhay("retrieve", spec, "--store", tmp_path / "store", *places)
     assert found["calls"]["made"] == 0 and found["summaries"] == []
     keys = {"retriever", "k", "n", "precision", "recall", "f1", "ndcg", "ap", "mrr"}
-    assert [set(row) for row in found["retrieval"]] == [keys] * 4
+    assert [set(row) for row in found["retrieval"]] == [keys] * 6
     # Read back, the rankings are a retriever and the BEIR folder a collection of the same figures.
     fields = {"corpus": "beir/meetings", "retrievers": [{"run": "trec/bm25-split.run"}, "oracle"], "summarizers": []}
     again = summhay("retrieve", spec_of(tmp_path, **fields), "--store", tmp_path / "store")
-    assert [row["ap"] for row in again["retrieval"][:2]] == pytest.approx([row["ap"] for row in found["retrieval"][:2]])
+    assert [row["ap"] for row in again["retrieval"]] == pytest.approx([row["ap"] for row in found["retrieval"]])
+    queries = [json.loads(line) for line in (tmp_path / "beir/meetings/queries.jsonl").read_text("utf-8").splitlines()]
+    assert [one["metadata"]["references"] for one in queries] == [[one["answer"]] for one in QUERIES.values()]
+    qrels = (tmp_path / "beir/meetings/qrels/test.tsv").read_text("utf-8").splitlines()
+    assert {line.split("\t")[2] for line in qrels[1:]} == {"1"}
 
 
 @pytest.mark.skipif(not SHARED.is_dir(), reason="../shared is absent: no ODSum-meeting, no reference figures")
@@ -118,7 +124,7 @@ def test_a_collection_without_references_and_gold_is_summarized_and_not_scored(t
     found = summhay("run", spec_of(tmp_path, **fields), "--store", tmp_path / "store")
     [row] = found["summaries"]
     assert (row["n_expected"], row["n_scored"]) == (2, 1)
-    assert [row["n"] for row in found["retrieval"]] == [1]
+    assert [row["n"] for row in found["retrieval"]] == [1, 1]
     table = summhay("export", found["run"], "--tables", tmp_path / "out", "--format", "jsonl", "--store", tmp_path / "store")
     assert any("odsum_summaries" in file for file in table["files"])
 

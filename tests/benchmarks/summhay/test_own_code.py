@@ -202,7 +202,7 @@ def failures_of(tmp_path: Path, **fields: Any) -> tuple[list[dict[str, Any]], di
         ("value", "retriever_error", "ValueError: no good"),
         ("key", "retriever_error", "KeyError: 'mine'"),
         ("lacks", "missing_scores", "the haystack lacks my scores"),
-        ("twice", "retriever_error", "ValueError"),
+        ("twice", "retriever_error", "retriever 'ill', query"),
     ],
 )
 def test_a_retriever_that_goes_wrong_is_a_reason_and_stops_nothing(
