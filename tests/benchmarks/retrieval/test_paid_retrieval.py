@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from simulated_provider import in_thread
+from tiny_models import sentence_model
 
 from summhay_ray import api
 from summhay_ray.benchmark import SpecError
@@ -91,6 +92,34 @@ def test_a_plan_names_the_stages_and_a_budget_stops_and_goes_on(base: str, tmp_p
     assert sum(one.calls for one in (embed, rerank)) == bill["served"]
     tables = api.table(done.run, "rankings", store)
     assert tables.height == len(tables.unique(["haystack_id", "subtopic_id", "retriever", "rank"]))
+
+
+def test_a_plan_of_what_is_answered_in_part_counts_what_is_left(base: str, tmp_path: Path) -> None:
+    """Of vectors some are known, some are not: they are of one length all the same."""
+    store, embed = str(tmp_path / "store"), entries(base)[1]
+    api.retrieve(fields(base, retrievers=[embed]), store=store, executor="inline")
+    other = {**fields(base, retrievers=[{**embed, "document_prefix": "passage: "}]), "summarizers": ["offline/lead"]}
+    planned = {one.stage: one.calls for one in api.plan(other, store).stages}
+    # The queries' vectors are known, the 36 documents' are one request.
+    assert (planned["embed"], planned["summarize"]) == (1, 4)
+
+
+@pytest.mark.embed
+def test_models_here_compute_before_a_service_is_asked(base: str, tmp_path: Path) -> None:
+    pytest.importorskip("sentence_transformers")
+    store, local = tmp_path / "store", {"embed": str(sentence_model(tmp_path / "small")), "name": "local"}
+    both = {"fuse": [entries(base)[1], local], "name": "both"}
+    spec = {**fields(base, retrievers=[both, local]), "kind": "retrieval"}
+    loaded = api.load(spec, store=str(store))
+    (part,) = loaded.computing([item for item in loaded.items() if item.data["retriever"] == "both"])
+    assert part["retrievers"] == ["both"]
+    loaded.compute(part)
+    made = {path.name for path in store.glob("vectors/*/*.parquet")}
+    result = api.retrieve(spec, store=str(store), executor="inline")
+    assert result.status == "done" and {path.name for path in store.glob("vectors/*/*.parquet")} == made
+    assert {row["n"] for row in result.to_json()["retrieval"]} == {4}
+    run = api.run({**fields(base, retrievers=[both]), "summarizers": ["offline/lead"]}, str(store), executor="inline")
+    assert (run.status, stats(base)["repeated"]) == ("done", 0)
 
 
 def test_a_service_that_fails_is_a_failure_of_its_stage(base: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

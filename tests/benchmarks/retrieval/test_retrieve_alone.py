@@ -16,7 +16,7 @@ from summhay_ray import api
 from summhay_ray.benchmark import SpecError
 from summhay_ray.cli.app import app
 from summhay_ray.errors import UserError
-from summhay_ray.retrieve import BadTrec, read_beir, read_qrels, read_run
+from summhay_ray.retrieve import BadTrec, beir_files, read_beir, read_qrels, read_run
 from summhay_ray.store import Store
 
 pytestmark = pytest.mark.core
@@ -134,6 +134,23 @@ def test_a_beir_folder_goes_out_and_comes_back(tmp_path: Path) -> None:
         api.retrieve(FIELDS, store=str(tmp_path / "store"), executor="inline", beir=tmp_path / "beir")
 
 
+def test_titles_references_and_grades_go_through_a_beir_folder_as_they_are(tmp_path: Path) -> None:
+    queries = '{"_id": "q1", "text": "plums", "metadata": {"references": ["Plums are ripe."]}}\n{"_id": "q2", "text": "pears"}\n'
+    folder = beir(tmp_path / "small", queries=queries, qrels="q1\td2\t2\nq1\td1\t1\n")
+    corpus = read_beir(lambda path: (folder / path).read_text(), "small")
+    assert corpus.texts == ("Red apples", "plums", "") and corpus.queries[0].references == ("Plums are ripe.",)
+    files = beir_files(corpus)
+    assert [json.loads(line) for line in files["corpus.jsonl"].splitlines()] == [
+        {"_id": "d1", "title": "Red", "text": "apples"},
+        {"_id": "d2", "title": "", "text": "plums"},
+        {"_id": "d3", "title": "", "text": ""},
+    ]
+    assert [json.loads(line) for line in files["queries.jsonl"].splitlines()] == list(map(json.loads, queries.splitlines()))
+    assert files["qrels/test.tsv"] == "query-id\tcorpus-id\tscore\nq1\td2\t2\nq1\td1\t1\n"
+    with pytest.raises(BadTrec, match=r"qrels:1: the relevance is '1.5'; expected a whole number"):
+        read_qrels("q1 0 d1 1.5\n", "qrels")
+
+
 @pytest.mark.parametrize(
     ("changed", "told"),
     [
@@ -143,6 +160,7 @@ def test_a_beir_folder_goes_out_and_comes_back(tmp_path: Path) -> None:
         ({"queries": '{"_id": "a", "text": ""}\n' * 2}, r"small/queries.jsonl:2: _id 'a' stands there twice"),
         ({"qrels": "q1 d1 1\n"}, r"small/qrels/test.tsv:2: expected query-id, corpus-id and score between tabs, found 1 fields"),
         ({"qrels": "q1\td1\tyes\n"}, r"small/qrels/test.tsv:2: the score is 'yes'; expected a number"),
+        ({"qrels": "q1\td1\t0.5\n"}, r"small/qrels/test.tsv:2: the score is '0.5'; expected a whole number"),
         ({"qrels": "q9\td1\t1\n"}, r"small/qrels/test.tsv: query 'q9' is none of queries.jsonl"),
     ],
 )

@@ -202,7 +202,7 @@ def failures_of(tmp_path: Path, **fields: Any) -> tuple[list[dict[str, Any]], di
         ("value", "retriever_error", "ValueError: no good"),
         ("key", "retriever_error", "KeyError: 'mine'"),
         ("lacks", "missing_scores", "the haystack lacks my scores"),
-        ("twice", "retriever_error", "retriever 'ill', query"),
+        ("twice", "retriever_error", "retriever 'x', query"),
     ],
 )
 def test_a_retriever_that_goes_wrong_is_a_reason_and_stops_nothing(
@@ -212,6 +212,8 @@ def test_a_retriever_that_goes_wrong_is_a_reason_and_stops_nothing(
     assert dict(result.cells) == {"total": 2 * N_QUERIES, "done": N_QUERIES, "failed": N_QUERIES}
     failures = rows(run, "failures")
     assert [(row["stage"], row["error"]) for row in failures] == [("context", error)] * N_QUERIES
+    measured = {row["retriever"]: (row["n"], row["f1"]) for row in result.to_json()["retrieval"]}
+    assert measured[f"ill:Retriever/{argument}"] == (0, None) and measured["bm25"][0] == N_QUERIES
     assert all(row["message"].startswith(message) for row in failures)
     assert {row["retriever"] for row in rows(run, "contexts")} == {"bm25"} == {row["retriever"] for row in rows(run, "summaries")}
 
