@@ -299,7 +299,7 @@ def _models_here(loaded: Workload[Any] | None) -> list[Check]:
     from summhay_ray import encoders
     from summhay_ray.retrieve import MPNET
 
-    wanted = getattr(loaded, "models_here", [])
+    wanted = getattr(loaded, "encoders_here", [])
     try:
         device = encoders.best_device()
     except encoders.NoModel as error:

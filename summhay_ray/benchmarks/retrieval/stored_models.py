@@ -120,9 +120,7 @@ class StoredModels:
         values = np.stack([found[key].vector for key in keys]) if keys else np.zeros((0, 0), dtype=np.float32)
         return Vectors(values, np.array([found[key].n_tokens for key in keys], dtype=np.int64))
 
-    def _compute(
-        self, made_by: MadeBy, blocks: Iterable[Sequence[bytes]], texts: Mapping[bytes, str], compute: Compute
-    ) -> None:
+    def _compute(self, made_by: MadeBy, blocks: Iterable[Sequence[bytes]], texts: Mapping[bytes, str], compute: Compute) -> None:
         space, half = self._space(made_by), made_by.precision != "float32"
         with _COMPUTING:
             for block in blocks:

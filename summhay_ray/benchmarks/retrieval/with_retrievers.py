@@ -64,7 +64,7 @@ class WithRetrievers:
         return frozenset(label for label, entry in self.retrievers.items() if services([entry]))
 
     @functools.cached_property
-    def models_here(self) -> list[Encoding | Scoring]:
+    def encoders_here(self) -> list[Encoding | Scoring]:
         """The models in this process that the retrievers need, each once."""
         needed = (one for made in self.made.values() for one in models_of(made))
         return [one for one in dict.fromkeys(needed) if one.model not in self.services]
@@ -141,7 +141,7 @@ class WithRetrievers:
         said: ResourcesSpec | None = self.spec.resources.get(STAGE)
         n = -(-said.actors // len(found)) if said and found else 1
         # A corpus that is shared has its vectors first: what is scored is of rankings by them.
-        scores = any(isinstance(one, Scoring) for one in self.models_here)
+        scores = any(isinstance(one, Scoring) for one in self.encoders_here)
         steps = ["all"] if n == 1 else ["embed", "score"] if scores else ["embed"]
         return [
             {"corpus": corpus_id, "retrievers": list(names), "step": step, "share": [place, n]}
