@@ -25,7 +25,7 @@ SHOWN = ("rouge1", "rouge2", "rougeL", "bertscore", "geval")
 GEVAL = "G-EVAL is on its scale of 1 to 5, each query counting once; the paper's figures of 0 to 100 fit (rating - 1) / 4 x 100."
 
 
-def sections(scores: Tables, collection: Collection, token_budget: int) -> list[Section]:
+def sections(scores: Tables, collection: Collection, token_budget: int | None = None) -> list[Section]:
     """What there is of them; nothing for what the run does not measure."""
     retrieval, summaries, lost, ratings = (scores[name] for name in ("retrieval", "summaries", "robustness", "ratings"))
     found = [_retrieval(retrieval), _shown(retrieval, token_budget)] if retrieval.height else []
@@ -57,7 +57,7 @@ def _retrieval(frame: pl.DataFrame) -> Section:
     )
 
 
-def _shown(frame: pl.DataFrame, token_budget: int) -> Section:
+def _shown(frame: pl.DataFrame, token_budget: int | None) -> Section:
     """The rows at the token budget, as SummHay's table has them."""
     section = retrieval_section(frame.filter(pl.col("k").is_null()), token_budget)
     return replace(section, title="Retrieval, at the token budget", more=True)

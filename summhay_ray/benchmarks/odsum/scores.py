@@ -21,11 +21,11 @@ METRICS = (*ROUGE_TYPES, "bertscore", "geval")
 SYSTEM = ("retriever", "k", "strategy", "model")
 
 
-def frames(tables: Tables, spec: OdsumSpec, n_queries: int, unordered: Collection[str] = ()) -> Tables:
+def frames(tables: Tables, spec: OdsumSpec, unordered: Collection[str] = ()) -> Tables:
     """`retrieval`, `summaries`, `ratings` and `robustness`, each a row a system. `unordered`: see `retrieval_table`."""
     retrievers = [retriever_label(entry) for entry in spec.retrievers]
     scored = _scored(tables)
-    ranked = retrieved_of(tables, max(spec.k))
+    ranked, n_queries = retrieved_of(tables, max(spec.k)), tables["odsum_queries"].height
     found = {
         "retrieval": retrieval_table(ranked, spec.k, dict.fromkeys(retrievers, n_queries), spec.seed, unordered),
         "summaries": _summaries(scored, spec.seed),

@@ -373,7 +373,7 @@ class Odsum(WithRetrievers, OnCollection[OdsumSpec]):
 
     def score(self, tables: Tables) -> Tables:
         """See `Workload`: Table 2's figures, those of Tables 3 and 4, and Table 5's differences."""
-        return frames(tables, self.spec, len(self.collection.queries), self.unordered)
+        return frames(tables, self.spec, self.unordered)
 
     def details(self, scores: Tables) -> Mapping[str, Any]:
         """See `Workload`."""
