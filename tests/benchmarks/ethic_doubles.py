@@ -116,11 +116,21 @@ class Obedient:
         return said
 
 
+class Choosy:
+    """Rates what it is shown, but nothing of a fire."""
+
+    name: ClassVar[str] = "offline/choosy"
+    revision: ClassVar[str] = "1"
+
+    def answer(self, request: Request) -> str:
+        return "I would rather not say." if "burned" in request.prompt else "4"
+
+
 class Obeying(Ethic):
-    """ETHIC with a model that says what each record wants."""
+    """ETHIC with a model that says what each record wants, and a judge that leaves some out."""
 
     kind = "ethic_obeying"
-    own_models = (Obedient,)
+    own_models = (Obedient, Choosy)
 
 
 class Writer:

@@ -119,7 +119,7 @@ class Coverage(Benchmark[CoverageSpec]):
     prefix = "v"
     stages = (Stage("chunk", output_tokens=150, example="# Final Score\n1"),)
     tables = (VERDICTS,)
-    counted = Counted("questions", VERDICTS.name)
+    counted = Counted("questions")
     own_models = (LexicalCoverage, EmbeddedCoverage)
 
     def __init__(self, spec: CoverageSpec, inputs: Inputs) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from summhay_ray.benchmark import SpecError
 from summhay_ray.benchmarks.ethic.spec import ContextSpec
@@ -29,27 +29,30 @@ def shown(context: str, question: str, how: ContextSpec) -> str:
     if how.strategy == "full":
         return context
     pieces = token_pieces(context)
-    if how.strategy == "window":
-        return context if len(pieces) <= how.sinks + how.window else GAP.join(_ends(pieces, how))
-    kept = how.sinks + how.window + how.block * how.top
-    return context if len(pieces) <= kept else _blocks(pieces, question, how)
+    n, blocks = len(pieces), how.block * how.top if how.strategy == "blocks" else 0
+    if n <= how.sinks + how.window + blocks:
+        return context
+    kept = [(0, how.sinks), (n - how.window, n)]
+    if how.strategy == "blocks":
+        cuts = [(at, min(at + how.block, n - how.window)) for at in range(how.sinks, n - how.window, how.block)]
+        near = _nearness([_text(pieces[begin:end]) for begin, end in cuts], question)
+        kept += [cuts[place] for place in sorted(range(len(cuts)), key=lambda place: (-near[place], place))[: how.top]]
+    return GAP.join(_text(pieces[begin:end]) for begin, end in _joined(kept))
+
+
+def _joined(ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Ranges in their order; between those that follow each other nothing is left out."""
+    found: list[tuple[int, int]] = []
+    for begin, end in sorted(one for one in ranges if one[0] < one[1]):
+        if found and found[-1][1] == begin:
+            found[-1] = (found[-1][0], end)
+        else:
+            found.append((begin, end))
+    return found
 
 
 def _text(pieces: Sequence[bytes]) -> str:
     return b"".join(pieces).decode("utf-8", errors="ignore")
-
-
-def _ends(pieces: Sequence[bytes], how: ContextSpec) -> list[str]:
-    return [*([_text(pieces[: how.sinks])] if how.sinks else []), _text(pieces[-how.window :])]
-
-
-def _blocks(pieces: Sequence[bytes], question: str, how: ContextSpec) -> str:
-    middle = pieces[how.sinks : len(pieces) - how.window]
-    blocks = [_text(middle[place : place + how.block]) for place in range(0, len(middle), how.block)]
-    near = _nearness(blocks, question)
-    best = sorted(sorted(range(len(blocks)), key=lambda place: (-near[place], place))[: how.top])
-    *head, tail = _ends(pieces, how)
-    return GAP.join([*head, *(blocks[place] for place in best), tail])
 
 
 def _nearness(blocks: Sequence[str], question: str) -> list[float]:

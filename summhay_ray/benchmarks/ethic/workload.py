@@ -147,7 +147,8 @@ class Ethic(Benchmark[EthicSpec]):
         if record.task in ("Organizing", "Attributing"):
             asked = "".join(_ASKED_ABOUT.split(record.question)[1:2]).removesuffix(CUE)
             return [part for part in (_OPTION.split(asked) if record.task == "Organizing" else [asked]) if part.strip()]
-        return [label for label in record.answer if label.casefold() != scoring.NONE]
+        # That nothing is there is said by the whole of it.
+        return [label for label in record.answer if label.casefold() != scoring.NONE] or [record.context]
 
     def guess(self, item: Item, stage: str, size: Size) -> str | None:
         """See `Workload`: a summary of every section, so that what judges are asked is planned."""

@@ -177,3 +177,19 @@ def test_lengths_are_in_the_models_own_tokens(tmp_path: Path) -> None:
     assert (wide[own]["truncated"], wide["None"]["truncated"]) == (False, True) and wide["None"]["shown_tokens"] <= 130
     narrow = answers(60, own)[own]
     assert narrow["truncated"] and 30 < narrow["shown_tokens"] <= 50
+
+
+def test_a_section_whose_ratings_are_lost_leaves_its_sample_without_a_score(tmp_path: Path) -> None:
+    said = "<Section 1>\nAnna sold it.\n\n<Section 2>\nBoris burned it."
+    found = scored(
+        tmp_path,
+        record("Summarizing", said, context=SECTIONS),
+        record("Summarizing", "<Section 1>\nAnna sold it.", context=SECTIONS),
+        judges=["offline/choosy"],
+    )
+    # The second has no summary of the second section, which is no loss of the judge's: (4 + 1) / 2.
+    assert [one[:2] for one in samples(found)] == [("answered", None), ("answered", 2.5)] and found.status == "partial"
+    [task] = found.to_json()["tasks"]
+    assert (task["n_scored"], task["n_expected"], task["score"]) == (1, 2, 2.5)
+    failures = summhay_ray.failures(found.run, str(tmp_path / "store"))
+    assert [one["message"].partition(":")[0] for one in failures] == [f"section 2, {name}" for name in ("con", "faith", "rel")]

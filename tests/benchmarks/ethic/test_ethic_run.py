@@ -16,10 +16,12 @@ import pytest
 
 import summhay_ray
 from summhay_ray.benchmark import SpecError
-from summhay_ray.benchmarks.ethic import read_label_sheet
+from summhay_ray.benchmarks.ethic import contexts, read_label_sheet
 from summhay_ray.benchmarks.ethic.records import COUNTS, Record, check_counts, read_records
+from summhay_ray.benchmarks.ethic.spec import ContextSpec
 from summhay_ray.engine import PlanResult, RunResult
 from summhay_ray.errors import UserError
+from summhay_ray.text import count_tokens
 
 pytestmark = pytest.mark.core
 
@@ -143,6 +145,21 @@ def test_contexts_are_cut_as_the_spec_says(tmp_path: Path) -> None:
     assert scores == {"full": 1.0, "window": pytest.approx(0.8), "blocks": 1.0}
 
 
+def test_views_are_as_long_as_the_spec_says_and_mark_what_is_left_out() -> None:
+    text = " ".join(f"Größe {place} ü." for place in range(400)) + " Otto said it. " + "Nothing more. " * 400
+    for sinks, window, block, top in ((0, 50, 16, 0), (10, 20, 16, 0), (10, 50, 20, 3), (64, 64, 32, 200)):
+        how = ContextSpec(strategy="blocks" if top else "window", sinks=sinks, window=window, block=block, top=max(1, top))
+        view = contexts.shown(text, "What did Otto say?", how)
+        parts = view.split(contexts.GAP)
+        assert all(part in text for part in parts) and text.endswith(parts[-1])
+        # A token may hold a part of a letter, and two texts that are joined may have a token less.
+        assert abs(sum(map(count_tokens, parts)) - min(count_tokens(text), sinks + window + block * top)) <= 2 * len(parts)
+        assert (view == text) == (top == 200) and ("Otto" in view) == bool(top)
+    # What follows each other is one.
+    close = ContextSpec(strategy="blocks", sinks=16, window=16, block=16, top=2)
+    assert contexts.GAP not in contexts.shown("one two " * 30, "?", close)
+
+
 @pytest.mark.parametrize(
     ("change", "said"),
     [
@@ -183,7 +200,9 @@ def test_records_are_read_from_lines_zips_and_parquet(tmp_path: Path, shared_dat
         for record in _copies(read[0], task, domain, n)
     ]
     assert check_counts(halves) == [] and len(halves) == 1986
-    for broken in (b"PK\x03\x04nothing", b"PAR1nothing", b"\xff\xfe", b""):
+    damaged = bytearray(packed.getvalue())
+    damaged[60:70] = bytes(10)
+    for broken in (bytes(damaged), packed.getvalue()[:-30], b"PK\x03\x04nothing", b"PAR1nothing", b"\xff\xfe", b""):
         with pytest.raises(SpecError), contextlib.redirect_stderr(io.StringIO()):
             read_records(broken, "broken")
 

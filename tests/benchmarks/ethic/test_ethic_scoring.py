@@ -45,6 +45,7 @@ def test_precision_and_recall_change_places(mine: list[str], other: list[str]) -
         ("", ["Anna"], 0.0),
         ("None, Anna", ["Anna", "None"], 2 / 3),
         ("1,200; 15", ["1200", "15"], 1.0),
+        ("1200; 15", ["1,200", "15"], 1.0),
         ("1, 200, 15", ["1", "200", "15"], 1.0),
         ("4.5", ["45"], 0.0),
     ],
