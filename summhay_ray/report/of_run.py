@@ -60,15 +60,16 @@ def _told(details: Mapping[str, Any]) -> Iterator[Section]:
 
 
 def _failures(run: RunStore) -> Section:
-    pieces = list(run.pieces("failures"))
-    keys = [name for name in _KEYS if name in pieces[0].columns]
-    frame = pl.concat([piece.select(*keys, "usd_micros", "message") for piece in pieces])
-    if not frame.height:
+    parts, keys = [], list[str]()
+    for piece in run.pieces("failures"):
+        keys = [name for name in _KEYS if name in piece.columns]
+        told = pl.col("message").min().alias("such as")
+        parts.append(piece.group_by(keys).agg(pl.col("usd_micros").sum(), told, pl.len().cast(pl.Int64).alias("n")))
+    found = pl.concat(parts).group_by(keys).agg(pl.col("usd_micros", "n").sum(), pl.col("such as").min())
+    if not found.height:
         return Section("Failures", "There are none.", name="failures")
-    dollars = (pl.col("usd_micros").sum() / MICROS).alias("dollars")
-    told = pl.col("message").sort().first().alias("such as")
-    rows = frame.group_by(keys).agg(dollars, told, pl.len().cast(pl.Int64).alias("n"))
-    text = f"{frame.height:,} rows could not be answered or read, by class; none of them is scored."
+    rows = found.select(*keys, (pl.col("usd_micros") / MICROS).alias("dollars"), "such as", "n")
+    text = f"{rows['n'].sum():,} rows could not be answered or read, by class; none of them is scored."
     table = rows.sort("n", *keys, descending=[True, *(False for _ in keys)])
     return Section("Failures", text, table, {"dollars": "$"}, Chart.bar("error", "n", "stage"), name="failures")
 

@@ -6,7 +6,7 @@ itself is never changed.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +15,8 @@ import polars as pl
 from summhay_ray.benchmarks.summhay.tables import BY_NAME
 from summhay_ray.haystack import RELEASED_JUDGE
 from summhay_ray.store import Chain, RunStore, StoreError
+
+SUMMARIES_AT_ONCE = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,21 +83,55 @@ def costs_of(run: RunStore, judge: str, keys: Collection[str]) -> tuple[int, int
     return int(found["input_tokens"].sum()), int(found["usd_micros"].sum())
 
 
-def _all(run: RunStore, table: str) -> pl.DataFrame:
-    judges = judges_of(run)
-    frames: dict[str, pl.DataFrame] = {}
-    parts = [BY_NAME[table].frame(())]
+def judged_pieces(run: RunStore, table: str, judges: Sequence[JudgedBy] | None) -> Iterator[tuple[pl.DataFrame, pl.DataFrame]]:
+    """The summaries in pieces, each with the rows of `table` (judgments or scores) of these summaries, sorted by primary key.
+
+    `judges`: whose rows, named as they are there; None for the run's own rows as they stand. Holds a piece of each run at a time.
+    """
+    names = [run.run_id] if judges is None else list(dict.fromkeys(name for one in judges for name in one.runs))
+    holders = {name: run if name == run.run_id else run.store.run(name).at() for name in names}
+    ahead = {name: _Ahead(holder.pieces(table)) for name, holder in holders.items()}
+    for piece in run.pieces("summaries"):
+        for part in piece.iter_slices(SUMMARIES_AT_ONCE):
+            frames = {name: one.until(part["cell_id"][-1]) for name, one in ahead.items()}
+            yield part, frames[run.run_id] if judges is None else _of_judges(judges, frames, table)
+
+
+class _Ahead:
+    """Rows sorted by cell_id, of which those up to some cell are taken, again and again."""
+
+    def __init__(self, pieces: Iterator[pl.DataFrame]) -> None:
+        self._pieces, self._rest = pieces, next(pieces)
+
+    def until(self, cell: str) -> pl.DataFrame:
+        """The rows of all cells up to this one that were not taken yet."""
+        taken = []
+        while True:
+            end = self._rest["cell_id"].search_sorted(cell, "right")
+            taken.append(self._rest.head(end))
+            more = next(self._pieces, None) if end == self._rest.height else None
+            self._rest = self._rest.slice(end) if more is None else more
+            if more is None:
+                return pl.concat(taken)
+
+
+def _of_judges(judges: Sequence[JudgedBy], frames: Mapping[str, pl.DataFrame], table: str) -> pl.DataFrame:
+    """The rows of these judges in the runs' frames, each once, `judge` as `judges_of` names it, sorted by primary key."""
     key = list(BY_NAME[table].key)
+    parts = [BY_NAME[table].frame(())]
     for one in judges:
-        mine = []
-        for run_id in one.runs:
-            if run_id not in frames:
-                frames[run_id] = (run if run_id == run.run_id else run.store.run(run_id)).table(table)
-            mine.append(frames[run_id].filter(pl.col("judge") == one.label))
+        mine = pl.concat([frames[name].filter(pl.col("judge") == one.label) for name in one.runs])
         # A judgment that is there is no failure, whichever of the runs could not get it.
-        rows = pl.concat(mine).unique(subset=key, keep="first", maintain_order=True)
+        rows = mine.unique(subset=key, keep="first", maintain_order=True)
         parts.append(rows.with_columns(pl.lit(one.judge).alias("judge")))
     return pl.concat(parts).sort(key, maintain_order=True)
+
+
+def _all(run: RunStore, table: str) -> pl.DataFrame:
+    judges = judges_of(run)
+    names = {name for one in judges for name in one.runs}
+    frames = {name: (run if name == run.run_id else run.store.run(name)).table(table) for name in names}
+    return _of_judges(judges, frames, table)
 
 
 def _named(run: RunStore) -> Iterator[tuple[str, str, str]]:

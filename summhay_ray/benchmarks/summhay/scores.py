@@ -5,18 +5,18 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import polars as pl
 
 from summhay_ray.benchmark import Results
 from summhay_ray.benchmarks.retrieval import retrieval_details, retrieval_section
-from summhay_ray.benchmarks.summhay.judges import all_judgments, check_judged, judges_of, rejudge_ids
+from summhay_ray.benchmarks.summhay.judges import JudgedBy, check_judged, judged_pieces, judges_of, rejudge_ids
 from summhay_ray.benchmarks.summhay.retrieved import retrieval_of
 from summhay_ray.benchmarks.summhay.sources import BY_GRAMMAR, Outline, stored_outlines
 from summhay_ray.benchmarks.summhay.tables import BY_NAME
@@ -46,8 +46,8 @@ _TEXT = (*SYSTEM, "judge", "haystack_id", "subtopic_id")
 _WORDS = (*SYSTEM, "haystack_id", "subtopic_id")
 _VALUES = ("coverage", "citation_precision", "citation_recall", "citation_f1", "joint")
 _GOLD: dict[str, Any] = {"haystack_id": pl.String, "insight_id": pl.String, "documents": pl.List(pl.Int64)}
-SUMMARIES_AT_ONCE = 10_000
 ROWS_AT_ONCE = 10_000
+Part = TypeVar("Part")
 
 
 CI_OF = ("coverage", "citation", "citation_precision", "citation_recall", "joint", "coverage_corrected", "joint_corrected")
@@ -133,16 +133,14 @@ def score_run(
     """
     check_judged(run)
     record = run.record
-    rejudges = rejudge_ids(run) if rejudged else []
-    known = _known_biases(run, bool(rejudges), biases)
+    judges = judges_of(run) if rejudged and rejudge_ids(run) else None
+    known = _known_biases(run, judges is not None, biases)
 
     def scores(insights: pl.DataFrame, expected: pl.DataFrame, words: pl.DataFrame) -> list[SystemScore]:
         return [corrected(one, known(one.judge)) for one in system_scores(insights, expected, words, seed, samples)]
 
     sources = stored_outlines(run.store, record)
-    judgments = all_judgments(run) if rejudges else run.table("judgments")
-    further = [one.judge for one in judges_of(run)] if rejudges else []
-    frames = _frames(run, sources, (judgments, further), compat)
+    frames = _frames(run, sources, judges, compat)
     seed = record["spec"].get("seed", 0) if "spec" in record else 0
     pooled = scores(frames.insights, frames.expected, frames.words)
     shared = Counter(source.name for source in sources)
@@ -301,19 +299,19 @@ def asked_name(model: str, strategy: str) -> str:
     return model if strategy == default_strategy(model) else f"{model} {strategy}"
 
 
-def _frames(run: RunStore, sources: Sequence[Outline], judged_by: tuple[pl.DataFrame, Sequence[str]], compat: Compat) -> _Frames:
-    """All that is scored, expected and said. `judged_by`: the judgments, and the judges beside the run's own."""
-    judgments, further = judged_by
-    summaries = run.table("summaries")
-    named, own = _expected_systems(run, run.record, summaries)
-    systems = named, list(dict.fromkeys([*own, *further]))
-    kinds = _kinds(sources, systems, summaries, judgments)
+def _frames(run: RunStore, sources: Sequence[Outline], judges: Sequence[JudgedBy] | None, compat: Compat) -> _Frames:
+    """All that is scored, expected and said. `judges`: all whose judgments count, None for the run's own alone."""
+    run = run.at()
+    known = run.table("summaries", columns=(*_WORDS, "repeat"))
+    named, own = _expected_systems(run, run.record, known)
+    systems = named, list(dict.fromkeys([*own, *(one.judge for one in judges or ())]))
+    kinds = _kinds(sources, systems, known)
+    del known
     gold = {source.haystack_id: source.gold() for source in sources}
     places = [(haystack, insight, sorted(found)) for haystack, marks in gold.items() for insight, found in marks.items()]
     documents = pl.DataFrame(places, schema=_GOLD, orient="row")
 
-    def scored(part: tuple[pl.DataFrame, pl.DataFrame]) -> tuple[pl.DataFrame, list[Failure]]:
-        mine, judged = part
+    def scored(mine: pl.DataFrame, judged: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame, list[Failure]]:
         scores, odd = score_columns(mine, judged, documents, compat)
         columns = [mine.select(_WORDS)[scores["summary"]], judged.select("judge")[scores["judgment"]], scores.select(_VALUES)]
         one_by_one, failures = _Columns(kinds, (*_TEXT, *_VALUES)), []
@@ -326,30 +324,33 @@ def _frames(run: RunStore, sources: Sequence[Outline], judged_by: tuple[pl.DataF
                     one_by_one.add(*system, row.judge, *place, *(getattr(row, name) for name in _VALUES))
                 else:
                     failures.append(row)
-        return pl.concat([_typed(pl.concat(columns, how="horizontal"), kinds, (*_TEXT, *_VALUES)), one_by_one.frame()]), failures
+        found = pl.concat([_typed(pl.concat(columns, how="horizontal"), kinds, (*_TEXT, *_VALUES)), one_by_one.frame()])
+        spoken = mine.select(*_WORDS, words_per_bullet=words_per_bullet(mine["bullets"]))
+        return found, _typed(spoken, kinds, (*_WORDS, "words_per_bullet")), failures
 
-    with ThreadPoolExecutor(os.cpu_count()) as threads:
-        parts = list(threads.map(scored, _parts(summaries, judgments)))
-    spoken = summaries.select(*_WORDS, words_per_bullet=words_per_bullet(summaries["bullets"]))
+    parts = list(_side_by_side(scored, judged_pieces(run, "judgments", judges)))
     return _Frames(
-        insights=pl.concat([_Columns(kinds, (*_TEXT, *_VALUES)).frame(), *(part for part, _ in parts)]),
+        insights=pl.concat([_Columns(kinds, (*_TEXT, *_VALUES)).frame(), *(part for part, _, _ in parts)]),
         expected=_expected(sources, systems, kinds),
-        words=_typed(spoken, kinds, (*_WORDS, "words_per_bullet")),
-        failures=[failure for _, found in parts for failure in found],
+        words=pl.concat([_Columns(kinds, (*_WORDS, "words_per_bullet")).frame(), *(words for _, words, _ in parts)]),
+        failures=[failure for _, _, found in parts for failure in found],
     )
+
+
+def _side_by_side(work: Callable[..., Part], given: Iterable[tuple[Any, ...]]) -> Iterator[Part]:
+    """`work` of each of the given, in their order, on every core; no more of them are taken than are worked on."""
+    cores = os.cpu_count() or 1
+    with ThreadPoolExecutor(cores) as threads:
+        waiting: deque[Future[Part]] = deque()
+        for one in given:
+            waiting.append(threads.submit(work, *one))
+            if len(waiting) > cores:
+                yield waiting.popleft().result()
+        yield from (one.result() for one in waiting)
 
 
 def _typed(frame: pl.DataFrame, kinds: Mapping[str, Any], names: Sequence[str]) -> pl.DataFrame:
     return frame.select(pl.col(name).cast(kinds[name]) for name in names)
-
-
-def _parts(summaries: pl.DataFrame, judgments: pl.DataFrame) -> Iterator[tuple[pl.DataFrame, pl.DataFrame]]:
-    """Summaries with their judgments, some thousand at a time. Both frames are sorted by cell."""
-    cells = judgments["cell_id"]
-    for start in range(0, summaries.height, SUMMARIES_AT_ONCE):
-        part = summaries.slice(start, SUMMARIES_AT_ONCE)
-        begin = cells.search_sorted(part["cell_id"][0], "left")
-        yield part, judgments.slice(begin, cells.search_sorted(part["cell_id"][-1], "right") - begin)
 
 
 class _Columns:
@@ -395,14 +396,12 @@ def _expected_systems(run: RunStore, record: Mapping[str, Any], summaries: pl.Da
     return {row[:4]: row[4] for row in found.iter_rows()}, [RELEASED_JUDGE]
 
 
-def _kinds(
-    sources: Sequence[Outline], systems: tuple[Systems, list[str]], summaries: pl.DataFrame, judgments: pl.DataFrame
-) -> dict[str, Any]:
+def _kinds(sources: Sequence[Outline], systems: tuple[Systems, list[str]], summaries: pl.DataFrame) -> dict[str, Any]:
     """Column -> its type; each text's values in their order, so that numbers sort as the texts do."""
     texts: dict[str, set[str]] = {name: set(summaries[name].unique().to_list()) for name in _WORDS}
     for place, name in enumerate(SYSTEM):
         texts[name].update(system[place] for system in systems[0])
-    texts["judge"] = {*systems[1], *judgments["judge"].unique().to_list()}
+    texts["judge"] = set(systems[1])
     texts["haystack_id"].update(source.haystack_id for source in sources)
     texts["subtopic_id"].update(one.subtopic_id for source in sources for one in source.subtopics)
     numbers = dict.fromkeys((*_VALUES, "words_per_bullet"), pl.Float64)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -11,7 +12,7 @@ import polars as pl
 
 from summhay_ray.benchmark import Chart, Compat, Pivot, Section
 from summhay_ray.benchmarks.summhay.compare import SystemComparison, all_pairs
-from summhay_ray.benchmarks.summhay.judges import all_scores, judges_of
+from summhay_ray.benchmarks.summhay.judges import judged_pieces, judges_of
 from summhay_ray.benchmarks.summhay.samples import Prices
 from summhay_ray.benchmarks.summhay.scores import SYSTEM, ScoreResult, score_run
 from summhay_ray.benchmarks.summhay.sources import Outline, stored_outlines
@@ -456,30 +457,45 @@ def _judges(run: RunStore, result: ScoreResult) -> Iterator[Section]:
 
 
 def _agreement(run: RunStore) -> Iterator[Section]:
-    scores = all_scores(run).select("cell_id", "insight_id", "judge", "coverage", "joint", "bullet")
+    judges = judges_of(run)
+    pairs = list(itertools.combinations(sorted(one.judge for one in judges), 2))
+    x, y = pl.col("coverage"), pl.col("coverage_2")
+    linked = pl.col("bullet").is_not_null() & pl.col("bullet_2").is_not_null()
+    sums = {
+        "n": pl.len(),
+        "x": x.sum(),
+        "y": y.sum(),
+        "xx": (x * x).sum(),
+        "yy": (y * y).sum(),
+        "xy": (x * y).sum(),
+        "same": (x == y).sum(),
+        "linked": linked.sum(),
+        "same_bullet": (linked & (pl.col("bullet") == pl.col("bullet_2"))).sum(),
+    }
+    parts: dict[tuple[str, str], list[pl.DataFrame]] = {pair: [] for pair in pairs}
+    for _, scores in judged_pieces(run, "scores", judges):
+        by_judge = scores.select("cell_id", "insight_id", "judge", "coverage", "bullet").partition_by("judge", as_dict=True)
+        for first, second in pairs:
+            if (first,) in by_judge and (second,) in by_judge:
+                both = by_judge[first,].join(by_judge[second,], on=("cell_id", "insight_id"), suffix="_2")
+                parts[first, second].append(both.select(value.alias(name) for name, value in sums.items()))
     rows = []
-    for first, second in itertools.combinations(sorted(scores["judge"].unique().to_list()), 2):
-        mine, other = (scores.filter(pl.col("judge") == judge) for judge in (first, second))
-        both = mine.join(other, on=("cell_id", "insight_id"), suffix="_2")
-        linked = both.drop_nulls(["bullet", "bullet_2"])
-        if both.height:
-            same_bullet = (linked["bullet"] == linked["bullet_2"]).mean() if linked.height else None
+    for (first, second), found in parts.items():
+        total = {} if not found else pl.concat(found).sum().row(0, named=True)
+        if n := total.get("n", 0):
+            spread = math.sqrt((n * total["xx"] - total["x"] ** 2) * (n * total["yy"] - total["y"] ** 2))
             rows.append(
                 {
                     "judge": first,
                     "other": second,
-                    "correlation": _number(both.select(pl.corr("coverage", "coverage_2")).item()),
-                    "same label": _number((both["coverage"] == both["coverage_2"]).mean()),
-                    "same bullet": _number(same_bullet),
-                    "coverage less the other's": _number((both["coverage"] - both["coverage_2"]).mean()),
-                    "n": both.height,
+                    "correlation": (n * total["xy"] - total["x"] * total["y"]) / spread if spread else None,
+                    "same label": total["same"] / n,
+                    "same bullet": total["same_bullet"] / total["linked"] if total["linked"] else None,
+                    "coverage less the other's": (total["x"] - total["y"]) / n,
+                    "n": n,
                 }
             )
     if rows:
         text = "On the insights that both judges scored; the viewer lists the summaries on which judges disagree."
         units = {**dict.fromkeys(("same label", "same bullet"), "%"), "coverage less the other's": "points"}
         yield Section("Agreement of the judges", text, _frame(rows), units, name="agreement")
-
-
-def _number(value: Any) -> float | None:
-    return None if value is None or value != value else float(value)

@@ -6,14 +6,16 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
 import pytest
 from rejudged_runs import N_INSIGHTS, judged_again, rejudging, source_run
 
 from summhay_ray.benchmarks.rejudge import compare_judges
+from summhay_ray.benchmarks.summhay import judges as summhay_judges
 from summhay_ray.errors import UserError
 from summhay_ray.records import COVERAGE_VALUE, Judgment, Score
-from summhay_ray.report import compare_tables
-from summhay_ray.store import Finished, RunStore, StoreError
+from summhay_ray.report import compare_tables, report
+from summhay_ray.store import Finished, RunStore, StoreError, rows
 
 pytestmark = pytest.mark.core
 
@@ -61,6 +63,22 @@ def test_one_judge_against_itself_asked_otherwise(run: RunStore) -> None:
     apart = [abs(one.values[0] - one.values[1]) for one in found.differences]
     assert len(apart) <= 5 and apart == sorted(apart, reverse=True)
     assert all(one.labels[0] != one.labels[1] or one.bullets[0] != one.bullets[1] for one in found.differences)
+
+
+def test_the_report_counts_the_same_agreement_a_piece_at_a_time(run: RunStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    told = compare_judges(run, ["offline/judge", "together"]).agreement
+    monkeypatch.setattr(summhay_judges, "SUMMARIES_AT_ONCE", 1)
+    monkeypatch.setattr(rows, "TOGETHER", 1)
+    table = report([run]).section("agreement").table
+    assert table is not None
+    [row] = [row for row in table.to_dicts() if (row["judge"], row["other"]) == ("offline/judge", "together")]
+    assert (row["same label"], row["same bullet"], row["n"]) == (told.same_label, told.same_bullet, told.n)
+    labels = [COVERAGE_VALUE[label] for label in told.confusion]
+    counts = np.array([list(row.values()) for row in told.confusion.values()])
+    pairs = [(a, b, counts[x, y]) for x, a in enumerate(labels) for y, b in enumerate(labels)]
+    values = np.repeat([pair[:2] for pair in pairs], [pair[2] for pair in pairs], axis=0)
+    assert row["correlation"] == pytest.approx(np.corrcoef(values.T)[0, 1])
+    assert row["coverage less the other's"] == pytest.approx((values[:, 0] - values[:, 1]).mean())
 
 
 def test_only_what_both_scored_counts(run: RunStore) -> None:
