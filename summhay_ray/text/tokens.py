@@ -28,6 +28,10 @@ _ENTRY = 100
 _LONG_TEXT, _LONGEST_TEXT = 4096, 1_000_000
 """Length, in characters, of a text whose count is remembered as a whole."""
 _BLANK_LINE = "\n\n"
+_LONG_PARAGRAPH = 1000
+"""Characters of a paragraph that is counted line by line."""
+_LETTERS_A_TOKEN = 6
+"""More than texts have: as far as the first tokens are looked for at once."""
 
 # cl100k_base splits at Unicode whitespace; Python's `\s` would add U+001C to U+001F.
 _BLANKS = "\t\x0b\x0c \x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
@@ -52,57 +56,62 @@ def count_tokens(text: str) -> int:
     """The number of cl100k tokens in `text`, equal to tiktoken's. Exception: a text without white space may differ by a token
     or two in each 200,000 characters.
 
-    Counts are remembered by paragraph, so that a document is counted once, however many prompts contain it; those of the
-    latest long texts also as a whole.
+    Counts are remembered by paragraph, so that a document is counted once, however many prompts contain it; by line, so that a
+    document that is cut elsewhere is not counted again; those of the latest long texts also as a whole.
     """
-    return _count_long(text) if _LONG_TEXT <= len(text) <= _LONGEST_TEXT else _count(text)
+    return _count_long(text) if _LONG_TEXT <= len(text) <= _LONGEST_TEXT else _counted(text, _BLANK_LINE)
 
 
 # Every repeat of a query has the same prompt.
 @functools.lru_cache(maxsize=8)
 def _count_long(text: str) -> int:
-    return _count(text)
+    return _counted(text, _BLANK_LINE)
 
 
-def _count(text: str) -> int:
-    whole, ended = _counts()
-    *paragraphs, last = text.split(_BLANK_LINE)
-    begins = [paragraph[:1] for paragraph in paragraphs[1:]]
+def _counted(text: str, end: str) -> int:
+    """The sum of what is remembered of the parts of `text` that `end` ends."""
+    whole, ended = _counts(end)
+    *parts, last = text.split(end)
+    begins = [part[:1] for part in parts[1:]]
     begins.append(last[:1] or ".")
     if "" in begins or any(map(str.isspace, begins)):
-        return sum(map(whole.__getitem__, _joined([*paragraphs, last])))
-    return sum(map(ended.__getitem__, paragraphs)) + (whole[last] if last else 0)
+        return sum(map(whole.__getitem__, _joined([*parts, last], end)))
+    return sum(map(ended.__getitem__, parts)) + (whole[last] if last else 0)
 
 
-def _joined(paragraphs: list[str]) -> list[str]:
-    """The paragraphs joined again, cut after every blank line that is not followed by whitespace."""
-    parts = [[paragraphs[0]]]
-    for paragraph in paragraphs[1:]:
-        if not paragraph or paragraph[0].isspace():
-            parts[-1].append(paragraph)
+def _joined(given: list[str], end: str) -> list[str]:
+    """The parts joined again, cut after every end that is not followed by whitespace."""
+    parts = [[given[0]]]
+    for part in given[1:]:
+        if not part or part[0].isspace():
+            parts[-1].append(part)
         else:
             parts[-1].append("")
-            parts.append([paragraph])
-    return [_BLANK_LINE.join(part) for part in parts]
+            parts.append([part])
+    return [end.join(part) for part in parts]
 
 
 class _Counts(dict[str, int]):
-    """Text -> the number of tokens of text + `end`. It is emptied when it grows too large.
+    """Text -> the number of tokens of text + `end`. It is emptied when it grows too large. `lines`: what is long is counted line
+    by line.
 
     Counting by paragraph is exact: no match of cl100k's splitting pattern continues from a line break to anything but
     whitespace. So every match ends where a run of line breaks is followed by something else, and the tokens of the parts that
     `count_tokens` looks up are, one after another, the tokens of the text.
     """
 
-    def __init__(self, end: str) -> None:
+    def __init__(self, end: str, lines: bool) -> None:
         super().__init__()
-        self._end = end
+        self._end, self._lines = end, lines
         self._letters = 0
         self._keeping = threading.Lock()
 
     def __missing__(self, text: str) -> int:
-        encoding = _encoding()
-        found = sum(len(encoding.encode_ordinary(part)) for part in _short(_parts(text + self._end)))
+        if self._lines and len(text) > _LONG_PARAGRAPH and "\n" in text:
+            found = _counted(text + self._end, "\n")
+        else:
+            encoding = _encoding()
+            found = sum(len(encoding.encode_ordinary(part)) for part in _short(_parts(text + self._end)))
         size = len(text) + _ENTRY
         if size <= _KEPT_LETTERS:
             # Long texts are counted in threads, hence the lock.
@@ -124,7 +133,7 @@ def first_tokens(text: str, n: int) -> str:
     """
     encoding = _encoding()
     kept: list[int] = []
-    for part in _parts(text):
+    for part in _parts(text, max(_LONG_PARAGRAPH, n * _LETTERS_A_TOKEN)):
         kept.extend(encoding.encode_ordinary(part))
         if len(kept) > n:
             # A prefix of valid UTF-8 can be invalid only at its end, so only a cut character is ignored.
@@ -133,9 +142,10 @@ def first_tokens(text: str, n: int) -> str:
 
 
 @functools.cache
-def _counts() -> tuple[_Counts, _Counts]:
-    """Counts of whole texts, and of paragraphs with the blank line that ends them."""
-    return _Counts(""), _Counts(_BLANK_LINE)
+def _counts(end: str) -> tuple[_Counts, _Counts]:
+    """Counts of whole texts, and of parts with the `end` that ends them: a blank line or a line break."""
+    lines = end == _BLANK_LINE
+    return _Counts("", lines), _Counts(end, lines)
 
 
 @functools.cache

@@ -127,7 +127,7 @@ def test_a_million_line_breaks_are_joined_once() -> None:
 
     sys.setprofile(profile)
     try:
-        joined = tokens._joined(text.split("\n\n"))
+        joined = tokens._joined(text.split("\n\n"), "\n\n")
     finally:
         sys.setprofile(None)
     assert joined == [text] and len(calls) == 1
@@ -136,10 +136,10 @@ def test_a_million_line_breaks_are_joined_once() -> None:
 def test_the_first_tokens_of_a_long_text_do_not_encode_all_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
     parts = []
     real = tokens._parts
-    monkeypatch.setattr(tokens, "_parts", lambda text: (parts.append(part) or part for part in real(text)))
+    monkeypatch.setattr(tokens, "_parts", lambda text, part: (parts.append(one) or one for one in real(text, part)))
     text = "ab " * 400_000
     assert tokens.first_tokens(text, 3) == "ab ab ab"
-    assert len(parts) == 1 and len(parts[0]) < 201_000
+    assert len(parts) == 1 and len(parts[0]) < 2_000
 
 
 PARAGRAPHS = st.lists(st.sampled_from([*PIECES, "\n\n", "\n\n", "\n\n\n", "\n\n ", " \n\n", "\r\n\r\n", "word\n\n"]), max_size=25)
@@ -175,6 +175,17 @@ def test_a_document_is_counted_once_in_however_many_prompts(monkeypatch: pytest.
     assert encoded == ["Another question?"]
 
 
+def test_a_document_that_is_cut_elsewhere_is_not_counted_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    turns = [f"speaker {n % 3}: it is {n} o'clock, said {n * n}.\n" for n in range(100)]
+    whole = tokens.count_tokens("".join(turns))
+    encoded = []
+    real = tokens._parts
+    monkeypatch.setattr(tokens, "_parts", lambda text: encoded.append(text) or real(text))
+    assert tokens.count_tokens("Document 7:\n" + "".join(turns)) == whole + len(reference("Document 7:\n"))
+    tokens.count_tokens("Document 7:\n" + "".join(turns[:60]) + "speaker 3: it")
+    assert encoded == ["Document 7:\n", "speaker 3: it"]
+
+
 def test_counting_a_long_prompt_again_costs_little() -> None:
     paragraphs = [f"Paragraph {n} says that {n * n} is the square of {n}. " * 10 for n in range(700)]
     prompt = "\n\n".join(paragraphs)
@@ -192,7 +203,7 @@ def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tokens, "_KEPT_LETTERS", 3 * (tokens._ENTRY + 2))
     texts = ["a ", "b ", "c ", "d ", "e "]
     assert [tokens.count_tokens(text) for text in texts] == [len(reference(text)) for text in texts]
-    whole, ended = tokens._counts()
+    whole, ended = tokens._counts("\n\n")
     assert list(whole) == ["d ", "e "] and not ended  # forgotten at the fourth, then one more
     long = "word " * 100
     assert tokens.count_tokens(long) == len(reference(long)) and long not in whole
