@@ -74,8 +74,6 @@ class Queue:
     """Items out at one worker, at most; None: what the models' concurrency allows."""
     together: int | None = None
     """Items that travel to a worker together, at most."""
-    gpus: float = 0.0
-    """GPUs that each of its workers holds."""
 
 
 @dataclass(frozen=True, slots=True, init=False)

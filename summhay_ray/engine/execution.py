@@ -109,8 +109,6 @@ def choose(work: Work, executor: str, address: str | None) -> tuple[str, str]:
         return executor, ""
     if address:
         return "ray", "executor: ray, since an address is given"
-    if needs := [name for name, one in work.workload.queues().items() if one.gpus]:
-        return "ray", f"executor: ray, since {needs[0]} needs GPUs"
     if work.workload.spec.resources:
         return "ray", "executor: ray, since the spec gives resources to actors"
     seconds, n_items = seconds_inline(work), sum(map(len, work.left.values()))

@@ -20,7 +20,7 @@ from summhay_ray.engine.contract import Item
 from summhay_ray.engine.execution import Work, first_end, hear_sigterm, told_to_end
 from summhay_ray.engine.heartbeat import Heartbeat
 from summhay_ray.engine.ledger_actor import SWEEPING_S, LedgerActor, lives, start_sweeping
-from summhay_ray.engine.placement import CPUS_A_WORKER, PlacementError, place, placed
+from summhay_ray.engine.placement import PlacementError, place, placed
 from summhay_ray.engine.queues import Dispatcher, ItemResult, Kind, WorkItem, batch_text
 from summhay_ray.engine.ray_data import work_items_of
 from summhay_ray.engine.ray_home import is_on_loopback, own_variables, ray_home
@@ -209,7 +209,9 @@ class RayExecution:
     async def _run(self, left: Mapping[str, Sequence[Item]]) -> Counter[str]:
         first = asyncio.Event()
         order, placement = self._order, self._placement
-        actors = {kind: [_start(order, kind, seat) for seat in range(n)] for kind, n in placement.seats.items()}
+        actors = {
+            kind: [_start(order, kind, seat, placement.holds(kind)) for seat in range(n)] for kind, n in placement.seats.items()
+        }
         everybody = [actor for workers in actors.values() for actor in workers]
 
         async def send(kind: Kind, worker: int, batch: Sequence[WorkItem]) -> Sequence[ItemResult]:
@@ -262,9 +264,9 @@ async def _result(reference: Any) -> Any:
     return await reference
 
 
-def _start(order: WorkOrder, kind: Kind, seat: int) -> Any:
+def _start(order: WorkOrder, kind: Kind, seat: int, holds: Mapping[str, float]) -> Any:
     actor = ray.remote(WorkerActor).options(
-        num_cpus=CPUS_A_WORKER,
+        **holds,
         max_restarts=-1,
         max_task_retries=-1,
         max_concurrency=TASKS_AT_ONCE,

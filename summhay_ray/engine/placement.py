@@ -17,6 +17,7 @@ from summhay_ray.engine.contract import Workload
 from summhay_ray.engine.execution import Work
 from summhay_ray.engine.prepared import prepares
 from summhay_ray.engine.queues import Kind, QueueSettings, queue_settings
+from summhay_ray.engine.spec import ResourcesSpec
 from summhay_ray.errors import UserError
 
 CPUS_A_WORKER = 0.25
@@ -53,6 +54,14 @@ class Placement:
         """Kind of worker -> how many."""
         return {queue.kind: queue.workers for queue in self.queues.values()}
 
+    def holds(self, kind: Kind) -> dict[str, float]:
+        """What a worker of the kind holds, as Ray's options: what the spec's `resources` say, as far as there is."""
+        own = self.workload.spec.resources.get(kind)
+        if own is None:
+            return {"num_cpus": CPUS_A_WORKER}
+        free = _cpus() - CPUS_A_WORKER * (sum(n for other, n in self.seats.items() if other != kind) + self.preparers + 1)
+        return {"num_cpus": max(CPUS_A_WORKER, min(own.cpus, free / self.seats[kind])), "num_gpus": own.gpus}
+
 
 def place(work: Work, own_ray: bool = True) -> Placement:
     """The workers that the cluster has room for, or grows for where it is not our `own_ray`.
@@ -62,19 +71,32 @@ def place(work: Work, own_ray: bool = True) -> Placement:
     workload = work.workload
     cpus, nodes = _cpus(), sum(1 for node in ray.nodes() if node["Alive"])
     workers = workload.spec.workers or max(1, min(int(cpus), MOST_WORKERS_A_NODE * nodes))
-    queues = queue_settings(workload, work.in_queues(), workers)
-    kinds = len({settings.kind for settings in queues.values()})
+    resources = workload.spec.resources
+    queues = queue_settings(workload, work.in_queues(), workers, resources)
+    seats = {settings.kind: settings.workers for settings in queues.values()}
+    own = sum(n for kind, n in seats.items() if kind in resources)
+    kinds, seated = len([kind for kind in seats if kind not in resources]), sum(seats.values())
     preparing = prepares(workload) and len(work.left) > SOURCES_WITHOUT_PIPELINE
-    needed = CPUS_A_WORKER * (kinds * workers + preparing)
+    needed = CPUS_A_WORKER * (seated + preparing)
     if cpus < needed and not own_ray:
         cpus = _grown(needed)
     if cpus < needed:
-        fit = (int(cpus / CPUS_A_WORKER) - preparing) // kinds
+        fit = (int(cpus / CPUS_A_WORKER) - preparing - own) // max(kinds, 1)
         mend = f"set workers: {fit} or less" if fit > 0 else "start more nodes"
-        raise PlacementError(f"{kinds * workers + preparing} workers need {needed} CPUs and the cluster has {cpus:g}; {mend}")
-    room = int(cpus / CPUS_A_WORKER) - kinds * workers
+        raise PlacementError(f"{seated + preparing} workers need {needed} CPUs and the cluster has {cpus:g}; {mend}")
+    _check_gpus(seats, resources)
+    room = int(cpus / CPUS_A_WORKER) - seated
     preparers = max(1, min(workers, room, len(work.left) // SOURCES_A_PREPARER)) if preparing else 0
     return Placement(workload, queues, preparers)
+
+
+def _check_gpus(seats: Mapping[Kind, int], resources: Mapping[str, ResourcesSpec]) -> None:
+    """Raises PlacementError where actors would wait for GPUs that no node has."""
+    there = float(ray.cluster_resources().get("GPU", 0.0))
+    for kind, n in seats.items():
+        if kind in resources and (needed := n * resources[kind].gpus) > there:
+            told = f"resources.{kind}: {n} actors need {needed:g} GPUs and the cluster has {there:g}"
+            raise PlacementError(f"{told}; set gpus: {there / n:g}, or start nodes that have them")
 
 
 async def placed(beginning: Sequence[Any], placement: Placement, first: asyncio.Event | None = None) -> None:

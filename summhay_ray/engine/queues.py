@@ -12,12 +12,14 @@ import json
 from collections import Counter, deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from typing import Any
 
 from summhay_ray.engine.contract import Item, Workload
+from summhay_ray.engine.spec import ResourcesSpec
 
-Kind = Literal["calling", "computing"]
-"""Of a worker: models that run in the worker compute, and would hold up the calls of others in its event loop."""
+Kind = str
+"""Of a worker: `calling`, or `computing`, as models that run in the worker would hold up the calls of others in its event loop;
+or the family of models that the spec's `resources` give actors of their own, such as `transformers`."""
 
 CALLING_AT_ONCE = 2000
 """At least; and twice what a model of the queue may be asked at once, so that there is always a next one to ask."""
@@ -78,12 +80,19 @@ class QueueSettings:
     """Items that travel together, at most."""
 
 
-def queue_settings(workload: Workload[Any], left: Mapping[str, int], workers: int) -> dict[str, QueueSettings]:
-    """Queue -> its settings, for the queues that have items left (`left`: how many). `workers`: of each kind."""
+def queue_settings(
+    workload: Workload[Any], left: Mapping[str, int], workers: int, resources: Mapping[str, ResourcesSpec] | None = None
+) -> dict[str, QueueSettings]:
+    """Queue -> its settings, for the queues that have items left (`left`: how many). `workers`: of each kind; of a family of
+    models that has `resources`, as many as these say."""
     settings, queues = workload.settings(), workload.queues()
     found = {}
     for name, n_items in sorted(left.items()):
-        queue, share = queues[name], -(-n_items // (workers * 4))
+        queue = queues[name]
+        asked = {model.partition("/")[0] for model in queue.models}
+        family = next((one for one in resources or {} if one in asked), "")
+        own = resources[family].actors if resources and family else workers
+        share = -(-n_items // (own * 4))
         called = [settings[model].limits.concurrency for model in queue.models if not settings[model].local]
         least, most = COMPUTING_AT_ONCE
         # Only what computes from its first to its last word is done sooner, and spread better, a few items at a time.
@@ -92,7 +101,7 @@ def queue_settings(workload: Workload[Any], left: Mapping[str, int], workers: in
         else:
             at_once = max(CALLING_AT_ONCE, 2 * max(called)) if called else max(least, min(most, share))
         together = queue.together or (1 if queue.computes else max(1, min(ITEMS_TOGETHER, share)))
-        found[name] = QueueSettings("computing" if queue.computes else "calling", workers, at_once, together)
+        found[name] = QueueSettings(family or ("computing" if queue.computes else "calling"), own, at_once, together)
     return found
 
 
@@ -115,7 +124,7 @@ class ItemQueue:
         if self.closed:
             return
         self.waiting += 1
-        if not work.item.group or self.settings.kind == "computing":
+        if not work.item.group or self.settings.kind != "calling":
             self._shared.append(work)
             return
         idlest = min(range(self.settings.workers), key=lambda worker: self._out[worker] + len(self._own[worker]))

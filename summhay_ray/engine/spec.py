@@ -21,7 +21,7 @@ from pydantic.json_schema import SkipJsonSchema
 from summhay_ray.engine.model_check import endpoint_flaw, flaw, reach_flaw, tier_flaw
 from summhay_ray.errors import UserError
 from summhay_ray.inputs import read_file
-from summhay_ray.llm import REVISION, Limits, ModelSettings, Unpriced
+from summhay_ray.llm import REVISION, Limits, ModelSettings, Unpriced, is_local
 from summhay_ray.yaml_text import MAX_MB, YamlError, load
 
 
@@ -186,7 +186,7 @@ class Spec(Strict):
     limits: dict[str, LimitsSpec] = Field(default_factory=dict, description="model -> what it may be asked")
     workers: int | None = Field(default=None, ge=1, description="worker actors; null: one for each CPU, at most 4")
     resources: dict[str, ResourcesSpec] = Field(
-        default_factory=dict, description="embed -> actors and GPUs of models in this cluster"
+        default_factory=dict, description="embed, or transformers -> actors and GPUs of models in this cluster"
     )
     executor: Literal["auto", "inline", "ray"] = Field(default="auto", description="inline: in this process, without Ray")
     endpoint_url: str | None = Field(default=None, description="URL of an S3 service other than AWS's, of an s3:// store")
@@ -304,6 +304,11 @@ def check_spec(spec: Spec, where: str, stages: Sequence[str]) -> None:
     for name in spec.stage_budgets_usd:
         if name not in stages:
             raise SpecError(f"{where}: stage_budgets_usd: no stage is named {name!r}{near(name, stages)}")
+    families = sorted({name.partition("/")[0] for name in known if is_local(name)})
+    for name in spec.resources:
+        if name not in ("embed", *families):
+            told = f"expected one of {', '.join(('embed', *families))}"
+            raise SpecError(f"{where}: resources: nothing in the spec computes in actors of {name!r}; {told}")
     for name in known:
         if name in ("offline", "replay", "offline/", "replay/"):
             raise SpecError(f"{where}: model {name!r}: expected offline/NAME or replay/NAME")

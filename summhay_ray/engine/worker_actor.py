@@ -138,7 +138,7 @@ class WorkerActor:
         self._worker = Worker(workload, place.run, self._gateway, self._ledger.commit, self._ledger.count, order.workers)
         on_notice(self._end)
         # Last: at a lower priority what is loaded above, some of it while no other thread may work, takes several times as long.
-        if kind == "computing":
+        if kind != "calling":
             os.nice(COMPUTING_NICENESS)
 
     def _beat(self) -> None:

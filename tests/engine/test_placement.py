@@ -22,6 +22,7 @@ from summhay_ray.engine.placement import (
     placed,
 )
 from summhay_ray.engine.queues import queue_settings
+from summhay_ray.errors import UserError
 
 pytestmark = pytest.mark.core
 
@@ -101,6 +102,27 @@ def test_what_hinders_a_worker_from_beginning_is_told(monkeypatch: pytest.Monkey
 
     with pytest.raises(RuntimeError, match="its actor died"):
         still_time.run(placed([broken()], found))
+
+
+def test_models_with_resources_have_actors_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster(monkeypatch, 8.0, 8.0)
+    monkeypatch.setattr(placement.ray, "nodes", lambda: [{"Alive": True}])
+
+    def placement_of(**own: Any) -> Placement:
+        grid = loaded(summarizers=["offline/lead", "replay/mine"], workers=3, resources={"replay": own})
+        return place(Work(grid, None, {"": list(grid.items())}))  # type: ignore[arg-type]
+
+    found = placement_of(actors=2, cpus=2, gpus=0)
+    assert found.seats == {"replay": 2, "computing": 3}
+    assert found.holds("replay") == {"num_cpus": 2, "num_gpus": 0} and found.holds("computing") == {"num_cpus": CPUS_A_WORKER}
+    # As many CPUs as there are beside the others; an actor never waits for more than a machine has.
+    assert placement_of(actors=2, cpus=9).holds("replay")["num_cpus"] == (8 - CPUS_A_WORKER * (3 + 1)) / 2
+    with pytest.raises(PlacementError, match="resources.replay: 2 actors need 1 GPUs and the cluster has 0; set gpus: 0, or"):
+        placement_of(actors=2, gpus=0.5)
+    with pytest.raises(
+        UserError, match="resources: nothing in the spec computes in actors of 'summarize'; expected one of embed, "
+    ):
+        loaded(resources={"summarize": {"actors": 2}})
 
 
 @pytest.mark.parametrize(

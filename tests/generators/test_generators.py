@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -129,6 +130,38 @@ def test_what_cannot_be_used_is_one_line(folders: dict[str, Path], tmp_path: Pat
     # The same folder with other weights is another model.
     one = LocalModels()[f"transformers/{folders['bart']}"].revision
     assert one.startswith("sha256:") and one != LocalModels()[f"transformers/{folders['led']}"].revision
+
+
+@pytest.mark.soak
+@pytest.mark.ray
+def test_a_pool_of_actors_answers_what_one_process_answers(folders: dict[str, Path], tmp_path: Path) -> None:
+    from summhay_ray import api
+
+    (tmp_path / "a.txt").write_text("chair : the ferry late .", encoding="utf-8")
+    (tmp_path / "b.txt").write_text("clerk : the bridge open in may .", encoding="utf-8")
+    rows = [{"query_id": str(n), "text": f"when the {'bridge ' * n} open ?", "references": ["in may"]} for n in range(6)]
+    (tmp_path / "queries.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    led = {"max_tokens": 8, "extra": {"input": "primera", "source_tokens": 17}}
+    spec = {
+        "kind": "odsum",
+        "corpus": str(tmp_path),
+        "retrievers": ["bm25"],
+        "k": [1, 2],
+        "strategies": ["truncate-all", "map-reduce"],
+        "summarizers": [
+            {"model": f"transformers/{folders['led']}", "name": "PRIMERA", **led},
+            {"model": f"transformers/{folders['llama']}", "name": "Llama", "max_tokens": 6},
+        ],
+        "resources": {"transformers": {"actors": 2, "cpus": 0.5}},
+    }
+    found = {}
+    for executor in ("inline", "ray"):
+        store = str(tmp_path / executor)
+        result = api.run(spec, store, executor=executor)
+        told = api.status(result.run, store)
+        found[executor] = api.table(result.run, "odsum_summaries", store).sort("item_id")
+        assert result.executor == executor and told.cells["done"] + told.cells["failed"] == 6 * 2 * 2 * 2
+    assert found["ray"].equals(found["inline"]) and found["inline"].height > 0
 
 
 def test_a_run_asks_it_as_any_other_model(folders: dict[str, Path], tmp_path: Path) -> None:
