@@ -83,8 +83,8 @@ class QueueSettings:
 def queue_settings(
     workload: Workload[Any], left: Mapping[str, int], workers: int, resources: Mapping[str, ResourcesSpec] | None = None
 ) -> dict[str, QueueSettings]:
-    """Queue -> its settings, for the queues that have items left (`left`: how many). `workers`: of each kind; of a family of
-    models that has `resources`, as many as these say."""
+    """Queue -> its settings, for the queues that have items left (`left`: how many). `workers`: of each kind; of a family that
+    has `resources`, as many as these say."""
     settings, queues = workload.settings(), workload.queues()
     found = {}
     for name, n_items in sorted(left.items()):
