@@ -553,18 +553,23 @@ def compare_systems(
     *,
     seed: int = 0,
     over: Literal["haystacks", "queries"] = "haystacks",
-) -> haystacks.SystemComparison:
+) -> haystacks.SystemComparison | extracts.RaterComparison:
     """Whether systems differ on the queries that both answered: intervals, tests, and how sure their order is.
 
     Of one run every two systems, or those that two names or patterns match; of two runs the systems of one name, or a name for
     each run. `judges`: whose judgments count, else the one that all have. `over`: figures are about other haystacks, or about
     further `queries` of these.
+
+    Two runs of Extract-then-Evaluate have no systems of one name: what is compared is a rater of each, on what both rated.
     """
+    from summhay_ray.benchmarks import extract_evaluate as extracts
     from summhay_ray.benchmarks import summhay as haystacks
 
     if len(systems) not in (0, 2):
         raise UserError(f"systems: expected two names or patterns, such as A B; got {len(systems)}")
     stored = [_stored(one, store)[1] for one in (run_id, other) if one is not None]
+    if len(stored) == 2 and not systems and all(one.record.get("kind") == extracts.ExtractEvaluate.kind for one in stored):
+        return extracts.compare_raters(stored[0], judges, stored[1])
     return haystacks.compare_systems(stored, systems, judges, seed=seed, over=over)
 
 

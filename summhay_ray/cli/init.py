@@ -24,7 +24,8 @@ def init(
 ) -> None:
     """Write a commented starter spec.
 
-    Of summhay and synth it runs as it is, without a key. Of any other kind it has every field, first those to be filled in.
+    Of summhay, synth and extract_evaluate it runs as it is, without a key. Of any other kind it has every field, first those to
+    be filled in.
     """
     from pathlib import Path
 

@@ -17,6 +17,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from summhay_ray.benchmarks import extract_evaluate
 from summhay_ray.extract import BUDGETS, Document, Extract, extract, rouge_n
 from summhay_ray.extract.rouge import Rouge1, Rouge2, Rouge12
 from summhay_ray.plugins import UnknownName
@@ -127,7 +128,7 @@ def test_each_summary_sentence_gets_its_support_and_the_neighbours_follow() -> N
 
 def test_extracts_are_the_same_in_every_process() -> None:
     """Sets of words have another order in each; no sum may depend on it."""
-    pairs = Path(__file__).resolve().parents[2] / "jobs" / "pairs" / "sample.json"
+    pairs = Path(extract_evaluate.__file__).parent / "sample" / "pairs.json"
     program = (
         "import json, sys; from summhay_ray.extract import extract; told = json.load(open(sys.argv[1])); "
         "print([extract(told['documents'][p['doc_id']]['source'], p['summary'], m, [200])[200].index "

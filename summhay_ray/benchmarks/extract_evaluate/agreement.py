@@ -1,4 +1,4 @@
-"""How far ratings from less agree with ratings from all of it, beside what they spare: of one rater, or of two on one run."""
+"""How far ratings from less agree with ratings from all of it, beside what they spare: of one rater, or of two."""
 
 from __future__ import annotations
 
@@ -53,9 +53,10 @@ def _whole(rating: float) -> int:
 
 @dataclass(frozen=True)
 class RaterComparison:
-    """Two raters of one run, over what both rated."""
+    """Two raters of one run, or one of each of two runs, over what both rated."""
 
-    run: str
+    runs: tuple[str, str]
+    """Whose run each is of; the same where they are of one."""
     raters: tuple[str, str]
     n_rated: tuple[int, int]
     """What each of them rated."""
@@ -68,7 +69,8 @@ class RaterComparison:
     def to_json(self) -> dict[str, Any]:
         """The JSON document of `summhay compare`."""
         return {
-            "run": self.run,
+            "run": self.runs[0],
+            "other_run": self.runs[1],
             "judges": list(self.raters),
             "n_scored": list(self.n_rated),
             "agreement": asdict(self.found),
@@ -79,31 +81,43 @@ class RaterComparison:
 
     def sections(self) -> list[Section]:
         """For people."""
-        first, other = self.raters
+        one_run = self.runs[0] == self.runs[1]
+        first, other = (
+            self.raters if one_run else (f"{rater} of {run}" for rater, run in zip(self.raters, self.runs, strict=True))
+        )
         usd, tokens = (
             f"{' / '.join(map(form.format, pair))}" for form, pair in (("{:.4f}", self.usd), ("{:,}", self.prompt_tokens))
         )
         rows = [{"criterion": name, **asdict(one)} for name, one in {**self.by_criterion, "all": self.found}.items()]
         told = f"{other} held against {first}, on what both rated. Dollars: {usd}; prompt tokens: {tokens}. {TEXT}"
-        return [Section(f"{first} and {other} on {self.run}", told, pl.DataFrame(rows), {"same": "%"})]
+        title = f"{first} and {other}" + (f" on {self.runs[0]}" if one_run else "")
+        return [Section(title, told, pl.DataFrame(rows), {"same": "%"})]
 
 
-def compare_raters(run: RunStore, raters: Sequence[str] = ()) -> RaterComparison:
-    """Compare two of a run's raters; where it has just two, none need be named. Raises UserError."""
-    table = run.at().table("extract_ratings")
-    known = table["rater"].unique(maintain_order=True).to_list()
-    chosen = list(raters) or known
-    if len(set(chosen)) != 2 or not set(chosen) <= set(known):
-        raise UserError(f"compare takes two raters: --judges A B; {run.run_id} has ratings by {', '.join(known) or 'nobody'}")
+def compare_raters(run: RunStore, raters: Sequence[str] = (), against: RunStore | None = None) -> RaterComparison:
+    """Compare two of a run's raters; where it has just two, none need be named. With `against`, one of its raters and
+    one of that run's: where both have just one, or one of the same name, none need be named. Raises UserError."""
+    runs = (run, against or run)
+    tables = [one.at().table("extract_ratings") for one in runs]
+    known = [table["rater"].unique(maintain_order=True).to_list() for table in tables]
+    chosen = list(raters) or (known[0] if against is None else _one_each(*known))
+    apart = against is not None or len(set(chosen)) == 2
+    if len(chosen) != 2 or not apart or any(name not in names for name, names in zip(chosen, known, strict=True)):
+        told = "; ".join(
+            f"{one.run_id} has ratings by {', '.join(names) or 'nobody'}" for one, names in zip(runs, known, strict=True)
+        )
+        raise UserError(f"compare takes two raters: --judges A B; {told if against is not None else told.partition('; ')[0]}")
     first, other = chosen
-    mine, theirs = (table.filter(pl.col("rater") == name) for name in (first, other))
+    mine, theirs = (table.filter(pl.col("rater") == name) for table, name in zip(tables, chosen, strict=True))
     both = mine.join(theirs, on=SHOWN, suffix="_2").sort(SHOWN)
     if both.is_empty():
-        raise UserError(f"nothing in {run.run_id} is rated by both {first} and {other}; let both finish")
+        raise UserError(
+            f"nothing is rated by both {first} and {other} from the same extracts; let both finish, on the same pairs"
+        )
     sums = [both.select(pl.col(f"{name}{end}").sum()).item() for name in ("prompt_tokens", "usd_micros") for end in ("", "_2")]
     parts = both.partition_by("criterion", as_dict=True, maintain_order=True)
     return RaterComparison(
-        run=run.run_id,
+        runs=(run.run_id, runs[1].run_id),
         raters=(first, other),
         n_rated=(mine.height, theirs.height),
         found=_of(both),
@@ -111,6 +125,13 @@ def compare_raters(run: RunStore, raters: Sequence[str] = ()) -> RaterComparison
         prompt_tokens=(int(sums[0]), int(sums[1])),
         usd=(sums[2] / MICROS, sums[3] / MICROS),
     )
+
+
+def _one_each(mine: Sequence[str], theirs: Sequence[str]) -> list[str]:
+    if len(mine) == len(theirs) == 1:
+        return [*mine, *theirs]
+    shared = [name for name in mine if name in theirs]
+    return shared * 2 if len(shared) == 1 else []
 
 
 def _of(both: pl.DataFrame) -> RatingAgreement:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib import resources
 from pathlib import PurePath
 from typing import Any
 
@@ -13,6 +14,8 @@ from summhay_ray.benchmark import SpecError
 ALIASES = {"consistency": ("consistency", "factual_consistency"), "faithfulness": ("faithfulness", "correctness")}
 """Criterion -> what files call people's scores for it, where that is not the criterion's name alone."""
 SHOWN = 60
+SAMPLE = "sample/"
+"""How entries begin that come with the package."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +63,16 @@ def read_pairs(text: str, file: str) -> list[Pair]:
     if not found:
         raise SpecError(f"{file}: has no pairs; expected at least one")
     return found
+
+
+def sample(entry: str) -> bytes:
+    """The content of `sample/NAME`, which comes with the package. Raises SpecError where no sample has that name."""
+    folder = resources.files("summhay_ray.benchmarks.extract_evaluate").joinpath("sample")
+    file = folder.joinpath(f"{entry.removeprefix(SAMPLE)}.json")
+    if not file.is_file():
+        known = ", ".join(sorted(f"{SAMPLE}{one.name.removesuffix('.json')}" for one in folder.iterdir()))
+        raise SpecError(f"spec: pairs: no sample is named {entry!r}; there is {known}")
+    return file.read_bytes()
 
 
 def check_unique(pairs: Sequence[Pair]) -> None:

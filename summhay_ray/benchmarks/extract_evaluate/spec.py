@@ -96,7 +96,7 @@ class ExtractEvaluateSpec(Spec):
 
     kind: str = Field(default="extract_evaluate", description="the benchmark")
     pairs: list[str] = Field(
-        min_length=1, description="files of summaries with sources and people's scores, from the spec's folder"
+        min_length=1, description="files of summaries with sources and people's scores, from the spec's folder; or sample/pairs"
     )
     criteria: list[CriterionEntry] = Field(
         default=[CriterionSpec(name="faithfulness")], min_length=1, description="what is rated"

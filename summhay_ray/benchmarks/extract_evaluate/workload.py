@@ -26,7 +26,7 @@ from summhay_ray.benchmark import (
     Table,
     Tables,
 )
-from summhay_ray.benchmarks.extract_evaluate.data import Pair, check_unique, read_pairs
+from summhay_ray.benchmarks.extract_evaluate.data import SAMPLE, Pair, check_unique, read_pairs, sample
 from summhay_ray.benchmarks.extract_evaluate.measure import Settings, measured
 from summhay_ray.benchmarks.extract_evaluate.metrics import Texts, make_metric
 from summhay_ray.benchmarks.extract_evaluate.report import sections
@@ -120,6 +120,8 @@ class ExtractEvaluate(Benchmark[ExtractEvaluateSpec]):
         except ValueError as error:
             raise SpecError(f"spec: criteria: {error}") from error
         for name in spec.pairs:
+            if name.startswith(SAMPLE) and not inputs.settled:
+                inputs.give(name, sample(name))
             inputs.text(name)
 
     @functools.cached_property

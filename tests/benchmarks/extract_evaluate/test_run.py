@@ -18,6 +18,7 @@ from summhay_ray.benchmarks.extract_evaluate import read_pairs
 from summhay_ray.benchmarks.extract_evaluate.workload import cut_as_released
 from summhay_ray.benchmarks.rating import ExtractSpec, reduced
 from summhay_ray.engine import SpecError
+from summhay_ray.errors import UserError
 from summhay_ray.judge import CRITERIA, Criterion, Rater, Scale
 from summhay_ray.llm import Request
 from summhay_ray.metrics import concordance
@@ -224,6 +225,19 @@ def test_compare_tells_agreement_beside_dollars(tmp_path: Path, provider: Simula
     with pytest.raises(SystemExit) as stop:
         cli.main(["compare", found.run, "--judges", "openai/keen", "reduced", "--store", store])
     assert stop.value.code == 0 and "Concordance" in capsys.readouterr().out
+    # Two runs: their only raters, or the one of the same name, or those that are named.
+    path = spec(
+        tmp_path, raters=[paid(provider, "openai/keen", extract={"tokens": 24})], methods=["lead"], budgets=[32], full=["whole"]
+    )
+    reduced_run = summhay_ray.run(path, store=store, executor="inline")
+    two = summhay_ray.api.compare_systems(found.run, reduced_run.run, store=store).to_json()
+    assert two["judges"] == ["openai/keen"] * 2 and (two["run"], two["other_run"]) == (found.run, reduced_run.run)
+    assert two["usd"] == one["usd"] and two["agreement"] == one["agreement"]
+    with pytest.raises(SystemExit) as stop:
+        cli.main(["compare", found.run, reduced_run.run, "--judges", "vague", "openai/keen", "--store", store])
+    assert stop.value.code == 0 and f"vague of {found.run} and openai/keen of {reduced_run.run}" in capsys.readouterr().out
+    with pytest.raises(UserError, match=f"--judges A B; {found.run} has ratings by .*; {reduced_run.run} has"):
+        summhay_ray.api.compare_systems(found.run, reduced_run.run, judges=["nobody", "openai/keen"], store=store)
     agreed = rows(found.scores["agreement"], rater="openai/keen", method="lead")
     assert agreed[0]["same"] == 1.0 and 0 < agreed[0]["spared"] < 1
 
@@ -352,6 +366,7 @@ def test_full_as_released_is_cut_by_characters() -> None:
         ({"methods": [], "full": []}, "name at least one"),
         ({"raters": [{"model": "offline/rater", "extract": {"method": "none"}}]}, "no extraction method is named 'none'"),
         ({"pairs": ["nowhere.json"]}, "no file 'nowhere.json'"),
+        ({"pairs": ["sample/news"]}, "pairs: no sample is named 'sample/news'; there is sample/pairs"),
         ({"methods": ["lead", "lead"]}, "methods: 'lead' is listed twice"),
         ({"methods": ["lead"], "models": {"lead": "folder"}}, "models: method lead reads no model"),
         (
