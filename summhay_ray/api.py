@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -167,10 +167,16 @@ def submit(
     return engine.submit(loaded, engine.JobOrder(_store_of(loaded.spec, store), budget, compat), address)
 
 
-def plan(spec: Spec, store: str | None = None, overrides: Iterable[str] = ()) -> PlanResult:
-    """Calls, tokens and dollars per stage and model, before any call; what is already paid is `reused`."""
+def plan(spec: Spec, store: str | None = None, overrides: Iterable[str] = (), budget: float | None = None) -> PlanResult:
+    """Calls, tokens and dollars per stage and model, before any call; what is already paid is `reused`.
+
+    It warns where `budget` (else the spec's) will stop the run, and where a key is missing here.
+    """
+    _check_budget(budget)
     loaded = load(spec, overrides, store)
-    return engine.plan(loaded, _opened(loaded, store))
+    made = engine.plan(loaded, _opened(loaded, store), budget)
+    asked = any(stage.calls for stage in made.stages)
+    return replace(made, warnings=(*made.warnings, *(engine.missing_keys(loaded) if asked else ())))
 
 
 def import_released(

@@ -174,13 +174,19 @@ def _show_scores(scores: ScoreResult, store: str, everything: bool) -> None:
 
 
 @app.command(rich_help_panel=RUN)
-def plan(spec: SpecArgument, store: StoreOption = None, overrides: SetOption = None, as_json: JsonOption = False) -> None:
+def plan(
+    spec: SpecArgument,
+    store: StoreOption = None,
+    budget: BudgetOption = None,
+    overrides: SetOption = None,
+    as_json: JsonOption = False,
+) -> None:
     """Say what a run would ask and cost, before any call, and what is already paid."""
     from summhay_ray import api
     from summhay_ray.cli.show import document, facts, note, say, tables
     from summhay_ray.report import BOUNDS_LEGEND, bounds_table, extracts_spare, minutes, plan_table
 
-    result = api.plan(spec, store, overrides or ())
+    result = api.plan(spec, store, overrides or (), budget)
     for warning in result.warnings:
         note(f"warning: {warning}")
     if as_json:
@@ -194,7 +200,7 @@ def plan(spec: SpecArgument, store: StoreOption = None, overrides: SetOption = N
     usd = result.usd
     too_long = [
         ("too long for the model's window", result.too_long),
-        ("without what must be prepared", result.no_context),
+        ("cannot be prepared", result.no_context),
     ]
     pairs = [
         ("run", result.run),
@@ -251,7 +257,7 @@ def import_files(
 ) -> None:
     """Keep released SummHay files, with their summaries and judgments, as a run."""
     from summhay_ray import api
-    from summhay_ray.cli.show import document, facts, note
+    from summhay_ray.cli.show import document, facts, note, store_option
 
     result = api.import_released(files, store)
     for warning in result.warnings:
@@ -259,7 +265,7 @@ def import_files(
     if as_json:
         document(result.to_json())
     else:
-        facts(list(result.to_json().items()))
+        facts([*result.to_json().items(), ("next", f"summhay score {result.run}{store_option(api.store_uri(store))}")])
 
 
 @app.command(rich_help_panel=READ)

@@ -231,7 +231,7 @@ def _state(model: ModelProgress) -> str:
     told = [f"paused for {model.paused_s:.0f} s"] if model.paused_s > 0 else []
     if model.refused_s >= TOLD_AFTER_S:
         left = _time(max(0.0, LONGEST_PAUSE_S - model.refused_s))
-        told.append(f"nothing but 429 since {_time(model.refused_s)}, given up in {left}")
+        told.append(f"nothing but 429 for {_time(model.refused_s)}, given up in {left}")
     return ", ".join(told)
 
 

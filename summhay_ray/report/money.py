@@ -8,9 +8,9 @@ from typing import Any
 
 from summhay_ray.report.tables import TextTable
 
-_PLAN = ("Stage", "Model", "Calls", "Reused", "Input tokens", "Output tokens", "At least $", "Expected $", "At most $", "Minutes")
-_USAGE = ("Stage", "Model", "Calls", "Input tokens", "Output tokens", "Dollars", "At most", "Cached", "Saved $")
-_BESIDE_BOUNDS = ("Stage", "Model", "Calls", "Dollars", "Input tokens", "Output tokens", "Cached", "Saved $")
+_PLAN = ("Stage", "Model", "Calls", "Reused", "Tokens in", "Tokens out", "$ least", "$ expected", "$ most", "Minutes")
+_USAGE = ("Stage", "Model", "Calls", "Tokens in", "Tokens out", "Dollars", "At most", "Cached", "Saved $")
+_BESIDE_BOUNDS = ("Stage", "Model", "Calls", "Dollars", "Tokens in", "Tokens out", "Cached", "Saved $")
 
 
 def plan_table(stages: Sequence[Mapping[str, Any]]) -> TextTable:
@@ -45,7 +45,7 @@ def usage_table(usage: Sequence[Mapping[str, Any]]) -> TextTable | None:
     if any("min_calls" in (row["planned"] or ()) for row in usage):
         rows = tuple(_named(row, map(partial(_between, row), ("calls", "usd", "input_tokens", "output_tokens"))) for row in usage)
         return TextTable("Used, of what was planned at least / expected / at most", _BESIDE_BOUNDS, rows, heads=2)
-    return TextTable("Used, of what was planned", _USAGE, tuple(_named(row, _one_number(row)) for row in usage), heads=2)
+    return TextTable("Used / planned (a question that comes again is asked once)", _USAGE, tuple(_named(row, _one_number(row)) for row in usage), heads=2)
 
 
 def _named(row: Mapping[str, Any], figures: Iterable[str]) -> tuple[str, ...]:
@@ -56,8 +56,8 @@ def _named(row: Mapping[str, Any], figures: Iterable[str]) -> tuple[str, ...]:
 def _one_number(row: Mapping[str, Any]) -> Iterator[str]:
     planned, real = row["planned"] or {}, row["real"]
     for name in ("calls", "input_tokens", "output_tokens"):
-        yield _of(str(real[name]), planned.get(name), str)
-    yield _of(f"{real['usd']:.4f}", planned.get("usd"), "{:.4f}".format)
+        yield _of(str(real[name]), planned.get(name), str, "/")
+    yield _of(f"{real['usd']:.4f}", planned.get("usd"), "{:.4f}".format, "/")
     yield f"{planned['usd_max']:.4f}" if planned else "-"
 
 
@@ -73,5 +73,5 @@ def minutes(value: float | None) -> str:
     return "-" if value is None else f"{value:.1f}"
 
 
-def _of(real: str, planned: Any, shown: Any) -> str:
-    return real if planned is None else f"{real} of {shown(planned)}"
+def _of(real: str, planned: Any, shown: Any, word: str = "of") -> str:
+    return real if planned is None else f"{real} {word} {shown(planned)}"

@@ -180,17 +180,17 @@ def runs_table(runs: Sequence[Mapping[str, Any]]) -> TextTable:
     rows = tuple(
         (
             one["run"],
-            one["name"][:24],
-            one["kind"],
-            one["created"][:16].replace("T", " "),
             one["status"],
             _finished(one["cells"]),
             "-" if one["usd"] is None else f"{one['usd']:.4f}",
+            one["name"][:24],
+            one["kind"],
+            one["created"][:16].replace("T", " "),
             f"{one['bytes'] / 2**20:,.1f}",
         )
         for one in runs
     )
-    return TextTable("", ("Run", "Name", "Kind", "Created (UTC)", "Status", "Done", "Dollars", "MiB"), rows)
+    return TextTable("", ("Run", "Status", "Done", "Dollars", "Name", "Kind", "Created (UTC)", "MiB"), rows)
 
 
 def _finished(cells: Mapping[str, int] | None) -> str:

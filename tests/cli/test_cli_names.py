@@ -64,3 +64,14 @@ def test_a_missing_key_leaves_no_run(cli: Cli, tmp_path: Path, monkeypatch: pyte
     spec = write_spec(tmp_path, {**SPEC, "summarizers": [{"model": "openai/gpt-4o", "max_tokens": 100}]})
     assert "OPENAI_API_KEY" in cli("run", spec, "--store", tmp_path / "store").refusal
     assert cli("runs", "--store", tmp_path / "store", "--json").document == {"runs": []}
+
+
+def test_a_plan_says_what_the_run_will_lack(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    monkeypatch.chdir(tmp_path)
+    spec = write_spec(tmp_path, {**SPEC, "summarizers": [{"model": "openai/gpt-4o", "max_tokens": 100}]})
+    told = cli("plan", spec, "--store", tmp_path / "store", "--budget", "0.001", "--json").document["warnings"]
+    assert [line.partition(" is ")[0] for line in told] == ["budget_usd", "openai/gpt-4o: OPENAI_API_KEY"]
+    (tmp_path / "texts").mkdir()
+    folder = write_spec(tmp_path, {**SPEC, "haystacks": ["texts"]})
+    assert "haystacks: texts is a folder; name the JSON files in it" in cli("plan", folder).refusal

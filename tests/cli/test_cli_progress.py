@@ -127,7 +127,7 @@ def test_before_the_first_call_there_is_one_line_that_says_what_it_does() -> Non
 
 def test_a_model_that_only_refuses_is_named_with_how_long_yet() -> None:
     refusing = replace(AT, models=(replace(MODEL, refused_s=95.0, paused_s=12.0),))
-    told = "nothing but 429 since 1:35, given up in 58:25"
+    told = "nothing but 429 for 1:35, given up in 58:25"
     assert told in line(refusing)
     assert shown(refusing, 80).rstrip().split("\n")[1] == f"openai/gpt-4o: paused for 12 s, {told}"
 

@@ -223,4 +223,4 @@ def test_a_person_reads_what_is_left(run: RunStore, capsys: pytest.CaptureFixtur
     said = " ".join(out.split())
     assert "status budget began" in said and "dollars 0.001000 of 5 " in said
     assert "left to do 7 cells, about 45 calls, 0.2000 dollars expected, 0.3457 dollars at most; go on with: " in said
-    assert "Used, of what was planned" in out and "│ judge │ m " in out
+    assert "Used / planned" in out and "│ judge │ m " in out

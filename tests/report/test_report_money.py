@@ -31,7 +31,7 @@ def test_real_stands_beside_planned() -> None:
     table = usage_table([row()])
     assert table is not None
     assert table.rows == (
-        ("judge", "openai/m", "6 of 7", "800 of 900", "30 of 40", "0.1111 of 0.1234", "2.0000", "25.0 %", "0.0020"),
+        ("judge", "openai/m", "6 / 7", "800 / 900", "30 / 40", "0.1111 / 0.1234", "2.0000", "25.0 %", "0.0020"),
     )
     assert len(table.columns) == len(table.rows[0])
 

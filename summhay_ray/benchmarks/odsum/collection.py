@@ -152,11 +152,13 @@ def _flaws(documents: Sequence[Document], queries: Sequence[Query], n_dropped: i
         if not document.blank:
             said.setdefault(document.text.strip(), []).append(document.document_id)
     repeated = [ids[0] for ids in said.values() if len(ids) > 1]
+    absent = sorted({one for query in queries for one in query.gold} - known)
+    such = f" ({absent[0]!r}; an id is a file's name without .txt)" if absent else ""
     flaws = {
         f"{n_dropped} blank documents were dropped, from gold too": [""] * n_dropped,
         f"{len(blank)} of {len(documents)} documents are blank; drop_blank: true takes them out": sorted(blank),
         "gold points at a blank document": [one.query_id for one in queries if blank.intersection(one.gold)],
-        "gold names a document that is not there": [one.query_id for one in queries if not known.issuperset(one.gold)],
+        f"gold names a document that is not there{such}": [one.query_id for one in queries if not known.issuperset(one.gold)],
         "no gold document: retrieval is not scored": [one.query_id for one in queries if not one.gold],
         "no reference: no summary is scored against one": [
             one.query_id for one in queries if not any(map(str.strip, one.references))

@@ -58,6 +58,9 @@ class FromHaystacks:
 
     def _file(self, entry: str) -> bytes:
         try:
+            if self.inputs.path(entry).is_dir():
+                mend = "name the JSON files in it; how texts of your own become a haystack: docs/haystacks.md"
+                raise SpecError(f"spec: haystacks: {entry} is a folder; {mend}")
             return self.inputs.read(entry)
         except SpecError as error:
             if not entry.startswith(STORE):
