@@ -45,7 +45,8 @@ def usage_table(usage: Sequence[Mapping[str, Any]]) -> TextTable | None:
     if any("min_calls" in (row["planned"] or ()) for row in usage):
         rows = tuple(_named(row, map(partial(_between, row), ("calls", "usd", "input_tokens", "output_tokens"))) for row in usage)
         return TextTable("Used, of what was planned at least / expected / at most", _BESIDE_BOUNDS, rows, heads=2)
-    return TextTable("Used / planned (a question that comes again is asked once)", _USAGE, tuple(_named(row, _one_number(row)) for row in usage), heads=2)
+    title = "Used / planned (a question that comes again is asked once)"
+    return TextTable(title, _USAGE, tuple(_named(row, _one_number(row)) for row in usage), heads=2)
 
 
 def _named(row: Mapping[str, Any], figures: Iterable[str]) -> tuple[str, ...]:

@@ -102,7 +102,8 @@ def test_odd_lines_files_and_folders_are_one_line_each(tmp_path: Path) -> None:
         read_collection(tmp_path / "nowhere", "nowhere")
     (tmp_path / "m").mkdir()
     unknown = {"0": {**QUERIES["0"], "meetings_list": ["m9"]}}
-    assert any("is not there (" in told and told.endswith(": 1 (0)") for told in read_collection(meetings(tmp_path / "m" / "x", unknown), "x").warnings)
+    told = read_collection(meetings(tmp_path / "m" / "x", unknown), "x").warnings
+    assert any("is not there (" in one and one.endswith(": 1 (0)") for one in told)
 
 
 @needs_shared
