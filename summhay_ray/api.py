@@ -208,7 +208,10 @@ def export_tables(run_id: str, target: str | Path, store: str | None = None, kin
 
     A table is one file, `<table>/part-0.<kind>`, sorted by key; in CSV lists are JSON. Raises UserError.
     """
-    run, files = Store(store_uri(store)).run(run_id), open_files(str(target))
+    run = Store(store_uri(store)).run(run_id)
+    if Path(target).is_file():
+        raise UserError(f"{target} is a file; give a folder, or s3://BUCKET/PREFIX")
+    files = open_files(str(target))
     try:
         written = write_tables(run, files, kind=kind)
     except OSError as error:

@@ -366,7 +366,8 @@ class Start:
             raise self._failed(error) from error
 
     def _failed(self, error: BaseException) -> RunFailed:
-        return RunFailed(f"run {self.run.run_id} stopped: {_cause(error)}; what was answered is kept, run again to go on")
+        why = _cause(error, self.run.store.files.uri)
+        return RunFailed(f"run {self.run.run_id} stopped: {why}; what was answered is kept, run again to go on")
 
     @property
     def _reach(self) -> Reach:
@@ -469,13 +470,13 @@ def _spent_micros(run: RunStore) -> int:
     return sum(tally.usd_micros for purposes in run.manifest().spent.values() for tally in purposes.values())
 
 
-def _cause(error: BaseException) -> str:
-    """The innermost error in one line: Ray wraps what a worker raised in errors of its own."""
+def _cause(error: BaseException, store: str) -> str:
+    """The innermost error in one line: Ray wraps what a worker raised in errors of its own. `store`: what a full disk holds,
+    where the error names no file."""
     seen = {id(error)}
     while (inner := getattr(error, "cause", None) or error.__cause__) is not None and id(inner) not in seen:
         seen.add(id(inner))
         error = inner
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
-        where = f" of {error.filename}" if error.filename else ""
-        return f"no room is left on the disk{where} ({error.strerror}); make room"
+        return f"no room is left on the disk of {error.filename or store} ({error.strerror}); make room"
     return f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"

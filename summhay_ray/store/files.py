@@ -262,6 +262,8 @@ def open_files(uri: str) -> Files:
     root = Path(uri.removeprefix("file://")).expanduser().absolute()
     if root.exists() and not root.is_dir():
         raise StoreError(f"store {uri!r}: is a file; give a folder")
+    if (above := next((one for one in root.parents if one.exists()), None)) is not None and not above.is_dir():
+        raise StoreError(f"store {uri!r}: {above} is a file; give a folder")
     return LocalFiles(root)
 
 

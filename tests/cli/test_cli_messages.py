@@ -14,6 +14,7 @@ from commands import Said, write_spec
 from summhay_ray import api
 from summhay_ray.engine import Check
 from summhay_ray.engine.doctor import PROVIDER_KEYS
+from summhay_ray.engine.inline import InlineExecution
 from summhay_ray.errors import UserError
 
 pytestmark = pytest.mark.core
@@ -125,6 +126,16 @@ def test_a_full_disk_is_told_with_its_path_and_what_to_do(tmp_path: Path, cli: C
     )
 
 
+def test_a_disk_that_fills_up_in_a_run_is_told_with_its_place(tmp_path: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(InlineExecution, "begin", full)
+    said = cli("run", write_spec(tmp_path, {**SMALL, "summarizers": ["offline/lead"]}), "--store", tmp_path / "store")
+    told = f"no room is left on the disk of {tmp_path / 'store'} (No space left on device); make room; what was answered is kept"
+    assert said.code == 1 and told in said.err
+
+
 def test_places_that_cannot_be_are_refused_in_one_line(finished: object, tmp_path: Path, cli: Cli) -> None:
     run, store = finished.run, finished.store  # type: ignore[attr-defined]
     (tmp_path / "file").write_text("x")
@@ -132,6 +143,7 @@ def test_places_that_cannot_be_are_refused_in_one_line(finished: object, tmp_pat
         ("export", run, "--store", store, "--out", "/proc/x"),
         ("export", run, "--store", store, "--out", tmp_path / "file"),
         ("export", run, "--store", store, "--tables", tmp_path / "file"),
+        ("runs", "--store", tmp_path / "file" / "x"),
     ):
         assert "give" in cli(*arguments).refusal
     said = cli("run", finished.spec, "--store", tmp_path / "file" / "store")  # type: ignore[attr-defined]
