@@ -97,12 +97,10 @@ def test_the_store_is_the_options_else_the_variables_else_here(cli: Cli, tmp_pat
     assert (tmp_path / "given" / "runs").is_dir()
 
 
-def test_a_store_that_cannot_be_written_is_a_failure_in_one_line(cli: Cli, tmp_path: Path) -> None:
+def test_a_store_below_a_file_is_refused(cli: Cli, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     said = cli("import", write_json(tmp_path / "x.json", released()), "--store", tmp_path / "file" / "store")
-    assert (said.code, said.out) == (1, "")
-    assert said.err.startswith("summhay: ")
-    assert said.err.count("\n") == 1
+    assert said.refusal.endswith(f"{tmp_path / 'file'} is a file; give a folder")
 
 
 def test_a_file_of_the_name_of_a_module_is_no_danger(tmp_path: Path) -> None:

@@ -183,5 +183,5 @@ def test_a_file_system_on_which_a_second_link_replaces_the_first_is_refused(
 
 def test_a_folder_below_a_file_cannot_be_used(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
-    with pytest.raises(StoreError, match="cannot be used .*; choose another folder"):
-        open_files(str(tmp_path / "file" / "store")).check()
+    with pytest.raises(StoreError, match="file is a file; give a folder"):
+        open_files(str(tmp_path / "file" / "store"))
