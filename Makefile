@@ -51,9 +51,10 @@ schemas: $(VENV)/.installed
 	$(BIN)/python -m summhay_ray.schemas schemas
 
 # A site of docs/ in build/site, without the network.
-docs: $(VENV)/.installed
-	$(BIN)/python -m pip install --quiet --no-compile --editable ".[docs]"
+docs:
+	$(call install,--editable ".[docs]")
 	$(BIN)/mkdocs build --strict
+	@echo "The site is build/site/index.html; its search needs a server: python3 -m http.server --directory build/site"
 
 soak: $(VENV)/.installed
 	$(BIN)/python -m pytest -m soak -s -o timeout=0 tests
