@@ -34,8 +34,8 @@ def verify(
         for one in found:
             say(one.file)
             tables([verified_table(one)])
-            if one.otherwise:
+            if one.mismatches:
                 lines(otherwise_table(one))
         say(VERIFIED_LEGEND)
         facts([("written", out)] if out else [])
-    raise typer.Exit(PARTIAL if any(one.otherwise for one in found) else DONE)
+    raise typer.Exit(PARTIAL if any(one.mismatches for one in found) else DONE)

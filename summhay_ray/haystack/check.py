@@ -1,4 +1,4 @@
-"""Strict JSON, and refusals that say where and why in one line. Part of the haystack room; `Node` is offered at its door."""
+"""Strict JSON parsing, and access to its values with errors that name the place in one line. Part of the haystack room."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _ABSENT = object()
 
 
 class InvalidHaystack(UserError):
-    """A file that is no haystack: the message is one line with file, path in it, what was expected and what was found."""
+    """A file that is not a haystack. The message names, in one line, file, path in it, what was expected and what was found."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Flaw:
-    """Stands in the parsed JSON for something that must be refused, until the walk knows its path."""
+    """A placeholder in the parsed JSON for an invalid value; `_walk`, which knows its path, raises the error."""
 
     expected: str
     found: str
@@ -33,19 +33,19 @@ class _Flaw:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A value of a parsed file and the path that leads to it; its methods return what was asked for, or refuse."""
+    """A value of a parsed file, and its path. The methods raise InvalidHaystack unless the value has the required type."""
 
     file: str
     path: str
     value: Any
 
     def refuse(self, expected: str, found: str = "") -> InvalidHaystack:
-        """The error for this place; `found` is described from the value where it is not given."""
+        """The error for this value. `found`: by default, a description of the value."""
         line = f"{self.file}: {self.path or 'the file'}: expected {expected}, found {found or described(self.value)}"
         return InvalidHaystack("".join(char if char.isprintable() else ascii(char)[1:-1] for char in line))
 
     def entry(self, key: str) -> Node:
-        """The value under `key`, which must be there."""
+        """The value under `key`, which is required."""
         found = self.fields().get(key, _ABSENT)
         node = Node(self.file, _joined(self.path, key), None if found is _ABSENT else found)
         if found is _ABSENT:
@@ -53,7 +53,7 @@ class Node:
         return node
 
     def optional(self, key: str) -> Node | None:
-        """The value under `key`; None where it is absent or null."""
+        """The value under `key`; None if it is absent or null."""
         return self.entry(key) if self.fields().get(key) is not None else None
 
     def fields(self) -> dict[str, Any]:
@@ -66,7 +66,7 @@ class Node:
         return [self.entry(key) for key in self.fields()]
 
     def items(self, what: str = "a list", least: int = 0) -> list[Node]:
-        """The items of a list of at least `least`."""
+        """The items of a list that has at least `least`. `what`: names the list in the error."""
         if not isinstance(self.value, list) or len(self.value) < least:
             raise self.refuse(what)
         return [Node(self.file, f"{self.path}[{place}]", item) for place, item in enumerate(self.value)]
@@ -77,13 +77,13 @@ class Node:
         return self.value
 
     def identifier(self) -> str:
-        """A string that is not empty."""
+        """A non-empty string."""
         if not isinstance(self.value, str) or not self.value:
             raise self.refuse("an identifier (a string that is not empty)")
         return self.value
 
     def number(self) -> float:
-        """A finite number; true and false are none."""
+        """A number; true and false are not numbers."""
         try:
             if isinstance(self.value, int | float) and not isinstance(self.value, bool):
                 return float(self.value)
@@ -93,10 +93,10 @@ class Node:
 
 
 def parse(source: bytes | str, file: str) -> Any:
-    """The JSON in `source`, a file's content as UTF-8 or text. Raises InvalidHaystack.
+    """Parse the JSON of a file; `source`: its content, as text or UTF-8. Raises InvalidHaystack.
 
-    Stricter than Python's reader: no NaN or Infinity, no key twice in one object, no lone surrogates (no table could hold
-    them), no number that overflows, at most MAX_DEPTH levels.
+    It is stricter than Python's reader: it refuses NaN and Infinity, duplicate keys in an object, lone surrogates (which no
+    table can store), numbers that overflow, and more than MAX_DEPTH levels.
     """
     root = Node(file, "", None)
     try:
@@ -119,7 +119,7 @@ def parse(source: bytes | str, file: str) -> Any:
 
 
 def described(value: Any) -> str:
-    """What a value is, in a few words of one line."""
+    """A short description of a value, on one line."""
     if isinstance(value, dict):
         return "an object" if value else "an empty object"
     if isinstance(value, list):
@@ -157,7 +157,7 @@ def _int(digits: str) -> int | _Flaw:
 
 
 def _walk(node: Node, depth: int) -> None:
-    """Refuses what the parser marked, lone surrogates and deep nesting, each with its path."""
+    """Raise InvalidHaystack, with the path, for a _Flaw, a lone surrogate or too deep nesting."""
     value = node.value
     if isinstance(value, _Flaw):
         raise node.refuse(value.expected, value.found)

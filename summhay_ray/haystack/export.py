@@ -1,4 +1,4 @@
-"""Haystacks and runs as released JSON. Part of the haystack room."""
+"""Exports a run as released JSON. Part of the haystack room."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ def export_run(
     rankings: Iterable[Ranking],
     judge: str = "",
 ) -> dict[str, Any]:
-    """The haystack `raw` with a run's own summaries, judgments and retriever scores in the place of those it came with.
+    """The haystack `raw` with the summaries, judgments and retriever scores of a run instead of its own.
 
-    Rows of other haystacks are left out. The format has room for one judge: `judge`, or the only one that there is; raises
-    ValueError where it is not said which of several. A repeat after the first has `#N` behind its key. Raises ValueError
-    where two summaries, or two retrievers, would stand under one key.
+    Rows of other haystacks are ignored. The format has room for one judge: `judge`, or the only one. Repeats after the first have
+    the suffix `#N` in their key. Raises ValueError if there are several judges and none is named, and if two summaries or two
+    retrievers would have the same key.
     """
     identity = haystack_id_of(raw)
     by_subtopic: dict[str, list[Summary]] = {}
@@ -44,7 +44,7 @@ def export_run(
 
 
 def _by_cell(judgments: list[Judgment], judge: str) -> dict[str, list[Judgment]]:
-    """The judgments of one judge by cell."""
+    """cell_id -> the judgments of `judge`, or of the only judge."""
     judges = sorted({judgment.judge for judgment in judgments})
     if not judge and len(judges) > 1:
         raise ValueError(f"the released format has room for one judge; name one of {', '.join(judges)}")
@@ -56,7 +56,7 @@ def _by_cell(judgments: list[Judgment], judge: str) -> dict[str, list[Judgment]]
 
 
 def _answers(subtopic: Mapping[str, Any], written: list[Summary], judged: Mapping[str, list[Judgment]]) -> dict[str, Any]:
-    """`summaries` and `eval_summaries` of a subtopic; the judgments of a summary stand in the order of the insights."""
+    """The `summaries` and `eval_summaries` of a subtopic; a summary's judgments are in the order of the insights."""
     order = {insight["insight_id"]: place for place, insight in enumerate(subtopic["insights"])}
     summaries: dict[str, list[str]] = {}
     evaluated: dict[str, list[dict[str, Any]]] = {}
@@ -77,9 +77,9 @@ def _judgment(judgment: Judgment) -> dict[str, Any]:
 
 
 def _scores(written: list[Summary], rankings: list[Ranking]) -> dict[str, dict[str, float]]:
-    """Retriever -> document_id -> score, in document order; a retriever that ranked nothing (`none`) stands there empty.
+    """Retriever -> document_id -> score, in document order; empty for a retriever that ranked nothing (`none`).
 
-    Every retriever that a summary names must be here, since readers tell retriever from model by these names.
+    Every retriever of a summary must be included, since readers split a system's key into retriever and model by these names.
     """
     names = {summary.retriever for summary in written if summary.retriever != "full"} | {one.retriever for one in rankings}
     scores: dict[str, dict[str, float]] = {}

@@ -1,4 +1,4 @@
-"""Identities of haystacks and of imported cells: hashes of their content. Part of the haystack room."""
+"""The ids of haystacks and of imported cells, hashed from their content. Part of the haystack room."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from typing import Any
 
 
 def haystack_id_of(raw: Mapping[str, Any]) -> str:
-    """First 16 hex digits of the sha256 of the canonical JSON (sorted keys, plain ASCII) of a whole released file.
+    """The first 16 hex digits of the sha256 of the whole released file as canonical JSON (sorted keys, plain ASCII).
 
-    What a person's labels say of a synthesized haystack (`topic_metadata.synthesis.audit.by_person`) is no part of it, nor what
-    was paid for it (`usd_micros`): providers discount the same answers now and then.
+    Two fields of a synthesized haystack are left out: the figures of a person's labels
+    (`topic_metadata.synthesis.audit.by_person`), and its cost (`usd_micros`), since providers may discount the same answers.
     """
     return _sha256(_without(without_labels(raw), ("topic_metadata", "synthesis", "usd_micros")))[:16]
 
 
 def without_labels(raw: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A released file without what a person's labels say of it."""
+    """A released file without the figures of a person's labels."""
     return _without(raw, ("topic_metadata", "synthesis", "audit", "by_person"))
 
 
 def imported_cell_id(haystack_id: str, subtopic_id: str, retriever: str, ordering: str, model: str, repeat: int) -> str:
-    """First 32 hex digits of the sha256 of what a cell of an imported file is: its query and the system that answered."""
+    """The id of a cell of an imported file: the first 32 hex digits of the sha256 of its query and its system."""
     return _sha256(
         {
             "haystack_id": haystack_id,

@@ -1,4 +1,4 @@
-"""The summaries and judgments that a released file carries, as rows. Part of the haystack room."""
+"""Reads the summaries and judgments of a released file as rows. Part of the haystack room."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from summhay_ray.haystack.systems import System, parse_system
 from summhay_ray.records import Failure, Judgment, Summary
 
 RELEASED_JUDGE = "released"
-"""The judge of imported judgments, whoever it was: the files do not say."""
+"""The judge of imported judgments; the files do not name it."""
 
 _COVERAGE = {"fully_covered": "FULL_COVERAGE", "partially_covered": "PARTIAL_COVERAGE", "not_covered": "NO_COVERAGE"}
 
 
 @dataclass(frozen=True, slots=True)
 class ImportedRows:
-    """The rows of one file; judgments of a summary that the file lacks are failures, one each."""
+    """The rows of one file. Each judgment of a summary that the file lacks is a failure."""
 
     summaries: tuple[Summary, ...]
     judgments: tuple[Judgment, ...]
@@ -28,10 +28,10 @@ class ImportedRows:
 
 
 def imported_rows(released: ReleasedFile) -> ImportedRows:
-    """One row a summary and one a judgment, in the file's order. Bullets are the file's list, item by item, unchanged.
+    """One row per summary and one per judgment, in the file's order. Bullets are copied unchanged.
 
-    Labels in the annotators' spelling (fully_covered; candidate_id, which counts lines from 0; no_selection) are read into
-    the judges' (FULL_COVERAGE; bullet_id, which counts from 1; NA).
+    Labels in the annotators' form (fully_covered; candidate_id, which counts lines from 0; no_selection) are converted to the
+    judges' form (FULL_COVERAGE; bullet_id, which counts from 1; NA).
     """
     rows: list[Summary | Judgment | Failure] = []
     for subtopic in released.raw["subtopics"]:
@@ -98,7 +98,7 @@ def _without_summary(cell_id: str, key: str, insight_id: str, position: int) -> 
 
 
 def _bullet_id(judged: Mapping[str, Any]) -> str:
-    """The bullet that a judgment names, as JSON; empty where it names none at all."""
+    """The bullet that a judgment names, as JSON; empty if the judgment has no such field."""
     if "bullet_id" in judged:
         return json.dumps(judged["bullet_id"])
     if "candidate_id" not in judged:

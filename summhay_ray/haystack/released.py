@@ -1,8 +1,8 @@
-"""Reading a released SummHay file into a haystack, or refusing it. Part of the haystack room.
+"""Reads and validates a released SummHay file. Part of the haystack room.
 
 The format is that of the paper's published data: a topic, its subtopics (query, insights, retriever scores, summaries and
-judgments by system) and its documents with the insights that each contains. Fields that this file does not name are kept in
-`ReleasedFile.raw` and asked for nothing.
+judgments by system) and its documents with the insights that each contains. Other fields are kept in `ReleasedFile.raw` and not
+checked.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from summhay_ray.haystack.identity import haystack_id_of
 from summhay_ray.haystack.systems import RELEASED_RETRIEVERS, parse_system
 from summhay_ray.records import Document, Haystack, Insight, Subtopic
 
+# Names under which an insight or a subtopic may list its gold documents.
 GOLD_FIELDS = tuple(
     f"{prefix}{noun}" for prefix in ("", "gold_", "reference_") for noun in ("documents", "document_ids", "docs", "doc_ids")
 )
@@ -25,7 +26,7 @@ GOLD_FIELDS = tuple(
 
 @dataclass(frozen=True, slots=True)
 class ReleasedFile:
-    """A released file as a haystack, as the JSON that it is (nothing changed), and what is odd about it, one line each."""
+    """A released file as a haystack, with its unchanged JSON and its oddities, one line each."""
 
     haystack: Haystack
     raw: dict[str, Any] = field(repr=False)
@@ -40,22 +41,22 @@ class ReleasedFile:
 
     @property
     def retrievers(self) -> tuple[str, ...]:
-        """Names of the retrievers whose scores the file stores, and of those of the release."""
+        """The names of the retrievers whose scores the file stores, and of the release's retrievers."""
         stored = {name for by_retriever in self.haystack.released_scores.values() for name in by_retriever}
         return tuple(sorted(stored.union(RELEASED_RETRIEVERS)))
 
 
 def read_released(source: bytes | str, file: str) -> ReleasedFile:
-    """The haystack in the content of `file`. Raises InvalidHaystack: one line with file, path in it, expected and found.
+    """Read the haystack in `source`, the content of `file`. Raises InvalidHaystack.
 
-    Gold documents may also be named by an insight or a subtopic (GOLD_FIELDS): they must exist. Retriever scores may name
-    documents that are gone, as released files do.
+    Gold documents that an insight or a subtopic lists (GOLD_FIELDS) must exist. Retriever scores may name missing documents, as
+    they do in released files.
     """
     return released_from(parse(source, file), file)
 
 
 def released_from(raw: Any, file: str) -> ReleasedFile:
-    """As `read_released`, from JSON that was parsed already (a sample)."""
+    """Like `read_released`, for JSON that is already parsed."""
     root = Node(file, "", raw)
     topic, metadata = root.entry("topic").text(), root.optional("topic_metadata")
     subtopic_nodes = root.entry("subtopics").items("a list of at least one subtopic", least=1)
@@ -145,16 +146,16 @@ def _documents(nodes: list[Node], identity: str, insight_ids: set[str]) -> tuple
 
 
 def _unique(node: Node, seen: dict[str, str]) -> str:
-    """The identifier at `node`; refused where `seen` (identifier -> path) has it already."""
+    """The identifier at `node`. Raises InvalidHaystack if it is in `seen` (identifier -> path) already."""
     identifier = node.identifier()
     if identifier in seen:
-        raise node.refuse(f"an id of its own (this one is {seen[identifier]})")
+        raise node.refuse(f"a unique id (this one is the same as {seen[identifier]})")
     seen[identifier] = node.path
     return identifier
 
 
 def _check_gold(subtopic: Node, document_ids: set[str]) -> None:
-    """Refuses a gold document that does not exist; documents may be named by id or by number, from 1."""
+    """Raise InvalidHaystack for a gold document that does not exist. Documents are named by id, or by number from 1."""
     for node in [subtopic, *subtopic.entry("insights").items()]:
         for key in GOLD_FIELDS:
             listed = node.optional(key)
@@ -166,7 +167,7 @@ def _check_gold(subtopic: Node, document_ids: set[str]) -> None:
 
 
 def _check_answers(subtopic: Node, insight_ids: set[str]) -> None:
-    """Refuses summaries that are no lists of strings, and judgments without coverage or of an unknown insight."""
+    """Raise InvalidHaystack for summaries that are not lists of strings, and judgments without coverage or a known insight."""
     summaries, judged = subtopic.optional("summaries"), subtopic.optional("eval_summaries")
     for summary in summaries.entries() if summaries else []:
         for bullet in summary.items("a list of strings"):
@@ -180,18 +181,18 @@ def _check_answers(subtopic: Node, insight_ids: set[str]) -> None:
 
 
 def _check_systems(subtopic: Node, retrievers: tuple[str, ...]) -> None:
-    """Refuses two keys that name one system (with the prefix and without): their rows could not be told apart."""
+    """Raise InvalidHaystack for two keys of the same system (with and without the prefix), whose rows would have the same id."""
     for place in filter(None, (subtopic.optional("summaries"), subtopic.optional("eval_summaries"))):
         seen: dict[object, str] = {}
         for key in place.fields():
             system = parse_system(key, retrievers)
             if system in seen:
-                raise place.entry(key).refuse(f"a system of its own ({seen[system]!r} is the same)", "the same system twice")
+                raise place.entry(key).refuse(f"a unique system ({seen[system]!r} is the same)", "the same system twice")
             seen[system] = key
 
 
 def _scores(nodes: list[Node], subtopics: tuple[Subtopic, ...]) -> dict[str, dict[str, dict[str, float]]]:
-    """subtopic_id -> retriever -> document_id -> score; ids of documents that are gone are kept."""
+    """subtopic_id -> retriever -> document_id -> score, missing documents included."""
     scores: dict[str, dict[str, dict[str, float]]] = {}
     for node, subtopic in zip(nodes, subtopics, strict=True):
         by_retriever = scores.setdefault(subtopic.subtopic_id, {})
@@ -203,7 +204,7 @@ def _scores(nodes: list[Node], subtopics: tuple[Subtopic, ...]) -> dict[str, dic
 
 
 def _domain(metadata: Node | None, participants: tuple[str, ...], documents: list[Node]) -> str:
-    """What the file says itself; else conversation where it names participants, news where a document has a source."""
+    """The stated domain; else conversation if the file names participants, news if a document has a source, or generic."""
     stated = metadata.optional("domain") if metadata else None
     if stated:
         return stated.identifier()
@@ -214,14 +215,14 @@ def _domain(metadata: Node | None, participants: tuple[str, ...], documents: lis
 
 
 def _participants(value: Any) -> tuple[str, ...]:
-    """The names of the speakers, whether the file lists names, objects with a name, or one string."""
+    """The names of the speakers, from a list of names, a list of objects with a name, or one string."""
     people = value if isinstance(value, list | dict) else [value] if value else []
     named = [person.get("name", person) if isinstance(person, dict) else person for person in people]
     return tuple(person if isinstance(person, str) else json.dumps(person) for person in named)
 
 
 def _oddities(haystack: Haystack, raw: Mapping[str, Any]) -> list[str]:
-    """What is accepted but worth a look: insights in no document, one insight twice, subtopics without insights."""
+    """Warnings: insights in no document, moved documents, duplicate insights, subtopics without insights."""
     lines = [
         f"insight {insight_id!r} is in no document: no citation of it can be right"
         for insight_id, numbers in haystack.gold().items()
@@ -230,12 +231,12 @@ def _oddities(haystack: Haystack, raw: Mapping[str, Any]) -> list[str]:
     moved = [place for place, document in enumerate(raw["documents"]) if document.get("idx", place) != place]
     if moved:
         where = f"documents[{moved[0]}].idx is {described(raw['documents'][moved[0]]['idx'])}"
-        lines.append(f"{where}: documents are absent or moved, and summaries cite them by their place")
+        lines.append(f"{where}: documents are missing or moved, but summaries cite them by position")
     first: dict[str, str] = {}
     for insight in haystack.insights:
         known = first.setdefault(insight.text, insight.insight_id)
         if known != insight.insight_id:
             lines.append(f"insights {known!r} and {insight.insight_id!r} have the same text")
-    asked = {insight.subtopic_id for insight in haystack.insights}
-    lines += [f"subtopic {one.subtopic_id!r} has no insights" for one in haystack.subtopics if one.subtopic_id not in asked]
+    filled = {insight.subtopic_id for insight in haystack.insights}
+    lines += [f"subtopic {one.subtopic_id!r} has no insights" for one in haystack.subtopics if one.subtopic_id not in filled]
     return lines

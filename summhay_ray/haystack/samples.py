@@ -1,4 +1,4 @@
-"""The haystack room's samples, shipped in the package: two haystacks of our own making. Other rooms use the room's `__init__`."""
+"""The two sample haystacks shipped with the package, written by us. Part of the haystack room."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ def _folder() -> Traversable:
 
 
 def sample_names() -> list[str]:
-    """The names of the samples, sorted: `conversation` and `news`, the two domains of the paper (section 3.1)."""
+    """The sorted names of the samples: `conversation` and `news`, the paper's two domains (section 3.1)."""
     return sorted(entry.name.removesuffix(".json") for entry in _folder().iterdir() if entry.name.endswith(".json"))
 
 
 def load_sample(name: str) -> dict[str, Any]:
-    """One sample as parsed JSON in the released format: one topic, 32 documents, 4 subtopics, 22 insights.
+    """A sample as parsed JSON in the released format: one topic, 32 documents, 4 subtopics, 22 insights.
 
-    Each call returns a fresh value. Raises `summhay_ray.plugins.UnknownName`, which names the nearest sample.
+    Each call returns a new copy. Raises `summhay_ray.plugins.UnknownName`, which names the nearest sample.
     """
     names = sample_names()
     if name not in names:

@@ -1,4 +1,4 @@
-"""The released files' keys for systems: retriever, ordering and model in one word. Part of the haystack room."""
+"""The keys of systems in released files, which combine retriever, ordering and model. Part of the haystack room."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 PREFIX = "summary_subtopic_"
 RELEASED_RETRIEVERS = ("random", "keywords", "vector", "dwzhu/e5-base-4k", "rerank3", "oracle")
-"""The retrievers of the release, known even where a file stores no scores of theirs (paper, section 5.1)."""
+"""The release's retrievers, recognized even if a file has no scores of theirs (paper, section 5.1)."""
 
 _ORDERINGS = {"top": "sort", "bottom": "rev-sort"}
 _NAMES = {word: ordering for ordering, word in _ORDERINGS.items()}
@@ -18,7 +18,7 @@ _REPEAT = re.compile(r"(.+)#([1-9][0-9]{0,8})", re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class System:
-    """What a key says: retriever (`full`: the whole haystack), ordering (`given`: the retriever's own), model, repeat."""
+    """The parts of a key: retriever (`full`: the whole haystack), ordering (`given`: the retriever's own), model, repeat."""
 
     system: str
     retriever: str
@@ -28,11 +28,11 @@ class System:
 
 
 def parse_system(key: str, retrievers: Iterable[str] = RELEASED_RETRIEVERS) -> System:
-    """The system behind a key of a released file's `summaries`, with or without its prefix.
+    """The system named by a key of a released file's `summaries`, with or without the prefix.
 
-    `fl-ctxt-ORDERING_MODEL` is the whole haystack sorted, `RETRIEVER_MODEL` retrieval by one of `retrievers` (the longest
-    name that fits, since names may hold underscores), anything else a model that was shown the whole haystack as it is.
-    `#N` at the end, which the release does not have, is the N-th repeat.
+    `fl-ctxt-ORDERING_MODEL`: the whole haystack, sorted. `RETRIEVER_MODEL`: one of `retrievers` (the longest that matches, since
+    names may have underscores). Anything else: a model that was shown the whole haystack in its own order. The suffix `#N` marks
+    the N-th repeat; the release has none.
     """
     name, repeat = key.removeprefix(PREFIX), 0
     if numbered := _REPEAT.fullmatch(name):
@@ -47,7 +47,7 @@ def parse_system(key: str, retrievers: Iterable[str] = RELEASED_RETRIEVERS) -> S
 
 
 def system_key(retriever: str, ordering: str, model: str) -> str:
-    """The release's key, without its prefix, for a system as a spec names it: `released/` and `replay/` are left out."""
+    """The release's key, without the prefix, of a system in a spec; `released/` and `replay/` are removed from its names."""
     retriever, model = retriever.removeprefix("released/"), model.removeprefix("replay/")
     if retriever != "full":
         return f"{retriever}_{model}"

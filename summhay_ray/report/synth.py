@@ -102,7 +102,7 @@ def verified_table(verified: VerifiedFile) -> TextTable:
 
 def otherwise_table(verified: VerifiedFile) -> TextTable:
     """The checks that find something else than the file says, the sure ones first."""
-    otherwise = verified.otherwise
+    otherwise = verified.mismatches
     rows = tuple(
         (
             "yes" if row["sure"] else "open",

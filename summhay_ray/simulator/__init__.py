@@ -1,6 +1,6 @@
-"""An OpenAI-compatible provider on loopback that bills what it serves: to rehearse a paid run, and to test the gateway with.
+"""The simulator room: an OpenAI-compatible provider on loopback that bills its calls, to rehearse paid runs and test the gateway.
 
-Uses `llm` and the models that need no key. Importing it loads no web server: serving does.
+It uses `llm` and the local models. The web server is loaded only when it serves.
 """
 
 from summhay_ray.simulator.answering import Answer, Answers

@@ -1,4 +1,4 @@
-"""What the simulated provider answers: asked once a prompt, off the event loop, and remembered. Part of the simulator room."""
+"""Computes the simulated provider's answers in threads, once per prompt, and caches them. Part of the simulator room."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 Answer = Callable[[str, str], str]
-"""(model, prompt) -> the answer's text. Called in threads; the same answer for the same two."""
+"""(model, prompt) -> the text of the answer. Deterministic; called in threads."""
 
 _KEPT_CHARACTERS = 64 * 2**20
 _KEPT_ANSWERS = 200_000
@@ -15,7 +15,7 @@ _THREADS = 4
 
 
 class Answers:
-    """`quick`: the answer takes microseconds, so that it is given in the event loop and not remembered."""
+    """The answers of all models, cached. `quick`: the function takes microseconds, so it runs in the event loop, uncached."""
 
     def __init__(self, answer: Answer, quick: bool = False) -> None:
         self._answer, self._quick = answer, quick
@@ -25,21 +25,21 @@ class Answers:
         self._threads: ThreadPoolExecutor | None = None
 
     def known(self, model: str, prompt: str, prompt_sha: str) -> str | None:
-        """The answer where it is there already."""
+        """The answer if it is cached or quick; else None."""
         return self._answer(model, prompt) if self._quick else self._known.get((model, prompt_sha))
 
     async def find(self, model: str, prompt: str, prompt_sha: str) -> str:
-        """The answer; who asks for the same meanwhile waits for the same."""
+        """The answer, computed in a thread. Concurrent requests for the same prompt share the computation."""
         key = (model, prompt_sha)
         coming = self._coming.get(key)
         if coming is None:
             self._threads = self._threads or ThreadPoolExecutor(_THREADS, thread_name_prefix="answer")
             coming = asyncio.get_running_loop().run_in_executor(self._threads, self._answer, model, prompt)
             self._coming[key] = coming
-            coming.add_done_callback(lambda done: self._came(key, done))
+            coming.add_done_callback(lambda done: self._cache(key, done))
         return await asyncio.shield(coming)
 
-    def _came(self, key: tuple[str, str], done: asyncio.Future[str]) -> None:
+    def _cache(self, key: tuple[str, str], done: asyncio.Future[str]) -> None:
         del self._coming[key]
         if done.cancelled() or done.exception():
             return
@@ -49,6 +49,6 @@ class Answers:
             self._characters -= len(self._known.pop(next(iter(self._known))))
 
     def close(self) -> None:
-        """Start no more answers."""
+        """Stop: no more answers are started."""
         if self._threads is not None:
             self._threads.shutdown(wait=False, cancel_futures=True)

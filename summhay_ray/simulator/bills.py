@@ -1,6 +1,6 @@
-"""What was asked, served and billed, by key and model. Part of the simulator room. Money is micro-dollars.
+"""The simulated provider's records of calls and bills, by key and model. Part of the simulator room. Money is in micro-dollars.
 
-Served means worked on: whatever is billed, answered or not. Errors (4xx, 429, 5xx) are neither served nor billed.
+A served call is one that is billed, whether or not its answer arrives. Errors (4xx, 429, 5xx) are neither served nor billed.
 """
 
 from __future__ import annotations
@@ -29,36 +29,36 @@ class Call:
     time: float
     """Unix seconds at arrival."""
     monotonic: float
-    """The same on the machine's monotonic clock."""
+    """Time of arrival on the machine's monotonic clock."""
     kind: str
     """chat, embeddings or rerank."""
     key: str
-    """Fingerprint of the API key: the first 12 hex digits of its sha256; `none` for a request without one."""
+    """Fingerprint of the API key: the first 12 hex digits of its sha256; `none` without a key."""
     model: str = ""
     prompt: str = ""
-    """sha256 (hex) of the user message's text, or of all messages where there are more, or of the inputs of embeddings."""
+    """sha256 (hex) of the user message's text; of all messages if there are several; or of the inputs of another request."""
     attempt: int = 0
-    """How many requests for this prompt were let in before, for the same key and model."""
+    """Earlier requests for this prompt that were admitted, for the same key and model."""
     status: int = 0
-    """HTTP status; 0 while there is no answer, and for good where the connection ends without one."""
+    """HTTP status; 0 until there is an answer, and if the connection ends without one."""
     fault: str = ""
-    """What was simulated, or the code of the error."""
+    """The simulated fault, or the code of the error."""
     served: bool = False
     tokens_in: int = 0
     tokens_cached: int = 0
     tokens_out: int = 0
     searches: int = 0
-    """Of a reranking: what it is billed for."""
+    """Searches that a reranking is billed for."""
     micros: int = 0
     answered: bool = False
-    """Whether a whole answer, no error, was handed to a connection that was still open."""
+    """Whether a whole answer, not an error, was sent to an open connection."""
     done: float = 0.0
-    """Unix seconds at the end of the request; 0 while it goes on."""
+    """Unix seconds at the end of the request; 0 until then."""
 
 
 @dataclass(slots=True)
 class Tally:
-    """What one key had of one model."""
+    """The totals of one key and model."""
 
     served: int = 0
     answered: int = 0
@@ -67,30 +67,30 @@ class Tally:
     tokens_cached: int = 0
     tokens_out: int = 0
     repeated: int = 0
-    """Served calls for a prompt that had been served before: served less distinct prompts."""
+    """Served calls for a prompt that was served before (served calls minus distinct prompts)."""
     repeated_answered: int = 0
-    """Of those, calls that came after an answer to the prompt had been sent."""
+    """Repeated calls made after an answer to the prompt had been sent."""
     in_flight: int = 0
     most_in_flight: int = 0
     last_served: float | None = None
     """Unix seconds."""
     refused: Counter[str] = field(default_factory=Counter)
-    """Requests refused, by the error's code or limit."""
+    """Refused requests, by the code of the error or the name of the limit."""
     rate_limited: int = 0
     """Requests refused with 429."""
     faults: Counter[str] = field(default_factory=Counter)
-    """Requests that met a simulated fault, by kind."""
+    """Requests with a simulated fault, by kind."""
     attempts: Counter[str] = field(default_factory=Counter)
-    """Requests let in, by prompt."""
+    """Admitted requests, by prompt."""
     prompts: dict[str, bool] = field(default_factory=dict)
-    """Prompts served -> whether one of their answers was sent."""
+    """Served prompt -> whether an answer to it was sent."""
     accepted: array[float] = field(default_factory=lambda: array("d"))
-    """Monotonic arrival times of the requests let in."""
+    """Arrival times (monotonic clock) of the admitted requests."""
     limiter: Limiter = field(default_factory=Limiter)
     cache: PrefixCache = field(default_factory=PrefixCache)
 
     def to_json(self) -> dict[str, Any]:
-        """As JSON: the sums, and what the lists and tables come to."""
+        """The totals as JSON."""
         sums = {name: getattr(self, name) for name in _SUMS}
         return {
             **sums,
@@ -107,7 +107,7 @@ class Tally:
 
 
 class Books:
-    """All calls and tallies; `record` gets each call as a line of JSON, once it is billed or refused and once it is over."""
+    """All calls and tallies. `record`: a file for lines of JSON; a call is written when it is billed and when it ends."""
 
     def __init__(self, record: IO[str] | None = None) -> None:
         self._record = record
@@ -121,11 +121,11 @@ class Books:
         self._tallies: dict[tuple[str, str], Tally] = {}
 
     def reset(self) -> None:
-        """Forget all, bills, limits and caches too; what is in flight ends in books that nobody reads."""
+        """Forget everything, including bills, limits and caches. Calls in flight no longer count."""
         self._begin()
 
     def fingerprint(self, key: str) -> str:
-        """The name under which a key is known here; the key itself is never told."""
+        """The fingerprint of an API key; the key itself is never shown."""
         if not key:
             return "none"
         found = self._keys.get(key)
@@ -136,7 +136,7 @@ class Books:
         return found
 
     def arrive(self, kind: str, key: str, time: float, monotonic: float) -> Call:
-        """A request came in."""
+        """Register a new request."""
         call = Call(self.arrived, time, monotonic, kind, key)
         self.arrived += 1
         self.calls[call.n] = call
@@ -152,7 +152,7 @@ class Books:
         return found
 
     def bill(self, call: Call, tally: Tally, now: float) -> None:
-        """The call is served: its tokens and price are charged."""
+        """Charge the tokens and the price of a served call."""
         call.served = True
         tally.served += 1
         tally.micros += call.micros
@@ -170,7 +170,7 @@ class Books:
         self.write(call)
 
     def end(self, call: Call, tally: Tally | None, now: float) -> None:
-        """The request is over, whatever came of it."""
+        """Register the end of a request."""
         call.done = now
         if call.answered and tally is not None:
             tally.answered += 1
@@ -178,13 +178,13 @@ class Books:
         self.write(call)
 
     def write(self, call: Call) -> None:
-        """A line of the record; of several lines with one `n` the last is true."""
+        """Write the call to the record. Among lines with the same `n` the last one is valid."""
         if self._record is not None:
             self._record.write(json.dumps(asdict(call)) + "\n")
             self._record.flush()
 
     def to_json(self) -> dict[str, Any]:
-        """The sums over all, then by key and model."""
+        """The totals over all calls, and those by key and model."""
         keys: dict[str, Any] = {}
         for (key, model), tally in self._tallies.items():
             keys.setdefault(key, {"micros": self.micros[key], "models": {}})["models"][model] = tally.to_json()

@@ -1,4 +1,4 @@
-"""The bodies of OpenAI's API: what is asked, what is answered, what is refused. Part of the simulator room."""
+"""The request and response bodies of OpenAI's API, and its errors. Part of the simulator room."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from summhay_ray.llm import MOST_LOGPROBS, marked
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What goes back: a status and JSON, or a closed connection (`drop`)."""
+    """The reply to a request: a status and JSON, or a closed connection (`drop`)."""
 
     status: int
     body: bytes
@@ -22,7 +22,7 @@ class Reply:
 
 
 class Refused(Exception):
-    """A request that is not served; `code` says why, in OpenAI's word where it has one."""
+    """A request that is not served. `code`: OpenAI's error code, or empty if it has none."""
 
     def __init__(self, status: int, code: str, message: str, **details: Any) -> None:
         super().__init__(message)
@@ -31,17 +31,17 @@ class Refused(Exception):
         self.param: str | None = details.get("param")
         self.headers: Mapping[str, str] = details.get("headers", {})
         self.limit: str = details.get("limit", code)
-        """What the tally calls it."""
+        """The name under which the tally counts it."""
 
     def reply(self) -> Reply:
-        """As OpenAI's API words it."""
+        """The error in the form of OpenAI's API."""
         error = {"message": self.message, "type": self.type, "param": self.param, "code": self.code or None}
         return Reply(self.status, json.dumps({"error": error}).encode(), self.headers)
 
 
 @dataclass(frozen=True, slots=True)
 class ChatAsk:
-    """A chat request; `text` is that of all messages, `prompt` that of the user's alone."""
+    """A chat request. `prompt`: the text of the user's messages; `text`: that of all messages."""
 
     model: str
     prompt: str
@@ -49,7 +49,7 @@ class ChatAsk:
     max_tokens: int | None
     n: int = 1
     logprobs: int | None = None
-    """How many likeliest tokens are wanted beside each one; None where no log probability is."""
+    """The number of most likely tokens to list for each token; None if no log probabilities are requested."""
 
     @property
     def sha(self) -> str:
@@ -59,7 +59,7 @@ class ChatAsk:
 
 @dataclass(frozen=True, slots=True)
 class EmbeddingAsk:
-    """A request for embeddings: texts, or tokens as text ("12 7 99") where tokens were given."""
+    """A request for embeddings. `inputs`: texts, or token ids written as text ("12 7 99")."""
 
     model: str
     inputs: tuple[str, ...]
@@ -75,7 +75,7 @@ class EmbeddingAsk:
 
 @dataclass(frozen=True, slots=True)
 class RerankAsk:
-    """A request to rank documents by how well they answer a query (Cohere's form)."""
+    """A request to rank documents by their relevance to a query, in Cohere's form."""
 
     model: str
     query: str
@@ -84,12 +84,12 @@ class RerankAsk:
 
     @property
     def inputs(self) -> tuple[str, ...]:
-        """All texts."""
+        """The query and the documents."""
         return (self.query, *self.documents)
 
     @property
     def sha(self) -> str:
-        """sha256 (hex) of the query, the documents and how many are wanted."""
+        """sha256 (hex) of the query, the documents and `top_n`."""
         return hashlib.sha256(json.dumps([*self.inputs, self.top_n]).encode()).hexdigest()
 
 
@@ -105,12 +105,12 @@ def read_body(raw: bytes) -> Mapping[str, Any]:
     except (ValueError, RecursionError):
         raise Refused(400, "", "We could not parse the JSON body of your request; send a JSON object") from None
     if not isinstance(body, dict):
-        raise Refused(400, "", "The body of your request is no JSON object")
+        raise Refused(400, "", "The body of your request is not a JSON object")
     return body
 
 
 def model_of(body: Mapping[str, Any]) -> str:
-    """The model that a request names. Raises Refused (400)."""
+    """The model named in a request. Raises Refused (400)."""
     model = body.get("model")
     if not isinstance(model, str) or not model:
         raise _bad("model", "you must provide a model parameter, a string")
@@ -118,25 +118,25 @@ def model_of(body: Mapping[str, Any]) -> str:
 
 
 def read_chat(body: Mapping[str, Any]) -> ChatAsk:
-    """A request for a chat completion. Raises Refused (400) where it is none, or asks for what is not simulated."""
+    """Parse a chat request. Raises Refused (400) if it is invalid, or needs a feature that is not simulated."""
     model = model_of(body)
     messages = body.get("messages")
     if not isinstance(messages, list) or not messages:
         raise _bad("messages", "messages is a list of at least one message")
     roles_texts = [(_role(message), _text(message)) for message in messages]
-    # As OpenAI does, it answers a system message that stands alone: released judges send their whole prompt so.
-    said = [text for role, text in roles_texts if role == "user"]
-    prompt = "\n\n".join(said or (text for _, text in roles_texts))
+    # Like OpenAI, it answers a request with only a system message, in which released judges send their whole prompt.
+    by_user = [text for role, text in roles_texts if role == "user"]
+    prompt = "\n\n".join(by_user or (text for _, text in roles_texts))
     if body.get("stream"):
         raise _bad("stream", "the simulated provider does not stream; leave stream out or send false")
     lengths = [_length(body, name) for name in ("max_tokens", "max_completion_tokens")]
     given = [length for length in lengths if length is not None]
-    text = prompt if len(roles_texts) == len(said) == 1 else marked(roles_texts)
+    text = prompt if len(roles_texts) == len(by_user) == 1 else marked(roles_texts)
     return ChatAsk(model, prompt, text, min(given) if given else None, _n(body), _logprobs(body))
 
 
 def read_embeddings(body: Mapping[str, Any]) -> EmbeddingAsk:
-    """A request for embeddings. Raises Refused (400) where it is none."""
+    """Parse a request for embeddings. Raises Refused (400) if it is invalid."""
     model = model_of(body)
     given = body.get("input")
     rows: list[Any] = given if isinstance(given, list) and not _is_tokens(given) else [given]
@@ -154,11 +154,11 @@ def read_embeddings(body: Mapping[str, Any]) -> EmbeddingAsk:
 
 
 def read_rerank(body: Mapping[str, Any]) -> RerankAsk:
-    """A request for a reranking. Raises Refused (400) where it is none."""
+    """Parse a request for a reranking. Raises Refused (400) if it is invalid."""
     model = model_of(body)
     query, given = body.get("query"), body.get("documents")
     if not isinstance(query, str) or not query:
-        raise _bad("query", "query is a string that is not empty")
+        raise _bad("query", "query is a non-empty string")
     if not isinstance(given, list) or not given or not all(isinstance(one, str) for one in given):
         raise _bad("documents", "documents is a list of at least one string")
     top = body.get("top_n") if body.get("top_n") is not None else len(given)
@@ -168,7 +168,7 @@ def read_rerank(body: Mapping[str, Any]) -> RerankAsk:
 
 
 def reranking(number: int, ranked: Sequence[tuple[int, float]], searches: int | None) -> bytes:
-    """(index of the document, score) of a request's documents, best first. `searches`: what is billed; None: not told."""
+    """The body of a reranking. `ranked`: (index of a document, score), best first; `searches`: None: left out."""
     results = [{"index": index, "relevance_score": score} for index, score in ranked]
     body: dict[str, Any] = {"id": f"rerank-simulated-{number}", "results": results}
     billed = {} if searches is None else {"billed_units": {"search_units": searches}}
@@ -178,7 +178,7 @@ def reranking(number: int, ranked: Sequence[tuple[int, float]], searches: int | 
 def completion(
     number: int, model: str, choices: Sequence[Mapping[str, Any]], usage: Mapping[str, Any] | None, created: int
 ) -> bytes:
-    """A chat completion."""
+    """The body of a chat completion."""
     body = {
         "id": f"chatcmpl-simulated-{number}",
         "object": "chat.completion",
@@ -190,13 +190,13 @@ def completion(
 
 
 def choice_of(text: str | None, finish_reason: str, refusal: str | None = None) -> dict[str, Any]:
-    """A choice of a completion."""
+    """One choice of a chat completion."""
     message = {"role": "assistant", "content": text, "refusal": refusal}
     return {"index": 0, "message": message, "logprobs": None, "finish_reason": finish_reason}
 
 
 def usage_of(tokens_in: int, tokens_cached: int, tokens_out: int) -> dict[str, Any]:
-    """Usage as OpenAI reports it."""
+    """Usage in OpenAI's form."""
     return {
         "prompt_tokens": tokens_in,
         "completion_tokens": tokens_out,
@@ -207,7 +207,7 @@ def usage_of(tokens_in: int, tokens_cached: int, tokens_out: int) -> dict[str, A
 
 
 def embeddings(model: str, vectors: Sequence[Any], usage: Mapping[str, Any] | None) -> bytes:
-    """The embeddings of a request's inputs, in their order."""
+    """The body with the embeddings of a request's inputs, in their order."""
     data = [{"object": "embedding", "index": index, "embedding": vector} for index, vector in enumerate(vectors)]
     body = {"object": "list", "data": data, "model": model}
     return json.dumps(body if usage is None else {**body, "usage": usage}).encode()

@@ -1,4 +1,4 @@
-"""An answer as the provider finishes it: cut, refused, filtered, counted. Pure; part of the simulator room."""
+"""Turns an answer's text into a choice and a token count, with faults and limits applied. Pure; part of the simulator room."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ ABSURD_TOKENS = 10**9
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """What is answered, and how many tokens it is by the provider's count."""
+    """A choice of the completion, and its tokens by the provider's count."""
 
     choice: dict[str, Any]
     tokens_out: int
 
 
 def scaled(n: int, factor: float) -> int:
-    """cl100k's count as the provider counts."""
+    """The provider's count for a count of cl100k tokens."""
     return round(n * factor)
 
 
 def scaled_prefix(n: int, factor: float) -> int:
-    """A cached beginning as the provider counts: in its steps, too, and nothing where it is below its least."""
+    """The provider's count of a cached prefix: a multiple of STEP, or 0 below LEAST."""
     steps = int(n * factor) // STEP * STEP
     return steps if steps >= LEAST else 0
 
 
 def finish(text: str, fault: str, max_tokens: int | None, factor: float, encoder: Encoder) -> Finished:
-    """The answer `text` under a fault and a longest length, which its count never exceeds."""
+    """Finish the answer `text`. `fault`: applied to it; `max_tokens`: an upper bound of its count; `factor`: see `scaled`."""
     if fault == "filtered":
         return Finished(choice_of("", "content_filter"), 0)
     if fault == "refusals":
@@ -52,8 +52,8 @@ def finish(text: str, fault: str, max_tokens: int | None, factor: float, encoder
     return Finished(choice, tokens_out)
 
 
-def told_usage(fault: str, variant: float, tokens_in: int, tokens_cached: int, tokens_out: int) -> dict[str, Any] | None:
-    """Usage as the answer tells it: true, left out, zero, a thousand millions, or negative."""
+def reported_usage(fault: str, variant: float, tokens_in: int, tokens_cached: int, tokens_out: int) -> dict[str, Any] | None:
+    """The usage in the answer: true, or, by fault, left out, zero, a thousand million, or negative."""
     if fault == "no_usage":
         return None
     if fault == "wrong_usage":

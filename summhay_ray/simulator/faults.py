@@ -1,4 +1,4 @@
-"""What befalls a request, drawn from seed, prompt and attempt: the same for the same three. Part of the simulator room."""
+"""Draws the faults of a request, which depend only on seed, model, prompt and attempt. Part of the simulator room."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ SERVER_ERRORS = (500, 502, 503)
 
 @dataclass(frozen=True, slots=True)
 class Fate:
-    """One request's."""
+    """The faults and the latency of one request."""
 
     fault: str = ""
     """One of settings.FAULTS, or empty."""
     usage_fault: str = ""
     """One of settings.USAGE_FAULTS, or empty."""
     variant: float = 0.0
-    """0..1: which of the errors, or of the untrue usages."""
+    """0..1; selects the server error, or the wrong usage."""
     latency_s: float = 0.0
 
 
 def draw(settings: Settings, model: str, prompt_sha: str, attempt: int) -> Fate:
-    """The fate of the `attempt`-th request (from 0) for a prompt that was let in."""
+    """The fate of the `attempt`-th admitted request (from 0) for a prompt."""
     if settings.never_fails and not settings.latency_spread:
         return Fate(latency_s=settings.latency)
     a, b, variant, spread = _uniform(4, settings.seed, model, prompt_sha, attempt)
@@ -34,7 +34,7 @@ def draw(settings: Settings, model: str, prompt_sha: str, attempt: int) -> Fate:
 
 
 def skew(settings: Settings, model: str, prompt_sha: str) -> float:
-    """The factor between cl100k's counts and the provider's, within 1 - skew to 1 + skew, for all attempts of a prompt."""
+    """The provider's tokens per cl100k token, between 1 - skew and 1 + skew; the same for all attempts at a prompt."""
     if not settings.token_skew:
         return 1.0
     (drawn,) = _uniform(1, settings.seed, model, prompt_sha, "skew")
@@ -42,15 +42,16 @@ def skew(settings: Settings, model: str, prompt_sha: str) -> float:
 
 
 def _chosen(settings: Settings, names: tuple[str, ...], drawn: float) -> str:
-    reached = 0.0
+    """The name in whose share of [0, 1) the number falls; empty beyond all shares."""
+    total = 0.0
     for name in names:
-        reached += getattr(settings, name)
-        if drawn < reached:
+        total += getattr(settings, name)
+        if drawn < total:
             return name
     return ""
 
 
 def _uniform(n: int, *what: object) -> tuple[float, ...]:
-    """`n` numbers in [0, 1), from what they are drawn for."""
+    """`n` numbers in [0, 1), hashed from the other arguments."""
     digest = hashlib.blake2b("|".join(map(str, what)).encode("utf-8", "surrogatepass"), digest_size=8 * n).digest()
     return tuple((word >> 11) / 2**53 for word in struct.unpack(f"<{n}Q", digest))

@@ -1,4 +1,4 @@
-"""Sliding minutes, exactly kept: what a key may ask of a model. Part of the simulator room."""
+"""Exact rate limits over sliding minutes. Part of the simulator room."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ MINUTE_S = 60.0
 
 @dataclass(slots=True)
 class Taken:
-    """What one request took, and when; it leaves the window `MINUTE_S` later."""
+    """The amount that one request took, and the time (monotonic seconds); it leaves the window `MINUTE_S` later."""
 
     at: float
     amount: int
 
 
 class Minute:
-    """Amounts taken within the last 60 seconds: those at `now - 60` and before are out of it."""
+    """Amounts taken within the last 60 seconds; those at `now - 60` and before no longer count."""
 
     def __init__(self) -> None:
         self._taken: deque[Taken] = deque()
         self._total = 0
 
     def total(self, now: float) -> int:
-        """What the minute that ends at `now` holds."""
+        """The total of the minute that ends at `now`."""
         while self._taken and self._taken[0].at <= now - MINUTE_S:
             self.undo(self._taken.popleft())
         return self._total
 
     def wait_s(self, amount: int, limit: float, now: float) -> float:
-        """Seconds until `amount` fits under `limit`: 0 where it does, infinite where it never will."""
+        """Seconds until `amount` fits under `limit`; 0 if it fits now, infinite if it never will."""
         over = self.total(now) + amount - limit
         if over <= 0:
             return 0.0
@@ -45,14 +45,14 @@ class Minute:
         return math.inf
 
     def take(self, amount: int, now: float) -> Taken:
-        """Count it in; the caller has seen that it fits."""
+        """Add an amount, which the caller has checked with `wait_s`."""
         taken = Taken(now, amount)
         self._taken.append(taken)
         self._total += amount
         return taken
 
     def undo(self, taken: Taken) -> None:
-        """As if it had never been taken."""
+        """Remove an amount again."""
         self._total -= taken.amount
         taken.amount = 0
 
@@ -65,7 +65,7 @@ class Limiter:
 
 
 def most_in_a_minute(times: Sequence[float]) -> int:
-    """The most of the `times` (seconds, ascending) that any 60 seconds hold, exactly."""
+    """The largest number of `times` (seconds, ascending) within any 60 seconds."""
     most = first = 0
     for last, time in enumerate(times):
         while times[first] <= time - MINUTE_S:

@@ -1,4 +1,4 @@
-"""Log probabilities without a model: hashed tokens. Part of the llm room's simulated provider."""
+"""Made-up log probabilities, hashed from tokens. Part of the simulator room."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from summhay_ray.text import token_pieces
 
 _OTHERS = [b" the", b" a", b" and", b" of", b" to", b" in", b" is", b" it", b" no", b" yes", b"0", b"1", b"2", b"3"]
 _OTHERS += [b"4", b"5", b".", b",", b"\n", b"[", b"]"]
-"""What each token might have been; one more than can be asked for, since the token itself may be one of them."""
+"""The alternatives to any token: one more than can be requested, since the token itself may be one of them."""
 
 
 def with_logprobs(choice: Mapping[str, Any], top: int) -> dict[str, Any]:
-    """The choice of a completion with the log probabilities of its text's tokens, each with the `top` likeliest.
+    """The choice of a completion, with log probabilities of its tokens and, for each, the `top` most likely tokens.
 
-    A token and its place decide: it is chosen with a probability of 0.5 to 0.75, and each other has half of what is left.
+    A token's probability, from 0.5 to 0.75, is hashed from the token and its position; each alternative gets half of the rest.
     """
     text = choice["message"]["content"]
     if not text:
@@ -31,9 +31,9 @@ def _entry(place: int, token: bytes, top: int) -> dict[str, Any]:
     chosen = 0.5 + int.from_bytes(digest, "little") / 2**66
     others = [other for other in _OTHERS if other != token][: max(top - 1, 0)]
     left = [(1 - chosen) / 2 ** (rank + 1) for rank in range(len(others))]
-    likeliest = [_one(token, chosen), *map(_one, others, left)]
-    return {**_one(token, chosen), "top_logprobs": likeliest[:top]}
+    likeliest = [_listed(token, chosen), *map(_listed, others, left)]
+    return {**_listed(token, chosen), "top_logprobs": likeliest[:top]}
 
 
-def _one(token: bytes, probability: float) -> dict[str, Any]:
+def _listed(token: bytes, probability: float) -> dict[str, Any]:
     return {"token": token.decode("utf-8", "replace"), "logprob": math.log(probability), "bytes": list(token)}

@@ -1,7 +1,7 @@
-"""Prompts as tokens, and which of their beginnings were served lately. Part of the simulator room.
+"""The simulated prefix cache: encodes prompts and remembers the prefixes served recently. Part of the simulator room.
 
-Exact: a prompt's cached tokens are the longest beginning, in cl100k tokens, of 1,024 tokens or more in steps of 128, that it
-shares with a prompt of the same key and model whose answer was complete less than a lifetime ago.
+The cache is exact: a prompt's cached tokens are its longest prefix, of at least 1,024 cl100k tokens in steps of 128, that it
+shares with a prompt of the same key and model whose answer was completed less than a lifetime ago.
 """
 
 from __future__ import annotations
@@ -13,33 +13,34 @@ from array import array
 from summhay_ray.text import encode_tokens
 
 LEAST, STEP = 1024, 128
+"""The shortest cached prefix, and the step of longer ones, in tokens."""
 _TOKEN = array("I").itemsize
 _KEPT_BYTES = 256 * 2**20
 _KEPT_STEPS = 1_000_000
 
-# What stands after a line break, and is no blank itself, begins a new match of cl100k's pattern, which never looks behind:
-# so the tokens of a text are those of its paragraphs, and a paragraph that many prompts share is encoded once.
+# cl100k's pattern has no lookbehind and starts a new match at a non-blank after a line break. So a text's tokens are those of
+# its paragraphs, and a paragraph that many prompts share is encoded only once.
 _PARAGRAPH = re.compile(r"\n(?=\S)")
 
 
 class Encoder:
-    """Texts to cl100k tokens, with the paragraphs remembered."""
+    """Encodes texts as cl100k tokens, with a cache of paragraphs."""
 
     def __init__(self, kept_bytes: int = _KEPT_BYTES) -> None:
         self._lines: dict[str, bytes] = {}
-        """Paragraphs that another follows, without their last line break -> the tokens of both."""
+        """A paragraph before another one, without its last line break -> its tokens with the line break."""
         self._ends: dict[str, bytes] = {}
         self._kept, self._most = 0, kept_bytes
 
     def encode(self, text: str) -> bytes:
-        """The tokens of `text`, 4 bytes each; as many as `count_tokens` says."""
+        """The tokens of `text`, 4 bytes each; `count_tokens` gives the same number."""
         *lines, end = _PARAGRAPH.split(text)
         found = [self._lines.get(line) or self._learn(self._lines, line, line + "\n") for line in lines]
         found.append(self._ends.get(end) or self._learn(self._ends, end, end))
         return b"".join(found)
 
     def count(self, text: str) -> int:
-        """How many tokens `text` has."""
+        """The number of tokens in `text`."""
         return len(self.encode(text)) // _TOKEN
 
     def _learn(self, known: dict[str, bytes], name: str, text: str) -> bytes:
@@ -54,12 +55,12 @@ class Encoder:
 
 
 def n_tokens(encoded: bytes) -> int:
-    """How many tokens `Encoder.encode` gave."""
+    """The number of tokens in a result of `Encoder.encode`."""
     return len(encoded) // _TOKEN
 
 
 def steps(encoded: bytes) -> list[bytes]:
-    """A digest for each beginning of 1,024, 1,152, 1,280 ... tokens, shortest first."""
+    """A digest of each prefix of 1,024, 1,152, 1,280, ... tokens, shortest first."""
     if len(encoded) < LEAST * _TOKEN:
         return []
     digest = hashlib.blake2b(encoded[: LEAST * _TOKEN], digest_size=16).digest()
@@ -72,31 +73,31 @@ def steps(encoded: bytes) -> list[bytes]:
 
 
 class PrefixCache:
-    """The beginnings of the prompts that one key had a model answer, and when last."""
+    """The prefixes of the prompts answered for one key and model, with the time they were last served."""
 
     def __init__(self, kept: int = _KEPT_STEPS) -> None:
         self._served: dict[bytes, float] = {}
         self._most = kept
 
-    def cached_tokens(self, beginnings: list[bytes], now: float, lifetime_s: float) -> int:
-        """How many tokens of a prompt with these `steps` are cached."""
-        # Whoever served a beginning served every shorter one then, so that the cached ones stand first.
-        low, high = 0, len(beginnings)
+    def cached_tokens(self, prefixes: list[bytes], now: float, lifetime_s: float) -> int:
+        """The number of cached tokens of a prompt with these prefixes (see `steps`)."""
+        # A prefix is never served without all shorter ones, so the cached prefixes come first: binary search.
+        low, high = 0, len(prefixes)
         while low < high:
             middle = (low + high) // 2
-            served = self._served.get(beginnings[middle])
+            served = self._served.get(prefixes[middle])
             if served is not None and now - served < lifetime_s:
                 low = middle + 1
             else:
                 high = middle
         return LEAST + (low - 1) * STEP if low else 0
 
-    def remember(self, beginnings: list[bytes], now: float) -> None:
-        """A prompt with these `steps` has been answered."""
-        # Longest first, and taken out before, so that what is forgotten first is the oldest, and of that the longest.
-        for beginning in reversed(beginnings):
-            self._served.pop(beginning, None)
-            self._served[beginning] = now
+    def remember(self, prefixes: list[bytes], now: float) -> None:
+        """Note that a prompt with these prefixes was answered."""
+        # Reinserted, longest first: the oldest are forgotten first, and the longest among these.
+        for prefix in reversed(prefixes):
+            self._served.pop(prefix, None)
+            self._served[prefix] = now
         if len(self._served) > self._most:
-            for beginning in list(self._served)[: len(self._served) - self._most // 2]:
-                del self._served[beginning]
+            for prefix in list(self._served)[: len(self._served) - self._most // 2]:
+                del self._served[prefix]

@@ -1,7 +1,7 @@
-"""The simulated provider without its web server: who is let in, what it is answered, what it pays. Part of the simulator room.
+"""The simulated provider without its web server: admits, answers and bills requests. Part of the simulator room.
 
-A request is checked (key, model, quota), counted into its windows at its arrival, answered, billed and only then made to
-wait: whoever goes away meanwhile has paid. Everything runs in one event loop; answers are computed beside it.
+A request is checked (key, model, quota), counted against the rate limits on arrival, answered, billed, and only then delayed: a
+client that disconnects meanwhile has still paid. Everything runs in one event loop, except for the computation of answers.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from summhay_ray.simulator.bodies import (
     read_rerank,
     reranking,
 )
-from summhay_ray.simulator.chat import finish, scaled, scaled_prefix, told_usage
+from summhay_ray.simulator.chat import finish, reported_usage, scaled, scaled_prefix
 from summhay_ray.simulator.faults import SERVER_ERRORS, Fate, draw, skew
 from summhay_ray.simulator.limits import Minute, Taken
 from summhay_ray.simulator.logprobs import with_logprobs
@@ -39,6 +39,7 @@ from summhay_ray.simulator.prefixes import Encoder, n_tokens, steps
 from summhay_ray.simulator.settings import Settings
 
 _LONG_TEXT = 100_000
+"""Characters of a text that is encoded in a thread."""
 _MODELS = ("simulated", "simulated-judge")
 _READ: Mapping[str, Callable[[Mapping[str, Any]], ChatAsk | EmbeddingAsk | RerankAsk]] = {
     "chat": read_chat,
@@ -49,20 +50,22 @@ _READ: Mapping[str, Callable[[Mapping[str, Any]], ChatAsk | EmbeddingAsk | Reran
 
 @dataclass(slots=True)
 class _Job:
-    """A request on its way."""
+    """An admitted request in progress."""
 
     call: Call
     ask: ChatAsk | EmbeddingAsk | RerankAsk
     settings: Settings
     tally: Tally
     factor: float
+    """Tokens by the provider's count, per cl100k token."""
     fate: Fate = field(default_factory=Fate)
-    beginnings: list[bytes] = field(default_factory=list)
+    prefixes: list[bytes] = field(default_factory=list)
     taken: list[tuple[Minute, Taken]] = field(default_factory=list)
+    """Amounts counted against rate limits."""
 
 
 class Provider:
-    """`keys`: the API keys that are let in, any where None; `record`: a text file that gets each call as a line of JSON."""
+    """The provider. `keys`: accepted API keys, or None for any; `record`: see `Books`."""
 
     def __init__(
         self, settings: Settings, answers: Answers, keys: frozenset[str] | None = None, record: IO[str] | None = None
@@ -74,14 +77,14 @@ class Provider:
 
     @property
     def models(self) -> list[str]:
-        """Names to list; any other name is answered, too, but for the unknown ones."""
+        """The listed names. Other names are answered too, except for `unknown_models`."""
         named = [model.removeprefix("openai/") for model in self._settings.models]
         return sorted({*_MODELS, *named} - set(self._settings.unknown_models))
 
     async def serve(self, kind: str, key: str, raw: bytes) -> tuple[Call, Reply]:
-        """The reply to a request (`chat`, `embeddings` or `rerank`) with an API key; `sent` is to follow.
+        """The reply to a request (`chat`, `embeddings` or `rerank`). The caller calls `sent` after sending it.
 
-        A hang never returns: the server cancels it when the client goes.
+        A hang never returns; the server cancels it when the client disconnects.
         """
         call = self.books.arrive(kind, self.books.fingerprint(key), time.time(), time.monotonic())
         try:
@@ -99,16 +102,16 @@ class Provider:
             raise
 
     def sent(self, call: Call, whole: bool) -> None:
-        """The reply has left, `whole` where the connection was still open."""
+        """Note that the reply was sent. `whole`: whether the connection was still open."""
         call.answered = whole and call.served and call.fault != "broken"
         self.books.end(call, self.books.tally(call), time.time())
 
     def warm(self) -> None:
-        """Load the vocabulary (half a second), so that the first request does not wait for it."""
+        """Load the tokenizer's vocabulary (half a second), so that the first request does not wait for it."""
         self._encoder.count("warm")
 
     def close(self) -> None:
-        """Start no more answers."""
+        """Stop: no more answers are started."""
         self._answers.close()
 
     async def _reply(self, call: Call, key: str, raw: bytes) -> Reply:
@@ -179,15 +182,15 @@ class Provider:
         job.call.tokens_in = 0
 
     async def _count(self, job: _Job) -> None:
-        """Tokens of the prompt, by the provider's count, and its beginnings. Raises Refused where the window is too small."""
+        """Count the prompt's tokens as the provider does, and find its prefixes. Raises Refused if the window is too small."""
         ask, window = job.ask, job.settings.context_window
         text = ask.text if isinstance(ask, ChatAsk) else "\n".join(ask.inputs)
         if isinstance(ask, EmbeddingAsk) and ask.n_given_tokens is not None:
             n = ask.n_given_tokens
         elif len(text) > _LONG_TEXT:
-            n, job.beginnings = await asyncio.to_thread(self._read, text)
+            n, job.prefixes = await asyncio.to_thread(self._read, text)
         else:
-            n, job.beginnings = self._read(text)
+            n, job.prefixes = self._read(text)
         job.call.tokens_in = scaled(n, job.factor)
         longest = (ask.max_tokens or 0) if isinstance(ask, ChatAsk) else 0
         if window is not None and job.call.tokens_in + longest > window:
@@ -198,7 +201,7 @@ class Provider:
         return n_tokens(encoded), steps(encoded)
 
     async def _served(self, job: _Job) -> bytes:
-        """The body of the answer, billed."""
+        """Bill the request. Returns the body of the answer."""
         if isinstance(job.ask, EmbeddingAsk):
             return self._embed(job, job.ask)
         if isinstance(job.ask, RerankAsk):
@@ -206,10 +209,10 @@ class Provider:
         text = self._answers.known(job.ask.model, job.ask.prompt, job.call.prompt)
         if text is not None:
             return self._charge(job, job.ask, text)
-        # Whoever goes away while the answer is computed pays for it nevertheless.
-        return await asyncio.shield(asyncio.ensure_future(self._think(job, job.ask)))
+        # A client that disconnects while the answer is computed pays for it nevertheless.
+        return await asyncio.shield(asyncio.ensure_future(self._compute(job, job.ask)))
 
-    async def _think(self, job: _Job, ask: ChatAsk) -> bytes:
+    async def _compute(self, job: _Job, ask: ChatAsk) -> bytes:
         return self._charge(job, ask, await self._answers.find(ask.model, ask.prompt, job.call.prompt))
 
     def _charge(self, job: _Job, ask: ChatAsk, text: str) -> bytes:
@@ -222,33 +225,33 @@ class Provider:
             job.tally.attempts[call.prompt] -= 1
             raise
         lifetime = job.settings.cache_lifetime
-        known = job.tally.cache.cached_tokens(job.beginnings, time.monotonic(), lifetime) if job.beginnings else 0
+        known = job.tally.cache.cached_tokens(job.prefixes, time.monotonic(), lifetime) if job.prefixes else 0
         call.tokens_cached = min(scaled_prefix(known, job.factor), call.tokens_in)
         call.tokens_out = done.tokens_out * ask.n
         self._bill(job)
         claimed = (scaled(n, job.settings.claim) for n in (call.tokens_in, call.tokens_cached, call.tokens_out))
-        usage = told_usage(job.fate.usage_fault, job.fate.variant, *claimed)
+        usage = reported_usage(job.fate.usage_fault, job.fate.variant, *claimed)
         choice = done.choice if ask.logprobs is None else with_logprobs(done.choice, ask.logprobs)
-        # As of a real provider at temperature 0, all answers of a call are the same.
+        # All answers of a call are the same, as those of a real provider at temperature 0.
         return completion(call.n, call.model, [choice] * ask.n, usage, int(call.time))
 
     def _embed(self, job: _Job, ask: EmbeddingAsk) -> bytes:
         self._bill(job)
-        found = [vectors.embed(text, ask.dimensions) for text in ask.inputs]
-        usage = told_usage(job.fate.usage_fault, job.fate.variant, job.call.tokens_in, 0, 0)
-        told = usage and {name: usage[name] for name in ("prompt_tokens", "total_tokens")}
-        return embeddings(ask.model, [vectors.packed(one) if ask.base64 else one for one in found], told)
+        embedded = [vectors.embed(text, ask.dimensions) for text in ask.inputs]
+        usage = reported_usage(job.fate.usage_fault, job.fate.variant, job.call.tokens_in, 0, 0)
+        reported = usage and {name: usage[name] for name in ("prompt_tokens", "total_tokens")}
+        return embeddings(ask.model, [vectors.packed(vector) if ask.base64 else vector for vector in embedded], reported)
 
     def _rerank(self, job: _Job, ask: RerankAsk) -> bytes:
-        # A document that is longer than a search takes is cut into pieces, each of which counts as one, as Cohere counts.
-        lengths = (scaled(self._encoder.count(ask.query + one), job.factor) for one in ask.documents)
+        # As Cohere counts: a long document is split into pieces, and each piece counts as a document.
+        lengths = (scaled(self._encoder.count(ask.query + document), job.factor) for document in ask.documents)
         pieces = sum(max(1, -(-length // vectors.SEARCH_TOKENS)) for length in lengths)
         job.call.searches = -(-pieces // vectors.SEARCH_DOCUMENTS)
         self._bill(job)
         scores = vectors.relevance(ask.query, ask.documents)
-        ranked = sorted(enumerate(scores), key=lambda one: -one[1])[: ask.top_n]
-        told = told_usage(job.fate.usage_fault, job.fate.variant, job.call.searches, 0, 0)
-        return reranking(job.call.n, ranked, None if told is None else int(told["prompt_tokens"]))
+        ranked = sorted(enumerate(scores), key=lambda indexed: -indexed[1])[: ask.top_n]
+        usage = reported_usage(job.fate.usage_fault, job.fate.variant, job.call.searches, 0, 0)
+        return reranking(job.call.n, ranked, None if usage is None else int(usage["prompt_tokens"]))
 
     def _bill(self, job: _Job) -> None:
         call, fate = job.call, job.fate
@@ -268,9 +271,9 @@ class Provider:
             await asyncio.sleep(left)
 
     def _outcome(self, job: _Job, body: bytes) -> Reply:
-        """The reply at the end of the wait: the prompt is read now, and its beginnings are cached."""
-        if job.beginnings:
-            job.tally.cache.remember(job.beginnings, time.monotonic())
+        """The reply after the delay. From now on the prompt's prefixes are cached."""
+        if job.prefixes:
+            job.tally.cache.remember(job.prefixes, time.monotonic())
         if job.fate.fault == "drops":
             return Reply(0, b"", drop=True)
         job.call.status = 200

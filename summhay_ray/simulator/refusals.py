@@ -1,4 +1,4 @@
-"""Why a request is not served, as OpenAI's API words it. Part of the simulator room."""
+"""The errors of OpenAI's API for requests that are not served. Part of the simulator room."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ _KINDS = {
 
 
 def wrong_key() -> Refused:
-    """401; the key is not repeated."""
-    message = "Incorrect API key provided. The simulated provider takes the keys of its --keys file alone."
+    """401. The message does not repeat the key."""
+    message = "Incorrect API key provided. The simulated provider accepts only the keys in its --keys file."
     return Refused(401, "invalid_api_key", message)
 
 
@@ -25,26 +25,27 @@ def unknown_model(model: str) -> Refused:
 
 
 def no_quota() -> Refused:
-    """429 that no waiting mends."""
+    """429 for which waiting does not help."""
     message = "You exceeded your current quota, please check your plan and billing details."
     return Refused(429, "insufficient_quota", message, type="insufficient_quota")
 
 
 def too_long(window: int, tokens_in: int, max_tokens: int) -> Refused:
-    """400: prompt and longest answer do not fit."""
-    asked = f"you requested {tokens_in + max_tokens} tokens ({tokens_in} in the messages, {max_tokens} in the completion)"
-    message = f"This model's maximum context length is {window} tokens. However, {asked}. Please reduce the length of either one."
+    """400: prompt and max_tokens exceed the context window."""
+    requested = f"you requested {tokens_in + max_tokens} tokens ({tokens_in} in the messages, {max_tokens} in the completion)"
+    exceeded = f"This model's maximum context length is {window} tokens. However, {requested}."
+    message = f"{exceeded} Please reduce the length of either one."
     return Refused(400, "context_length_exceeded", message, param="messages")
 
 
 def too_many_at_once(model: str, limit: int) -> Refused:
-    """429 without a time."""
+    """429 without a time to wait."""
     message = f"Too many requests at once for {model}: limit {limit}. Please wait for an answer before the next request."
     return Refused(429, "rate_limit_exceeded", message, type="requests", limit="concurrency")
 
 
 def over_limit(which: str, model: str, limit: float, amount: int, wait_s: float) -> Refused:
-    """429 with the time to wait, whole seconds and milliseconds both rounded up; without it where waiting never helps."""
+    """429 with the time to wait, in seconds and in milliseconds, both rounded up; without it if waiting never helps."""
     words, kind = _KINDS[which]
     if math.isinf(wait_s):
         message = f"Request too large for {model} on {words}: Limit {limit:g}, Requested {amount}."

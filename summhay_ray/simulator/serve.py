@@ -1,4 +1,4 @@
-"""What the simulated provider answers: as our models that need no key would. Part of the simulator room."""
+"""Starts the simulated provider, and chooses its answers: those of our local models. Part of the simulator room."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from summhay_ray.synth import Faults, faulty, task_of
 JUDGE, RATER, SUMMARIZER, WRITER = "offline/judge", "offline/rater", "offline/support", "offline/writer"
 READERS, NAMER = ("offline/order", "offline/match"), "offline/names"
 INSTRUCTION, SUMMARY, FINAL_SCORE = "\n### Instruction:\n", "summar", "\n# Final Score\n"
-"""What ETHIC's prompts and those of information coverage are known by."""
+"""Marks of ETHIC's prompts, and of those of information coverage."""
 SHORT_SCORE = "# Final Score\n1"
 NOTHING_TO_SAY = "The simulated provider reads the prompts of summaries and judgments; it has nothing to say to this one."
 SHORT_VERDICT = json.dumps({"coverage": "FULL_COVERAGE", "bullet_id": 1})
@@ -35,22 +35,22 @@ _SWITCH_S = 0.0005
 
 @dataclass(frozen=True, slots=True)
 class Serving:
-    """Where to serve, to whom, and what to keep."""
+    """The address to serve at, the accepted keys, the record, and the kind of answers."""
 
     host: str = "127.0.0.1"
     port: int = 8000
     keys: str | None = None
-    """A file of API keys, one a line; any key where None."""
+    """A file of accepted API keys, one per line; None: any key."""
     record: str | None = None
-    """A file that gets each call as a line of JSON."""
+    """A file to which calls are appended, as lines of JSON."""
     short: bool = False
-    """A fixed verdict or bullet in the place of an answer that is worked out."""
+    """Whether fixed verdicts and bullets replace computed answers."""
     faults: Faults = NO_FAULTS
-    """Of what is answered to the prompts of a synthesis."""
+    """Faults in the answers to prompts of a synthesis."""
 
     @property
     def beyond_this_machine(self) -> bool:
-        """Whether other machines reach it; False where the host has no address, which whoever listens there is told."""
+        """Whether other machines can reach it. False if the host has no address; listening then raises the error."""
         try:
             found = socket.getaddrinfo(self.host or None, self.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         except OSError:
@@ -59,7 +59,7 @@ class Serving:
 
 
 def make_settings(fields: Mapping[str, Any], limits: list[str]) -> Settings:
-    """Settings by field, and `MODEL:rpm=60,...` for single models. Raises SettingsError or UnknownName."""
+    """Settings from fields, with `limits` such as `MODEL:rpm=60,...` for single models. Raises SettingsError or UnknownName."""
     models: dict[str, dict[str, float]] = {}
     for limit in limits:
         model, changes = parse_limit(limit)
@@ -68,12 +68,15 @@ def make_settings(fields: Mapping[str, Any], limits: list[str]) -> Settings:
 
 
 def simulate(settings: Settings, serving: Serving, announce: Callable[[str], None]) -> dict[str, Any]:
-    """Serve until SIGTERM or SIGINT; `announce` gets the API's base. Returns the books. Raises OSError, SettingsError."""
+    """Serve until SIGTERM or SIGINT. Returns the books as JSON. Raises OSError, SettingsError.
+
+    `announce`: called with the API's base URL once it listens.
+    """
     from summhay_ray.simulator.server import run
 
     keys = read_keys(serving.keys) if serving.keys else None
     with ExitStack() as stack:
-        # An answer that is being worked out must not hold the interpreter for five milliseconds at a time.
+        # Threads that compute answers must not hold the interpreter for the default five milliseconds.
         stack.callback(sys.setswitchinterval, sys.getswitchinterval())
         sys.setswitchinterval(_SWITCH_S)
         record = stack.enter_context(Path(serving.record).open("a", encoding="ascii")) if serving.record else None
@@ -83,7 +86,7 @@ def simulate(settings: Settings, serving: Serving, announce: Callable[[str], Non
 
 
 def make_faults(forget: float, extra: float, malformed: float, seed: int = 0) -> Faults:
-    """The faults of what is written and said for a synthesis. Raises SettingsError for a share that is none."""
+    """The faults in answers to prompts of a synthesis. Raises SettingsError for a share outside 0 to 1."""
     try:
         return Faults(forget, extra, malformed, seed)
     except ValueError as error:
@@ -91,7 +94,7 @@ def make_faults(forget: float, extra: float, malformed: float, seed: int = 0) ->
 
 
 def make_answers(short: bool = False, faults: Faults = NO_FAULTS) -> Answers:
-    """What answers: the offline models, or fixed texts."""
+    """The answers of the offline models, or fixed texts if `short`."""
     if short:
         return Answers(short_answer, quick=True)
     answer = offline_answer()
@@ -99,9 +102,12 @@ def make_answers(short: bool = False, faults: Faults = NO_FAULTS) -> Answers:
 
 
 def offline_answer() -> Answer:
-    """A synthesis's prompt is answered by `offline/writer`, a judge's by `offline/judge`, a rater's by `offline/rater`, as the
-    whole number alone that it asks for, one of ETHIC by the model for its task, any other by `offline/support`. Whether a passage
-    is needed is always answered with yes."""
+    """A function that answers each prompt by the local model for it.
+
+    A synthesis's prompt is answered by `offline/writer`, a judge's by `offline/judge`, a rater's by `offline/rater` (with the
+    rating alone), one of ETHIC by the model for its task, any other by `offline/support`. The question whether a passage is
+    needed is always answered with yes.
+    """
     models = LocalModels()
 
     def answer(model: str, prompt: str) -> str:
@@ -114,8 +120,8 @@ def offline_answer() -> Answer:
             return models[JUDGE].answer(request)
         with contextlib.suppress(LookupError):
             return str(json.loads(models[RATER].answer(request))["rating"])
-        _, framed, asked = prompt.rpartition(INSTRUCTION)
-        for reader in (*READERS, *(() if SUMMARY in asked.lower() else (NAMER,))) if framed else ():
+        _, mark, instruction = prompt.rpartition(INSTRUCTION)
+        for reader in (*READERS, *(() if SUMMARY in instruction.lower() else (NAMER,))) if mark else ():
             with contextlib.suppress(LookupError):
                 return models[reader].answer(request)
         return models[SUMMARIZER].answer(request) or NOTHING_TO_SAY
@@ -124,7 +130,7 @@ def offline_answer() -> Answer:
 
 
 def short_answer(model: str, prompt: str) -> str:
-    """A fixed text that can be read as a verdict, as a rating or as a summary."""
+    """A fixed verdict, rating or summary, as the prompt requires."""
     if "\nReference Insight:" in prompt:
         return SHORT_VERDICT
     return SHORT_RATING if "\n</summary>\n" in prompt else SHORT_BULLET

@@ -1,4 +1,4 @@
-"""The simulated provider's web server (aiohttp). Part of the simulator room; loaded by whoever serves."""
+"""The simulated provider's web server (aiohttp). Part of the simulator room; imported only to serve."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 def application(provider: Provider) -> web.Application:
-    """The routes of OpenAI's API, with and without `/v1`, and the provider's own books under `/simulated`."""
+    """The routes of OpenAI's API, with and without `/v1`, and the provider's books under `/simulated`."""
     made = web.Application(client_max_size=_LONGEST_BODY)
     provider.warm()
     for prefix in ("/v1", ""):
-        made.router.add_post(f"{prefix}/chat/completions", _asked(provider, "chat"))
-        made.router.add_post(f"{prefix}/embeddings", _asked(provider, "embeddings"))
-        made.router.add_post(f"{prefix}/rerank", _asked(provider, "rerank"))
+        made.router.add_post(f"{prefix}/chat/completions", _handler(provider, "chat"))
+        made.router.add_post(f"{prefix}/embeddings", _handler(provider, "embeddings"))
+        made.router.add_post(f"{prefix}/rerank", _handler(provider, "rerank"))
         made.router.add_get(f"{prefix}/models", _models(provider))
 
-    made.router.add_post("/v2/rerank", _asked(provider, "rerank"))
+    made.router.add_post("/v2/rerank", _handler(provider, "rerank"))
 
     async def stats(_: web.Request) -> web.Response:
         return web.json_response(provider.books.to_json())
@@ -44,7 +44,7 @@ def application(provider: Provider) -> web.Application:
     return made
 
 
-def _asked(provider: Provider, kind: str) -> Handler:
+def _handler(provider: Provider, kind: str) -> Handler:
     async def handle(request: web.Request) -> web.StreamResponse:
         key = request.headers.get("Authorization", "").removeprefix("Bearer ").strip()
         call, reply = await provider.serve(kind, key, await request.read())
@@ -67,8 +67,8 @@ def _models(provider: Provider) -> Handler:
 
 
 async def start(provider: Provider, host: str, port: int) -> tuple[web.AppRunner, str]:
-    """Listen; the runner, to clean up in the end, and the API's base. Raises OSError where the address cannot be taken."""
-    # With cancellation a hang ends when its client goes, and what is in flight is in flight.
+    """Start to listen. Returns the runner, which the caller cleans up, and the API's base URL. Raises OSError."""
+    # Cancellation ends a hang when its client disconnects, so that it no longer counts as in flight.
     runner = web.AppRunner(application(provider), access_log=None, handler_cancellation=True, shutdown_timeout=0.2)
     await runner.setup()
     await web.TCPSite(runner, host, port, backlog=4096).start()
@@ -77,9 +77,9 @@ async def start(provider: Provider, host: str, port: int) -> tuple[web.AppRunner
 
 
 def run(provider: Provider, host: str, port: int, announce: Callable[[str], None]) -> None:
-    """Serve until SIGTERM or SIGINT; `announce` gets the API's base (`http://HOST:PORT/v1`) once it listens.
+    """Serve until SIGTERM or SIGINT. Port 0 means any free port. Raises OSError if it cannot listen.
 
-    Port 0 takes a free one. Raises OSError where the address cannot be taken.
+    `announce`: called with the API's base URL (`http://HOST:PORT/v1`) once it listens.
     """
     asyncio.run(_run(provider, host, port, announce))
 

@@ -1,4 +1,4 @@
-"""How the simulated provider behaves, as a value. Part of the simulator room; the command line has an option for each field."""
+"""The settings of the simulated provider. Part of the simulator room; the command line has an option for each field."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ from summhay_ray.llm import Price
 from summhay_ray.plugins import unknown
 
 FAULTS = ("errors", "hangs", "drops", "broken", "refusals", "filtered", "cut")
-"""Fractions of the calls that meet one of these instead of an answer; together at most 1."""
+"""Settings that are fractions of the calls with a fault instead of an answer; together at most 1."""
 USAGE_FAULTS = ("no_usage", "wrong_usage")
-"""Fractions of the answers whose usage is left out, or untrue; together at most 1."""
+"""Settings that are fractions of the answers with missing or wrong usage; together at most 1."""
 _FRACTIONS = (*FAULTS, *USAGE_FAULTS, "latency_spread", "token_skew")
 _POSITIVE = ("rpm", "input_tpm", "output_tpm", "concurrency", "context_window")
 _ALONE = ("quota", "seed", "unknown_models", "models")
 
 
 class SettingsError(UserError):
-    """A setting that cannot be; the message says which, and what is expected."""
+    """An invalid setting. The message names the setting and what is expected."""
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Prices in dollars a million tokens, times in seconds, limits for each API key and model; None: no limit."""
+    """Prices in dollars per million tokens, times in seconds, limits per API key and model (None: no limit)."""
 
     latency: float = 0.0
     """Mean time from request to answer."""
     latency_spread: float = 0.0
-    """Latencies lie evenly within latency x (1 - spread) to latency x (1 + spread)."""
+    """Latencies are uniform between latency x (1 - spread) and latency x (1 + spread)."""
     rpm: float | None = None
     """Requests in any 60 seconds."""
     input_tpm: float | None = None
@@ -45,42 +45,42 @@ class Settings:
     errors: float = 0.0
     """Fraction answered 500, 502 or 503; not billed."""
     hangs: float = 0.0
-    """Fraction billed and never answered; they end when the client goes."""
+    """Fraction billed and never answered; a hang ends when the client disconnects."""
     drops: float = 0.0
-    """Fraction billed, the connection then closed without an answer."""
+    """Fraction billed whose connection is then closed without an answer."""
     broken: float = 0.0
-    """Fraction billed and answered 200 with JSON that breaks off."""
+    """Fraction billed and answered 200 with truncated JSON."""
     refusals: float = 0.0
     """Fraction billed and refused in `message.refusal`, without content."""
     filtered: float = 0.0
-    """Fraction billed, finish reason content_filter, without content."""
+    """Fraction billed and answered without content, finish reason content_filter."""
     cut: float = 0.0
-    """Fraction billed, half of the answer, finish reason length."""
+    """Fraction billed and answered by half of the answer, finish reason length."""
     no_usage: float = 0.0
     """Fraction of the answers without usage."""
     wrong_usage: float = 0.0
-    """Fraction of the answers whose usage is zero or absurd; the bill stays true."""
+    """Fraction of the answers whose usage is zero, absurd or negative; the bill is correct."""
     claim: float = 1.0
-    """Usage tells so many times the tokens that are billed; the bill stays true."""
+    """Reported tokens as a multiple of the billed ones; the bill is correct."""
     token_skew: float = 0.0
-    """The provider's counts are cl100k's times a factor within 1 - skew to 1 + skew, the same for the same prompt."""
+    """The provider's counts are cl100k's times a factor between 1 - skew and 1 + skew, the same for the same prompt."""
     context_window: int | None = None
-    """Tokens of prompt and longest answer together."""
+    """Most tokens of prompt and max_tokens together."""
     input_price: float = 2.5
     cached_price: float = 1.25
     output_price: float = 10.0
     search_price: float = 0.002
-    """Dollars of a search: all that a reranking costs."""
+    """Dollars per search; a reranking costs nothing else."""
     cache_lifetime: float = 300.0
-    """How long the prefixes of a served prompt are discounted after it."""
+    """How long the prefixes of an answered prompt are discounted."""
     quota: float | None = None
-    """Dollars: a key whose bill reaches it is refused."""
+    """Dollars; a key whose bill reaches them is refused."""
     seed: int = 0
-    """Of all draws; with the prompt and its attempt it decides every fault, latency and skew."""
+    """Seed of all draws; with model, prompt and attempt it determines every fault, latency and skew."""
     unknown_models: tuple[str, ...] = ()
     """Models answered 404."""
     models: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-    """Model -> the settings that differ for it, by field; see `PER_MODEL`."""
+    """Model -> its own settings, by field; see `PER_MODEL`."""
 
     def __post_init__(self) -> None:
         for name in PER_MODEL:
@@ -95,32 +95,32 @@ class Settings:
             self.of(model)
 
     def of(self, model: str) -> Settings:
-        """The settings of one model, as a request names it (a leading `openai/` says nothing)."""
+        """The settings of a model, by its name in a request; a prefix `openai/` in `models` is ignored."""
         changes = self.models.get(model) or self.models.get(f"openai/{model}") or {}
         return dataclasses.replace(self, models={}, **_whole(changes)) if changes else self
 
     @property
     def never_fails(self) -> bool:
-        """Whether every request that is let in gets a whole answer with true usage."""
+        """Whether every admitted request gets a whole answer with correct usage."""
         return not any(getattr(self, name) for name in (*FAULTS, *USAGE_FAULTS))
 
     @property
     def price(self) -> Price:
-        """What a token costs."""
+        """The price of tokens."""
         return Price(self.input_price, self.output_price, self.cached_price)
 
     @property
     def price_of_searches(self) -> Price:
-        """What a search costs."""
+        """The price of searches."""
         return Price(0, 0, per_search=self.search_price)
 
 
-PER_MODEL = tuple(one.name for one in dataclasses.fields(Settings) if one.name not in _ALONE)
-"""The settings that a model may have of its own."""
+PER_MODEL = tuple(setting.name for setting in dataclasses.fields(Settings) if setting.name not in _ALONE)
+"""The settings that may differ by model."""
 
 
 def parse_limit(text: str) -> tuple[str, dict[str, float]]:
-    """`MODEL:rpm=60,latency=0.5` as model and settings. Raises SettingsError, or UnknownName naming the nearest setting."""
+    """Parse `MODEL:rpm=60,latency=0.5` into model and settings. Raises SettingsError, or UnknownName with the nearest setting."""
     model, colon, pairs = text.rpartition(":")
     found: dict[str, float] = {}
     for pair in pairs.split(","):
@@ -137,16 +137,16 @@ def parse_limit(text: str) -> tuple[str, dict[str, float]]:
 
 
 def read_keys(path: str | Path) -> frozenset[str]:
-    """The API keys of a file, one a line; blank lines are none. Raises SettingsError where there is none to read."""
+    """The API keys in a file, one per line; blank lines are ignored. Raises SettingsError if it has none or cannot be read."""
     try:
         lines = Path(path).read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise SettingsError(
-            f"{path}: the keys cannot be read ({type(error).__name__}); expected a text file, a key a line"
+            f"{path}: the keys cannot be read ({type(error).__name__}); expected a text file with one key per line"
         ) from None
     keys = frozenset(line.strip() for line in lines if line.strip())
     if not keys:
-        raise SettingsError(f"{path}: no key in it, so that every request would be refused; write one a line")
+        raise SettingsError(f"{path}: the file has no key, so every request would be refused; write one key per line")
     return keys
 
 

@@ -1,4 +1,4 @@
-"""Embeddings without a model: hashed words. Part of the simulator room."""
+"""Made-up embeddings and relevance scores, from hashed and common words. Part of the simulator room."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ _WORD = re.compile(r"\w+")
 
 
 def embed(text: str, dimensions: int) -> list[float]:
-    """A vector of length 1 (dimensions): texts with common words are alike, and one text has one vector everywhere."""
+    """A unit vector, (dimensions,). Texts with common words have similar vectors; a text has the same vector on every machine."""
     vector = [0.0] * dimensions
     for word, n in Counter(_WORD.findall(text.lower())).items():
         number = _hashed(word)
         vector[(number >> 1) % dimensions] += math.sqrt(n) if number & 1 else -math.sqrt(n)
     norm = math.sqrt(sum(value * value for value in vector))
     if norm == 0:
-        # Without words, or where they cancel out: a vector all the same, since a provider gives no other length than 1.
+        # No words, or words that cancel out: still a unit vector, since a provider returns no other.
         vector[_hashed(text) % dimensions] = norm = 1.0
     return [value / norm for value in vector]
 
 
 SEARCH_TOKENS, SEARCH_DOCUMENTS = 500, 100
-"""What one search of a reranking takes in: documents, and tokens of each with the query (Cohere's terms)."""
+"""The size of one search: tokens of a document with the query, and documents (Cohere's terms)."""
 
 
 def relevance(query: str, documents: Sequence[str]) -> list[float]:
-    """How well each document answers the query, 0 to 1: the share of the query's words that it holds, the shorter first."""
+    """A score of each document, 0 to 1: its share of the query's words, a little less for longer documents."""
     wanted = set(_WORD.findall(query.lower()))
     found = []
     for document in documents:
@@ -42,7 +42,7 @@ def relevance(query: str, documents: Sequence[str]) -> list[float]:
 
 
 def packed(vector: list[float]) -> str:
-    """The vector as `encoding_format: base64` has it: 4-byte floats, little-endian."""
+    """The vector in the form of `encoding_format: base64`: 4-byte floats, little-endian."""
     return base64.b64encode(array("f", vector).tobytes()).decode("ascii")
 
 

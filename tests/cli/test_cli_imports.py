@@ -77,7 +77,7 @@ def test_what_is_odd_is_said_beside_the_document(cli: Cli, tmp_path: Path) -> No
         ("[" * 5000 + "]" * 5000, "expected at most 100 levels of nesting, found more"),
         (json.dumps({**released(), "topic": 3}), "topic: expected a string, found 3"),
         (json.dumps(changed([*S, "eval_summaries", "summary_subtopic_gpt-4o", 0, "insight_id"], "x")), "expected the id of"),
-        (json.dumps(changed([*D, "document_id"], "d1")), "documents[1].document_id: expected an id of its own"),
+        (json.dumps(changed([*D, "document_id"], "d1")), "documents[1].document_id: expected a unique id"),
         (json.dumps(changed([*S, "insights", 0, "gold_documents"], ["gone"])), "expected the id of a document of the file"),
         (json.dumps(changed([*D, "insights_included"], ["\x1b[2J"])), 'found "\\u001b[2J"'),
     ],

@@ -90,10 +90,10 @@ def test_structure(path: list[str | int], value: object, line: str) -> None:
     assert refusal(json.dumps(changed(path, value))) == line
 
 
-TWICE = "expected an id of its own (this one is"
+TWICE = "expected a unique id (this one is the same as"
 GONE = "expected the id of a document of the file, found"
 INCLUDED = "documents[1].insights_included[1]"
-SAME = f"expected a system of its own ({GPT!r} is the same), found the same system twice"
+SAME = f"expected a unique system ({GPT!r} is the same), found the same system twice"
 
 
 @pytest.mark.parametrize(

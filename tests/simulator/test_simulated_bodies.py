@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from summhay_ray.simulator.bodies import Refused, choice_of, read_body, read_chat, read_embeddings
-from summhay_ray.simulator.chat import ABSURD_TOKENS, REFUSAL, finish, scaled_prefix, told_usage
+from summhay_ray.simulator.chat import ABSURD_TOKENS, REFUSAL, finish, reported_usage, scaled_prefix
 from summhay_ray.simulator.logprobs import with_logprobs
 from summhay_ray.simulator.prefixes import Encoder
 from summhay_ray.simulator.vectors import embed, packed
@@ -143,7 +143,7 @@ def test_no_answer_counts_more_than_it_may(max_tokens: int, factor: float, fault
 
 
 def test_usage_is_told_as_the_fault_has_it() -> None:
-    true = told_usage("", 0.5, 100, 40, 7)
+    true = reported_usage("", 0.5, 100, 40, 7)
     assert true == {
         "prompt_tokens": 100,
         "completion_tokens": 7,
@@ -151,8 +151,8 @@ def test_usage_is_told_as_the_fault_has_it() -> None:
         "prompt_tokens_details": {"cached_tokens": 40},
         "completion_tokens_details": {"reasoning_tokens": 0},
     }
-    assert told_usage("no_usage", 0.5, 100, 40, 7) is None
-    wrong = [told_usage("wrong_usage", variant, 100, 40, 7) for variant in (0.0, 0.4, 0.99)]
+    assert reported_usage("no_usage", 0.5, 100, 40, 7) is None
+    wrong = [reported_usage("wrong_usage", variant, 100, 40, 7) for variant in (0.0, 0.4, 0.99)]
     assert [usage and usage["prompt_tokens"] for usage in wrong] == [0, ABSURD_TOKENS, -1]
 
 

@@ -85,7 +85,7 @@ def test_keys_are_lines(tmp_path: Path) -> None:
     path.write_text("sk-one\n\n  sk-two \n", encoding="utf-8")
     assert read_keys(path) == {"sk-one", "sk-two"}
     path.write_text("\n", encoding="utf-8")
-    with pytest.raises(SettingsError, match="no key in it"):
+    with pytest.raises(SettingsError, match="the file has no key"):
         read_keys(path)
     with pytest.raises(SettingsError, match="cannot be read .FileNotFoundError."):
         read_keys(tmp_path / "none")

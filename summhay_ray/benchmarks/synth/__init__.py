@@ -1,4 +1,4 @@
-"""Haystacks synthesized out of topics, verified (paper, section 3.2 and appendix A.1); `summhay_ray.synth` is the library."""
+"""Benchmark synth: synthesizes and verifies haystacks (paper, section 3.2 and appendix A.1) with the room `summhay_ray.synth`."""
 
 from summhay_ray.benchmarks.synth.audit import Sample, read_sheet, write_sheet
 from summhay_ray.benchmarks.synth.run import FailedTopic, MadeHaystack, run_synth

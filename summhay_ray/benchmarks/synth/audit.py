@@ -1,4 +1,4 @@
-"""The audit of a run's haystacks: a sheet for a person to label, and what the labels say.
+"""The audit of a run's haystacks by a person: writes the sheet, and reads its labels.
 
 After appendices A.1.2 and A.1.3 of the paper: its Table 4 (insights assigned to subtopics) and Table 5 (insights in documents).
 """
@@ -22,24 +22,24 @@ from summhay_ray.synth import Labels, audit_sample, audit_tables, by_haystack, h
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """How much a person is asked to label; as in the paper, few haystacks, and of each a few documents."""
+    """What a person is asked to label. As in the paper, a few haystacks, and a few documents of each."""
 
     insights: int = 100
     documents: int = 10
     haystacks: int = 10
-    """At most so many are drawn from."""
+    """Most haystacks from which insights and documents are drawn."""
     seed: int = 0
 
 
 def write_sheet(run: RunStore, path: Path, sample: Sample) -> dict[str, Any]:
-    """Write the sheet and say what is in it. Raises UserError where there is nothing to audit, or a file already."""
+    """Write the sheet. Returns its counts. Raises UserError if the run has no haystack, or if the file exists."""
     if path.exists():
-        raise UserError(f"{path} exists, and may hold a person's labels; give another file")
+        raise UserError(f"{path} exists and may have a person's labels; give another file")
     if not path.parent.is_dir():
-        raise UserError(f"{path.parent} is no folder; make it first")
+        raise UserError(f"{path.parent} is not a folder; make it first")
     sources = _sources(run)
     if not sources:
-        raise UserError(f"{run.run_id} holds no haystack yet; go on with it first")
+        raise UserError(f"{run.run_id} has no haystack yet; resume the run first")
     drawn = random.Random(f"audit {sample.seed}").sample(range(len(sources)), min(sample.haystacks, len(sources)))
     rows = audit_sample(_raws(run, [sources[place] for place in sorted(drawn)]), sample.insights, sample.documents, sample.seed)
     write_audit(path, rows)
@@ -55,10 +55,10 @@ def write_sheet(run: RunStore, path: Path, sample: Sample) -> dict[str, Any]:
 
 
 def read_sheet(run: RunStore, path: Path) -> dict[str, Any]:
-    """What the labels of a sheet say: `insight_subtopic` and `document_insight`, a row for each domain and one for all.
+    """The figures of a labelled sheet: `insight_subtopic` and `document_insight`, each with a row per domain and one for all.
 
-    It is kept with the run, and what `export` writes of a haystack carries it. Raises UserError, in one line, for a label that
-    cannot be read.
+    The figures are stored with the run, and `export` adds them to its haystacks. Raises UserError for a label that cannot be
+    read.
     """
     try:
         text = read_file(path).decode("utf-8-sig", "replace")
@@ -66,7 +66,7 @@ def read_sheet(run: RunStore, path: Path) -> dict[str, Any]:
         raise UserError(
             f"{path} cannot be read ({error.strerror}); give the sheet that `summhay audit --out` wrote, labelled"
         ) from error
-    # Only haystacks that the sheet may be about are read.
+    # Reads only the haystacks that the sheet names.
     raws = _raws(run, [source for source in _sources(run) if source["name"] in text])
     labels = read_audit(path, raws)
     _keep(_audits(run), by_haystack(labels))
@@ -74,21 +74,21 @@ def read_sheet(run: RunStore, path: Path) -> dict[str, Any]:
 
 
 def _keep(audits: Chain, by_name: Mapping[str, Labels]) -> None:
-    """Add the labels' figures to those that are kept, which another reader may add to at the same time."""
+    """Add the figures of labels to the stored ones. Another process may do so at the same time: it retries until it succeeds."""
     while True:
         number, body = audits.newest() or (0, {"haystacks": {}})
         kept = dict(body["haystacks"])
         for name, labels in by_name.items():
             tables = haystack_tables(labels)
-            # A sheet may ask for one table alone: it leaves the other as it was.
-            asked = {"insight_subtopic": bool(labels.insights), "document_insight": bool(labels.documents)}
-            kept[name] = {**tables, **kept.get(name, {}), **{table: row for table, row in tables.items() if asked[table]}}
+            # A sheet with labels for only one table leaves the other as it was.
+            labelled = {"insight_subtopic": bool(labels.insights), "document_insight": bool(labels.documents)}
+            kept[name] = {**tables, **kept.get(name, {}), **{table: row for table, row in tables.items() if labelled[table]}}
         if kept == body["haystacks"] and number or audits.append(number + 1, {"haystacks": kept}):
             return
 
 
 def person_audits(run: RunStore) -> dict[str, Any]:
-    """Name of a haystack -> the figures of the latest labels that were read for it. Raises StoreError where they are damaged."""
+    """Name of a haystack -> the figures of its latest labels. Raises StoreError if they are damaged."""
     newest = _audits(run).newest()
     return dict(newest[1]["haystacks"]) if newest else {}
 
@@ -102,6 +102,6 @@ def _raws(run: RunStore, sources: Sequence[Mapping[str, str]]) -> list[dict[str,
 
 
 def _sources(run: RunStore) -> list[dict[str, str]]:
-    """How the haystacks of a run are named: by its record, or, where a synthesis made them, by what it holds now."""
+    """The sources of a run's haystacks: from its record, or, for a synthesis, those made so far."""
     record = run.record
     return [one.source() for one in made_by(run).values()] if TOPICS in record else list(record["haystacks"])

@@ -1,4 +1,4 @@
-"""What a synthesis made, as entries of another spec's haystacks."""
+"""The haystacks of a synthesis as entries in another spec."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
 
 def entries_of(workload: Synth, store: Store, path: str) -> list[str]:
-    """The entries of the haystacks that a synthesis made in the store, in its order. Raises SpecError where one is missing.
+    """The entries of a synthesis's haystacks in the store, in its order. Raises SpecError if one is missing.
 
-    `path`: of its spec, for the message.
+    `path`: the synthesis's spec, for the message.
     """
     made: dict[str, Made] = {}
     tried: dict[str, bool] = {}
@@ -28,19 +28,18 @@ def entries_of(workload: Synth, store: Store, path: str) -> list[str]:
         return [one.entry for one in made.values()]
     synth = f"summhay synth {path} --store {store.uri}"
     if failed := sum(not tried.get(cell, True) for cell in missing):
-        raise SpecError(f"{_failed(workload, store, (failed, len(missing) - failed), synth)}")
+        raise SpecError(_failed(workload, store, failed, len(missing) - failed, synth))
     lack = f"{len(missing)} of its {workload.n_items()} haystacks are" if made else "its haystacks are"
     raise SpecError(f"{lack} not in the store {store.uri!r}; make them first: {synth}")
 
 
-def _failed(workload: Synth, store: Store, n: tuple[int, int], synth: str) -> str:
-    """What is so, and what to do, where topics gave no haystack and the same answers would give none again.
+def _failed(workload: Synth, store: Store, failed: int, others: int, synth: str) -> str:
+    """The message for topics that failed for good: the same answers would fail again.
 
-    `n`: how many these are, and how many more are not made yet.
+    `failed`: their number; `others`: how many more are not made yet; `synth`: the command that makes haystacks.
     """
-    failed, others = n
     look = f"summhay failures {workload.run_id} --store {store.uri} says why"
     why = f"{failed} of its {workload.n_items()} topics failed for good ({look})"
     more = f", {others} more are not made yet" if others else ""
-    again = f"reword them or take them out (the others cost nothing again) or give another seed (all are new), then: {synth}"
-    return f"{why}{more}; {again}; or name those that are done by their `entry`, which the same with --json gives"
+    again = f"reword or remove them (the others cost nothing again) or give another seed (all are new), then: {synth}"
+    return f"{why}{more}; {again}; or list the finished ones by their `entry`, which the same command prints with --json"

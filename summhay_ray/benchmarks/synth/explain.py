@@ -1,4 +1,4 @@
-"""Where something in a synthesis comes from: a haystack, a document, an answer."""
+"""Explains a haystack, a document or an answer of a synthesis: the checks, answers and prompts behind it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from summhay_ray.benchmarks.summhay.explain import SHORTEST_KEY
 from summhay_ray.benchmarks.summhay.sources import read_source
 from summhay_ray.benchmarks.summhay.tables import rows_of
 from summhay_ray.benchmarks.synth.made import Made, made_by
-from summhay_ray.benchmarks.synth.replayed import answers_of_document, prompt_of, told
+from summhay_ray.benchmarks.synth.replayed import answers_of_document, listed_answers, prompt_of
 from summhay_ray.benchmarks.synth.topic import synthesis_of
 from summhay_ray.benchmarks.synth.topics import stored_topics
 from summhay_ray.haystack import ReleasedFile
@@ -22,9 +22,9 @@ from summhay_ray.store import RunStore, StoreError
 from summhay_ray.synth import Topic
 
 CHECK = "check"
-"""The task of an answer that a check names, and that no input tells of."""
+"""The task shown for an answer that only a check names."""
 NAMED = 8
-"""So many haystacks are named in an error."""
+"""Most haystacks named in an error."""
 _SIZES = ("tokens", "words", "calls", "checks", "checks_by_model", "corrections")
 _ROUND_OF = {
     "document_copy": ["kind"],
@@ -32,13 +32,13 @@ _ROUND_OF = {
     "insight_distinct": ["kind", "subject"],
     "query_leak": ["kind", "subject"],
 }
-"""Kinds that have no row of what is not there any more -> the columns by which rounds are counted: the last one says it all."""
+"""Kind -> the columns within which only its last round counts, since what has gone gets no row in a later round."""
 _MADE_OF = ("seed", "license", "shape", "difficulty", "models", "conflicts", "offline_writer")
 
 
 @dataclass(frozen=True, slots=True)
 class _Named:
-    """What a key names: a topic's cell, and of it a document or an answer."""
+    """What a key names: a topic's cell, or a document or an answer of it."""
 
     cell_id: str
     document_id: str = ""
@@ -46,10 +46,10 @@ class _Named:
 
 
 def explain_synth(run: RunStore, key: str) -> dict[str, Any]:
-    """From a haystack (its name, haystack_id or cell), one of its documents, `NAME/DOCUMENT_ID`, or an answer (its key).
+    """Explain a haystack (by its name, haystack_id or cell), a document of it (`NAME/DOCUMENT_ID`), or an answer (by its key).
 
-    Ids and keys may be cut to their beginning. A haystack shows its sizes and its checks by kind, a document what was planned
-    and found in it, an answer its prompt and the checks that stand on it. Raises StoreError as `explain` does.
+    A prefix of an id or key is enough. A haystack comes with its sizes and its checks by kind, a document with the insights
+    planned and found, an answer with its prompt and the checks that it decides. Raises StoreError as `explain` does.
     """
     topics, made = dict(stored_topics(run.store, run.record)), made_by(run)
     named = _find(run, key, topics, made)
@@ -74,21 +74,22 @@ def explain_synth(run: RunStore, key: str) -> dict[str, Any]:
     }
     texts = _texts(source)
     if named.answer:
-        shown = _told(checks.filter(pl.col("key") == named.answer), texts)
+        shown = _with_texts(checks.filter(pl.col("key") == named.answer), texts)
         prompt = prompt_of(run, topics[cell_id], raw, named.answer)
         return {**found, "checks": shown, "raw_answer": asdict(raw[named.answer]), "prompt": prompt}
     if named.document_id:
-        shown = _told(checks.filter(pl.col("subject") == named.document_id), texts)
+        shown = _with_texts(checks.filter(pl.col("subject") == named.document_id), texts)
         return {**found, "checks": shown, "document": _document(run, topics[cell_id], named.document_id, (source, shown, raw))}
     return {
         **found,
         "checks_by_kind": _by_kind(checks),
-        "amiss": _told(_amiss(checks, _ids(source)), texts),
+        "amiss": _with_texts(_amiss(checks, _ids(source)), texts),
         "documents": _documents(source) if source else [],
     }
 
 
 def _find(run: RunStore, key: str, topics: Mapping[str, Topic], made: Mapping[str, Made]) -> _Named:
+    """What the key names. Raises StoreError for none or several."""
     haystack, slash, document_id = key.partition("/")
     hits = {_Named(cell) for cell, topic in topics.items() if topic.name == haystack}
     if not hits and len(haystack) >= SHORTEST_KEY:
@@ -105,7 +106,7 @@ def _find(run: RunStore, key: str, topics: Mapping[str, Topic], made: Mapping[st
             )
         raise StoreError(f"run {run.run_id} has no cell or answer {key!r}, and no haystack of that name; it has: {known}")
     if len(hits) > 1:
-        raise StoreError(f"{len(hits)} cells or answers of run {run.run_id} begin with {key!r}; give more of it")
+        raise StoreError(f"{len(hits)} cells or answers of run {run.run_id} begin with {key!r}; give a longer prefix")
     [found] = hits
     return _Named(found.cell_id, document_id) if slash else found
 
@@ -117,7 +118,7 @@ def _answers(run: RunStore, topics: Mapping[str, Topic], key: str) -> Iterator[_
 
 
 def _haystack(made: Made, source: ReleasedFile) -> dict[str, Any]:
-    told, haystack = synthesis_of(source), source.haystack
+    synthesis, haystack = synthesis_of(source), source.haystack
     return {
         "name": made.name,
         "haystack_id": made.haystack_id,
@@ -125,16 +126,16 @@ def _haystack(made: Made, source: ReleasedFile) -> dict[str, Any]:
         "domain": haystack.domain,
         "documents": len(haystack.documents),
         "subtopics": len(haystack.subtopics),
-        "distractors": len(told["distractors"]),
+        "distractors": len(synthesis["distractors"]),
         "insights": len(haystack.insights),
-        **{name: int(told[name]) for name in _SIZES},
-        "usd": told["usd_micros"] / MICROS,
-        **{name: told[name] for name in _MADE_OF},
+        **{name: int(synthesis[name]) for name in _SIZES},
+        "usd": synthesis["usd_micros"] / MICROS,
+        **{name: synthesis[name] for name in _MADE_OF},
     }
 
 
 def _by_kind(checks: pl.DataFrame) -> list[dict[str, Any]]:
-    """A row for each kind: how many were made (`n`), by whom, and how many found another thing than was expected."""
+    """A row per kind of check: their number (`n`), the numbers by who checked, and the number with an unexpected result."""
     rows: dict[str, dict[str, Any]] = {}
     for check in checks.sort("position").iter_rows(named=True):
         row = rows.setdefault(check["kind"], {"kind": check["kind"], "n": 0, "unexpected": 0, "by": {}})
@@ -144,29 +145,29 @@ def _by_kind(checks: pl.DataFrame) -> list[dict[str, Any]]:
     return list(rows.values())
 
 
-def _amiss(checks: pl.DataFrame, held: Collection[str]) -> pl.DataFrame:
-    """The checks that found another thing than was expected, and that stand at the end: no later one takes them back.
+def _amiss(checks: pl.DataFrame, ids: Collection[str]) -> pl.DataFrame:
+    """The checks with an unexpected result that no later check replaces.
 
-    `held`: ids of all that the haystack holds, and nothing is told of anything else; empty where there is no haystack. A chapter
-    is no text of its own any more once its document is checked.
+    `ids`: of everything in the haystack; checks of anything else are left out. Without a haystack `ids` is empty, and all checks
+    count. Checks of chapters are left out once their document is checked.
     """
     last = checks.sort("position").unique(["kind", "subject", "object"], keep="last", maintain_order=True)
-    for kind, looked_through in _ROUND_OF.items():
-        last = last.filter((pl.col("kind") != kind) | (pl.col("round") == pl.col("round").max().over(looked_through)))
+    for kind, columns in _ROUND_OF.items():
+        last = last.filter((pl.col("kind") != kind) | (pl.col("round") == pl.col("round").max().over(columns)))
     checked = last.filter(pl.col("kind") == "document_insight")["subject"].unique().to_list()
     last = last.filter((pl.col("kind") != "chapter_insight") | ~pl.col("subject").is_in(checked))
-    if held:
-        last = last.filter(*(pl.col(place).is_in(["", *held]) for place in ("subject", "object")))
+    if ids:
+        last = last.filter(*(pl.col(column).is_in(["", *ids]) for column in ("subject", "object")))
     return last.filter(pl.col("expected") != pl.col("found"))
 
 
 def _ids(source: ReleasedFile | None) -> list[str]:
-    """Of all that a haystack holds; empty where there is none."""
+    """Ids of a haystack's insights, subtopics and documents; empty without a haystack."""
     return [*_texts(source), *(one["document_id"] for one in source.raw["documents"])] if source else []
 
 
 def _texts(source: ReleasedFile | None) -> dict[str, str]:
-    """Id -> words of the insights and subtopics of a haystack, those that distract among them."""
+    """Id -> text of the insights and subtopics of a haystack, distracting ones included."""
     if source is None:
         return {}
     texts = {one.insight_id: one.text for one in source.haystack.insights}
@@ -177,30 +178,31 @@ def _texts(source: ReleasedFile | None) -> dict[str, str]:
     return texts
 
 
-def _told(checks: pl.DataFrame, texts: Mapping[str, str]) -> list[dict[str, Any]]:
-    """Checks, with the words of what they are about where the haystack holds them."""
+def _with_texts(checks: pl.DataFrame, texts: Mapping[str, str]) -> list[dict[str, Any]]:
+    """The checks with the texts of their subjects and objects, where `texts` has them."""
     return [
-        {**check, **{f"{place}_text": texts[check[place]] for place in ("subject", "object") if check[place] in texts}}
+        {**check, **{f"{column}_text": texts[check[column]] for column in ("subject", "object") if check[column] in texts}}
         for check in checks.sort("position").iter_rows(named=True)
     ]
 
 
 def _documents(source: ReleasedFile) -> list[dict[str, Any]]:
-    """A row for each document; its insights are those that are asked about and those that distract."""
+    """A row per document."""
     return [_described(one, source) for one in source.raw["documents"]]
 
 
 def _described(document: Mapping[str, Any], source: ReleasedFile) -> dict[str, Any]:
-    known = document["document_id"]
+    """A document's row: its length, metadata, and ids of its insights; `distractors`: insights of distracting subtopics."""
+    document_id = document["document_id"]
     metadata = document.get("document_metadata") or {}
     distracting = [
         insight["insight_id"]
         for subtopic in synthesis_of(source).get("distractors", [])
         for insight in subtopic["insights"]
-        if known in insight["documents"]
+        if document_id in insight["documents"]
     ]
     return {
-        "document_id": known,
+        "document_id": document_id,
         "words": len(document["document_text"].split()),
         "insights": list(document["insights_included"]),
         "distractors": distracting,
@@ -214,11 +216,14 @@ def _document(
     document_id: str,
     kept: tuple[ReleasedFile | None, list[dict[str, Any]], Mapping[str, RawAnswer]],
 ) -> dict[str, Any]:
-    """One document: its text, what was planned and what was found in it, and the answers that it stands on."""
+    """One document: its text, the insights planned and found in it, and the answers behind it.
+
+    `kept`: the haystack's file, the document's checks, and the topic's answers by key.
+    """
     source, checks, raw = kept
     if source is None:
         raise StoreError(
-            f"topic {topic.name!r} of run {run.run_id} gave no haystack, so it has no documents; see explain without it"
+            f"topic {topic.name!r} of run {run.run_id} has no haystack, so it has no documents; explain the name alone to see why"
         )
     documents = source.raw["documents"]
     places = {one["document_id"]: place for place, one in enumerate(documents)}
@@ -234,12 +239,12 @@ def _document(
         "number": number,
         "text": document["document_text"],
         "plan": _plan(checks),
-        "answers": [*answers, *told(raw, CHECK, [key for key in keys if key in raw])],
+        "answers": [*answers, *listed_answers(raw, CHECK, [key for key in keys if key in raw])],
     }
 
 
 def _plan(checks: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The insights that were planned or found in a document, as its last check of each says."""
+    """The insights planned or found in a document, according to its last check of each."""
     last = {check["object"]: check for check in checks if check["kind"] == "document_insight"}
     return [
         {

@@ -1,4 +1,4 @@
-"""What a synthesis has made: a haystack a topic, as its run's table names it."""
+"""The table of the haystacks that a synthesis has made, one per topic."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from summhay_ray.store import RunStore
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """A haystack that a synthesis has made, as its run names it."""
+    """A haystack that a synthesis has made."""
 
-    cell_id: Annotated[str, "the topic's item"]
+    cell_id: Annotated[str, "id of the topic's item"]
     haystack_id: Annotated[str, "content hash of the haystack"]
-    digest: Annotated[str, "sha256 of its released JSON, as the store keeps it"]
+    digest: Annotated[str, "sha256 of its released JSON in the store"]
     name: Annotated[str, "name of the haystack"]
 
     @property
     def entry(self) -> str:
-        """The entry of a run's spec that names it."""
+        """Its entry in another run's spec."""
         return f"{STORE}{self.digest}/{self.name}.json"
 
     def source(self) -> dict[str, str]:
-        """As the record of a run names its sources."""
+        """Its form among the sources in the record of a run."""
         return {"haystack_id": self.haystack_id, "name": self.name, "object": self.digest}
 
 
@@ -34,6 +34,6 @@ MADE = Table("made", Made, ("cell_id",))
 
 
 def made_by(run: RunStore) -> dict[str, Made]:
-    """Cell -> its haystack, for the topics of a synthesis that are done, in the spec's order."""
+    """Cell -> its haystack, for the finished topics of a synthesis, in the spec's order."""
     found = {one.cell_id: one for one in MADE.records(run.table(MADE.name))}
     return {cell: found[cell] for cell, _ in stored_topics(run.store, run.record) if cell in found}

@@ -1,7 +1,7 @@
-"""What a synthesis will ask and cost, before any call.
+"""The planned calls and cost of a synthesis, before any call.
 
-What a topic asks depends on what is answered, so there are bounds: the least is a haystack that is right at once, the most one
-that needs every regeneration that its domain allows, each after answers that cannot be read. They hold for topics that end
+The calls for a topic depend on the answers, so there are bounds. The lower bound is a haystack that is right at once; the upper
+bound needs every retry that its domain allows, each after answers that cannot be parsed. The bounds hold for topics that end
 verified; one that fails may end sooner.
 """
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class SynthStage(StagePlan):
-    """A stage of a synthesis: calls and tokens expected, and between which bounds they lie."""
+    """A stage of a synthesis: expected calls and tokens, with their bounds."""
 
     min_calls: int = 0
     max_calls: int = 0
@@ -36,7 +36,7 @@ class SynthStage(StagePlan):
     max_output_tokens: int = 0
 
     def count(self, bound: Bounds, settings: ModelSettings, longest: int) -> None:
-        """Count one topic. `longest`: tokens that an answer may have."""
+        """Add one topic. `longest`: most tokens of an answer."""
         least, expected, most = bound.least, bound.expected, bound.most
         self.calls += expected.calls
         self.min_calls += least.calls
@@ -48,18 +48,22 @@ class SynthStage(StagePlan):
         self.min_output_tokens += least.output_tokens
         self.max_output_tokens += most.calls * longest
         self.usd_micros += settings.expected_micros(expected.input_tokens, expected.output_tokens)
-        # Calls are priced, and rounded up, one by one.
+        # Each call is priced, and rounded up, separately.
         if least.calls:
             self.min_micros += least.calls * max(0, settings.least_micros(least.input_tokens // least.calls) - 1)
         if most.calls:
             self.max_micros += most.calls * settings.worst_micros(-(-most.input_tokens // most.calls), longest)
 
-    def less(self, known: Tally, open_share: float) -> None:
-        """Of the run's answers some, and all at the most, are those of topics that are left: none is asked for again."""
-        theirs = self.reused = round(known.answers * open_share)
-        share = max(0, self.calls - theirs) / self.calls if self.calls else 0.0
-        self.calls, self.min_calls = max(0, self.calls - theirs), max(0, self.min_calls - known.answers)
-        # What is expected goes down with the calls: none to come cost nothing, however short those were that came.
+    def subtract(self, known: Tally, open_share: float) -> None:
+        """Subtract stored answers, which are not requested again.
+
+        `known`: the run's answers of this stage; `open_share`: the estimated share of them that belongs to unfinished topics. The
+        lower bounds assume that all of them do.
+        """
+        reused = self.reused = round(known.answers * open_share)
+        share = max(0, self.calls - reused) / self.calls if self.calls else 0.0
+        self.calls, self.min_calls = max(0, self.calls - reused), max(0, self.min_calls - known.answers)
+        # Expected tokens and cost shrink in proportion to the calls, so that no calls cost nothing.
         for name in ("input_tokens", "output_tokens"):
             least = max(0, getattr(self, f"min_{name}") - getattr(known, name))
             setattr(self, f"min_{name}", least)
@@ -73,45 +77,45 @@ class SynthStage(StagePlan):
         return {**super().to_json(), **{name: getattr(self, name) for name in bounds}}
 
 
-def bounds_of(grid: Synth, run: RunStore | None, index: LogIndex, done: Collection[str]) -> list[StagePlan]:
-    """Calls, tokens, dollars and minutes per stage of the topics that are left."""
-    stages, left = _stages(grid, done)
+def bounds_of(workload: Synth, run: RunStore | None, index: LogIndex, done: Collection[str]) -> list[StagePlan]:
+    """Calls, tokens, dollars and minutes per stage, for the unfinished topics. `done`: cells of the finished ones."""
+    stages, left = _stages(workload, done)
     if run is not None and left:
         _subtract(run, index, stages, done)
-    models = grid.settings()
+    models = workload.settings()
     for stage in stages.values():
         stage.minutes = models[stage.model].limits.minutes(stage.calls, stage.input_tokens, stage.output_tokens)
     return [stages[name] for name in GROUPS if name in stages]
 
 
-def _stages(grid: Synth, done: Collection[str]) -> tuple[dict[Group, SynthStage], int]:
-    """Stage -> what its calls come to, and how many topics are left."""
-    used, settings = grid.spec.models.used(), grid.settings()
+def _stages(workload: Synth, done: Collection[str]) -> tuple[dict[Group, SynthStage], int]:
+    """The plan of each stage, and the number of unfinished topics."""
+    used, settings = workload.spec.models.used(), workload.settings()
     stages = {name: SynthStage(name, model.model) for name, model in used.items()}
-    difficulty, left = grid.spec.difficulty.difficulty(), 0
-    for topic in grid.topics:
-        if grid.cell_id(topic) in done:
+    difficulty, left = workload.spec.difficulty.difficulty(), 0
+    for topic in workload.topics:
+        if workload.cell_id(topic) in done:
             continue
         left += 1
-        found = bounds(topic, grid.domain, grid.shape, difficulty, "check" in used, used["write"].max_tokens)
+        found = bounds(topic, workload.domain, workload.shape, difficulty, "check" in used, used["write"].max_tokens)
         for name, stage in stages.items():
             stage.count(found[name], settings[stage.model], used[name].max_tokens)
     return stages, left
 
 
 def _subtract(run: RunStore, index: LogIndex, stages: Mapping[Group, SynthStage], done: Collection[str]) -> None:
-    """Take off what the run has paid for topics that are left.
+    """Subtract the answers that the run has already paid for unfinished topics.
 
-    The tables say of an answer which model gave it, not for which stage: the finished topics' answers are taken in proportion.
+    The tables give an answer's model, but not its stage: the finished topics' answers are divided in proportion.
     """
-    told = index.tallies(run.run_id)
+    tallies = index.tallies(run.run_id)
     answers: Counter[str] = Counter()
     for stage in stages.values():
-        answers[stage.model] += told.get((stage.stage, stage.model), Tally()).answers
+        answers[stage.model] += tallies.get((stage.stage, stage.model), Tally()).answers
     used: Counter[str] = Counter()
     if done:
         rows = run.table("raw_answers", sorted(done)).group_by("model").agg(pl.len())
         used.update(dict(rows.iter_rows()))
     for stage in stages.values():
         share = max(0.0, 1 - used[stage.model] / answers[stage.model]) if answers[stage.model] else 0.0
-        stage.less(told.get((stage.stage, stage.model), Tally()), share)
+        stage.subtract(tallies.get((stage.stage, stage.model), Tally()), share)

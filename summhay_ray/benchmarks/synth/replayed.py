@@ -1,7 +1,7 @@
-"""A synthesis gone through again over its answers: what was asked, and for which document.
+"""Replays the synthesis of a topic from its stored answers, to find the prompts, and the answers behind a document.
 
-Prompts are made again from content: a key proves that it is the same text. What was answered is answered again, since what is
-asked next hangs on it.
+Prompts are not stored but rendered again; an equal key proves that the text is the same. Later prompts depend on earlier answers,
+so the whole synthesis is replayed.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from summhay_ray.store import RunStore
 from summhay_ray.synth import Asker, Task, Topic, synthesize
 
 _READ: Mapping[str, str] = {"edit_document": "document", "insights_present": "document", "chapter_check": "chapter"}
-"""Task -> the field of its input that is a document's text, or a chapter's."""
+"""Task -> the field of its input that has the text of a document or chapter."""
 _SHOWN = ("key", "model", "input_tokens", "output_tokens", "usd_micros", "attempts")
 
 
 @dataclass(frozen=True, slots=True)
 class _Question:
-    """What was asked of a model once, and in how many answers."""
+    """One question to a model: its task and input, the keys of its requests, and the value of its answer (None without one)."""
 
     task: Task
     given: Mapping[str, Any]
@@ -35,25 +35,25 @@ class _Question:
     value: Any
 
 
-class _Listening:
-    """`synth.Asker` that notes what is asked, and under which keys."""
+class _Replay:
+    """A `synth.Asker` that answers from the store and records the questions and prompts."""
 
     def __init__(self, run: RunStore, topic: Topic, raw: Mapping[str, RawAnswer]) -> None:
         self.questions: list[_Question] = []
         self.prompts: dict[str, str] = {}
         self._raw = raw
-        # Many documents are asked about at one time; each has a task of its own.
+        # Questions overlap, each in its own asyncio task.
         self._keys: ContextVar[list[str]] = ContextVar("keys")
-        self._grid = Synth.from_record(run.store, run.record)
+        self._workload = Synth.from_record(run.store, run.record)
         self._topic = topic
-        self._asker: Asker = asker_of(self._grid, dict.fromkeys(GROUPS, self._answer))
+        self._asker: Asker = asker_of(self._workload, dict.fromkeys(GROUPS, self._answer))
 
     def model(self, task: Task) -> str:
-        """As `Asker` says."""
+        """See `Asker`."""
         return self._asker.model(task)
 
     async def ask(self, task: Task, given: Mapping[str, Any], sample: int = 0) -> Outcome[Any]:
-        """As `Asker` says."""
+        """See `Asker`."""
         keys: list[str] = []
         self._keys.set(keys)
         outcome = await self._asker.ask(task, given, sample)
@@ -63,41 +63,41 @@ class _Listening:
     async def _answer(self, request: Request) -> Outcome[RawAnswer]:
         self._keys.get().append(request.key)
         self.prompts[request.key] = request.prompt
-        if (one := self._raw.get(request.key)) is not None:
-            return Answer(one, key=one.key, attempts=one.attempts, usd_micros=one.usd_micros)
+        if (answer := self._raw.get(request.key)) is not None:
+            return Answer(answer, key=answer.key, attempts=answer.attempts, usd_micros=answer.usd_micros)
         return Failed("not_asked", "explaining makes no call")
 
-    def listen(self) -> _Listening:
-        """Go through it all."""
-        run_loop(lambda: synthesize(self._grid.job(self._topic), self))
+    def play(self) -> _Replay:
+        """Replay the synthesis."""
+        run_loop(lambda: synthesize(self._workload.job(self._topic), self))
         return self
 
 
 def prompt_of(run: RunStore, topic: Topic, raw: Mapping[str, RawAnswer], key: str) -> str | None:
-    """The prompt of an answer; None where this version asks with another one."""
-    return _Listening(run, topic, raw).listen().prompts.get(key)
+    """The prompt of an answer; None if this version of the program renders another prompt."""
+    return _Replay(run, topic, raw).play().prompts.get(key)
 
 
 def answers_of_document(run: RunStore, topic: Topic, raw: Mapping[str, RawAnswer], number: int) -> list[dict[str, Any]]:
-    """The answers that wrote, edited and checked the document of this number, from 1, as far as their inputs tell; in order.
+    """The answers that wrote, edited and checked a document (by its number, from 1), in order.
 
-    Empty where another version asked with other prompts.
+    Found by the document's number or its text in their inputs. Empty if this version of the program renders other prompts.
     """
     texts: list[str] = []
     found: list[dict[str, Any]] = []
-    for question in _Listening(run, topic, raw).listen().questions:
+    for question in _Replay(run, topic, raw).play().questions:
         read = question.given.get(_READ.get(question.task, ""), "")
-        # A document of chapters is checked and edited whole.
+        # `in`, since a document of several chapters is checked and edited as a whole.
         if not (_writes(question, number) or any(text in read for text in texts)):
             continue
         if isinstance(question.value, str) and question.value:
             texts.append(question.value)
-        found += told(raw, question.task, [key for key in question.keys if key in raw])
+        found += listed_answers(raw, question.task, [key for key in question.keys if key in raw])
     return found
 
 
-def told(raw: Mapping[str, RawAnswer], task: str, keys: Sequence[str]) -> list[dict[str, Any]]:
-    """Answers as `explain` lists them."""
+def listed_answers(raw: Mapping[str, RawAnswer], task: str, keys: Sequence[str]) -> list[dict[str, Any]]:
+    """The rows of answers in `explain`."""
     return [{"task": task, **{name: getattr(raw[key], name) for name in _SHOWN}} for key in keys]
 
 

@@ -1,4 +1,4 @@
-"""Haystacks out of topics: what a synthesis holds, and its haystacks as released files."""
+"""Runs a synthesis; lists its haystacks and failed topics; exports haystacks as released files."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class MadeHaystack:
-    """A haystack that is done: verified, in the store, and named by `entry` in a run's spec."""
+    """A finished haystack: verified and in the store. `entry` names it in another run's spec."""
 
     name: str
     haystack_id: str
@@ -40,26 +40,26 @@ class MadeHaystack:
     domain: str
     documents: int
     subtopics: int
-    """Those that are asked about."""
+    """Subtopics with a query."""
     distractors: int
-    """Subtopics beside those, whose insights are in the documents, too."""
+    """Subtopics without a query, whose insights are in the documents too."""
     insights: int
-    """Of the subtopics that are asked about."""
+    """Insights of the subtopics with a query."""
     tokens: int
     """cl100k tokens of the documents."""
     words: int
     checks: int
     checks_by_model: int
-    """Of the checks, those that the offline ones were unsure of."""
+    """Checks decided by a model, since the offline check was not sure."""
     corrections: int
     """Chapters written again and rounds of editing."""
     usd: float
-    """What the answers that it stands on cost, whichever run paid them."""
+    """Cost of its answers, whichever run paid for them."""
 
 
 @dataclass(frozen=True, slots=True)
 class FailedTopic:
-    """A topic that gave no haystack, and why."""
+    """A topic without a haystack, and why."""
 
     topic: str
     name: str
@@ -73,7 +73,7 @@ class FailedTopic:
 def run_synth(workload: Synth, store: Store, options: RunOptions = RunOptions(), out: Path | None = None) -> RunResult:
     """Make the haystacks that are not made yet.
 
-    `out`: a folder that gets those that are done as released JSON. Raises UserError where it holds another file of such a name.
+    `out`: a folder for the finished ones as released JSON. Raises UserError if it has a different file of the same name.
     """
     if out is not None:
         store.files.check()
@@ -87,7 +87,7 @@ def run_synth(workload: Synth, store: Store, options: RunOptions = RunOptions(),
 
 
 def results(run: RunStore) -> Results:
-    """The haystacks of a synthesis, and the topics that gave none."""
+    """The haystacks of a synthesis, and the topics that failed."""
     made, failed = made_haystacks(run), failed_topics(run)
     details = {"haystacks": [asdict(one) for one in made], "failed": [asdict(one) for one in failed], "files": []}
     by_grammar = run.record["spec"]["models"]["write"]["model"] == WRITER
@@ -97,16 +97,16 @@ def results(run: RunStore) -> Results:
 
 @dataclass(frozen=True)
 class Haystacks:
-    """What a synthesis came to."""
+    """The results of a synthesis."""
 
     haystacks: list[MadeHaystack]
     failed: list[FailedTopic]
     files: Sequence[str] = ()
-    """The released JSON files, where a folder was asked for."""
+    """The released JSON files, if a folder was given."""
 
 
 def _check_folder(run: RunStore, workload: Synth, out: Path) -> None:
-    """What would be refused at the end is refused before anything is paid."""
+    """Raise UserError before any call for a folder that could not be written to at the end."""
     if out.exists() and not out.is_dir():
         raise UserError(f"{out} is a file; give a folder")
     made = made_by(run) if out.exists() else {}
@@ -118,7 +118,7 @@ def _check_folder(run: RunStore, workload: Synth, out: Path) -> None:
 
 
 def export_made(run: RunStore, folder: Path, again: bool = False) -> list[Path]:
-    """The haystacks as released JSON, as they were made. `again`: over files that hold the same but for a person's labels."""
+    """Write the haystacks as released JSON. `again`: overwrite files that differ only in a person's labels."""
     entries = [one.source() for one in made_by(run).values()]
     audits = person_audits(run)
     contents = (audited(read_source(run.store, entry), audits.get(entry["name"])) for entry in entries)
@@ -127,7 +127,7 @@ def export_made(run: RunStore, folder: Path, again: bool = False) -> list[Path]:
 
 
 def _unaudited(path: Path) -> Any:
-    """The JSON of a file without what a person's labels say; None where it is none that could be a haystack."""
+    """The JSON of a file without the figures of a person's labels; None if it is not a JSON object."""
     try:
         content = json.loads(read_json(path))
     except (UserError, ValueError, RecursionError):
@@ -136,23 +136,23 @@ def _unaudited(path: Path) -> Any:
 
 
 def audited(source: ReleasedFile, audit: Mapping[str, Any] | None) -> dict[str, Any]:
-    """A synthesized haystack's JSON, with what a person's labels say of it, where they were read."""
-    raw, told = source.raw, synthesis_of(source)
-    if audit is None or not told:
+    """A synthesized haystack's JSON, with the figures of a person's labels if there are any."""
+    raw, synthesis = source.raw, synthesis_of(source)
+    if audit is None or not synthesis:
         return raw
-    metadata = raw["topic_metadata"]
-    return {**raw, "topic_metadata": {**metadata, SYNTHESIS: {**told, "audit": {**told.get("audit", {}), BY_PERSON: audit}}}}
+    synthesis = {**synthesis, "audit": {**synthesis.get("audit", {}), BY_PERSON: audit}}
+    return {**raw, "topic_metadata": {**raw["topic_metadata"], SYNTHESIS: synthesis}}
 
 
 def made_haystacks(run: RunStore) -> list[MadeHaystack]:
-    """The haystacks of a synthesis, in the spec's order; one is read at a time."""
+    """The haystacks of a synthesis, in the spec's order. They are read one at a time."""
     return [_described(run.store, one) for one in made_by(run).values()]
 
 
 def _described(store: Store, made: Made) -> MadeHaystack:
     source = read_source(store, made.source())
-    haystack, told = source.haystack, synthesis_of(source)
-    numbers = {name: int(told[name]) for name in ("tokens", "words", "checks", "checks_by_model", "corrections")}
+    haystack, synthesis = source.haystack, synthesis_of(source)
+    numbers = {name: int(synthesis[name]) for name in ("tokens", "words", "checks", "checks_by_model", "corrections")}
     return MadeHaystack(
         name=made.name,
         haystack_id=made.haystack_id,
@@ -161,15 +161,15 @@ def _described(store: Store, made: Made) -> MadeHaystack:
         domain=haystack.domain,
         documents=len(haystack.documents),
         subtopics=len(haystack.subtopics),
-        distractors=len(told["distractors"]),
+        distractors=len(synthesis["distractors"]),
         insights=len(haystack.insights),
-        usd=told["usd_micros"] / MICROS,
+        usd=synthesis["usd_micros"] / MICROS,
         **numbers,
     )
 
 
 def failed_topics(run: RunStore) -> list[FailedTopic]:
-    """The topics that gave no haystack, in the spec's order."""
+    """The topics without a haystack, in the spec's order."""
     rows: dict[str, Failure] = {one.cell_id: one for one in rows_of(run, "failures")}
     return [
         FailedTopic(topic.topic, topic.name, cell, one.stage, one.error, one.message, one.usd_micros / MICROS)

@@ -1,6 +1,6 @@
-"""The spec of a synthesis: the YAML that says which haystacks are to be made, and by whom.
+"""The spec of a synthesis: the YAML that describes the haystacks to make and the models that make them.
 
-As in a run's spec, unknown fields are refused with the nearest known name, and every error is one line.
+Unknown fields are refused with the nearest known name, and every error is one line.
 """
 
 from __future__ import annotations
@@ -18,15 +18,16 @@ from summhay_ray.synth import Difficulty, Group
 
 WRITER = "offline/writer"
 GROUPS: tuple[Group, ...] = ("outline", "write", "check")
-"""The stages of a synthesis, in the order in which a topic first asks them."""
+"""The stages of a synthesis, in the order in which a topic first reaches them."""
 MOST_NAME = 60
+"""Longest name of a haystack, in characters."""
 MOST_MADE_UP = 100_000
-"""Topics that a spec may have made up, all entries together."""
+"""Most made-up topics of a spec, over all its entries."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 
 
 class StageModel(ModelSpec):
-    """A model and how to ask it; its prompts are the domain's."""
+    """A model and its settings. Its prompts come from the domain."""
 
     answers: NoAnswers = Field(default=None, exclude=True)
 
@@ -36,50 +37,50 @@ class StageModel(ModelSpec):
     @field_validator("prompt", mode="before")
     @classmethod
     def _no_prompt(cls, value: Any) -> None:
-        raise ValueError("prompts stand in the domain's YAML; write `domain: FILE.yaml` with `prompts:`")
+        raise ValueError("prompts belong to the domain's YAML; write `domain: FILE.yaml` with `prompts:`")
 
 
 _Stage = Annotated[StageModel, BeforeValidator(model_entry, json_schema_input_type=Text | StageModel)]
 
 
 class ModelsSpec(Strict):
-    """Who is asked what."""
+    """The models of the stages."""
 
     outline: _Stage = Field(default=StageModel(model=WRITER), description="subtopics, insights, queries")
     write: _Stage = Field(default=StageModel(model=WRITER), description="documents and their corrections")
     check: _Stage | None = Field(
-        default=None, description="verification where the offline checks are unsure; null: the offline checks alone"
+        default=None, description="verification where the offline checks are not sure; null: only offline checks"
     )
 
     def used(self) -> dict[Group, StageModel]:
-        """Stage -> its model, for the stages that ask one."""
+        """Stage -> its model, for the stages that have one."""
         return {stage: model for stage in GROUPS if (model := getattr(self, stage)) is not None}
 
 
 class DifficultySpec(Strict):
-    """How hard a haystack is made, beyond its size (paper, section 7)."""
+    """How hard a haystack is, beyond its size (paper, section 7)."""
 
-    documents_per_insight: int | None = Field(default=None, ge=1, description="on average; null: as the domain's documents hold")
-    least: int = Field(default=Difficulty().least, ge=1, description="documents that hold an insight, at least")
-    spread: float = Field(default=0.0, ge=0, le=1, description="how uneven documents are shared out among insights: 0 alike")
+    documents_per_insight: int | None = Field(default=None, ge=1, description="average; null: from the domain's usual load")
+    least: int = Field(default=Difficulty().least, ge=1, description="least documents per insight")
+    spread: float = Field(default=0.0, ge=0, le=1, description="how unevenly documents are distributed over insights; 0: evenly")
     paraphrase: int = Field(default=1, ge=0, le=3, description="0: an insight's own words, to 3: spread over several sentences")
-    distractors: int = Field(default=0, ge=0, description="subtopics beside those asked about, whose insights are in documents")
-    conflicts: int = Field(default=0, ge=0, description="pairs of insights that disagree, both of them truth")
+    distractors: int = Field(default=0, ge=0, description="subtopics without a query, whose insights are in documents too")
+    conflicts: int = Field(default=0, ge=0, description="pairs of insights that disagree; both are part of the truth")
     cross_references: float = Field(default=0.0, ge=0, le=1, description="share of documents that refer to an earlier one")
 
     def difficulty(self) -> Difficulty:
-        """As the synth room takes it."""
+        """The difficulty as a `synth.Difficulty`."""
         return Difficulty(**self.model_dump())
 
 
 class TopicSpec(Strict):
-    """One topic, or so many made-up ones."""
+    """One topic, or a number of made-up ones."""
 
-    topic: str = Field(default="", description="what the documents are about")
-    name: str = Field(default="", description="of the haystack: letters, digits, - and _; made from the topic where empty")
-    participants: list[str] = Field(default=[], description="speakers; the domain's where none are named")
-    context: list[str] = Field(default=[], description="text files, from the spec's folder, that give ideas (news: seeds)")
-    made_up: int = Field(default=0, ge=0, le=MOST_MADE_UP, description="in the place of a topic: so many, invented from the seed")
+    topic: str = Field(default="", description="subject of the documents")
+    name: str = Field(default="", description="name of the haystack: letters, digits, - and _; if empty, made from the topic")
+    participants: list[str] = Field(default=[], description="speakers; if empty, the domain's")
+    context: list[str] = Field(default=[], description="text files in the spec's folder that give ideas (news: seed articles)")
+    made_up: int = Field(default=0, ge=0, le=MOST_MADE_UP, description="instead of a topic: the number of topics to invent")
 
     @model_validator(mode="after")
     def _one_or_many(self) -> TopicSpec:
@@ -105,22 +106,22 @@ _Topics = BeforeValidator(_topics, json_schema_input_type=TopicSpec | Annotated[
 
 
 class SynthSpec(Spec):
-    """A synthesis: for each topic a haystack of documents, with the truth about it verified."""
+    """A synthesis: one haystack per topic, with verified annotations."""
 
     kind: str = Field(default="synth", description="the benchmark: its name, or module:Class for one of your own")
     name: str = Field(default="synth", min_length=1, description="for people; not part of the run's identity")
     domain: str = Field(default="news", min_length=1, description="a shipped domain, or FILE.yaml from the spec's folder")
     topics: Annotated[list[_Topic], _Topics] = Field(
-        min_length=1, description="topics, each a haystack; {made_up: 100}: so many, invented from the seed"
+        min_length=1, description="topics, one haystack each; {made_up: 100}: a hundred, invented from the seed"
     )
-    subtopics: int = Field(default=9, ge=1, description="of each topic that are asked about")
-    insights: int = Field(default=7, ge=1, description="of each subtopic")
-    documents: int = Field(default=100, ge=1, description="of each haystack")
-    words: int | None = Field(default=None, ge=20, description="of each document, about; null: the domain's")
-    difficulty: DifficultySpec = Field(default=DifficultySpec(), description="how hard, beyond the size")
-    models: ModelsSpec = Field(default=ModelsSpec(), description="who outlines, writes and checks")
-    license: str = Field(default="unspecified", min_length=1, description="of what is made; stands in every haystack's metadata")
-    seed: int = Field(default=0, description="of all that is made: another seed, another haystack of the same topic")
+    subtopics: int = Field(default=9, ge=1, description="subtopics with a query, per topic")
+    insights: int = Field(default=7, ge=1, description="insights per subtopic")
+    documents: int = Field(default=100, ge=1, description="documents per haystack")
+    words: int | None = Field(default=None, ge=20, description="approximate words per document; null: the domain's")
+    difficulty: DifficultySpec = Field(default=DifficultySpec(), description="how hard the haystacks are, beyond their size")
+    models: ModelsSpec = Field(default=ModelsSpec(), description="the models that outline, write and check")
+    license: str = Field(default="unspecified", min_length=1, description="license of the haystacks, stated in their metadata")
+    seed: int = Field(default=0, description="another seed gives another haystack of the same topic")
 
     @model_validator(mode="after")
     def _stages_asked(self) -> SynthSpec:
@@ -130,6 +131,6 @@ class SynthSpec(Spec):
                 raise ValueError(f"models.{stage}: {model.model!r} makes no haystacks; without a key, {WRITER} does")
         for name in self.stage_budgets_usd:
             if name in GROUPS and name not in used:
-                told = f"no model is asked to {name}; name one as models.{name}, or leave the budget out"
-                raise ValueError(f"stage_budgets_usd.{name}: {told}")
+                problem = f"no model is asked to {name}; name one as models.{name}, or leave the budget out"
+                raise ValueError(f"stage_budgets_usd.{name}: {problem}")
         return self

@@ -1,4 +1,4 @@
-"""One topic from its job to the rows of its haystack, or of why there is none."""
+"""Makes the haystack of one topic: from its job to its rows, or to the failure."""
 
 from __future__ import annotations
 
@@ -25,28 +25,30 @@ if TYPE_CHECKING:
     from summhay_ray.benchmarks.synth.workload import Synth
 
 SYNTHESIS = "synthesis"
-"""The entry of `topic_metadata` that says how a haystack was made."""
+"""The entry of `topic_metadata` that describes how a haystack was made."""
 BY_CHECKS, BY_PERSON = "by_checks", "by_person"
-"""Who says in its `audit` how right the truth about it is."""
+"""The entries of its `audit`: figures from the checks, and from a person's labels."""
 
 
-class Asked:
-    """The asks of one topic: what calls without an answer were charged, and whether money ended it."""
+class TopicCalls:
+    """The calls for one topic, with what failed calls cost."""
 
     def __init__(self, ask: Ask) -> None:
         self._ask = ask
         self.charged: Counter[str] = Counter()
+        """Key of a call without an answer -> its cost."""
         self.over_budget = False
+        """Whether a call was refused for lack of budget."""
 
     def of(self, stage: Group) -> AskModel:
-        """`ask` for a stage: what the money is for."""
+        """The `ask` of a stage, under which calls are counted and paid."""
         bare = self._ask.of(stage)
 
         async def ask(request: Request) -> Outcome[RawAnswer]:
             outcome = await bare(request)
             if isinstance(outcome, Failed):
                 self.over_budget |= outcome.error == "budget"
-            # What came, usable or not, says itself what it cost.
+            # The cost of an answer, usable or not, is in `raw` already.
             if not isinstance(outcome, Answer) and outcome.key not in self._ask.raw:
                 self.charged[outcome.key] = max(self.charged[outcome.key], outcome.usd_micros)
             return outcome
@@ -55,46 +57,46 @@ class Asked:
 
     @property
     def calls(self) -> int:
-        """How many answers the topic stands on."""
+        """The number of answers."""
         return len(self._ask.raw)
 
     @property
     def usd_micros(self) -> int:
-        """What the topic's answers cost, each once, and what was charged for calls that brought none."""
-        return sum(one.usd_micros for one in self._ask.raw.values()) + self.charged.total()
+        """The cost of all answers, each counted once, plus that of calls without an answer."""
+        return sum(answer.usd_micros for answer in self._ask.raw.values()) + self.charged.total()
 
 
-def asker_of(grid: Synth, asks: Mapping[Group, AskModel]) -> ModelAsker:
-    """Who asks a topic's questions, each through the `ask` of its stage."""
-    models = {stage: model.model for stage, model in grid.spec.models.used().items()}
-    return ModelAsker(asks, grid.domain, models, {stage: grid.sampling(stage) for stage in models})
+def asker_of(workload: Synth, asks: Mapping[Group, AskModel]) -> ModelAsker:
+    """The asker for a topic. `asks`: the `ask` of each stage."""
+    models = {stage: model.model for stage, model in workload.spec.models.used().items()}
+    return ModelAsker(asks, workload.domain, models, {stage: workload.sampling(stage) for stage in models})
 
 
-async def synthesize_topic(grid: Synth, cell_id: str, topic: Topic, ask: Ask) -> Rows:
-    """All rows of a topic; its haystack's JSON is in the store before they are given.
+async def synthesize_topic(workload: Synth, cell_id: str, topic: Topic, ask: Ask) -> Rows:
+    """All rows of a topic. Its haystack's JSON is put into the store before they are returned.
 
-    Raises only what no row can hold (a full disk, a bug).
+    Raises only what cannot be recorded as a row (a full disk, a bug).
     """
-    asked, job = Asked(ask), grid.job(topic)
-    found = await _tried(job, asker_of(grid, {stage: asked.of(stage) for stage in GROUPS}))
+    calls, job = TopicCalls(ask), workload.job(topic)
+    found = await _tried(job, asker_of(workload, {stage: calls.of(stage) for stage in GROUPS}))
     checks = {"checks": list(found.checks)}
     if isinstance(found, Synthesized):
-        assert grid.store is not None
-        kept = await asyncio.to_thread(_keep, found, topic, asked, grid.store, cell_id)
+        assert workload.store is not None
+        kept = await asyncio.to_thread(_keep, found, topic, calls, workload.store, cell_id)
         if not isinstance(kept, Unverified):
             return {**checks, **kept}
         found = kept
-    ask.over_budget |= asked.over_budget
-    ask.fail(found.stage, _outcome(found, asked.usd_micros))
+    ask.over_budget |= calls.over_budget
+    ask.fail(found.stage, _outcome(found, calls.usd_micros))
     return checks
 
 
 def _outcome(found: Unverified, usd_micros: int) -> NoAnswer:
-    """Why there is no haystack, as a row has it; with what the topic cost in all."""
-    told = (found.error, found.message, found.key, found.attempts, usd_micros)
+    """The failure as an outcome. `usd_micros`: the cost of the whole topic."""
+    values = (found.error, found.message, found.key, found.attempts, usd_micros)
     if found.kind == "failed":
-        return Failed(*told, retryable=found.retryable)
-    return Refusal(*told) if found.kind == "refusal" else Malformed(*told, retryable=found.retryable)
+        return Failed(*values, retryable=found.retryable)
+    return Refusal(*values) if found.kind == "refusal" else Malformed(*values, retryable=found.retryable)
 
 
 async def _tried(job: Job, asker: ModelAsker) -> Synthesized | Unverified:
@@ -102,14 +104,14 @@ async def _tried(job: Job, asker: ModelAsker) -> Synthesized | Unverified:
         return await synthesize(job, asker)
     except (OSError, UserError):
         raise
-    # The border to the synth room: one topic that goes wrong there stops no other.
+    # The border to the synth room: an error in one topic must not stop the others.
     except Exception as error:  # noqa: BLE001
         return Unverified("synthesis", "synthesis_error", f"{type(error).__name__}: {error}", retryable=True)
 
 
-def _keep(found: Synthesized, topic: Topic, asked: Asked, store: Store, cell_id: str) -> dict[str, list[Any]] | Unverified:
-    """Put the haystack into the store; its rows, or why its JSON is none."""
-    raw = {**found.raw, "topic_metadata": {**found.raw["topic_metadata"], SYNTHESIS: _told(found, asked)}}
+def _keep(found: Synthesized, topic: Topic, calls: TopicCalls, store: Store, cell_id: str) -> dict[str, list[Any]] | Unverified:
+    """Put the haystack into the store. Returns its rows, or Unverified if its JSON is not a valid haystack."""
+    raw = {**found.raw, "topic_metadata": {**found.raw["topic_metadata"], SYNTHESIS: _synthesis(found, calls)}}
     try:
         source = released_from(raw, f"{topic.name}.json")
     except InvalidHaystack as error:
@@ -118,24 +120,24 @@ def _keep(found: Synthesized, topic: Topic, asked: Asked, store: Store, cell_id:
     return {**haystack_rows(source), "made": [Made(cell_id, source.haystack.haystack_id, digest, topic.name)]}
 
 
-def _told(found: Synthesized, asked: Asked) -> dict[str, Any]:
-    """How the haystack was made, with its size and what it cost."""
-    texts = [one["document_text"] for one in found.raw["documents"]]
-    checks = [check for check in found.checks if check.by != OFFLINE]
+def _synthesis(found: Synthesized, calls: TopicCalls) -> dict[str, Any]:
+    """The haystack's `topic_metadata.synthesis`, with its size, its audit and its cost."""
+    texts = [document["document_text"] for document in found.raw["documents"]]
+    by_model = [check for check in found.checks if check.by != OFFLINE]
     return {
         **found.raw["topic_metadata"].get(SYNTHESIS, {}),
         "tokens": sum(map(count_tokens, texts)),
         "words": sum(len(text.split()) for text in texts),
         "checks": len(found.checks),
-        "checks_by_model": len(checks),
+        "checks_by_model": len(by_model),
         "audit": {BY_CHECKS: checked_tables(found.raw, found.checks)},
-        "calls": asked.calls,
-        "usd_micros": asked.usd_micros,
+        "calls": calls.calls,
+        "usd_micros": calls.usd_micros,
     }
 
 
 def synthesis_of(source: ReleasedFile) -> dict[str, Any]:
-    """What a synthesized haystack's JSON says of how it was made; empty for any other."""
+    """The `topic_metadata.synthesis` of a haystack; empty if it was not synthesized here."""
     metadata = source.raw.get("topic_metadata")
-    told = metadata.get(SYNTHESIS) if isinstance(metadata, dict) else None
-    return told if isinstance(told, dict) else {}
+    synthesis = metadata.get(SYNTHESIS) if isinstance(metadata, dict) else None
+    return synthesis if isinstance(synthesis, dict) else {}

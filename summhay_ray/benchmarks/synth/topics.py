@@ -1,4 +1,4 @@
-"""The topics of a synthesis: as a spec writes them, with their files read, or made up from a seed."""
+"""The topics of a synthesis: read from a spec, made up from a seed, or stored with a run."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from summhay_ray.store import Store, StoreError
 from summhay_ray.synth import Topic
 
 TOPICS = "topics"
-"""Kind of the store's object that holds the topics of a run, and the field of its record that names it."""
+"""The kind of the store's object with a run's topics, and the field of the run's record that names this object."""
 
 _EVENTS = (
     "the rebuilding of the {thing} in {place}",
@@ -46,43 +46,43 @@ _END = ("berg", "by", "dale", "field", "ford", "ham", "haven", "mouth", "stad", 
 
 
 def topics_of(spec: SynthSpec, inputs: Inputs) -> tuple[Topic, ...]:
-    """The topics in the spec's order, each with a name of its own. Raises SpecError.
+    """The topics in the spec's order, each with a unique name. Raises SpecError.
 
-    A name is the given one, else the topic's words. Where these are another topic's name as well, every topic concerned that
-    was given none has 8 hex digits of its own content behind them: whether they are there depends on the other topics, which
-    they are does not, and what is made of the topic (see `alone`) is the same with them and without.
+    The name is the given one, or else made from the topic's words. If several topics would share a name, those without a given
+    one get 8 hex digits, hashed from their content, as a suffix. Whether there is a suffix depends on the other topics, but its
+    digits do not, and the haystack is the same with and without it (see `alone`).
     """
     found = list(_listed(spec, inputs))
-    if (same := _twice(map(_content, found))) is not None:
+    if (same := _first_repeated(map(_content, found))) is not None:
         text, *_ = _content(found[same])
-        told = f"{text[:60]!r} stands twice and would give the same insights; reword it, or use another seed"
-        raise SpecError(f"synth: topics: {told}")
-    # Some file systems take X and x for one.
-    given = [one.name.lower() for one in found if one.name]
-    if (twice := _twice(given)) is not None:
-        raise SpecError(f"synth: topics: the name {given[twice]!r} stands twice; each haystack needs its own")
-    slugs = [one.name or _slug(one.topic) for one in found]
-    alike = Counter(map(str.lower, slugs))
+        problem = f"{text[:60]!r} is listed twice and would give the same insights; reword it, or use another seed"
+        raise SpecError(f"synth: topics: {problem}")
+    # Some file systems do not distinguish X from x.
+    given = [topic.name.lower() for topic in found if topic.name]
+    if (twice := _first_repeated(given)) is not None:
+        raise SpecError(f"synth: topics: the name {given[twice]!r} is used twice; give each haystack its own")
+    slugs = [topic.name or _slug(topic.topic) for topic in found]
+    counts = Counter(map(str.lower, slugs))
     named = [
-        replace(one, name=slug if one.name or alike[slug.lower()] == 1 else _told_apart(slug, one))
-        for one, slug in zip(found, slugs, strict=True)
+        replace(topic, name=slug if topic.name or counts[slug.lower()] == 1 else _with_suffix(slug, topic))
+        for topic, slug in zip(found, slugs, strict=True)
     ]
-    if (both := _twice(one.name.lower() for one in named)) is not None:
-        told = f"{named[both].topic[:60]!r} would be named as another one is, {named[both].name!r}"
-        raise SpecError(f"synth: topics: {told}; give it a name: {{topic: ..., name: NAME}}")
+    if (clash := _first_repeated(topic.name.lower() for topic in named)) is not None:
+        problem = f"{named[clash].topic[:60]!r} would get the name of another topic, {named[clash].name!r}"
+        raise SpecError(f"synth: topics: {problem}; give it a name: {{topic: ..., name: NAME}}")
     return tuple(named)
 
 
 def alone(topic: Topic) -> Topic:
-    """The topic as it is named where no other's name is alike: what its haystack is made from, its `topic_id` included."""
+    """The topic without the suffix of its name. Its haystack is made from this, `topic_id` included."""
     slug = _slug(topic.topic)
-    return replace(topic, name=slug) if topic.name != slug and topic.name == _told_apart(slug, topic) else topic
+    return replace(topic, name=slug) if topic.name != slug and topic.name == _with_suffix(slug, topic) else topic
 
 
 def made_up(seed: int, n: int | None = None) -> Iterator[str]:
-    """Topics invented from the seed, all different; the first ones of a longer list are those of a shorter one.
+    """Topics invented from the seed, all different. A longer list begins with the topics of a shorter one.
 
-    `n`: how many, at most 500,000; without it, as many as are taken.
+    `n`: their number, at most 500,000; without it the iterator has no end.
     """
     chance, seen = random.Random(f"made-up topics {seed}"), set[str]()
     while n is None or len(seen) < n:
@@ -94,10 +94,10 @@ def made_up(seed: int, n: int | None = None) -> Iterator[str]:
 
 
 def _listed(spec: SynthSpec, inputs: Inputs) -> Iterator[Topic]:
-    """All topics, with the names that they were given or none; one list of made-up ones goes on through all entries."""
-    if (n := sum(one.made_up for one in spec.topics)) > MOST_MADE_UP:
-        told = f"{n} made-up ones are asked for; at most {MOST_MADE_UP} are invented for a spec"
-        raise SpecError(f"synth: topics: {told}; make the others by another spec with another seed")
+    """All topics, with their given names or none. All entries draw from the same list of made-up topics."""
+    if (n := sum(entry.made_up for entry in spec.topics)) > MOST_MADE_UP:
+        problem = f"{n} made-up topics are more than the {MOST_MADE_UP} that a spec may have"
+        raise SpecError(f"synth: topics: {problem}; make the others with another spec and seed")
     invented = made_up(spec.seed)
     for written in spec.topics:
         if written.made_up:
@@ -106,8 +106,8 @@ def _listed(spec: SynthSpec, inputs: Inputs) -> Iterator[Topic]:
             yield Topic(written.name, written.topic.strip(), tuple(written.participants), _context(written, inputs))
 
 
-def _twice(values: Iterable[Hashable]) -> int | None:
-    """The place of the first value that stood before."""
+def _first_repeated(values: Iterable[Hashable]) -> int | None:
+    """The index of the first value that repeats an earlier one; None if all differ."""
     seen = set[Hashable]()
     for place, value in enumerate(values):
         if value in seen:
@@ -126,7 +126,7 @@ def _slug(topic: str) -> str:
     return "_".join(words)[:MOST_NAME].strip("_") or "topic"
 
 
-def _told_apart(slug: str, topic: Topic) -> str:
+def _with_suffix(slug: str, topic: Topic) -> str:
     digits = hashlib.sha256(json.dumps(_content(topic)).encode("ascii")).hexdigest()[:8]
     return f"{slug[: MOST_NAME - 9].rstrip('_')}_{digits}"
 
@@ -136,11 +136,11 @@ def _context(written: TopicSpec, inputs: Inputs) -> tuple[str, ...]:
 
 
 Kept = tuple[str, Topic]
-"""A topic and its cell."""
+"""A topic's cell id, and the topic."""
 
 
 def keep_topics(store: Store, topics: Iterable[Kept]) -> str:
-    """Put the topics into the store; the digest of their object."""
+    """Put the topics into the store. Returns the digest of their object."""
     written = [{"cell_id": cell_id, **asdict(topic)} for cell_id, topic in topics]
     text = json.dumps(written, ensure_ascii=True, separators=(",", ":"))
     return store.put_object(TOPICS, zlib.compress(text.encode("ascii")))
@@ -153,7 +153,7 @@ def topic_from(written: Mapping[str, Any]) -> Topic:
 
 
 def stored_topics(store: Store, record: Mapping[str, Any]) -> tuple[Kept, ...]:
-    """The topics of a stored run with their cells, in its order. Raises StoreError."""
+    """The topics of a stored run with their cell ids, in its order. Raises StoreError."""
     content = store.get_object(TOPICS, record[TOPICS])
     try:
         return tuple((one.pop("cell_id"), topic_from(one)) for one in json.loads(zlib.decompress(content)))
@@ -162,7 +162,7 @@ def stored_topics(store: Store, record: Mapping[str, Any]) -> tuple[Kept, ...]:
 
 
 class LateTopics(Sequence[Topic]):
-    """Topics that are read when the first one is asked for."""
+    """Topics that are read on first use."""
 
     def __init__(self, read: Callable[[], Sequence[Topic]]) -> None:
         self._read = functools.cache(read)

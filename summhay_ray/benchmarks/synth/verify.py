@@ -1,6 +1,6 @@
-"""Haystack files held to account: what they say of themselves, checked without a model. Part of the benchmark's room.
+"""Checks haystack files against their own annotations, without a model. Part of the benchmark's room.
 
-A few files are checked here; many as a Ray Data pipeline, a task each.
+A few files are checked in this process; many in a Ray Data pipeline, one task each.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from summhay_ray.synth import ExistingCheck, verify_haystack
 from summhay_ray.text import quoted
 
 FILES_ALONE = 8
-"""More files than these are worth the seconds that Ray takes to start."""
+"""Most files that are checked without Ray, which takes seconds to start."""
 
 COLUMNS = ("file", "kind", "subject", "object", "expected", "found", "sure", "score", "evidence", "text")
-"""Of the CSV; those of a row of `VerifiedFile.rows`, after the file's path."""
+"""Columns of the CSV: the file's path, then those of `VerifiedFile.rows`."""
 
 
 @dataclass(frozen=True)
@@ -35,18 +35,18 @@ class VerifiedFile:
     file: str
     haystack_id: str
     rows: tuple[Mapping[str, Any], ...] = field(repr=False)
-    """One for each check, in order: kind, subject, object, expected, found, sure, score, evidence and the insight's text."""
+    """One per check, in order: kind, subject, object, expected, found, sure, score, evidence and text (see `ExistingCheck`)."""
 
     @property
-    def otherwise(self) -> tuple[Mapping[str, Any], ...]:
-        """The rows that find something else than the file says; those that are sure first."""
+    def mismatches(self) -> tuple[Mapping[str, Any], ...]:
+        """The rows whose result differs from the file's annotations, the sure ones first."""
         return tuple(sorted((row for row in self.rows if row["found"] != row["expected"]), key=lambda row: not row["sure"]))
 
     def kinds(self) -> list[dict[str, Any]]:
-        """For each kind of check: how many there are, how many find what the file says, something else, surely so."""
+        """A row per kind of check: the numbers of checks, of confirmations, of mismatches, and of sure mismatches."""
         total = Counter(row["kind"] for row in self.rows)
-        otherwise = Counter(row["kind"] for row in self.otherwise)
-        surely = Counter(row["kind"] for row in self.otherwise if row["sure"])
+        otherwise = Counter(row["kind"] for row in self.mismatches)
+        surely = Counter(row["kind"] for row in self.mismatches if row["sure"])
         return [
             {
                 "kind": kind,
@@ -59,19 +59,19 @@ class VerifiedFile:
         ]
 
     def to_json(self) -> dict[str, Any]:
-        """One of the `files` of the JSON document of `summhay verify`."""
+        """The file's entry in the JSON of `summhay verify`."""
         return {
             "file": self.file,
             "haystack_id": self.haystack_id,
             "kinds": self.kinds(),
-            "otherwise": [dict(row) for row in self.otherwise],
+            "otherwise": [dict(row) for row in self.mismatches],
         }
 
 
 def verify_files(paths: Sequence[str], address: str = "") -> list[VerifiedFile]:
-    """Check each released file offline; many files over a Ray of their own, or over that at `address`, which must see them.
+    """Check released files offline. Many files are checked by a local Ray, or by the one at `address`, which must have them.
 
-    Raises InvalidHaystack for the first file that is none.
+    Raises InvalidHaystack for the first file that is not a haystack.
     """
     if not address and len(paths) <= FILES_ALONE:
         return [_verified(path, verify_file(path)) for path in paths]
@@ -87,7 +87,7 @@ def verify_file(path: str) -> dict[str, Any]:
 
 
 def write_checks(found: Iterable[VerifiedFile], out: Path) -> None:
-    """Every check of the files as CSV in UTF-8, a row each; no text of it is a spreadsheet's formula. Raises UserError."""
+    """Write all checks as CSV in UTF-8, a row each; texts that look like formulas are quoted. Raises UserError if it exists."""
     buffer = io.StringIO(newline="")
     writer = csv.writer(buffer)
     writer.writerow(COLUMNS)
@@ -105,18 +105,18 @@ def _verified(path: str, found: Mapping[str, Any]) -> VerifiedFile:
     return VerifiedFile(path, found["haystack_id"], tuple(found["rows"]))
 
 
-def _row(held: ExistingCheck) -> dict[str, Any]:
-    check = held.check
+def _row(existing: ExistingCheck) -> dict[str, Any]:
+    check = existing.check
     return {
         "kind": check.kind,
         "subject": check.subject,
         "object": check.object,
         "expected": check.expected,
         "found": check.found,
-        "sure": not held.open,
+        "sure": not existing.open,
         "score": round(check.score, 4),
         "evidence": check.evidence,
-        "text": held.text,
+        "text": existing.text,
     }
 
 

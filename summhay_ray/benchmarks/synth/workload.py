@@ -1,4 +1,4 @@
-"""Haystacks out of topics: a run whose items are topics (paper, section 3.2 and appendix A.1)."""
+"""The workload of a synthesis: each item is a topic, and becomes a haystack (paper, section 3.2 and appendix A.1)."""
 
 from __future__ import annotations
 
@@ -47,22 +47,24 @@ from summhay_ray.synth import (
 from summhay_ray.text import count_tokens
 
 SYSTEM = "synth"
-"""What the makers of haystacks are called among systems."""
+"""The system under which a synthesis's items are counted."""
 QUEUE = "topics"
 TOPICS_AT_ONCE = (2, 16)
-"""In each worker: where all is computed there, and at most where models are called."""
-ASKED_A_TOPIC = 8
-"""Calls that a topic has in flight, about, over its stages: alone its documents are written at once."""
+"""Topics at once in a worker: if all models are local, and at most if models are called."""
+CALLS_PER_TOPIC = 8
+"""Calls that a topic has in flight on average; only its documents are written concurrently."""
 WORDS_AT_ONCE = 8_000_000
-"""Of the documents that are in the making in a worker, with their checks some 50 bytes a word."""
+"""Most words of all documents in the making in a worker, which take about 50 bytes a word with their checks."""
 TOPICS_A_SOURCE = 16
+"""Topics that are prepared together."""
 _ROOM = 4000
 """Tokens of a prompt beside its context."""
 _IDENTITY = {"model", "max_tokens", "temperature", "seed", "revision", "extra"}
+"""Settings of a model on which haystacks depend."""
 
 
 class Synth(Benchmark[SynthSpec]):
-    """Each topic becomes a haystack: outline, documents, and the verification of all of it."""
+    """Each topic becomes a haystack: an outline, documents, and their verification."""
 
     kind = "synth"
     prefix = "y"
@@ -86,16 +88,16 @@ class Synth(Benchmark[SynthSpec]):
 
     @functools.cached_property
     def shape(self) -> Shape:
-        """How large each haystack is made."""
+        """The size of each haystack."""
         spec = self.spec
         return Shape(spec.subtopics, spec.insights, spec.documents, spec.words or self.domain.words)
 
     def identity(self) -> Any:
-        """See `Workload`: topics, domain and prompts by their content."""
+        """See `Workload`. Topics, domain and prompts are identified by their content."""
         return {"kind": self.kind, **self._semantic_part, "topics": sorted(map(self.cell_id, self.topics))}
 
     def record(self, store: Store) -> dict[str, Any]:
-        """See `Workload`. The topics go into the store."""
+        """See `Workload`. The topics are put into the store."""
         return {
             "spec": self.spec.model_dump(mode="json"),
             "domain": domain_json(self.domain, self.domain.prompts),
@@ -109,7 +111,7 @@ class Synth(Benchmark[SynthSpec]):
 
     @classmethod
     def from_record(cls, store: Store, record: Mapping[str, Any]) -> Synth:
-        """See `Workload`; its topics are read when they are asked for."""
+        """See `Workload`. The topics are read on first use."""
         found = cls.__new__(cls)
         Benchmark.__init__(found, SynthSpec.model_validate(record["spec"]), Inputs.stored(store, {}))
         found.domain = domain_from(record["domain"], "stored domain")
@@ -130,7 +132,7 @@ class Synth(Benchmark[SynthSpec]):
 
     @functools.cached_property
     def _semantic_part(self) -> dict[str, Any]:
-        """What makes the haystack of a topic the one that it is, besides the topic."""
+        """Everything that a haystack depends on, beside its topic."""
         spec = self.spec
         return {
             "domain": domain_json(self.domain, self.domain.hashes()),
@@ -146,56 +148,56 @@ class Synth(Benchmark[SynthSpec]):
         return {**kept, **self.revision_of(model.model)}
 
     def cell_id(self, topic: Topic) -> str:
-        """32 hex digits of the topic and of all that its haystack is made of; other topics of the spec are no part of it."""
+        """A hash (32 hex digits) of everything that the topic's haystack depends on; the spec's other topics do not count."""
         return semantic_hash({**self._semantic_part, "topic": asdict(alone(topic))})[:32]
 
     def job(self, topic: Topic) -> Job:
-        """What the synth room is to make of a topic, named as `alone` says: the same haystack beside any others."""
+        """The job of a topic. Its haystack does not depend on the spec's other topics (see `alone`)."""
         spec = self.spec
         models = spec.models.used()
-        # Where a model was reached is no part of it: the same answers give the same haystack.
+        # Endpoints are left out: the same answers give the same haystack.
         metadata = {"license": spec.license, "models": {stage: self._identity(model) for stage, model in models.items()}}
         difficulty = spec.difficulty.difficulty()
         return Job(self.cell_id(topic), alone(topic), self.domain, self.shape, difficulty, spec.seed, metadata)
 
     def sampling(self, stage: Group) -> dict[str, Any]:
-        """The semantic parameters that go with each call of a stage."""
+        """The parameters of a stage's calls that determine its answers."""
         model = self.spec.models.used()[stage]
         return {**model.sampling(), **self.revision_of(model.model)}
 
     def items(self) -> Iterator[Item]:
-        """A topic each."""
+        """See `Workload`: one item per topic."""
         for place, topic in enumerate(self.topics):
             yield Item(self.cell_id(topic), QUEUE, {"name": topic.name}, f"topics/{place // TOPICS_A_SOURCE}")
 
     def n_items(self) -> int:
-        """How many topics there are."""
+        """The number of topics."""
         return len(self.topics)
 
     def queues(self) -> Mapping[str, Queue]:
-        """See `Workload`: a worker holds few topics at once, since each is a whole haystack in the making."""
+        """See `Workload`. A worker has few topics at once, since each is a whole haystack in the making."""
         settings = self.settings()
-        called = [one.limits.concurrency for one in settings.values() if not one.local]
+        called = [model.limits.concurrency for model in settings.values() if not model.local]
         least, most = TOPICS_AT_ONCE
-        wanted = max(least, min(most, 2 * max(called) // ASKED_A_TOPIC)) if called else least
+        wanted = max(least, min(most, 2 * max(called) // CALLS_PER_TOPIC)) if called else least
         fits = WORDS_AT_ONCE // max(1, self.shape.documents * self.shape.words)
         return {QUEUE: Queue(tuple(settings), computes=not called, at_once=max(1, min(wanted, fits)), together=1)}
 
     def prepare(self, source: str, items: Sequence[Item]) -> Prepared:
-        """See `Workload`: the topics, with the texts that give them ideas."""
+        """See `Workload`: the topics, with their context."""
         wanted = {item.id for item in items}
         first = int(source.rpartition("/")[2]) * TOPICS_A_SOURCE
         some = self.topics[first : first + TOPICS_A_SOURCE]
         return Prepared(own={cell: asdict(topic) for topic in some if (cell := self.cell_id(topic)) in wanted})
 
     async def answer(self, item: Item, ask: Ask) -> Rows:
-        """See `Workload`: a topic's haystack and its checks."""
+        """See `Workload`: the haystack of a topic, with its checks."""
         from summhay_ray.benchmarks.synth.topic import synthesize_topic
 
         return await synthesize_topic(self, item.id, topic_from(ask.prepared), ask)
 
     def bounds(self, run: RunStore | None, index: LogIndex, done: Collection[str]) -> Sequence[StagePlan]:
-        """See `Workload`: what a topic asks depends on what is answered, so there are bounds."""
+        """See `Workload`. The calls for a topic depend on the answers, so there are bounds."""
         from summhay_ray.benchmarks.synth.plan import bounds_of
 
         return bounds_of(self, run, index, done)
@@ -207,7 +209,7 @@ class Synth(Benchmark[SynthSpec]):
         return results(run)
 
     def explain(self, run: RunStore, key: str, compat: Compat = "default") -> dict[str, Any]:
-        """See `Workload`; `key` may name a haystack (NAME) or a document (NAME/ID), too."""
+        """See `Workload`. `key` may also be a haystack (NAME) or a document (NAME/ID)."""
         from summhay_ray.benchmarks.synth.explain import explain_synth
 
         return explain_synth(run, key)
@@ -219,7 +221,7 @@ class Synth(Benchmark[SynthSpec]):
         return {cell: {"system": SYSTEM, "haystack": named[cell], "subtopic_id": ""} for cell in wanted & named.keys()}
 
     def entries(self, store: Store, path: str) -> list[str]:
-        """What it has made in a store, as entries of a run's haystacks; `path`: of its spec, for messages. Raises SpecError."""
+        """The haystacks made in the store, as entries for another spec. `path`: this spec's, for messages. Raises SpecError."""
         from summhay_ray.benchmarks.synth.entries import entries_of
 
         return entries_of(self, store, path)
@@ -232,22 +234,22 @@ class Synth(Benchmark[SynthSpec]):
 
 
 def domain_json(domain: Domain, prompts: Mapping[Any, str]) -> dict[str, Any]:
-    """A domain as JSON, with its prompts, or their hashes, as given."""
-    found = {one.name: getattr(domain, one.name) for one in fields(domain)}
-    return {**found, "participants": list(domain.participants), "prompts": dict(prompts)}
+    """A domain as JSON, with the given `prompts` (texts or hashes)."""
+    values = {field.name: getattr(domain, field.name) for field in fields(domain)}
+    return {**values, "participants": list(domain.participants), "prompts": dict(prompts)}
 
 
-def _check_lengths(grid: Synth) -> None:
-    """A writer whose longest answer is shorter than a document would be paid for cut ones."""
-    longest, words = grid.spec.models.write.max_tokens, grid.shape.words
+def _check_lengths(workload: Synth) -> None:
+    """Raise SpecError if the writer's max_tokens would cut documents."""
+    longest, words = workload.spec.models.write.max_tokens, workload.shape.words
     if longest < 2 * words:
         few = f"{longest} tokens are too few for documents of {words} words; give at least {2 * words}"
         raise SpecError(f"synth: models.write.max_tokens: {few}")
 
 
-def _check_language(grid: Synth) -> None:
-    """The offline writer and the offline checks know English: in another language their word would be worth nothing."""
-    language, models = grid.domain.language, grid.spec.models
+def _check_language(workload: Synth) -> None:
+    """Raise SpecError if texts in another language than English would be written or checked offline."""
+    language, models = workload.domain.language, workload.spec.models
     if is_english(language):
         return
     for stage, model in models.used().items():
@@ -258,18 +260,21 @@ def _check_language(grid: Synth) -> None:
         raise SpecError(f"synth: models.check: offline checks read English, and the domain is in {language}; name a model")
 
 
-def _check_windows(grid: Synth) -> None:
-    """The texts of a topic's context go into every prompt of its outline and, unless it has chapters, of its documents."""
-    stages: tuple[Group, ...] = ("outline",) if grid.domain.method == "chapters" else ("outline", "write")
+def _check_windows(workload: Synth) -> None:
+    """Raise SpecError if the context of a topic does not fit into a model's window.
+
+    The context is part of the prompts of the outline and, unless documents have chapters, of the documents.
+    """
+    stages: tuple[Group, ...] = ("outline",) if workload.domain.method == "chapters" else ("outline", "write")
     for stage in stages:
-        model = grid.spec.models.used()[stage]
+        model = workload.spec.models.used()[stage]
         window = find_window(model.model, model.context_window)
         room = (window or 0) - model.max_tokens - _ROOM
         if window is not None and room < 0:
-            needed = f"max_tokens {model.max_tokens:,} and a prompt of some {_ROOM:,}"
+            needed = f"max_tokens {model.max_tokens:,} and a prompt of about {_ROOM:,}"
             raise SpecError(f"synth: models.{stage}: the window of {window:,} tokens cannot hold {needed}; lower max_tokens")
-        for topic in grid.topics if window is not None else ():
+        for topic in workload.topics if window is not None else ():
             tokens = sum(map(count_tokens, topic.context))
             if tokens > room:
-                told = f"the context of {topic.name!r} has {tokens:,} tokens; {model.model} takes {room:,} beside the rest"
-                raise SpecError(f"synth: topics: {told}; shorten it, or name another model for {stage}")
+                problem = f"the context of {topic.name!r} has {tokens:,} tokens; {model.model} has room for {room:,}"
+                raise SpecError(f"synth: topics: {problem}; shorten it, or name another model for {stage}")

@@ -29,7 +29,7 @@ def test_documents_that_are_absent_or_moved_are_a_warning(tmp_path: Path) -> Non
     del raw["documents"][3]
     (tmp_path / "cut.json").write_text(json.dumps(raw), encoding="utf-8")
     result = api.import_released(tmp_path / "cut.json", str(tmp_path / "store"))
-    assert any("documents[3].idx is 4: documents are absent or moved" in warning for warning in result.warnings)
+    assert any("documents[3].idx is 4: documents are missing or moved" in warning for warning in result.warnings)
 
 
 def test_a_prompt_that_the_offline_judge_cannot_read_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -55,9 +55,9 @@ def test_topics_that_failed_for_good_are_not_to_be_made_again(
     said = refusal(path, store)
     assert "make them first" not in said and "\n" not in said
     assert f"mine.yaml: 1 of its 3 topics failed for good (summhay failures {run.run_id} --store {store.uri} says why); " in said
-    assert "reword them or take them out (the others cost nothing again) or give another seed (all are new)" in said
+    assert "reword or remove them (the others cost nothing again) or give another seed (all are new)" in said
     assert f"then: summhay synth {path} --store {store.uri}; " in said
-    assert said.endswith("or name those that are done by their `entry`, which the same with --json gives")
+    assert said.endswith("or list the finished ones by their `entry`, which the same command prints with --json")
     # Both ways out are ways out.
     entries = [one.entry for one in found.haystacks]
     assert len(api.load({**RUN, "haystacks": entries}, store=store.uri).sources) == 2

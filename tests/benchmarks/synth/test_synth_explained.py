@@ -224,7 +224,7 @@ def test_a_topic_that_failed_shows_what_failed_it(tmp_path: Path, monkeypatch: p
     found = explain(run, "ferry")
     assert (found["haystack"], found["documents"], found["failures"][0]["error"]) == (None, [], "unsound_truth")
     assert [(one["kind"], one["found"], one["position"]) for one in found["amiss"]][-1] == ("document_insight", "no", 99_999)
-    with pytest.raises(StoreError, match="topic 'ferry' of run .* gave no haystack, so it has no documents"):
+    with pytest.raises(StoreError, match="topic 'ferry' of run .* has no haystack, so it has no documents"):
         explain(run, "ferry/d1")
 
 

@@ -24,7 +24,7 @@ def paid(answers: int, input_tokens: int, usd_micros: int) -> Tally:
 
 def test_what_is_expected_goes_down_with_the_calls() -> None:
     one = stage()
-    one.less(paid(4, 80, 100), 1.0)
+    one.subtract(paid(4, 80, 100), 1.0)
     # 10 - 4 calls of 100 and 20 tokens; least: 6 - 4 calls, 300 - 80 and 6 - 4 tokens, 600 - 100 micro-dollars.
     assert (one.reused, one.calls, one.input_tokens, one.output_tokens, one.usd_micros) == (4, 6, 600, 120, 1800)
     assert (one.min_calls, one.min_input_tokens, one.min_output_tokens, one.min_micros) == (2, 220, 2, 500)
@@ -33,20 +33,20 @@ def test_what_is_expected_goes_down_with_the_calls() -> None:
 
 def test_answers_of_finished_topics_take_nothing_off_what_is_expected() -> None:
     one = stage()
-    one.less(paid(8, 160, 200), 0.25)
+    one.subtract(paid(8, 160, 200), 0.25)
     assert (one.reused, one.calls, one.input_tokens, one.min_calls) == (2, 8, 800, 0)
 
 
 def test_no_calls_to_come_cost_nothing() -> None:
     one = stage()
     # More calls than were expected, of half the length.
-    one.less(paid(12, 600, 1800), 1.0)
+    one.subtract(paid(12, 600, 1800), 1.0)
     assert (one.calls, one.input_tokens, one.output_tokens, one.usd_micros) == (0, 0, 0, 0)
 
 
 def test_what_is_expected_is_never_below_the_least() -> None:
     one = stage()
-    one.less(paid(9, 20, 30), 1.0)
+    one.subtract(paid(9, 20, 30), 1.0)
     # A tenth of 1,000 tokens and of 3,000 micro-dollars is less than 300 - 20 and 600 - 30.
     assert (one.calls, one.input_tokens, one.usd_micros) == (1, 280, 570)
     assert one.usd_min <= one.usd <= one.usd_max

@@ -59,9 +59,9 @@ def test_a_topic_and_nothing_else_is_enough() -> None:
         ({"topics": [{"name": "b"}]}, "topics[0]: expected a topic, or made_up: a number of topics"),
         ({"topics": {"made_up": 3, "name": "b"}}, "topics[0]: made_up topics have no name"),
         ({"topics": [{"topic": "a", "name": "a/b"}]}, "name 'a/b': expected at most 60 letters, digits, - and _"),
-        ({"topics": [{"topic": "a", "name": "x"}, {"topic": "b", "name": "x"}]}, "the name 'x' stands twice"),
-        ({"topics": [{"topic": "a", "name": "x"}, {"topic": "b", "name": "X"}]}, "the name 'x' stands twice"),
-        ({"topics": ["A ferry", {"topic": " A  ferry "}]}, "'A ferry' stands twice and would give the same insights"),
+        ({"topics": [{"topic": "a", "name": "x"}, {"topic": "b", "name": "x"}]}, "the name 'x' is used twice"),
+        ({"topics": [{"topic": "a", "name": "x"}, {"topic": "b", "name": "X"}]}, "the name 'x' is used twice"),
+        ({"topics": ["A ferry", {"topic": " A  ferry "}]}, "'A ferry' is listed twice and would give the same insights"),
         ({"topics": [{"topic": "a", "context": ["gone.txt"]}]}, "no file 'gone.txt'"),
         ({"domain": "nwes"}, "no domain is named 'nwes'; did you mean 'news'?"),
         ({"domain": "gone.yaml"}, "no file 'gone.yaml'"),
@@ -70,11 +70,11 @@ def test_a_topic_and_nothing_else_is_enough() -> None:
         ({"models": {"writer": "offline/writer"}}, "models.writer: unknown field; did you mean write?"),
         (
             {"models": {"write": {"model": "offline/writer", "prompt": "p.txt"}}},
-            "models.write.prompt: prompts stand in the domain's YAML",
+            "models.write.prompt: prompts belong to the domain's YAML",
         ),
         (
             {"models": {"check": {"model": "offline/writer", "prompt": None}}},
-            "models.check.prompt: prompts stand in the domain's",
+            "models.check.prompt: prompts belong to the domain's",
         ),
         ({"models": {"write": "offline/support"}}, "models.write: 'offline/support' makes no haystacks"),
         ({"models": {"write": "openai/nobody-knows-it"}}, "price"),
@@ -155,7 +155,7 @@ def test_a_window_that_cannot_hold_the_answer_is_refused_as_such() -> None:
     with pytest.raises(SpecError) as caught:
         api.load({**SMALL, "models": {"write": {**PAID, "context_window": 3000, "max_tokens": 4000}}})
     assert str(caught.value) == (
-        "synth: models.write: the window of 3,000 tokens cannot hold max_tokens 4,000 and a prompt of some 4,000; "
+        "synth: models.write: the window of 3,000 tokens cannot hold max_tokens 4,000 and a prompt of about 4,000; "
         "lower max_tokens"
     )
 
@@ -164,7 +164,7 @@ def test_a_context_beyond_the_window_is_refused(tmp_path: Path) -> None:
     write_files(tmp_path, {"long.txt": "word " * 130_000})
     topics = [{"topic": "a", "context": [str(tmp_path / "long.txt")]}]
     said = refusal(**{**SMALL, "topics": topics, "models": {"outline": PAID}})
-    assert "the context of 'a' has 130," in said and "openai/gpt-4o takes 120,000 beside the rest" in said
+    assert "the context of 'a' has 130," in said and "openai/gpt-4o has room for 120,000" in said
     assert small(topics=topics, models={"outline": {**PAID, "context_window": 200_000}}).n_items() == 1
 
 

@@ -45,7 +45,7 @@ def test_several_entries_of_made_up_topics_are_one_list() -> None:
 def test_a_made_up_topic_that_is_written_as_well_is_refused() -> None:
     third = list(made_up(0, 3))[2]
     said = refusal(third, {"made_up": 3})
-    assert f"{third!r} stands twice and would give the same insights; reword it, or use another seed" in said
+    assert f"{third!r} is listed twice and would give the same insights; reword it, or use another seed" in said
     assert len(named(third, {"made_up": 2})) == 3, "the third is not made up"
     assert len(named({"topic": third, "participants": ["Ann"]}, {"made_up": 3})) == 4, "asked otherwise"
 
@@ -53,13 +53,13 @@ def test_a_made_up_topic_that_is_written_as_well_is_refused() -> None:
 def test_files_of_one_text_do_not_make_two_topics_of_one(tmp_path: Path) -> None:
     write_files(tmp_path, {"a.txt": "The ferry sank.", "b.txt": "The ferry sank.", "c.txt": "The ferry swam."})
     first, same, third = ({"topic": "a ferry", "context": [str(tmp_path / f"{name}.txt")]} for name in "abc")
-    assert "'a ferry' stands twice" in refusal(first, same)
+    assert "'a ferry' is listed twice" in refusal(first, same)
     assert len(set(named(first, third))) == 2
 
 
 def test_no_more_are_made_up_than_there_are() -> None:
     half = {"made_up": MOST_MADE_UP // 2}
-    assert "100001 made-up ones are asked for; at most 100000 are invented for a spec" in refusal(half, half, {"made_up": 1})
+    assert "100001 made-up topics are more than the 100000 that a spec may have" in refusal(half, half, {"made_up": 1})
 
 
 def test_a_hundred_thousand_topics_take_seconds() -> None:
@@ -83,7 +83,7 @@ def test_a_given_name_is_kept_and_another_makes_room() -> None:
     one, other = named(ONE, OTHER)
     assert named({"topic": "a ferry", "name": "Cafe_Strike"}, ONE) == ["Cafe_Strike", one]
     assert named({"topic": OTHER, "name": "second"}, ONE) == ["second", "cafe_strike"]
-    assert f"'Café strike' would be named as another one is, '{one}'; give it a name" in refusal(
+    assert f"'Café strike' would get the name of another topic, '{one}'; give it a name" in refusal(
         {"topic": "a ferry", "name": one}, ONE, OTHER
     )
     # Two that share their words and not who speaks; two whose names are cut at one place.
