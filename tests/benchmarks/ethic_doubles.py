@@ -35,9 +35,19 @@ def gold(record: Record) -> list[str]:
 def written(record: Record, items: list[str]) -> str:
     """An answer with the items in the form that is asked for."""
     if record.task == "Attributing":
-        others = [one for one in re.findall(r"^\[\d+\]", record.context, re.MULTILINE) if one not in items]
-        return f"- Core IDs: {', '.join(items)}\n- Supplementary IDs: {', '.join(others)}"
-    return ("; " if record.domain == "Medicine" else ", ").join(items)
+        others = [one for one in labeled(record) if one not in items]
+        core, other = ("Related Segments", "Supporting Segments") if record.domain == "Law" else ("Core IDs", "Supplementary IDs")
+        return f"- {core}: {', '.join(items)}\n- {other}: {', '.join(others)}"
+    return ("; " if record.domain in ("Medicine", "Law") else ", ").join(items)
+
+
+def labeled(record: Record) -> list[str]:
+    """All that is to be labeled in attributing."""
+    return re.findall(r"<(Segment \d+)>" if record.domain == "Law" else r"^\[\d+\]", record.context, re.MULTILINE)
+
+
+def word(record: Record) -> str:
+    return "Segment" if record.domain == "Law" else "Section"
 
 
 class Perfect:
@@ -50,7 +60,7 @@ class Perfect:
         record = asked(request)
         if record.task == "Summarizing":
             parts = ((number, ". ".join(text.split(". ")[:2])) for number, text in sections(record.context).items())
-            return "\n\n".join(f"<Section {number}>\n{text}" for number, text in parts)
+            return "\n\n".join(f"<{word(record)} {number}>\n{text}" for number, text in parts)
         return written(record, gold(record))
 
 
@@ -74,11 +84,13 @@ class Shuffled:
     def answer(self, request: Request) -> str:
         record, draws = asked(request), random.Random(request.prompt)
         if record.task == "Summarizing":
-            texts = re.split(r"<Section \d+>\n", Perfect().answer(request))[1:]
-            return "\n\n".join(f"<Section {place}>\n{text.strip()}" for place, text in enumerate(texts[1:] + texts[:1], start=1))
+            texts = re.split(r"<\w+ \d+>\n", Perfect().answer(request))[1:]
+            return "\n\n".join(
+                f"<{word(record)} {place}>\n{text.strip()}" for place, text in enumerate(texts[1:] + texts[:1], start=1)
+            )
         items = gold(record)
         if record.task == "Attributing":
-            items = draws.sample(re.findall(r"^\[\d+\]", record.context, re.MULTILINE), len(items))
+            items = draws.sample(labeled(record), len(items))
         draws.shuffle(items)
         return written(record, items)
 

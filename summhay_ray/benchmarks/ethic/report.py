@@ -77,9 +77,10 @@ def _sections(scores: Tables) -> Iterator[Section]:
     )
     yield Section(
         "Ratings by the section's place",
-        text="By model and length of the prompt. fifth: 1 is the context's beginning. off_mean: the rating less the mean. "
-        "Sections without a summary are left out here.",
+        text="By model and length of the prompt. fifth: 1 is the context's beginning. off_mean: the score less the mean. A "
+        "section without a summary has 1; missing is their share.",
         table=scores["positions"],
+        units={"missing": "%"},
         chart=Chart.matrix(x="fifth", y="shown", figure="off_mean"),
         more=True,
     )

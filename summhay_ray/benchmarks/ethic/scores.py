@@ -46,6 +46,7 @@ _SAMPLE = {
     **dict.fromkeys(("score", "score_release", "precision", "recall", "chance", "copied"), pl.Float64),
     **dict.fromkeys(("tokens", "missing", "n_sections"), pl.Int64),
     "truncated": pl.Boolean,
+    "missing_places": pl.List(pl.Float64),
 }
 
 
@@ -177,6 +178,7 @@ def _summarized(row: EthicAnswer, text: str, rated: Sequence[SectionRating]) -> 
     figures: dict[str, Any] = {
         "score": None if lost else scoring.mean(values),
         "missing": len(missing),
+        "missing_places": [row.sections.index(number) / max(1, len(row.sections) - 1) for number in missing],
         "copied": scoring.mean(length / max(1, whole[number]) for number, length in lengths.items()),
         "score_release": released,
     }
@@ -244,24 +246,30 @@ def low_high(samples: pl.DataFrame, seed: int) -> pl.DataFrame:
 
 
 def positions(samples: pl.DataFrame, ratings: pl.DataFrame, how: How) -> pl.DataFrame:
-    """Ratings of sections by where they stand, and by the prompt's length (Figure 5); sections without a summary are not here."""
-    own = ratings.filter((pl.col("judge") == how.judge) & (pl.col("reading") != "release")).join(
-        samples.select("item_id", "model", "document", "bucket"), on="item_id"
-    )
-    if own.is_empty():
-        empty = {"shown": pl.String, "fifth": pl.Int64, "score": pl.Float64, "off_mean": pl.Float64, "n": pl.Int64}
-        return pl.DataFrame(schema=empty)
+    """Scores of sections by where they stand, and by the prompt's length (Figure 5). A section without a summary has the lowest
+    score, as in the task's own; `missing` is their share."""
+    own = ratings.filter((pl.col("judge") == how.judge) & (pl.col("reading") != "release") & pl.col("value").is_not_null())
+    rated = own.group_by("item_id", "section", "place").agg(pl.col("value").mean().alias("score"))
+    left_out = samples.select("item_id", pl.col("missing_places").alias("place")).explode("place").drop_nulls()
+    both = pl.concat(
+        [
+            rated.select("item_id", "place", "score", pl.lit(0.0).alias("missing")),
+            left_out.select("item_id", "place", pl.lit(LOWEST).alias("score"), pl.lit(1.0).alias("missing")),
+        ]
+    ).join(samples.select("item_id", "model", "document", "bucket"), on="item_id")
+    if both.is_empty():
+        figures = dict.fromkeys(("score", "off_mean", "missing"), pl.Float64)
+        return pl.DataFrame(schema={"shown": pl.String, "fifth": pl.Int64, **figures, "n": pl.Int64})
     fifth = (pl.col("place") * PLACES).floor().clip(0, PLACES - 1).cast(pl.Int64) + 1
-    placed = own.with_columns(fifth.alias("fifth"))
-    means = placed.group_by("item_id", "model", "document", "bucket", "fifth", "section").agg(
-        pl.col("value").mean().alias("score")
-    )
-    found = mean_interval(means, "score", ("model", "bucket", "fifth"), seed=how.seed, cluster="document")
-    level = means.group_by("model").agg(pl.col("score").mean().alias("level"))
+    placed, cell = both.with_columns(fifth.alias("fifth")), ("model", "bucket", "fifth")
+    found = mean_interval(placed, "score", cell, seed=how.seed, cluster="document")
+    level = placed.group_by("model").agg(pl.col("score").mean().alias("level"))
+    beside = placed.group_by(*cell).agg(pl.col("missing").mean())
     shown = pl.concat_str("model", "bucket", separator=", ").alias("shown")
     off = (pl.col("score") - pl.col("level")).alias("off_mean")
-    columns = ("shown", "fifth", "score", "score_low", "score_high", "off_mean", "n")
-    return found.join(level, on="model").with_columns(shown, off).select(*columns).sort("shown", "fifth")
+    columns = ("shown", "fifth", "score", "score_low", "score_high", "off_mean", "missing", "n")
+    joined = found.join(level, on="model").join(beside, on=cell)
+    return joined.with_columns(shown, off).select(*columns).sort("shown", "fifth")
 
 
 def differences(samples: pl.DataFrame, seed: int) -> pl.DataFrame:

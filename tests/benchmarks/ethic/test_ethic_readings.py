@@ -79,6 +79,9 @@ def test_a_model_that_leaves_all_sections_out_is_told(tmp_path: Path) -> None:
     assert samples(found) == [("unparsed", 1.0, None)]
     [row] = found.scores["summaries"].to_dicts()
     assert (row["missing"], row["n"], row["n_expected"], row["con"]) == (1.0, 1, 1, None)
+    # By place, too: the last fifth is as low as the first.
+    places = found.scores["positions"].select("fifth", "score", "missing", "n").rows()
+    assert places == [(1, 1.0, 1.0, 1), (5, 1.0, 1.0, 1)]
 
 
 def test_each_reading_rates_its_own_pairs_of_texts(tmp_path: Path) -> None:
