@@ -41,7 +41,7 @@ _CLASS_OF_ERROR = {
     "empty_answer": "empty",
     "context_window": "over_length",
 }
-_SAMPLE = {
+_SAMPLE: Mapping[str, Any] = {
     **dict.fromkeys(("item_id", "model", "task", "domain", "record", "document", "answer", "bucket"), pl.String),
     **dict.fromkeys(("score", "score_release", "precision", "recall", "chance", "copied"), pl.Float64),
     **dict.fromkeys(("tokens", "missing", "n_sections"), pl.Int64),
@@ -62,7 +62,7 @@ class How:
 def score(tables: Tables, how: How) -> dict[str, pl.DataFrame]:
     """Table -> its rows: samples, tasks, overall, outcomes, lengths, coverage, positions, differences, summaries."""
     items = tables["items"]
-    samples = pl.DataFrame(list(_samples(tables, how)), schema=_SAMPLE, orient="row")
+    samples = pl.DataFrame(list(_samples(tables, how)), schema=dict(_SAMPLE), orient="row")
     ratings = tables[RATINGS.name]
     return {
         "samples": samples,
