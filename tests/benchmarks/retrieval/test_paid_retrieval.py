@@ -94,6 +94,23 @@ def test_a_plan_names_the_stages_and_a_budget_stops_and_goes_on(base: str, tmp_p
     assert tables.height == len(tables.unique(["haystack_id", "subtopic_id", "retriever", "rank"]))
 
 
+@pytest.mark.parametrize(
+    "entry",
+    [
+        *({"embed": "voyage/voyage-3"}, {"embed": "jina_ai/jina-embeddings-v3"}),
+        *({"rerank": "voyage/rerank-2"}, {"rerank": "jina_ai/jina-reranker-v2-base-multilingual"}),
+    ],
+)
+def test_jina_and_voyage_are_asked_by_litellm(base: str, tmp_path: Path, entry: dict[str, Any]) -> None:
+    price = {"input_per_mtok": 2.5} if "embed" in entry else {"per_search": 0.002}
+    reach = {"api_base": base, "api_key_env": "SIMULATED_API_KEY", "price": price}
+    result = api.retrieve(fields(base, retrievers=[{**entry, **reach}]), store=str(tmp_path / "store"), executor="inline")
+    bill = stats(base)
+    assert result.status == "done" and result.calls["made"] == bill["served"] == (5 if "embed" in entry else 4)
+    assert result.usd["spent"] == bill["micros"] / 1e6
+    assert {row["n"] for row in result.to_json()["retrieval"]} == {4}
+
+
 def test_a_plan_of_what_is_answered_in_part_counts_what_is_left(base: str, tmp_path: Path) -> None:
     """Of vectors some are known, some are not: they are of one length all the same."""
     store, embed = str(tmp_path / "store"), entries(base)[1]
