@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from summhay_ray.benchmarks import rejudge as rejudging
     from summhay_ray.benchmarks import summhay as haystacks
     from summhay_ray.benchmarks import synth as synthesis
+    from summhay_ray.benchmarks.odsum import CollectionImport
 
 DEFAULT_STORE = "./summhay-store"
 Spec = str | Path | Mapping[str, Any]
@@ -190,6 +191,16 @@ def import_released(
 
     listed = [paths] if isinstance(paths, str | Path) else paths
     return haystacks.import_files([str(path) for path in listed], Store(store_uri(store)), address or "")
+
+
+def import_collection(folder: str | Path, store: str | None = None) -> CollectionImport:
+    """Keep the documents and queries of a folder (docs/odsum.md), which a spec then names by `corpus: store/SHA256`.
+
+    Raises SpecError, in one line that names the file.
+    """
+    from summhay_ray.benchmarks import odsum
+
+    return odsum.import_collection(folder, Store(store_uri(store)))
 
 
 def _stored(run_id: str, store: str | None) -> tuple[Workload[Any], Any]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import shlex
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
@@ -47,7 +48,8 @@ from summhay_ray.cli.verify import verify
 if TYPE_CHECKING:
     from typing import Any
 
-    from summhay_ray.benchmarks.summhay import ScoreResult
+    from summhay_ray.benchmarks.odsum import CollectionImport
+    from summhay_ray.benchmarks.summhay import ImportResult, ScoreResult
     from summhay_ray.engine import RunResult
 
 RUN, READ, JUDGE, MAKE, SERVE = "Run", "Read", "Judge", "Make", "Serve and check"
@@ -251,21 +253,31 @@ def explain(
 
 @app.command("import", rich_help_panel=MAKE)
 def import_files(
-    files: Annotated[list[str], typer.Argument(help="Released SummHay JSON files.", metavar="FILE.json...")],
+    files: Annotated[
+        list[str],
+        typer.Argument(help="Released SummHay JSON files, or one folder of documents and queries.", metavar="FILE.json..."),
+    ],
     store: StoreOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Keep released SummHay files, with their summaries and judgments, as a run."""
+    """Keep released SummHay files, with their summaries and judgments, as a run; or a folder as a collection for `corpus:`."""
     from summhay_ray import api
     from summhay_ray.cli.show import document, facts, note, store_option
 
-    result = api.import_released(files, store)
+    where = store_option(api.store_uri(store))
+    result: CollectionImport | ImportResult
+    if len(files) == 1 and Path(files[0]).is_dir():
+        result = kept = api.import_collection(files[0], store)
+        further = f"in a spec: kind: odsum, corpus: {kept.corpus}; then summhay run SPEC{where}"
+    else:
+        result = made = api.import_released(files, store)
+        further = f"summhay score {made.run}{where}"
     for warning in result.warnings:
         note(f"warning: {warning}")
     if as_json:
         document(result.to_json())
     else:
-        facts([*result.to_json().items(), ("next", f"summhay score {result.run}{store_option(api.store_uri(store))}")])
+        facts([*result.to_json().items(), ("next", further)])
 
 
 @app.command(rich_help_panel=READ)

@@ -89,14 +89,14 @@ def _stories(folder: Path, called: str) -> Collection:
     for where, row in _lines(folder / "queries.jsonl"):
         if not isinstance(row, list):
             raise ValueError(f"{where}: expected a list of a story's queries")
-        for one in row:
+        for place_, one in enumerate(row, start=1):
             fields = _object(one, where)
             title = _text(fields, "title", where)
             if title not in passages:
                 raise ValueError(f"{where}: title: no story is called {title!r}")
             passage, names = passages[title]
             responses = [_text(_object(each, where), "response_text", where) for each in _list(fields, "responses", where)]
-            query_id = f"{passage}-{fields.get('question_number')}"
+            query_id = f"{passage}-{fields.get('question_number', place_)}"
             queries.append(Query(query_id, _text(fields, "question_text", where), tuple(responses), names, split_of[title]))
     return checked(called, documents, queries, STORIES)
 
@@ -198,7 +198,8 @@ def _json(content: bytes, where: str) -> Any:
 
 def _decoded(content: bytes, where: str) -> str:
     try:
-        return content.decode("utf-8")
+        # As a text file is read everywhere: no mark of its encoding, one kind of line break.
+        return content.decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")
     except UnicodeDecodeError:
         raise ValueError(f"{where}: is not UTF-8 text") from None
 

@@ -106,6 +106,23 @@ def test_odd_lines_files_and_folders_are_one_line_each(tmp_path: Path) -> None:
     assert any("is not there (" in one and one.endswith(": 1 (0)") for one in told)
 
 
+def test_ids_that_stand_twice_are_named_and_texts_are_read_as_text(tmp_path: Path) -> None:
+    folder = stories(tmp_path / "s")
+    (folder / "documents" / "test.jsonl").write_text((folder / "documents" / "dev.jsonl").read_text("utf-8"), encoding="utf-8")
+    with pytest.raises(SpecError, match=r"dev.jsonl:1: title: 'STORY 14' stands in an earlier story, too"):
+        read_collection(folder, "s")
+    lines = (stories(tmp_path / "t") / "queries.jsonl").read_text("utf-8")
+    (tmp_path / "t" / "queries.jsonl").write_text(lines + lines.splitlines()[0], encoding="utf-8")
+    with pytest.raises(SpecError, match="two queries have the id '11-1'; give each its own"):
+        read_collection(tmp_path / "t", "t")
+    mine = own(tmp_path / "o")
+    (mine / "a.txt").write_bytes(b"\xef\xbb\xbfOne line,\r\nand another.")
+    assert read_collection(mine, "o").documents[0].text == "One line,\nand another."
+    (mine / "a.txt").write_bytes(b"\xff")
+    with pytest.raises(SpecError, match="a.txt: is not UTF-8 text"):
+        read_collection(mine, "o")
+
+
 @needs_shared
 def test_the_released_split_of_meetings_is_reproduced() -> None:
     released = json.loads((SHARED / "benchmarks/odsum/meeting_splits.json").read_text("utf-8"))

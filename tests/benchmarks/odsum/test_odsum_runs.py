@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
-from odsum_collections import QUERIES, meetings, own
+from odsum_collections import QUERIES, meetings, own, stories
 from runs import summhay, write_spec
 
+from summhay_ray import api
 from summhay_ray.api import load
+from summhay_ray.engine import SpecError
 from summhay_ray.metrics import ROUGE_TYPES, rouge
 
 pytestmark = pytest.mark.core
@@ -116,6 +119,48 @@ def test_answers_made_elsewhere_are_scored_and_what_is_missing_or_empty_counts_a
     # Where there is one retriever and one k, the answers are taken to be made of these.
     one = summhay("run", spec_of(tmp_path, **fields, retrievers=["oracle"], k=[2]), "--store", tmp_path / "store", code=4)
     assert [(row["retriever"], row["k"]) for row in one["summaries"]] == [("oracle", 2)]
+
+
+def test_an_imported_folder_is_named_by_its_content(tmp_path: Path) -> None:
+    meetings(tmp_path / "meetings")
+    kept = summhay("import", tmp_path / "meetings", "--store", tmp_path / "store")
+    assert {name: kept[name] for name in ("documents", "blank", "queries", "references", "gold")} == {
+        "documents": 4,
+        "blank": 1,
+        "queries": 5,
+        "references": 5,
+        "gold": 5,
+    }
+    there = summhay("retrieve", spec_of(tmp_path), "--store", tmp_path / "store")
+    shutil.rmtree(tmp_path / "meetings")
+    spec = write_spec(
+        tmp_path, {"kind": "odsum", "corpus": kept["corpus"], "retrievers": [{"bm25": "split"}, "oracle"], "k": [1, 2]}
+    )
+    found = summhay("retrieve", spec, "--store", tmp_path / "store", "--executor", "inline")
+    assert (found["run"], found["retrieval"]) == (there["run"], there["retrieval"])
+    with pytest.raises(SpecError, match="is no collection that we know; expected queries.json and"):
+        api.import_collection(tmp_path, str(tmp_path / "store"))
+
+
+def test_the_release_of_stories_is_read_and_measured_whole(tmp_path: Path) -> None:
+    # A mark of the encoding, the line breaks of another system, blank parts, and a story of blank parts alone.
+    stories(tmp_path / "stories")
+    place = tmp_path / "stories" / "documents" / "dev.jsonl"
+    row = json.loads(place.read_text("utf-8"))
+    place.write_text(json.dumps({**row, "divided_document": ["\n", ""]}) + "\n", encoding="utf-8")
+    for file in (*(tmp_path / "stories" / "documents").iterdir(), tmp_path / "stories" / "queries.jsonl"):
+        file.write_bytes(b"\xef\xbb\xbf" + file.read_bytes().replace(b"\n", b"\r\n"))
+    fields = {"corpus": "stories", "retrievers": [{"bm25": "split"}, "oracle"], "k": [3]}
+    for drop, expected, n in ((False, "5 of 11 documents are blank; drop_blank: true takes them out", 8), (True, "5 blank", 6)):
+        found = summhay("retrieve", spec_of(tmp_path, **fields, drop_blank=drop), "--store", tmp_path / "store")
+        rows = {row["retriever"]: row for row in found["retrieval"] if row["k"] == 3}
+        assert {name: row["n"] for name, row in rows.items()} == {"bm25-split": n, "oracle": n}
+        # Three gold parts, of which one is blank; two where blank ones are dropped.
+        assert rows["oracle"]["recall"] == 1.0 and any(expected in told for told in found["warnings"])
+    assert any("no gold document: retrieval is not scored: 2 (14-1, 14-2)" in told for told in found["warnings"])
+    whole = load(spec_of(tmp_path, **fields)).collection
+    assert [one.document_id for one in whole.documents[::3]] == ["train/11#0", "train/12#0", "test/13#0", "dev/14#0"]
+    assert whole.by_id["11-1"].split == "train" and len(whole.by_id["14-2"].references) == 4
 
 
 def test_a_collection_without_references_and_gold_is_summarized_and_not_scored(tmp_path: Path) -> None:
