@@ -36,6 +36,7 @@ from summhay_ray.store import (
     how_ended,
     is_alive,
     read_session,
+    table_digests,
 )
 
 STOPS_WITHIN_S = 60.0
@@ -205,7 +206,7 @@ def _status(run: RunStore, problems: Sequence[str]) -> StatusResult:
         usage=(usage := usage_of_run(run, index)),
         finish_reasons={reason: number for reason, number in sorted(ends.items()) if reason != "stop"},
         damaged=index.damaged,
-        tables=run.digests(),
+        tables=table_digests(run),
         stop=stop,
         left=_left(run, benchmark, stop, [] if lost else usage, open_items) if open_items or stop else None,
         unit=benchmark.counted.items if benchmark is not None else "items",

@@ -46,13 +46,17 @@ def ratio_intervals(numerators: NDArray[np.float64], denominators: NDArray[np.fl
     import numpy as np
 
     kept = denominators > 0
-    if kept.all():
-        return [(float(low), float(high)) for low, high in np.quantile(numerators / denominators, LEVEL, axis=0).T]
-    found: list[tuple[float, float] | None] = []
-    for top, bottom, use in zip(numerators.T, denominators.T, kept.T, strict=True):
-        ends = np.quantile(top[use] / bottom[use], LEVEL) if use.any() else None
-        found.append(None if ends is None else (float(ends[0]), float(ends[1])))
-    return found
+    whole = kept.all(axis=0)
+    lows, highs = np.full((2, len(whole)), np.nan)
+    if whole.any():
+        # Each column's values beside each other, which is how they are sorted.
+        ratios = np.ascontiguousarray((numerators[:, whole] / denominators[:, whole]).T)
+        lows[whole], highs[whole] = np.quantile(ratios, LEVEL, axis=1)
+    for column in np.flatnonzero(~whole):
+        use = kept[:, column]
+        if use.any():
+            lows[column], highs[column] = np.quantile(numerators[use, column] / denominators[use, column], LEVEL)
+    return [None if np.isnan(low) else (float(low), float(high)) for low, high in zip(lows, highs, strict=True)]
 
 
 def mean_interval(

@@ -5,9 +5,9 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from summhay_ray.metrics.intervals import generator, ratio_intervals
 
@@ -24,6 +24,8 @@ _Cluster = tuple[str, str]
 VALUES = ("coverage", "joint", "citation_f1", "citation_precision", "citation_recall")
 
 _SCORED, _COVERED = 0, 1
+_TOGETHER = 64
+"""Systems whose resamples are held, and sorted, at once."""
 _HIGH, _LOW = 2.0**26, 2.0**34
 _FIGURES = {  # figure -> columns of its numerator and its denominator among the clusters' sums
     "coverage": (2, _SCORED),
@@ -95,21 +97,21 @@ def system_scores(
     frames = [insights.select(KEYS), expected.select(KEYS)]
     groups = pl.concat(frames).unique().sort(ORDER).with_row_index("group")
     owners, clusters, sums = _cluster_sums(insights, groups)
-    counts_of = _resamples(seed, samples)
     starts = owners.searchsorted(range(len(groups) + 1))
     counts = expected.group_by(KEYS).agg(pl.col("n_expected").sum())
     spoken = words.group_by(KEYS[:4]).agg(pl.col("words_per_bullet").drop_nulls())
     counted = groups.join(counts, on=KEYS, how="left").join(spoken, on=KEYS[:4], how="left").sort("group")
+    parts = [slice(start, end) for start, end in itertools.pairwise(starts)]
+    intervals = _intervals([(sums[part], clusters[part]) for part in parts], _resamples(seed, samples))
     scores = []
-    for row in counted.iter_rows(named=True):
-        part = slice(starts[row["group"]], starts[row["group"] + 1])
+    for row, part, found in zip(counted.iter_rows(named=True), parts, intervals, strict=True):
         total = sums[part].sum(axis=0)
         fields: dict[str, Any] = {key: row[key] for key in KEYS}
         for name, (top, bottom) in _FIGURES.items():
             fields[name] = float(total[top] / total[bottom]) if total[bottom] else None
         fields |= {"n_expected": row["n_expected"] or 0, "n_scored": int(total[_SCORED]), "n_covered": int(total[_COVERED])}
         fields["words_per_bullet"] = _mean(row["words_per_bullet"])
-        fields["ci"] = _intervals(sums[part], clusters[part], counts_of)
+        fields["ci"] = found
         scores.append(SystemScore(**fields))
     return scores
 
@@ -156,17 +158,34 @@ def _resamples(seed: int, samples: int) -> Callable[[Sequence[_Cluster]], NDArra
 
 
 def _intervals(
+    systems: Sequence[tuple[NDArray[np.float64], Sequence[_Cluster]]],
+    counts_of: Callable[[Sequence[_Cluster]], NDArray[np.int64]],
+) -> Iterator[dict[str, tuple[float, float]]]:
+    """For each system (sums of its clusters, clusters): figure -> its interval; empty where no haystack has two clusters."""
+    import numpy as np
+
+    tops, bottoms = zip(*_FIGURES.values(), strict=True)
+    for start in range(0, len(systems), _TOGETHER):
+        drawn = [_drawn(*one, counts_of) for one in systems[start : start + _TOGETHER]]
+        many = [one for one in drawn if one is not None]
+        # All at once: a quantile of one system takes longer to ask for than to compute.
+        columns = (np.hstack([one[:, side] for one in many]) for side in (tops, bottoms))
+        found = iter(ratio_intervals(*columns) if many else ())
+        for one in drawn:
+            ends = zip(_FIGURES, itertools.islice(found, len(_FIGURES)), strict=True) if one is not None else ()
+            yield {name: interval for name, interval in ends if interval is not None}
+
+
+def _drawn(
     sums: NDArray[np.float64], clusters: Sequence[_Cluster], counts_of: Callable[[Sequence[_Cluster]], NDArray[np.int64]]
-) -> dict[str, tuple[float, float]]:
-    """Figure -> its interval, from the sums of a system's clusters; empty where no haystack has two clusters."""
+) -> NDArray[np.float64] | None:
+    """(samples, columns): a system's sums in every resample; None where no haystack has two clusters."""
     haystacks = [tuple(found) for _, found in itertools.groupby(clusters, key=lambda cluster: cluster[0])]
     if len(haystacks) == len(clusters):
-        return {}
+        return None
     drawn: Any = 0.0
     start = 0
     for haystack in haystacks:
         drawn = drawn + counts_of(haystack) @ sums[start : start + len(haystack)]
         start += len(haystack)
-    tops, bottoms = zip(*_FIGURES.values(), strict=True)
-    found = zip(_FIGURES, ratio_intervals(drawn[:, tops], drawn[:, bottoms]), strict=True)
-    return {name: interval for name, interval in found if interval is not None}
+    return cast("NDArray[np.float64]", drawn)

@@ -17,7 +17,7 @@ from summhay_ray.store.drivers import (
 )
 from summhay_ray.store.errors import Damaged, NoCredentials, StoreError, StoreUnavailable, Superseded
 from summhay_ray.store.files import Files, LocalFiles, open_files
-from summhay_ray.store.open_tables import TableFormat, publish, write_tables
+from summhay_ray.store.open_tables import TableFormat, publish, table_digests, write_tables
 from summhay_ray.store.response_log import (
     Evicted,
     Excess,
@@ -92,6 +92,7 @@ __all__ = [
     "seal",
     "seal_rest",
     "sweep",
+    "table_digests",
     "tenures",
     "unneeded",
     "vector_flaws",

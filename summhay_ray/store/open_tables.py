@@ -2,11 +2,13 @@
 
 When a run ends each of its tables is one Parquet file, `runs/<run>/tables/<table>/part-0.parquet`: sorted by key, each row once,
 a column's meaning in its metadata. A file is replaced whole when the run goes on and ends again; on disk a reader that has it
-open keeps what it opened. `runs/<run>/tables.json` says as of which commit they are: a run that ends as it was writes nothing.
+open keeps what it opened. `runs/<run>/tables.json` says as of which commit they are: a run that ends as it was writes nothing;
+and it has the digest of each, which takes longer to compute than all else that a finished run is asked for.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from collections.abc import Iterable, Mapping
@@ -17,6 +19,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from summhay_ray.store.blocks import check_block
 from summhay_ray.store.errors import StoreError
 from summhay_ray.store.files import Files
 from summhay_ray.store.rows import pieces_of
@@ -36,9 +39,10 @@ def publish(run: RunStore) -> list[str]:
     try:
         now = run.at()
         files, mark = now.store.files, f"runs/{now.run_id}/tables.json"
-        if _commit(files, mark) != now.version():
+        if _told(files, mark).get("commit") != now.version():
             write_tables(now, files, f"runs/{now.run_id}/tables/")
-            files.put(mark, json.dumps({"commit": now.version()}).encode())
+            told = {"commit": now.version(), "blocks": _blocks(now), "digests": now.digests()}
+            files.put(mark, json.dumps(told).encode())
     except (StoreError, OSError) as error:
         why = str(error) or type(error).__name__
         return [f"the tables were not written as Parquet: {why}; run again, or: summhay export {run.run_id} --tables FOLDER"]
@@ -59,12 +63,30 @@ def write_tables(run: RunStore, files: Files, prefix: str = "", kind: TableForma
     return {table: written[table] for table in now.declared}
 
 
-def _commit(files: Files, mark: str) -> Any:
+def table_digests(run: RunStore) -> dict[str, dict[str, Any]]:
+    """Table -> its number of rows and the hash of its sorted rows: as `publish` kept them, else counted now.
+
+    Raises Damaged where a block of the run is absent or damaged.
+    """
+    told = _told(run.store.files, f"runs/{run.run_id}/tables.json")
+    if told.get("blocks") != _blocks(run):
+        return run.digests()
+    for block in run.manifest().blocks:
+        check_block(run.store.files, block)
+    return dict(told["digests"])
+
+
+def _blocks(run: RunStore) -> str:
+    """What the run's rows are made of, in one hash."""
+    return hashlib.sha256("".join(block.sha256 for block in run.manifest().blocks).encode("ascii")).hexdigest()
+
+
+def _told(files: Files, mark: str) -> Mapping[str, Any]:
     try:
         body = json.loads(files.read(mark))
     except (FileNotFoundError, ValueError):
-        return None
-    return body.get("commit") if isinstance(body, Mapping) else None
+        return {}
+    return body if isinstance(body, Mapping) else {}
 
 
 def _write(path: Path, columns: Columns, pieces: Iterable[pl.DataFrame], kind: TableFormat, run_id: str) -> None:

@@ -5,8 +5,8 @@
 
 A grid of two released haystacks, six retrievers with contexts of 4,000 tokens and 40 repeats, 50 ms a call, 64 + 64 in flight;
 and the release's own summaries judged anew, one call an insight, 128 in flight. The speed is that from the first call to the
-last, as the provider saw them, and the bare loop's is the same: aiohttp with as many calls of prompts as long, which tokenizes,
-logs and keeps nothing. What is before the first call is told apart.
+last, as the provider saw them, and the bare loop's is the same: aiohttp with as many calls of prompts as long, repeated as
+often (the provider counts the tokens of each once), which tokenizes, logs and keeps nothing. What is before the first call is told apart.
 """
 
 from __future__ import annotations
@@ -30,19 +30,20 @@ from simulated_provider import KEY, Simulated, simulated_provider
 BARE = """
 import asyncio, json, sys
 import aiohttp
-base, n, size, in_flight = sys.argv[1], *map(int, sys.argv[2:])
+base, n, size, in_flight, repeats = sys.argv[1], *map(int, sys.argv[2:])
 text = "Which of these bullets says what the insight says, and does it say all of it or a part? " * (1 + size // 85)
 async def main():
     headers = {"Authorization": "Bearer KEY"}
     gate = asyncio.Semaphore(in_flight)
     async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as session:
         async def one(number):
-            body = {"model": "bare", "messages": [{"role": "user", "content": f"{number} {text}"[:size]}], "max_tokens": 100}
+            body = {"model": "bare", "messages": [{"role": "user", "content": f"{number // repeats} {text}"[:size]}], "max_tokens": 100}
             async with gate, session.post(base + "/chat/completions", json=body, headers=headers) as answer:
                 await answer.json()
         await asyncio.gather(*map(one, range(n)))
 asyncio.run(main())
 """
+REPEATS = 40
 SUMMARY_SIZE, JUDGE_SIZE = 19_000, 1_500
 """Characters of a prompt, on average."""
 
@@ -53,7 +54,7 @@ def spec_of(folder: Path, data: Path, provider: Simulated) -> Path:
         "haystacks": [str(data / f"topic_news{number}.json") for number in (1, 2)],
         "retrievers": ["random", "keywords", "bm25", "oracle", "released/vector", "released/rerank3"],
         "token_budget": 4000,
-        "repeats": 40,
+        "repeats": REPEATS,
         "summarizers": [{"model": "openai/writes", **reach}],
         "judges": [{"model": "openai/judges", "strategy": "per_insight", **reach}],
         "limits": {f"openai/{name}": {"concurrency": 64} for name in ("writes", "judges")},
@@ -74,9 +75,9 @@ def timed(provider: Simulated, command: list[str]) -> dict[str, float]:
     return {"calls": len(times), "per_s": len(times) / (last - first), "first_s": first - began, "whole_s": whole}
 
 
-def bare(provider: Simulated, n: int, size: int, in_flight: int) -> dict[str, float]:
+def bare(provider: Simulated, n: int, size: int, in_flight: int, repeats: int = 1) -> dict[str, float]:
     code = BARE.replace("KEY", KEY)
-    return timed(provider, [sys.executable, "-c", code, provider.base, str(n), str(size), str(in_flight)])
+    return timed(provider, [sys.executable, "-c", code, provider.base, *map(str, (n, size, in_flight, repeats))])
 
 
 def main() -> None:
@@ -94,7 +95,7 @@ def main() -> None:
                 folder.mkdir()
                 spec, told = spec_of(folder, asked.data, provider), ["--store", str(folder / "store"), "--executor", executor]
                 grid = timed(provider, [str(SUMMHAY), "run", str(spec), *told])
-                loop = bare(provider, int(grid["calls"]), SUMMARY_SIZE, 128)
+                loop = bare(provider, int(grid["calls"]), SUMMARY_SIZE, 128, REPEATS)
                 files = [str(asked.data / f"topic_news{number}.json") for number in (1, 2)]
                 imported = subprocess.run([str(SUMMHAY), "import", *files, *told[:2], "--json"], capture_output=True, check=True)
                 run = json.loads(imported.stdout)["run"]

@@ -26,7 +26,7 @@ from run_rows import NAMES, TABLES, commit, done, lost, new_run, watched_run
 from s3_servers import CREDENTIALS, SECRET, Bucket, s3_bucket, s3_server
 
 from summhay_ray.llm import RawAnswer
-from summhay_ray.store import Finished, RunStore, Store, open_files, publish, s3, write_tables
+from summhay_ray.store import Damaged, Finished, RunStore, Store, open_files, publish, s3, table_digests, write_tables
 from summhay_ray.text import unquoted
 
 __all__ = ["s3_bucket", "s3_server"]
@@ -128,7 +128,25 @@ def test_nothing_is_written_where_nothing_came(tmp_path: Path) -> None:
     (tmp_path / "runs" / "run" / "tables.json").write_text("[]")
     files.stop_at = -1
     publish(run)
-    assert json.loads((tmp_path / "runs" / "run" / "tables.json").read_text()) == {"commit": run.version()}
+    assert json.loads((tmp_path / "runs" / "run" / "tables.json").read_text())["commit"] == run.version()
+
+
+def test_digests_are_those_that_were_kept_until_the_rows_are_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = ended_run(tmp_path)
+    publish(run)
+    counted = run.digests()
+    with monkeypatch.context() as patch:
+        patch.setattr(RunStore, "digests", lambda _: pytest.fail("every row was read"))
+        assert table_digests(run) == counted
+    commit(run, [done("later")])
+    assert table_digests(run) == run.digests() != counted
+    publish(run)
+    block = run.manifest().blocks[-1]
+    (tmp_path / block.name).unlink()
+    with pytest.raises(Damaged, match="absent or damaged"):
+        table_digests(run)
+    rest, (problem,) = run.without_damaged()
+    assert block.name in problem and table_digests(rest) == rest.digests() == counted
 
 
 PUBLISHER = """
