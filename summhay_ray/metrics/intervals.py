@@ -47,7 +47,7 @@ def ratio_intervals(numerators: NDArray[np.float64], denominators: NDArray[np.fl
 
     kept = denominators > 0
     whole = kept.all(axis=0)
-    lows, highs = np.full((2, len(whole)), np.nan)
+    lows, highs = np.full((2, numerators.shape[1]), np.nan)
     if whole.any():
         # Each column's values beside each other, which is how they are sorted.
         ratios = np.ascontiguousarray((numerators[:, whole] / denominators[:, whole]).T)

@@ -6,7 +6,8 @@
 A grid of two released haystacks, six retrievers with contexts of 4,000 tokens and 40 repeats, 50 ms a call, 64 + 64 in flight;
 and the release's own summaries judged anew, one call an insight, 128 in flight. The speed is that from the first call to the
 last, as the provider saw them, and the bare loop's is the same: aiohttp with as many calls of prompts as long, repeated as
-often (the provider counts the tokens of each once), which tokenizes, logs and keeps nothing. What is before the first call is told apart.
+often (the provider counts the tokens of each once), which tokenizes, logs and keeps nothing. What is before the first call is
+told apart.
 """
 
 from __future__ import annotations
@@ -37,7 +38,8 @@ async def main():
     gate = asyncio.Semaphore(in_flight)
     async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as session:
         async def one(number):
-            body = {"model": "bare", "messages": [{"role": "user", "content": f"{number // repeats} {text}"[:size]}], "max_tokens": 100}
+            messages = [{"role": "user", "content": f"{number // repeats} {text}"[:size]}]
+            body = {"model": "bare", "messages": messages, "max_tokens": 100}
             async with gate, session.post(base + "/chat/completions", json=body, headers=headers) as answer:
                 await answer.json()
         await asyncio.gather(*map(one, range(n)))
