@@ -142,7 +142,7 @@ def read_keys(path: str | Path) -> frozenset[str]:
         lines = Path(path).read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise SettingsError(
-            f"{path}: the keys cannot be read ({type(error).__name__}); expected a text file with one key per line"
+            f"{path}: the keys cannot be read ({type(error).__name__}); expected a text file, one key a line"
         ) from None
     keys = frozenset(line.strip() for line in lines if line.strip())
     if not keys:

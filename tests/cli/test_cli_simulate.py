@@ -139,7 +139,7 @@ def test_help_names_every_option_and_loads_nothing_heavy() -> None:
         (["--errors", "1.5"], "errors is 1.5; expected a fraction from 0 to 1"),
         (["--limit", "m:rpn=3"], "no setting of a model is named 'rpn'; did you mean 'rpm'?"),
         (["--limit", "rpm=3"], "limit 'rpm=3' cannot be read; expected MODEL:setting=number,... as in simulated:rpm=60"),
-        (["--keys", "/nowhere"], "/nowhere: the keys cannot be read (FileNotFoundError); expected a text file with one key"),
+        (["--keys", "/nowhere"], "/nowhere: the keys cannot be read (FileNotFoundError); expected a text file, one key a line"),
     ],
 )
 def test_what_cannot_be_is_refused_in_one_line(cli: Callable[..., Said], options: list[str], said: str) -> None:
