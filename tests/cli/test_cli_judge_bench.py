@@ -94,7 +94,7 @@ def test_a_stop_at_the_budget_says_what_is_left_and_its_dollars(cli: Cli, file: 
         (["--judge", ""], "a judge's name is empty"),
         (["--spec", "none.yaml"], "no such file"),
         (["--budget", "-1"], "--budget"),
-        (["--held-out"], "has one topic alone"),
+        (["--held-out"], "has only one topic"),
     ],
 )
 def test_what_cannot_be_measured_is_refused_in_one_line(cli: Cli, file: Path, arguments: list[str], told: str) -> None:

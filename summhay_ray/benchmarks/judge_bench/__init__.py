@@ -1,4 +1,4 @@
-"""Judges held against people's annotations: agreement, bias, dollars (paper, section 4.3, Tables 1 and 6)."""
+"""Benchmark judge_bench: compares judges with people: agreement, bias, cost (paper, section 4.3, Tables 1 and 6)."""
 
 from summhay_ray.benchmarks.judge_bench.result import BenchResult, BenchRow
 from summhay_ray.benchmarks.judge_bench.run import BenchOptions, bench_judges

@@ -1,4 +1,4 @@
-"""What `judge-bench` measured: agreement of judges with people, bias, dollars (paper, Tables 1 and 6)."""
+"""The results of `judge-bench`: agreement of judges with people, bias, cost (paper, Tables 1 and 6)."""
 
 from __future__ import annotations
 
@@ -14,22 +14,23 @@ from summhay_ray.metrics import JudgeBias
 Source = Literal["free", "estimated", "spent"]
 
 Wanted = Sequence[Sequence[int]]
-"""Which insights of each summary are to be judged, by their places."""
+"""The insights of each summary to judge, by index."""
 
 Outcomes = list[dict[int, Outcome[Verdict]]]
-"""Of each summary, place of an insight -> what became of judging it."""
+"""For each summary: index of an insight -> the outcome of judging it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """What a judge, or a part of one, gave, and what that costs: None where nobody knows."""
+    """The outcomes of a judge, or of a part of one, and their cost."""
 
     outcomes: Outcomes
     micros: int | None = 0
+    """Cost in micro-dollars; None if unknown."""
     source: Source = "free"
 
     def cost_with(self, other: Judged) -> tuple[int | None, Source]:
-        """Micro-dollars of both, and how they are known: estimated where either is."""
+        """The cost of both in micro-dollars, and its source: estimated if either is."""
         micros = None if self.micros is None or other.micros is None else self.micros + other.micros
         sources = {self.source, other.source}
         return micros, "estimated" if "estimated" in sources else "spent" if "spent" in sources else "free"
@@ -37,7 +38,7 @@ class Judged:
 
 @dataclass(frozen=True)
 class BenchRow:
-    """One judge's figures; dollars are of judging these summaries once, whatever was paid before."""
+    """The figures of one judge. Dollars are the cost of judging these summaries once, whatever was paid before."""
 
     judge: str
     figures: bench.Agreement
@@ -45,16 +46,16 @@ class BenchRow:
     usd_per_200: float | None
     usd_source: Source | None
     failures: dict[str, int]
-    """Class of a failure -> how many judgments it cost."""
+    """Error of a failure -> the number of judgments that failed with it."""
     messages: dict[str, str] = field(default_factory=dict)
-    """Class of a failure -> what the first of them said."""
+    """Error of a failure -> the message of the first one."""
     bias: JudgeBias | None = field(repr=False, default=None)
 
     @property
     def missing(self) -> str:
-        """Which judgments are missing, in words: with what a person's own judge raised first."""
-        said = {"judge_error": f" ({self.messages.get('judge_error')})"}
-        return ", ".join(f"{count} {error}{said.get(error, '')}" for error, count in self.failures.items())
+        """The missing judgments in words, with the first error of a user's own judge."""
+        shown = {"judge_error": f" ({self.messages.get('judge_error')})"}
+        return ", ".join(f"{count} {error}{shown.get(error, '')}" for error, count in self.failures.items())
 
     def to_json(self) -> dict[str, Any]:
         """The judge's entry in the JSON document."""
@@ -64,25 +65,25 @@ class BenchRow:
 
 @dataclass(frozen=True)
 class BenchResult:
-    """What `judge-bench` measured."""
+    """The results of `judge-bench`."""
 
     n_summaries: int
     n_insights: int
     judges: list[BenchRow]
     calls: dict[str, int]
-    """Of this time: made, reused, failed."""
+    """Calls of this run of the command: made, reused, failed."""
     usd_spent: float
-    """Dollars that the bench has cost so far."""
+    """Dollars spent on the bench so far."""
     held_out: bool = False
     """Whether the free judge was fitted without the topic that it judged."""
     left: Mapping[str, Any] | None = None
-    """Where the budget stopped it, what is left: judgments, and as far as their prompts are known calls, and their dollars at
-    least, expected and at most."""
+    """If the budget stopped it: the judgments left and, as far as their prompts are known, their calls and their least, expected
+    and most dollars."""
 
     doubted: Mapping[str, str] = field(default_factory=dict)
     """Model -> why its usage is not credible."""
     warnings: tuple[str, ...] = ()
-    """What else people should know, a line each."""
+    """Other warnings, one line each."""
 
     @property
     def status(self) -> str:
@@ -92,7 +93,7 @@ class BenchResult:
 
     @property
     def notes(self) -> list[str]:
-        """Warnings for people, a line each, models that are doubted among them."""
+        """All warnings, including those of doubted models, one line each."""
         return list(dict.fromkeys([*(f"{model}: {why}" for model, why in self.doubted.items()), *self.warnings]))
 
     def to_json(self) -> dict[str, Any]:
@@ -110,6 +111,6 @@ class BenchResult:
         }
 
     def biases(self) -> str:
-        """The measured biases as a file that `score --bias` reads."""
+        """The measured biases as JSON for `score --bias`."""
         found = [row.bias for row in self.judges if row.bias is not None]
         return bench.biases_json(found, "How far judges' coverage lies above people's, as judge-bench measured it; fractions.")

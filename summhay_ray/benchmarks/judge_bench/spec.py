@@ -1,7 +1,7 @@
-"""Which judges `judge-bench` measures, and how their models are reached; asks nothing.
+"""The judges that `judge-bench` measures, and how their models are reached. Asks nothing.
 
-A name is one of the spec's judges by its label or by `entry_name`, or what `judge.parse_name` reads; a model in a name is asked
-as the spec's judge of that label or model says, else with a spec's defaults.
+A name is the label or the `entry_name` of one of the spec's judges, or a name that `judge.parse_name` reads. A model in a name is
+asked with the settings of the spec's judge of that label or model, or else with a spec's defaults.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from summhay_ray.local_models import check_model
 from summhay_ray.plugins import code_identity, unknown
 
 ELSEWHERE = ("haystacks", "retrievers", "orderings", "summarizers", "token_budget", "repeats")
-"""Fields of a run's spec that a bench has no use for."""
+"""Fields of a run's spec that a bench does not use."""
 
 
 class JudgeBenchSpec(JudgingSpec):
@@ -32,58 +32,58 @@ class JudgeBenchSpec(JudgingSpec):
     kind: str = Field(default="judge_bench", description="the benchmark")
     name: str = Field(default="judge-bench", min_length=1, description="for people; not part of the run's identity")
     file: str = Field(min_length=1, description="annotated summaries, as SummHay released them")
-    names: list[str] = Field(default=[], description="judges to measure; else the file's own predictions and offline")
+    names: list[str] = Field(default=[], description="judges to measure; if empty, the file's stored predictions and offline")
     judges: list[Judge] = Field(default=[], description="how models are reached and asked")
-    held_out: bool = Field(default=False, description="the free judge is fitted on the file's other topics")
+    held_out: bool = Field(default=False, description="fit the free judge on the file's other topics")
 
 
 @dataclass(frozen=True, slots=True)
 class BenchJudge:
-    """A judge to measure: `name` as the person wrote it, a spec's judge as `entry_name` has it; and its parts."""
+    """A judge to measure. `name`: as the user wrote it, or the `entry_name` of a spec's judge; `named`: its parsed parts."""
 
     name: str
     named: Named
     entry: JudgeSpec | None = None
-    """The spec's judge of that label, where there is one: it says how its model is asked."""
+    """The spec's judge of that name, if there is one, with the settings of its model."""
 
 
 @dataclass(frozen=True)
 class BenchSpec:
-    """All judges to measure, with everything that asking them needs."""
+    """All judges to measure, with everything needed to ask them."""
 
     judges: tuple[BenchJudge, ...]
     spec: JudgeBenchSpec
     prompts: Mapping[str, str]
-    """Path as the spec writes it -> text."""
+    """Path in the spec -> text of the prompt."""
     revision_of: Callable[[str], Mapping[str, Any]]
-    """Local model -> the sampling parameter that tells its revisions apart."""
+    """Local model -> the sampling parameter that distinguishes its revisions."""
 
-    def asked(self, one: BenchJudge, leaf: Named) -> tuple[str, JudgeSettings]:
-        """(strategy, settings) of a part that is asked."""
+    def asked(self, bench_judge: BenchJudge, leaf: Named) -> tuple[str, JudgeSettings]:
+        """The strategy and the settings of a part that is asked."""
         model, strategy = judge.strategy_of(leaf)
-        entry = one.entry or self._entry(model)
+        entry = bench_judge.entry or self._entry(model)
         if entry.extract is not None:
             raise SpecError(f"judge-bench: {entry.label}: people judged whole summaries; leave `extract` out")
-        if one.entry is not None and leaf.kind == "model":
-            strategy = judge.parse_strategy(one.entry.strategy).base
+        if bench_judge.entry is not None and leaf.kind == "model":
+            strategy = judge.parse_strategy(bench_judge.entry.strategy).base
         prompt = self.prompts[entry.prompt] if entry.prompt else ""
         return strategy, JudgeSettings(
             model=entry.model, prompt=prompt, sampling={**entry.sampling(), **self.revision_of(entry.model)}
         )
 
-    def identity(self, one: BenchJudge, leaf: Named) -> list[Any]:
-        """What makes a part the one that it is, as JSON: model, parameters, prompt, a person's own code."""
-        strategy, settings = self.asked(one, leaf)
+    def identity(self, bench_judge: BenchJudge, leaf: Named) -> list[Any]:
+        """Everything that a part's verdicts depend on, as JSON: strategy, model, prompt, parameters, a user's own code."""
+        strategy, settings = self.asked(bench_judge, leaf)
         prompt = judge.prompt_identity(settings.prompt, strategy)
         return [strategy, settings.model, prompt, dict(settings.sampling), code_identity(strategy)]
 
     def _entry(self, model: str) -> JudgeSpec:
-        entries = self.spec.judges
-        found = (one for field in ("label", "model") for one in entries if getattr(one, field) == model)
-        return next(found, None) or JudgeSpec(model=model)
+        """The spec's judge with this label, else with this model, else the defaults for this model."""
+        matches = (entry for field in ("label", "model") for entry in self.spec.judges if getattr(entry, field) == model)
+        return next(matches, None) or JudgeSpec(model=model)
 
     def settings(self) -> dict[str, ModelSettings]:
-        """Model -> how to reach it and what it costs, for every model that may be asked. Raises SpecError without a price."""
+        """Every model that may be asked -> its settings. Raises SpecError for a model without a price."""
         found: dict[str, ModelSettings] = {}
         asked = [self.asked(one, leaf)[1].model for one in self.judges for leaf in leaves(one.named) if is_asked(leaf)]
         code = any(leaf.kind == "code" for one in self.judges for leaf in leaves(one.named))
@@ -97,7 +97,7 @@ class BenchSpec:
         return found
 
     def content(self) -> list[dict[str, Any]]:
-        """What makes these judges these judges, for the identity of the bench."""
+        """Everything that the judges' verdicts depend on, for the identity of the bench."""
         return [
             {"judge": one.named.text, "asked": [self.identity(one, leaf) for leaf in leaves(one.named) if is_asked(leaf)]}
             for one in self.judges
@@ -105,7 +105,7 @@ class BenchSpec:
 
 
 def leaves(named: Named) -> Iterator[Named]:
-    """The judges that a name is made of: no blend and no cascade among them."""
+    """The parts of a name that are neither a blend nor a cascade."""
     if named.kind in ("blend", "cascade"):
         for part in named.parts:
             yield from leaves(part)
@@ -114,7 +114,7 @@ def leaves(named: Named) -> Iterator[Named]:
 
 
 def is_asked(leaf: Named) -> bool:
-    """Whether a part may make calls."""
+    """Whether a part may call models."""
     return leaf.kind not in ("stored", "offline") and not is_free(leaf)
 
 
@@ -123,30 +123,31 @@ def is_free(leaf: Named) -> bool:
     return leaf.kind == "offline" or (leaf.kind == "per_summary" and leaf.parts[0].kind == "offline")
 
 
-def rates_together(one: BenchJudge) -> bool:
-    """Whether the free judge, where it stands alone, sees all insights of a summary at once."""
-    return one.entry is None or one.named.kind != "offline" or judge.parse_strategy(one.entry.strategy).base != "per_insight"
+def rates_together(bench_judge: BenchJudge) -> bool:
+    """Whether the free judge sees all insights of a summary at once; it does unless it is a spec's judge by insight."""
+    entry = bench_judge.entry
+    return entry is None or bench_judge.named.kind != "offline" or judge.parse_strategy(entry.strategy).base != "per_insight"
 
 
 def read_judges(
     spec: JudgeBenchSpec, prompts: Mapping[str, str], keys: Sequence[str], revision_of: Callable[[str], Mapping[str, Any]]
 ) -> BenchSpec:
-    """The judges of the spec's names; with none, the stored predictions of these keys and the free judge.
+    """The judges named in the spec; without names, the stored predictions (`keys`) and the free judge.
 
-    Raises SpecError, BadName, UnknownName, in one line, before anything is asked.
+    Raises SpecError, BadName and UnknownName, in one line.
     """
-    entries = {**{entry_name(one): one for one in spec.judges}, **{one.label: one for one in spec.judges}}
+    entries = {**{entry_name(entry): entry for entry in spec.judges}, **{entry.label: entry for entry in spec.judges}}
     wanted = list(dict.fromkeys(name.strip() for name in spec.names)) or [*(f"stored/{key}" for key in keys), "offline/judge"]
-    judges = {one.name: one for one in (_judge(name, entries) for name in wanted)}
-    found = BenchSpec(tuple(judges.values()), spec, prompts, revision_of)
-    for one in found.judges:
-        for leaf in leaves(one.named):
-            _check(found, one, leaf, keys)
-    return found
+    judges = {found.name: found for found in (_judge(name, entries) for name in wanted)}
+    read = BenchSpec(tuple(judges.values()), spec, prompts, revision_of)
+    for bench_judge in read.judges:
+        for leaf in leaves(bench_judge.named):
+            _check(read, bench_judge, leaf, keys)
+    return read
 
 
 def entry_name(entry: JudgeSpec) -> str:
-    """A spec's judge by its own name, else by its model and how that is asked: another way to ask it has another bias."""
+    """The label of a spec's judge; without one its model, strategy and prompt, since all of them affect its bias."""
     prompt = f" prompt {entry.prompt}" if entry.prompt else ""
     return asked_name(entry.model, entry.strategy) + prompt if entry.label == entry.model else entry.label
 
@@ -158,7 +159,7 @@ def _judge(name: str, entries: Mapping[str, JudgeSpec]) -> BenchJudge:
     name = entry_name(entry)
     strategy = judge.parse_strategy(entry.strategy)
     if entry.model == judge.OfflineJudge.name and strategy.base in ("per_insight", "per_summary"):
-        # Its words are all that it reads: whatever the prompt, the answer is the same.
+        # The offline judge ignores the prompt.
         return BenchJudge(name, judge.parse_name(entry.model), entry)
     kind = "code" if ":" in strategy.base else "model"
     named = Named(strategy.base if kind == "code" else entry.model, "code" if kind == "code" else "model")
@@ -170,16 +171,17 @@ def _judge(name: str, entries: Mapping[str, JudgeSpec]) -> BenchJudge:
     return BenchJudge(name, named, entry)
 
 
-def _check(spec: BenchSpec, one: BenchJudge, leaf: Named, keys: Sequence[str]) -> None:
+def _check(spec: BenchSpec, bench_judge: BenchJudge, leaf: Named, keys: Sequence[str]) -> None:
+    """Raise an error for a part that cannot be measured."""
     if leaf.kind == "stored":
         key = leaf.text.removeprefix("stored/")
         if key not in keys:
-            raise unknown("stored prediction", key, keys) if keys else SpecError(f"{leaf.text}: the file stores no predictions")
+            raise unknown("stored prediction", key, keys) if keys else SpecError(f"{leaf.text}: the file has no predictions")
     if is_asked(leaf):
-        strategy, settings = spec.asked(one, leaf)
+        strategy, settings = spec.asked(bench_judge, leaf)
         try_judge(strategy)
         check_model(settings.model)
         if is_local(settings.model) and settings.model.startswith("replay/"):
-            raise SpecError(f"judge {one.name!r}: replay/ answers for released haystacks alone; write stored/KEY here")
+            raise SpecError(f"judge {bench_judge.name!r}: replay/ is only for released haystacks; write stored/KEY here")
         if settings.prompt:
             judge.check_prompt(settings.prompt)

@@ -34,7 +34,7 @@ class Sample:
 def write_sheet(run: RunStore, path: Path, sample: Sample) -> dict[str, Any]:
     """Write the sheet. Returns its counts. Raises UserError if the run has no haystack, or if the file exists."""
     if path.exists():
-        raise UserError(f"{path} exists and may have a person's labels; give another file")
+        raise UserError(f"{path} exists and may hold a person's labels; give another file")
     if not path.parent.is_dir():
         raise UserError(f"{path.parent} is not a folder; make it first")
     sources = _sources(run)

@@ -28,7 +28,7 @@ KEY_ENV = "BENCH_KEY"
 PRICE = {"input_per_mtok": 2.5, "output_per_mtok": 10.0}
 GPT, OTHER = "predictions_prompted_gpt-4o", "predictions_prompted_gpt3.5"
 PEOPLE = [[(1.0, 1), (0.5, 2), (0.0, None)], [(0.0, None), (1.0, 2), (0.5, 1)]]
-JUDGES = Path(__file__).resolve().parents[3] / "docs" / "judges.md"
+EXAMPLE = Path(__file__).resolve().parents[3] / "examples" / "word_judge.py"
 
 
 def annotated(folder: Path) -> Path:
@@ -275,7 +275,7 @@ def test_the_figures_of_the_released_annotations(summhay_data: Path, tmp_path: P
 
 def test_held_out_needs_another_topic(tmp_path: Path) -> None:
     path = write(tmp_path / "one.json", [summary(PEOPLE[0])])
-    with pytest.raises(SpecError, match="has one topic alone"):
+    with pytest.raises(SpecError, match="has only one topic"):
         bench_judges(path, ["offline"], Store(str(tmp_path)), BenchOptions(held_out=True))
 
 
@@ -371,18 +371,8 @@ def test_a_bench_that_asked_is_a_run_as_any_other(serving: Callable[..., Room]) 
         api.rejudge(run, "offline", room.store.uri)
 
 
-def judge_of_the_page() -> str:
-    """The code of the page's own judge."""
-    text = JUDGES.read_text(encoding="utf-8")
-    found = re.search(r"```python\n([^`]*class WordJudge[^`]*)```", text)
-    assert found is not None
-    return found[1]
-
-
-def test_the_judge_of_the_page_works_as_it_stands(room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
-    code = judge_of_the_page()
-    assert len([line for line in code.splitlines() if line.strip()]) <= 20
-    room.module(monkeypatch, "word_judge", code)
+def test_the_example_of_a_judge_works_as_it_stands(room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
+    room.module(monkeypatch, "word_judge", EXAMPLE.read_text(encoding="utf-8"))
     row = room.one("word_judge:WordJudge")
     assert row.figures.n_scored == 6 and row.failures == {}
     assert row.usd_source == "free"
@@ -480,7 +470,7 @@ def test_a_persons_own_judge_asks_the_specs_model_and_no_other(
     # One call a summary.
     assert result.calls["made"] == 2 and asks.figures.n_scored == 6 and asks.usd_source == "spent"
     assert another.failures == {"judge_error": 6}
-    assert "model 'openai/of-nobody' is asked, but not named" in another.missing
+    assert "model 'openai/of-nobody' is asked but not listed" in another.missing
     assert room.bench("asks", spec=spec).calls == {"made": 0, "reused": 2, "failed": 0}
 
 
