@@ -28,6 +28,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     0 done, 1 failed, 2 usage, 3 budget, 4 with failures, 130 Ctrl-C, 143 SIGTERM.
     """
     _find_users_modules()
+    # A shell asks for completions, and typer ends the process once it has told them.
+    completing = "_SUMMHAY_COMPLETE" in os.environ
     # Only the main thread may hear signals.
     with contextlib.suppress(ValueError):
         signal.signal(signal.SIGTERM, _terminated)
@@ -50,6 +52,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         # Of code that we called: ours ends here alone. Only typer ends so as well, where whoever read our output has enough.
         if isinstance(stop.__context__, BrokenPipeError):
             sys.exit(FAILED)
+        if completing:
+            raise
         code = _say(FAILED, f"code of a module that was called ended the process (SystemExit: {stop}); it must return instead")
     sys.exit(code)
 

@@ -73,7 +73,9 @@ def _commented(text: str, field: FieldInfo) -> str:
 
 
 def _blank(field: FieldInfo) -> str:
-    return "[FILL-IN]" if "list" in str(field.annotation) else "FILL-IN"
+    from summhay_ray.engine import FILL_IN
+
+    return f"[{FILL_IN}]" if "list" in str(field.annotation) else FILL_IN
 
 
 def _default(field: FieldInfo) -> str:

@@ -37,6 +37,7 @@ from summhay_ray.engine.run import run as run_workload
 from summhay_ray.engine.samples import Facet, SampleRecord, Samples
 from summhay_ray.engine.sections import Chart, Pivot, Section
 from summhay_ray.engine.spec import (
+    FILL_IN,
     REACH,
     LimitsSpec,
     Model,
@@ -60,6 +61,7 @@ from summhay_ray.engine.submit import JobOrder, submit
 
 __all__ = [
     "FAILURES",
+    "FILL_IN",
     "ITEM",
     "RAW_ANSWERS",
     "REACH",

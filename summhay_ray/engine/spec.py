@@ -255,6 +255,10 @@ def _written(spec: Spec, model: str, reach: Mapping[str, Any]) -> ModelSettings:
         raise SpecError(f"spec: {error}") from error
 
 
+FILL_IN = "FILL-IN"
+"""What a starter spec has in the place of what nobody but the person knows."""
+
+
 def read_fields(path: str) -> tuple[dict[str, Any], Path]:
     """The fields of the YAML file at `path`, unchecked, and its folder. Raises SpecError."""
     file = Path(path)
@@ -276,6 +280,8 @@ def validated(kind: type[Part], fields: Mapping[str, Any], where: str, overrides
     changed = copy.deepcopy(dict(fields))
     for override in overrides:
         _override(changed, override)
+    if open_fields := [name for name, value in changed.items() if value in (FILL_IN, [FILL_IN])]:
+        raise SpecError(f"{where}: {', '.join(open_fields)}: to be filled in")
     try:
         return kind.model_validate(changed)
     except ValidationError as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -99,6 +100,8 @@ def test_each_help_tells_of_json_and_store(cli: Callable[..., Said], name: str) 
     assert ("--store" in said.out) == (name not in ("init", "simulate", "verify"))
 
 
-def test_the_script_is_the_same_command_line() -> None:
+def test_the_script_is_the_same_command_line_and_completes_in_silence() -> None:
     said = command("plan", "nowhere.yaml")
     assert said.refusal == "nowhere.yaml: no such file; give the path of a spec (YAML)"
+    asked = {"_SUMMHAY_COMPLETE": "complete_bash", "COMP_WORDS": "summhay re", "COMP_CWORD": "1"}
+    assert command(env={**os.environ, **asked}) == Said(0, "report\nrejudge\nretrieve\n", "")

@@ -40,6 +40,11 @@ def test_every_kind_has_one_with_its_fields_explained(kind: str, cli: Cli, tmp_p
     assert "#" in text and all(len(line) < 400 for line in text.splitlines())
 
 
+def test_what_is_to_be_filled_in_is_named(cli: Cli, tmp_path: Path) -> None:
+    cli("init", "odsum", "--out", tmp_path / "odsum.yaml")
+    assert cli("plan", tmp_path / "odsum.yaml").refusal == f"{tmp_path / 'odsum.yaml'}: corpus: to be filled in"
+
+
 def test_nothing_is_written_over_and_a_kind_without_a_spec_says_so(cli: Cli, tmp_path: Path) -> None:
     path = tmp_path / "a.yaml"
     path.write_text("mine")

@@ -86,12 +86,24 @@ def test_the_tables_are_those_of_ray(desk: Office, tmp_path: Path) -> None:
     assert summhay("run", spec, "--store", tmp_path / "store", *INLINE)["calls"]["made"] == 0 and desk.served() == desk.calls
 
 
-@pytest.mark.parametrize(("number", "code"), [pytest.param(signal.SIGINT, 130, marks=pytest.mark.soak), (signal.SIGTERM, 143)])
+ON_RAY = [pytest.mark.soak, pytest.mark.ray, pytest.mark.timeout(600)]
+
+
+@pytest.mark.parametrize(
+    ("number", "code", "executor"),
+    [
+        pytest.param(signal.SIGINT, 130, INLINE, marks=pytest.mark.soak),
+        (signal.SIGTERM, 143, INLINE),
+        pytest.param(signal.SIGINT, 130, RAY, marks=ON_RAY),
+        pytest.param(signal.SIGTERM, 143, RAY, marks=ON_RAY),
+    ],
+    ids=["ctrl-c", "sigterm", "ctrl-c on ray", "sigterm on ray"],
+)
 def test_whoever_ends_it_waits_for_the_calls_in_flight_and_pays_nothing_twice(
-    desk: Office, tmp_path: Path, number: signal.Signals, code: int
+    desk: Office, tmp_path: Path, number: signal.Signals, code: int, executor: tuple[str, ...]
 ) -> None:
     spec, store = desk.spec(), tmp_path / "store"
-    process = start(spec, store, *INLINE)
+    process = start(spec, store, *executor)
     desk.wait(process, 24)
     with desk.silent():
         process.send_signal(number)
@@ -99,9 +111,10 @@ def test_whoever_ends_it_waits_for_the_calls_in_flight_and_pays_nothing_twice(
         told = waiting_line(process)
     ended, lines = said(process)
     assert re.fullmatch(r"stopping, waiting for \d+ calls? in flight \(again: at once\)", told)
-    assert (ended, len(lines)) == (code, 1) and "goes on where it was" in lines[0]
+    # Ray's own processes say what they like before.
+    assert (ended, len(lines) == 1 or executor is RAY) == (code, True) and "goes on where it was" in lines[-1]
     (run,) = Store(str(store)).run_ids()
-    assert f": run {run}, " in lines[0] and f" of {N_CELLS} cells, 0." in lines[0]
+    assert f": run {run}, " in lines[-1] and f" of {N_CELLS} cells, 0." in lines[-1]
     served = desk.served()
     assert desk.provider.stats()["in_flight"] == 0 and sum(answers(store).values()) == served < desk.calls
     time.sleep(1)
