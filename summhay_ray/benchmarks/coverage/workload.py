@@ -230,7 +230,7 @@ class Coverage(Benchmark[CoverageSpec]):
                 pl.col("basis").list.join(", "),
                 *("coverage", "coverage_low", "coverage_high", "chunks", "n", "n_expected"),
             ),
-            "agreement": _agreement(verdicts),
+            "agreement": _agreement(verdicts.filter(measured)),
             "places": _places(verdicts, seed),
         }
 

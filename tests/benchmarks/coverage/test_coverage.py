@@ -7,6 +7,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 import yaml
 from coverage_evaluators import measured
@@ -111,6 +112,17 @@ def test_prompts_are_taken_apart(prompt: str, parts: tuple[str, str] | None) -> 
         assert context == "Article 1:\na\n\nArticle 2:\nb" and query.startswith("Head") and query.endswith("Write.")
     else:
         assert split(prompt) == parts
+
+
+def test_agreement_is_of_what_is_measured(tmp_path: Path) -> None:
+    shared = {"sample": 1, "chunk_tokens": 128, "overrides": ['domains=["Books"]'], "executor": "inline"}
+    spec = {"kind": "coverage", "of": str(ROOT / "jobs" / "ethic.yaml"), "name": "twice", **shared}
+    twice = [{"model": LexicalCoverage.name, "name": name} for name in ("one", "other")]
+    found = summhay_ray.run({**spec, "evaluators": twice}, store=str(tmp_path))
+    verdicts_there = summhay_ray.table(found.run, "coverage_chunks", str(tmp_path))
+    measured_there = verdicts_there.filter(pl.col("basis") != "by construction").height / 2
+    [row] = found.to_json()["agreement"]
+    assert (row["same"], row["kappa"], row["n"]) == (1.0, 1.0, measured_there) and 2 * row["n"] < verdicts_there.height
 
 
 def test_the_last_final_score_counts() -> None:
