@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from summhay_ray.engine.contract import Workload
-from summhay_ray.engine.placement import CPUS_A_WORKER
+from summhay_ray.engine.placement import CPUS_A_WORKER, check_gpus
 from summhay_ray.engine.ray_data import in_order_and_quiet
 from summhay_ray.engine.registry import stored_workload
 from summhay_ray.engine.spec import ResourcesSpec
@@ -52,9 +52,11 @@ class Computer:
 
 
 async def compute(parts: Sequence[Mapping[str, Any]], order: WorkOrder, resources: ResourcesSpec, workers: int) -> None:
-    """Return when all parts are computed. `workers`: how many others hold a share of the CPUs."""
+    """Return when all parts are computed. `workers`: how many others hold a share of the CPUs. Raises PlacementError."""
     if not parts:
         return
+    # Ray would wait for them without a word.
+    check_gpus({COMPUTING: min(resources.actors, len(parts))}, {COMPUTING: resources})
     # Ray Data's iterator blocks: it has a thread of its own.
     thread = ThreadPoolExecutor(max_workers=1)
     try:

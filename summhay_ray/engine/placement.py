@@ -84,13 +84,13 @@ def place(work: Work, own_ray: bool = True) -> Placement:
         fit = (int(cpus / CPUS_A_WORKER) - preparing - own) // max(kinds, 1)
         mend = f"set workers: {fit} or less" if fit > 0 else "start more nodes"
         raise PlacementError(f"{seated + preparing} workers need {needed} CPUs and the cluster has {cpus:g}; {mend}")
-    _check_gpus(seats, resources)
+    check_gpus(seats, resources)
     room = int(cpus / CPUS_A_WORKER) - seated
     preparers = max(1, min(workers, room, len(work.left) // SOURCES_A_PREPARER)) if preparing else 0
     return Placement(workload, queues, preparers)
 
 
-def _check_gpus(seats: Mapping[Kind, int], resources: Mapping[str, ResourcesSpec]) -> None:
+def check_gpus(seats: Mapping[str, int], resources: Mapping[str, ResourcesSpec]) -> None:
     """Raises PlacementError where actors would wait for GPUs that no node has."""
     there = float(ray.cluster_resources().get("GPU", 0.0))
     for kind, n in seats.items():

@@ -10,7 +10,7 @@ import pytest
 import still_time
 from inline_runs import loaded
 
-from summhay_ray.engine import placement
+from summhay_ray.engine import ResourcesSpec, placement
 from summhay_ray.engine.execution import Work
 from summhay_ray.engine.placement import (
     CPUS_A_WORKER,
@@ -102,6 +102,19 @@ def test_what_hinders_a_worker_from_beginning_is_told(monkeypatch: pytest.Monkey
 
     with pytest.raises(RuntimeError, match="its actor died"):
         still_time.run(placed([broken()], found))
+
+
+def test_actors_that_compute_wait_for_no_gpu_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    from summhay_ray.engine.computing import compute
+
+    cluster(monkeypatch, 8.0, 8.0)
+    wanted = ResourcesSpec(actors=4, gpus=1)
+    # Two parts need no more than two actors.
+    with pytest.raises(
+        PlacementError, match="resources.embed: 2 actors need 2 GPUs and the cluster has 0; set gpus: 0, or start"
+    ):
+        asyncio.run(compute([{"part": 1}, {"part": 2}], None, wanted, 1))  # type: ignore[arg-type]
+    asyncio.run(compute([], None, wanted, 1))  # type: ignore[arg-type]
 
 
 def test_models_with_resources_have_actors_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
