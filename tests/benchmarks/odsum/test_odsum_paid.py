@@ -1,0 +1,65 @@
+"""Chains of calls at a provider that bills: planned, within the budget, resumed call by call, and never paid twice."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from odsum_collections import meetings
+from simulated_provider import Simulated, in_thread
+
+import summhay_ray
+
+pytestmark = pytest.mark.core
+
+KEY_ENV = "ODSUM_KEY"
+PRICE = {"input_per_mtok": 30.0, "output_per_mtok": 60.0}
+STRATEGIES = ["truncate-all", "truncate-one", "map-reduce", "refine-high-to-low", "refine-low-to-high"]
+
+
+def answer(_: str, prompt: str) -> str:
+    """A rating; or a summary that tells the prompts apart."""
+    told = hashlib.sha256(prompt.encode()).hexdigest()[:12]
+    return "4" if "<summary>" in prompt else f"The bridge opens in May, as note {told} says."
+
+
+@pytest.fixture
+def provider(monkeypatch: pytest.MonkeyPatch) -> Iterator[Simulated]:
+    monkeypatch.setenv(KEY_ENV, "sk-odsum")
+    with in_thread(answer, input_price=30.0, output_price=60.0) as found:
+        yield found
+
+
+def test_every_call_of_a_chain_is_planned_paid_once_and_held_by_the_budget(tmp_path: Path, provider: Simulated) -> None:
+    meetings(tmp_path / "meetings")
+    reach = {"api_base": provider.base, "api_key_env": KEY_ENV, "price": PRICE}
+    spec: dict[str, Any] = {
+        "kind": "odsum",
+        "corpus": str(tmp_path / "meetings"),
+        "retrievers": ["oracle"],
+        "k": [2],
+        "strategies": STRATEGIES,
+        "summarizers": [{"model": "openai/mine", "max_tokens": 60, **reach}],
+        "metrics": ["rouge", {"geval": {"model": "openai/rater", **reach}}],
+    }
+    store = str(tmp_path / "store")
+    planned = summhay_ray.plan(spec, store)
+    # Of the three queries with one document all strategies but map-reduce ask the same; of the two with two documents both
+    # truncations do, and refining begins as mapping does: for the second document the plan does not see that.
+    calls = {stage.stage: stage.calls for stage in planned.stages}
+    summaries, ratings = 3 * (1 + 1) + 2 * (1 + (2 + 1) + 1 + 1), 2 * (3 * 2 + 2 * 4)
+    assert calls == {"summarize": summaries + 2, "rate": ratings} and provider.stats()["served"] == 0
+    stopped = summhay_ray.run(spec, store=store, executor="inline", budget=planned.usd["expected"] / 3)
+    assert stopped.status == "budget" and 0 < stopped.usd["spent"] <= planned.usd["expected"] / 3
+    first = provider.stats()["served"]
+    done = summhay_ray.run(spec, store=store, executor="inline", budget=1)
+    assert done.status == "done" and planned.usd["min"] <= done.usd["spent"] <= planned.usd["max"]
+    served = [call for call in provider.calls() if call["status"] == 200]
+    assert len(served) == summaries + ratings == provider.stats()["served"] > first
+    assert len(set(summhay_ray.table(done.run, "raw_answers", store)["key"])) == len(served)
+    assert round(done.usd["spent"] * 1e6) == provider.stats()["micros"]
+    assert summhay_ray.run(spec, store=store, executor="inline").calls["made"] == 0
+    assert [(row["n_scored"], row["geval"]) for row in done.scores["summaries"].to_dicts()] == [(5, 4.0)] * len(STRATEGIES)
