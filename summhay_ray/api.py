@@ -558,9 +558,9 @@ def compare(
     from summhay_ray.benchmarks import extract_evaluate as extracts
     from summhay_ray.benchmarks import rejudge as rejudging
 
-    run = _stored(run_id, store)[1]
-    if run.record.get("kind") == extracts.ExtractEvaluate.kind:
-        return extracts.compare_raters(run, judges)
+    workload, run = _stored(run_id, store)
+    if (rates := getattr(workload, "rates", None)) is not None:
+        return extracts.compare_raters(rates, run, judges)
     return rejudging.compare_judges(run, judges, rows)
 
 
@@ -580,16 +580,18 @@ def compare_systems(
     each run. `judges`: whose judgments count, else the one that all have. `over`: figures are about other haystacks, or about
     further `queries` of these.
 
-    Two runs of Extract-then-Evaluate have no systems of one name: what is compared is a rater of each, on what both rated.
+    Of two runs with ratings (Extract-then-Evaluate, ETHIC, ODSum's G-EVAL) a rater of each is compared, on what both rated.
     """
     from summhay_ray.benchmarks import extract_evaluate as extracts
     from summhay_ray.benchmarks import summhay as haystacks
 
     if len(systems) not in (0, 2):
         raise UserError(f"systems: expected two names or patterns, such as A B; got {len(systems)}")
-    stored = [_stored(one, store)[1] for one in (run_id, other) if one is not None]
-    if len(stored) == 2 and not systems and all(one.record.get("kind") == extracts.ExtractEvaluate.kind for one in stored):
-        return extracts.compare_raters(stored[0], judges, stored[1])
+    opened = [_stored(one, store) for one in (run_id, other) if one is not None]
+    stored = [run for _, run in opened]
+    rates = [getattr(workload, "rates", None) for workload, _ in opened]
+    if len(stored) == 2 and not systems and rates[0] is not None and rates[0] == rates[1]:
+        return extracts.compare_raters(rates[0], stored[0], judges, stored[1])
     return haystacks.compare_systems(stored, systems, judges, seed=seed, over=over)
 
 

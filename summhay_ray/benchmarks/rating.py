@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, ValidationInfo, field_validator, model_validator
@@ -71,6 +72,18 @@ def _extracted(source: str, question: str, method: str, tokens: int) -> str:
 def lever_code(*levers: ExtractSpec | None) -> list[str]:
     """The module:Class names of a person's own among the methods of levers: a job takes their files along."""
     return [one.method for one in levers if one is not None and ":" in one.method]
+
+
+@dataclass(frozen=True, slots=True)
+class RatingTable:
+    """Where a benchmark keeps its ratings: `summhay compare` holds those of two raters against each other."""
+
+    table: str
+    of: tuple[str, ...]
+    """The columns that name what is rated, `criterion` among them."""
+    rater: str
+    """The column that names who rates; where the table has none, what the one rater is called."""
+    value: str = "rating"
 
 
 class RaterSpec(ModelSpec):

@@ -36,8 +36,8 @@ def compare(
     """Compare systems, of one run or of two: is a difference real? Or two judges on one run.
 
     RUN_A RUN_B, or --systems A B: paired differences per query, with intervals, tests, and what it would take to settle them. One
-    RUN alone: two of its judges on the insights that both scored, where they differ most, what moves among the systems. Of
-    Extract-then-Evaluate: two raters of a run, or one of each of two runs, and what each costs.
+    RUN alone: two of its judges on the insights that both scored, where they differ most, what moves among the systems. Where
+    texts are rated (Extract-then-Evaluate, ETHIC, ODSum's G-EVAL): two raters of a run, or one of each of two runs.
     """
     from summhay_ray import api
     from summhay_ray.benchmarks.extract_evaluate import RaterComparison

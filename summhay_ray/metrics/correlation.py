@@ -83,7 +83,7 @@ def concordance(first: Sequence[float], second: Sequence[float]) -> float | None
     means = [math.fsum(values) / n for values in (first, second)]
     spread = math.fsum((a - means[0]) ** 2 + (b - means[1]) ** 2 for a, b in zip(first, second, strict=True)) / n
     chance = spread + (means[0] - means[1]) ** 2
-    return 1 - math.fsum(apart) / n / chance if chance else None
+    return round(1 - math.fsum(apart) / n / chance, 12) if chance else None
 
 
 def mean_within(

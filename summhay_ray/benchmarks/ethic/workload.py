@@ -34,7 +34,7 @@ from summhay_ray.benchmarks.ethic.prompts import CUE
 from summhay_ray.benchmarks.ethic.records import LOOKUP, Record
 from summhay_ray.benchmarks.ethic.spec import EthicModel, EthicSpec
 from summhay_ray.benchmarks.ethic.tables import ANSWERS, RATINGS, EthicAnswer, SectionRating
-from summhay_ray.benchmarks.rating import lever_code
+from summhay_ray.benchmarks.rating import RatingTable, lever_code
 from summhay_ray.llm import RawAnswer
 from summhay_ray.local_models import check_model
 from summhay_ray.text import count_tokens, sentences
@@ -56,6 +56,7 @@ class Ethic(Benchmark[EthicSpec]):
     stages = (Stage("answer", output_tokens=400), Stage(STAGE, output_tokens=2, example="4"))
     tables = (ANSWERS, RATINGS)
     counted = Counted("records")
+    rates = RatingTable("section_ratings", ("item_id", "section", "reading", "criterion"), "judge", "value")
 
     def __init__(self, spec: EthicSpec, inputs: Inputs) -> None:
         super().__init__(spec, inputs)

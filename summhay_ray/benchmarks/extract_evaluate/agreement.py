@@ -10,13 +10,12 @@ from typing import Any
 import polars as pl
 
 from summhay_ray.benchmark import Section
+from summhay_ray.benchmarks.rating import RatingTable
 from summhay_ray.errors import UserError
 from summhay_ray.metrics import concordance, pearson
 from summhay_ray.outcome import MICROS
 from summhay_ray.store import RunStore
 
-SHOWN = ("dataset", "doc_id", "system_id", "method", "budget", "criterion")
-"""What was rated, and from what."""
 TEXT = (
     "Same: equal after rounding. Concordance (Lin; of whole numbers Cohen's kappa with quadratic weights) asks for the same "
     "ratings, not only for ratings that rise together."
@@ -94,11 +93,13 @@ class RaterComparison:
         return [Section(title, told, pl.DataFrame(rows), {"same": "%"})]
 
 
-def compare_raters(run: RunStore, raters: Sequence[str] = (), against: RunStore | None = None) -> RaterComparison:
+def compare_raters(
+    rates: RatingTable, run: RunStore, raters: Sequence[str] = (), against: RunStore | None = None
+) -> RaterComparison:
     """Compare two of a run's raters; where it has just two, none need be named. With `against`, one of its raters and
     one of that run's: where both have just one, or one of the same name, none need be named. Raises UserError."""
     runs = (run, against or run)
-    tables = [one.at().table("extract_ratings") for one in runs]
+    tables = [_ratings(rates, one) for one in runs]
     known = [table["rater"].unique(maintain_order=True).to_list() for table in tables]
     chosen = list(raters) or (known[0] if against is None else _one_each(*known))
     apart = against is not None or len(set(chosen)) == 2
@@ -109,7 +110,7 @@ def compare_raters(run: RunStore, raters: Sequence[str] = (), against: RunStore 
         raise UserError(f"compare takes two raters: --judges A B; {told if against is not None else told.partition('; ')[0]}")
     first, other = chosen
     mine, theirs = (table.filter(pl.col("rater") == name) for table, name in zip(tables, chosen, strict=True))
-    both = mine.join(theirs, on=SHOWN, suffix="_2").sort(SHOWN)
+    both = mine.join(theirs, on=rates.of, suffix="_2").sort(rates.of)
     if both.is_empty():
         raise UserError(
             f"nothing is rated by both {first} and {other} from the same extracts; let both finish, on the same pairs"
@@ -125,6 +126,17 @@ def compare_raters(run: RunStore, raters: Sequence[str] = (), against: RunStore 
         prompt_tokens=(int(sums[0]), int(sums[1])),
         usd=(sums[2] / MICROS, sums[3] / MICROS),
     )
+
+
+def _ratings(rates: RatingTable, run: RunStore) -> pl.DataFrame:
+    """What is rated, by whom, with tokens and dollars of the answer; a rating that could not be read is none."""
+    table = run.at().table(rates.table)
+    rater = pl.col(rates.rater) if rates.rater in table.columns else pl.lit(rates.rater)
+    if "usd_micros" not in table.columns:
+        costs = run.at().table("raw_answers").select("key", "usd_micros", prompt_tokens="input_tokens")
+        table = table.join(costs, on="key", how="left")
+    named = {"rater": rater, "rating": pl.col(rates.value)}
+    return table.select(*rates.of, "prompt_tokens", "usd_micros", **named).drop_nulls("rating")
 
 
 def _one_each(mine: Sequence[str], theirs: Sequence[str]) -> list[str]:

@@ -31,7 +31,7 @@ from summhay_ray.benchmarks.extract_evaluate.measure import Settings, measured
 from summhay_ray.benchmarks.extract_evaluate.metrics import Texts, make_metric
 from summhay_ray.benchmarks.extract_evaluate.report import sections
 from summhay_ray.benchmarks.extract_evaluate.spec import CUT, FULL, ExtractEvaluateSpec
-from summhay_ray.benchmarks.rating import TOKENS_A_RATING, RaterSpec, lever_code, rated, shown_of
+from summhay_ray.benchmarks.rating import TOKENS_A_RATING, RaterSpec, RatingTable, lever_code, rated, shown_of
 from summhay_ray.benchmarks.retrieval import Computing, NotComputed, StoredModels
 from summhay_ray.encoders import check_model, known_revision
 from summhay_ray.extract import named_layers
@@ -112,6 +112,7 @@ class ExtractEvaluate(Benchmark[ExtractEvaluateSpec]):
         Table("extract_ratings", RatingRow, key=(*PAIR, "method", "budget", "criterion", "rater")),
     )
     counted = Counted("ratings", "extract_ratings")
+    rates = RatingTable("extract_ratings", (*PAIR, "method", "budget", "criterion"), "rater")
 
     def __init__(self, spec: ExtractEvaluateSpec, inputs: Inputs) -> None:
         super().__init__(spec, inputs)

@@ -38,7 +38,7 @@ from summhay_ray.benchmarks.odsum.report import sections
 from summhay_ray.benchmarks.odsum.scores import details, frames
 from summhay_ray.benchmarks.odsum.spec import GevalSpec, OdsumSpec
 from summhay_ray.benchmarks.odsum.tables import TABLES, DocumentRow, QueryRow, RetrievalRow, SummaryRow
-from summhay_ray.benchmarks.rating import lever_code
+from summhay_ray.benchmarks.rating import RatingTable, lever_code
 from summhay_ray.benchmarks.retrieval import (
     RANKING_TABLES,
     WithRetrievers,
@@ -80,6 +80,7 @@ class Odsum(WithRetrievers, OnCollection[OdsumSpec]):
         *(Stage("summarize", output_tokens=300), Stage("rate", output_tokens=2, example="3")),
     )
     tables = TABLES
+    rates = RatingTable("odsum_ratings", ("item_id", "criterion", "reference"), "geval")
 
     def __init__(self, spec: OdsumSpec, inputs: Inputs) -> None:
         super().__init__(with_retrievers(spec, inputs), inputs)

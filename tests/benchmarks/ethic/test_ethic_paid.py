@@ -44,6 +44,12 @@ def test_a_paid_run_keeps_its_budget_and_resumes(tmp_path: Path, monkeypatch: py
     # The simulated judge says 4 or 5 with a probability below 1: what is elsewhere lowers the release's score alone.
     assert (ratings["released"] < ratings["value"]).all() and ratings["mass"].max() < 1  # type: ignore[operator]
     raw = summhay_ray.table(found.run, "raw_answers", store)
+    # The run against itself: what the judge's answers cost stands beside how far it agrees.
+    same = summhay_ray.api.compare_systems(found.run, found.run, store=store).to_json()
+    asked = raw.filter(raw["model"] == "openai/simulated-judge")
+    assert same["agreement"]["n"] == 3 * 19 and same["agreement"]["same"] == 1.0
+    assert same["input_tokens"] == [asked["input_tokens"].sum()] * 2
+    assert [round(1e6 * one) for one in same["usd"]] == [asked["usd_micros"].sum()] * 2
     assert (raw.filter(raw["model"] == "openai/simulated-judge")["logprobs"] != "").all()
 
 

@@ -95,6 +95,12 @@ def test_every_cell_of_the_grid_has_a_row_with_its_scores(tmp_path: Path) -> Non
     assert again["calls"]["made"] == 0 and again["summaries"] == found["summaries"]
     scored = summhay("score", found["run"], "--store", tmp_path / "store")
     assert scored["summaries"] == found["summaries"] and scored["retrieval"] == found["retrieval"]
+    same = summhay("compare", found["run"], found["run"], "--store", tmp_path / "store")
+    assert (
+        same["judges"] == ["geval", "geval"]
+        and same["agreement"]["same"] == 1.0
+        and set(same["by_criterion"]) == {"consistency", "relevance"}
+    )
     item = "0/oracle@2/offline/support+map-reduce"
     told = summhay("explain", found["run"], item, "--store", tmp_path / "store")
     assert len(told["calls"]) == 1 + 1 + 2  # map of the one gold document, reduce, two criteria
