@@ -126,3 +126,6 @@ EthicBuild
 
 # What an actor tells of its computing.
 compute_s
+
+# `summhay compare` looks whether a benchmark has ratings.
+rates

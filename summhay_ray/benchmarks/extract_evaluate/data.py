@@ -116,11 +116,11 @@ def _pair(one: Any, where: str, dataset: str, documents: Mapping[str, Any]) -> P
     for field_name, value in (("source", source), ("summary (or system_output)", summary)):
         if not isinstance(value, str) or not value.strip():
             raise SpecError(f"{where}: {field_name} is {_shown(value)}; expected a text")
-    reference = one.get("reference") or ""
+    reference = "" if one.get("reference") is None else one["reference"]
     if not isinstance(reference, str):
         raise SpecError(f"{where}: reference is {_shown(reference)}; expected a text")
-    named = one.get("dataset") or dataset
-    return Pair(str(named), doc_id, system_id, str(source), str(summary), reference, _scores(one.get("scores"), where))
+    named = dataset if one.get("dataset") is None else _name(one, "dataset", where)
+    return Pair(named, doc_id, system_id, str(source), str(summary), reference, _scores(one.get("scores"), where))
 
 
 def _name(one: Mapping[str, Any], name: str, where: str) -> str:

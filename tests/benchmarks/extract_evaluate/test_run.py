@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -419,8 +420,12 @@ def test_pairs_in_three_forms(text: str) -> None:
         ),
         (json.dumps([{**ONE, "scores": {"f": float("nan")}}]), "scores.f is nan"),
         (json.dumps(ONE) + "\n{\n", "mine.json: line 2 is not JSON"),
+        (json.dumps([{**ONE, "dataset": ["x"]}]), "pair 1: dataset is ['x']; expected a name"),
+        (json.dumps([{**ONE, "reference": 0}]), "pair 1: reference is 0; expected a text"),
+        (json.dumps([{**ONE, "source": " "}]), "pair 1: source is ' '; expected a text"),
+        (json.dumps([{**ONE, "system_output": ""}]), r"pair 1: summary (or system_output) is ''; expected a text"),
     ],
 )
 def test_pairs_that_are_none(text: str, told: str) -> None:
-    with pytest.raises(SpecError, match=told.replace("[", r"\[")):
+    with pytest.raises(SpecError, match=re.escape(told)):
         read_pairs(text, "mine.json")
