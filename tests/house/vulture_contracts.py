@@ -123,9 +123,7 @@ evaluator
 # `benchmarks.KINDS` names these as module:Class.
 Ethic
 EthicBuild
+ExtractEvaluate
 
 # What an actor tells of its computing.
 compute_s
-
-# `summhay compare` looks whether a benchmark has ratings.
-rates
