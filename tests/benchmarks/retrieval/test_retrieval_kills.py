@@ -75,21 +75,22 @@ def test_services_that_are_killed_with_the_driver_are_paid_once(
 
 
 @pytest.mark.soak
-@pytest.mark.ray
 @pytest.mark.embed
 @pytest.mark.parametrize("kind", ["retrieval", "odsum"])
-def test_an_actor_and_a_driver_that_are_killed_leave_equal_vectors_and_rankings(kind: str, tmp_path: Path) -> None:
-    """Two actors compute; one is killed once a file is kept, the driver when there are more; the rest is computed once."""
+@pytest.mark.parametrize("executor", ["inline", pytest.param("ray", marks=pytest.mark.ray)])
+def test_an_actor_and_a_driver_that_are_killed_leave_equal_vectors_and_rankings(executor: str, kind: str, tmp_path: Path) -> None:
+    """The driver is killed when some files are kept; on Ray one of two actors before it. The rest is computed once."""
     pytest.importorskip("sentence_transformers")
     where = {"haystacks": ["sample/news", "sample/conversation"]} if kind == "retrieval" else {"corpus": "many"}
     many(tmp_path / "many", 1500)
     fields = {"kind": kind, **where, "retrievers": [{"embed": str(sentence_model(tmp_path / "small")), "max_tokens": 60}]}
     resources = {"embed": {"actors": 2, "batch_size": 1}}
     spec, store = write_spec(tmp_path, {**fields, "k": [3], "resources": resources}), tmp_path / "store"
-    process = start(spec, store, "--executor", "ray")
+    process = start(spec, store, "--executor", executor)
     until(lambda: vectors(store), process)
-    (actor, *_) = [pid for pid, title in descendants(process.pid) if "Computer" in title or "MapWorker" in title]
-    os.kill(actor, signal.SIGKILL)
+    if executor == "ray":
+        (actor, *_) = [pid for pid, title in descendants(process.pid) if "Computer" in title or "MapWorker" in title]
+        os.kill(actor, signal.SIGKILL)
     n = len(vectors(store))
     until(lambda: len(vectors(store)) > n, process)
     tree = psutil.Process(process.pid).children(recursive=True)
@@ -99,7 +100,7 @@ def test_an_actor_and_a_driver_that_are_killed_leave_equal_vectors_and_rankings(
         with contextlib.suppress(psutil.Error):
             one.kill()
     before = vectors(store)
-    done = summhay("run", spec, "--store", store, "--executor", "ray")
+    done = summhay("run", spec, "--store", store, "--executor", executor)
     assert done["status"] == "done"
     alone = summhay("run", spec, "--store", tmp_path / "undisturbed", "--executor", "inline")
     after, undisturbed = vectors(store), vectors(tmp_path / "undisturbed")
