@@ -1,4 +1,4 @@
-"""The simulated provider for tests: the real `summhay simulate` in a process of its own, or one in a thread of this process."""
+"""The simulated provider for tests: as a process of `summhay simulate`, or in a thread of this process."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ PATIENCE_S = 60.0
 
 @dataclass(frozen=True)
 class Said:
-    """What the provider answered: `body` is JSON, or the text where it is none."""
+    """A reply of the provider. `body`: its JSON, or its text if it is not JSON."""
 
     status: int
     body: Any
@@ -36,18 +36,18 @@ class Said:
 
     @property
     def text(self) -> str:
-        """The answer's text."""
+        """The text of the answer."""
         return str(self.body["choices"][0]["message"]["content"])
 
     @property
     def code(self) -> str:
-        """The error's code."""
+        """The code of the error."""
         return str(self.body["error"]["code"])
 
 
 @dataclass(frozen=True)
 class Simulated:
-    """A provider that is serving: `base` is the API's (`http://127.0.0.1:PORT/v1`)."""
+    """A provider that is serving. `base`: the API's base URL (`http://127.0.0.1:PORT/v1`)."""
 
     base: str
     pid: int | None = None
@@ -55,11 +55,11 @@ class Simulated:
 
     @property
     def root(self) -> str:
-        """Where its own books are."""
+        """The URL under which its books are."""
         return self.base.removesuffix("/v1")
 
     def stats(self) -> dict[str, Any]:
-        """Sums over all, and `keys` -> `models` -> the tally of each."""
+        """The totals, and the tally of each key and model under `keys` and `models`."""
         found: dict[str, Any] = self.get("/simulated/stats").body
         return found
 
@@ -73,7 +73,7 @@ class Simulated:
         self.post("/simulated/reset", {})
 
     def tally(self, model: str = "simulated", key: str = KEY) -> dict[str, Any]:
-        """What one key had of one model."""
+        """The tally of one key and model."""
         found: dict[str, Any] = self.stats()["keys"][fingerprint(key)]["models"][model]
         return found
 
@@ -82,7 +82,7 @@ class Simulated:
         return _open(urllib.request.Request(self.root + path))
 
     def post(self, path: str, body: Any, key: str = KEY, timeout_s: float = PATIENCE_S) -> Said:
-        """POST a JSON body, or bytes as they are."""
+        """POST a body, as JSON unless it is bytes."""
         data = body if isinstance(body, bytes) else json.dumps(body).encode()
         headers = {"Content-Type": "application/json", **({"Authorization": f"Bearer {key}"} if key else {})}
         return _open(urllib.request.Request(self.root + path, data, headers), timeout_s)
@@ -94,7 +94,7 @@ class Simulated:
 
 
 def fingerprint(key: str) -> str:
-    """The name of a key in the provider's books."""
+    """The fingerprint of a key in the provider's books."""
     return hashlib.sha256(key.encode()).hexdigest()[:12]
 
 
@@ -112,7 +112,7 @@ def _open(request: urllib.request.Request, timeout_s: float = PATIENCE_S) -> Sai
 
 
 def until(true: Callable[[], bool], seconds: float = PATIENCE_S) -> bool:
-    """Whether it comes true in time."""
+    """Wait until the condition is true. Returns whether it was in time."""
     end = time.monotonic() + seconds
     while not true():
         if time.monotonic() > end:
@@ -122,7 +122,7 @@ def until(true: Callable[[], bool], seconds: float = PATIENCE_S) -> bool:
 
 
 def recorded(path: Path) -> list[dict[str, Any]]:
-    """The calls of a `--record` file in order of arrival, each as it was last written."""
+    """The calls in a `--record` file in order of arrival, each as last written."""
     calls: dict[int, dict[str, Any]] = {}
     for line in path.read_text(encoding="ascii").splitlines(keepends=True):
         if line.endswith("\n"):
@@ -133,13 +133,13 @@ def recorded(path: Path) -> list[dict[str, Any]]:
 
 @contextmanager
 def simulated_provider(*options: str, record: Path | None = None) -> Iterator[Simulated]:
-    """`summhay simulate --port 0 --json OPTIONS` until the block ends; it must end well."""
+    """Run `summhay simulate --port 0 --json OPTIONS` within the block. It must exit with 0, unless the test kills it."""
     recording = ["--record", str(record)] if record else []
     command = [str(SUMMHAY), "simulate", "--port", "0", "--json", *recording, *options]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None
-        # It listens before it says where, so that this line is all there is to wait for.
+        # It prints this line once it listens.
         line = process.stdout.readline()
         if not line:
             raise AssertionError(f"{command} did not start: {process.communicate()[1][-2000:]}")
@@ -152,7 +152,7 @@ def simulated_provider(*options: str, record: Path | None = None) -> Iterator[Si
 
 
 def echo(model: str, prompt: str) -> str:
-    """An answer that tells who was asked what."""
+    """An answer that repeats model and prompt."""
     return f"{model}: {prompt}"
 
 

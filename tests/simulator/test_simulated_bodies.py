@@ -1,4 +1,4 @@
-"""What is asked of the simulated provider, and how an answer is finished: without a server."""
+"""The simulated provider's requests and answers, without a server."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def chat(**fields: Any) -> dict[str, Any]:
     return {"model": "m", "messages": [USER], **fields}
 
 
-def test_the_prompt_is_the_users_and_the_text_is_all() -> None:
+def test_the_prompt_is_the_user_s_text_and_text_is_that_of_all_messages() -> None:
     system = {"role": "system", "content": "Be brief."}
     ask = read_chat(chat(messages=[system, USER], max_tokens=30, max_completion_tokens=20))
     assert (ask.prompt, ask.text, ask.max_tokens) == ("What of the toll?", "system:\nBe brief.\n\nuser:\nWhat of the toll?", 20)
@@ -39,7 +39,7 @@ def test_the_prompt_is_the_users_and_the_text_is_all() -> None:
     assert alone.sha != ask.sha == read_chat(chat(messages=[system, USER])).sha
 
 
-def test_answers_and_log_probabilities_are_asked_for() -> None:
+def test_the_numbers_of_answers_and_log_probabilities_are_read() -> None:
     def asked(**fields: Any) -> tuple[int, int | None]:
         ask = read_chat(chat(**fields))
         return ask.n, ask.logprobs
@@ -83,7 +83,7 @@ def test_each_token_has_its_log_probability_and_the_likeliest() -> None:
         ({"max_completion_tokens": "9"}, "max_completion_tokens", "max_completion_tokens is a whole number from 1"),
     ],
 )
-def test_a_request_that_is_none_is_refused(fields: dict[str, Any], param: str, said: str) -> None:
+def test_an_invalid_request_is_refused(fields: dict[str, Any], param: str, said: str) -> None:
     with pytest.raises(Refused) as refusal:
         read_chat(chat(**fields))
     error = json.loads(refusal.value.reply().body)["error"]
@@ -92,7 +92,7 @@ def test_a_request_that_is_none_is_refused(fields: dict[str, Any], param: str, s
 
 
 @pytest.mark.parametrize("raw", [b"", b"{", b"[1]", b'"text"', b"\xff", b"[" * 100_000])
-def test_a_body_that_is_no_object_is_refused(raw: bytes) -> None:
+def test_a_body_that_is_not_an_object_is_refused(raw: bytes) -> None:
     with pytest.raises(Refused) as refusal:
         read_body(raw)
     assert refusal.value.status == 400
@@ -122,7 +122,7 @@ def finished(text: str, fault: str = "", max_tokens: int | None = None, factor: 
     return message["content"], done.choice["finish_reason"], message["refusal"], done.tokens_out
 
 
-def test_an_answer_is_finished() -> None:
+def test_answers_are_finished_by_fault_and_limit() -> None:
     assert finished(TEN_WORDS) == (TEN_WORDS, "stop", None, 10)
     assert finished(TEN_WORDS, max_tokens=10) == (TEN_WORDS, "stop", None, 10)
     assert finished(TEN_WORDS, max_tokens=3) == ("one two three", "length", None, 3)
@@ -132,17 +132,17 @@ def test_an_answer_is_finished() -> None:
     content, reason, refusal, n_tokens = finished(TEN_WORDS, "refusals")
     assert (content, reason, refusal) == (None, "stop", REFUSAL)
     assert n_tokens == Encoder().count(REFUSAL)
-    # By a count that is twice ours, 7 tokens hold 3 of our words, and are billed as 6.
+    # With a factor of 2, max_tokens 7 leaves room for 3 of our tokens, which are billed as 6.
     assert finished(TEN_WORDS, max_tokens=7, factor=2.0) == ("one two three", "length", None, 6)
     assert finished(TEN_WORDS, factor=0.94) == (TEN_WORDS, "stop", None, 9)
 
 
 @given(st.integers(1, 15), st.floats(0.5, 1.5), st.sampled_from(["", "cut", "refusals", "filtered"]))
-def test_no_answer_counts_more_than_it_may(max_tokens: int, factor: float, fault: str) -> None:
+def test_no_answer_has_more_tokens_than_max_tokens(max_tokens: int, factor: float, fault: str) -> None:
     assert 0 <= finished(TEN_WORDS, fault, max_tokens, factor)[3] <= max_tokens
 
 
-def test_usage_is_told_as_the_fault_has_it() -> None:
+def test_reported_usage_depends_on_the_fault() -> None:
     true = reported_usage("", 0.5, 100, 40, 7)
     assert true == {
         "prompt_tokens": 100,
@@ -156,7 +156,7 @@ def test_usage_is_told_as_the_fault_has_it() -> None:
     assert [usage and usage["prompt_tokens"] for usage in wrong] == [0, ABSURD_TOKENS, -1]
 
 
-def test_a_cached_beginning_is_counted_in_steps_of_the_providers_own() -> None:
+def test_a_cached_prefix_is_counted_in_the_provider_s_steps() -> None:
     assert [scaled_prefix(1152, factor) for factor in (1.0, 1.1, 0.9, 0.88)] == [1152, 1152, 1024, 0]
 
 

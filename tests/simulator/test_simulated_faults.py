@@ -1,4 +1,4 @@
-"""What befalls a request: drawn once for all, in the fractions asked for."""
+"""The faults of requests: reproducible, and in the requested fractions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.core
 N = 4000
 
 
-def test_fractions_are_kept() -> None:
+def test_faults_have_the_requested_fractions() -> None:
     settings = Settings(errors=0.1, drops=0.05, refusals=0.2, no_usage=0.3, wrong_usage=0.1)
     fates = [draw(settings, "m", f"prompt {n}", 0) for n in range(N)]
     faults = Counter(fate.fault for fate in fates)
@@ -42,7 +42,7 @@ def test_a_retry_can_succeed() -> None:
     assert set(faults) == {"errors", ""}
 
 
-def test_latencies_lie_evenly_around_the_mean() -> None:
+def test_latencies_are_uniform_around_the_mean() -> None:
     settings = Settings(latency=2.0, latency_spread=0.25)
     latencies = [draw(settings, "m", f"prompt {n}", 0).latency_s for n in range(N)]
     assert 1.5 <= min(latencies) < 1.52 and 2.48 < max(latencies) <= 2.5
@@ -51,7 +51,7 @@ def test_latencies_lie_evenly_around_the_mean() -> None:
     assert draw(Settings(latency=2.0), "m", "prompt", 0).latency_s == 2.0
 
 
-def test_the_skew_is_the_prompts_own() -> None:
+def test_the_skew_depends_on_the_prompt() -> None:
     settings = Settings(token_skew=0.1)
     factors = [skew(settings, "m", f"prompt {n}") for n in range(N)]
     assert 0.9 <= min(factors) < 0.901 and 1.099 < max(factors) <= 1.1

@@ -1,4 +1,4 @@
-"""Sliding minutes, held against a list that is counted anew each time."""
+"""Sliding minutes, compared with a list that is counted each time."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ def test_a_minute_frees_what_is_sixty_seconds_old() -> None:
     assert [minute.total(now) for now in (60.0, 69.75, 70.0)] == [1, 1, 0]
 
 
-def test_what_is_larger_than_the_limit_never_fits() -> None:
+def test_an_amount_above_the_limit_never_fits() -> None:
     assert Minute().wait_s(11, 10, 0.0) == math.inf
 
 
-def test_what_is_undone_counts_no_more() -> None:
+def test_undone_amounts_do_not_count() -> None:
     minute = Minute()
     first, second = minute.take(4, 0.0), minute.take(3, 1.0)
     minute.undo(first)

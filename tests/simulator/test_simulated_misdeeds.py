@@ -1,4 +1,4 @@
-"""The simulated provider's faults over HTTP: each as a client sees it, and what it costs."""
+"""The simulated provider's faults over HTTP: what the client gets, and what it is billed."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def answer(model: str, prompt: str) -> str:
 
 
 def choice(**fault: Any) -> tuple[Any, int]:
-    """The one choice of an answer under a fault, and its bill."""
+    """The choice of an answer with a fault, and its bill."""
     with in_thread(answer=answer, input_price=0.0, output_price=1.0, **fault) as provider:
         said = provider.chat("a toll")
         assert said.status == 200
@@ -31,7 +31,7 @@ def choice(**fault: Any) -> tuple[Any, int]:
         return said.body["choices"][0], tally["micros"]
 
 
-def test_refusals_filters_and_cuts_are_billed_for_what_came() -> None:
+def test_refused_filtered_and_cut_answers_are_billed_by_their_tokens() -> None:
     refused, micros = choice(refusals=1.0)
     assert refused["message"] == {"role": "assistant", "content": None, "refusal": REFUSAL}
     assert (refused["finish_reason"], micros) == ("stop", count_tokens(REFUSAL))
@@ -62,7 +62,7 @@ def test_the_same_seed_has_the_same_faults() -> None:
     assert statuses(1) == statuses(1) != statuses(2)
 
 
-def test_a_drop_is_billed_and_says_nothing() -> None:
+def test_a_drop_is_billed_and_has_no_answer() -> None:
     with in_thread(answer=answer, drops=1.0) as provider:
         with pytest.raises((http.client.RemoteDisconnected, ConnectionResetError)):
             provider.chat("a toll")
@@ -73,7 +73,7 @@ def test_a_drop_is_billed_and_says_nothing() -> None:
     assert tally["micros"] == math.ceil(2.5 * count_tokens("a toll") + 10 * count_tokens(WORDS))
 
 
-def test_a_hang_is_billed_and_ends_when_the_client_goes() -> None:
+def test_a_hang_is_billed_and_ends_when_the_client_disconnects() -> None:
     with in_thread(answer=answer, hangs=1.0) as provider:
         with pytest.raises(TimeoutError):
             provider.chat("a toll", timeout_s=2.0)
@@ -90,14 +90,14 @@ def test_broken_json_is_billed() -> None:
         bill = provider.tally()["micros"]
         assert provider.chat("a toll").status == said.status == 200
         tally, calls = provider.tally(), provider.calls()
-    # Whoever asks again had no answer yet, and pays again.
+    # A retry is billed again; the first call had no answer.
     assert tally["micros"] == 2 * bill > 0
     assert (tally["repeated"], tally["repeated_answered"], tally["answered"]) == (1, 0, 0)
     assert [call["answered"] for call in calls] == [False, False]
     assert isinstance(said.body, str) and said.body.startswith('{"id"')
 
 
-def test_usage_may_be_missing_or_untrue_and_the_bill_is_true() -> None:
+def test_usage_may_be_missing_or_wrong_but_the_bill_is_correct() -> None:
     with in_thread(answer=answer, no_usage=0.5, wrong_usage=0.5) as provider:
         said = [provider.chat(f"prompt {n}") for n in range(40)]
         tally, calls = provider.tally(), provider.calls()
@@ -109,7 +109,7 @@ def test_usage_may_be_missing_or_untrue_and_the_bill_is_true() -> None:
     assert tally["micros"] == sum(micros)
 
 
-def test_embeddings_fail_as_chats_do_but_are_never_refused_in_words() -> None:
+def test_embeddings_have_the_faults_of_chats_but_no_refusals() -> None:
     body = {"model": "simulated", "input": "a toll"}
     with in_thread(refusals=1.0) as provider:
         assert provider.post("/v1/embeddings", body).status == 200

@@ -1,4 +1,4 @@
-"""Tokens by paragraphs are tokens; cached beginnings are those that were served."""
+"""Encoding by paragraphs, and the prefix cache."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ LINES = st.lists(
 
 
 def numbered(*blocks: int) -> bytes:
-    """Tokens that differ from block to block, 128 a block."""
+    """Blocks of 128 tokens, each block with its own token."""
     return b"".join(number.to_bytes(TOKEN, "little") * STEP for number in blocks)
 
 
 @settings(max_examples=300)
 @given(st.text(st.sampled_from("ab1 \n\r\t.'s\u00a0\x1c\u3000é😀")) | LINES.map("".join))
-def test_paragraphs_are_encoded_as_the_whole(text: str) -> None:
+def test_encoding_by_paragraphs_gives_the_tokens_of_the_whole(text: str) -> None:
     encoder = Encoder()
     whole = b"".join(token.to_bytes(TOKEN, "little") for token in tokens.encode_tokens(text))
     long = "A line before.\n" + text
@@ -34,14 +34,14 @@ def test_paragraphs_are_encoded_as_the_whole(text: str) -> None:
     assert encoder.encode(long) == b"".join(token.to_bytes(TOKEN, "little") for token in tokens.encode_tokens(long))
 
 
-def test_what_is_remembered_is_bounded() -> None:
+def test_the_cache_of_paragraphs_is_bounded() -> None:
     encoder = Encoder(kept_bytes=1000)
     texts = [f"paragraph {n}" for n in range(100)]
     assert [encoder.count(text) for text in texts] == [tokens.count_tokens(text) for text in texts]
     assert len(encoder._ends) < 10
 
 
-def test_beginnings_come_in_steps() -> None:
+def test_prefixes_come_in_steps() -> None:
     seven = numbered(*range(7))
     eleven = numbered(*range(11))
     assert (n_tokens(seven), steps(seven)) == (7 * 128, [])
@@ -51,7 +51,7 @@ def test_beginnings_come_in_steps() -> None:
     assert steps(eleven)[:2] == steps(numbered(*range(9), 50, 51))[:2]
 
 
-def test_a_common_beginning_is_cached() -> None:
+def test_a_common_prefix_is_cached() -> None:
     cache = PrefixCache()
     served, other = numbered(*range(12)), numbered(*range(10), 98, 99)
     assert cache.cached_tokens(steps(served), 0.0, 300) == 0
@@ -62,7 +62,7 @@ def test_a_common_beginning_is_cached() -> None:
     assert cache.cached_tokens(steps(numbered(*range(7))), 1.0, 300) == 0
 
 
-def test_a_beginning_is_forgotten_after_its_lifetime() -> None:
+def test_a_prefix_is_forgotten_after_its_lifetime() -> None:
     cache = PrefixCache()
     cache.remember(steps(numbered(*range(12))), 0.0)
     cache.remember(steps(numbered(*range(9))), 200.0)
@@ -72,7 +72,7 @@ def test_a_beginning_is_forgotten_after_its_lifetime() -> None:
     assert cache.cached_tokens(asked, 500.0, 300) == 0
 
 
-def test_the_oldest_and_longest_are_forgotten_where_there_are_too_many() -> None:
+def test_the_oldest_and_longest_prefixes_are_forgotten_first() -> None:
     cache = PrefixCache(kept=10)
     first, second = numbered(*range(14)), numbered(*range(100, 112))
     cache.remember(steps(first), 0.0)  # 7 steps
@@ -82,7 +82,7 @@ def test_the_oldest_and_longest_are_forgotten_where_there_are_too_many() -> None
 
 
 @given(st.lists(st.integers(0, 1), min_size=8, max_size=20), st.lists(st.integers(0, 1), min_size=8, max_size=20))
-def test_the_longest_common_beginning_is_found(one: list[int], other: list[int]) -> None:
+def test_the_longest_common_prefix_is_found(one: list[int], other: list[int]) -> None:
     cache = PrefixCache()
     cache.remember(steps(numbered(*one)), 0.0)
     common = next(

@@ -25,7 +25,7 @@ LONG = "".join(f"Line {n} of a long beginning that many prompts have in common.\
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
-    """The provider's clock, which the test alone moves (`now`, seconds)."""
+    """The provider's clock, which only the test moves (`now`, in seconds)."""
     clock = SimpleNamespace(now=1000.0)
     monkeypatch.setattr(room, "time", SimpleNamespace(time=time.time, monotonic=lambda: clock.now))
     return clock
@@ -68,7 +68,7 @@ def test_each_key_and_model_has_a_bill_of_its_own_and_repeats_are_counted() -> N
     assert (stats["served"], stats["repeated"]) == (5, 1)
 
 
-def test_a_common_beginning_is_billed_at_the_cached_price() -> None:
+def test_a_common_prefix_is_billed_at_the_cached_price() -> None:
     prices: dict[str, Any] = {"input_price": 4.0, "cached_price": 1.0, "output_price": 0.0}
     with in_thread(quick=False, answer=lambda model, prompt: "yes", cache_lifetime=300.0, **prices) as provider:
         first, second = provider.chat(LONG + "Was there a toll?"), provider.chat(LONG + "Or a crane?")
@@ -83,11 +83,11 @@ def test_a_common_beginning_is_billed_at_the_cached_price() -> None:
     assert calls[2]["micros"] == calls[3]["micros"] == 4 * n
 
 
-def test_the_cache_forgets_and_holds_what_is_complete_alone(clock: SimpleNamespace) -> None:
+def test_the_cache_forgets_and_has_only_completed_prompts(clock: SimpleNamespace) -> None:
     both = threading.Barrier(2)
 
     def answer(model: str, prompt: str) -> str:
-        # The first two are worked out before either is complete, which takes its latency.
+        # The first two are computed before either is complete, which takes its latency.
         if prompt[-1] in "ab":
             both.wait(60)
         return prompt
@@ -102,7 +102,7 @@ def test_the_cache_forgets_and_holds_what_is_complete_alone(clock: SimpleNamespa
     assert cached == [0, 0, count_tokens(LONG) // 128 * 128, 0]
 
 
-def test_longest_answers_and_skews_are_kept() -> None:
+def test_max_tokens_and_skews_are_respected() -> None:
     with in_thread(answer=lambda model, prompt: "word " * 50, token_skew=0.5) as provider:
         said = [provider.chat(f"prompt {n}", max_tokens=20, max_completion_tokens=30) for n in range(30)]
         calls = provider.calls()
@@ -126,7 +126,7 @@ REFUSED: list[tuple[dict[str, Any], dict[str, Any], int, str, str]] = [
 
 
 @pytest.mark.parametrize(("settings", "fields", "status", "code", "kind"), REFUSED)
-def test_what_is_refused_is_not_billed(
+def test_refused_requests_are_not_billed(
     settings: dict[str, Any], fields: dict[str, Any], status: int, code: str, kind: str
 ) -> None:
     with in_thread(**settings) as provider:
@@ -146,7 +146,7 @@ def test_keys_that_are_not_listed_are_refused_and_not_repeated() -> None:
     assert [call["status"] for call in calls] == [200, 401, 401]
 
 
-def test_bodies_that_are_none_are_refused() -> None:
+def test_invalid_bodies_are_refused() -> None:
     with in_thread() as provider:
         for body in (b"{", b"[]", {"model": "m"}):
             assert provider.post("/chat/completions", body).status == 400
@@ -183,7 +183,7 @@ def test_a_limit_holds_and_its_retry_after_is_exact(limit: str, clock: SimpleNam
     assert (waits, refused) == ([("48", "47500"), ("1", "1"), ("13", "12500")], {limit: 3})
 
 
-def test_more_at_once_are_refused_without_a_time() -> None:
+def test_too_many_requests_at_once_are_refused_without_a_time() -> None:
     go_on = threading.Event()
 
     def answer(model: str, prompt: str) -> str:
@@ -202,7 +202,7 @@ def test_more_at_once_are_refused_without_a_time() -> None:
     assert (tally["most_in_flight"], tally["in_flight"], tally["refused"]) == (3, 0, {"concurrency": 5})
 
 
-def test_latency_is_waited_for_by_each_alone() -> None:
+def test_latencies_of_requests_overlap() -> None:
     with in_thread(latency=1.5) as provider, ThreadPoolExecutor(8) as pool:
         started = time.monotonic()
         list(pool.map(provider.chat, [f"prompt {n}" for n in range(8)]))
@@ -213,7 +213,7 @@ def test_latency_is_waited_for_by_each_alone() -> None:
         assert time.monotonic() - started < 60.0
 
 
-def test_a_slow_answer_delays_nobody_and_is_worked_out_once() -> None:
+def test_a_slow_answer_delays_no_other_and_is_computed_once() -> None:
     asked: list[str] = []
     go_on = threading.Event()
 
@@ -234,7 +234,7 @@ def test_a_slow_answer_delays_nobody_and_is_worked_out_once() -> None:
     assert sorted(asked) == ["quick", "slow"]
 
 
-def test_whoever_goes_away_has_paid() -> None:
+def test_a_client_that_disconnects_has_paid() -> None:
     thinking, go_on = threading.Event(), threading.Event()
 
     def answer(model: str, prompt: str) -> str:
@@ -270,7 +270,7 @@ def test_the_books_can_be_closed() -> None:
         assert provider.chat("a toll").status == 200
 
 
-def test_embeddings_are_billed_and_alike_for_like_texts() -> None:
+def test_embeddings_are_billed_and_similar_for_similar_texts() -> None:
     with in_thread(input_price=1.0, models={"simulated": {"input_price": 3.0}}) as provider:
         body = {"model": "embedder", "input": ["the toll was doubled", "the toll was halved"], "dimensions": 64}
         said = provider.post("/v1/embeddings", body)

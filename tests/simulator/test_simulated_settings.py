@@ -1,4 +1,4 @@
-"""The simulated provider's settings: what can be, and what is said of what cannot."""
+"""The simulated provider's settings, and the errors of invalid ones."""
 
 from __future__ import annotations
 
@@ -38,17 +38,17 @@ pytestmark = pytest.mark.core
         ),
     ],
 )
-def test_what_cannot_be_is_refused(fields: dict[str, Any], said: str) -> None:
+def test_invalid_settings_are_refused(fields: dict[str, Any], said: str) -> None:
     with pytest.raises(SettingsError) as refusal:
         Settings(**fields)
     assert str(refusal.value) == said
 
 
-def test_fractions_may_fill_the_whole() -> None:
+def test_fractions_may_add_up_to_1() -> None:
     assert Settings(errors=0.7, drops=0.2, cut=0.1).cut == 0.1
 
 
-def test_a_model_differs_in_what_is_said_of_it_alone() -> None:
+def test_a_model_differs_only_in_its_own_settings() -> None:
     settings = Settings(rpm=100, latency=1.0, models={"slow": {"latency": 9.0, "concurrency": 2.0}, "openai/other": {"rpm": 5.0}})
     assert settings.of("fast") is settings
     slow = settings.of("slow")
@@ -74,13 +74,13 @@ def test_a_limit_names_a_model_and_its_settings() -> None:
         ("m:rpm=many", "rpm of 'm' is 'many'; expected a number"),
     ],
 )
-def test_a_limit_that_cannot_be_read_is_refused(text: str, said: str) -> None:
+def test_an_unreadable_limit_is_refused(text: str, said: str) -> None:
     with pytest.raises(UserError) as refusal:
         parse_limit(text)
     assert str(refusal.value) == said
 
 
-def test_keys_are_lines(tmp_path: Path) -> None:
+def test_keys_are_read_line_by_line(tmp_path: Path) -> None:
     path = tmp_path / "keys"
     path.write_text("sk-one\n\n  sk-two \n", encoding="utf-8")
     assert read_keys(path) == {"sk-one", "sk-two"}

@@ -1,5 +1,5 @@
-"""A small world for tests of the pipeline: an asker that answers every task in plain words, with faults, and a verifier that
-knows its words."""
+"""Doubles for tests of the pipeline: an asker that answers every task in fixed words, with faults, and a verifier that recognizes
+these words."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ def domain(method: str = "whole", **changes: Any) -> Domain:
 
 
 def job(shape: Shape = SMALL, **changes: Any) -> Job:
-    """A job in the world's domain."""
+    """A job in the news domain, with changes."""
     given: dict[str, Any] = {"cell_id": "c", "topic": Topic("t", "rain"), "domain": domain(), "seed": 7, "shape": shape}
     return Job(**{**given, **changes})
 
 
 @dataclass
 class World:
-    """Answers every task. `faults`: task -> how often (0..1) its answer is bad; `always`: tasks that fail for good."""
+    """An asker for every task. `faults`: task -> share (0..1) of bad answers; `always`: task -> the failure it always gets."""
 
     faults: Mapping[str, float] = field(default_factory=dict)
     always: Mapping[str, Failed] = field(default_factory=dict)
@@ -70,7 +70,7 @@ class World:
         self.calls.append((task, dict(given), sample))
         self.busy += 1
         self.busiest = max(self.busiest, self.busy)
-        # Answers come in another order than they were asked for.
+        # Answers come in another order than the requests.
         for _ in range(chance.randrange(4)):
             await asyncio.sleep(0)
         self.busy -= 1
@@ -118,15 +118,15 @@ class World:
 
 
 @dataclass
-class Eyes:
-    """Checks by the world's own words. `copies`: what each call of `copies` names, one after the other."""
+class FakeVerifier:
+    """A verifier that recognizes the words of `World`. `copied`: the result of each call of `copies`, in order."""
 
     copied: list[set[str]] = field(default_factory=list)
     rounds: Counter[tuple[str, int]] = field(default_factory=Counter)
     checks: tuple[Check, ...] = ()
     settled: list[tuple[str, int, int]] = field(default_factory=list)
 
-    def __call__(self, *given: Any) -> Eyes:
+    def __call__(self, *given: Any) -> FakeVerifier:
         return self
 
     async def subtopics(self, texts: Sequence[tuple[str, str]], round: int, settled: Collection[str] = ()) -> set[str]:

@@ -1,4 +1,4 @@
-"""An answer is read where its meaning is beyond doubt, and Malformed everywhere else; never an empty result without a word."""
+"""An answer whose meaning is beyond doubt is read; any other is Malformed, never silently empty."""
 
 from __future__ import annotations
 
@@ -123,12 +123,12 @@ def test_each_task_s_answer_is_read_through_what_models_put_around_it(task: Any,
         ("edit_document", "```json\n[]\n```", "not_text"),
     ],
 )
-def test_everything_else_is_malformed_with_its_class(task: Any, text: str, kind: str) -> None:
+def test_any_other_answer_is_malformed_with_its_error(task: Any, text: str, kind: str) -> None:
     assert error(task, text) == kind
 
 
 @pytest.mark.parametrize("task", TASKS)
-def test_an_answer_that_the_limit_cut_is_none_whatever_it_holds(task: Any) -> None:
+def test_an_answer_cut_at_the_token_limit_is_malformed(task: Any) -> None:
     assert error(task, json.dumps(TWO), "length") == "cut_answer"
 
 
@@ -149,16 +149,16 @@ TEXT = "It rained in Ulm.\n\nAnn: So it did: 3 mm."
     ],
 )
 @pytest.mark.parametrize("task", ["document", "chapter", "edit_document"])
-def test_a_text_is_freed_of_its_wrapping(task: Any, around: str) -> None:
+def test_wrapping_around_a_text_is_removed(task: Any, around: str) -> None:
     assert read(task, GIVEN, around.format(TEXT)) == TEXT
 
 
-def test_runs_of_empty_lines_and_tabs_are_one_and_controls_none() -> None:
+def test_runs_of_empty_lines_and_tabs_are_collapsed_and_control_characters_removed() -> None:
     text = "One line is here.\n" + "\n \n\t\n" * 500 + "And\t\t\t\tanother,\x07 after it.\r\n"
     assert read("document", {"words": 7}, text) == "One line is here.\n\nAnd\tanother, after it."
 
 
-def test_a_refusal_of_some_lines_is_no_document() -> None:
+def test_a_refusal_of_a_few_lines_is_not_a_document() -> None:
     refusal = (
         "I'm sorry, but I can't write this part of the conversation, because it concerns real people and could mislead readers."
     )
@@ -168,7 +168,7 @@ def test_a_refusal_of_some_lines_is_no_document() -> None:
     assert isinstance(found, Malformed) and found.error == "too_short"
 
 
-def test_an_edit_that_is_a_few_words_is_none() -> None:
+def test_an_edit_of_a_few_words_is_too_short() -> None:
     document = TEXT * 9
     assert read("edit_document", {**GIVEN, "document": document}, document) == document
     short = read("edit_document", {**GIVEN, "document": document}, "I'm sorry, but I can't do that.")
@@ -180,23 +180,23 @@ def test_a_text_that_begins_like_json_is_a_text(text: str) -> None:
     assert read("document", GIVEN, text) == text
 
 
-def test_prose_after_json_that_is_repaired_is_no_cut() -> None:
+def test_prose_after_repaired_json_does_not_count_as_a_cut() -> None:
     said = '{"present": [{"id": 1, "evidence": "a"},]}\nFacts 2 and 3 are not in the "text" [sic].'
     assert read("insights_present", GIVEN, said) == {0: "a"}
 
 
-def test_signs_of_a_script_without_blanks_count_as_words() -> None:
+def test_characters_of_a_script_without_blanks_count_as_words() -> None:
     assert read("document", {"words": 12}, "雨下了三天") == "雨下了三天"
 
 
 @pytest.mark.parametrize("text", ["Here is Ann:\nshe waits.", "Ann: Here is the plan.\nBo: Yes.", "{It} rained.", "[1] rained."])
-def test_a_document_s_own_words_stay(text: str) -> None:
+def test_words_of_a_document_are_not_taken_for_wrapping(text: str) -> None:
     kept = read("document", {**GIVEN, "words": 5}, text)
     assert kept == ("she waits." if text.startswith("Here is Ann:") else text)
 
 
 @given(st.sampled_from(TASKS), st.text(alphabet='{}[]":,0123 \n`aeinqsubtopcdvrl'))
-def test_whatever_comes_is_a_value_or_malformed(task: Any, text: str) -> None:
+def test_any_text_gives_a_value_or_malformed(task: Any, text: str) -> None:
     found = read(task, GIVEN, text)
     if isinstance(found, Malformed):
         assert found.error and found.message
@@ -205,7 +205,7 @@ def test_whatever_comes_is_a_value_or_malformed(task: Any, text: str) -> None:
 
 
 @given(st.lists(st.tuples(st.text("abc 1", min_size=1), st.text("äß東1 \"\\'", min_size=1)), min_size=1, max_size=4))
-def test_what_was_written_is_read_back(pairs: list[tuple[str, str]]) -> None:
+def test_a_written_answer_is_read_back(pairs: list[tuple[str, str]]) -> None:
     text = json.dumps({"insights": [{"name": name, "insight": insight} for name, insight in pairs]}, ensure_ascii=False)
     found = read("insights", {"n": len(pairs)}, text)
     if all(name.strip() and insight.strip() for name, insight in pairs):

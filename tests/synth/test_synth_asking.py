@@ -1,4 +1,4 @@
-"""Requests of a synthesis: no two are one, what cannot be read is asked for again, and what it cost is added up."""
+"""Requests of a synthesis: all are distinct, unreadable answers are requested again, and costs are added up."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ GOOD = '{"query": "What of floods?"}'
 
 
 class Room:
-    """A gateway that answers what it is told to and keeps every request."""
+    """A gateway with given answers that keeps every request."""
 
     def __init__(self, *texts: str | Outcome[RawAnswer]) -> None:
         self.texts, self.requests = list(texts), list[Request]()
@@ -57,7 +57,7 @@ def test_every_task_belongs_to_the_model_of_its_group() -> None:
     assert [offline.model(task) for task in ("query", "chapter", "query_leaks")] == ["a/plan", "a/pen", ""]
 
 
-def test_a_request_holds_the_prompt_the_group_s_sampling_and_the_template_s_hash() -> None:
+def test_a_request_has_the_prompt_the_group_s_sampling_and_the_template_s_hash() -> None:
     room = Room(GOOD)
     outcome = asked(room)
     request = room.requests[0]
@@ -68,7 +68,7 @@ def test_a_request_holds_the_prompt_the_group_s_sampling_and_the_template_s_hash
     assert shown == {"task": "query", "domain": "news", "language": "English", **GIVEN}
 
 
-def test_what_cannot_be_read_is_asked_for_again_twice_and_each_time_counts() -> None:
+def test_an_unreadable_answer_is_requested_twice_more_and_every_attempt_is_paid() -> None:
     room = Room("no", "cut", GOOD)
     outcome = asked(room)
     assert isinstance(outcome, Answer) and (outcome.attempts, outcome.usd_micros) == (3, 300)
@@ -81,7 +81,7 @@ def test_what_cannot_be_read_is_asked_for_again_twice_and_each_time_counts() -> 
     assert len(room.texts) == 1
 
 
-def test_samples_of_rounds_and_tries_are_never_the_same() -> None:
+def test_sample_numbers_of_rounds_and_tries_are_distinct() -> None:
     keys: list[str] = []
     for sample in range(4):
         room = Room("no", "no", "no")
@@ -92,17 +92,17 @@ def test_samples_of_rounds_and_tries_are_never_the_same() -> None:
 
 
 @pytest.mark.parametrize("outcome", [Refusal("refusal", "no", "k", 1, 3), Failed("budget", "spent", "k", 0, 0, True)])
-def test_a_refusal_and_a_failure_are_not_asked_again(outcome: Any) -> None:
+def test_refusals_and_failures_are_not_requested_again(outcome: Any) -> None:
     room = Room(outcome, GOOD)
     assert asked(room) == outcome
     assert len(room.requests) == 1
 
 
-def test_what_the_gateway_calls_malformed_is_asked_again() -> None:
+def test_an_answer_that_the_gateway_calls_malformed_is_requested_again() -> None:
     assert isinstance(asked(Room(Malformed("empty_answer", "nothing", "k"), GOOD)), Answer)
 
 
-def test_work_adds_up_each_key_once_and_says_which_stage_an_answer_lacks() -> None:
+def test_work_counts_the_cost_of_a_key_once_and_names_the_stage_that_lacks_an_answer() -> None:
     async def main() -> None:
         room = Room(GOOD, GOOD, "no", GOOD, Failed("budget", "nothing is left", "k", 0, 0, True))
         work = Work(Job("c", Topic("t", "rain"), DOMAIN), asker(room))
@@ -124,7 +124,7 @@ def test_participants_are_the_topic_s_else_the_domain_s() -> None:
     assert Job("c", Topic("t", "x", ("Bo",)), conversation).participants == ["Bo"]
 
 
-def test_of_several_errors_the_first_in_order_is_raised_and_a_bug_before_any() -> None:
+def test_of_several_errors_the_first_in_order_is_raised_but_bugs_come_first() -> None:
     async def after(seconds: float, result: Callable[[], int]) -> int:
         await asyncio.sleep(seconds)
         return result()

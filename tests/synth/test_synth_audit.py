@@ -1,4 +1,4 @@
-"""The sheet that a person labels: blind, safe in a spreadsheet, read back to the letter; Tables 4 and 5."""
+"""The audit sheet: it shows no answers, is safe in a spreadsheet, and is read back unchanged. Tables 4 and 5."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Sheet = list[dict[str, str]]
 
 
 def raw(name: str = "h", domain: str = "news", **texts: str) -> dict[str, Any]:
-    """Two subtopics of two insights, one that distracts; two documents of three insights each."""
+    """A haystack with two subtopics of two insights each and a distractor, and two documents of three insights each."""
     subtopics = [
         {
             "subtopic_id": f"s{number}",
@@ -64,7 +64,7 @@ def save(path: Path, rows: Sheet, delimiter: str = ",", encoding: str = "utf-8-s
 
 
 def truth(row: AuditRow) -> str:
-    """What the plan says, by the names in `raw`: `Insight 2.1` is of the second subtopic."""
+    """The right answer, from the names in `raw`: `Insight 2.1` belongs to the second subtopic."""
     if row.kind == "insight_subtopic":
         return row.insight.removeprefix("Insight ")[0]
     held = {"First text.": ("1.1", "1.2", "2.1"), "Second text.": ("2.1", "2.2", "3.1")}[row.text]
@@ -72,7 +72,7 @@ def truth(row: AuditRow) -> str:
 
 
 def labelled(path: Path, raws: list[dict[str, Any]], **changed: str) -> Sheet:
-    """A sheet about everything, answered rightly but for the rows (`r3`) that are named."""
+    """A sheet about everything with right answers, except for the given rows (`r3`)."""
     rows = audit_sample(raws, 100, 100, seed=3)
     write_audit(path, rows)
     answered = sheet(path)
@@ -85,23 +85,23 @@ def labelled(path: Path, raws: list[dict[str, Any]], **changed: str) -> Sheet:
 def test_the_sample_asks_about_insights_and_documents() -> None:
     rows = audit_sample([raw("one"), raw("two", "talk")], 4, 2, seed=1)
     assert [row.kind for row in rows] == ["insight_subtopic"] * 4 + ["document_insight"] * 12
-    # Shared out evenly: two insights and a document of each.
+    # Divided evenly: two insights and a document of each.
     assert [row.haystack for row in rows[:4]] == ["one", "one", "two", "two"]
     assert {(row.haystack, row.domain) for row in rows[4:]} == {("one", "news"), ("two", "talk")}
     assert rows[0].subtopics == "1. Subtopic 1\n2. Subtopic 2\n3. Subtopic 3"
 
 
-def test_all_that_a_document_holds_is_asked_and_what_else_there_is() -> None:
+def test_a_document_s_own_insights_are_all_asked_about_and_others_too() -> None:
     rows = audit_sample([raw()], 0, 2, seed=1)
     for text in ("First text.", "Second text."):
         answers = [truth(row) for row in rows if row.text == text]
-        # Three of the six insights are in each document, one that distracts among them in the second.
+        # Three of the six insights are in each document; in the second one of them is a distractor's.
         assert sorted(answers) == ["no", "no", "no", "yes", "yes", "yes"]
 
 
 @pytest.mark.parametrize(("held", "others"), [(1, 2), (2, 4), (3, 5), (5, 9), (11, 20)])
-def test_the_share_of_what_is_there_is_the_papers(held: int, others: int) -> None:
-    """55 of 155, that is 11 of 31, as near as whole questions come to it."""
+def test_the_share_of_present_insights_is_the_paper_s(held: int, others: int) -> None:
+    """55 of 155, that is 11 of 31, as near as whole questions allow."""
     made = raw()
     many = [{"insight_id": f"i{number}", "insight": f"Insight {number}"} for number in range(40)]
     made["subtopics"][0]["insights"] = many
@@ -114,7 +114,7 @@ def test_the_share_of_what_is_there_is_the_papers(held: int, others: int) -> Non
 
 
 @pytest.mark.parametrize(("all_there", "asked"), [(True, 6), (False, 2)])
-def test_a_document_that_holds_everything_or_nothing_is_asked_about(all_there: bool, asked: int) -> None:
+def test_documents_with_all_or_no_insights_are_asked_about(all_there: bool, asked: int) -> None:
     made = raw()
     ids = [one["insight_id"] for subtopic in made["subtopics"] for one in subtopic["insights"]]
     made["documents"] = [{**made["documents"][0], "insights_included": ids if all_there else []}]
@@ -151,7 +151,7 @@ def test_right_labels_are_read_back(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("delimiter", [",", ";", "\t"])
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig"])
-def test_a_sheet_that_a_spreadsheet_saved(tmp_path: Path, delimiter: str, encoding: str) -> None:
+def test_a_sheet_saved_by_a_spreadsheet_is_read(tmp_path: Path, delimiter: str, encoding: str) -> None:
     answered = labelled(tmp_path / "a.csv", [raw()])
     reduced = [{"answer": f" {row['answer'].upper()} ", "note": "ok", "row": row["row"]} for row in reversed(answered)]
     save(tmp_path / "a.csv", [*reduced, {"answer": "", "note": "", "row": ""}], delimiter, encoding)
@@ -163,7 +163,7 @@ def test_a_sheet_that_a_spreadsheet_saved(tmp_path: Path, delimiter: str, encodi
     ("answer", "chosen"),
     [("2", (1,)), ("1, 3", (0, 2)), ("3;1", (0, 2)), ("1 and 2", (0, 1)), ("0", ()), ("2,2", (1,)), ("3.0", (2,)), ("1.", (0,))],
 )
-def test_several_subtopics_or_none(tmp_path: Path, answer: str, chosen: tuple[int, ...]) -> None:
+def test_an_answer_may_name_several_subtopics_or_none(tmp_path: Path, answer: str, chosen: tuple[int, ...]) -> None:
     labelled(tmp_path / "a.csv", [raw()], r1=answer)
     assert read_audit(tmp_path / "a.csv", [raw()]).insights[0].chosen == chosen
 
@@ -179,14 +179,14 @@ def test_several_subtopics_or_none(tmp_path: Path, answer: str, chosen: tuple[in
         (7, "", "row 8, column answer: '' is neither yes nor no"),
     ],
 )
-def test_an_answer_that_cannot_be_read(tmp_path: Path, row: int, answer: str, said: str) -> None:
+def test_an_unreadable_answer_is_refused(tmp_path: Path, row: int, answer: str, said: str) -> None:
     labelled(tmp_path / "a.csv", [raw()], **{f"r{row}": answer})
     with pytest.raises(UserError) as problem:
         read_audit(tmp_path / "a.csv", [raw()])
     assert said in str(problem.value) and "\n" not in str(problem.value)
 
 
-def test_an_edited_id_a_missing_and_a_doubled_row(tmp_path: Path) -> None:
+def test_edited_ids_missing_rows_and_duplicates_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     answered = labelled(path, [raw()])
     whole = [row["row"] for row in answered]
@@ -213,7 +213,7 @@ def test_an_edited_id_a_missing_and_a_doubled_row(tmp_path: Path) -> None:
         (b"\xff\xfe\x00r", "cannot be read"),
     ],
 )
-def test_a_file_that_is_no_sheet(tmp_path: Path, content: bytes, said: str) -> None:
+def test_a_file_that_is_not_a_sheet_is_refused(tmp_path: Path, content: bytes, said: str) -> None:
     (tmp_path / "a.csv").write_bytes(content)
     with pytest.raises(UserError) as problem:
         read_audit(tmp_path / "a.csv", [raw()])
@@ -236,7 +236,7 @@ def test_haystacks_of_one_name_are_refused() -> None:
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"]), max_size=30))
-def test_what_begins_like_a_formula_is_quoted_and_read_back(text: str) -> None:
+def test_texts_like_formulas_are_quoted_and_read_back(text: str) -> None:
     assert unquoted(quoted(text)) == text
     assert quoted(text)[:1] not in tuple("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")
 
@@ -246,7 +246,7 @@ def test_formulas(text: str) -> None:
     assert quoted(text) == "'" + text and unquoted("'" + text) == text
 
 
-def test_a_quotation_is_no_formula() -> None:
+def test_a_quotation_is_not_a_formula() -> None:
     assert quoted("'tis 5 o'clock") == unquoted("'tis 5 o'clock") == "'tis 5 o'clock"
 
 
@@ -284,13 +284,13 @@ def test_a_long_document_survives_the_sheet(tmp_path: Path) -> None:
 
 
 def counts(domain: str, both: int, neither: int, missed: int) -> list[Present]:
-    """So many found rightly, not found rightly, and missed."""
+    """Labels with these numbers of true positives, true negatives and misses."""
     shapes = [(True, True)] * both + [(False, False)] * neither + [(True, False)] * missed
     return [Present("h", domain, "d", "i", expected, said) for expected, said in shapes]
 
 
 def test_table_5_as_the_paper_has_it() -> None:
-    """Conversation: 16 of 20 found among 70; news: 34 of 35 among 85; nothing found that is not there."""
+    """Conversation: 16 of 20 found, among 70 samples; news: 34 of 35, among 85; no false positives."""
     labels = Labels((), (*counts("conversation", 16, 50, 4), *counts("news", 34, 50, 1)))
     rows = {row.pop("domain"): tuple(row.values()) for row in audit_tables(labels)["document_insight"]}
     assert rows["conversation"] == (70, 20, 94.29, 100.0, 80.0, 88.89)
@@ -298,8 +298,8 @@ def test_table_5_as_the_paper_has_it() -> None:
     assert rows["all"] == (155, 55, 96.77, 100.0, 90.91, 95.24)
 
 
-def test_other_shares_of_what_is_there_are_other_accuracies() -> None:
-    """The same person, who finds four fifths of what is there and nothing else, asked about 20 of 70, and of 20 of 40."""
+def test_accuracy_depends_on_the_share_of_present_insights() -> None:
+    """The same person, with a recall of 0.8 and no false positives, asked about 20 of 70, and about 20 of 40."""
     papers, half = (
         audit_tables(Labels((), tuple(counts("news", 16, neither, 4))))["document_insight"][0] for neither in (50, 20)
     )
@@ -313,7 +313,7 @@ def test_other_shares_of_what_is_there_are_other_accuracies() -> None:
 
 
 def test_table_4_as_the_paper_has_it() -> None:
-    """Conversation: 102 of 114 right, one of them assigned to two; news: 121 of 131, one to two."""
+    """Conversation: 102 of 114 right, one assigned to two subtopics; news: 121 of 131, one assigned to two."""
     right = [Assigned("h", "conversation", "i", 1, (1,))] * 101 + [Assigned("h", "conversation", "i", 1, (1, 2))]
     wrong = [Assigned("h", "conversation", "i", 1, (0,))] * 12
     news = (
@@ -329,7 +329,7 @@ def test_table_4_as_the_paper_has_it() -> None:
     assert rows["all"] == (245, 0.82, 91.02)
 
 
-def test_nothing_labelled_is_no_share() -> None:
+def test_figures_without_labels_are_none() -> None:
     tables = audit_tables(Labels((), ()))
     assert tables["insight_subtopic"] == [
         {"domain": "all", "insights_annotated": 0, "assigned_to_several": None, "accuracy": None}
@@ -346,7 +346,7 @@ def test_a_sample_haystack_from_sheet_to_table(tmp_path: Path) -> None:
         record["answer"] = "yes" if record["kind"] == "document_insight" else "1"
     save(tmp_path / "a.csv", records)
     table = audit_tables(read_audit(tmp_path / "a.csv", raws))["document_insight"][-1]
-    # Whoever always says yes is right about what is there, and finds everything.
+    # Always saying yes is right about all present insights, and finds all of them.
     share = round(100 * table["stated_present"] / table["num_samples"], 2)
     assert (table["accuracy"], table["precision"], table["recall"]) == (share, share, 100.0)
     assert share == pytest.approx(100 * 55 / 155, abs=2.0)

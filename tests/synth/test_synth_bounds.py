@@ -1,4 +1,4 @@
-"""The bounds of a haystack's calls: no run leaves them, whatever goes wrong in it, and they are what arithmetic says."""
+"""The bounds of a haystack's calls: they equal the arithmetic, and runs with any faults stay within them."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ TOPIC = Topic("t", "The rebuilding of a harbour railway", context=("A seed of an
 
 
 class Faulty:
-    """The offline writer behind a gateway that counts, and spoils answers: cut, forgetful, or somebody else's."""
+    """The offline writer behind a gateway that counts calls and replaces a share of the answers by empty, short or wrong ones."""
 
     def __init__(self, rate: float, seed: int) -> None:
         self.rate, self.seed, self.writer = rate, seed, OfflineWriter()
@@ -63,7 +63,7 @@ class Faulty:
         return Answer(RawAnswer(request.key, request.model, text, "stop", 1, 0, 1, 3, 1), request.key, 1, 3)
 
     def worse(self, task: str, text: str, request: Request) -> str:
-        """An answer in the right form and wrong: sentences left out, the first id for every question, a vague insight."""
+        """A wrong answer of the right form: half a text, a leaking query, a vague insight, a duplicate, or only the first id."""
         if task in ("document", "chapter", "edit_document"):
             return text[: len(text) // 2] + "."
         if task == "query":
@@ -100,7 +100,7 @@ DIFFICULTIES = st.builds(
 
 @settings(max_examples=20, deadline=None)
 @given(RATES, st.booleans(), st.sampled_from(["whole", "chapters"]), DIFFICULTIES, st.integers(0, 999))
-def test_no_run_leaves_the_bounds_whatever_goes_wrong_in_it(
+def test_runs_with_faults_stay_within_the_bounds(
     rate: float, checked: bool, method: str, difficulty: Difficulty, seed: int
 ) -> None:
     faulty = Faulty(rate, seed)
@@ -125,7 +125,7 @@ def calls(bound: Bounds) -> tuple[int, int, int]:
     return bound.least.calls, bound.expected.calls, bound.most.calls
 
 
-def test_the_bounds_of_a_news_haystack_are_what_arithmetic_says() -> None:
+def test_the_bounds_of_a_news_haystack_by_arithmetic() -> None:
     found = bounds(TOPIC, load_domain("news"), Shape(9, 7, 100, 750), Difficulty(), True, LONGEST)
     # Least: one call for the subtopics, and the rounds that leave 5 of 9: 3 more, and 5 for insights and 5 for queries.
     # Most: 4 rounds of 1 for subtopics, 9 for insights and 9 for queries, each call 3 times.
@@ -144,7 +144,7 @@ def test_the_bounds_of_conversations_count_chapters() -> None:
     assert found["check"].most.calls == 3 * (4 * (1 + 1 + 63 + 9) + 5 * 100 * 11 + 100 * (3 + 5))
 
 
-def test_what_the_difficulty_adds() -> None:
+def test_distractors_and_conflicts_add_calls() -> None:
     plain, hard = (
         bounds(TOPIC, load_domain("news"), SMALL, difficulty, True, LONGEST)
         for difficulty in (Difficulty(), Difficulty(distractors=2, conflicts=3))
@@ -154,12 +154,12 @@ def test_what_the_difficulty_adds() -> None:
     assert hard["write"].least.calls == plain["write"].least.calls == 12
 
 
-def test_without_a_model_that_checks_nothing_is_checked_by_one() -> None:
+def test_without_a_checking_model_no_checks_are_counted() -> None:
     found = bounds(TOPIC, load_domain("news"), SMALL, Difficulty(), False, LONGEST)
     assert found["check"] == Bounds() and found["outline"].least.calls > 0
 
 
-def test_longer_answers_and_contexts_take_more_tokens_and_no_more_calls() -> None:
+def test_longer_answers_and_contexts_take_more_tokens_but_not_more_calls() -> None:
     short, long = (bounds(TOPIC, load_domain("news"), SMALL, Difficulty(), True, longest) for longest in (500, 4000))
     none = bounds(replace(TOPIC, context=()), load_domain("news"), SMALL, Difficulty(), True, 500)
     for group in ("outline", "write", "check"):

@@ -1,4 +1,4 @@
-"""What is checked of an outline offline."""
+"""The offline checks of an outline."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ TICKET = "A ticket costs 28 pounds for adults, and children under 12 come free."
         ("Corvane pays for the repair.", True, False),
         ("Banks may demand more collateral from borrowers.", False, True),
         ("The weather was pleasant.", False, True),
-        # What opens a sentence may be a name.
+        # The first word of a sentence may be a name.
         ("Google acquired the startup.", False, False),
         ("Marta sold her bakery to the cooperative.", False, False),
         ("Funding dried up within weeks.", False, True),
@@ -35,14 +35,14 @@ TICKET = "A ticket costs 28 pounds for adults, and children under 12 come free."
         ("", False, False),
     ],
 )
-def test_specific_means_a_number_a_date_or_a_name(text: str, found: bool, sure: bool) -> None:
+def test_an_insight_is_specific_if_it_has_a_number_a_date_or_a_name(text: str, found: bool, sure: bool) -> None:
     verdict = specific(text)
     assert (verdict.found, verdict.sure) == (found, sure)
     assert (verdict.evidence == text) == found or not text
 
 
 @pytest.mark.parametrize("text", ["Various details", "...", "!!!", "雨"])
-def test_what_is_the_same_to_the_letter_is_one_whatever_its_words_tell(text: str) -> None:
+def test_identical_texts_are_the_same_even_without_content_words(text: str) -> None:
     for check in (overlap, same_insight):
         assert (check(text, text).found, check(text, text).sure) == (True, True)
     assert overlap("Various details", "Various other details").score < 1
@@ -56,16 +56,16 @@ def test_what_is_the_same_to_the_letter_is_one_whatever_its_words_tell(text: str
         "News of the income, costs and budget",
     ],
 )
-def test_a_subtopic_in_other_order_overlaps(other: str) -> None:
+def test_a_subtopic_with_reordered_words_overlaps(other: str) -> None:
     assert overlap("Income, costs and the budget of the weekend", other).found
 
 
-def test_apart_subtopics_are_never_sure_to_be() -> None:
+def test_subtopics_are_never_surely_distinct() -> None:
     verdict = overlap("Managing stress", "Coping with anxiety")
     assert not verdict.found and not verdict.sure and verdict.evidence == ""
 
 
-def test_words_of_the_topic_make_no_overlap() -> None:
+def test_words_of_the_topic_are_no_overlap() -> None:
     pair = ("Costs of the tram line", "Safety of the tram line")
     assert overlap(*pair).found
     assert not overlap(*pair, topic="The tram line").found
@@ -109,7 +109,7 @@ def test_an_insight_of_no_subtopic() -> None:
     assert assigned("Sheep sleep.", ())[0] is None
 
 
-def test_between_two_subtopics_the_first_is_not_sure() -> None:
+def test_an_insight_between_two_subtopics_is_assigned_to_the_first_unsurely() -> None:
     place, verdict = assigned("Safety of food", SUBTOPICS, ((), (), ()))
     assert place in (1, 2) and not verdict.sure
 
@@ -126,7 +126,7 @@ QUERY = "What does the weekend cost?"
         ("Why is a ticket 28 pounds?", True),
     ],
 )
-def test_a_query_that_tells_an_insight(query: str, found: bool) -> None:
+def test_a_query_that_gives_an_insight_away_is_found(query: str, found: bool) -> None:
     verdict = leak(query, TICKET, "Costs of the weekend")
     assert verdict.found == found and (verdict.evidence == query) == found
 
@@ -139,13 +139,13 @@ def test_words_of_the_subtopic_leak_nothing() -> None:
 
 
 def test_a_number_alone_is_not_sure() -> None:
-    """7 counts 2 of the 11 that the insight's words count: Demon 170, 1,025 and seven 2 each, horsepower, tank and minutes 1."""
+    """7 weighs 2 of the insight's 11: Demon, 170, 1,025 and seven weigh 2 each, horsepower, tank and minutes 1."""
     verdict = leak("What happened in 7 weeks?", "The Demon 170 has 1,025 horsepower and a tank for seven minutes.", "Power")
     assert not verdict.found and not verdict.sure
     assert verdict.score == pytest.approx(0.5 * (2 / 11) / LEAK[1], abs=1e-4)
 
 
-def test_a_name_tells_more_than_a_word() -> None:
+def test_a_name_gives_more_away_than_a_word() -> None:
     insight = "The talk on comets and their tails is given by Amara Quill."
     assert leak("What does Amara Quill bring?", insight, "Programme").found
     assert not leak("What is the talk?", insight, "Programme").found
@@ -168,7 +168,7 @@ def test_any_texts_are_checked(one: str, other: str) -> None:
 
 
 def test_the_released_outlines_pass(summhay_data: Path) -> None:
-    """No subtopics overlap, no insights are the same, no query leaks; words alone assign two thirds, and no sure one wrongly."""
+    """No subtopics overlap, no insights are the same, no query leaks. Words alone assign two thirds rightly; sure ones all."""
     for name, least in (("topic_news1", 0.75), ("topic_news2", 0.63)):
         subtopics = json.loads((summhay_data / f"{name}.json").read_text(encoding="utf-8"))["subtopics"]
         texts = [subtopic["subtopic"] for subtopic in subtopics]
@@ -204,7 +204,7 @@ def test_the_released_outlines_pass(summhay_data: Path) -> None:
         ("", False),
     ],
 )
-def test_a_document_is_named_by_its_date_or_its_headline(text: str, found: bool) -> None:
+def test_a_document_is_referred_to_by_its_date_or_its_headline(text: str, found: bool) -> None:
     verdict = refers((text, text), "2021-05-05", "Engineers look at rusty piles below Calaford's pier", "The pier of Calaford")
     assert verdict.found == found and bool(verdict.evidence) == found
     assert verdict.evidence in text and not verdict.evidence.startswith("It rained")

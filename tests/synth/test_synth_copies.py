@@ -32,7 +32,7 @@ def changed(original: str, share: float) -> str:
     return ". ".join(others[:number] + sentences[number:])
 
 
-def test_documents_of_their_own_make_no_pair() -> None:
+def test_independent_documents_make_no_pair() -> None:
     assert near_copies({f"d{number}": text(number) for number in range(20)}) == []
 
 
@@ -42,8 +42,8 @@ def test_a_copy_is_found_and_the_later_one_named_second() -> None:
 
 
 @pytest.mark.parametrize(("share", "copy"), [(0.1, True), (0.25, True), (0.5, False)])
-def test_how_much_must_be_the_same(share: float, copy: bool) -> None:
-    """Of two texts with s of 30 sentences in common, the share of runs is s / (60 - s)."""
+def test_the_least_similarity_of_a_copy(share: float, copy: bool) -> None:
+    """The similarity of two texts with s of 30 sentences in common is s / (60 - s)."""
     pairs = near_copies({"one": text(1), "two": changed(text(1), share)})
     common = 30 - round(30 * share)
     assert [pair[:2] for pair in pairs] == [("one", "two")]
@@ -51,13 +51,13 @@ def test_how_much_must_be_the_same(share: float, copy: bool) -> None:
     assert (pairs[0][2] >= COPY) == copy and pairs[0][2] >= REPORTED
 
 
-def test_the_same_insights_make_no_copies() -> None:
-    """Eight sentences of fifty that two documents share word for word: 8 / 92."""
+def test_common_insights_do_not_make_copies() -> None:
+    """Two documents with eight of fifty sentences in common: 8 / 92."""
     shared = text(77, 8)
     assert near_copies({"one": f"{text(1, 42)} {shared}", "two": f"{text(2, 42)} {shared}"}) == []
 
 
-def test_a_crowd_of_copies_is_found_all_but_the_first() -> None:
+def test_among_many_copies_all_but_the_first_are_found() -> None:
     texts = {f"d{number}": text(1) for number in range(120)} | {"other": text(2)}
     assert {later for _, later, _ in near_copies(texts)} == {f"d{number}" for number in range(1, 120)}
 
@@ -68,7 +68,7 @@ def test_short_and_empty_texts() -> None:
     assert near_copies({}) == []
 
 
-def test_a_sentence_that_all_have_costs_no_pairs() -> None:
+def test_a_sentence_in_all_documents_adds_no_pairs() -> None:
     common = "This advertisement stands in every single paper of the whole town today."
     texts = {f"d{number}": f"{text(number, 10)} {common}" for number in range(1500)}
     began = time.process_time()

@@ -1,4 +1,4 @@
-"""Documents: written, verified, mended and written again, each within its bound; the truth is what was found in the text."""
+"""Documents are written, verified, edited and written again, all within bounds; the truth is what was found in their texts."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from synth_world import SMALL, Eyes, World, domain, job
+from synth_world import SMALL, FakeVerifier, World, domain, job
 
 from summhay_ray.outcome import Failed, Malformed, Refusal
 from summhay_ray.synth import Difficulty, Outline, PlannedDocument, Shape, Topic
@@ -26,24 +26,24 @@ PLAN = Difficulty(documents_per_insight=7, conflicts=1, distractors=1, cross_ref
 Result = tuple[Outline, tuple[PlannedDocument, ...], tuple[Written, ...]]
 
 
-def written(world: World, eyes: Eyes | None = None, **changes: Any) -> Result:
+def written(world: World, eyes: FakeVerifier | None = None, **changes: Any) -> Result:
     async def main() -> Result:
         work = Work(job(**{"difficulty": PLAN, "shape": replace(SMALL, documents=20), **changes}), world)
-        outline = await make_outline(Work(work.job, World()), Eyes())
+        outline = await make_outline(Work(work.job, World()), FakeVerifier())
         planned = place(outline, work.job.shape, work.job.difficulty, work.job.domain, 1)
-        return outline, planned, await write_documents(work, eyes or Eyes(), outline, planned)
+        return outline, planned, await write_documents(work, eyes or FakeVerifier(), outline, planned)
 
     return asyncio.run(main())
 
 
-def gave_up(world: World, eyes: Eyes | None = None, **changes: Any) -> GaveUp:
+def gave_up(world: World, eyes: FakeVerifier | None = None, **changes: Any) -> GaveUp:
     with pytest.raises(GaveUp) as caught:
         written(world, eyes, **changes)
     return caught.value
 
 
 def sound(result: Result, least: int = 5) -> bool:
-    """Whether the truth of the documents is what stands in them, and what a haystack needs."""
+    """Whether the documents' annotations match their texts, and are sound."""
     outline, planned, documents = result
     other = {one.insight_id: one.conflicts_with for one in outline.insights}
     counts = Counter(one for document in documents for one in document.planned.insight_ids)
@@ -56,8 +56,8 @@ def sound(result: Result, least: int = 5) -> bool:
 
 
 @pytest.mark.parametrize("method", ["whole", "chapters"])
-def test_where_all_is_right_each_document_is_written_and_checked_once(method: str) -> None:
-    world, eyes = World(), Eyes()
+def test_without_faults_each_document_is_written_and_checked_once(method: str) -> None:
+    world, eyes = World(), FakeVerifier()
     outline, planned, documents = written(world, eyes, domain=domain(method))
     assert [one.planned for one in documents] == list(planned) and {one.corrections for one in documents} == {0}
     assert sound((outline, planned, documents))
@@ -66,7 +66,7 @@ def test_where_all_is_right_each_document_is_written_and_checked_once(method: st
     assert eyes.rounds["document", 0] == 20 and eyes.rounds["chapter", 0] == world.count("chapter")
 
 
-def test_a_document_is_asked_for_with_all_that_it_needs() -> None:
+def test_the_input_of_a_document_is_complete() -> None:
     world = World()
     outline, planned, documents = written(world)
     texts = {one.insight_id: one.text for one in outline.insights}
@@ -100,7 +100,7 @@ def test_a_reference_quotes_the_first_sentence_that_carries_no_insight_and_not_i
         assert [other["headline"] for other in one["references"]] == [f"Number {earlier} was a good day."]
 
 
-def test_chapters_share_the_words_and_see_what_stands_before_them() -> None:
+def test_chapters_share_the_document_s_words_and_see_the_chapters_before() -> None:
     world = World()
     _, planned, documents = written(world, domain=domain("chapters"))
     for plan, document in zip(planned, documents, strict=True):
@@ -112,7 +112,7 @@ def test_chapters_share_the_words_and_see_what_stands_before_them() -> None:
         assert not any(given["references"] for given in chapters[1:])
 
 
-def test_what_is_missing_or_extraneous_is_edited_until_it_is_right() -> None:
+def test_documents_are_edited_until_no_insight_is_missing_or_extraneous() -> None:
     world = World(faults={"document": 1, "edit_document": 0.3}, seed=1)
     result = written(world)
     outline, planned, documents = result
@@ -124,7 +124,7 @@ def test_what_is_missing_or_extraneous_is_edited_until_it_is_right() -> None:
     assert all(one["evidence"] in given["document"] for given in edits for one in given["remove"])
 
 
-def test_a_chapter_that_misses_its_insight_is_written_again_and_counts() -> None:
+def test_a_chapter_without_its_insight_is_written_again_and_counted() -> None:
     world = World(faults={"chapter": 0.4}, seed=1)
     result = written(world, domain=domain("chapters"))
     assert sound(result)
@@ -136,7 +136,7 @@ def test_a_chapter_that_never_passes_is_left_out_after_its_tries_and_added_by_ed
         def _do_chapter(self, given: Any, bad: bool, chance: Any) -> Any:
             return super()._do_chapter(given, given["insight"] == "Theme 2 has fact 1.", chance)
 
-    world, eyes = Deaf(), Eyes()
+    world, eyes = Deaf(), FakeVerifier()
     result = written(world, eyes, domain=domain("chapters", tries=3))
     assert sound(result)
     # 7 documents hold the insight: 4 chapters each instead of 1, then one round of editing.
@@ -144,7 +144,7 @@ def test_a_chapter_that_never_passes_is_left_out_after_its_tries_and_added_by_ed
     assert [eyes.rounds["chapter", round] for round in range(4)] == [16 * 7, 7, 7, 7]
 
 
-def test_what_cannot_be_mended_corrects_the_plan_while_each_insight_keeps_its_least() -> None:
+def test_where_editing_fails_the_plan_is_corrected_if_each_insight_keeps_its_least() -> None:
     world = World(faults={"document": 0.3, "edit_document": 1}, seed=1)
     result = written(world, difficulty=replace(PLAN, least=4))
     outline, planned, documents = result
@@ -152,7 +152,7 @@ def test_what_cannot_be_mended_corrects_the_plan_while_each_insight_keeps_its_le
     pairs = list(zip(documents, planned, strict=True))
     changed = [one for one, plan in pairs if set(one.planned.insight_ids) != set(plan.insight_ids)]
     assert changed and all(one.corrections == 5 for one in changed)
-    # Some lost an insight, some got another: neither would be mended.
+    # Some documents lost an insight and some got another one, and editing mended neither.
     assert {len(one.planned.insight_ids) - len(plan.insight_ids) for one, plan in zip(documents, planned, strict=True)} == {
         -1,
         0,
@@ -160,12 +160,12 @@ def test_what_cannot_be_mended_corrects_the_plan_while_each_insight_keeps_its_le
     }
 
 
-def test_where_editing_makes_it_worse_an_earlier_round_is_the_last_word() -> None:
+def test_where_editing_makes_it_worse_an_earlier_round_is_kept() -> None:
     class Spoiling(World):
         def _do_edit_document(self, given: Any, bad: bool, chance: Any) -> Any:
             return "All that was there is gone."
 
-    eyes = Eyes()
+    eyes = FakeVerifier()
     outline, planned, documents = written(Spoiling(faults={"document": 0.3}, seed=1), eyes)
     # Five rounds of editing, of which none was as good as the first text.
     assert {(round, last) for name, round, last in eyes.settled} == {(0, 6)}
@@ -173,14 +173,14 @@ def test_where_editing_makes_it_worse_an_earlier_round_is_the_last_word() -> Non
 
 
 @pytest.mark.parametrize("outcome", [Refusal("refused", "no"), Malformed("too_short", "3 words")])
-def test_a_document_that_nobody_edits_is_kept_with_its_plan_corrected(outcome: Any) -> None:
+def test_a_document_whose_edit_is_refused_is_kept_with_its_plan_corrected(outcome: Any) -> None:
     world = World(faults={"document": 0.3}, always={"edit_document": outcome}, seed=1)
     result = written(world)
     assert sound(result) and {one.corrections for one in result[2]} == {0}
     assert [one.planned for one in result[2]] != list(result[1]) and world.count("edit_document") > 0
 
 
-def test_an_insight_below_its_least_has_its_documents_written_again_and_ends_it_at_last() -> None:
+def test_documents_of_an_insight_below_its_least_are_written_again_until_it_fails() -> None:
     class Forgets(World):
         def _do_document(self, given: Any, bad: bool, chance: Any) -> Any:
             text: str = super()._do_document(given, False, chance)
@@ -199,7 +199,7 @@ def test_an_insight_below_its_least_has_its_documents_written_again_and_ends_it_
     assert world.count("edit_document") == 7 * 5
 
 
-def test_a_chapter_has_its_tries_once_however_often_its_document_is_written() -> None:
+def test_the_tries_of_a_chapter_count_over_all_writings() -> None:
     class Deaf(World):
         def _do_chapter(self, given: Any, bad: bool, chance: Any) -> Any:
             return super()._do_chapter(given, given["insight"] == "Theme 1 has fact 0.", chance)
@@ -207,7 +207,7 @@ def test_a_chapter_has_its_tries_once_however_often_its_document_is_written() ->
         def _do_edit_document(self, given: Any, bad: bool, chance: Any) -> Any:
             return given["document"]
 
-    world, eyes = Deaf(), Eyes()
+    world, eyes = Deaf(), FakeVerifier()
     reason = gave_up(world, eyes, domain=domain("chapters", tries=3, rounds=2))
     assert (reason.stage, reason.error) == ("documents", "unsound_truth")
     asked = Counter((given["number"], given["insight"]) for task, given, _ in world.calls if task == "chapter")
@@ -216,20 +216,20 @@ def test_a_chapter_has_its_tries_once_however_often_its_document_is_written() ->
     assert max(round for kind, round in eyes.rounds if kind == "chapter") == 3 and world.count("edit_document") == 7 * 2
 
 
-def test_a_chapter_whose_tries_are_used_up_is_taken_as_it_passed() -> None:
+def test_a_chapter_that_passed_is_reused_when_its_tries_are_used_up() -> None:
     class Once(World):
         def _do_chapter(self, given: Any, bad: bool, chance: Any) -> Any:
             return f"{super()._do_chapter(given, False, chance)} Told for the {self.count('chapter')}th time."
 
-    world, eyes = Once(), Eyes([{"d03"}])
+    world, eyes = Once(), FakeVerifier([{"d03"}])
     outline, planned, documents = written(world, eyes, domain=domain("chapters", tries=0))
     assert sound((outline, planned, documents))
-    # Nothing may be asked again: the copy stays what it was, with nothing lost.
+    # No tries are left: the copy stays as it was, with no chapter lost.
     assert world.count("chapter") == 16 * 7 and set(documents[2].planned.insight_ids) == set(planned[2].insight_ids)
 
 
-def test_near_copies_are_written_again_with_those_that_refer_to_them() -> None:
-    world, eyes = World(), Eyes([{"d03", "d07"}])
+def test_near_copies_and_documents_that_refer_to_them_are_written_again() -> None:
+    world, eyes = World(), FakeVerifier([{"d03", "d07"}])
     result = written(world, eyes)
     assert sound(result)
     again = {given["number"] for task, given, sample in world.calls if task == "document" and sample == 1}
@@ -246,10 +246,10 @@ def test_near_copies_are_written_again_with_those_that_refer_to_them() -> None:
     assert sorted(one["text"] for one in first["insights"]) == sorted(one["text"] for one in second["insights"])
 
 
-def test_short_documents_that_consist_of_their_insights_are_copies_where_they_are_the_same_alone() -> None:
+def test_documents_of_insights_alone_are_copies_only_if_identical() -> None:
     compared: list[set[str]] = []
 
-    class Counting(Eyes):
+    class Counting(FakeVerifier):
         async def copies(self, texts: Any) -> set[str]:
             compared.append(set(texts))
             return set()
@@ -265,8 +265,8 @@ def test_short_documents_that_consist_of_their_insights_are_copies_where_they_ar
     assert compared[1:] == [{f"d{number:02}" for number in range(1, 21)}]
 
 
-def test_copies_that_stay_copies_end_it() -> None:
-    reason = gave_up(World(), Eyes([{"d03"}] * 3))
+def test_copies_that_stay_copies_end_the_synthesis() -> None:
+    reason = gave_up(World(), FakeVerifier([{"d03"}] * 3))
     assert (reason.stage, reason.error) == ("verification", "near_copies")
     assert reason.message == (
         "document 3 is a near-copy of another after 2 rewritings; "
@@ -274,7 +274,7 @@ def test_copies_that_stay_copies_end_it() -> None:
     )
 
 
-def test_the_plan_s_flaws_are_named() -> None:
+def test_plan_flaws() -> None:
     outline, planned, documents = written(World())
     assert plan_flaws(outline, planned, documents, 5) == {}
     conflict = next(one for one in outline.insights if one.conflicts_with)
@@ -286,13 +286,13 @@ def test_the_plan_s_flaws_are_named() -> None:
         assert plan_flaws(outline, planned, changed, 0) == {place + 1: said}
 
 
-def test_a_call_that_fails_ends_it_with_the_first_document_that_lacks_it() -> None:
+def test_a_failed_call_ends_the_synthesis_with_the_first_document_it_concerns() -> None:
     reason = gave_up(World(always={"document": Failed("budget", "spent", "k", retryable=True)}))
     assert (reason.stage, reason.error, reason.message) == ("documents", "budget", "document: no answer: spent")
 
 
 def refusing(times: int) -> World:
-    """A world that refuses document 4 so often, whatever is asked for it."""
+    """A world that refuses document 4 a given number of times."""
 
     class Prude(World):
         async def ask(self, task: Any, given: Any, sample: int = 0) -> Any:
@@ -303,20 +303,20 @@ def refusing(times: int) -> World:
     return Prude()
 
 
-def test_a_document_that_is_refused_is_asked_for_again_in_another_order_and_ends_it_at_last() -> None:
+def test_a_refused_document_is_requested_again_in_another_order_until_it_fails() -> None:
     world = refusing(2)
     result = written(world)
     assert sound(result)
     orders = [[one["text"] for one in given["insights"]] for task, given, _ in world.calls if given.get("number") == 4]
     assert len(orders) == 3 and orders[0] != orders[1] != orders[2] and sorted(orders[0]) == sorted(orders[2])
-    # Those that refer to it are written again as well, since there was nothing to quote.
+    # Documents that refer to it are written again, too, since there was nothing to quote.
     assert world.count("document") >= 20 + 2
     reason = gave_up(refusing(3))
     assert (reason.stage, reason.error) == ("documents", "content_filter")
     assert reason.message == "document: refused: filtered; take another models.write, or reword the topic"
 
 
-def test_no_more_documents_than_slots_are_written_at_one_time() -> None:
+def test_no_more_documents_than_slots_are_written_concurrently() -> None:
     world = World()
     written(world, shape=Shape(4, 3, 120, 150), difficulty=Difficulty(documents_per_insight=20))
     assert 1 < world.busiest <= AT_ONCE
@@ -324,7 +324,7 @@ def test_no_more_documents_than_slots_are_written_at_one_time() -> None:
 
 @settings(max_examples=25, deadline=None)
 @given(st.sampled_from(["whole", "chapters"]), st.floats(0, 0.6), st.floats(0, 0.9), st.integers(0, 9))
-def test_it_ends_sound_or_with_a_reason_and_calls_are_bounded(method: str, bad: float, unmended: float, seed: int) -> None:
+def test_documents_end_sound_or_with_a_reason_and_calls_are_bounded(method: str, bad: float, unmended: float, seed: int) -> None:
     rates = {"document": bad, "chapter": bad, "edit_document": unmended}
     world = World(rates, seed=seed)
     assert outcome(world, method) == outcome(World(rates, seed=seed), method)

@@ -1,4 +1,4 @@
-"""A domain is one YAML file, and what is wrong with one is said in one line."""
+"""A domain is one YAML file; errors in it are one line."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_the_paper_s_two_domains_are_written_as_the_paper_says() -> None:
     assert conversation.words == news.words == 750
 
 
-def test_a_domain_s_own_prompt_replaces_the_shipped_one_alone() -> None:
+def test_a_domain_s_own_prompt_replaces_only_that_shipped_one() -> None:
     news, reviews = load_domain("news").hashes(), load_domain("product_reviews").hashes()
     assert {task for task in TASKS if news[task] != reviews[task]} == {"subtopics"}
     own = parse_domain(f"{LEAST}prompts:\n  query: |\n    Ask it.\n\n    Input:\n    [[INPUT]]\n", "own.yaml")
@@ -102,7 +102,7 @@ def test_a_fifth_domain_is_one_file_of_two_lines(tmp_path: Path) -> None:
         (LEAST + "tone: 2020-13-45", "not YAML"),
     ],
 )
-def test_what_is_wrong_with_a_file_is_said_in_one_line(text: str, said: str) -> None:
+def test_errors_in_a_file_are_one_line(text: str, said: str) -> None:
     with pytest.raises(BadDomain) as caught:
         parse_domain(text, "own.yaml")
     assert str(caught.value).startswith("own.yaml:") and said in str(caught.value)

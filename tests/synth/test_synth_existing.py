@@ -1,4 +1,4 @@
-"""A haystack that exists is held against what it says of itself: what was made here holds, and what is planted in it is found."""
+"""Checks of existing haystacks: those synthesized here pass, and faults planted in them are found."""
 
 from __future__ import annotations
 
@@ -51,12 +51,12 @@ def verified(raw: dict[str, Any]) -> tuple[ExistingCheck, ...]:
 
 
 def is_otherwise(one: ExistingCheck) -> bool:
-    """Whether the check found another thing than the haystack says."""
+    """Whether the check disagrees with the haystack."""
     return one.check.found != one.check.expected
 
 
 def otherwise(raw: dict[str, Any]) -> set[tuple[str, str, str]]:
-    """(kind, subject, object) of what is otherwise than stated."""
+    """(kind, subject, object) of the checks that disagree with the haystack."""
     return {(one.check.kind, one.check.subject, one.check.object) for one in verified(raw) if is_otherwise(one)}
 
 
@@ -65,11 +65,11 @@ def told(check: Check) -> tuple[str, str, str, str, str]:
 
 
 @pytest.mark.parametrize("name", domain_names())
-def test_what_was_made_here_holds_and_is_checked_as_it_was_in_the_making(name: str) -> None:
+def test_a_haystack_made_here_passes_and_is_checked_as_in_its_synthesis(name: str) -> None:
     held = verified(raw_of(name))
     assert [one.check for one in held if is_otherwise(one)] == []
     assert [one.check.position for one in held] == list(range(len(held)))
-    # In the making, and now: the last round's row of each document and insight.
+    # The last round's row of each document and insight, from the synthesis and from now.
     last = {(one.subject, one.object): told(one) for one in made(name).checks if one.kind == "document_insight"}
     now = {(one.check.subject, one.check.object): told(one.check) for one in held if one.check.kind == "document_insight"}
     assert now == last and len(now) == 20 * (5 * 4 + 2)
@@ -77,7 +77,7 @@ def test_what_was_made_here_holds_and_is_checked_as_it_was_in_the_making(name: s
     assert kinds == {one.kind for one in made(name).checks} - {"chapter_insight"}
 
 
-def test_an_insight_that_is_not_where_the_file_says_and_one_that_is_though_it_does_not() -> None:
+def test_wrongly_annotated_insights_are_found() -> None:
     raw = raw_of()
     document = raw["documents"][3]
     lost = document["insights_included"].pop(0)
@@ -88,7 +88,7 @@ def test_an_insight_that_is_not_where_the_file_says_and_one_that_is_though_it_do
         if one["insight_id"] not in (*document["insights_included"], lost)
     )
     document["insights_included"].append(strange)
-    # One side of a conflict may stand where the other does: its words are looked for alone.
+    # Only the insight's words count: a conflict's other side in the same document does not matter.
     found = otherwise(raw)
     assert found == {("document_insight", document["document_id"], one) for one in (lost, strange)}
     rows = {one.check.object: one for one in verified(raw) if one.check.subject == document["document_id"] and is_otherwise(one)}
@@ -96,14 +96,14 @@ def test_an_insight_that_is_not_where_the_file_says_and_one_that_is_though_it_do
     assert (rows[strange].check.found, rows[strange].check.evidence) == ("no", "")
 
 
-def test_a_distractor_s_insight_is_looked_for_as_well() -> None:
+def test_insights_of_distractors_are_looked_for() -> None:
     raw = raw_of()
     insight = raw["topic_metadata"]["synthesis"]["distractors"][0]["insights"][0]
     gone = insight["documents"].pop(0)
     assert otherwise(raw) == {("document_insight", gone, insight["insight_id"])}
 
 
-def test_a_doubled_subtopic_and_a_query_that_tells() -> None:
+def test_a_duplicate_subtopic_and_a_leaking_query_are_found() -> None:
     raw = raw_of()
     first, second = raw["subtopics"][:2]
     second["subtopic"] = f"What is known of {first['subtopic'][0].lower()}{first['subtopic'][1:]}"
@@ -114,7 +114,7 @@ def test_a_doubled_subtopic_and_a_query_that_tells() -> None:
     assert ("query_leak", raw["subtopics"][2]["subtopic_id"], told["insight_id"]) in otherwise(raw)
 
 
-def test_a_copied_document_and_a_reference_to_nothing() -> None:
+def test_a_copied_document_and_a_missing_reference_are_found() -> None:
     raw = raw_of()
     one, two = raw["documents"][4], raw["documents"][9]
     two["document_text"], two["insights_included"] = one["document_text"], list(one["insights_included"])
@@ -128,7 +128,7 @@ def test_a_copied_document_and_a_reference_to_nothing() -> None:
     assert ("document_reference", naming["document_id"], named["document_id"]) in otherwise(raw)
 
 
-def test_what_drops_an_insight_hides_no_other_check_of_it() -> None:
+def test_an_insight_that_fails_one_check_still_gets_the_others() -> None:
     raw = raw_of()
     insight = raw["subtopics"][0]["insights"][0]
     insight["insight"] = "People say a lot of things about it."
@@ -137,7 +137,7 @@ def test_what_drops_an_insight_hides_no_other_check_of_it() -> None:
     assert {"insight_distinct", "insight_subtopic"} <= rows.keys()
 
 
-def test_a_file_without_a_word_of_its_making_is_checked_as_well() -> None:
+def test_a_file_without_synthesis_metadata_is_checked() -> None:
     raw = raw_of()
     del raw["topic_metadata"]
     for document in raw["documents"]:
@@ -147,7 +147,7 @@ def test_a_file_without_a_word_of_its_making_is_checked_as_well() -> None:
     assert not [one for one in held if one.check.kind == "document_reference"]
 
 
-def test_of_another_language_little_is_sure() -> None:
+def test_little_is_sure_in_another_language() -> None:
     raw = raw_of()
     assert sum(one.open for one in verified(raw)) < 100
     raw["topic_metadata"]["synthesis"]["manner"]["language"] = "German"
@@ -172,7 +172,7 @@ def test_of_another_language_little_is_sure() -> None:
         (lambda raw: raw["documents"][2]["document_metadata"].update(date=7), "documents[2].document_metadata.date: expected a"),
     ],
 )
-def test_what_cannot_be_read_is_named(break_it: Any, said: str) -> None:
+def test_unreadable_metadata_is_named(break_it: Any, said: str) -> None:
     raw = json.loads(json.dumps(raw_of()))
     break_it(raw)
     with pytest.raises(InvalidHaystack) as caught:

@@ -1,4 +1,4 @@
-"""The faulty answerer: faults at the shares asked for, in prompts of the synthesis alone."""
+"""`faulty`: faults at the requested shares, only in prompts of the synthesis."""
 
 from __future__ import annotations
 
@@ -65,14 +65,14 @@ def test_documents_state_one_insight_that_they_should_not(rate: float) -> None:
     assert set(extra) <= {0, 1} and abs(share(sum(extra)) - rate) <= 0.06
 
 
-def test_both_faults_fall_independently() -> None:
+def test_both_faults_are_independent() -> None:
     answer = faulty(honest, Faults(forget=0.5, extra=0.5, seed=3))
     found = [held(answer("m", document(number))) for number in range(N)]
     both = [not set(TOLD) <= texts and bool(texts - set(TOLD)) for texts in found]
     assert abs(share(sum(both)) - 0.25) <= 0.07
 
 
-def test_an_extraneous_insight_is_invented_where_nothing_is_to_be_avoided() -> None:
+def test_an_extraneous_insight_is_invented_if_nothing_is_to_be_avoided() -> None:
     prompt = document(0, avoid=[])
     plain, text = honest("m", prompt), faulty(honest, Faults(extra=1))("m", prompt)
     assert set(TOLD) <= held(text) and text != plain
@@ -87,7 +87,7 @@ def test_chapters_forget_their_insight_or_state_a_second_one() -> None:
     assert held(faulty(honest, Faults(extra=1))("m", chapter(0, insight={"id": 1, "text": TOLD[0]}))) == {TOLD[0]}
 
 
-def test_edits_forget_what_they_should_add_or_else_what_they_should_remove() -> None:
+def test_edits_forget_an_addition_or_else_a_removal() -> None:
     text = honest("m", document(0))
     remove = [{"id": 1, "text": TOLD[0], "evidence": ""}]
     fields: dict[str, Any] = {"document": text, "words": 150, "paraphrase": 0}
@@ -121,14 +121,14 @@ def test_an_answer_cut_off_is_never_whole() -> None:
         assert answer("m", prompt_of("assign_subtopic", number=number)) != '{"subtopic": 1}'
 
 
-def test_texts_are_never_malformed_and_lists_never_forgotten() -> None:
+def test_only_json_is_malformed_and_only_texts_forget() -> None:
     answer = faulty(honest, Faults(malformed=1))
     assert answer("m", document(0)) == honest("m", document(0))
     subtopics = prompt_of("subtopics", n=3)
     assert faulty(honest, Faults(forget=1, extra=1))("m", subtopics) == honest("m", subtopics)
 
 
-def test_a_text_with_nothing_to_forget_is_as_it_is() -> None:
+def test_a_text_with_nothing_to_forget_is_unchanged() -> None:
     prompt = document(0, insights=[])
     assert faulty(honest, Faults(forget=1))("m", prompt) == honest("m", prompt)
 
@@ -145,7 +145,7 @@ def test_other_prompts_pass_through_untouched(prompt: str) -> None:
     assert seen == [("a/model", prompt)]
 
 
-def test_the_model_and_the_instructions_reach_who_answers() -> None:
+def test_the_model_and_the_instructions_are_passed_on() -> None:
     seen: list[tuple[str, str]] = []
 
     def answer(model: str, asked: str) -> str:

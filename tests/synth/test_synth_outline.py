@@ -1,4 +1,4 @@
-"""An outline: what fails its check is asked for again, within bounds, and what cannot be had ends it with a reason."""
+"""An outline: what fails a check is requested again within bounds, and the outline ends with a reason if that fails."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import zlib
 from typing import Any
 
 import pytest
-from synth_world import SMALL, Eyes, World, domain, job
+from synth_world import SMALL, FakeVerifier, World, domain, job
 
 from summhay_ray.outcome import Failed
 from summhay_ray.synth import Difficulty, Job, Outline, Shape, Topic
@@ -17,8 +17,8 @@ from summhay_ray.synth.outline import half, make_outline, seeded
 pytestmark = pytest.mark.core
 
 
-def made(world: World, eyes: Eyes | None = None, **changes: Any) -> Outline:
-    return asyncio.run(make_outline(Work(job(**changes), world), eyes or Eyes()))
+def made(world: World, eyes: FakeVerifier | None = None, **changes: Any) -> Outline:
+    return asyncio.run(make_outline(Work(job(**changes), world), eyes or FakeVerifier()))
 
 
 def gave_up(world: World, **changes: Any) -> GaveUp:
@@ -27,7 +27,7 @@ def gave_up(world: World, **changes: Any) -> GaveUp:
     return caught.value
 
 
-def test_where_all_is_right_each_thing_is_asked_for_once() -> None:
+def test_without_faults_everything_is_requested_once() -> None:
     world = World()
     outline = made(world)
     assert [one.subtopic_id for one in outline.subtopics] == ["s1", "s2", "s3", "s4"]
@@ -36,7 +36,7 @@ def test_where_all_is_right_each_thing_is_asked_for_once() -> None:
     assert [world.count(task) for task in ("subtopics", "insights", "query", "conflicting_insight")] == [1, 4, 4, 0]
 
 
-def test_each_subtopic_s_insights_are_asked_for_with_all_others_in_sight() -> None:
+def test_requests_for_insights_show_those_of_other_subtopics() -> None:
     world = World()
     made(world, topic=Topic("t", "rain", ("Bo",), ("a seed",)))
     third = [given for task, given, _ in world.calls if task == "insights"][2]
@@ -46,7 +46,7 @@ def test_each_subtopic_s_insights_are_asked_for_with_all_others_in_sight() -> No
     assert (third["participants"], third["context"], third["topic"]) == (["Bo"], ["a seed"], "rain")
 
 
-def test_a_dropped_subtopic_is_asked_for_again_with_what_to_avoid() -> None:
+def test_a_dropped_subtopic_is_replaced_and_listed_as_to_be_avoided() -> None:
     class Once(World):
         def _do_subtopics(self, given: Any, bad: bool, chance: Any) -> Any:
             return (
@@ -61,12 +61,12 @@ def test_a_dropped_subtopic_is_asked_for_again_with_what_to_avoid() -> None:
     assert (second["n"], [one["text"] for one in second["avoid"]], again) == (1, ["x", "y", "z", "x"], 1)
 
 
-def test_a_dropped_insight_is_asked_for_again_under_a_new_id() -> None:
+def test_a_dropped_insight_is_replaced_under_a_new_id() -> None:
     class Vague(World):
         def _do_insights(self, given: Any, bad: bool, chance: Any) -> Any:
             return super()._do_insights(given, given["subtopic"] == "Theme 1" and len(given["avoid"]) < 4, chance)
 
-    world, eyes = Vague(), Eyes()
+    world, eyes = Vague(), FakeVerifier()
     outline = made(world, eyes)
     assert [one.insight_id for one in outline.subtopics[1].insights] == ["s2-i2", "s2-i3", "s2-i5"]
     theirs = [call for call in world.calls if call[0] == "insights" and call[1]["subtopic"] == "Theme 1"]
@@ -76,7 +76,7 @@ def test_a_dropped_insight_is_asked_for_again_under_a_new_id() -> None:
     assert [round for (what, round) in eyes.rounds if what == "insights"] == [0, 1, 2]
 
 
-def test_a_subtopic_without_three_insights_is_dropped_and_too_few_subtopics_end_it() -> None:
+def test_a_subtopic_with_fewer_than_three_insights_is_dropped_until_too_few_are_left() -> None:
     class Poor(World):
         def _do_insights(self, given: Any, bad: bool, chance: Any) -> Any:
             return super()._do_insights(given, given["subtopic"] in self.poor, chance)
@@ -85,17 +85,17 @@ def test_a_subtopic_without_three_insights_is_dropped_and_too_few_subtopics_end_
     world.poor = ("Theme 1", "Theme 3")  # type: ignore[attr-defined]
     outline = made(world)
     assert [one.subtopic_id for one in outline.subtopics] == ["s1", "s3"]
-    # Both are asked for the third insight in each of the three rounds.
+    # The third insight of both is requested in each of the three rounds.
     assert world.count("insights") == 4 + 2 * 3
     world.poor = ("Theme 0", "Theme 1", "Theme 3")  # type: ignore[attr-defined]
     reason = gave_up(world)
     assert (reason.stage, reason.error) == ("subtopics", "too_few_subtopics")
     assert reason.message == "1 of 4 subtopics passed their checks, and at least 2 must; ask for fewer"
-    # Four insights asked for, three had: enough.
+    # Three of four requested insights are enough.
     assert [len(one.insights) for one in made(world, shape=Shape(4, 4, 12)).subtopics] == [3, 3, 4, 3]
 
 
-def test_those_that_distract_stand_last_and_have_no_query() -> None:
+def test_distractors_come_last_and_have_no_query() -> None:
     world = World()
     outline = made(world, difficulty=Difficulty(distractors=2))
     assert [one.asked for one in outline.subtopics] == [True] * 4 + [False] * 2
@@ -104,7 +104,7 @@ def test_those_that_distract_stand_last_and_have_no_query() -> None:
 
 
 @pytest.mark.parametrize("distractors", [1, 2, 5])
-def test_what_is_asked_about_is_the_same_however_much_distracts(distractors: int) -> None:
+def test_distractors_do_not_change_the_other_subtopics(distractors: int) -> None:
     faults = {"subtopics": 0.5, "insights": 0.3, "query": 0.3}
     plain = made(World(faults=faults, seed=5)).subtopics
     asked = [
@@ -113,7 +113,7 @@ def test_what_is_asked_about_is_the_same_however_much_distracts(distractors: int
     assert [(one.text, one.query) for one in asked] == [(one.text, one.query) for one in plain]
 
 
-def test_conflicts_are_pairs_that_name_each_other_in_subtopics_that_are_asked_about() -> None:
+def test_conflicting_insights_name_each_other_and_belong_to_subtopics_with_queries() -> None:
     outline = made(World(), difficulty=Difficulty(conflicts=5, distractors=1))
     by_id = {one.insight_id: one for one in outline.insights}
     sides = [one for one in outline.insights if one.conflicts_with]
@@ -122,11 +122,11 @@ def test_conflicts_are_pairs_that_name_each_other_in_subtopics_that_are_asked_ab
         other = by_id[one.conflicts_with]
         assert other.conflicts_with == one.insight_id and other.subtopic_id == one.subtopic_id != "s5"
         assert other.text != one.text
-    # One in each of the four before a second in any.
+    # One in each of the four subtopics before a second in any.
     assert sorted(sum(bool(one.conflicts_with) for one in subtopic.insights) for subtopic in outline.subtopics) == [0, 2, 2, 2, 4]
 
 
-def test_a_conflict_that_is_none_is_sought_elsewhere() -> None:
+def test_a_failed_conflict_is_replaced_by_one_of_another_insight() -> None:
     world = World(faults={"conflicting_insight": 0.5}, seed=4)
     outline = made(world, difficulty=Difficulty(conflicts=3))
     assert sum(bool(one.conflicts_with) for one in outline.insights) == 2 * 3
@@ -137,7 +137,7 @@ def test_a_conflict_that_is_none_is_sought_elsewhere() -> None:
 
 
 def test_a_conflict_that_fails_its_checks_is_undone() -> None:
-    class Strict(Eyes):
+    class Strict(FakeVerifier):
         async def insights(self, subtopics: Any, round: int) -> set[str]:
             found = [one for subtopic in subtopics for one in subtopic.insights]
             first = next((one.insight_id for one in found if one.insight_id.endswith("-i4")), "")
@@ -150,7 +150,7 @@ def test_a_conflict_that_fails_its_checks_is_undone() -> None:
     assert len(texts) == 12 + 2
 
 
-def test_a_query_that_leaks_is_asked_for_again_and_ends_it_at_last() -> None:
+def test_a_leaking_query_is_requested_again_until_the_outline_fails() -> None:
     world = World(faults={"query": 0.5}, seed=3)
     outline = made(world)
     assert world.count("query") > 4 and all(one.query == f"What of {one.text}?" for one in outline.subtopics)
@@ -159,12 +159,12 @@ def test_a_query_that_leaks_is_asked_for_again_and_ends_it_at_last() -> None:
 
 
 @pytest.mark.parametrize(("task", "stage"), [("subtopics", "subtopics"), ("insights", "insights"), ("query", "queries")])
-def test_a_call_that_fails_ends_it_in_its_stage(task: str, stage: str) -> None:
+def test_a_failed_call_ends_the_outline_in_its_stage(task: str, stage: str) -> None:
     reason = gave_up(World(always={task: Failed("budget", "spent", "k", retryable=True)}))
     assert (reason.stage, reason.error) == (stage, "budget") and reason.outcome is not None and reason.outcome.key == "k"
 
 
-def test_the_same_answers_give_the_same_outline_whichever_come_first() -> None:
+def test_the_order_of_answers_does_not_change_the_outline() -> None:
     class Slow(World):
         async def ask(self, task: Any, given: Any, sample: int = 0) -> Any:
             outcome = await super().ask(task, given, sample)
@@ -177,7 +177,7 @@ def test_the_same_answers_give_the_same_outline_whichever_come_first() -> None:
     assert made(World(rates, seed=11), **wanted) == made(Slow(rates, seed=11), **wanted)
 
 
-def test_half_and_the_seed() -> None:
+def test_half_rounds_up_and_seeds_are_reproducible() -> None:
     assert [half(wanted) for wanted in (0, 1, 2, 3, 9)] == [0, 1, 1, 2, 5]
     assert seeded(1, "a").random() == seeded(1, "a").random() != seeded(1, "b").random()
     assert isinstance(job(), Job) and SMALL.documents == 12

@@ -1,4 +1,4 @@
-"""Placement: every number that shape and difficulty name holds for every haystack, or one line says which cannot."""
+"""Placement meets all numbers of shape and difficulty, or one line names those that cannot be met."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ NEWS = replace(load_domain("news"), insights_per_document=3)
 
 
 def outline(shape: Shape, difficulty: Difficulty) -> Outline:
-    """As many subtopics and insights as asked for; the first insight of the first subtopics has another side."""
+    """An outline with the requested subtopics and insights; the first insights of the first subtopics have conflicting ones."""
     subtopics = []
     for s in range(shape.subtopics + difficulty.distractors):
         ids = [f"s{s}-i{i}" for i in range(shape.insights)]
@@ -63,7 +63,7 @@ def placed(shape: Shape, difficulty: Difficulty, seed: int = 1) -> tuple[Planned
 
 @settings(deadline=None, max_examples=150)
 @given(SHAPES, DIFFICULTIES, st.integers(0, 99))
-def test_every_promise_holds(shape: Shape, difficulty: Difficulty, seed: int) -> None:
+def test_placement_meets_shape_and_difficulty(shape: Shape, difficulty: Difficulty, seed: int) -> None:
     planned = outline(shape, difficulty)
     assert len(planned.insights) == planned_insights(shape, difficulty) or difficulty.conflicts > shape.subtopics * shape.insights
     try:
@@ -106,7 +106,7 @@ def test_dates_ascend_and_references_point_back_in_time(documents: int, share: f
         assert all(dates[number - 1] < document.date for number in document.refers_to)
 
 
-def test_the_usual_load_follows_the_length_and_gives_way_to_the_least() -> None:
+def test_the_usual_load_follows_the_length_unless_least_needs_more() -> None:
     news = load_domain("news")
     # 7 insights on 750 words are 3.5, rounded to 4, on 375; 12 documents with 1 each would not hold 5 times 12.
     assert placements(Shape(9, 7, 100, 750), Difficulty(), news, 63) == 7 * 100
@@ -122,7 +122,7 @@ def counts_at(spread: float) -> list[int]:
     return sorted(Counter(one for document in placed(shape, difficulty) for one in document.insight_ids).values())
 
 
-def test_spread_makes_the_shares_uneven_without_touching_the_least_or_the_sum() -> None:
+def test_spread_makes_shares_uneven_but_keeps_the_least_and_the_sum() -> None:
     assert set(counts_at(0)) == {9}
     gaps = [counts_at(spread)[-1] - counts_at(spread)[0] for spread in (0, 0.25, 0.5, 1)]
     assert gaps == sorted(gaps) and gaps[-1] > 15
@@ -172,7 +172,7 @@ def test_a_document_s_insights_come_from_across_the_subtopics() -> None:
         ),
     ],
 )
-def test_what_cannot_be_met_is_said_in_one_line_with_the_field_to_change(shape: Any, difficulty: Any, said: str) -> None:
+def test_impossible_shapes_are_refused_in_one_line_with_the_field_to_change(shape: Any, difficulty: Any, said: str) -> None:
     with pytest.raises(UserError) as caught:
         check_placement(Shape(**shape), Difficulty(**difficulty), NEWS)
     assert said in str(caught.value) and "\n" not in str(caught.value)

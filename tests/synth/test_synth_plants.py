@@ -1,4 +1,4 @@
-"""Faults planted in synthesized haystacks are found without a model; what nothing was planted in raises no alarm.
+"""Faults planted in synthesized haystacks are found without a model, and there are no false alarms.
 
 The full measurement: `python tests/perf/plants.py --plants 1000`.
 """
@@ -27,14 +27,14 @@ def test_a_hundred_plants_of_each_kind(level: int, domain: str) -> None:
     tally = plants.planted([domain], level, 25, 25)
     assert {kind: tally.planted[kind] for kind in plants.KINDS} == dict.fromkeys(plants.KINDS, 25)
     assert (tally.found["removed"], tally.found["leaked"]) == (25, 25), tally.lost
-    # A reworded subtopic may keep half of its words, and a query may tell half of an insight.
+    # A reworded subtopic may keep half of its words, and a query may give away half of an insight.
     assert tally.found["subtopic"] >= 24 and tally.found["query"] >= 24, tally.lost
     assert tally.alarms["document_insight"] == 0 and tally.clean["document_insight"] > 2000
     assert tally.alarms["subtopic_distinct"] == 0
 
 
-def test_the_plants_are_what_they_are_said_to_be() -> None:
-    """No plant is the original: a subtopic is reworded and keeps most of its words."""
+def test_plants_differ_from_the_original() -> None:
+    """A reworded subtopic keeps some of its words."""
     rng = random.Random(3)
     text = "Theatre festivals and opera premieres"
     made = {plants.reworded(text, rng) for _ in range(200)}
@@ -43,7 +43,7 @@ def test_the_plants_are_what_they_are_said_to_be() -> None:
         assert len(set(read(plant).roots) & set(read(text).roots)) >= 2
 
 
-def test_a_plant_that_is_not_found_is_counted_and_shown() -> None:
+def test_a_missed_plant_is_counted_and_shown() -> None:
     tally = plants.Tally()
     tally.note("query", True, "one")
     tally.note("query", False, "other")

@@ -1,4 +1,4 @@
-"""Which insights a text contains, offline."""
+"""Finding the insights of a text offline."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def found(text: str, insights: tuple[str, ...] = INSIGHTS) -> set[str]:
         (VAN, "Tobias: Batter Days, the van with pancakes?\nImke: It serves until 2 in the morning."),
     ],
 )
-def test_an_insight_is_found_however_it_is_said(insight: str, told: str) -> None:
+def test_an_insight_is_found_in_other_words(insight: str, told: str) -> None:
     assert found(f"{FILLER} {told} {FILLER}") == {insight}
 
 
@@ -66,7 +66,7 @@ def test_evidence_is_the_sentences_that_say_it() -> None:
     assert Presence(INSIGHTS).of(f"{FILLER} {TANK} {FILLER}")[2] == Verdict(True, True, 1.0, TANK)
 
 
-def test_facts_that_stand_far_apart_do_not_add_up() -> None:
+def test_facts_far_apart_do_not_add_up() -> None:
     apart = f" {FILLER} {FILLER} "
     far = apart.join(["A water tank is hired.", "The tap of the farm is slow.", "There were 1,000 litres."])
     assert TANK not in found(far)
@@ -80,7 +80,7 @@ SIDES = (
 
 
 @pytest.mark.parametrize("side", [0, 1])
-def test_sides_of_a_conflict_are_told_apart(side: int) -> None:
+def test_sides_of_a_conflict_are_distinguished(side: int) -> None:
     verdicts = Presence(SIDES).of(f"{FILLER} {SIDES[side]} {FILLER}")
     assert verdicts[side].found and not verdicts[1 - side].found
     assert verdicts[1 - side].sure and verdicts[1 - side].score <= 0.1
@@ -90,11 +90,11 @@ def test_a_side_does_not_borrow_its_number_from_the_next_sentence() -> None:
     assert found(f"{SIDES[0]} {SIDES[2]}", SIDES) == {SIDES[0], SIDES[2]}
 
 
-def test_both_sides_are_found_where_both_are_said() -> None:
+def test_both_sides_are_found_if_both_are_stated() -> None:
     assert found(f"{SIDES[0]} {FILLER} {SIDES[1]}", SIDES) == set(SIDES[:2])
 
 
-def test_sides_that_differ_in_words_alone() -> None:
+def test_sides_that_differ_only_in_words_are_distinguished() -> None:
     sides = ("The council approved the bridge over the river Tarn.", "The council rejected the bridge over the river Tarn.")
     assert found(f"{sides[0]} {FILLER}", sides) == {sides[0]}
     assert found(f"{sides[1]} {FILLER}", sides) == {sides[1]}
@@ -111,7 +111,7 @@ def test_the_verdict_is_unsure_around_the_decision() -> None:
         assert verdict.sure == (recall < SURE_NOT or recall >= SURE)
 
 
-def test_an_acronym_is_met_by_its_words() -> None:
+def test_an_acronym_matches_its_words() -> None:
     insights = ("Dodge challenges its loyal customers to adapt to EVs.", TICKET)
     assert found("Dodge challenges loyal customers: adapt to electric vehicles.", insights) == {insights[0]}
 
@@ -121,7 +121,7 @@ def test_a_script_without_blanks() -> None:
     assert found("天気は晴れでした。新しい東京の橋は、長さが512メートルです。", insights) == {insights[0]}
 
 
-def test_of_nothing() -> None:
+def test_empty_topics_and_texts() -> None:
     assert Presence(()).of("A text.") == []
     assert [verdict.found for verdict in Presence((TICKET, "")).of("")] == [False, False]
 
@@ -142,7 +142,7 @@ def test_the_order_of_the_insights_changes_no_verdict(order: list[str]) -> None:
 
 
 def verdicts_of(raw: dict[str, Any]) -> list[tuple[Verdict, bool]]:
-    """All verdicts on a haystack, each with whether its document is said to hold the insight."""
+    """All verdicts on a haystack, each with the haystack's own annotation."""
     insights = [insight for subtopic in raw["subtopics"] for insight in subtopic["insights"]]
     presence = Presence([insight["insight"] for insight in insights])
     pairs = []
@@ -183,17 +183,17 @@ def test_another_number_date_or_name_is_not_the_insight(exact: str, other: str) 
         PUMPS.replace("64", "14 ").replace("14 March", "64 March"),
     ],
 )
-def test_what_is_denied_asked_or_turned_is_left_to_a_model(text: str) -> None:
+def test_denied_questioned_or_reversed_insights_are_left_to_a_model(text: str) -> None:
     verdict = Presence((PUMPS, *INSIGHTS)).of(f"{FILLER}\n{text}\n{FILLER}")[0]
     assert verdict.found and not verdict.sure
 
 
-def test_an_insight_that_denies_is_surely_there_in_its_own_words() -> None:
+def test_an_insight_with_a_denial_is_surely_found_in_its_own_words() -> None:
     denied = PUMPS.replace("ordered", "never ordered")
     assert Presence((denied, *INSIGHTS)).of(f"{FILLER}\n{denied}")[0].sure
 
 
-def test_a_title_does_not_stand_for_a_name() -> None:
+def test_a_title_is_not_enough_for_a_name() -> None:
     brandt = "Engineer Ilse Brandt counted 37 leaking valves in the north hall."
     looked = Presence((brandt, *INSIGHTS))
     assert looked.of("Engineer Brandt counted 37 leaking valves in the north hall.")[0].found
@@ -201,7 +201,7 @@ def test_a_title_does_not_stand_for_a_name() -> None:
 
 
 @pytest.mark.parametrize("name", ["conversation", "news"])
-def test_the_samples_are_read_rightly(name: str) -> None:
+def test_insights_of_the_samples_are_found(name: str) -> None:
     pairs = verdicts_of(load_sample(name))
     precision, recall = precision_recall(pairs)
     assert precision == 1 and recall >= 0.95

@@ -1,4 +1,4 @@
-"""A prompt ends with its input, as one line of JSON that nothing in it can break."""
+"""A prompt ends with its input, which is always one line of JSON."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ JSON = st.recursive(
 
 
 @given(st.dictionaries(st.text(), JSON))
-def test_the_last_line_is_the_input_whatever_it_holds(given: dict[str, object]) -> None:
+def test_the_last_line_is_always_the_input(given: dict[str, object]) -> None:
     prompt = render("Do it.\n\nInput:\n[[INPUT]]\n", given)
     head, _, last = prompt.rpartition("\n")
     assert head == "Do it.\n\nInput:"
@@ -31,7 +31,7 @@ def test_the_last_line_is_the_input_whatever_it_holds(given: dict[str, object]) 
     last.encode("utf-8")
 
 
-def test_what_is_inserted_is_not_searched_again() -> None:
+def test_a_marker_within_the_input_stays() -> None:
     given = {"topic": "[[INPUT]]\nInput:\n{}", "half": "\ud800", "separator": "\u2028"}
     prompt = render("A.\nInput:\n[[INPUT]]\n", given)
     assert prompt.count("\nInput:\n") == 1
@@ -42,7 +42,7 @@ def test_other_scripts_stay_readable() -> None:
     assert input_json({"a": "Überfahrt 東京"}) == '{"a": "Überfahrt 東京"}'
 
 
-def test_a_number_that_json_has_not_is_a_bug() -> None:
+def test_a_number_that_json_lacks_is_a_bug() -> None:
     with pytest.raises(ValueError, match="JSON"):
         input_json({"a": float("nan")})
 

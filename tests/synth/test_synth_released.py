@@ -1,4 +1,4 @@
-"""What a synthesis writes is a released file, and tells how it was made."""
+"""A synthesis writes a released file, with metadata about its making."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from synth_world import SMALL, Eyes, World, domain, job
+from synth_world import SMALL, FakeVerifier, World, domain, job
 
 from summhay_ray.haystack import read_released, released_from
 from summhay_ray.synth import Difficulty, Job, Outline, Topic
@@ -31,9 +31,9 @@ def made(**changes: Any) -> tuple[Job, Outline, tuple[Written, ...]]:
     async def main() -> tuple[Job, Outline, tuple[Written, ...]]:
         mine = job(**{"difficulty": HARD, "topic": TOPIC, "shape": replace(SMALL, documents=20, words=250), **changes})
         work = Work(mine, World(faults={"document": 0.2}))
-        outline = await make_outline(work, Eyes())
+        outline = await make_outline(work, FakeVerifier())
         planned = place(outline, mine.shape, mine.difficulty, mine.domain, 1)
-        return mine, outline, await write_documents(work, Eyes(), outline, planned)
+        return mine, outline, await write_documents(work, FakeVerifier(), outline, planned)
 
     return asyncio.run(main())
 
@@ -43,7 +43,7 @@ def raw_of(models: Any = MODELS, **changes: Any) -> tuple[dict[str, Any], Outlin
     return released_json(mine, outline, written, models, 1234), outline, written
 
 
-def test_it_is_read_as_a_released_file_without_a_warning_and_survives_json() -> None:
+def test_released_json_is_read_without_a_warning_and_survives_json() -> None:
     raw, outline, written = raw_of()
     text = json.dumps(raw, ensure_ascii=False)
     released = read_released(text, "rain-1.json")
@@ -60,7 +60,7 @@ def test_it_is_read_as_a_released_file_without_a_warning_and_survives_json() -> 
     assert released_from(json.loads(text), "rain-1.json").haystack == haystack
 
 
-def test_it_has_the_fields_of_the_published_files() -> None:
+def test_released_json_has_the_fields_of_the_published_files() -> None:
     raw, _, written = raw_of()
     assert set(raw) == {"topic_id", "topic", "topic_metadata", "subtopics", "documents"}
     fields = {"subtopic_id", "subtopic_name", "subtopic", "query", "insights", "retriever", "summaries", "eval_summaries"}
@@ -73,7 +73,7 @@ def test_it_has_the_fields_of_the_published_files() -> None:
         assert (document["idx"], document["document_text"]) == (idx, mine.text)
 
 
-def test_the_gold_documents_are_those_that_hold_an_insight_that_is_asked_about() -> None:
+def test_gold_documents_are_those_with_an_insight_of_a_query() -> None:
     raw, outline, written = raw_of()
     gold = released_from(raw, "x.json").haystack.gold()
     asked = [one for subtopic in outline.subtopics if subtopic.asked for one in subtopic.insights]
@@ -86,7 +86,7 @@ def test_the_gold_documents_are_those_that_hold_an_insight_that_is_asked_about()
             assert not gold[one.insight_id] & gold[one.conflicts_with]
 
 
-def test_what_distracts_and_what_conflicts_is_told_in_the_metadata() -> None:
+def test_the_metadata_lists_distractors_and_conflicts() -> None:
     raw, outline, written = raw_of()
     synthesis = raw["topic_metadata"]["synthesis"]
     hidden = [subtopic for subtopic in outline.subtopics if not subtopic.asked]
@@ -99,7 +99,7 @@ def test_what_distracts_and_what_conflicts_is_told_in_the_metadata() -> None:
     assert {frozenset(pair) for pair in synthesis["conflicts"]} == pairs and len(synthesis["conflicts"]) == len(pairs) == 2
 
 
-def test_every_document_tells_who_wrote_it_when_and_what_it_refers_to() -> None:
+def test_every_document_has_its_writer_date_and_references() -> None:
     raw, _, written = raw_of()
     dates = {one["document_id"]: one["document_metadata"]["date"] for one in raw["documents"]}
     told = [one["document_metadata"] for one in raw["documents"]]
@@ -111,7 +111,7 @@ def test_every_document_tells_who_wrote_it_when_and_what_it_refers_to() -> None:
     assert all(dates[earlier] < one["date"] for one in told for earlier in one["refers_to"])
 
 
-def test_the_synthesis_tells_models_prompts_seed_cost_and_what_the_caller_adds() -> None:
+def test_the_synthesis_metadata_has_models_prompts_seed_cost_and_the_caller_s_fields() -> None:
     raw, _, written = raw_of(metadata={"license": "CC0-1.0", "models": {"write": {"model": "lab/x", "temperature": 1}}})
     synthesis = raw["topic_metadata"]["synthesis"]
     assert (synthesis["license"], synthesis["seed"], synthesis["usd_micros"]) == ("CC0-1.0", 7, 1234)
@@ -130,7 +130,7 @@ def test_the_synthesis_tells_models_prompts_seed_cost_and_what_the_caller_adds()
 
 
 @pytest.mark.parametrize("method", ["whole", "chapters"])
-def test_an_offline_writer_is_owned_up_to(method: str) -> None:
+def test_an_offline_writer_is_declared(method: str) -> None:
     offline = {**MODELS, "document": "offline/writer", "chapter": "offline/writer"}
     raw, *_ = raw_of(offline, domain=domain(method))
     assert raw["topic_metadata"]["synthesis"]["offline_writer"] is True

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from synth_world import SMALL, Eyes, World, domain, job
+from synth_world import SMALL, FakeVerifier, World, domain, job
 
 from summhay_ray.haystack import read_released
 from summhay_ray.llm import RawAnswer, Request
@@ -39,7 +39,7 @@ TOPIC = Topic("tram", "The tram line of a town comes back after the flood")
 
 
 class Gateway:
-    """The offline writer as every model; each answer costs 7, and comes in an order of its own."""
+    """The offline writer as every model. Each answer costs 7; answers come in random order."""
 
     def __init__(self, slow: int = 1) -> None:
         self.writer, self.slow, self.asked = OfflineWriter(), slow, list[Request]()
@@ -68,7 +68,7 @@ def right(check: Check) -> bool:
 
 
 @pytest.mark.parametrize("name", domain_names())
-def test_every_domain_gives_a_haystack_of_the_size_asked_for(name: str) -> None:
+def test_every_domain_gives_a_haystack_of_the_requested_size(name: str) -> None:
     result, _ = made(name)
     haystack = read_released(json.dumps(result.raw), "tram.json").haystack
     assert (haystack.domain, len(haystack.documents), len(haystack.subtopics)) == (name, 12, 4)
@@ -136,7 +136,7 @@ def test_without_a_model_that_checks_the_offline_checks_decide_alone() -> None:
     assert not set(tasks) & {"insights_present", "assign_subtopic", "duplicate_insights"}
 
 
-def test_a_fifth_domain_is_a_file_of_the_user_s(tmp_path: Path) -> None:
+def test_a_fifth_domain_is_a_user_s_file(tmp_path: Path) -> None:
     file = tmp_path / "letters.yaml"
     file.write_text("name: letters\ngenre: a letter home\nmethod: chapters\ninsights_per_document: 3\n", encoding="utf-8")
     raw = made(str(file))[0].raw
@@ -145,20 +145,20 @@ def test_a_fifth_domain_is_a_file_of_the_user_s(tmp_path: Path) -> None:
     assert raw["topic_metadata"]["synthesis"]["prompts"] == load_domain("news").hashes()
 
 
-def test_another_seed_places_otherwise() -> None:
-    first = asyncio.run(synthesize(job(), World(), Eyes()))
-    other = asyncio.run(synthesize(job(seed=8), World(), Eyes()))
+def test_another_seed_gives_another_placement() -> None:
+    first = asyncio.run(synthesize(job(), World(), FakeVerifier()))
+    other = asyncio.run(synthesize(job(seed=8), World(), FakeVerifier()))
     assert isinstance(first, Synthesized) and isinstance(other, Synthesized)
     assert first.raw["subtopics"] == other.raw["subtopics"] and first.raw["documents"] != other.raw["documents"]
 
 
 def unverified(world: World, eyes: Any = None, **changes: Any) -> Unverified:
-    result = asyncio.run(synthesize(job(**changes), world, eyes or Eyes()))
+    result = asyncio.run(synthesize(job(**changes), world, eyes or FakeVerifier()))
     assert isinstance(result, Unverified)
     return result
 
 
-def test_a_stage_that_gives_up_is_told_with_its_cost_and_whether_to_try_again() -> None:
+def test_a_failed_stage_is_reported_with_its_cost_and_whether_to_retry() -> None:
     world = World(always={"query": Failed("budget", "nothing is left", "k", 2, 0, True)})
     result = unverified(world)
     assert (result.stage, result.error, result.retryable, result.key, result.attempts) == ("queries", "budget", True, "k", 2)
@@ -189,23 +189,23 @@ def test_a_check_that_gets_no_answer_leaves_the_haystack_unverified() -> None:
     assert result.usd_micros > 0 and result.checks
 
 
-def test_what_cannot_be_placed_costs_nothing() -> None:
+def test_an_impossible_shape_costs_nothing() -> None:
     world = World()
     result = unverified(world, shape=replace(SMALL, documents=4))
     assert result.error == "shape" and "4 documents are too few for difficulty.least 5; raise documents" in result.message
     assert not world.calls and result.usd_micros == 0
 
 
-def test_a_bug_is_no_outcome() -> None:
+def test_a_bug_is_raised() -> None:
     class Broken(World):
         def _do_document(self, given: Any, bad: bool, chance: Any) -> Any:
             raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
-        asyncio.run(synthesize(job(domain=domain()), Broken(), Eyes()))
+        asyncio.run(synthesize(job(domain=domain()), Broken(), FakeVerifier()))
 
 
-def test_a_store_that_does_not_answer_is_no_fault_of_the_shape() -> None:
+def test_an_error_of_the_store_is_raised() -> None:
     class Away(World):
         async def ask(self, task: Any, given: Any, sample: int = 0) -> Any:
             if task == "document":
@@ -213,11 +213,11 @@ def test_a_store_that_does_not_answer_is_no_fault_of_the_shape() -> None:
             return await super().ask(task, given, sample)
 
     with pytest.raises(StoreUnavailable, match="does not answer"):
-        asyncio.run(synthesize(job(domain=domain()), Away(), Eyes()))
+        asyncio.run(synthesize(job(domain=domain()), Away(), FakeVerifier()))
 
 
 @pytest.mark.parametrize("name", ["conversation", "news"])
-def test_what_refuses_to_write_stands_in_no_haystack(name: str) -> None:
+def test_a_refusal_is_not_part_of_any_haystack(name: str) -> None:
     refusal = (
         "I'm sorry, but I can't write this part of the conversation, because it concerns real people and could mislead readers. "
         "I can offer a neutral summary of the background instead if you like that."
@@ -238,7 +238,7 @@ def test_what_refuses_to_write_stands_in_no_haystack(name: str) -> None:
     assert result.error == ("no_chapter" if name == "conversation" else "too_short") and result.kind == "malformed"
 
 
-def test_the_checks_of_a_haystack_say_how_right_its_truth_is() -> None:
+def test_a_haystack_s_checks_give_its_audit_figures() -> None:
     result, _ = made("news")
     found = checked_tables(result.raw, result.checks)
     insights = sum(len(one["insights"]) for one in result.raw["subtopics"])
@@ -256,7 +256,7 @@ def test_the_checks_of_a_haystack_say_how_right_its_truth_is() -> None:
     samples = {"num_samples": (insights + distracting) * len(result.raw["documents"]), "stated_present": held}
     assert found["document_insight"] == {**samples, **table}
     assert found["plan_corrected"] == 0
-    # A document that was found to lack an insight at first, and was mended; and one whose plan was corrected to it.
+    # A document that lacked an insight at first and was edited, and one whose plan was corrected.
     one = next(check for check in result.checks if check.kind == "document_insight" and check.expected == "yes")
     for last, corrected in ((one, 0), (replace(one, found="no"), 1)):
         mended = [replace(one, found="no"), *(check for check in result.checks if check is not one), replace(last, round=1)]

@@ -1,4 +1,4 @@
-"""Offline first, the model where that is not sure; each check a row, in an order that no call's duration changes."""
+"""The verifier: offline checks first, the model where they are not sure; each check is a row, in an order without timing."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ pytestmark = pytest.mark.core
 
 
 class TestDocuments:
-    def test_what_is_missing_and_what_is_there_besides(self) -> None:
+    def test_missing_and_extraneous_insights(self) -> None:
         made = verifier()
         text = f"{FILLER} {TICKET} {FILLER} {STEWARDS}"
         found = run(made.document(document("s1-i1", "s1-i2"), text, ALL, 0))
@@ -46,7 +46,7 @@ class TestDocuments:
         ]
         assert [(row.evidence, row.key) for row in made.checks] == [(TICKET, ""), ("", ""), (STEWARDS, ""), ("", "")]
 
-    def test_the_model_is_asked_once_about_what_is_not_sure(self) -> None:
+    def test_the_model_is_asked_once_about_all_unsure_insights(self) -> None:
         model = Model({"insights_present": {0: "14 stewards"}})
         made = verifier(model)
         found = run(made.document(document("s1-i1", "s2-i1"), f"{TICKET} {FILLER} {HINT}", ALL, 0))
@@ -73,30 +73,30 @@ class TestDocuments:
             "licence",
         ],
     )
-    def test_a_model_s_word_needs_words_of_the_document_that_speak_of_the_insight(self, claimed: str) -> None:
+    def test_a_model_s_evidence_must_be_in_the_document_and_about_the_insight(self, claimed: str) -> None:
         made = verifier(Model({"insights_present": {0: claimed}}))
         found = run(made.document(document("s2-i1"), f"{FILLER} {HINT}", ALL, 0))
         assert found.missing == ("s2-i1",) or claimed == "licence"
         row = next(row for row in made.checks if row.object == "s2-i1")
         assert row.by == "model/insights_present"
-        # What it said stands in the row, though it counts nothing.
+        # The row keeps the evidence, though it does not count.
         assert row.evidence == (claimed if row.found == "yes" else f"not the text's words: {claimed}")
 
     @pytest.mark.parametrize(
         "claimed", ["the licence asks for 14 stewards", "The licence ... 14 stewards", "[14 stewards]; on their feet"]
     )
-    def test_signs_and_ellipses_are_no_other_words(self, claimed: str) -> None:
+    def test_punctuation_and_ellipses_in_evidence_are_ignored(self, claimed: str) -> None:
         found = run(verifier(Model({"insights_present": {0: claimed}})).document(document("s2-i1"), f"{FILLER} {HINT}", ALL, 0))
         assert found.missing == ()
 
-    def test_of_a_text_in_another_language_only_what_nothing_speaks_for_is_sure(self) -> None:
+    def test_in_another_language_only_a_clear_absence_is_sure(self) -> None:
         model = Model({"insights_present": {0: TICKET}})
         made = Verifier("cell", model, {**GIVEN, "language": "German"})
         found = run(made.document(document("s1-i1"), f"{TICKET} {FILLER}", ALL, 0))
         assert [one["text"] for one in model.asked[0][1]["insights"]][0] == TICKET and found.missing == ()
         assert {row.object: row.by for row in made.checks}["s1-i1"] == "model/insights_present"
 
-    def test_the_rows_of_a_round_are_given_again_as_the_last_ones(self) -> None:
+    def test_the_rows_of_a_kept_round_are_repeated_as_the_last_ones(self) -> None:
         made = verifier()
         run(made.document(document("s1-i1"), TICKET, ALL, 0))
         run(made.document(document("s1-i1"), FILLER, ALL, 1))
@@ -110,26 +110,26 @@ class TestDocuments:
         run(made.document(document("s2-i1"), f"{FILLER} {HINT}", ALL, 0))
         assert {row.by for row in made.checks} == {"offline"}
 
-    def test_what_is_sure_costs_nothing(self) -> None:
+    def test_sure_verdicts_cost_nothing(self) -> None:
         model = Model({"insights_present": {}})
         found = run(verifier(model).document(document("s1-i1", "s2-i2"), f"{TICKET} {FILLER} {RESCUE}", ALL, 0))
         assert not found.missing and not found.extraneous and model.asked == []
 
-    def test_what_was_planned_and_is_nearly_there_is_asked_about(self) -> None:
+    def test_planned_insights_that_are_nearly_found_are_asked_about(self) -> None:
         nearly = "Adults and children pay for a ticket."
         for planned, asked in (("s1-i1", 1), ("s2-i2", 0)):
             model = Model({"insights_present": {}})
             run(verifier(model).document(document(planned), nearly, ALL, 0))
             assert len(model.asked) == asked
 
-    def test_an_answer_beyond_the_list_is_no_answer_about_it(self) -> None:
+    def test_ids_beyond_the_list_are_ignored(self) -> None:
         model = Model({"insights_present": {7: "what"}})
         assert run(verifier(model).document(document("s2-i1"), HINT, ALL, 0)).missing == ("s2-i1",)
 
     @pytest.mark.parametrize(
         "outcome", [Failed("rate", "slow", retryable=True), Refusal("no", "never"), Malformed("no_json", "prose")]
     )
-    def test_no_usable_answer_is_raised(self, outcome: NoAnswer) -> None:
+    def test_a_missing_answer_is_raised(self, outcome: NoAnswer) -> None:
         with pytest.raises(NotChecked, match="insights_present") as raised:
             run(verifier(Model({"insights_present": outcome})).document(document("s2-i1"), HINT, ALL, 0))
         assert raised.value.outcome is outcome and raised.value.task == "insights_present"
@@ -141,23 +141,23 @@ class TestChapters:
         wanted = next(one for one in ALL if one.insight_id == expected)
         return run(made.chapter(text, wanted, outline(), "d1", 0)), made.checks[0]
 
-    def test_the_insight_and_no_other(self) -> None:
+    def test_a_chapter_with_only_its_insight_passes(self) -> None:
         right, row = self.chapter(f"{FILLER} {STEWARDS}")
         assert right and (row.subject, row.object, row.expected, row.found) == ("d1", "s2-i1", "s2-i1", "s2-i1")
         assert row.evidence == STEWARDS
 
-    def test_another_beside_it(self) -> None:
+    def test_a_chapter_with_another_insight_too_fails(self) -> None:
         right, row = self.chapter(f"{STEWARDS} {FILLER} {TICKET}")
         assert not right and (row.found, row.evidence) == ("s1-i1", TICKET)
 
-    def test_none(self) -> None:
+    def test_a_chapter_without_any_insight_fails(self) -> None:
         right, row = self.chapter(FILLER)
         assert not right and (row.found, row.evidence) == ("no", "")
 
     @pytest.mark.parametrize(
         ("place", "right", "found"), [(2, True, "s2-i1"), (0, False, "s1-i1"), (None, False, "no"), (9, False, "no")]
     )
-    def test_the_model_where_it_is_not_sure(self, place: int | None, right: bool, found: str) -> None:
+    def test_the_model_decides_where_the_offline_check_is_unsure(self, place: int | None, right: bool, found: str) -> None:
         model = Model({"chapter_check": place})
         passed, row = self.chapter(HINT, model)
         assert (passed, row.found, row.by, row.key) == (right, found, "model/chapter_check", "key1")
@@ -172,7 +172,7 @@ class TestChapters:
 
 
 class TestOutlines:
-    def test_the_later_of_two_subtopics_that_overlap_goes(self) -> None:
+    def test_the_later_of_two_overlapping_subtopics_is_dropped(self) -> None:
         made = verifier()
         listed = [("s1", "Ticket prices and money"), ("s2", "Safety and first aid"), ("s3", "Money and ticket prices")]
         assert run(made.subtopics(listed, 0)) == {"s3"}
@@ -183,19 +183,19 @@ class TestOutlines:
         ]
         assert made.checks[2].evidence == "Ticket prices and money"
 
-    def test_the_model_sees_all_subtopics_and_finds_what_words_do_not(self) -> None:
+    def test_the_model_sees_all_subtopics_and_finds_overlaps_that_words_do_not_show(self) -> None:
         model = Model({"overlapping_subtopics": ((1, 0),)})
         made = verifier(model)
         assert run(made.subtopics([("s1", "Managing stress"), ("s2", "Coping with anxiety"), ("s3", "Food")], 0)) == {"s2"}
         assert [one["text"] for one in model.asked[0][1]["subtopics"]] == ["Managing stress", "Coping with anxiety", "Food"]
         assert made.checks[1].by == "model/overlapping_subtopics" and made.checks[1].key == "key1"
 
-    def test_what_overlaps_a_dropped_one_alone_stays(self) -> None:
+    def test_a_subtopic_that_overlaps_only_a_dropped_one_stays(self) -> None:
         listed = [("s1", "Ticket prices"), ("s2", "Ticket prices and first aid"), ("s3", "First aid and night guards")]
         model = Model({"overlapping_subtopics": ((0, 1), (1, 2))})
         assert run(verifier(model).subtopics(listed, 0)) == {"s2"}
 
-    def test_what_is_settled_is_not_held_against_each_other_again(self) -> None:
+    def test_settled_subtopics_are_not_compared_again(self) -> None:
         listed = [("s1", "Ticket prices"), ("s2", "Prices of tickets"), ("s3", "Ticket prices and more")]
         model = Model({"overlapping_subtopics": ((0, 1), (0, 2))})
         assert run(verifier(model).subtopics(listed, 0, ["s1", "s2"])) == {"s3"}
@@ -207,18 +207,18 @@ class TestOutlines:
         assert [row[3] for row in rows(made, "insight_distinct")] == ["yes"] * 4
         assert [row[2] for row in rows(made, "insight_subtopic")] == ["s1", "s1", "s2", "s2"]
 
-    def test_what_is_not_specific_goes_and_is_not_checked_further(self) -> None:
+    def test_an_unspecific_insight_is_dropped_and_not_checked_further(self) -> None:
         made = verifier()
         assert run(made.insights(outline(s1_i2="The money was well spent.").subtopics, 0)) == {"s1-i2"}
         assert "s1-i2" not in [row[0] for row in rows(made, "insight_distinct") + rows(made, "insight_subtopic")]
 
-    def test_what_nobody_can_read_a_name_in_stays(self) -> None:
+    def test_an_insight_in_a_script_without_capitals_stays(self) -> None:
         made = verifier()
         subtopic = PlannedSubtopic("s1", "雨", "雨", "", (insight("s1-i1", "雨が三日間ウルムで降った。"),))
         assert run(made.insights([subtopic], 0)) == set()
         assert ("s1-i1", "", "yes", "no", "offline") in rows(made, "insight_specific")
 
-    def test_a_duplicate_in_another_subtopic_goes(self) -> None:
+    def test_a_duplicate_in_another_subtopic_is_dropped(self) -> None:
         again = "A ticket costs adults 28 pounds of money, and children under 12 come free."
         made = verifier()
         assert "s2-i2" in run(made.insights(outline(s2_i2=again).subtopics, 0))
@@ -239,18 +239,18 @@ class TestOutlines:
             (TICKET.replace("28 pounds", "a lot"), False),
         ],
     )
-    def test_another_side_says_otherwise_about_the_same(self, text: str, kept: bool) -> None:
+    def test_a_conflicting_insight_must_differ_about_the_same_question(self, text: str, kept: bool) -> None:
         sides = (insight("s1-i1", TICKET, "s1-i9"), insight("s1-i9", text, "s1-i1"))
         made = verifier()
         assert run(made.insights([PlannedSubtopic("s1", "Money", "Money", "", sides)], 0)) == (set() if kept else {"s1-i9"})
         assert rows(made, "insight_conflict") == [("s1-i9", "s1-i1", "yes", "yes" if kept else "no", "offline")]
 
-    def test_a_subtopic_that_lacks_the_number_tells_nothing(self) -> None:
+    def test_a_subtopic_without_the_insight_s_number_leaks_nothing(self) -> None:
         sold = insight("s1-i1", "Ticket prices for adults rose by 4 percent.")
         made = verifier()
         assert run(made.insights([PlannedSubtopic("s1", "Prices", "Ticket prices for adults", "", (sold,))], 0)) == set()
 
-    def test_an_insight_that_its_subtopic_tells_goes(self) -> None:
+    def test_an_insight_given_away_by_its_subtopic_is_dropped(self) -> None:
         made = verifier()
         telling = PlannedSubtopic(
             "s1", "Money", "Money: adults pay 28 pounds a ticket, those under 12 nothing", "", outline().subtopics[0].insights
@@ -258,7 +258,7 @@ class TestOutlines:
         assert run(made.insights([telling], 0)) == {"s1-i1"}
         assert ("s1", "s1-i1", "no", "yes", "offline") in rows(made, "subtopic_leak")
 
-    def test_the_model_assigns_what_words_do_not(self) -> None:
+    def test_the_model_assigns_insights_that_words_do_not(self) -> None:
         model = Model({"assign_subtopic": lambda given: 1 if "Insurance" in given["insight"] else None})
         made = verifier(model)
         plain = outline(s1_i1="The gate opens at 9 on Friday.", s2_i1="Lamps for 14 people hang in the yard.")
@@ -268,7 +268,7 @@ class TestOutlines:
         assert found["s1-i1"] == found["s2-i1"] == "none"
         assert all(given["subtopics"] == [{"id": 1, "text": "Money"}, {"id": 2, "text": "Safety"}] for _, given in model.asked)
 
-    def test_of_two_that_say_the_same_the_one_that_passed_stays_wherever_it_stands(self) -> None:
+    def test_of_two_duplicates_the_one_that_passed_before_stays(self) -> None:
         made = verifier()
         plain = outline()
         assert run(made.insights(plain.subtopics, 0)) == set()
@@ -277,18 +277,18 @@ class TestOutlines:
         row = next(row for row in made.checks if (row.kind, row.subject) == ("insight_distinct", "s1-i9"))
         assert (row.object, row.found) == ("s2-i1", "no")
 
-    def test_in_another_language_words_alone_drop_nothing(self) -> None:
+    def test_in_another_language_offline_checks_drop_nothing(self) -> None:
         german = Verifier("cell", Model(), {**GIVEN, "language": "German"})
         texts = {"s1_i1": "der preis ist hoch.", "s1_i2": "viele leute kamen.", "s2_i1": "es regnete.", "s2_i2": "man wartete."}
         assert run(german.insights(outline(**texts).subtopics, 0)) == set()
         assert run(verifier().insights(outline(**texts).subtopics, 0)) != set()
 
-    def test_without_a_model_only_a_sure_landing_elsewhere_drops(self) -> None:
+    def test_without_a_model_only_a_sure_misassignment_drops(self) -> None:
         made = verifier()
         assert run(made.insights(outline(s1_i1="The gate opens at 9 on Friday.").subtopics, 0)) == set()
         assert {row[4] for row in rows(made, "insight_subtopic")} == {"offline"}
 
-    def test_what_passed_is_not_assigned_again(self) -> None:
+    def test_an_insight_that_passed_is_not_assigned_again(self) -> None:
         model = Model({"assign_subtopic": lambda given: 0 if given["insight"] in (TICKET, INSURANCE) else 1})
         made = verifier(model)
         run(made.insights(outline().subtopics, 0))

@@ -1,4 +1,4 @@
-"""Queries and copies; and the order of all rows, which no call's duration changes."""
+"""The verifier's checks of queries and copies, and the order of all rows, which does not depend on timing."""
 
 from __future__ import annotations
 
@@ -35,22 +35,22 @@ class TestQueries:
         asking = PlannedSubtopic("s1", subtopic.name, subtopic.text, query, subtopic.insights)
         return run(made.query(asking, [], 0)), list(made.checks)
 
-    def test_a_query_that_leaks_nothing(self) -> None:
+    def test_a_query_that_leaks_nothing_passes(self) -> None:
         passed, made = self.asked("What is reported about money?")
         assert passed and [(row.subject, row.object, row.found) for row in made] == [("s1", "s1-i1", "no"), ("s1", "s1-i2", "no")]
 
-    def test_a_query_that_tells_an_insight(self) -> None:
+    def test_a_query_that_gives_an_insight_away_is_found(self) -> None:
         query = "Why does a ticket cost 28 pounds for adults?"
         passed, made = self.asked(query)
         assert not passed and (made[0].found, made[0].evidence) == ("yes", query)
 
     @pytest.mark.parametrize(("leaked", "passed"), [((), True), ((0,), False), ((5,), True)])
-    def test_the_model_where_it_is_not_sure(self, leaked: tuple[int, ...], passed: bool) -> None:
+    def test_the_model_decides_where_the_offline_check_is_unsure(self, leaked: tuple[int, ...], passed: bool) -> None:
         model = Model({"query_leaks": leaked})
         assert self.asked("Who is 12 in the talk of money?", model)[0] == passed
         assert model.asked[0][1]["insights"] == [{"id": 1, "text": TICKET}]
 
-    def test_what_the_topic_says_leaks_nothing(self) -> None:
+    def test_words_of_the_topic_leak_nothing(self) -> None:
         about = insight("s1-i1", "The Demon 170 sprints in 1.66 seconds.")
         for topic, passed in (("The Demon 170", True), ("A car", False)):
             made = Verifier("cell", Model(), {**GIVEN, "topic": topic})
@@ -60,7 +60,7 @@ class TestQueries:
 
 
 class TestCopies:
-    def test_the_later_of_two_copies(self) -> None:
+    def test_the_later_of_two_copies_is_named(self) -> None:
         made = verifier()
         text = " ".join(f"{TICKET} {RESCUE} {word} stands alone here today." for word in ("Oak", "Elm", "Fir"))
         assert run(made.copies({"d1": text, "d2": FILLER, "d3": text})) == {"d3"}
@@ -70,7 +70,7 @@ class TestCopies:
 
 
 def everything(delays: list[float]) -> tuple[Check, ...]:
-    """A verifier's rows, its documents and queries checked at one time, each after its delay."""
+    """The rows of a verifier whose documents and queries are checked concurrently, each after its delay."""
     made = verifier()
 
     async def after(delay: float, work: Coroutine[Any, Any, Any]) -> None:
@@ -92,7 +92,7 @@ def everything(delays: list[float]) -> tuple[Check, ...]:
     return made.checks
 
 
-def test_rows_are_in_one_order_whatever_ends_first() -> None:
+def test_the_order_of_rows_does_not_depend_on_timing() -> None:
     checks = everything([0.0, 0.0, 0.0, 0.0, 0.0])
     assert checks == everything([0.02, 0.01, 0.0, 0.01, 0.0])
     assert [row.position for row in checks] == list(range(len(checks)))

@@ -1,4 +1,4 @@
-"""Numbers, dates, names and words: one value however it is written, and never a failure."""
+"""Numbers, dates, names and words are read as the same value in every form, from any text."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def in_words(number: int) -> str:
 
 
 @given(st.integers(2, 999_999))
-def test_a_number_is_one_value_in_digits_and_in_words(number: int) -> None:
+def test_a_number_has_the_same_value_in_digits_and_in_words(number: int) -> None:
     ways = [str(number), f"{number:,}", f"{number:,}".replace(",", "\u202f"), f"{number:,}".replace(",", "'"), in_words(number)]
     for way in ways:
         assert read(f"They counted {way} of them.").numbers == {str(number)}, way
@@ -48,7 +48,7 @@ def test_scales_multiply(number: int, scale: tuple[str, int]) -> None:
 
 
 @given(st.decimals(Decimal("0.01"), Decimal(10_000), places=2, allow_nan=False))
-def test_decimals_lose_only_what_says_nothing(number: Decimal) -> None:
+def test_decimals_lose_only_trailing_zeros(number: Decimal) -> None:
     assert Decimal(canonical(f"{number:f}")) == number
     assert canonical(f"{number:f}") == canonical(f"{number:f}0")
     assert not canonical(f"{number:.2f}").endswith(".")
@@ -83,7 +83,7 @@ def test_numbers(text: str, numbers: set[str]) -> None:
 @pytest.mark.parametrize(
     "text", ["on 30 September 2023", "on September 30, 2023", "on September 30th, 2023", "2023-09-30", "30 Sept. 2023"]
 )
-def test_a_date_is_one_value(text: str) -> None:
+def test_a_date_has_the_same_value_in_every_form(text: str) -> None:
     assert read(text).numbers == {"30", "month:9", "2023"}
 
 
@@ -99,7 +99,7 @@ def test_times_of_day(text: str) -> None:
     assert read(text).numbers == {"9:30"}
 
 
-def test_times_meet_in_another_writing() -> None:
+def test_times_match_in_another_form() -> None:
     assert "9:30" in read("at 9.30").loose
     assert "8:15" in read("at 20:15").loose
     assert read("at 8:00").numbers == read("at eight").numbers == {"8"}
@@ -111,7 +111,7 @@ def test_units_of_money_and_share_are_words() -> None:
     assert read("25%").roots == read("25 per cent").roots == read("25 percent").roots
 
 
-def test_loose_meanings_meet_and_do_not_ask() -> None:
+def test_loose_numbers_match_but_need_no_match() -> None:
     both = read("Both sides signed in the third round.")
     assert both.loose == {"2", "3"} and not both.numbers
 
@@ -132,7 +132,7 @@ def test_names(text: str, names: list[tuple[str, ...]]) -> None:
     assert list(read(text).names) == names
 
 
-def test_words_of_one_root_are_one() -> None:
+def test_words_of_the_same_root_are_equal() -> None:
     assert len({root(word) for word in ("prescribe", "prescribes", "prescribed", "Prescription")}) == 1
     assert root("policies") == root("policy")
     assert root("Dodge's") == root("Dodge")
@@ -168,5 +168,5 @@ DOCUMENT = "They'll be replaced by November, she said. Her group, the Friends of
         ("...", False),
     ],
 )
-def test_a_quotation_is_the_text_s_own_but_for_signs_and_a_slip(words: str, found: bool) -> None:
+def test_a_quotation_may_differ_in_punctuation_and_by_a_slip(words: str, found: bool) -> None:
     assert quoted(words, DOCUMENT) == found

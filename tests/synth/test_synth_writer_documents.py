@@ -1,4 +1,4 @@
-"""offline/writer's documents: every insight in, nothing else of the topic, no copies, the length asked for."""
+"""offline/writer's documents: they state the requested insights and no others, have the requested length, and are no copies."""
 
 from __future__ import annotations
 
@@ -66,13 +66,13 @@ def test_a_document_is_about_as_long_as_asked(domain: str, words: int) -> None:
     assert 0.85 * words <= len(text.split()) <= 1.2 * words
 
 
-def test_insights_longer_than_the_document_are_all_told() -> None:
+def test_insights_longer_than_the_document_are_all_stated() -> None:
     told = insights_of("news", 9)
     assert all(words_of(insight).facts <= words_of(write("news", told, words=20)).tokens for insight in told)
 
 
 @pytest.mark.parametrize("domain", DOMAINS)
-def test_filler_holds_no_fact(domain: str) -> None:
+def test_filler_has_no_facts(domain: str) -> None:
     held = set().union(*(words_of(text).facts for insights in outline(domain).values() for text in insights))
     for number in range(200):
         text = write(domain, [], number=number, words=200)
@@ -83,7 +83,7 @@ def test_filler_holds_no_fact(domain: str) -> None:
 
 
 @pytest.mark.parametrize("domain", GRAMMARS)
-def test_filler_counts_nothing_and_names_nobody(domain: str) -> None:
+def test_filler_has_no_number_words_and_no_names(domain: str) -> None:
     grammar = filler_grammar(domain)
     for bank, lines in grammar.lines.items():
         for line in lines:
@@ -120,7 +120,7 @@ def test_speakers_are_invented_where_none_are_given_and_never_an_insight_s_peopl
         assert 2 <= len(names) <= 3 and not names & {"Amelie", "Bruno"}
 
 
-def test_forms_have_what_readers_expect_of_them() -> None:
+def test_documents_have_the_form_of_their_domain() -> None:
     news = write("news", insights_of("news", 2)).split("\n\n")
     assert not news[0].endswith(".") and len(news) >= 3
     report = write("incident_reports", insights_of("incident_reports", 2))
@@ -137,12 +137,12 @@ def test_forms_have_what_readers_expect_of_them() -> None:
         ("mine", "a customer's review", [], r"\bI\b"),
     ],
 )
-def test_a_domain_of_one_s_own_is_written_as_its_genre_says(domain: str, genre: str, people: list[str], sign: str) -> None:
+def test_a_user_s_domain_is_written_in_the_form_of_its_genre(domain: str, genre: str, people: list[str], sign: str) -> None:
     assert re.search(sign, write(domain, insights_of("news", 1), genre=genre, participants=people))
 
 
 @pytest.mark.parametrize("domain", DOMAINS)
-def test_dates_and_references_stand_in_the_text(domain: str) -> None:
+def test_dates_and_references_are_in_the_text(domain: str) -> None:
     references = [
         {"date": "2024-03-01", "headline": "Ann: Patience wears thin."},
         {"date": "2024-03-02", "headline": "A long story"},
@@ -173,7 +173,7 @@ def chapter(insight: str, before: str = "", **more: object) -> str:
     return say("chapter", domain="conversation", insight=insight, subtopic="x", before=before, **fields)
 
 
-def test_chapters_are_turns_that_go_on_from_the_one_before() -> None:
+def test_chapters_are_turns_that_continue_the_one_before() -> None:
     insight = insights_of("conversation", 1)[0]
     for number in range(30):
         text = chapter(insight, before="Bob: I see.\nAnn: So do I.", number=number)

@@ -1,4 +1,4 @@
-"""offline/writer's outlines: distinct subtopics, specific and unique insights, the other side of one, queries."""
+"""offline/writer's outlines: distinct subtopics, specific and unique insights, conflicting insights, queries."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ OF_THE_TOPIC = words_of(TOPIC).roots
 
 
 def own(text: str) -> frozenset[str]:
-    """What a text is about, but for its topic."""
+    """The content words of a text that are not the topic's."""
     return words_of(text).roots - OF_THE_TOPIC
 
 
@@ -45,14 +45,14 @@ def test_thirty_subtopics_share_no_word_but_the_topic_s(domain: str) -> None:
         assert own(one).isdisjoint(own(other)), (one, other)
 
 
-def test_more_subtopics_than_a_domain_has_come_from_elsewhere_and_never_end() -> None:
+def test_further_subtopics_come_from_other_domains_and_then_are_invented() -> None:
     found = subtopics(150)
     assert len(set(found)) == 150
     for one, other in combinations(found, 2):
         assert own(one).isdisjoint(own(other)), (one, other)
 
 
-def test_what_is_to_be_avoided_is_not_proposed_again() -> None:
+def test_subtopics_to_avoid_are_not_proposed_again() -> None:
     first = subtopics(10)
     second = subtopics(10, avoid=first)
     assert all(own(one).isdisjoint(own(other)) for one in first for other in second)
@@ -80,12 +80,12 @@ def test_insights_are_specific_unique_and_of_their_subtopic_alone(domain: str) -
             assert 9 <= len(text.split()) <= 34, text
             assert own(text) & own(subtopic) and (SUBJECT in text or TOPIC in text), text
             for other in found:
-                # Words of another subtopic would send a blind reader there.
+                # Words of another subtopic would mislead a blind assignment.
                 assert other == subtopic or (own(text) - own(subtopic)).isdisjoint(own(other)), (text, other)
 
 
 @pytest.mark.parametrize("domain", DOMAINS)
-def test_no_number_of_a_topic_serves_twice_as_the_mark_of_an_insight(domain: str) -> None:
+def test_insights_hardly_share_numbers_and_never_all_facts(domain: str) -> None:
     texts = [text for insights in outline(domain).values() for text in insights]
     marks: list[frozenset[str]] = []
     for text in texts:
@@ -153,12 +153,12 @@ def test_the_other_side_of_an_insight_differs_in_one_fact(insight: str, changed:
 
 
 @given(insight=st.text(min_size=1, max_size=80))
-def test_the_other_side_of_anything_is_something_else(insight: str) -> None:
+def test_a_conflicting_insight_always_differs(insight: str) -> None:
     answer = ask("conflicting_insight", subtopic="x", insight=insight)
     assert " ".join(answer["insight"].split()) != " ".join(insight.split())
 
 
-def test_grammars_are_whole() -> None:
+def test_grammars_are_complete() -> None:
     for domain in GRAMMARS:
         assert len(themes(domain)) >= 30 and all(len(theme.banks) == 4 and all(theme.banks) for theme in themes(domain))
         frames = outline_grammar(domain).lines["frames"]
@@ -174,7 +174,7 @@ def test_grammars_are_whole() -> None:
 
 
 @pytest.mark.parametrize("domain", GRAMMARS)
-def test_the_words_of_a_theme_are_its_own_and_each_phrase_holds_one(domain: str) -> None:
+def test_the_words_of_a_theme_are_unique_and_each_phrase_has_one(domain: str) -> None:
     owner = {root_: theme.text for theme in themes(domain) for root_ in words_of(theme.text).roots}
     for theme in themes(domain):
         for phrase in (phrase for bank in theme.banks for phrase in bank):
@@ -201,7 +201,7 @@ def test_a_month_drawn_later_is_later() -> None:
         assert 12 * int(year) + MONTHS.index(first) < 12 * int(later) + MONTHS.index(second)
 
 
-def test_a_used_up_space_still_answers() -> None:
+def test_an_exhausted_range_still_gives_values() -> None:
     inventor = Inventor(seeded("days"), [], GENERIC)
     assert all(inventor.days().isdigit() for _ in range(500))
 

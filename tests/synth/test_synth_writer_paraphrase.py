@@ -1,4 +1,4 @@
-"""offline/writer's paraphrases: other words and other sentences, the same facts, for anybody's sentences."""
+"""offline/writer's paraphrases: other words and sentences with the same facts, for any sentence."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.core
 
 @pytest.fixture(autouse=True)
 def each_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Below level 3 no facts are spread, so that each way to say a thing is seen by itself."""
+    """No facts are spread below level 3, so that each change can be tested alone."""
     monkeypatch.setattr(paraphrase, "APART", {1: 0.0, 2: 0.0, 3: 1.0})
 
 
@@ -32,11 +32,11 @@ def say(insight: str, level: int, seed: object = 0, domain: str = "news") -> str
 
 
 def ways(insight: str, level: int, n: int = 60) -> set[str]:
-    """All that an insight becomes at a level, under many seeds."""
+    """All paraphrases of an insight at a level, over many seeds."""
     return {say(insight, level, seed) for seed in range(n)}
 
 
-def test_the_higher_the_level_the_more_statements_are_spread(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_higher_levels_spread_more_insights(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(paraphrase, "APART", APART)
     insight = "Ann Hill sold 300 books to Halvex Labs on 3 March 2020."
     shares = [sum(len(split_sentences(say(insight, level, seed))) > 1 for seed in range(400)) / 400 for level in (0, 1, 2, 3)]
@@ -78,22 +78,22 @@ def test_clauses_change_places(insight: str, said: str) -> None:
         "The old dam, built by Ann Hill, and the new mill were sold in March 2020.",
     ],
 )
-def test_no_clause_moves_where_it_may_belong_to_a_part(insight: str) -> None:
+def test_a_clause_that_may_belong_to_a_part_does_not_move(insight: str) -> None:
     whole = insight.removesuffix(".")
     for said in ways(insight, 1):
         assert whole in said or whole[0].lower() + whole[1:] in said, said
 
 
-def test_a_fact_is_put_in_somebody_s_mouth() -> None:
+def test_a_fact_is_quoted_from_a_source() -> None:
     found = ways("Halvex Labs closed 12 mills.", 1)
     assert any(said.endswith('"Halvex Labs closed 12 mills."') for said in found)
     assert any(said.startswith("Halvex Labs closed 12 mills, ") for said in found)
     assert any(said.endswith("that Halvex Labs closed 12 mills.") for said in found)
-    # Nobody can say whether "Analysts" is a name: it keeps its capital, and stands where one may.
+    # "Analysts" may be a name, so it keeps its capital and its place.
     assert not any("that Analysts" in said or "that analysts" in said for said in ways("Analysts closed 12 mills.", 1))
 
 
-def test_what_has_no_verb_stands_between_quotation_marks() -> None:
+def test_a_sentence_without_a_verb_is_only_quoted() -> None:
     for insight in ("A push for stricter rules of 12 banks.", "Calls for 12 audits.", "Highlighting the need for 12 rules."):
         assert all(said.endswith(f'"{insight}"') for said in ways(insight, 1))
 
@@ -104,12 +104,12 @@ def test_level_2_uses_other_words_but_not_within_quotation_marks() -> None:
         assert "Ann Hill bought" not in said and "that I ever bought" in said and "12 mills" in said
 
 
-def test_a_word_with_a_particle_is_another_word() -> None:
+def test_a_word_before_a_particle_is_not_replaced() -> None:
     assert all("found out" in other_words("She found out what she found.", seeded(str(seed))) for seed in range(9))
     assert not any("she found." in other_words("She found out what she found.", seeded(str(seed))) for seed in range(9))
 
 
-def test_some_words_have_another_one_only_before_a_certain_word() -> None:
+def test_some_synonyms_need_a_certain_next_word() -> None:
     found = {
         other_words("The rose rose by 3 feet and he spent $3 in the week that he spent there.", seeded(str(n))) for n in range(40)
     }
@@ -181,7 +181,7 @@ def test_the_dictionary_knows_no_word_that_would_lose_a_fact() -> None:
         ("The mills of Halham may close for a week, leading to a loss of $12.", ["This would lead to a loss of $12."]),
     ],
 )
-def test_level_3_gives_facts_sentences_of_their_own(insight: str, parts: list[str]) -> None:
+def test_level_3_gives_facts_their_own_sentences(insight: str, parts: list[str]) -> None:
     assert any(all(part in said for part in parts) for said in ways(insight, 3)), ways(insight, 3)
 
 
@@ -205,11 +205,11 @@ def test_level_3_gives_facts_sentences_of_their_own(insight: str, parts: list[st
         ("The rain reduces losses when measured in March, driving up costs.", "March, driving up costs"),
     ],
 )
-def test_level_3_takes_nothing_apart_that_belongs_together(insight: str, kept: str) -> None:
+def test_level_3_splits_nothing_that_belongs_together(insight: str, kept: str) -> None:
     assert all(kept in said for said in ways(insight, 3))
 
 
-def test_a_date_apart_stands_right_behind_what_it_dates() -> None:
+def test_a_split_date_directly_follows_the_dated_sentence() -> None:
     for said in ways("Ann Hill, a baker from Rome, has owned a mill since March 2020.", 3):
         assert said == (
             "Ann Hill has owned a mill. That has been so since March 2020. Ann Hill is described as a baker from Rome."
@@ -222,7 +222,7 @@ def test_level_3_is_two_or_three_sentences() -> None:
 
 
 @given(insight=st.text(max_size=120), level=st.integers(0, 3), seed=st.integers(0, 5))
-def test_no_text_breaks_it_and_no_fact_is_lost(insight: str, level: int, seed: int) -> None:
+def test_any_text_is_paraphrased_without_losing_a_fact(insight: str, level: int, seed: int) -> None:
     said = say(insight, level, seed)
     assert words_of(complete(insight)).facts <= words_of(said).tokens and "\n" not in said
 
@@ -261,7 +261,7 @@ def test_clauses_in_any_order_keep_their_facts(clauses: list[str], level: int) -
 
 
 @pytest.mark.parametrize("level", [1, 2, 3])
-def test_released_insights_are_said_otherwise_with_all_their_facts(summhay_data: Path, level: int) -> None:
+def test_released_insights_are_paraphrased_with_all_their_facts(summhay_data: Path, level: int) -> None:
     n_same = n = 0
     for name in ("topic_news1.json", "topic_news2.json"):
         raw = json.loads((summhay_data / name).read_text(encoding="utf-8"))
@@ -282,11 +282,11 @@ def test_released_insights_are_said_otherwise_with_all_their_facts(summhay_data:
         ("", []),
     ],
 )
-def test_sentences_are_told_apart(line: str, sentences: list[str]) -> None:
+def test_sentences_are_split(line: str, sentences: list[str]) -> None:
     assert split_sentences(line) == sentences
 
 
-def test_words_are_read_as_facts_where_they_are_numbers_or_names() -> None:
+def test_numbers_and_names_are_facts() -> None:
     words = words_of("Banks paid 1,234.50 dollars to Ann Hill's firm. Yesterday Rome fell.")
     assert {"1234.50", "ann", "hill", "rome"} <= words.facts and "banks" not in words.facts
     assert {"banks", "yesterday"} <= words.doubtful and "bank" in words.roots and "to" not in words.roots
@@ -304,11 +304,11 @@ def test_words_are_read_as_facts_where_they_are_numbers_or_names() -> None:
         ("...", None),
     ],
 )
-def test_a_capital_goes_only_where_it_is_no_name_s(sentence: str, lower: str | None) -> None:
+def test_a_sentence_loses_its_capital_unless_it_is_a_name_s(sentence: str, lower: str | None) -> None:
     assert lower_start(sentence) == lower
 
 
-def test_a_speaker_is_who_a_turn_begins_with() -> None:
+def test_a_turn_begins_with_its_speaker() -> None:
     assert (
         speaker_of("Ann Hill: yes.") == "Ann Hill: "
         and speaker_of("No colon here. Ann: yes.") == ""

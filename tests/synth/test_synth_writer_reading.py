@@ -1,4 +1,4 @@
-"""offline/writer where it is asked about texts: overlaps, duplicates, subtopics, leaks, presence; edits; what it refuses."""
+"""offline/writer's answers about texts (overlaps, duplicates, subtopics, leaks, presence), its edits, and its refusals."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_overlapping_subtopics_are_named_by_their_ids() -> None:
 
 
 @pytest.mark.parametrize("domain", DOMAINS)
-def test_a_topic_of_its_own_has_neither_overlaps_nor_duplicates(domain: str) -> None:
+def test_an_invented_outline_has_neither_overlaps_nor_duplicates(domain: str) -> None:
     found = outline(domain)
     assert ask("overlapping_subtopics", domain=domain, subtopics=listed(list(found))) == {"overlaps": []}
     everything = [text for insights in found.values() for text in insights]
@@ -69,7 +69,7 @@ def test_a_query_leaks_what_it_shares_beyond_its_subtopic(query: str, leaked: li
 
 @pytest.mark.parametrize("level", [0, 1, 2, 3])
 @pytest.mark.parametrize("domain", DOMAINS)
-def test_what_a_document_holds_is_found_with_its_sentences(domain: str, level: int) -> None:
+def test_insights_of_a_document_are_found_with_their_sentences(domain: str, level: int) -> None:
     everything = [text for insights in outline(domain).values() for text in insights]
     told = everything[level::11]
     document = write(domain, told, paraphrase=level)
@@ -80,7 +80,7 @@ def test_what_a_document_holds_is_found_with_its_sentences(domain: str, level: i
         assert all(part in document for part in text_of(entry["evidence"]).sentences)
 
 
-def test_the_other_side_of_an_insight_is_not_taken_for_it() -> None:
+def test_a_conflicting_insight_is_not_taken_for_the_insight() -> None:
     otherwise = ask("conflicting_insight", subtopic="x", insight=DAM)["insight"]
     document = write("news", [DAM], paraphrase=2)
     found = ask("insights_present", document=document, insights=listed([DAM, otherwise]))["present"]
@@ -94,7 +94,7 @@ def test_an_insight_without_a_fact_is_found_by_its_words() -> None:
 
 
 def tells(sentence: str, insight: str) -> bool:
-    """Whether it holds a fact of the insight, or half of its own words are the insight's."""
+    """Whether the sentence has a fact of the insight, or half of its words are the insight's."""
     words, told = words_of(sentence), words_of(insight)
     return bool(told.facts & words.tokens) or 2 * len(words.roots & told.roots) >= len(words.roots)
 
@@ -107,7 +107,7 @@ def test_an_edit_removes_adds_and_keeps_the_rest(domain: str, level: int) -> Non
     document = write(domain, kept + removed, paraphrase=level)
     present = ask("insights_present", document=document, insights=listed(insights))["present"]
     evidence = {entry["id"]: entry["evidence"] for entry in present}
-    # Half of the evidence that is quoted is no quotation: what is removed must be found all the same.
+    # Half of the evidence is no quotation, and the insights must be removed nevertheless.
     remove = [{"id": 4, "text": removed[0], "evidence": evidence[4]}, {"id": 5, "text": removed[1], "evidence": ""}]
     fields = {"words": 300, "genre": "", "tone": "", "paraphrase": level, "participants": []}
     edited = say("edit_document", domain=domain, document=document, remove=remove, add=listed(added), **fields)
@@ -122,19 +122,19 @@ def edit(document: str, remove: list[dict[str, object]], add: list[str], level: 
     return say("edit_document", document=document, remove=remove, add=listed(add), words=50, paraphrase=level, participants=[])
 
 
-def test_a_turn_that_is_emptied_goes_and_blank_lines_stay() -> None:
+def test_an_emptied_turn_is_removed_and_blank_lines_stay() -> None:
     document = "Ann: Yes. No.\n\nBob: It cost $12."
     assert edit(document, [{"id": 1, "text": "It cost $12.", "evidence": "it cost $12"}], []) == "Ann: Yes. No.\n"
     assert edit(document, [], []) == document
 
 
-def test_what_is_added_stands_in_the_text_once() -> None:
+def test_added_insights_are_in_the_text_once() -> None:
     for document in ("Ann: Yes. No.\nBob: Maybe.", "Ann: Yes.", "A headline", ""):
         edited = edit(document, [], ["It cost $12."])
         assert edited.count("It cost $12.") == 1 and len(edited) >= len(document)
 
 
-def test_an_insight_told_only_in_part_is_removed_too() -> None:
+def test_an_insight_stated_only_in_part_is_removed() -> None:
     document = "One. Halvex Labs built a dam near Halham. Two."
     assert edit(document, [{"id": 1, "text": DAM, "evidence": "not a quotation"}], []) == "One. Two."
 
@@ -143,7 +143,7 @@ TASKS = set(Task.__args__)  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("task", sorted(TASKS))
-def test_a_task_without_its_fields_is_refused_by_name(task: str) -> None:
+def test_a_missing_field_is_refused_by_name(task: str) -> None:
     with pytest.raises(LookupError, match="expected|lacks"):
         say(task)
 
@@ -167,12 +167,12 @@ def test_other_prompts_are_refused(prompt: str, message: str) -> None:
 
 
 @pytest.mark.parametrize("fields", [{"n": -1}, {"n": "3"}, {"n": True}, {"n": 3, "avoid": [7]}, {"n": 3, "avoid": "x"}])
-def test_fields_of_another_kind_are_refused(fields: dict[str, object]) -> None:
+def test_fields_of_another_type_are_refused(fields: dict[str, object]) -> None:
     with pytest.raises(LookupError, match="expected|lacks"):
         say("subtopics", **fields)
 
 
-def test_the_last_input_of_a_prompt_counts() -> None:
+def test_the_last_input_of_a_prompt_is_read() -> None:
     first, last = {"task": "query", "subtopic": "Input:\nx"}, {"task": "document", "words": 3}
     prompt = f"Example:\nInput:\n{json.dumps(first)}\n\nInput: is below.\n Input: \r\n{json.dumps(last, indent=1)}\n"
     assert read_input(prompt) == last and task_of(prompt) == "document"
@@ -181,13 +181,13 @@ def test_the_last_input_of_a_prompt_counts() -> None:
 
 
 @given(prompt=st.text(), fields=st.dictionaries(st.text(), st.text()))
-def test_any_prompt_is_recognised_or_not(prompt: str, fields: dict[str, str]) -> None:
+def test_any_prompt_is_recognized_or_not(prompt: str, fields: dict[str, str]) -> None:
     whole = f"{prompt}\nInput:\n{json.dumps({**fields, 'task': 'query'})}"
     assert task_of(whole) == "query" and read_input(whole) == {**fields, "task": "query"}
     assert task_of(prompt) is None or "Input:" in prompt
 
 
-def test_the_writer_says_who_it_is() -> None:
+def test_the_writer_s_name_and_revision() -> None:
     assert (OfflineWriter.name, OfflineWriter.revision) == ("offline/writer", "3")
     assert OfflineWriter.answer.__doc__ and "English" in (OfflineWriter.__doc__ or "")
 

@@ -1,4 +1,4 @@
-"""offline/writer's outlines and documents speak about the topic that they are asked for, whatever its form."""
+"""offline/writer's outlines and documents are about the given topic, whatever its form."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TOPICS = (FERRY, "planning a student budget", "What 3 towns did after the storm"
 
 
 def outline_of(topic: str, domain: str, n: int = 9, k: int = 5) -> list[tuple[str, list[str]]]:
-    """subtopics of a topic, each with its insights, asked for as the pipeline does."""
+    """The subtopics of a topic with their insights, requested as in the pipeline."""
     answer = ask("subtopics", topic=topic, domain=domain, n=n, avoid=[], context=[], participants=[])
     found: list[tuple[str, list[str]]] = [(one["subtopic"], []) for one in answer["subtopics"]]
     for subtopic, texts in found:
@@ -56,7 +56,7 @@ def outline_of(topic: str, domain: str, n: int = 9, k: int = 5) -> list[tuple[st
         ("", FALLBACK),
     ],
 )
-def test_the_subject_of_a_topic_is_what_it_is_about(topic: str, core: str) -> None:
+def test_the_subject_of_a_topic(topic: str, core: str) -> None:
     assert subject_of(topic).core == core
 
 
@@ -73,7 +73,7 @@ def test_subtopics_insights_and_queries_name_the_topic_s_subject(domain: str) ->
     assert all(subtopic.endswith(" the ferry of Norhaven") for subtopic, _ in found)
     texts = [text for _, insights in found for text in insights]
     assert all("the ferry of Norhaven" in text for text in texts)
-    # One in three says it at length.
+    # One in three names it at length.
     assert 0 < sum(FERRY in text for text in texts) < len(texts) / 2
     for subtopic, insights in found:
         query = ask("query", topic=FERRY, domain=domain, subtopic=subtopic, avoid=insights, participants=[])["query"]
@@ -82,7 +82,7 @@ def test_subtopics_insights_and_queries_name_the_topic_s_subject(domain: str) ->
 
 @pytest.mark.parametrize("topic", TOPICS)
 @pytest.mark.parametrize("domain", DOMAINS)
-def test_what_the_topic_shares_blurs_no_check(domain: str, topic: str) -> None:
+def test_words_of_the_topic_do_not_disturb_the_checks(domain: str, topic: str) -> None:
     found = outline_of(topic, domain)
     names = [subtopic for subtopic, _ in found]
     assert not [(one, two) for place, one in enumerate(names) for two in names[:place] if overlap(one, two).found]
@@ -95,12 +95,12 @@ def test_what_the_topic_shares_blurs_no_check(domain: str, topic: str) -> None:
             assert landed == place or not verdict.sure, insight
             elsewhere += [insight] if landed != place else []
             assert not leak(query, insight, subtopic).found, (query, insight)
-    # Where a topic's words are those of a theme, words alone may be wrong about one of 45.
+    # If a topic shares words with a theme, words alone may be wrong about one of 45.
     assert len(elsewhere) <= 1, elsewhere
 
 
 @pytest.mark.parametrize("domain", DOMAINS)
-def test_two_topics_of_a_domain_have_outlines_of_their_own(domain: str) -> None:
+def test_two_topics_of_a_domain_have_different_outlines(domain: str) -> None:
     one, other = (outline_of(topic, domain) for topic in (FERRY, "the strike at the bakery of Marwick"))
     assert not {text for text, _ in one} & {text for text, _ in other}
     themes = [{text.split(" ")[0] for text, _ in found} for found in (one, other)]
@@ -112,14 +112,14 @@ def test_two_topics_of_a_domain_have_outlines_of_their_own(domain: str) -> None:
     assert len(facts[0] & facts[1] - years) <= 0.1 * len(facts[0])
 
 
-def test_a_theme_that_a_topic_names_itself_is_none_of_its_subtopics() -> None:
+def test_a_theme_named_by_the_topic_is_not_one_of_its_subtopics() -> None:
     topic = "the hidden costs of battery life"
     for domain in DOMAINS:
         for subtopic, _ in outline_of(topic, domain, 12, 0):
             assert words_of(subtopic.removesuffix(subject_of(topic).core)).roots.isdisjoint(words_of(topic).roots), subtopic
 
 
-def test_the_other_side_changes_no_number_or_name_of_the_topic() -> None:
+def test_a_conflicting_insight_keeps_the_numbers_and_names_of_the_topic() -> None:
     insight = "iPhone 15 sold 1,234 times in Rome."
     for attempt in range(9):
         changed = ask("conflicting_insight", topic="iPhone 15", subtopic="x", insight=insight, attempt=attempt)["insight"]
@@ -127,7 +127,7 @@ def test_the_other_side_changes_no_number_or_name_of_the_topic() -> None:
 
 
 @pytest.mark.parametrize("domain", DOMAINS)
-def test_documents_name_the_topic_where_it_gives_nothing_away(domain: str) -> None:
+def test_documents_name_the_topic_if_it_gives_nothing_away(domain: str) -> None:
     insights = [texts[0] for _, texts in outline_of(FERRY, domain)]
     named = 0
     for number in range(10):
@@ -141,8 +141,8 @@ def test_documents_name_the_topic_where_it_gives_nothing_away(domain: str) -> No
 
 @pytest.mark.parametrize("level", [0, 1, 2, 3])
 @pytest.mark.parametrize("domain", DOMAINS)
-def test_no_document_has_visible_seams(domain: str, level: int) -> None:
-    """No double blank, wrong article, small letter after a full stop, open quotation mark, or sentence that stands twice."""
+def test_documents_have_no_errors_of_form(domain: str, level: int) -> None:
+    """No double blank, wrong article, small letter after a full stop, open quotation mark, or repeated sentence."""
     insights = [text for _, texts in outline_of(FERRY, domain) for text in texts]
     for number in range(12):
         told = insights[number : number + 21 : 5]
@@ -157,7 +157,7 @@ def test_no_document_has_visible_seams(domain: str, level: int) -> None:
         assert [one for one, times in said.items() if times > 1] == []
 
 
-def test_another_word_for_the_topic_s_own_is_not_used() -> None:
+def test_words_of_the_topic_get_no_synonyms() -> None:
     insight = "A large quarrel in the town cost residents $1,234."
     for number in range(20):
         text = write("news", [insight], topic="the quarrel in a small town", paraphrase=2, number=number)

@@ -1,4 +1,4 @@
-"""A topic of four insights, and a model that answers its checks as told."""
+"""A topic of four insights, and a model with given answers to its checks."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ INSURANCE = "Insurance money of 215 pounds is paid to Corvane Mutual."
 STEWARDS = "For safety the licence requires 14 stewards on duty on Saturday night."
 RESCUE = "Two safety guards from Kelda Mountain Rescue stay on the site all weekend."
 HINT = "The licence asks for 14 stewards who are on their feet that evening."
-"""Of what STEWARDS says, as much as the offline check is not sure about."""
+"""Part of STEWARDS, so that the offline check is not sure."""
 
 FILLER = "The path was wet, and nobody had brought a map."
 
 
 @dataclass
 class Model:
-    """Answers as told; `told`: task -> value, outcome, or a function of the input."""
+    """A model with given answers. `told`: task -> value, outcome, or a function of the input."""
 
     told: dict[str, Any] = field(default_factory=dict)
     asked: list[tuple[Task, dict[str, Any]]] = field(default_factory=list)
@@ -53,7 +53,7 @@ def insight(insight_id: str, text: str, conflicts_with: str = "") -> PlannedInsi
 
 
 def outline(**texts: str) -> Outline:
-    """Two subtopics of two insights; `texts`: other texts, by id (`s1_i1`)."""
+    """An outline of two subtopics with two insights each. `texts`: id (`s1_i1`) -> another text."""
     usual = {"s1_i1": TICKET, "s1_i2": INSURANCE, "s2_i1": STEWARDS, "s2_i2": RESCUE} | texts
     planned = [insight(name.replace("_", "-"), text) for name, text in usual.items()]
     subtopics = [

@@ -1,4 +1,4 @@
-"""How the tests of `offline/writer` ask it, as any prompt would."""
+"""Prompts for the tests of `offline/writer`."""
 
 from __future__ import annotations
 
@@ -11,32 +11,32 @@ from summhay_ray.llm import Request
 from summhay_ray.synth.writer import OfflineWriter
 
 DOMAINS = ("conversation", "news", "product_reviews", "incident_reports", "recipes")
-"""The four that ship, and one that has no grammar of its own."""
+"""The four shipped domains, and one without a grammar."""
 
 PEOPLE = ("Ann", "Bob", "Cem")
 TOPIC = "the future of a small town"
 SUBJECT = "the small town"
-"""What of TOPIC every subtopic names."""
+"""The part of TOPIC that every subtopic names."""
 
 
 def prompt_of(task: str, **fields: Any) -> str:
-    """A prompt that ends as the contract says."""
+    """A prompt with this input."""
     given = {"task": task, "topic": TOPIC, "domain": "news", "language": "en", **fields}
     return f"Do as you are told.\n\nInput:\n{json.dumps(given)}"
 
 
 def say(task: str, **fields: Any) -> str:
-    """The answer's text."""
+    """The text of the answer."""
     return OfflineWriter().answer(Request("offline/writer", prompt_of(task, **fields)))
 
 
 def ask(task: str, **fields: Any) -> Any:
-    """The answer's JSON."""
+    """The JSON of the answer."""
     return json.loads(say(task, **fields))
 
 
 def listed(texts: Sequence[str]) -> list[dict[str, Any]]:
-    """Texts as prompts list them."""
+    """Texts in the form of lists in prompts."""
     return [{"id": place, "text": text} for place, text in enumerate(texts, 1)]
 
 
@@ -58,7 +58,7 @@ def write(domain: str, insights: Sequence[str], **fields: Any) -> str:
 
 @cache
 def outline(domain: str, n_subtopics: int = 9, n_insights: int = 5) -> dict[str, tuple[str, ...]]:
-    """subtopic -> insights of TOPIC, asked for as the pipeline does."""
+    """Subtopic -> insights of TOPIC, requested as in the pipeline."""
     subtopics = ask("subtopics", domain=domain, n=n_subtopics, avoid=[], context=[], participants=[])["subtopics"]
     found: dict[str, tuple[str, ...]] = {entry["subtopic"]: () for entry in subtopics}
     for subtopic in found:
