@@ -241,7 +241,7 @@ def _whole(text: Any, what: str) -> str:
     if not text.strip():
         raise _Unusable("empty_text", f"{what} is empty")
     if _SURROGATE.search(text):
-        raise _Unusable("wrong_type", f"{what} holds half a character")
+        raise _Unusable("wrong_type", f"{what} has half a character (a lone surrogate)")
     return text
 
 

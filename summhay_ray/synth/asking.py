@@ -165,7 +165,7 @@ def gave_up(stage: str, task: Task, outcome: NoAnswer) -> GaveUp:
     """The GaveUp of a stage that lacks an answer; its `error` is the outcome's."""
     kind = "refused" if isinstance(outcome, Refusal) else "unreadable" if isinstance(outcome, Malformed) else "no answer"
     mend = (
-        f"; take another models.{GROUP_OF[task]}{', or reword the topic' if kind == 'refused' else ''}"
+        f"; use another models.{GROUP_OF[task]}{', or reword the topic' if kind == 'refused' else ''}"
         if kind != "no answer"
         else ""
     )

@@ -26,12 +26,13 @@ REWRITES = 2
 """How often a document that is a copy, or whose truth is unsound, is written again."""
 LEAST_CHAPTER = 30
 """Least words requested for a chapter."""
-APART = "take another models.write, or give more insights or fewer documents"
-MEND = "take another models.write, or raise difficulty.documents_per_insight above least"
-EMPTY, BOTH_SIDES = "it holds no insight", "it holds both sides of a conflict"
+# What to do about failed documents, at the end of messages.
+APART = "use another models.write, or give more insights or fewer documents"
+MEND = "use another models.write, or raise difficulty.documents_per_insight above least"
+EMPTY, BOTH_SIDES = "it has no insight", "it has both sides of a conflict"
 MENDS = {
-    EMPTY: "take another models.write, or raise difficulty.documents_per_insight",
-    BOTH_SIDES: "take another models.write, or a smaller difficulty.conflicts",
+    EMPTY: "use another models.write, or raise difficulty.documents_per_insight",
+    BOTH_SIDES: "use another models.write, or a smaller difficulty.conflicts",
 }
 BEFORE, EVIDENCE = 600, 400
 """Most characters shown of the chapters before, and of the evidence for an insight."""

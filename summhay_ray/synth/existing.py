@@ -214,11 +214,11 @@ def _documents(
         for item in named:
             if item.identifier() not in numbers:
                 raise item.refuse("the id of a document of the file")
-        besides = tuple(insight_id for document_id, insight_id in held if document_id == document.document_id)
+        distracting = tuple(insight_id for document_id, insight_id in held if document_id == document.document_id)
         planned = PlannedDocument(
             document.document_id,
             document.number,
-            (*document.insight_ids, *besides),
+            (*document.insight_ids, *distracting),
             date.text() if date else "",
             tuple(numbers[item.identifier()] for item in named),
         )

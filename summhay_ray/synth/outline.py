@@ -197,7 +197,7 @@ async def _conflicts(work: Work, verifier: OutlineVerifier, drafts: list[_Draft]
         if paired == wanted or not candidates:
             break
     if paired < wanted:
-        message = f"{paired} of {wanted} insights got another side that passed its checks; lower difficulty.conflicts"
+        message = f"{paired} of {wanted} insights got a conflicting one that passed its checks; lower difficulty.conflicts"
         raise GaveUp("insights", "too_few_conflicts", message)
 
 
@@ -243,7 +243,7 @@ async def _query(
             if await verifier.query(asking, others, round):
                 return asking
     every = f"every query for subtopic {subtopic.text[:60]!r} gives an insight away, after {round} regenerations"
-    message = f"{every}; take another models.outline, or reword the topic"
+    message = f"{every}; use another models.outline, or reword the topic"
     raise GaveUp("queries", "query_leaks", message)
 
 

@@ -13,11 +13,11 @@ from summhay_ray.synth.words import parts_of
 from summhay_ray.text import plain_words, sentences
 
 FREE = 60
-"""Least words without insights that are compared with other documents; with fewer, the whole text is."""
+"""A document with fewer words than this in its sentences without insights is compared as a whole."""
 SHOWN = 5
-"""Evidence of more sentences is ignored."""
+"""Most sentences of evidence for an insight; longer evidence is ignored."""
 HEADLINE = 200
-"""A longer first sentence is not used as a headline, in characters."""
+"""Longest first sentence that is used as a headline, in characters."""
 
 
 @dataclass(frozen=True)

@@ -82,7 +82,7 @@ def _synthesis(
             for subtopic in outline.subtopics
             if not subtopic.asked
         ],
-        # The last word: it may replace the names of models by fuller descriptions.
+        # Comes last, since it may replace the names of models by fuller descriptions.
         **job.metadata,
     }
 

@@ -75,7 +75,7 @@ class Reading:
 
 
 def parts_of(words: str) -> list[str]:
-    """The parts of a quotation as plain words, without parts of fewer than three; all of it if no part is longer."""
+    """The parts of a quotation as plain words, without parts of fewer than three words; the whole quotation if none is left."""
     parts = [" ".join(own) for part in _JOINED.split(words) if len(own := plain_words(part)) >= _RUN]
     return parts or [" ".join(plain_words(words))]
 

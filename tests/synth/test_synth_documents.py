@@ -270,7 +270,7 @@ def test_copies_that_stay_copies_end_the_synthesis() -> None:
     assert (reason.stage, reason.error) == ("verification", "near_copies")
     assert reason.message == (
         "document 3 is a near-copy of another after 2 rewritings; "
-        "take another models.write, or give more insights or fewer documents"
+        "use another models.write, or give more insights or fewer documents"
     )
 
 
@@ -281,7 +281,7 @@ def test_plan_flaws() -> None:
     place = next(at for at, one in enumerate(documents) if conflict.insight_id in one.planned.insight_ids)
     both = replace(documents[place].planned, insight_ids=(conflict.insight_id, conflict.conflicts_with))
     empty = replace(documents[place].planned, insight_ids=())
-    for plan, said in ((both, "it holds both sides of a conflict"), (empty, "it holds no insight")):
+    for plan, said in ((both, "it has both sides of a conflict"), (empty, "it has no insight")):
         changed = [*documents[:place], replace(documents[place], planned=plan), *documents[place + 1 :]]
         assert plan_flaws(outline, planned, changed, 0) == {place + 1: said}
 
@@ -313,7 +313,7 @@ def test_a_refused_document_is_requested_again_in_another_order_until_it_fails()
     assert world.count("document") >= 20 + 2
     reason = gave_up(refusing(3))
     assert (reason.stage, reason.error) == ("documents", "content_filter")
-    assert reason.message == "document: refused: filtered; take another models.write, or reword the topic"
+    assert reason.message == "document: refused: filtered; use another models.write, or reword the topic"
 
 
 def test_no_more_documents_than_slots_are_written_concurrently() -> None:

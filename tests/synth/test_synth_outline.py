@@ -133,7 +133,7 @@ def test_a_failed_conflict_is_replaced_by_one_of_another_insight() -> None:
     assert 3 < world.count("conflicting_insight") <= 12
     reason = gave_up(World(faults={"conflicting_insight": 1}), difficulty=Difficulty(conflicts=3))
     assert (reason.stage, reason.error) == ("insights", "too_few_conflicts")
-    assert "0 of 3 insights got another side" in reason.message
+    assert "0 of 3 insights got a conflicting one" in reason.message
 
 
 def test_a_conflict_that_fails_its_checks_is_undone() -> None:

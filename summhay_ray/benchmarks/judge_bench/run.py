@@ -103,7 +103,7 @@ def load_bench(path: Path, names: Sequence[str], options: BenchOptions) -> Judge
     check_spec(_of_judges(spec, fields), where, [stage.name for stage in JudgeBench.stages])
     # Other problems with the file are reported by the reader.
     if not path.exists():
-        raise SpecError(f"{path}: cannot be read: there is no such file; give a file of annotated summaries")
+        raise SpecError(f"{path}: no such file; give a file of annotated summaries")
     return JudgeBench(spec, Inputs(folder))
 
 
