@@ -255,8 +255,9 @@ class CountingAsk(Ask):
 class Planner:
     """Asks what a workload would ask, and counts."""
 
-    def __init__(self, workload: Workload[Any], run: RunStore) -> None:
+    def __init__(self, workload: Workload[Any], run: RunStore, unwanted: Callable[[], bool]) -> None:
         self.workload = workload
+        self._unwanted = unwanted
         self.settings = workload.settings()
         self.limiter = ConcurrencyLimiter(self.settings)
         self.index = run.log()
@@ -335,6 +336,8 @@ class Planner:
                 continue
             first, counts = "", Counter[tuple[int, str]]()
             for item in items:
+                if self._unwanted():
+                    return
                 # Where nothing is answered yet, a repeat asks as many questions, of the same length, as the item that it repeats.
                 if first and item.repeat_of == first and item.id not in done and not self.index.answers:
                     self._add(counts)
@@ -377,12 +380,19 @@ class Planner:
         self.too_long += counts[-1, ""]
 
 
-def plan(workload: Workload[Any], store: Store, budget_usd: float | None = None, at: RunStore | None = None) -> PlanResult:
+def plan(
+    workload: Workload[Any],
+    store: Store,
+    budget_usd: float | None = None,
+    at: RunStore | None = None,
+    unwanted: Callable[[], bool] = lambda: False,
+) -> PlanResult:
     """Calls, tokens, dollars and minutes per stage and model of what is left to do.
 
-    `budget_usd` replaces the spec's; `at` is the run as it stands, where not as its newest manifest has it.
+    `budget_usd` replaces the spec's; `at` is the run as it stands, where not as its newest manifest has it. Planning stops, with
+    an incomplete result, as soon as `unwanted` says so.
     """
-    planner = Planner(workload, at or RunStore(store, workload.run_id))
+    planner = Planner(workload, at or RunStore(store, workload.run_id), unwanted)
     run = at or (store.run(workload.run_id) if store.files.exists(f"runs/{workload.run_id}/run.json") else None)
     done = set() if run is None else {item for item, again in run.finished(ITEM).items() if not again}
     bounds = workload.bounds(run, planner.index, done)

@@ -181,22 +181,36 @@ def _micros(dollars: float) -> int:
 
 
 class _Planning:
-    """A plan that is made in a thread of its own, while the workers start; `keep` gets it as soon as it is made."""
+    """A plan made in a thread of its own while the workers start. `keep` gets it as soon as it is made.
 
-    def __init__(self, work: Callable[[], PlanResult], keep: Callable[[PlanResult], None] | None = None) -> None:
+    The thread ends with the block: one that was left in native code would abort the process at its exit.
+    """
+
+    def __init__(
+        self, work: Callable[[Callable[[], bool]], PlanResult], keep: Callable[[PlanResult], None] | None = None
+    ) -> None:
         self._plan: Future[PlanResult] = Future()
         self._made = threading.Event()
         self._plan.add_done_callback(lambda _: self._made.set())
         self._make = work
         self._keep = keep
-        threading.Thread(target=self._work, daemon=True).start()
+        self._unwanted = threading.Event()
+        self._thread = threading.Thread(target=self._work, daemon=True)
+
+    def __enter__(self) -> _Planning:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._unwanted.set()
+        self._thread.join()
 
     def _work(self) -> None:
         # The run's own work goes first.
         os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), PLANNING_NICENESS)
         try:
-            found = self._make()
-            if self._keep is not None:
+            found = self._make(self._unwanted.is_set)
+            if self._keep is not None and not self._unwanted.is_set():
                 self._keep(found)
             self._plan.set_result(found)
         # The border of the thread: whoever asks for the plan gets the error.
@@ -385,18 +399,18 @@ class Start:
                 keep_plan(self.run, made)
             self._tell_warnings(made)
 
-        planning = _Planning(self._plan, planned_now)
-        self._tell_start("reading what is stored")
-        execution.begin(heartbeat, budgets_of(self.workload, self.options.budget_usd))
-        snapshot = self._answered(execution, planning)
-        execution.finish()
-        # A run that is done so much sooner than its plan needs none.
-        planned = planning.result(PLANNED_AFTER_S) if keep else ""
+        with _Planning(self._plan, planned_now) as planning:
+            self._tell_start("reading what is stored")
+            execution.begin(heartbeat, budgets_of(self.workload, self.options.budget_usd))
+            snapshot = self._answered(execution, planning)
+            execution.finish()
+            # A run that is done so much sooner than its plan needs none.
+            planned = planning.result(PLANNED_AFTER_S) if keep else ""
         warnings = [planned] if isinstance(planned, str) and planned else []
         return {**snapshot, "warnings": warnings, **self._stopped(heartbeat.session.number, snapshot)}
 
-    def _plan(self) -> PlanResult:
-        return plan(self.workload, self.run.store, self.options.budget_usd)
+    def _plan(self, unwanted: Callable[[], bool]) -> PlanResult:
+        return plan(self.workload, self.run.store, self.options.budget_usd, unwanted=unwanted)
 
     def _answered(self, execution: Execution, planning: _Planning) -> dict[str, Any]:
         first = execution.snapshot()
@@ -422,7 +436,8 @@ class Start:
             if self.options.limit is not None:
                 keep_stop(self.run, session, {"status": "limited", "left": _unknown(n_items)})
             return {}
-        made = _Planning(self._plan).result()
+        with _Planning(self._plan) as planning:
+            made = planning.result()
         if isinstance(made, str):
             left = _unknown(n_items)
         else:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 
 from tenacity import AsyncRetrying, RetryCallState, retry_if_result, wait_random_exponential
@@ -63,8 +63,11 @@ class Attempts:
         self.in_flight = 0
         """Attempts under way at this moment."""
 
-    async def of(self, call: Call, leave: GrantedCall) -> Attempt:
-        """Attempt a granted call until it is answered or given up."""
+    async def of(self, call: Call, leave: GrantedCall, keep: Callable[[Reply, int], Awaitable[None]]) -> Attempt:
+        """Attempt a granted call until it is answered or given up.
+
+        `keep` makes a reply durable. The slot is held until then: after a kill, no more calls are repeated than there are slots.
+        """
         ends: Counter[str] = Counter()
         pause_s = 0.0
         held = leave
@@ -74,7 +77,7 @@ class Attempts:
             number = ends.total() + 1
             if number > 1:
                 held = await self._leave(call, held, "retry")
-            attempt = await self._in_turn(call, held, number)
+            attempt = await self._in_turn(call, held, number, keep)
             decision = attempt.decision
             pause_s = 0.0
             if decision is not None:
@@ -116,7 +119,9 @@ class Attempts:
         """GrantedCall to send a call that is granted already: another attempt, or one whose time has passed."""
         return await self._client.claim(replace(call.claim, ticket=leave.ticket, held=held))
 
-    async def _in_turn(self, call: Call, leave: GrantedCall, number: int) -> Attempt:
+    async def _in_turn(
+        self, call: Call, leave: GrantedCall, number: int, keep: Callable[[Reply, int], Awaitable[None]]
+    ) -> Attempt:
         """One attempt, within a slot, in its time; or why there is none."""
         paid = call.claim.worst_micros > 0
         loop = asyncio.get_running_loop()
@@ -133,7 +138,10 @@ class Attempts:
                     self.in_flight += 1
                     call.sending = True
                     try:
-                        return await self._attempt(call, number)
+                        attempt = await self._attempt(call, number)
+                        if attempt.reply is not None:
+                            await keep(attempt.reply, number)
+                        return attempt
                     finally:
                         self.in_flight -= 1
                         call.sending = False

@@ -26,6 +26,7 @@ from summhay_ray.llm.models import FREE, ModelSettings
 from summhay_ray.llm.prefix import PrefixGate, Turn, prefixes_of
 from summhay_ray.llm.raw_answer import RawAnswer
 from summhay_ray.llm.recent import RecentAnswers
+from summhay_ray.llm.reply import Reply
 from summhay_ray.llm.request import Request
 from summhay_ray.llm.retry import UNREACHED
 from summhay_ray.llm.sampling import longest_answer, unusable
@@ -239,28 +240,30 @@ class Gateway:
             await self._keep({"kind": "intent", **known, "usd_micros": claim.worst_micros})
             call.announced = True
             self._announced[known["call"]] = call, known
+        kept: dict[str, Any] = {}
+
+        async def keep(reply: Reply, attempts: int) -> None:
+            place = {"origin": call.settings.origin} if call.settings.origin else {}
+            kept["record"] = {"kind": "answer", **known, **place, "attempts": attempts, **await self._read(call, reply)}
+            kept["location"] = await self._keep(kept["record"])
+
         try:
-            attempt = await self._attempts.of(call, leave)
+            attempt = await self._attempts.of(call, leave, keep)
         finally:
             announced = self._announced.pop(known["call"], None) is not None
-        if attempt.decision is None and attempt.reply is not None:
-            asked = Asked(claim.input_tokens, claim.output_tokens, claim.worst_micros)
-            secrets = self._secrets(call.settings.api_key_env)
-            read = functools.partial(answer_of, attempt.reply, call.settings, asked, secrets, self._learned[claim.model])
-            # A drain waits for what is on its way to the log.
-            self._writing += 1
-            try:
-                answer = await off_loop(letters(attempt.reply), read)
-            finally:
-                self._writing -= 1
-            place = {"origin": call.settings.origin} if call.settings.origin else {}
-            record = {"kind": "answer", **known, **place, "attempts": attempt.number, **answer}
-            location = await self._keep(record)
-            used = _used(record, call)
-            excess = Excess.of(record)
-            self._client.settle(Settlement(claim.key, claim.model, record["usd_micros"], location, *used, excess=excess))
-            return *read_answer(record), False
-        return await self._failed(call, attempt, known, announced)
+        if not kept:
+            return await self._failed(call, attempt, known, announced)
+        record = kept["record"]
+        used, excess = _used(record, call), Excess.of(record)
+        self._client.settle(Settlement(claim.key, claim.model, record["usd_micros"], kept["location"], *used, excess=excess))
+        return *read_answer(record), False
+
+    async def _read(self, call: Call, reply: Reply) -> dict[str, Any]:
+        asked = Asked(call.claim.input_tokens, call.claim.output_tokens, call.claim.worst_micros)
+        secrets = self._secrets(call.settings.api_key_env)
+        return await off_loop(
+            letters(reply), functools.partial(answer_of, reply, call.settings, asked, secrets, self._learned[call.claim.model])
+        )
 
     async def _failed(
         self, call: Call, attempt: Attempt, known: Mapping[str, Any], announced: bool
