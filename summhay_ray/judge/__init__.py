@@ -1,6 +1,6 @@
-"""The judge room: how far a summary covers an insight, as a judge says. For benchmarks, grid, report and cli.
+"""The judge room: judges decide how well a summary covers each insight. For benchmarks, report and cli.
 
-A strategy (`per_insight`) says how a model is asked; the model is any that the gateway knows, `offline/judge` among them.
+A strategy (`per_insight`) defines how a model is prompted; the model is any that the gateway knows, including `offline/judge`.
 `rate_text` asks a model to rate a text on a scale (`rating/`); `offline/rater` needs no key.
 """
 
@@ -87,9 +87,9 @@ __all__ = [
 
 
 def make_judge(strategy: str = "per_insight") -> Judge:
-    """The judge of a strategy, or of `module:Class`, in a blend or cascade where it says so.
+    """The judge for a strategy or a `module:Class`, wrapped in a blend or cascade where the strategy names one.
 
-    Raises UnknownName where there is none, and BadName for a strategy that has no meaning.
+    Raises UnknownName for an unknown strategy, and BadName for a malformed one.
     """
     parsed = parse_strategy(strategy)
     judge = _base(parsed.base)
@@ -104,7 +104,7 @@ def _base(name: str) -> Judge:
         if not callable(getattr(found, "judge", None)):
             raise plugins.UnknownName(f"{name!r} has no method `judge`; expected module:Class of a judge (judge/base.py)")
     else:
-        # The room also holds a local model, which has a name but does not judge: it answers.
+        # This package also defines local models, which have a name but no method `judge`.
         named = plugins.discover(sys.modules[__name__])
         judges = {name: member for name, member in named.items() if callable(getattr(member, "judge", None))}
         if name not in judges:

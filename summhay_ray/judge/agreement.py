@@ -1,10 +1,10 @@
-"""Part of the judge room, for the room alone: how well a judge agrees with people (paper, sections 4.2 and 4.3, Table 1).
+"""Reading people's annotations, and agreement with them (paper, sections 4.2 and 4.3, Table 1). Private to the judge room.
 
 The annotation file is the release's: a list of summaries with `topic`, `summary` (bullets), `reference_insights`, `annotation`
-and, under keys that begin with `predictions`, what LLM judges said. Its `candidate_id` is a string that counts bullets **from
-0**, or is "no_selection"; the judges' predictions beside it count `bullet_id` from 1: where GPT-4o and people both say covered
-and name a bullet, 625 of 706 pairs agree when one is added, and 17 when not. Six covered insights have no bullet: they count for
-coverage, not for linking. A row without `topic` goes by its `topic_id`, or else by its `topic_fn`: none is needed.
+and, under keys that begin with `predictions`, the verdicts of LLM judges. Its `candidate_id` is a string that counts bullets
+**from 0**, or "no_selection", whereas the predictions count `bullet_id` from 1: where GPT-4o and people both name a bullet, 625
+of 706 pairs agree if one is added, and 17 if not. Six covered insights have no bullet: they count for coverage, not for linking.
+The topic is `topic`, else `topic_id`, else `topic_fn`; it may be absent.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ _NO_BULLET = ("no_selection", "NA", "", None)
 
 
 class BadAnnotations(UserError):
-    """An annotation file of another form; the message is one line: which file, which summary, what is expected."""
+    """An invalid annotation file. The message is one line: the file, the summary, and what is expected."""
 
 
 @dataclass(frozen=True, slots=True)
 class Annotated:
-    """One insight, a summary's bullets, and what a person (or a stored judge) said of the two."""
+    """The judgment of one insight against a summary's bullets, by a person or a stored judge."""
 
     topic: str
     insight: str
@@ -46,7 +46,7 @@ class Annotated:
 
 @dataclass(frozen=True, slots=True)
 class AnnotatedSummary:
-    """One summary as people judged it. `coverage` and `bullet` face `insights`: the annotated ones, in the reference's order."""
+    """One annotated summary. `coverage` and `bullet` run parallel to `insights`, the annotated ones in reference order."""
 
     topic: str
     system: str
@@ -56,16 +56,16 @@ class AnnotatedSummary:
     coverage: tuple[float, ...]
     bullet: tuple[int | None, ...]
     stored: Mapping[str, tuple[Verdict | None, ...]] = field(repr=False, default_factory=dict)
-    """Key of predictions -> its verdicts, which face `insights`; None where it has none, or one of an unknown coverage."""
+    """Key of predictions -> verdicts parallel to `insights`; None where one is missing or has an unknown label."""
 
 
 def load_summaries(path: Path) -> list[AnnotatedSummary]:
-    """An annotation file, summary by summary. Raises BadAnnotations for another form, OSError where it cannot be read."""
+    """The summaries of an annotation file. Raises BadAnnotations for an invalid file, OSError where it cannot be read."""
     return read_summaries(read_json(path), path)
 
 
 def read_summaries(content: bytes, path: Path) -> list[AnnotatedSummary]:
-    """The summaries in the content of an annotation file. Raises BadAnnotations, naming the `path`, for another form."""
+    """The summaries in the content of an annotation file. Raises BadAnnotations, naming `path`, where it is invalid."""
     try:
         rows = json.loads(content)
     except (ValueError, RecursionError) as error:
@@ -98,13 +98,13 @@ def load_released(path: Path) -> list[Annotated]:
 
 
 def linking_accuracy(ours: Sequence[int | None], theirs: Sequence[int | None]) -> tuple[float, int]:
-    """Of the insights that both sides link to a bullet, the share linked to the same one, and their number (section 4.2)."""
+    """Among the insights that both sides link to a bullet: the share linked to the same one, and their number (section 4.2)."""
     both = [(our, their) for our, their in zip(ours, theirs, strict=True) if our is not None and their is not None]
     return (sum(our == their for our, their in both) / len(both) if both else 0.0), len(both)
 
 
 def linked_bullet(verdict: Verdict) -> int | None:
-    """The one bullet that a verdict links a covered insight to, from 1. A list of several, or "NA", links to none (Table 1)."""
+    """The bullet that a verdict links a covered insight to, from 1; None for "NA" or a list of several (Table 1)."""
     if verdict.coverage == "NO_COVERAGE":
         return None
     try:
@@ -175,7 +175,7 @@ def _text(one: Mapping[str, Any], name: str) -> str:
 
 
 def _named(row: Mapping[str, Any], name: str) -> str:
-    """A name that a row may lack: empty then."""
+    """An optional name of a row; empty where it is absent."""
     value = row.get(name)
     if value is not None and not isinstance(value, str | int):
         raise ValueError(f"{name} is {_shown(value)} and no text or number")
@@ -183,21 +183,21 @@ def _named(row: Mapping[str, Any], name: str) -> str:
 
 
 def _person(judged: Mapping[str, Any], n_bullets: int) -> tuple[float, int | None]:
-    """Coverage, and the bullet from 1, as a person said."""
+    """A person's coverage value and bullet (from 1)."""
     if not isinstance(judged["coverage"], str) or judged["coverage"] not in ANNOTATION_VALUE:
         known = ", ".join(name for name in ANNOTATION_VALUE if name not in COVERAGE_VALUE)
         raise ValueError(f"a person's coverage is {_shown(judged['coverage'])}; expected {known}")
     coverage, candidate = ANNOTATION_VALUE[judged["coverage"]], judged["candidate_id"]
     if not coverage or candidate in _NO_BULLET:
         return coverage, None
-    # Whatever names no one bullet counts for coverage, not for linking, as where no bullet is selected.
+    # A candidate that names no single bullet counts for coverage, not for linking, like "no_selection".
     told = str(candidate).strip()
     place = int(told) if told.isascii() and told.isdecimal() and len(told) < 10 else n_bullets
     return coverage, place + 1 if place < n_bullets else None
 
 
 def _stored(verdicts: Sequence[Any], names: Sequence[Any]) -> tuple[Verdict | None, ...]:
-    """None where there is no prediction that can be read, or several that differ: it is that judge's failure, and no other's."""
+    """The verdict for each name; None where no prediction can be read, or several differ: that is this judge's failure alone."""
     said: dict[str, set[Verdict | None]] = {}
     for one in verdicts:
         if isinstance(one, Mapping):
@@ -207,7 +207,7 @@ def _stored(verdicts: Sequence[Any], names: Sequence[Any]) -> tuple[Verdict | No
 
 
 def _verdict(one: Mapping[str, Any]) -> Verdict | None:
-    """A value that is no fraction, or contradicts the coverage, is not there, as in a judge's answer."""
+    """One stored verdict. As in a judge's answer, a value outside 0..1, or one that contradicts the label, is dropped."""
     if not isinstance(one.get("coverage"), str) or one["coverage"] not in COVERAGE_VALUE:
         return None
     return Verdict(one["coverage"], json.dumps(one.get("bullet_id")), expected_of([one.get("value")], one["coverage"]))

@@ -1,9 +1,9 @@
-"""Part of the judge room, for the room alone: from a judge's answer text to a verdict, or to why it holds none.
+"""Parsing a judge's answer into a verdict. Private to the judge room.
 
 An answer is repaired without another call where its meaning is beyond doubt: code fences, prose around one JSON object, single
-quotes, trailing commas, a missing closing brace, a coverage word in another spelling. Everything else is Malformed, with
-`error` one of empty_answer, cut_answer, unfinished_thinking, no_json, broken_json, two_verdicts, unknown_coverage,
-unusable_bullet. NO_COVERAGE is what a failure must never look like: it needs an answer in which nothing speaks against it.
+quotes, trailing commas, a missing closing brace, another spelling of a label. Everything else is Malformed, with `error` one of
+empty_answer, cut_answer, unfinished_thinking, no_json, broken_json, two_verdicts, unknown_coverage, unusable_bullet. A failure
+must never look like NO_COVERAGE, so that label is accepted only where nothing in the answer contradicts it.
 Format after Laban et al., "Summary of a Haystack", appendix A.2; `together.py` reads answers about several insights.
 """
 
@@ -48,7 +48,7 @@ _DRAFT = r"(?:think(?:ing)?|thoughts?|reason(?:ing)?|reflection|scratchpad|analy
 _DRAFT_START = re.compile(rf"<{_DRAFT}>", re.IGNORECASE)
 _DRAFT_END = re.compile(rf"</{_DRAFT}>", re.IGNORECASE)
 _MOST_APART = 0.5
-"""A value that is further from its label's worth is not meant as one."""
+"""A value further than this from that of its label is ignored."""
 
 _ENDS = " ,}`\t\r\n"
 _QUOTES = "\"'\u2018\u2019\u201c\u201d"
@@ -87,21 +87,23 @@ _NO_BULLET = {"", "na", "nan", "no", "none", "null", "nil", "false", "nobullet",
 _ANY_NUMBER = re.compile(r"(?<![-\d])0*[1-9]")
 _ESCAPE = re.compile(r"\\(?:u[0-9a-fA-F]{4}|.)")
 _BULLET_WORD = re.compile(r"(?:bullet\s*(?:point\s*)?)?#?\s*([0-9]{1,9})\.?", re.IGNORECASE)
-CUT = Malformed("cut_answer", "the answer stops at the token limit before its JSON is whole; give the judge a larger max_tokens")
-BROKEN = Malformed("broken_json", "the answer's JSON is broken so that its meaning is open")
+CUT = Malformed(
+    "cut_answer", "the answer stops at the token limit before its JSON is complete; give the judge a larger max_tokens"
+)
+BROKEN = Malformed("broken_json", "the answer's JSON is broken, and its meaning is ambiguous")
 NO_JSON = Malformed("no_json", 'the answer has no JSON object with a "coverage"')
 
 Pairs = list[tuple[str, Any]]
 
 
 class Object:
-    """A JSON object with its keys as they came, repeated ones included."""
+    """A JSON object as (key, value) pairs, so that repeated keys are kept."""
 
     def __init__(self, pairs: Pairs) -> None:
         self.pairs = pairs
 
     def values(self, key: str) -> list[Any]:
-        """All values of a key, which is told apart by its letters alone: `bulletid`, for Bullet ID and bullet_id as well."""
+        """All values of a key. Case, blanks and underscores are ignored: `bulletid` matches Bullet ID and bullet_id."""
         return [value for name, value in self.pairs if _SEPARATOR.sub("", name.lower()) == key]
 
 
@@ -109,11 +111,11 @@ _DECODER = json.JSONDecoder(object_pairs_hook=Object, strict=False)
 
 
 def read_verdict(text: str, finish_reason: str = "stop") -> Verdict | Malformed:
-    """The verdict in an answer: the coverage in records.Coverage's words, the bullet id as the judge gave it, as JSON.
+    """The verdict in an answer: coverage as one of records.Coverage, the bullet id as JSON, as the judge gave it.
 
-    The bullet id is not held against the summary ("null" where the answer has none): what an unusable one is worth is for
-    scoring to decide. An answer that the token limit cut (`finish_reason` "length") is Malformed, whatever
-    it holds: the judge had not finished, and might have changed its mind.
+    The bullet id ("null" where there is none) is not checked against the summary: scoring decides what an unusable one is
+    worth. An answer that was cut at the token limit (`finish_reason` "length") is always Malformed: the judge had not
+    finished, and might have changed its mind.
     """
     answer = final_text(text, finish_reason)
     if isinstance(answer, Malformed):
@@ -132,29 +134,29 @@ def read_verdict(text: str, finish_reason: str = "stop") -> Verdict | Malformed:
 
 
 def unless_taken_back(verdict: Verdict | Malformed, answer: str) -> Verdict | Malformed:
-    """The verdict, Malformed where the words around the answer's JSON speak against it.
+    """The verdict, or Malformed where the text around the answer's JSON contradicts it.
 
-    Behind a verdict no other coverage may stand; a denial ("not fully covered") is none. What stands before is how the judge came
-    to it. Around NO_COVERAGE there may be no refusal, nor may it be an example; behind it only denials and courtesies pass, in
-    English: what else is said there is as likely a correction, in whatever language.
+    Text before the JSON is the judge's reasoning; after it, no other label may be named. NO_COVERAGE is held to more: no
+    refusal around it, no sign that it is an example, and after it nothing but denials ("not fully covered") and courtesies,
+    in English. Any other text there may well be a correction, in whatever language.
     """
     if isinstance(verdict, Malformed):
         return verdict
     tail = answer.rpartition("}")[2]
     if any(word != verdict.coverage for word in _WORDS.findall(tail)):
-        return Malformed("two_verdicts", f"the answer says {verdict.coverage}, and another coverage behind it")
+        return Malformed("two_verdicts", f"the answer says {verdict.coverage}, then names another coverage")
     if verdict.coverage != "NO_COVERAGE":
         return verdict
     before = answer.partition("{")[0]
     behind = _TAG.sub(" ", tail.partition("{")[0]) if "}" in answer else ""
     doubted = _REFUSES.search(before) or _EXAMPLE.search(before) or _affirms(_COVERED, tail)
     if doubted or not all(map(_agrees, _SENTENCE_END.split(behind))):
-        return Malformed("two_verdicts", "the answer says NO_COVERAGE, and beside it what may speak against it")
+        return Malformed("two_verdicts", "the answer says NO_COVERAGE next to text that may contradict it")
     return verdict
 
 
 def _agrees(sentence: str) -> bool:
-    """Whether a sentence behind NO_COVERAGE leaves no doubt of it."""
+    """Whether a sentence after NO_COVERAGE is consistent with it."""
     if not any(map(str.isalpha, sentence)):
         return True
     if _speaks_against(sentence) or _CORRECTS.search(sentence) or _affirms(_COVERS, sentence):
@@ -163,7 +165,7 @@ def _agrees(sentence: str) -> bool:
 
 
 def _speaks_against(text: str) -> bool:
-    """Whether a text beside NO_COVERAGE says another coverage, or that the judge does not judge."""
+    """Whether a text names a coverage other than NO_COVERAGE, or refuses to judge."""
     other = any(word != "NO_COVERAGE" for word in _WORDS.findall(text))
     return other or bool(_REFUSES.search(text)) or _affirms(_COVERED, text)
 
@@ -173,11 +175,11 @@ def _affirms(pattern: re.Pattern[str], text: str) -> bool:
 
 
 def usable_verdict(verdict: Verdict, n_bullets: int) -> Verdict | Malformed:
-    """The verdict held against a summary of `n_bullets` bullets, as whoever mixes verdicts must before.
+    """The verdict checked against a summary of `n_bullets` bullets, as must be done before verdicts are combined.
 
-    A covered insight comes with the number of its bullet (1..n_bullets) and is Malformed ("unusable_bullet") without one, as is
-    NO_COVERAGE that names a bullet; without one it comes back with "NA". A person's own judge may also say what is no coverage
-    ("unknown_coverage") or no fraction ("unusable_value").
+    A covered insight must name a bullet (1..n_bullets), and NO_COVERAGE must name none (its bullet id becomes "NA"); anything
+    else is Malformed ("unusable_bullet"). A user's own judge may also return an unknown label ("unknown_coverage") or a value
+    outside 0..1 ("unusable_value").
     """
     if verdict.coverage not in COVERAGE_VALUE:
         return _unknown(json.dumps(verdict.coverage, default=str))
@@ -193,7 +195,7 @@ def usable_verdict(verdict: Verdict, n_bullets: int) -> Verdict | Malformed:
 
 
 def usable_bullet(bullet_id: str, n_bullets: int) -> int | None:
-    """The bullet (1..n_bullets) that a verdict's `bullet_id` (JSON) names, or None: 3, 3.0, "3", "bullet 3" and [3] name 3."""
+    """The bullet (1..n_bullets) that `bullet_id` (JSON) names, or None. 3, 3.0, "3", "bullet 3" and [3] all name bullet 3."""
     try:
         value = json.loads(bullet_id)
     except ValueError:
@@ -211,50 +213,50 @@ def usable_bullet(bullet_id: str, n_bullets: int) -> int | None:
 
 
 def final_text(text: str, finish_reason: str) -> str | Malformed:
-    """The answer without its thinking; Malformed where it is empty, or the token limit cut it."""
+    """The answer without its thinking part; Malformed where it is empty or was cut at the token limit."""
     if finish_reason == "length":
         return CUT
     answer = _DRAFT_END.split(text)[-1].strip()
     if _DRAFT_START.search(answer):
-        # What a draft says is no verdict.
+        # A draft is not a verdict.
         return Malformed("unfinished_thinking", "the answer ends within its thinking; give the judge a larger max_tokens")
     return answer or Malformed("empty_answer", "the answer is empty")
 
 
 def verdict_of(value: Object) -> Verdict | Malformed:
-    """The verdict that a JSON object with a coverage says.
+    """The verdict in a JSON object that has a coverage.
 
-    A value or an uncertainty that is no fraction is not there, nor is a value that contradicts the coverage. NO_COVERAGE stands
-    without a bullet's number alone, and where no text or refusal in the object speaks against it.
+    A value or an uncertainty outside 0..1 is dropped, and so is a value that contradicts the label. NO_COVERAGE is accepted
+    only if the object names no bullet, and holds no refusal or text that contradicts it.
     """
     coverages = {_plain(word) for word in value.values("coverage")}
     bullets = {_plain(bullet) for bullet in value.values("bulletid")}
     if len(coverages) > 1 or len(bullets) > 1:
-        return Malformed("two_verdicts", "the answer's JSON object says coverage or bullet_id twice, and differently")
+        return Malformed("two_verdicts", "the answer's JSON object has coverage or bullet_id twice, with different values")
     word = coverages.pop()
     coverage = _COVERAGE.get(_SEPARATOR.sub("", json.loads(word).lower())) if word.startswith('"') else None
     if coverage is None:
         return _unknown(word)
     said = {text.strip() for _, text in value.pairs if isinstance(text, str)}
     if said & (COVERAGE_VALUE.keys() - {coverage}):
-        return Malformed("two_verdicts", "the answer's JSON object says two coverages")
+        return Malformed("two_verdicts", "the answer's JSON object names two coverages")
     bullet = bullets.pop() if bullets else "null"
     if coverage == "NO_COVERAGE":
         if not _names_none(bullet):
             return _covered_after_all(bullet)
         if any(value.values(key) not in ([], [None], [False], [""]) for key in _FAILURE_KEYS) or any(map(_speaks_against, said)):
-            return Malformed("two_verdicts", "the answer's JSON object says NO_COVERAGE, and what speaks against it")
+            return Malformed("two_verdicts", "the answer's JSON object says NO_COVERAGE and contradicts it")
     return Verdict(coverage, bullet, expected_of(value.values("value"), coverage), _fraction(value.values("uncertainty")))
 
 
 def expected_of(values: Sequence[Any], coverage: str) -> float | None:
-    """The expected coverage that an optional field says, None where it is no fraction (0..1) or contradicts the coverage."""
+    """The expected coverage in an optional field; None where it is not in 0..1, or contradicts the label."""
     expected = _fraction(values)
     return None if expected is None or abs(expected - COVERAGE_VALUE[coverage]) > _MOST_APART else expected
 
 
 def _names_none(bullet_id: str) -> bool:
-    """Whether a bullet id (JSON) says that there is no bullet: "NA", null, 0, []."""
+    """Whether a bullet id (JSON) means that there is no bullet: "NA", null, 0, []."""
     return _letters(bullet_id) in _NO_BULLET and not _ANY_NUMBER.search(bullet_id)
 
 
@@ -267,14 +269,14 @@ def _unknown(word: str) -> Malformed:
 
 
 def _fraction(values: Sequence[Any]) -> float | None:
-    """The number (0..1) that an optional field says, None where it says none, or several."""
+    """The number (0..1) in an optional field; None where there is none, or several."""
     if len(values) != 1 or isinstance(values[0], bool) or not isinstance(values[0], int | float):
         return None
     return float(values[0]) if 0 <= values[0] <= 1 else None
 
 
 def _plain(value: Any) -> str:
-    """JSON text of what the decoder gave; a number that JSON has no text for (1e999) becomes a string."""
+    """A decoded value as JSON text; a number that JSON cannot express (1e999) becomes a string."""
     try:
         return json.dumps(value, allow_nan=False, default=lambda inner: dict(inner.pairs))
     except ValueError:
@@ -282,19 +284,19 @@ def _plain(value: Any) -> str:
 
 
 def verdict_objects(answer: str) -> tuple[list[Object], list[str]]:
-    """The valid JSON objects of an answer that have a coverage, and what looks like another in broken JSON."""
+    """The valid JSON objects of an answer that have a coverage, and the spans that look like broken ones."""
     found, rest = _whole_objects(answer)
     return found, _broken_objects(rest)
 
 
 def _whole_objects(text: str) -> tuple[list[Object], str]:
-    """The strictly valid JSON objects of `text` that have a coverage, nested ones included, and the text without them."""
+    """The valid JSON objects of `text` that have a coverage, nested ones included, and the text without them."""
     found, rest = whole_objects(text, _OBJECT_START, _DECODER, lambda value: value.values("coverage"))
     return [one for value in found for one in _judging(value)], rest
 
 
 def _judging(value: Object) -> list[Object]:
-    """The object and those nested in it that have a coverage."""
+    """The object itself and the objects nested in it, if they have a coverage."""
     found: list[Object] = []
     left: list[Any] = [value]
     while left:
@@ -308,19 +310,19 @@ def _judging(value: Object) -> list[Object]:
 
 
 def _broken_objects(text: str) -> list[str]:
-    """What looks like a verdict in broken JSON: braces with a coverage key in them, closed or not.
+    """The spans that look like a verdict in broken JSON: braces, closed or not, that hold a coverage key.
 
-    The repair library makes something of any text, so that it is shown nothing else.
+    Only these are repaired, since the repair library makes an object of any text.
     """
     spans = [match[0] for match in _FLAT_OBJECT.finditer(text)]
     spans += [match[0].rstrip("`\n\r\t ") for match in _UNCLOSED.finditer(_FLAT_OBJECT.sub("null", text))]
     found = dict.fromkeys(span for span in spans if _COVERAGE_KEY.search(span))
-    # So many are no answer, and would take long to repair one by one; all of them at once cannot be repaired.
+    # So many spans are not an answer, and would take long to repair; the whole text as one span fails at once.
     return list(found) if len(found) <= _MOST_REPAIRS else [text]
 
 
 def repaired_object(span: str) -> Object | None:
-    """The object that repair makes of `span`, or None where it says a thing twice or repair left out a word or a number of it."""
+    """`span` repaired to an object; None where a key is repeated, or where repair dropped a word or a number."""
     from json_repair import repair_json
 
     keys = _BULLET_KEY.findall(span)
@@ -340,7 +342,7 @@ def repaired_object(span: str) -> Object | None:
 
 
 def _says_whole(span: str, coverages: Sequence[Any]) -> bool:
-    """Whether the coverage that repair read is all that stands there: neither cut within its quotes nor part of a sentence."""
+    """Whether repair kept the whole coverage value: neither cut inside its quotes nor taken out of a sentence."""
     if len(coverages) != 1 or not isinstance(coverages[0], str):
         return bool(coverages)
     written = _BULLET_KEY.split(_NEXT_KEY.split(_COVERAGE_KEY.split(span)[1])[0])[0].strip(_ENDS)
@@ -349,7 +351,7 @@ def _says_whole(span: str, coverages: Sequence[Any]) -> bool:
 
 
 def _said(value: Any) -> str:
-    """All keys and values of what repair made, in their order."""
+    """All keys and values of the repaired object, in order, as one text."""
     if isinstance(value, dict):
         return " ".join(f"{key} {_said(inner)}" for key, inner in value.items())
     if isinstance(value, list):
@@ -358,7 +360,7 @@ def _said(value: Any) -> str:
 
 
 def _signs(text: str) -> str:
-    """ASCII letters and digits, in small letters; Python's None is JSON's null."""
+    """The ASCII letters and digits of a text in lower case, with Python's None as JSON's null."""
     return "".join(sign for sign in text.lower() if sign.isascii() and sign.isalnum()).replace("none", "null")
 
 

@@ -1,6 +1,6 @@
-"""The contract of a judge. Imports records, outcome and llm; `judge/__init__.py` is the door for other rooms.
+"""The contract of a judge. Part of the judge room.
 
-To add one: put one file into this folder with a class that has a `name` and the method below; a spec names it with
+To add one: put a file into this folder with a class that has a `name` and the method below. A spec uses it with
 `judges: [{model: ..., strategy: NAME}]`, or with `strategy: my_package.my_module:MyJudge`.
 """
 
@@ -20,24 +20,24 @@ __all__ = ["Judge", "JudgeSettings", "Verdict"]
 
 @dataclass(frozen=True, slots=True)
 class JudgeSettings:
-    """Which model judges, with which prompt (empty for our own) and sampling parameters."""
+    """The model that judges, its prompt (empty for the built-in one) and its sampling parameters."""
 
     model: str
     prompt: str = ""
     sampling: Mapping[str, Any] = field(default_factory=dict)
     lookup: str = ""
-    """For `replay/...` alone: the released summary whose judgments are looked up."""
+    """Only for `replay/...`: the released summary whose judgments are looked up."""
     asked: frozenset[str] | None = None
-    """For a cascade alone: ids of the insights that its judge is asked about; None where their uncertainty decides."""
+    """Only for a cascade: ids of the insights that its judge is asked about; None where their uncertainty decides."""
 
 
 class Judge(Protocol):
-    """Insights and summary in, outcomes of judgments out; every model call goes through `ask`."""
+    """Turns insights and a summary into verdicts. Every model call goes through `ask`."""
 
     name: ClassVar[str]
 
     async def judge(
         self, insights: Sequence[Insight], bullets: Sequence[str], settings: JudgeSettings, ask: Ask
     ) -> list[Outcome[Verdict]]:
-        """One outcome an insight, in the order of `insights`."""
+        """One outcome per insight, in the order of `insights`."""
         ...

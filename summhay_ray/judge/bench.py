@@ -1,4 +1,4 @@
-"""Part of the judge room: `judge-bench`, from people's annotations and a judge's verdicts to figures. Pure.
+"""The figures of `judge-bench`: a judge's verdicts against people's annotations. Part of the judge room; pure.
 
 Table 1 of the paper (correlation, linking accuracy, dollars) and Table 6 (bias by summarizer, length against score and delta),
 with the release's definitions: on its 144 summaries they give the stored GPT-4o predictions 0.730 and 88.5 %, where Table 1, on
@@ -51,7 +51,7 @@ __all__ = [
 SAMPLES = 1000
 LEVEL = (0.025, 0.975)
 _LEAST_VARIANCE = 1e-9
-"""Below: a resample in which either side says the same of all has no correlation."""
+"""A resample with less variance on either side has no correlation."""
 STORED_PREFIX = "stored/"
 
 STORED_NAMES: Mapping[str, tuple[str, ...]] = {
@@ -59,7 +59,7 @@ STORED_NAMES: Mapping[str, tuple[str, ...]] = {
     "predictions_prompted_claude3-opus": ("*claude-3-opus-20240229",),
     "predictions_prompted_gemini-1.5-pro": ("*gemini-1.5-pro", "*gemini-1.5-pro-preview-0514"),
 }
-"""Key of stored predictions -> the judges that these are predictions of: GPT-4o made the released judgments, too."""
+"""Key of stored predictions -> the judges that made them. GPT-4o also made the released judgments."""
 
 Verdicts = Sequence[Sequence[Verdict | None]]
 """A judge's verdicts on each annotated summary, facing its insights; None where there is none."""
@@ -92,7 +92,7 @@ class Agreement:
 
 @dataclass(frozen=True, slots=True)
 class _Scored:
-    """One summary: of the insights with a verdict the judge's expectations, labels' worth and bullets, and people's."""
+    """One summary's insights that have a verdict: the judge's expected coverage, label values and bullets, and people's."""
 
     summary: AnnotatedSummary
     ours: list[float]
@@ -103,12 +103,12 @@ class _Scored:
 
     @property
     def delta(self) -> float:
-        """Coverage score less people's (appendix A.3)."""
+        """The judge's mean coverage minus people's (appendix A.3)."""
         return statistics.fmean(self.labels) - statistics.fmean(self.theirs)
 
 
 def agreement(summaries: Sequence[AnnotatedSummary], verdicts: Verdicts, summarizers: Sequence[str], seed: int = 0) -> Agreement:
-    """The figures of one judge; `summarizers` names who wrote each summary. The same input gives the same, to the last bit."""
+    """The figures of one judge. `summarizers` names the author of each summary. Deterministic to the last bit."""
     scored = [_scored(summary, row) for summary, row in zip(summaries, verdicts, strict=True)]
     kept = [(one, name) for one, name in zip(scored, summarizers, strict=True) if one.theirs]
     ours, labels, theirs = ([value for one, _ in kept for value in getattr(one, field)] for field in ("ours", "labels", "theirs"))
@@ -135,10 +135,10 @@ def agreement(summaries: Sequence[AnnotatedSummary], verdicts: Verdicts, summari
 def measured_bias(
     judge: str, summaries: Sequence[AnnotatedSummary], verdicts: Verdicts, summarizers: Sequence[str], seed: int = 0
 ) -> JudgeBias | None:
-    """The judge's bias over insights, for correcting scores; None where it has no verdict.
+    """The judge's mean bias over insights, for correcting scores; None where it has no verdict.
 
-    The squared standard error is the one of resampled summaries plus the variance between topics beyond what that one explains:
-    the next topic is another. With two topics the second is a rough guess, with one it is not known and counts as none.
+    The squared standard error is that of resampled summaries, plus the variance between topics that it does not explain, since
+    scores are corrected on new topics. With two topics that variance is a rough guess; with one it is unknown and counts as 0.
     """
     scored = [_scored(summary, row) for summary, row in zip(summaries, verdicts, strict=True)]
     kept = [(one, name) for one, name in zip(scored, summarizers, strict=True) if one.theirs]
@@ -165,12 +165,12 @@ def measured_bias(
 
 
 def stored_keys(summaries: Sequence[AnnotatedSummary]) -> list[str]:
-    """The keys of stored predictions, in the order of their first appearance."""
+    """The keys of stored predictions, in order of first appearance."""
     return list(dict.fromkeys(key for summary in summaries for key in summary.stored))
 
 
 def stored_verdicts(summaries: Sequence[AnnotatedSummary], key: str) -> Verdicts:
-    """The stored predictions of a key, facing the insights."""
+    """The stored predictions of a key, parallel to the insights."""
     return [summary.stored.get(key) or (None,) * len(summary.insights) for summary in summaries]
 
 
@@ -186,17 +186,17 @@ def shipped_biases() -> tuple[JudgeBias, ...]:
 
 
 def read_biases(text: str) -> tuple[JudgeBias, ...]:
-    """The biases of a file that `biases_json` wrote. Raises ValueError, in one line, for another form."""
+    """The biases in a file written by `biases_json`. Raises ValueError, in one line, for any other file."""
     try:
         entries = json.loads(text)["judges"]
         lists = ("names", "topics")
         return tuple(JudgeBias(**{**entry, **{name: tuple(entry.get(name, ())) for name in lists}}) for entry in entries)
     except (ValueError, KeyError, TypeError) as error:
-        raise ValueError(f"no file of measured biases ({error}); give one that judge-bench --out wrote") from error
+        raise ValueError(f"not a file of measured biases ({error}); give one written by judge-bench --out") from error
 
 
 def biases_json(biases: Sequence[JudgeBias], about: str) -> str:
-    """The text of a file of measured biases, figures to five places."""
+    """The text of a file of measured biases, with five decimals."""
     entries = []
     for bias in biases:
         entry: dict[str, Any] = {name: getattr(bias, name) for name in JudgeBias.__dataclass_fields__}
@@ -237,14 +237,14 @@ def _with_length(kept: Sequence[tuple[_Scored, str]], figure: Callable[[_Scored]
 
 
 def _draws(n: int, seed: int) -> NDArray[np.float64]:
-    """How often each of n summaries is drawn in each resample: (SAMPLES, n)."""
+    """(SAMPLES, n): how often each resample draws each of n summaries."""
     import numpy as np
 
     return np.random.default_rng(seed).multinomial(n, np.full(n, 1 / n), size=SAMPLES).astype(float)
 
 
 def _resampled(scored: Sequence[_Scored], seed: int) -> tuple[Interval | None, Interval | None]:
-    """Intervals of correlation and of linking accuracy over the resamples that have one; None where fewer than two have."""
+    """Intervals of correlation and linking accuracy, from the resamples where they are defined; None for fewer than two."""
     import numpy as np
 
     if len(scored) < 2:
@@ -266,7 +266,7 @@ def _sums(one: _Scored) -> list[float]:
 
 
 def _mean_bias(scored: Sequence[_Scored], seed: int) -> tuple[float, float]:
-    """The mean over insights of label less people's coverage, and its standard error over resampled summaries (0 for one)."""
+    """The mean over insights of label value minus people's coverage, and its standard error (bootstrap; 0 for one summary)."""
     import numpy as np
 
     totals = np.array([[sum(one.labels) - sum(one.theirs), len(one.labels)] for one in scored])

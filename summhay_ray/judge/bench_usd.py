@@ -1,8 +1,7 @@
-"""Part of the judge room: what stored predictions would cost, for the dollars of Table 1. For `grid.bench`; pure.
+"""The estimated cost of stored predictions, for the dollars of Table 1. Part of the judge room; pure.
 
-Nobody kept what the release's calls cost, so that it is estimated: tokens of our own per-insight prompt and of the answer,
-counted as cl100k, at the price that the model had in the paper's months (llm/paper_models.json). The paper's prompts are other
-words.
+The release does not say what its calls cost. The estimate counts cl100k tokens of our per-insight prompt and of the answer, at
+the model's price in the months of the paper (llm/paper_models.json). The paper's own prompts are worded differently.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ PAPER_MODELS = {
     "gpt3.5": "gpt-3.5-turbo-0125",
     "gpt4-turbo": "gpt-4-turbo-2024-04-09",
 }
-"""A model as stored predictions name it -> as its provider did."""
+"""A model's name in stored predictions -> its provider's name."""
 
 PROMPTED, FEW_SHOT = "predictions_prompted_", "predictions_9fs_"
 
@@ -34,7 +33,7 @@ PROMPTED, FEW_SHOT = "predictions_prompted_", "predictions_9fs_"
 def stored_micros(
     key: str, summaries: Sequence[AnnotatedSummary], verdicts: Sequence[Sequence[Verdict | None]], wanted: Sequence[Sequence[int]]
 ) -> int | None:
-    """Micro-dollars of the wanted insights' stored predictions, one call each; None for a key whose model is not known here."""
+    """Micro-dollars for the stored predictions of the wanted insights, one call each; None where the key's model is unknown."""
     prefix = next((prefix for prefix in (PROMPTED, FEW_SHOT) if key.startswith(prefix)), "")
     model = PAPER_MODELS.get(key.removeprefix(prefix)) if prefix else None
     if model is None:

@@ -1,4 +1,4 @@
-"""Part of the judge room: `blend`, a judge mixed with the free one, and how both ask the free one."""
+"""`blend`: the weighted mean of a judge and the free offline judge. Part of the judge room."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from summhay_ray.records import Insight
 
 
 class Blend:
-    """Asks `judge` and the free judge, and takes the weighted mean of both verdicts (`combine.blend`).
+    """Asks `judge` and the free judge, and returns the weighted mean of both verdicts (`combine.blend`).
 
-    The outcome of an insight has the key and attempts of `judge`'s answer. A failure of either is the insight's failure, and a
-    verdict of `judge` that contradicts itself (covered by a bullet that does not exist, or not covered by one that is named) is
-    Malformed: nothing fills in for it.
+    An outcome has the key and attempts of `judge`'s answer. If either judge fails, the insight fails. A verdict of `judge` that
+    contradicts itself (covered by a bullet that does not exist, or not covered but naming a bullet) is Malformed; the free
+    verdict never replaces it.
     """
 
     name: ClassVar[str] = "blend"
@@ -33,7 +33,7 @@ class Blend:
     async def judge(
         self, insights: Sequence[Insight], bullets: Sequence[str], settings: JudgeSettings, ask: Ask
     ) -> list[Outcome[Verdict]]:
-        """One outcome an insight, in the order of `insights`."""
+        """One outcome per insight, in the order of `insights`."""
         asked, free = await asyncio.gather(
             self._judge.judge(insights, bullets, settings, ask), ask_offline(insights, bullets, ask)
         )
@@ -41,8 +41,8 @@ class Blend:
 
 
 async def ask_offline(insights: Sequence[Insight], bullets: Sequence[str], ask: Ask) -> list[Outcome[Verdict]]:
-    """What `offline/judge` says of the insights, asked about all of them together."""
-    # As a spec's own entry `offline/judge` has it by default: then both ask the same, and share an answer.
+    """The verdicts of `offline/judge`, asked about all insights together."""
+    # The defaults of a spec's own entry `offline/judge`, so that both send the same request and share its answer.
     sampling = {"max_tokens": 200, "temperature": 0.0, "extra_body": {"revision": OfflineJudge.revision}}
     return await PerSummary().judge(insights, bullets, JudgeSettings(OfflineJudge.name, sampling=sampling), ask)
 

@@ -1,7 +1,7 @@
-"""Part of the judge room, for the room alone: from features to the chances of NO, PARTIAL and FULL coverage, and the fit of that.
+"""The ordinal logistic model of `offline/judge`, and its fit. Private to the judge room.
 
-An ordinal logistic model: ln(p / (1 - p)) of "covered at all" and of "fully covered" are one weighted sum of the features, plus
-an intercept each. So few numbers say it all that a person can review them (`offline_judge.json`), and their signs can be argued.
+The log-odds of "covered at all" and of "fully covered" are the same weighted sum of the features, with an intercept each. The
+model has so few parameters that a person can review them (`offline_judge.json`).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from itertools import accumulate, combinations
 from summhay_ray.records import COVERAGE_VALUE, Coverage
 
 PENALTY = 10.0
-"""Of the squared weights of standardized features, in the fit: as much as a handful of judgments would say."""
+"""Ridge penalty on the weights of standardized features: worth about a handful of judgments."""
 DIGITS = 3
 _ROUNDS = 50
 _GRID = tuple(step / 100 for step in range(1, 101))
@@ -23,7 +23,7 @@ _GRID = tuple(step / 100 for step in range(1, 101))
 
 @dataclass(frozen=True, slots=True)
 class Chances:
-    """Of an insight: the chances that a person calls it covered at all, and fully; the second is never above the first."""
+    """The probabilities that a person calls an insight covered at all, and fully covered; `full` is never above `some`."""
 
     some: float
     full: float
@@ -41,7 +41,7 @@ class Chances:
 
 @dataclass(frozen=True, slots=True)
 class Coefficients:
-    """The fitted numbers of one set of features, and the least values (`Chances.value`) of the labels."""
+    """The fitted parameters for one set of features, and the thresholds on `Chances.value` for the labels."""
 
     weights: tuple[float, ...]
     some: float
@@ -51,22 +51,22 @@ class Coefficients:
     full_from: float = 0.0
 
     def chances(self, values: Sequence[float]) -> Chances:
-        """The chances of an insight with these features."""
+        """The probabilities for an insight with these features."""
         total = math.fsum(weight * value for weight, value in zip(self.weights, values, strict=True))
         return Chances(_logistic(total + self.some), _logistic(total + self.full))
 
     def coverage(self, value: float) -> Coverage:
-        """The label of an expected coverage."""
+        """The label for an expected coverage."""
         if value >= self.full_from:
             return "FULL_COVERAGE"
         return "PARTIAL_COVERAGE" if value >= self.partial_from else "NO_COVERAGE"
 
 
 def fit(values: Sequence[Sequence[float]], coverage: Sequence[float], penalty: float = PENALTY) -> Coefficients:
-    """The weights and intercepts most likely for people's `coverage` (0, 0.5, 1) of insights with features `values`.
+    """The penalized maximum-likelihood fit to people's `coverage` (0, 0.5, 1) of insights with features `values`.
 
-    Newton's method on the two questions "at all?" and "fully?" of each insight, with the squared weights of the standardized
-    features penalized; rounded to three digits. Raises ValueError where there is nothing to fit, or one answer alone.
+    Newton's method on two binary questions per insight ("at all?", "fully?"), with a ridge penalty on standardized features.
+    Parameters are rounded to three digits. Raises ValueError where there is nothing to fit, or only one kind of answer.
     """
     import numpy as np
 
@@ -81,7 +81,7 @@ def fit(values: Sequence[Sequence[float]], coverage: Sequence[float], penalty: f
     some, full = np.tile([1.0, 0.0], (n, 1)), np.tile([0.0, 1.0], (n, 1))
     design = np.vstack([np.hstack([scaled, some]), np.hstack([scaled, full])])
     answers = np.concatenate([people >= 0.5, people >= 1.0]).astype(float)
-    # The intercepts are all but free; a trace of penalty keeps a step finite where the features separate the answers.
+    # A tiny penalty on the intercepts keeps steps finite where the features separate the answers.
     ridge = np.diag([penalty] * width + [1e-3] * 2)
     found = np.zeros(width + 2)
     for _ in range(_ROUNDS):
@@ -98,17 +98,17 @@ def fit(values: Sequence[Sequence[float]], coverage: Sequence[float], penalty: f
 
 
 def cut_points(values: Sequence[float], coverage: Sequence[float]) -> tuple[float, float]:
-    """The least values of PARTIAL and FULL, in hundredths: those by which the labels agree best with people's `coverage`.
+    """The thresholds for PARTIAL and FULL, in hundredths, that agree best with people's `coverage`; the lowest of equals.
 
-    Agreement is the correlation of the labels (0, 0.5, 1) with people's, less the share of insights by which the distributions of
-    labels differ: correlation alone has many near-equal optima, some of which all but do without a label. The lowest of equals.
+    Agreement is the correlation of the labels (0, 0.5, 1) with people's, minus the share of insights by which the label
+    distributions differ: correlation alone has many near-equal optima, some of which hardly use one of the labels.
     """
     _, partial, full = max((agreement, -partial, -full) for agreement, partial, full in _agreements(values, coverage))
     return -partial, -full
 
 
 def _agreements(values: Sequence[float], coverage: Sequence[float]) -> Iterator[tuple[float, float, float]]:
-    """(agreement, partial, full) for every pair of cut points, from counts and sums above each."""
+    """(agreement, partial, full) for every pair of thresholds, from counts and sums above each."""
     ordered = sorted(zip(values, coverage, strict=True))
     n = len(ordered)
     ours_sorted, theirs = [value for value, _ in ordered], [person for _, person in ordered]

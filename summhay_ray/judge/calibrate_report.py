@@ -1,4 +1,4 @@
-"""Part of the judge room, for `fit.py` alone: how ratings of topics left out agree with people, as lines for a person to read."""
+"""The report of `fit.py`: agreement with people on held-out topics. Private to the judge room."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from summhay_ray.judge.offline import Rated
 from summhay_ray.records import COVERAGE_VALUE
 
 SHARE = 0.1
-"""Of the insights, in a cascade: those that the stored judge is asked about."""
+"""Share of the insights that a cascade passes to the stored judge."""
 _TENTHS = 10
 
 Ratings = Sequence[Sequence[Rated]]
 
 
 def report(summaries: Sequence[AnnotatedSummary], ratings: Mapping[str, Ratings]) -> tuple[str, dict[str, float | None]]:
-    """The lines, and the figures of the first ratings (asked together) and the second (alone) for the fitted file."""
+    """The report's text, and the figures for the fitted file. `ratings`: first those asked together, then those asked alone."""
     first, second = (verdicts(rows) for rows in ratings.values())
     judges: dict[str, bench.Verdicts] = dict(zip(ratings, (first, second), strict=True))
     for key in bench.stored_keys(summaries):
@@ -40,12 +40,12 @@ def report(summaries: Sequence[AnnotatedSummary], ratings: Mapping[str, Ratings]
 
 
 def verdicts(ratings: Ratings) -> list[list[Verdict]]:
-    """Ratings as any judge's verdicts."""
+    """Ratings converted to verdicts."""
     return [[_verdict(one) for one in row] for row in ratings]
 
 
 def blended(judge: bench.Verdicts, free: bench.Verdicts) -> bench.Verdicts:
-    """The mean of a judge and the free one, where both have a verdict."""
+    """The blend of a judge and the free one, where both have a verdict."""
     return [
         [blend(one, other) if one and other else None for one, other in zip(ones, others, strict=True)]
         for ones, others in zip(judge, free, strict=True)
@@ -53,7 +53,7 @@ def blended(judge: bench.Verdicts, free: bench.Verdicts) -> bench.Verdicts:
 
 
 def cascaded(free: bench.Verdicts, judge: bench.Verdicts, share: float) -> bench.Verdicts:
-    """The free judge's verdicts, and the other's on the share that the free one is least certain of."""
+    """The free judge's verdicts, replaced by the other judge's on the share that the free one is least certain of."""
     told = {(row, column): one.uncertainty for row, found in enumerate(free) for column, one in enumerate(found) if one}
     places = list(told)
     doubts = [math.nan if doubt is None else doubt for doubt in told.values()]

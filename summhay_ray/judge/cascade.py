@@ -1,4 +1,4 @@
-"""Part of the judge room: `cascade`, which asks a judge only where the free one is uncertain."""
+"""`cascade`: asks a judge only where the free offline judge is uncertain. Part of the judge room."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from summhay_ray.records import Insight
 
 
 class Cascade:
-    """Asks the free judge about all insights, and `judge` about those whose uncertainty is among the greatest `share`.
+    """Asks the free judge about all insights, and `judge` about the `share` that the free judge is least certain of.
 
-    One summary is judged without knowing the others: the bound is the uncertainty above which that share of the insights lies
-    that people judged (`offline.uncertainty_at`). Who knows all summaries names the insights (`JudgeSettings.asked`).
-    An insight that is asked about has `judge`'s outcome, whatever it is: the free verdict never stands in for a failure.
+    A summary is judged without knowledge of the others, so the threshold is the uncertainty exceeded by that share of the
+    insights in people's annotations (`offline.uncertainty_at`). A caller that knows all summaries names the insights
+    (`JudgeSettings.asked`). An insight passed to `judge` has that judge's outcome: the free verdict never replaces a failure.
     """
 
     name: ClassVar[str] = "cascade"
@@ -31,7 +31,7 @@ class Cascade:
     async def judge(
         self, insights: Sequence[Insight], bullets: Sequence[str], settings: JudgeSettings, ask: Ask
     ) -> list[Outcome[Verdict]]:
-        """One outcome an insight, in the order of `insights`."""
+        """One outcome per insight, in the order of `insights`."""
         outcomes = [_with_uncertainty(outcome) for outcome in await ask_offline(insights, bullets, ask)]
         chosen = self._chosen(insights, outcomes, settings.asked)
         if not chosen:

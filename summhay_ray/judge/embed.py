@@ -25,14 +25,14 @@ _INSTALL = "install it with: pip install 'summhay-ray[embed]'"
 
 
 class OfflineJudgeEmbed(OfflineJudge):
-    """The local model `offline/judge-embed` (llm.LocalModel): as `offline/judge`, but its answers also weigh sentence vectors."""
+    """The local model `offline/judge-embed` (llm.LocalModel): `offline/judge` with sentence vectors as a further feature."""
 
     name: ClassVar[str] = "offline/judge-embed"
     revision: ClassVar[str] = "1"
 
     @staticmethod
     def check() -> None:
-        """Raises LookupError, in one line, where what it needs is not installed; loads nothing."""
+        """Raises LookupError, in one line, where a requirement is not installed. Loads nothing."""
         model_folder()
         if util.find_spec("sentence_transformers") is None:
             raise LookupError(f"offline/judge-embed needs sentence-transformers; {_INSTALL}")
@@ -42,14 +42,14 @@ class OfflineJudgeEmbed(OfflineJudge):
 
 
 def embedder() -> Embedder:
-    """Sentence vectors of length 1 (384 numbers a text). Raises LookupError where the extra is not installed whole."""
+    """An embedder to 384-dimensional unit vectors. Raises LookupError where the extra is not installed completely."""
     _model()
     return lambda texts: [_vector(text) for text in texts]
 
 
 @lru_cache(maxsize=4096)
 def _vector(text: str) -> tuple[float, ...]:
-    # One text a call: in a batch, how long the others are would show in the last digits.
+    # One text per call: in a batch, the length of the other texts changes the last digits.
     return tuple(float(number) for number in _model().encode(text, normalize_embeddings=True, show_progress_bar=False))
 
 
@@ -67,7 +67,7 @@ def _model() -> Any:
 
 
 def model_folder() -> Path:
-    """Where the packaged model lies. Raises LookupError where it is not installed; nothing of the package is run."""
+    """The folder of the packaged model, found without importing the package. Raises LookupError where it is not installed."""
     found = util.find_spec(_PACKAGE)
     if found is None or not found.submodule_search_locations:
         raise LookupError(f"offline/judge-embed needs the extra `embed`, which is not installed; {_INSTALL}")
@@ -75,7 +75,7 @@ def model_folder() -> Path:
 
 
 def check_weights(path: Path) -> None:
-    """Raises LookupError where the weights at `path` are not the ones that the model's authors published."""
+    """Raises LookupError where the weights at `path` are not those published by the model's authors."""
     try:
         with path.open("rb") as file:
             found = hashlib.file_digest(file, "sha256").hexdigest()

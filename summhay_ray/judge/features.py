@@ -1,18 +1,18 @@
-"""Part of the judge room, for the room alone: what `offline/judge` sees of an insight in a summary, as a few numbers.
+"""The features by which `offline/judge` compares an insight with a summary. Private to the judge room.
 
-All of them count shared words (`features_words.py`) by rarity: ln((n + 1) / f) for a word that stands in f of the n texts at
-hand, the bullets and the insights. So the theme's words, which every text repeats, count for little, and no corpus has to be
-shipped. The measures, each chosen for what it adds on the topic that was not fitted (`fit.py` prints it):
+Shared words (`features_words.py`) are weighted by rarity: ln((n + 1) / f) for a word in f of the n texts at hand, bullets and
+insights. So words of the theme, which every text repeats, count little, and no corpus has to be shipped. Each feature was chosen
+for what it adds on the held-out topic (`fit.py` prints it):
 
-- recall: of the insight's words, those in its best bullet, 0..1; a word that no bullet has weighs less than one that is said.
-- whole: the same of the whole summary, for an insight that is told in several bullets.
-- pairs: ln(1 + pairs of words that stand near each other, in either order, in both insight and bullet).
-- lead: how much better the insight fits its bullet than the best of the other insights does, -1..1; or, of an insight asked about
-  alone, margin: how much better its bullet fits than the second best, 0..1. Either says whether the bullet is the insight's own.
-- meaning, where an embedder is given: the cosine of insight and best bullet as sentence vectors, -1..1.
+- recall: the share of the insight's words in its best bullet, 0..1; a word that is in no bullet weighs less than the others.
+- whole: the same for the whole summary, for an insight spread over several bullets.
+- pairs: ln(1 + number of word pairs that are near each other, in either order, in both insight and bullet).
+- lead: the fit of the insight to its bullet minus that of the best other insight, -1..1; for an insight judged alone instead
+  margin: the fit of its bullet minus that of the second-best bullet, 0..1. Either tells whether the bullet is about the insight.
+- meaning, with an embedder: the cosine of the sentence vectors of insight and best bullet, -1..1.
 
-The best bullet is the one that fits best, the first of equals: by the cosine of the weighed words, so that of two bullets with
-the same words of the insight the one that says less besides is taken.
+The best bullet has the highest cosine of weighted words (the first of equals), so that of two bullets that share the same words
+with the insight the shorter one wins.
 """
 
 from __future__ import annotations
@@ -29,23 +29,23 @@ MEANING = "meaning"
 ALONE = ("recall", "whole", "pairs", "margin")
 TOGETHER = ("recall", "whole", "pairs", "lead")
 UNSAID = 0.6
-"""What a word that no bullet has weighs of its rarity: it may be the insight's way of saying what is said in other words."""
+"""Weight factor of a word that is in no bullet: the summary may express it in other words."""
 _NEAR = 3
 _LONGEST_KEPT = 5000
 
 Pair = tuple[str, str]
 Embedder = Callable[[Sequence[str]], Sequence[Sequence[float]]]
-"""Texts in, vectors of length 1 out."""
+"""Maps texts to unit vectors."""
 
 
 @dataclass(frozen=True, slots=True)
 class Features:
-    """What is seen of one insight."""
+    """The features of one insight."""
 
     bullet: int
     """The best bullet, from 0."""
     values: tuple[float, ...]
-    """The measures by name: `TOGETHER`, or `ALONE` where the insight is the only one, then `MEANING` with an embedder."""
+    """Values in the order of `TOGETHER` (or `ALONE` for a single insight), then `MEANING` with an embedder."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class _Text:
 
 
 def features(insights: Sequence[str], bullets: Sequence[str], embed: Embedder | None = None) -> list[Features | None]:
-    """The features of insights that are judged together; None for each where there is no bullet, or no word in the insight."""
+    """The features of insights judged together; None for an insight without words, and for all if there is no bullet."""
     told = [_read(bullet) for bullet in bullets]
     asked = [_read(insight) for insight in insights]
     if not told:
@@ -72,7 +72,7 @@ def features(insights: Sequence[str], bullets: Sequence[str], embed: Embedder | 
 
 
 class _Shown:
-    """An insight, its words weighed against one summary."""
+    """An insight with its word weights for one summary."""
 
     def __init__(self, text: _Text, weights: dict[str, float], said: frozenset[str]) -> None:
         self.text = text
@@ -115,7 +115,7 @@ def _with_meaning(
 
 
 def _weights(asked: Sequence[_Text], told: Sequence[_Text]) -> dict[str, float]:
-    # An insight alone says nothing of which words are rare among insights.
+    # A single insight says nothing about which words are rare among insights.
     counted = (*asked, *told) if len(asked) > 1 else told
     frequency = Counter(word for text in counted for word in text.words)
     return {
@@ -130,7 +130,7 @@ def _norm(text: _Text, weights: dict[str, float]) -> float:
 
 
 def _read(text: str) -> _Text:
-    # Insights come one by one with the same bullets; what is huge is not kept.
+    # Insights are judged one by one against the same bullets, hence the cache; huge texts are not cached.
     return _read_again(text) if len(text) <= _LONGEST_KEPT else _read_once(text)
 
 

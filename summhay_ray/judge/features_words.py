@@ -1,8 +1,8 @@
-"""Part of the judge room, for the room alone: the words of a text, as `features.py` compares them.
+"""The words of a text that `features.py` compares. Private to the judge room.
 
-A word is a root: lower case, without an English ending, and without what follows its fifth letter, so that prescribe and
-prescription are one word. A figure is a word with all its digits. A script that sets no blanks between words (Chinese, Japanese,
-Thai, ...) is cut into characters. English function words, and citations such as [8, 11], are no words.
+A word is reduced to its root: lower case, without an English ending, and cut after five letters, so that prescribe and
+prescription are the same word. A number is a word with all its digits. Scripts without blanks between words (Chinese, Japanese,
+Thai, ...) are split into characters. English function words, and citations such as [8, 11], are dropped.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ import unicodedata
 from summhay_ray.text import FUNCTION_WORDS, UNSPACED, root
 
 COMMON_WEIGHT = 0.5
-"""What a common word counts of what a rare one does (`is_common`)."""
+"""Weight of a common word (`is_common`) relative to other words."""
 
 _WORD = re.compile(rf"\d+(?:[.,]\d+)*|[{UNSPACED}]|[^\W\d_{UNSPACED}]+")
 _NUMBER = r"\s{0,3}(?:[A-Za-z]{1,12}\s{0,3})?\d{1,5}\s{0,3}"
 _CITATION = re.compile(rf"[\[【]{_NUMBER}(?:[,;–-]{_NUMBER})*[\]】]")
 _STOP_WORDS = FUNCTION_WORDS - {"here", "until", "whether"} | {"still"}
-"""Those that the numbers of `fit.py` were fitted with."""
+"""The list that the parameters were fitted with."""
 
-# What anyone says when telling what another said, or why it matters: such words differ between two tellings of one thing.
+# Words of reporting and assessment: they differ between two accounts of the same fact.
 _COMMON_WORDS = """
     ability able accord account achieve acknowledge act address advise affect aim allow approach around ask aspect base become
     begin believe better bring call cause certain claim come common concern consider continue crucial current deal describe
@@ -38,17 +38,17 @@ _COMMON_WORDS = """
 
 
 def roots(text: str) -> list[str]:
-    """The roots and figures of a text, in their order."""
+    """The roots and numbers of a text, in order."""
     return [_root(word) for word in _words(text)]
 
 
 def without_citations(text: str) -> str:
-    """The text without what cites documents by number: [8], [Articles 8, 11], 【8-11】."""
+    """The text without numeric citations: [8], [Articles 8, 11], 【8-11】."""
     return _CITATION.sub(" ", text)
 
 
 def is_common(root: str) -> bool:
-    """Whether a root is of a word that telling something takes, whatever is told: it shows little of what was meant."""
+    """Whether a root belongs to a word of reporting, which says little about the content."""
     return root in _COMMON_ROOTS
 
 

@@ -1,10 +1,10 @@
-"""Part of the judge room: fits `offline/judge` to people's judgments. A command; `grid.bench` takes held-out ratings from it.
+"""Fitting `offline/judge` to people's judgments. Part of the judge room; a command, and the source of held-out ratings.
 
     python -m summhay_ray.judge.fit judge_annotations.json [--out offline_judge.json] [--embed] [--released topic_*.json]
 
-It prints how the judge agrees with people on topics that it was not fitted to (each topic judged by a fit to all the others),
-beside the judges whose predictions the file stores, blended with them, and in a cascade before them (`calibrate_report.py`).
-`--embed` fits `offline/judge-embed`, whose numbers are a file of their own.
+It prints the agreement with people on held-out topics (each topic judged by a fit to all others), next to the stored
+predictions of other judges, alone and in blends and cascades with `offline/judge` (`calibrate_report.py`).
+`--embed` fits `offline/judge-embed`, whose parameters are a separate file.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from summhay_ray.metrics import pearson
 from summhay_ray.records import COVERAGE_VALUE
 
 STEPS = 20
-"""Of `uncertainties`: one number for each 5 % of the insights."""
+"""Steps of `uncertainties`: one for each 5 % of the insights."""
 MEANINGS = {
     "weights": "of the features (judge/features.py) in the log-odds of coverage; `alone`: the insight was asked about alone",
     "some, full": "intercepts of the log-odds that a person calls the insight covered at all, and fully covered",
@@ -41,7 +41,7 @@ MEANINGS = {
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """A summary that people judged, and the features of its insights."""
+    """An annotated summary and the features of its insights."""
 
     summary: AnnotatedSummary
     alone: tuple[Features | None, ...]
@@ -49,7 +49,7 @@ class Measured:
 
 
 def measure(summaries: Sequence[AnnotatedSummary], embed: Embedder | None = None) -> list[Measured]:
-    """The features of every insight, as asked about alone and together."""
+    """The features of every insight, judged alone and together."""
     found = []
     for summary in summaries:
         texts = [insight.text for insight in summary.insights]
@@ -59,8 +59,8 @@ def measure(summaries: Sequence[AnnotatedSummary], embed: Embedder | None = None
 
 
 def fitted(measured: Sequence[Measured]) -> Parameters:
-    """All numbers of the judge. Raises ValueError where there are too few judgments."""
-    # One insight has no others to lead.
+    """All parameters of the judge. Raises ValueError where there are too few judgments."""
+    # `lead` needs at least two insights.
     several = [one for one in measured if len(one.together) > 1]
     together = _coefficients([one.together for one in several], several)
     doubts = sorted((rating(together, found).uncertainty for one in several for found in one.together), reverse=True)
@@ -69,16 +69,16 @@ def fitted(measured: Sequence[Measured]) -> Parameters:
 
 
 def held_out(measured: Sequence[Measured], together: bool = True) -> list[list[Rated]]:
-    """The ratings of every summary by a fit to all other topics. Raises ValueError where there is one topic alone."""
+    """The ratings of every summary by a fit to all other topics. Raises ValueError where there is only one topic."""
     topics = dict.fromkeys(one.summary.topic for one in measured)
     if len(topics) < 2:
-        raise ValueError("the file has one topic alone; held-out figures need a second one")
+        raise ValueError("the file has only one topic; held-out figures need at least two")
     fits = {topic: fitted([one for one in measured if one.summary.topic != topic]) for topic in topics}
     return [rated(fits[one.summary.topic], one, together) for one in measured]
 
 
 def rated(parameters: Parameters, measured: Measured, together: bool = True) -> list[Rated]:
-    """The ratings of a summary's insights with these numbers."""
+    """The ratings of a summary's insights with these parameters."""
     if together and len(measured.together) > 1:
         return [rating(parameters.together, found) for found in measured.together]
     return [rating(parameters.alone, found) for found in measured.alone]
@@ -142,7 +142,7 @@ def _entry(coefficients: Coefficients, names: Sequence[str]) -> dict[str, Any]:
 
 
 def _against(path: Path) -> str:
-    """The shipped judge against the judgments that a released haystack stores, and its time a judgment."""
+    """The shipped judge's agreement with the judgments stored in a released haystack, and its time."""
     pairs = load_released(path)
     start = time.perf_counter()
     ratings: list[Rated] = []

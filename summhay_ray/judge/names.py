@@ -1,8 +1,8 @@
-"""Part of the judge room: the names of judges, as a command or a spec writes them. Other rooms take it from `summhay_ray.judge`.
+"""Parsing the names of judges in commands and specs. Part of the judge room.
 
-A name says who judges and how: `openai/gpt-4o` · `offline` (= `offline/judge`) · `stored/KEY` (an annotations file's own
-predictions) · `module:Class` (a person's own judge) · `per_summary(NAME)` · `few_shot(NAME)` · `blend(JUDGE,offline)` ·
-`cascade(offline,JUDGE,SHARE)`. A run asks by model and strategy (`strategies.py`): `strategy_of` says which a name stands for.
+A name gives the model and how it is asked: `openai/gpt-4o` · `offline` (= `offline/judge`) · `stored/KEY` (predictions stored in
+an annotation file) · `module:Class` (the user's own judge) · `per_summary(NAME)` · `few_shot(NAME)` · `blend(JUDGE,offline)` ·
+`cascade(offline,JUDGE,SHARE)`. A run uses model and strategy (`strategies.py`); `strategy_of` translates a name into them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Kind = Literal["model", "offline", "stored", "code", "per_summary", "few_shot", 
 
 OFFLINE = "offline/judge"
 DEFAULT_SHARE = 0.1
-"""The share of the insights that a cascade asks about where its name says none."""
+"""The share of the insights that a cascade passes on where its name gives none."""
 
 FORMS = {
     "per_summary": "per_summary(openai/gpt-4o)",
@@ -37,12 +37,12 @@ _ROOTS = ("offline", "stored")
 
 
 class BadName(UserError):
-    """A judge's name that has no meaning; the message says what is wrong and shows the right form."""
+    """A malformed name of a judge. The message says what is wrong and shows the right form."""
 
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """A judge's name, taken apart: `text` is its one spelling; `share` is a cascade's, None where the name has none."""
+    """A parsed name of a judge. `text`: its canonical spelling. `share`: a cascade's; None where the name gives none."""
 
     text: str
     kind: Kind
@@ -51,7 +51,7 @@ class Named:
 
 
 def parse_name(text: str) -> Named:
-    """The judge that `text` names. Raises UnknownName or BadName (both ValueError), in one line with the nearest right form."""
+    """The parsed name. Raises UnknownName or BadName, in one line that shows the nearest valid form."""
     shown = text.strip()
     if len(shown) > _LONGEST:
         raise BadName(f"a judge's name of {len(shown)} characters begins with {shown[:40]!r}; expected at most {_LONGEST}")
@@ -69,12 +69,12 @@ def parse_name(text: str) -> Named:
 
 
 def share_text(share: float) -> str:
-    """A cascade's share as names and strategies write it: 0.1 and 0.10 are one share."""
+    """The canonical spelling of a cascade's share: 0.1 and 0.10 are the same."""
     return f"{share:.12g}"
 
 
 def read_share(text: str, where: str) -> float:
-    """The share that `text` ("0.1", "share=0.1") says. Raises BadName, naming `where` it stands, outside of (0, 1]."""
+    """The share in `text` ("0.1", "share=0.1"). Raises BadName, which names `where`, outside (0, 1]."""
     found = _SHARE.fullmatch(text.strip())
     if found is None or not 0 < float(found[1]) <= 1:
         raise BadName(f"{where}: the share is {text.strip()!r}; expected a number above 0 and at most 1, such as 0.1")
@@ -85,9 +85,9 @@ def _plain(text: str) -> Named:
     if not text:
         raise BadName(f"a judge's name is empty; expected a model, offline, or a form such as {FORMS['blend']}")
     if text in FORMS:
-        raise BadName(f"judge {text!r} needs whom it asks in brackets: {FORMS[text]}")
+        raise BadName(f"judge {text!r} needs the judge that it asks in brackets: {FORMS[text]}")
     if not _WORD.fullmatch(text):
-        raise BadName(f"judge {text!r} is neither a model nor a form with closed brackets such as {FORMS['blend']}")
+        raise BadName(f"judge {text!r} is neither a model nor a form with matching brackets such as {FORMS['blend']}")
     if text in ("offline", OFFLINE):
         return Named(OFFLINE, "offline")
     root, _, rest = text.partition("/")
@@ -106,7 +106,7 @@ def _spelt(root: str, rest: str) -> str:
 
 
 def _arguments(text: str, shown: str) -> list[str]:
-    """The arguments of a form: the text between its brackets, cut at the commas that stand in no inner brackets."""
+    """The arguments of a form: the text between its brackets, split at the commas outside inner brackets."""
     parts, depth = [""], 0
     for letter in text:
         depth += (letter == "(") - (letter == ")")
@@ -117,7 +117,7 @@ def _arguments(text: str, shown: str) -> list[str]:
         else:
             parts[-1] += letter
     if depth != 0:
-        raise BadName(f"judge {shown!r}: its brackets do not close where they should; expected a form such as {FORMS['blend']}")
+        raise BadName(f"judge {shown!r}: the brackets do not match; expected a form such as {FORMS['blend']}")
     return [part.strip() for part in parts]
 
 

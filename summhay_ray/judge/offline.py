@@ -1,8 +1,8 @@
-"""Part of the judge room: `offline/judge`, a judge that needs no key. Other rooms take it from `summhay_ray.judge`.
+"""`offline/judge`, a judge that needs no key. Part of the judge room.
 
-It reads the prompt that any model would read, and answers as one. What it sees of insight and bullets is in `features.py`, how
-that becomes chances of coverage in `calibrate.py`; `fit.py` fits the few numbers to people's judgments (`offline_judge.json`,
-which says how well that did on topics left out). It knows no meaning: a denial in the insight's own words fools it.
+It reads the same prompt as any model, and answers in the same form. `features.py` compares insight and bullets, `calibrate.py`
+turns features into probabilities of coverage, and `fit.py` fits the few parameters to people's judgments (`offline_judge.json`,
+which also holds the held-out agreement). It does not understand meaning: a denial in the insight's own words fools it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _DIGITS = 4
 
 @dataclass(frozen=True, slots=True)
 class Rated:
-    """What the free judge says of one insight."""
+    """The free judge's rating of one insight."""
 
     coverage: Coverage
     bullet: int | None
@@ -40,18 +40,18 @@ class Rated:
 
 @dataclass(frozen=True, slots=True)
 class Parameters:
-    """The fitted numbers: of insights asked about alone, and of the insights of a summary asked about together."""
+    """The fitted parameters: for insights judged alone, and for the insights of a summary judged together."""
 
     alone: Coefficients
     together: Coefficients
     uncertainties: tuple[float, ...] = ()
-    """Of the insights that people judged, from the greatest to the least, at even steps of their share."""
+    """Quantiles of the uncertainty over the annotated insights, from the greatest to the least."""
 
 
 def rate(insights: Sequence[str], bullets: Sequence[str], together: bool = True, embed: Embedder | None = None) -> list[Rated]:
-    """One rating an insight of one summary, with the shipped numbers; with `together` false each without regard to the others.
+    """One rating per insight of one summary, with the shipped parameters; with `together` false each is judged alone.
 
-    `embed` adds what sentence vectors see (`embed.py`): other numbers, and other ratings.
+    `embed` adds sentence vectors (`embed.py`), with parameters of their own.
     """
     parameters = shipped_parameters(SHIPPED_EMBED if embed else SHIPPED)
     if not together:
@@ -62,26 +62,29 @@ def rate(insights: Sequence[str], bullets: Sequence[str], together: bool = True,
 def rate_by(
     parameters: Parameters, insights: Sequence[str], bullets: Sequence[str], embed: Embedder | None = None
 ) -> list[Rated]:
-    """The ratings of insights asked about together, with these `parameters`."""
+    """The ratings of insights judged together, with these `parameters`."""
     coefficients = parameters.together if len(insights) > 1 else parameters.alone
     return [rating(coefficients, found, bool(bullets)) for found in features(insights, bullets, embed)]
 
 
 def rating(coefficients: Coefficients, found: Features | None, bullets: bool = True) -> Rated:
-    """The rating of an insight's features. Without `bullets` it is surely not covered; of one without a word nothing is known."""
+    """The rating for an insight's features.
+
+    Without `bullets` the insight is certainly not covered; for an insight without words nothing is known.
+    """
     if found is None:
         return Rated("NO_COVERAGE", None, 0.0, MOST_UNCERTAIN if bullets else 0.0)
     chances = coefficients.chances(found.values)
-    # Rounded, so that the last digits of a platform's logarithms and vectors cannot show.
+    # Rounded to hide platform differences in the last digits.
     value, uncertainty = round(chances.value, _DIGITS), round(chances.uncertainty, _DIGITS)
     coverage = coefficients.coverage(value)
     return Rated(coverage, None if coverage == "NO_COVERAGE" else found.bullet, value, uncertainty)
 
 
 def uncertainty_at(share: float) -> float:
-    """The uncertainty at or above which about this share (0..1) of the insights lies that people judged, asked together.
+    """The uncertainty that this share (0..1) of the annotated insights reach, when judged together.
 
-    For share 0 it is 1, which none reaches. Raises ValueError for a share that is none.
+    For share 0 it is 1, which none reaches. Raises ValueError for a share outside 0..1.
     """
     if not 0 <= share <= 1:
         raise ValueError(f"the share is {share}; expected 0 to 1")
@@ -104,10 +107,10 @@ class OfflineJudge:
     revision: ClassVar[str] = "2"
 
     def answer(self, request: Request) -> str:
-        """The verdict as JSON, with `value` and `uncertainty`, for the insight and bullets of the request's prompt.
+        """The verdict as JSON, with `value` and `uncertainty`, on the insight and bullets in the request's prompt.
 
-        A prompt of several insights (`Reference Insights:`) gets `{"judgments": [...]}`, one with its `insight_id` for each.
-        Raises LookupError where the prompt lacks its insights or bullets.
+        For a prompt with several insights (`Reference Insights:`): `{"judgments": [...]}`, each with its `insight_id`.
+        Raises LookupError where the prompt lacks insights or bullets.
         """
         question = read(request.prompt)
         rated = self._rate(question.insights, question.bullets, question.together)
@@ -123,13 +126,13 @@ class OfflineJudge:
 
 @cache
 def shipped_parameters(name: str = SHIPPED) -> Parameters:
-    """The fitted numbers that ship, read once."""
+    """The shipped parameters, read once."""
     text = resources.files("summhay_ray.judge").joinpath(name).read_text(encoding="utf-8")
     return parameters_of(json.loads(text))
 
 
 def parameters_of(fitted: Mapping[str, Any]) -> Parameters:
-    """The numbers of a fitted file's content. Raises KeyError where one is missing."""
+    """The parameters in the content of a fitted file. Raises KeyError where one is missing."""
     more = (MEANING,) if MEANING in fitted["together"]["weights"] else ()
     return Parameters(
         alone=_coefficients(fitted["alone"], (*ALONE, *more)),

@@ -1,4 +1,4 @@
-"""Part of the judge room: the judge `per_insight`, which asks a model about one insight a call (paper, appendix A.2)."""
+"""The judge `per_insight`, which asks a model about one insight per call (paper, appendix A.2). Part of the judge room."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from summhay_ray.records import Insight
 
 
 class PerInsight:
-    """One call an insight, all calls of a summary at once; the prompt's prefix (instructions, bullets) is shared by them."""
+    """One call per insight, all calls of a summary at once. They share the prompt's prefix (instructions and bullets)."""
 
     name: ClassVar[str] = "per_insight"
     form: ClassVar[Form] = ALONE

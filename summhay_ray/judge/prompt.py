@@ -1,7 +1,7 @@
-"""Part of the judge room, for the room alone: the judge's prompts, written from and read back to insights and bullets.
+"""Rendering the judge's prompts, and parsing them for offline judges. Private to the judge room.
 
-Content after Laban et al., "Summary of a Haystack", section 4.3 and appendix A.2; the words are our own. Unlike there, our
-prompts have the bullets before the insight: all calls about one summary then share one long prefix, which providers discount.
+Content after Laban et al., "Summary of a Haystack", section 4.3 and appendix A.2; the wording is our own. Unlike the paper's,
+our prompts put the bullets before the insight: all calls about one summary then share a long prefix, which providers discount.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ _NUMBER_WORDS = {1: "One", 2: "Two", 3: "Three"}
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """What a prompt asks for: the insights of a summary `together` or one a call, after one worked example or `nine` shots."""
+    """The form of a prompt: all insights of a summary `together` or one per call; one worked example, or `nine` (few-shot)."""
 
     together: bool = False
     nine: bool = False
 
     @property
     def needs(self) -> tuple[str, ...]:
-        """The placeholders that a user's prompt must have."""
+        """The placeholders that a user's prompt must contain."""
         insight = "[[INSIGHTS]]" if self.together else "[[INSIGHT]]"
         return (insight, "[[BULLETS]]", EXAMPLES) if self.nine else (insight, "[[BULLETS]]")
 
@@ -46,9 +46,9 @@ ALONE = Form()
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What a judge's prompt asks: insights and bullets, each with the ids that the prompt gives them.
+    """A parsed judge's prompt: insights and bullets, with their ids in the prompt.
 
-    `together`: the prompt asks about all insights in one answer; else there is one insight, and its id is 1.
+    `together`: the prompt asks about all insights in one answer; otherwise there is one insight, with id 1.
     """
 
     insights: tuple[str, ...]
@@ -59,14 +59,14 @@ class Question:
 
     @property
     def insight(self) -> str:
-        """The first insight: the only one where they are not asked together."""
+        """The first insight; the only one unless `together`."""
         return self.insights[0]
 
 
 def template(prompt: str = "", form: Form = ALONE) -> str:
-    """The text to fill: the user's `prompt`, or our own of the form where it is empty, with worked examples in their place.
+    """The template: the user's `prompt`, or the built-in one of the form if empty, with worked examples inserted.
 
-    Raises ValueError, in one line, where the user's prompt lacks a placeholder that the form needs.
+    Raises ValueError, in one line, where the user's prompt lacks a placeholder that the form needs, or has an unknown one.
     """
     text = prompt or _shipped("per_summary.txt" if form.together else "per_insight.txt")
     missing = [placeholder for placeholder in form.needs if placeholder not in text]
@@ -79,7 +79,7 @@ def template(prompt: str = "", form: Form = ALONE) -> str:
         )
         raise ValueError(f"the judge's prompt lacks {' and '.join(missing)}; write each where its text is to stand{hint}")
     known = (*form.needs, EXAMPLES)
-    # The other form's insight is left as it stands.
+    # The insight placeholder of the other form is left in place.
     taken = {*known, "[[INSIGHT]]", "[[INSIGHTS]]"}
     unknown = sorted(set(_LOOKS_LIKE_ONE.findall(text)) - taken)
     if unknown:
@@ -94,27 +94,27 @@ def template_hash(text: str) -> str:
 
 
 def render(text: str, insight: str, bullets: Sequence[str]) -> str:
-    """The template `text` with insight and bullets (numbered from 1) in it; what is inserted is not searched again."""
+    """The template with insight and bullets (numbered from 1) inserted; inserted text is not searched for placeholders."""
     return _rendered(text, insight, tuple(bullets))
 
 
-# Equal summaries are judged alike, and a plan asks what a run asks.
+# Plan and run render the same prompts, and equal summaries repeat.
 @lru_cache(maxsize=1024)
 def _rendered(text: str, insight: str, bullets: tuple[str, ...]) -> str:
     return _filled(text, {"INSIGHT": insight_line(insight), "BULLETS": _bullets_json(bullets)})
 
 
 def render_together(text: str, insights: Sequence[str], bullets: Sequence[str]) -> str:
-    """As `render`, with all insights, numbered from 1."""
+    """Like `render`, with all insights, numbered from 1."""
     return _filled(text, {"INSIGHTS": insights_json(insights), "BULLETS": bullets_json(bullets)})
 
 
 def bullets_json(bullets: Sequence[str]) -> str:
-    """`{"bullets": [{"bullet_id": 1, "text": "..."}]}` in one line, so that no bullet can stand as a line of the prompt."""
+    """`{"bullets": [{"bullet_id": 1, "text": "..."}]}` on one line, so that no bullet can pose as a line of the prompt."""
     return _bullets_json(tuple(bullets))
 
 
-# Of a summary once, not once an insight.
+# Rendered once per summary, not once per insight.
 @lru_cache(maxsize=128)
 def _bullets_json(bullets: tuple[str, ...]) -> str:
     return _json({"bullets": [{"bullet_id": number, "text": text} for number, text in enumerate(bullets, 1)]})

@@ -1,8 +1,8 @@
-"""Part of the judge room, for the room alone: from one answer about several insights to a verdict for each, or why there is none.
+"""Parsing one answer about several insights into a verdict for each. Private to the judge room.
 
-The answer is `{"judgments": [{"insight_id": 1, "coverage": ..., "bullet_id": ...}, ...]}`; what `answer.py` repairs in one
-verdict is repaired here too. An insight that the answer does not judge beyond doubt is Malformed, with `error` one of those of
-`answer.py` or missing_insight, unclear_insight. No insight gets a verdict that may be another's.
+The answer is `{"judgments": [{"insight_id": 1, "coverage": ..., "bullet_id": ...}, ...]}`; the repairs are those of `answer.py`.
+An insight without an unambiguous verdict is Malformed, with `error` one of those of `answer.py`, or missing_insight,
+unclear_insight. No insight gets a verdict that may belong to another.
 """
 
 from __future__ import annotations
@@ -27,19 +27,21 @@ from summhay_ray.outcome import Malformed
 _QUOTE = r"""["'\u2018\u2019\u201c\u201d]"""
 _INSIGHT_KEY = re.compile(rf"insight[\s_-]?id{_QUOTE}?\s*:\s*{_QUOTE}?\s*([0-9]{{1,9}})\b", re.IGNORECASE)
 _DIGITS = re.compile(r"(?:insight\s*)?#?\s*([0-9]{1,9})\.?", re.IGNORECASE)
-_MISSING = Malformed("missing_insight", "the answer says nothing of the insight")
-_UNCLEAR = Malformed("unclear_insight", "the answer's insight_ids are not those asked, so that it is open which verdict is whose")
+_MISSING = Malformed("missing_insight", "the answer does not mention the insight")
+_UNCLEAR = Malformed(
+    "unclear_insight", "the answer's insight_ids are not those of the prompt, so its verdicts cannot be assigned"
+)
 
 Read = Verdict | Malformed
 
 
 def read_verdicts(text: str, n_insights: int, finish_reason: str = "stop") -> list[Read]:
-    """What the answer says of the insights 1..n_insights, in their order.
+    """The verdicts on insights 1..n_insights, in order.
 
-    The whole answer is Malformed where the token limit cut it: what stands before the cut may be another's draft. So it is where
-    a verdict names no insight, and where one names an insight that was not asked while one that was asked is missing: a model
-    that counts from 0 would give every verdict to the wrong insight. Else an unknown insight is passed over. Words around the
-    JSON that speak against a coverage make all verdicts of that coverage Malformed: it is open which insight they are about.
+    All are Malformed if the answer was cut at the token limit (the part before the cut may be a draft), if a verdict names no
+    insight, or if one names an unknown insight while a known one is missing (a model that counts from 0 would assign every
+    verdict to the wrong insight). Otherwise unknown insights are ignored. Text around the JSON that contradicts a label makes
+    all verdicts with that label Malformed, since it does not say which insight it means.
     """
     answer = final_text(text, finish_reason)
     if isinstance(answer, Malformed):
@@ -67,7 +69,7 @@ def _whole(found: Iterable[Object], n_insights: int) -> Iterable[tuple[int | Non
 
 def _repaired(spans: Iterable[str]) -> Iterable[tuple[int | None, Read]]:
     for span in spans:
-        # Repair makes something of any text: its number must be the one that stands there.
+        # Repair makes an object of any text: its insight_id must be the one in the text.
         written = {int(number) for number in _INSIGHT_KEY.findall(span)}
         number = written.pop() if len(written) == 1 else None
         value = repaired_object(span)
@@ -79,12 +81,12 @@ def _one(read: set[Read]) -> Read:
     if not read:
         return _MISSING
     if len(read) > 1:
-        return Malformed("two_verdicts", "the answer judges the insight more than once, and differently")
+        return Malformed("two_verdicts", "the answer judges the insight twice, with different verdicts")
     return next(iter(read))
 
 
 def _number(ids: list[Any]) -> int | None:
-    """The insight that the values of `insight_id` name: 3, 3.0, "3" and "insight 3" name 3."""
+    """The insight named by the values of `insight_id`: 3, 3.0, "3" and "insight 3" all name 3."""
     numbers = {_as_number(value) for value in ids}
     return numbers.pop() if len(numbers) == 1 else None
 

@@ -1,4 +1,4 @@
-"""Part of the judge room: what a judge says of one insight. Imports records; other rooms take it from `summhay_ray.judge`."""
+"""A judge's verdict on one insight. Part of the judge room."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from summhay_ray.records import COVERAGE_VALUE
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What a judge says of one insight: `coverage` as in records.Coverage, `bullet_id` as JSON text (3, "NA", ...).
+    """A verdict on one insight: `coverage` as in records.Coverage, `bullet_id` as JSON text (3, "NA", ...).
 
-    `value` is the expected coverage (0..1) and `uncertainty` its standard deviation, where the judge gives them. A bullet that
-    comes as a number or None becomes its JSON text. Raises TypeError, in one line, for what is no word, JSON or number.
+    `value` is the expected coverage (0..1) and `uncertainty` its standard deviation, where the judge gives them. A bullet id
+    given as a number or None is converted to JSON text. Raises TypeError, in one line, for fields of other types.
     """
 
     coverage: str
@@ -23,7 +23,7 @@ class Verdict:
     uncertainty: float | None = None
 
     def __post_init__(self) -> None:
-        # No type checker may have seen a person's own judge.
+        # The user's own judge may not be type-checked.
         if not isinstance(self.coverage, str):
             raise TypeError(f"Verdict: coverage is {self.coverage!r:.60}; expected a word such as FULL_COVERAGE")
         if not isinstance(self.bullet_id, str):
@@ -36,7 +36,7 @@ class Verdict:
 
     @property
     def expected(self) -> float:
-        """The judge's value, or its label's worth (0, 0.5, 1) where it gives a label alone."""
+        """The judge's value, or that of its label (0, 0.5, 1) where it gives only a label."""
         return COVERAGE_VALUE[self.coverage] if self.value is None else self.value
 
 

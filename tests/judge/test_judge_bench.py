@@ -142,7 +142,7 @@ def test_biases_are_written_and_read(tmp_path: Path) -> None:
     assert bias is not None
     assert bench.read_biases(bench.biases_json([bias], "test")) == (bias,)
     for text in ("{", "[]", '{"judges": [{"judge": "j"}]}', '{"judges": [1]}'):
-        with pytest.raises(ValueError, match="no file of measured biases") as refusal:
+        with pytest.raises(ValueError, match="not a file of measured biases") as refusal:
             bench.read_biases(text)
         assert "\n" not in str(refusal.value)
 

@@ -95,7 +95,7 @@ def test_a_file_of_one_topic_is_refused_in_one_line(tmp_path: Path, capsys: pyte
     path = tmp_path / "one.json"
     path.write_text(json.dumps([annotation("ferries", judged)]), encoding="utf-8")
     assert main([str(path)]) == 2
-    assert capsys.readouterr().err == "the file has one topic alone; held-out figures need a second one\n"
+    assert capsys.readouterr().err == "the file has only one topic; held-out figures need at least two\n"
 
 
 def two_topics(path: Path) -> Path:
@@ -210,7 +210,7 @@ def test_a_fit_is_good_on_judgments_that_follow_the_words() -> None:
 def test_held_out_ratings_come_from_the_other_topics() -> None:
     low, high = measure(made_up("low")), measure(made_up("high"))
     assert held_out(low + high) == [rated(fitted(high), one) for one in low] + [rated(fitted(low), one) for one in high]
-    with pytest.raises(ValueError, match="one topic alone"):
+    with pytest.raises(ValueError, match="only one topic"):
         held_out(low)
 
 
