@@ -32,7 +32,7 @@ _ROUND_OF = {
     "insight_distinct": ["kind", "subject"],
     "query_leak": ["kind", "subject"],
 }
-"""Kind -> the columns within which only its last round counts, since what has gone gets no row in a later round."""
+"""Kind -> the columns within which only its last round counts: what was dropped has no row in later rounds."""
 _MADE_OF = ("seed", "license", "shape", "difficulty", "models", "conflicts", "offline_writer")
 
 
@@ -79,7 +79,7 @@ def explain_synth(run: RunStore, key: str) -> dict[str, Any]:
         return {**found, "checks": shown, "raw_answer": asdict(raw[named.answer]), "prompt": prompt}
     if named.document_id:
         shown = _with_texts(checks.filter(pl.col("subject") == named.document_id), texts)
-        return {**found, "checks": shown, "document": _document(run, topics[cell_id], named.document_id, (source, shown, raw))}
+        return {**found, "checks": shown, "document": _document(run, topics[cell_id], named.document_id, source, shown, raw)}
     return {
         **found,
         "checks_by_kind": _by_kind(checks),
@@ -214,13 +214,14 @@ def _document(
     run: RunStore,
     topic: Topic,
     document_id: str,
-    kept: tuple[ReleasedFile | None, list[dict[str, Any]], Mapping[str, RawAnswer]],
+    source: ReleasedFile | None,
+    checks: list[dict[str, Any]],
+    raw: Mapping[str, RawAnswer],
 ) -> dict[str, Any]:
     """One document: its text, the insights planned and found in it, and the answers behind it.
 
-    `kept`: the haystack's file, the document's checks, and the topic's answers by key.
+    `source`: the haystack; `checks`: those of the document; `raw`: the topic's answers by key.
     """
-    source, checks, raw = kept
     if source is None:
         raise StoreError(
             f"topic {topic.name!r} of run {run.run_id} has no haystack, so it has no documents; explain the name alone to see why"

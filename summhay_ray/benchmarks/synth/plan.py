@@ -63,7 +63,7 @@ class SynthStage(StagePlan):
         reused = self.reused = round(known.answers * open_share)
         share = max(0, self.calls - reused) / self.calls if self.calls else 0.0
         self.calls, self.min_calls = max(0, self.calls - reused), max(0, self.min_calls - known.answers)
-        # Expected tokens and cost shrink in proportion to the calls, so that no calls cost nothing.
+        # Expected tokens and cost shrink in proportion to the calls, to 0 if there are none.
         for name in ("input_tokens", "output_tokens"):
             least = max(0, getattr(self, f"min_{name}") - getattr(known, name))
             setattr(self, f"min_{name}", least)
