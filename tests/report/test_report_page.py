@@ -151,6 +151,18 @@ def test_failures_are_shown_and_never_scored(summhay_data: Path, tmp_path: Path)
     assert any(part["title"] == "Failures" for one in samples for part in one["parts"])
 
 
+def test_a_cell_that_failed_shows_what_it_was_asked_and_what_retrieval_missed(tmp_path: Path) -> None:
+    run = answered(tmp_path / "store", summarizers=["offline/lead", "replay/gpt-4o"], retrievers=["bm25"])[1]
+    found = report([run]).runs[0].workload
+    lost = [one for one in found.samples(run).samples if one.facets["failed"]]
+    assert {one.facets["model"] for one in lost} == {"replay/gpt-4o"} and len(lost) == run.table("failures").height > 0
+    for one in lost:
+        [prompt] = [part["text"] for part in one.parts if part["kind"] == "prompt"]
+        assert one.facets["query"] in prompt and one.facets["retriever"] == "bm25"
+        [documents] = [part for part in one.parts if part["kind"] == "retrieval"]
+        assert documents["context"] in set(run.table("contexts")["context_id"]) and documents["gold"]
+
+
 def test_a_result_draws_its_figures(tmp_path: Path) -> None:
     result = answered(tmp_path / "store", retrievers=["bm25", "full"])[0]
     assert result.figure("cost_quality").axes[0].get_xlabel() == "tokens a query"

@@ -75,7 +75,7 @@ def explain(workload: Judging[Any] | None, run: RunStore, holder: RunStore, key:
     source = read_source(run.store, entry)
     raw = [one for place in {run.run_id: run, holder.run_id: holder}.values() for one in rows_of(place, "raw_answers", [cell_id])]
     answers = {one.key: asdict(one) for one in raw}
-    prompts = _prompts(workload, run, cell_id) if workload is not None else {}
+    prompts = prompts_of(workload, run, cell_id) if workload is not None else {}
     subtopic = next(one for one in source.haystack.subtopics if one.subtopic_id == summary.subtopic_id)
     judgments = rows_of(run, "judgments", [cell_id])
     return {
@@ -164,7 +164,7 @@ def _judged(
         }
 
 
-def _prompts(workload: Judging[Any], run: RunStore, cell_id: str) -> dict[str, str]:
+def prompts_of(workload: Judging[Any], run: RunStore, cell_id: str) -> dict[str, str]:
     """Key -> prompt of every request of the cell, made again from content: the key proves that it is the same text.
 
     Where another version asked with other prompts, their keys are absent.

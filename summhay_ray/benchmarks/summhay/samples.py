@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import heapq
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from operator import itemgetter
 from typing import Any
 
 import polars as pl
 
 from summhay_ray.benchmark import Benchmark, Facet, SampleRecord, Samples
+from summhay_ray.benchmarks.summhay.cells import Cell
+from summhay_ray.benchmarks.summhay.explain import prompts_of
 from summhay_ray.benchmarks.summhay.judges import JudgedBy, judges_of
 from summhay_ray.benchmarks.summhay.sources import Outline, stored_outlines
 from summhay_ray.engine import answers_of
@@ -28,6 +30,8 @@ FACETS = (
     Facet("usd", "number", "$"),
     Facet("repeat", "number"),
 )
+MOST_PROMPTS = 50
+"""Cells that failed whose prompts a report holds; a prompt may be as long as a haystack."""
 _COUNTED = {1.0: "full", 0.5: "partial", 0.0: "none"}
 _DIGITS = 6
 _TOLD = ("system", "retriever", "ordering", "model", "haystack", "repeat")
@@ -84,6 +88,14 @@ class _Made:
         self._names = {one.haystack_id: one.name for one in outlines}
         self._queries = {(one.haystack_id, topic.subtopic_id): topic for one in outlines for topic in one.subtopics}
         self._gold = {one.haystack_id: one.gold() for one in outlines}
+        self._wanted: dict[tuple[str, str], set[int]] = {}
+        for piece in run.pieces("insights"):
+            for haystack, topic, insight in piece.select("haystack_id", "subtopic_id", "insight_id").iter_rows():
+                self._wanted.setdefault((haystack, topic), set()).update(self._gold[haystack].get(insight, ()))
+        place = ("haystack_id", "subtopic_id", "retriever", "ordering", "context_id")
+        rows = (row for piece in run.pieces("contexts") for row in piece.select(place).iter_rows())
+        self._contexts = {row[:4]: row[4] for row in rows}
+        self._asked_again: set[str] = set()
 
     def samples(self) -> Iterator[SampleRecord]:
         """By cell_id, a piece of each table at a time."""
@@ -164,13 +176,8 @@ class _Made:
             *_failed(failed),
             {"kind": "bullets", "title": "Summary", "bullets": summary["bullets"], "documents": _shelf(haystack)},
             {"kind": "verdicts", "title": "Insights", "insights": _shelf(haystack), "verdicts": verdicts},
-            {
-                "kind": "retrieval",
-                "title": "Documents",
-                "context": summary["context_id"],
-                "documents": _shelf(haystack),
-                "gold": wanted,
-            },
+            _documents_part(haystack, summary["context_id"], wanted),
+            *self._prompts(summary["cell_id"], failed),
         ]
         if summary["key"]:
             parts.append({"kind": "answer", "title": f"Answer of {summary['model']}", "key": summary["key"]})
@@ -185,25 +192,42 @@ class _Made:
 
     def _without_summary(self, missing: Sequence[tuple[str, list[Row]]]) -> Iterator[SampleRecord]:
         """The cells that failed before there was a summary: held until then, with the place that the grid knows."""
-        known: Callable[..., Mapping[str, Mapping[str, str]]] = (
-            (lambda *_: {}) if self._workload is None else self._workload.places
-        )
-        places = known(self._run, [cell for cell, _ in missing]) if missing else {}
-        for cell, failed in missing:
-            place = places.get(cell, {})
-            asked = (place.get("haystack"), place.get("subtopic_id"))
-            query = next(
-                (one for (haystack, topic), one in self._queries.items() if (self._names.get(haystack), topic) == asked), None
-            )
-            facets: Row = {
-                "system": place.get("system", ""),
-                "haystack": place.get("haystack", ""),
-                "query": query.query if query else place.get("subtopic_id", ""),
-                "judges disagree": False,
-                "failed": True,
+        wanted = {cell for cell, _ in missing}
+        items = () if self._workload is None or not missing else self._workload.items()
+        cells = {item.id: (item, Cell.of(item)) for item in items if item.id in wanted}
+        for cell_id, failed in missing:
+            facets: Row = {"system": "", "haystack": "", "query": "", "judges disagree": False, "failed": True}
+            parts: list[Row] = [*_failed(failed), *self._prompts(cell_id, failed)]
+            if cell_id in cells:
+                item, cell = cells[cell_id]
+                unit = cell.unit
+                asked = (unit.haystack_id, unit.subtopic_id)
+                query = self._queries.get(asked)
+                facets |= {"system": cell.system, "retriever": unit.retriever, "ordering": unit.ordering, "model": item.model}
+                facets |= {"repeat": cell.repeat, "haystack": self._names.get(unit.haystack_id, unit.haystack_id)}
+                facets["query"] = query.query if query else unit.subtopic_id
+                context = self._contexts.get((*asked, unit.retriever, unit.ordering), "")
+                parts.append(_documents_part(unit.haystack_id, context, self._wanted.get(asked, ())))
+            names = ("query", "system", "retriever", "ordering", "model", "haystack", "repeat")
+            told = [[name, str(facets[name])] for name in names if facets.get(name) not in (None, "")]
+            yield SampleRecord(cell_id, facets, [{"kind": "facts", "title": "", "facts": told}, *parts])
+
+    def _prompts(self, cell_id: str, failed: Sequence[Row]) -> Iterator[Row]:
+        """What was asked where no answer could be used: made again from content, of the first cells that failed."""
+        if self._workload is None or not failed:
+            return
+        command = f"summhay explain {self._run.run_id} {cell_id}"
+        if len(self._asked_again) >= MOST_PROMPTS:
+            yield {
+                "kind": "text",
+                "title": "Prompt",
+                "text": f"Of the first {MOST_PROMPTS} cells that failed; of others: {command}",
             }
-            told = [[name, str(facets[name])] for name in ("query", "system", "haystack") if facets[name]]
-            yield SampleRecord(cell, facets, [{"kind": "facts", "title": "", "facts": told}, *_failed(failed)])
+            return
+        self._asked_again.add(cell_id)
+        prompts = prompts_of(self._workload, self._run, cell_id)
+        keys = dict.fromkeys(row["key"] for row in failed if row["key"] in prompts) or prompts
+        yield from ({"kind": "prompt", "title": f"Prompt {key[:12]}", "text": prompts[key]} for key in keys)
 
 
 class _Along:
@@ -244,6 +268,17 @@ def _failed(failed: Sequence[Row]) -> Iterator[Row]:
             if any(row[name] for row in failed)
         ]
         yield {"kind": "rows", "title": "Failures", "columns": names, "rows": [[row[name] for name in names] for row in failed]}
+
+
+def _documents_part(haystack_id: str, context_id: str, gold: Iterable[int]) -> Row:
+    """What the model was shown, and what retrieval missed of the documents that hold the query's insights."""
+    return {
+        "kind": "retrieval",
+        "title": "Documents",
+        "context": context_id,
+        "documents": _shelf(haystack_id),
+        "gold": sorted(gold),
+    }
 
 
 def _shelf(haystack_id: str) -> str:

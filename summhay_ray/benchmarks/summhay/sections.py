@@ -42,6 +42,7 @@ def sections(run: RunStore, compat: Compat = "default") -> list[Section]:
     compared = all_pairs(result, best)
     found = [
         *(_results(result, judge) for judge in sorted(result.biases, key=lambda judge: (judge != best, judge))),
+        _people(result, best),
         *_is_it_real(compared, best),
         *_cost(result, best, cells),
         _retrieval(run, result, best, outlines),
@@ -110,6 +111,30 @@ def _results(result: ScoreResult, judge: str) -> Section:
     own = judge == _main_judge(result)
     name = "results" if own else f"results {judge}"
     return Section(f"Results, judged by {judge}", text, frame, dict.fromkeys(FIGURES, "%"), chart, pivot, name, more=not own)
+
+
+def _people(result: ScoreResult, judge: str) -> Section:
+    """What the paper tells of Figure 3, beside the best systems of the run."""
+    scored = [one for one in _of(result, judge) if one.joint is not None]
+    best = sorted(scored, key=lambda one: (-(one.joint or 0.0), one.system))[:5]
+    reached = {figure: PEOPLE_ROW[figure] for figure in FIGURES}
+    rows: list[dict[str, Any]] = [{"who": PEOPLE, "retriever": "oracle", "minutes": "80 to 120", **reached, "n": 10}]
+    rows += [
+        {
+            "who": one.model,
+            "retriever": _column(one),
+            "minutes": "",
+            **{figure: getattr(one, figure) for figure in FIGURES},
+            "n": one.n_scored,
+        }
+        for one in best
+    ]
+    text = (
+        "Figure 3 of the paper draws how two people's coverage and citation grew over sessions of up to two hours, measured "
+        "every ten minutes: rapidly in the first 90 minutes, and slower in the last 30. It prints no values along the curve, so "
+        "none is drawn here: the first row is where it ends (n: summaries), the others are the best systems (n: insights)."
+    )
+    return Section("People over their reading time (Figure 3)", text, _frame(rows), dict.fromkeys(FIGURES, "%"), name="people")
 
 
 def _retriever_order(names: Sequence[str]) -> list[str]:

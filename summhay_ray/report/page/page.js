@@ -105,6 +105,7 @@
       else if (facet.kind === "flag") tests.push((row) => Boolean(column[row]) === (wanted === "yes"));
       else tests.push((row) => String(column[row]) === wanted);
     }
+    if (query.get("text")) { const rows = spoken.get(query.get("text").toLowerCase()); tests.push((row) => rows.has(row)); }
     const verdict = query.get("verdict");
     if (VERDICTS.includes(verdict) && index.columns[verdict]) tests.push((row) => index.columns[verdict][row] > 0);
     const sought = (query.get("search") || "").toLowerCase();
@@ -129,12 +130,27 @@
     return rows;
   };
 
+  // Words of the samples themselves: every chunk of them is looked through once.
+  const spoken = new Map();
+  const heard = async (query) => {
+    const sought = (query.get("text") || "").toLowerCase();
+    if (!sought || spoken.has(sought)) return;
+    const rows = new Set(), said = (value) => (typeof value === "string" ? value.toLowerCase().includes(sought) : value !== null && typeof value === "object" && Object.values(value).some(said));
+    for (let chunk = 0; chunk < manifest.samples.length; chunk++) {
+      if (chunk % 20 === 19) notice(`Looked through ${chunk + 1} of ${manifest.samples.length} parts of the samples …`);
+      (await load(`samples-${chunk}`)).forEach((one, place) => { if (one.parts.some((part) => said(part))) rows.add(manifest.samples[chunk] + place); });
+    }
+    notice("");
+    spoken.set(sought, rows);
+  };
+
   // --- the list of samples --------------------------------------------------------------------------------------------
   const viewer = $("#viewer"), report = $("#report");
   let grid = null;
   const show = (which) => { document.body.classList.toggle("viewing", which === "viewer"); viewer.hidden = which !== "viewer"; report.hidden = which === "viewer"; if (which !== "viewer" && grid) { grid.destroy(); grid = null; } };
   const list = async (query) => {
     await Promise.all([ready(), load("grid")]);
+    await heard(query);
     if (grid) { grid.destroy(); grid = null; }
     const rows = chosen(query);
     const set = (name, value) => { const next = new URLSearchParams(query); if (value) next.set(name, value); else next.delete(name); location.hash = link("samples", next); };
@@ -147,7 +163,8 @@
     });
     if (VERDICTS.every((name) => index.columns[name])) controls.push(make("label", {}, "verdict", make("select", { on: { change: (event) => set("verdict", event.target.value) } },
       make("option", { value: "" }, "any"), VERDICTS.map((name) => make("option", { value: name, selected: query.get("verdict") === name }, `some ${name}`)))));
-    controls.push(make("label", {}, "search", make("input", { type: "search", value: query.get("search") || "", placeholder: "system, query, id", on: { change: (event) => set("search", event.target.value) } })));
+    controls.push(make("label", {}, "search", make("input", { type: "search", value: query.get("search") || "", placeholder: "system, query, id", on: { change: (event) => set("search", event.target.value) } })),
+      make("label", {}, "in texts", make("input", { type: "search", value: query.get("text") || "", placeholder: "words of a summary", on: { change: (event) => set("text", event.target.value) } })));
     const box = make("div", { id: "grid" });
     viewer.replaceChildren(make("p", {}, make("a", { href: "#" }, "← Report")), make("h2", { tabindex: "-1", id: "viewer-h" }, `Samples: ${rows.length.toLocaleString("en")} of ${index.n.toLocaleString("en")}`),
       make("div", { class: "bar", role: "search" }, controls), box, make("p", { class: "keys" }, "Arrow keys and Enter open a sample; a click on a head sorts."));
@@ -214,6 +231,7 @@
       for (const one of context.verdicts) if (one.bullet && !by.has(one.bullet)) by.set(one.bullet, one.insight);
       return [make("ol", { class: "bullets" }, part.bullets.map((text, place) => make("li", { id: `bullet-${place + 1}`, class: by.has(place + 1) ? "matched" : "" }, cited(text, part.documents, context, by.get(place + 1)))))];
     },
+    prompt: (part) => [later("What was asked", async () => [pre(part.text)])],
     answer: (part) => [answer(part.title, part.key)],
     verdicts: async (part, context) => {
       const groups = new Map();
@@ -255,6 +273,7 @@
   const around = (id, query) => { const rows = chosen(query), place = rows.indexOf(index.ids.indexOf(id)); return { rows, place }; };
   const sample = async (id, query) => {
     await ready();
+    await heard(query);
     const row = index.ids.indexOf(id);
     if (row < 0) { show("viewer"); viewer.replaceChildren(make("p", {}, make("a", { href: "#samples" }, "← Samples")), make("h2", {}, "There is no such sample"), make("p", {}, id)); return; }
     const found = await sampleAt(row);
