@@ -10,10 +10,11 @@ from typing import Any
 
 import polars as pl
 
-from summhay_ray.benchmark import Benchmark, Facet, SampleRecord, Samples
+from summhay_ray.benchmark import Facet, SampleRecord, Samples
 from summhay_ray.benchmarks.summhay.cells import Cell
 from summhay_ray.benchmarks.summhay.explain import prompts_of
 from summhay_ray.benchmarks.summhay.judges import JudgedBy, judges_of
+from summhay_ray.benchmarks.summhay.judging import Judging
 from summhay_ray.benchmarks.summhay.sources import Outline, stored_outlines
 from summhay_ray.engine import answers_of
 from summhay_ray.judge import prompt_template
@@ -39,7 +40,7 @@ _TOLD = ("system", "retriever", "ordering", "model", "haystack", "repeat")
 Row = dict[str, Any]
 
 
-def samples(workload: Benchmark[Any] | None, run: RunStore) -> Samples:
+def samples(workload: Judging[Any] | None, run: RunStore) -> Samples:
     """The summaries of a run, and the cells that failed before there was one. `workload`: None where nothing was asked."""
     run = run.at()
     outlines = stored_outlines(run.store, run.record)
@@ -78,7 +79,7 @@ class Prices:
 class _Made:
     def __init__(
         self,
-        workload: Benchmark[Any] | None,
+        workload: Judging[Any] | None,
         run: RunStore,
         outlines: Sequence[Outline],
         judges: Sequence[JudgedBy],
