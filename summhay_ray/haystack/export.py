@@ -37,7 +37,7 @@ def export_run(
             ranked.setdefault(ranking.subtopic_id, []).append(ranking)
     subtopics = []
     for subtopic in raw["subtopics"]:
-        written = sorted(by_subtopic.get(subtopic["subtopic_id"], []), key=lambda one: (one.system, one.repeat))
+        written = sorted(by_subtopic.get(subtopic["subtopic_id"], []), key=lambda summary: (summary.system, summary.repeat))
         scores = _scores(written, ranked.get(subtopic["subtopic_id"], []))
         subtopics.append({**subtopic, **_answers(subtopic, written, judged), "retriever": scores})
     return {**raw, "subtopics": subtopics}
@@ -67,7 +67,10 @@ def _answers(subtopic: Mapping[str, Any], written: list[Summary], judged: Mappin
         summaries[key] = list(summary.bullets)
         verdicts = judged.get(summary.cell_id, [])
         if verdicts:
-            evaluated[key] = [_judgment(one) for one in sorted(verdicts, key=lambda one: (order[one.insight_id], one.position))]
+            evaluated[key] = [
+                _judgment(judgment)
+                for judgment in sorted(verdicts, key=lambda judgment: (order[judgment.insight_id], judgment.position))
+            ]
     return {"summaries": summaries, "eval_summaries": evaluated}
 
 
@@ -81,12 +84,14 @@ def _scores(written: list[Summary], rankings: list[Ranking]) -> dict[str, dict[s
 
     Every retriever of a summary must be included, since readers split a system's key into retriever and model by these names.
     """
-    names = {summary.retriever for summary in written if summary.retriever != "full"} | {one.retriever for one in rankings}
+    names = {summary.retriever for summary in written if summary.retriever != "full"} | {
+        ranking.retriever for ranking in rankings
+    }
     scores: dict[str, dict[str, float]] = {}
     for name in sorted(names):
         released = name.removeprefix("released/")
         if released in scores:
             raise ValueError(f"two retrievers would be exported as {released!r}: {released} and released/{released}")
-        ranked = sorted((one for one in rankings if one.retriever == name), key=lambda one: one.number)
-        scores[released] = {one.document_id: one.score for one in ranked}
+        ranked = sorted((ranking for ranking in rankings if ranking.retriever == name), key=lambda ranking: ranking.number)
+        scores[released] = {ranking.document_id: ranking.score for ranking in ranked}
     return scores

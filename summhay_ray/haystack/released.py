@@ -238,5 +238,9 @@ def _oddities(haystack: Haystack, raw: Mapping[str, Any]) -> list[str]:
         if known != insight.insight_id:
             lines.append(f"insights {known!r} and {insight.insight_id!r} have the same text")
     filled = {insight.subtopic_id for insight in haystack.insights}
-    lines += [f"subtopic {one.subtopic_id!r} has no insights" for one in haystack.subtopics if one.subtopic_id not in filled]
+    lines += [
+        f"subtopic {subtopic.subtopic_id!r} has no insights"
+        for subtopic in haystack.subtopics
+        if subtopic.subtopic_id not in filled
+    ]
     return lines

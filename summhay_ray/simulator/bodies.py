@@ -159,7 +159,7 @@ def read_rerank(body: Mapping[str, Any]) -> RerankAsk:
     query, given = body.get("query"), body.get("documents")
     if not isinstance(query, str) or not query:
         raise _bad("query", "query is a non-empty string")
-    if not isinstance(given, list) or not given or not all(isinstance(one, str) for one in given):
+    if not isinstance(given, list) or not given or not all(isinstance(document, str) for document in given):
         raise _bad("documents", "documents is a list of at least one string")
     top = body.get("top_n") if body.get("top_n") is not None else len(given)
     if not _whole(top) or top < 1:

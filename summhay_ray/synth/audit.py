@@ -168,9 +168,11 @@ def checked_tables(raw: Mapping[str, Any], checks: Sequence[Check]) -> dict[str,
             first.setdefault((check.subject, check.object), check)
     ids = [str(subtopic["subtopic_id"]) for subtopic in _subtopics(raw)]
     assigned = [
-        Assigned(one.haystack, one.domain, one.insight_id, one.expected, tuple(ids.index(name) for name in ids if name == found))
-        for one in _assignments(raw)
-        if (found := chosen.get(one.insight_id)) is not None
+        Assigned(
+            item.haystack, item.domain, item.insight_id, item.expected, tuple(ids.index(name) for name in ids if name == found)
+        )
+        for item in _assignments(raw)
+        if (found := chosen.get(item.insight_id)) is not None
     ]
     names = (str(raw["topic_id"]), _domain(raw))
     present = [

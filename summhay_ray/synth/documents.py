@@ -106,18 +106,18 @@ async def _flaws(
 ) -> dict[int, GaveUp | NotChecked]:
     """Number of each document that must be written again -> the error to raise if it never comes right."""
     flaws: dict[int, GaveUp | NotChecked] = {number: piece.lost for number, piece in pieces.items() if piece.lost}
-    texts = await asyncio.to_thread(comparable, [pieces[one.number] for one in planned if one.number not in flaws])
+    texts = await asyncio.to_thread(comparable, [pieces[document.number] for document in planned if document.number not in flaws])
     copies = await verifier.copies(texts)
-    unsound = plan_flaws(outline, planned, [pieces[one.number].written for one in planned], work.job.difficulty.least)
+    unsound = plan_flaws(outline, planned, [pieces[document.number].written for document in planned], work.job.difficulty.least)
     many = f"after {REWRITES} rewritings ({len(unsound)} such)"
     for number, reason in unsound.items():
         flaws.setdefault(
             number, GaveUp("documents", "unsound_truth", f"document {number}: {reason}, {many}; {MENDS.get(reason, MEND)}")
         )
-    for one in planned:
-        if one.document_id in copies:
-            message = f"document {one.number} is a near-copy of another after {REWRITES} rewritings; {APART}"
-            flaws.setdefault(one.number, GaveUp("verification", "near_copies", message))
+    for document in planned:
+        if document.document_id in copies:
+            message = f"document {document.number} is a near-copy of another after {REWRITES} rewritings; {APART}"
+            flaws.setdefault(document.number, GaveUp("verification", "near_copies", message))
     return flaws
 
 
@@ -201,7 +201,7 @@ class _Writer:
         text, found, edits = await self._mended(planned, text)
         self._corrected[planned.number] += corrections + edits
         present = [insight_id for insight_id in planned.insight_ids if insight_id not in found.missing]
-        present += [one for one in self._insights if one in found.extraneous and one not in present]
+        present += [insight_id for insight_id in self._insights if insight_id in found.extraneous and insight_id not in present]
         shown = tuple(" ".join(words.split()) for words in found.evidence.values() if words)
         piece = Piece(Written(replace(planned, insight_ids=tuple(present)), text, self._corrected[planned.number]), shown)
         texts = (text, "\n".join(free(piece)))
@@ -293,13 +293,17 @@ class _Writer:
         return best, best_found, edits
 
     async def _edited(self, planned: PlannedDocument, text: str, found: Found, sample: int) -> str:
-        remove = [(self._insights[one].text, found.evidence.get(one, "")) for one in self._insights if one in found.extraneous]
+        remove = [
+            (self._insights[insight_id].text, found.evidence.get(insight_id, ""))
+            for insight_id in self._insights
+            if insight_id in found.extraneous
+        ]
         given: dict[str, Any] = {
             "document": text,
             "remove": [
                 {"id": number, "text": insight, "evidence": words[:EVIDENCE]} for number, (insight, words) in enumerate(remove, 1)
             ],
-            "add": numbered(self._insights[one].text for one in planned.insight_ids if one in found.missing),
+            "add": numbered(self._insights[insight_id].text for insight_id in planned.insight_ids if insight_id in found.missing),
             "words": self._work.job.shape.words,
             **self._manner,
         }

@@ -109,23 +109,27 @@ class _Truth:
         distracting = _listed(synthesis, "distractors", lambda node: _distractor(node, conflicts))
         asked = tuple(
             PlannedSubtopic(
-                one.subtopic_id,
-                one.name,
-                one.text,
-                one.query,
+                subtopic.subtopic_id,
+                subtopic.name,
+                subtopic.text,
+                subtopic.query,
                 tuple(
                     PlannedInsight(
-                        insight.insight_id, one.subtopic_id, insight.name, insight.text, conflicts.get(insight.insight_id, "")
+                        insight.insight_id,
+                        subtopic.subtopic_id,
+                        insight.name,
+                        insight.text,
+                        conflicts.get(insight.insight_id, ""),
                     )
                     for insight in haystack.insights
-                    if insight.subtopic_id == one.subtopic_id
+                    if insight.subtopic_id == subtopic.subtopic_id
                 ),
             )
-            for one in haystack.subtopics
+            for subtopic in haystack.subtopics
         )
-        self._outline = Outline(Topic(haystack.name, haystack.topic), (*asked, *(one for one, _ in distracting)))
+        self._outline = Outline(Topic(haystack.name, haystack.topic), (*asked, *(subtopic for subtopic, _ in distracting)))
         self._documents = _documents(source, root, [pair for _, held in distracting for pair in held], synthesis is not None)
-        self._texts = {one.insight_id: one.text for one in self._outline.insights}
+        self._texts = {insight.insight_id: insight.text for insight in self._outline.insights}
 
     def head(self, asker: _NoModel) -> tuple[str, _NoModel, Input]:
         """The arguments of `Verifier`."""
@@ -136,13 +140,13 @@ class _Truth:
         if check.kind in ("document_insight", "query_leak", "subtopic_leak"):
             return self._texts[check.object]
         if check.kind == "subtopic_distinct":
-            return next(one.text for one in self._outline.subtopics if one.subtopic_id == check.subject)
+            return next(subtopic.text for subtopic in self._outline.subtopics if subtopic.subtopic_id == check.subject)
         return self._texts.get(check.subject, "") if check.kind.startswith("insight_") else ""
 
     async def checked(self, verifier: Verifier) -> tuple[Check, ...]:
         """Make all checks with this verifier."""
         subtopics, insights = self._outline.subtopics, self._outline.insights
-        await verifier.subtopics([(one.subtopic_id, one.text) for one in subtopics], 0)
+        await verifier.subtopics([(subtopic.subtopic_id, subtopic.text) for subtopic in subtopics], 0)
         await verifier.insights(subtopics, 0, drop=False)
         for subtopic in subtopics:
             if subtopic.asked:
@@ -180,18 +184,18 @@ def _distractor(node: Node, conflicts: dict[str, str]) -> tuple[PlannedSubtopic,
     subtopic_id, listed = node.entry("subtopic_id").identifier(), node.entry("insights").items()
     insights = tuple(
         PlannedInsight(
-            (insight_id := one.entry("insight_id").identifier()),
+            (insight_id := item.entry("insight_id").identifier()),
             subtopic_id,
             "",
-            one.entry("insight").text(),
+            item.entry("insight").text(),
             conflicts.get(insight_id, ""),
         )
-        for one in listed
+        for item in listed
     )
     held = [
         (document.identifier(), insight.insight_id)
-        for insight, one in zip(insights, listed, strict=True)
-        for document in one.entry("documents").items()
+        for insight, item in zip(insights, listed, strict=True)
+        for document in item.entry("documents").items()
     ]
     return PlannedSubtopic(subtopic_id, "", node.entry("subtopic").text(), "", insights, asked=False), held
 
@@ -204,7 +208,7 @@ def _documents(
     `held`: pairs of ids (document, insight) for the insights of distracting subtopics. `ours`: whether the haystack was
     synthesized here; only then are dates and references read.
     """
-    numbers = {one.document_id: one.number for one in source.haystack.documents}
+    numbers = {document.document_id: document.number for document in source.haystack.documents}
     found = []
     for document, node in zip(source.haystack.documents, root.entry("documents").items(), strict=True):
         metadata = node.optional("document_metadata") if ours else None

@@ -49,7 +49,7 @@ def released_json(
                     "refers_to": [document_ids[number] for number in document.planned.refers_to],
                     "corrections": document.corrections,
                 },
-                "insights_included": [one for one in document.planned.insight_ids if one in asked_ids],
+                "insights_included": [insight_id for insight_id in document.planned.insight_ids if insight_id in asked_ids],
                 "idx": place,
             }
             for place, document in enumerate(written)
@@ -73,7 +73,9 @@ def _synthesis(
         "usd_micros": usd_micros,
         "offline_writer": any(models[task].startswith(OFFLINE) for task in models if GROUP_OF[task] == "write"),
         "corrections": sum(document.corrections for document in written),
-        "conflicts": [[one.insight_id, one.conflicts_with] for one in outline.insights if _first_side(one, outline)],
+        "conflicts": [
+            [insight.insight_id, insight.conflicts_with] for insight in outline.insights if _first_side(insight, outline)
+        ],
         "distractors": [
             {
                 **_named(subtopic),

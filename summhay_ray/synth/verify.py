@@ -205,8 +205,8 @@ class Verifier:
             and self._asker.model("chapter_check")
         ):
             listed = {
-                "subtopics": numbered([one.text for one in outline.subtopics]),
-                "insights": numbered([one.text for one in insights]),
+                "subtopics": numbered([subtopic.text for subtopic in outline.subtopics]),
+                "insights": numbered([insight.text for insight in insights]),
             }
             answer = await self._ask("chapter_check", {"chapter": text, **listed})
             spot, by, key = _within(answer.value, len(insights)), self._asker.model("chapter_check"), answer.key

@@ -85,8 +85,13 @@ class BenchSpec:
     def settings(self) -> dict[str, ModelSettings]:
         """Every model that may be asked -> its settings. Raises SpecError for a model without a price."""
         found: dict[str, ModelSettings] = {}
-        asked = [self.asked(one, leaf)[1].model for one in self.judges for leaf in leaves(one.named) if is_asked(leaf)]
-        code = any(leaf.kind == "code" for one in self.judges for leaf in leaves(one.named))
+        asked = [
+            self.asked(bench_judge, leaf)[1].model
+            for bench_judge in self.judges
+            for leaf in leaves(bench_judge.named)
+            if is_asked(leaf)
+        ]
+        code = any(leaf.kind == "code" for bench_judge in self.judges for leaf in leaves(bench_judge.named))
         for model in dict.fromkeys([*asked, *([entry.model for entry in self.spec.judges] if code else [])]):
             limits = self.spec.limits.get(model)
             reach = self._entry(model).model_dump(include=set(REACH))
@@ -99,8 +104,11 @@ class BenchSpec:
     def content(self) -> list[dict[str, Any]]:
         """Everything that the judges' verdicts depend on, for the identity of the bench."""
         return [
-            {"judge": one.named.text, "asked": [self.identity(one, leaf) for leaf in leaves(one.named) if is_asked(leaf)]}
-            for one in self.judges
+            {
+                "judge": bench_judge.named.text,
+                "asked": [self.identity(bench_judge, leaf) for leaf in leaves(bench_judge.named) if is_asked(leaf)],
+            }
+            for bench_judge in self.judges
         ]
 
 

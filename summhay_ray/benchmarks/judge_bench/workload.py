@@ -253,8 +253,8 @@ def _micros(run: RunStore) -> Micros:
     tables = run.tables([RAW_ANSWERS.name, ANSWERS.name])
     usd = dict(tables[RAW_ANSWERS.name].select("key", "usd_micros").iter_rows())
     found: dict[str, dict[str, int]] = {}
-    for one in ANSWERS.records(tables[ANSWERS.name]):
-        found.setdefault(one.cell_id, {})[one.key] = usd[one.key]
+    for answer in ANSWERS.records(tables[ANSWERS.name]):
+        found.setdefault(answer.cell_id, {})[answer.key] = usd[answer.key]
     return found
 
 

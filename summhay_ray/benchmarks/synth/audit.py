@@ -104,4 +104,4 @@ def _raws(run: RunStore, sources: Sequence[Mapping[str, str]]) -> list[dict[str,
 def _sources(run: RunStore) -> list[dict[str, str]]:
     """The sources of a run's haystacks: from its record, or, for a synthesis, those made so far."""
     record = run.record
-    return [one.source() for one in made_by(run).values()] if TOPICS in record else list(record["haystacks"])
+    return [haystack.source() for haystack in made_by(run).values()] if TOPICS in record else list(record["haystacks"])

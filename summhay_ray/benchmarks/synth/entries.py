@@ -25,7 +25,7 @@ def entries_of(workload: Synth, store: Store, path: str) -> list[str]:
         made, tried = made_by(run), run.finished(ITEM)
     missing = [cell for cell in map(workload.cell_id, workload.topics) if cell not in made]
     if not missing:
-        return [one.entry for one in made.values()]
+        return [haystack.entry for haystack in made.values()]
     synth = f"summhay synth {path} --store {store.uri}"
     if failed := sum(not tried.get(cell, True) for cell in missing):
         raise SpecError(_failed(workload, store, failed, len(missing) - failed, synth))

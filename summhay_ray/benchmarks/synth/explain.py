@@ -56,7 +56,7 @@ def explain_synth(run: RunStore, key: str) -> dict[str, Any]:
     cell_id = named.cell_id
     source = read_source(run.store, made[cell_id].source()) if cell_id in made else None
     checks = run.table("checks", [cell_id])
-    raw: dict[str, RawAnswer] = {one.key: one for one in rows_of(run, "raw_answers", [cell_id])}
+    raw: dict[str, RawAnswer] = {answer.key: answer for answer in rows_of(run, "raw_answers", [cell_id])}
     found: dict[str, Any] = {
         "run": run.run_id,
         "cell_id": cell_id,
@@ -93,7 +93,7 @@ def _find(run: RunStore, key: str, topics: Mapping[str, Topic], made: Mapping[st
     haystack, slash, document_id = key.partition("/")
     hits = {_Named(cell) for cell, topic in topics.items() if topic.name == haystack}
     if not hits and len(haystack) >= SHORTEST_KEY:
-        hits = {_Named(one.cell_id) for one in made.values() if one.haystack_id.startswith(haystack)}
+        hits = {_Named(row.cell_id) for row in made.values() if row.haystack_id.startswith(haystack)}
         hits |= {_Named(cell) for cell in topics if cell.startswith(haystack)}
         hits |= set() if slash else set(_answers(run, topics, key))
     if not hits:
@@ -163,18 +163,18 @@ def _amiss(checks: pl.DataFrame, ids: Collection[str]) -> pl.DataFrame:
 
 def _ids(source: ReleasedFile | None) -> list[str]:
     """Ids of a haystack's insights, subtopics and documents; empty without a haystack."""
-    return [*_texts(source), *(one["document_id"] for one in source.raw["documents"])] if source else []
+    return [*_texts(source), *(document["document_id"] for document in source.raw["documents"])] if source else []
 
 
 def _texts(source: ReleasedFile | None) -> dict[str, str]:
     """Id -> text of the insights and subtopics of a haystack, distracting ones included."""
     if source is None:
         return {}
-    texts = {one.insight_id: one.text for one in source.haystack.insights}
-    texts |= {one.subtopic_id: one.text for one in source.haystack.subtopics}
+    texts = {insight.insight_id: insight.text for insight in source.haystack.insights}
+    texts |= {subtopic.subtopic_id: subtopic.text for subtopic in source.haystack.subtopics}
     for subtopic in synthesis_of(source).get("distractors", []):
         texts[subtopic["subtopic_id"]] = subtopic["subtopic"]
-        texts |= {one["insight_id"]: one["insight"] for one in subtopic["insights"]}
+        texts |= {insight["insight_id"]: insight["insight"] for insight in subtopic["insights"]}
     return texts
 
 
@@ -188,7 +188,7 @@ def _with_texts(checks: pl.DataFrame, texts: Mapping[str, str]) -> list[dict[str
 
 def _documents(source: ReleasedFile) -> list[dict[str, Any]]:
     """A row per document."""
-    return [_described(one, source) for one in source.raw["documents"]]
+    return [_described(document, source) for document in source.raw["documents"]]
 
 
 def _described(document: Mapping[str, Any], source: ReleasedFile) -> dict[str, Any]:
@@ -233,7 +233,7 @@ def _document(
         raise StoreError(f"haystack {topic.name} has no document {document_id!r}; it has {len(ids)}, {ids[0]} to {ids[-1]}")
     document, number = documents[places[document_id]], places[document_id] + 1
     answers = answers_of_document(run, topic, raw, number)
-    known = {one["key"] for one in answers}
+    known = {answer["key"] for answer in answers}
     keys = dict.fromkeys(check["key"] for check in checks if check["key"] not in known)
     return {
         **_described(document, source),

@@ -119,7 +119,7 @@ def _check_folder(run: RunStore, workload: Synth, out: Path) -> None:
 
 def export_made(run: RunStore, folder: Path, again: bool = False) -> list[Path]:
     """Write the haystacks as released JSON. `again`: overwrite files that differ only in a person's labels."""
-    entries = [one.source() for one in made_by(run).values()]
+    entries = [haystack.source() for haystack in made_by(run).values()]
     audits = person_audits(run)
     contents = (audited(read_source(run.store, entry), audits.get(entry["name"])) for entry in entries)
     same = (lambda old, new: _unaudited(old) == _unaudited(new)) if again else None
@@ -146,7 +146,7 @@ def audited(source: ReleasedFile, audit: Mapping[str, Any] | None) -> dict[str, 
 
 def made_haystacks(run: RunStore) -> list[MadeHaystack]:
     """The haystacks of a synthesis, in the spec's order. They are read one at a time."""
-    return [_described(run.store, one) for one in made_by(run).values()]
+    return [_described(run.store, haystack) for haystack in made_by(run).values()]
 
 
 def _described(store: Store, made: Made) -> MadeHaystack:
@@ -170,9 +170,9 @@ def _described(store: Store, made: Made) -> MadeHaystack:
 
 def failed_topics(run: RunStore) -> list[FailedTopic]:
     """The topics without a haystack, in the spec's order."""
-    rows: dict[str, Failure] = {one.cell_id: one for one in rows_of(run, "failures")}
+    rows: dict[str, Failure] = {failure.cell_id: failure for failure in rows_of(run, "failures")}
     return [
-        FailedTopic(topic.topic, topic.name, cell, one.stage, one.error, one.message, one.usd_micros / MICROS)
+        FailedTopic(topic.topic, topic.name, cell, failure.stage, failure.error, failure.message, failure.usd_micros / MICROS)
         for cell, topic in stored_topics(run.store, run.record)
-        if (one := rows.get(cell)) is not None
+        if (failure := rows.get(cell)) is not None
     ]

@@ -156,7 +156,7 @@ def stored_topics(store: Store, record: Mapping[str, Any]) -> tuple[Kept, ...]:
     """The topics of a stored run with their cell ids, in its order. Raises StoreError."""
     content = store.get_object(TOPICS, record[TOPICS])
     try:
-        return tuple((one.pop("cell_id"), topic_from(one)) for one in json.loads(zlib.decompress(content)))
+        return tuple((row.pop("cell_id"), topic_from(row)) for row in json.loads(zlib.decompress(content)))
     except (ValueError, TypeError, KeyError, AttributeError, zlib.error) as error:
         raise StoreError(f"store {store.uri!r}: the topics {record[TOPICS]} are of another version: {error}") from error
 

@@ -83,7 +83,7 @@ def verify_files(paths: Sequence[str], address: str = "") -> list[VerifiedFile]:
 def verify_file(path: str) -> dict[str, Any]:
     """The checks of one file, as JSON."""
     source = read_file(path)
-    return {"haystack_id": source.haystack.haystack_id, "rows": [_row(one) for one in verify_haystack(source, path)]}
+    return {"haystack_id": source.haystack.haystack_id, "rows": [_row(check) for check in verify_haystack(source, path)]}
 
 
 def write_checks(found: Iterable[VerifiedFile], out: Path) -> None:
@@ -91,9 +91,9 @@ def write_checks(found: Iterable[VerifiedFile], out: Path) -> None:
     buffer = io.StringIO(newline="")
     writer = csv.writer(buffer)
     writer.writerow(COLUMNS)
-    for one in found:
-        for row in one.rows:
-            writer.writerow([quoted(str(value)) for value in (one.file, *(row[name] for name in COLUMNS[1:]))])
+    for verified in found:
+        for row in verified.rows:
+            writer.writerow([quoted(str(value)) for value in (verified.file, *(row[name] for name in COLUMNS[1:]))])
     try:
         with out.open("x", encoding="utf-8-sig", errors="replace", newline="") as file:
             file.write(buffer.getvalue())

@@ -123,7 +123,7 @@ class Synth(Benchmark[SynthSpec]):
     def objects(cls, run: RunStore) -> Iterable[tuple[str, str]]:
         """See `Workload`: the topics, and the haystacks that were made."""
         yield TOPICS, run.record[TOPICS]
-        yield from (("haystack", one.digest) for one in MADE.records(run.table(MADE.name)))
+        yield from (("haystack", row.digest) for row in MADE.records(run.table(MADE.name)))
 
     def open(self, store: Store) -> RunStore:
         """See `Workload`."""
