@@ -1,4 +1,7 @@
-"""How an item asks its models, and what becomes of its questions. Part of the engine room; `plan.py` has one that counts."""
+"""`Ask`: how an item asks its models. Part of the engine room.
+
+`plan.py` has a version that makes no calls and only counts them.
+"""
 
 from __future__ import annotations
 
@@ -16,18 +19,18 @@ from summhay_ray.llm import ModelSettings, RawAnswer, Request
 from summhay_ray.outcome import KIND, Answer, Failed, Malformed, NoAnswer, Outcome, Refusal
 
 LOCAL_AT_ONCE = 4
-MORE_THAN_ONCE = 16
-"""Further items that may hold a prompt: those that wait for the first of their prefix, and the next to be sent."""
+EXTRA_PROMPTS = 16
+"""Items that may hold a prompt beyond a model's concurrency: those that wait for the first call of their prefix, and the next."""
 
 MOST_SHOWN = 80
-"""Characters of an answer that cannot be read, in the message that says so."""
+"""Characters of an unreadable answer that the error message quotes."""
 
 Complete = Callable[[Request, str], Awaitable[tuple[Outcome[RawAnswer], RawAnswer | None]]]
-"""A request and its stage in; the outcome out, and the raw answer where there is one."""
+"""Completes a request of a stage: returns its outcome, and the raw answer if there is one."""
 
 
 class NoReply(Exception):
-    """A question has no usable answer. Not caught by the benchmark, it ends the item, whose failure row says why."""
+    """A question has no usable answer. Unless the benchmark catches it, the item ends with a failure row that says why."""
 
     def __init__(self, stage: str, outcome: NoAnswer) -> None:
         super().__init__(f"{outcome.error}: {outcome.message}")
@@ -35,19 +38,19 @@ class NoReply(Exception):
 
 
 class Unreadable(NoReply):
-    """An answer that came, and is not in the form that was asked for: `raise Unreadable(reply, "A, B, C or D")`."""
+    """An answer that does not have the expected form: `raise Unreadable(reply, "A, B, C or D")`."""
 
     def __init__(self, reply: RawAnswer, expected: str) -> None:
-        found = " ".join(reply.text.split())
-        message = f"expected {expected}; found {found[:MOST_SHOWN]!r}{' ...' if len(found) > MOST_SHOWN else ''}"
+        text = " ".join(reply.text.split())
+        message = f"expected {expected}; found {text[:MOST_SHOWN]!r}{' ...' if len(text) > MOST_SHOWN else ''}"
         super().__init__("", Malformed("unreadable", message, reply.key, reply.attempts, reply.usd_micros))
 
 
 class ConcurrencyLimiter:
-    """How many items of one worker hold a prompt for a model at once: first come, first served.
+    """Limits how many items of one worker hold a prompt for the same model; first come, first served.
 
-    An item waits here as a small thing; past it, it holds a prompt, which may be half a megabyte. It is no limit on calls: these
-    are bounded by each model's concurrency, and somewhat more than that is let in here.
+    It saves memory: a waiting item is small, but a prompt may be half a megabyte. It does not limit calls, which the model's
+    concurrency does; it admits `EXTRA_PROMPTS` more items than that.
     """
 
     def __init__(self, settings: Mapping[str, ModelSettings]) -> None:
@@ -55,40 +58,40 @@ class ConcurrencyLimiter:
         self._turns: dict[tuple[str, str], asyncio.Semaphore] = {}
 
     def turn(self, stage: str, model: str, name: str = "") -> contextlib.AbstractAsyncContextManager[None]:
-        """While a prompt for the model is made and asked. `name` keeps several uses of one model apart."""
-        place = stage, name or model
-        if place not in self._turns:
-            one = self._settings.get(model)
-            width = LOCAL_AT_ONCE if one is None or one.local else one.limits.concurrency + MORE_THAN_ONCE
-            self._turns[place] = asyncio.Semaphore(width)
-        return self._turns[place]
+        """A context in which a prompt for the model is built and sent. Uses of a model under another `name` are limited apart."""
+        key = stage, name or model
+        if key not in self._turns:
+            settings = self._settings.get(model)
+            width = LOCAL_AT_ONCE if settings is None or settings.local else settings.limits.concurrency + EXTRA_PROMPTS
+            self._turns[key] = asyncio.Semaphore(width)
+        return self._turns[key]
 
 
 class Ask:
-    """The questions of one item. Every raw answer that comes is kept, usable or not."""
+    """Asks the questions of one item. Keeps every raw answer, usable or not, and every failure."""
 
     planning = False
-    """Whether nothing is asked, and calls are only counted."""
+    """True while planning: no call is made, and calls are only counted."""
     guessed_on = False
-    """While planning: whether something was asked after an answer that nobody knows yet."""
+    """While planning: whether a question followed an answer that is not known yet."""
     too_long = False
-    """Whether the item's prompt is too long for its model: the plan says how many such there are."""
+    """While planning: whether the item's prompt is too long for its model."""
 
     def __init__(self, workload: Workload[Any], item: Item, complete: Complete, limiter: ConcurrencyLimiter) -> None:
         self.item = item
         self.prepared: Any = None
-        """What `prepare` gave to the item."""
+        """The data that `prepare` made for the item."""
         self._workload, self._complete, self._limiter = workload, complete, limiter
         self._stages = {stage.name: stage for stage in workload.stages}
         self.raw: dict[str, RawAnswer] = {}
         self._stage_of: dict[str, str] = {}
         self.failures: list[Any] = []
         self.retry = False
-        """A later run may try again what failed."""
+        """Whether a later start may try the item's failures again."""
         self._asked: dict[tuple[str, str], Sequence[Any]] = {}
-        """Model whose answers lie in a file, and stage -> what it was asked."""
+        """(Model with a file of answers, stage) -> the messages that it was asked."""
         self.over_budget = False
-        """Stopped at the budget: the item is unfinished, and nothing of it is committed."""
+        """Whether the budget stopped the item. It is then unfinished, and nothing of it is committed."""
 
     async def __call__(
         self,
@@ -101,11 +104,11 @@ class Ask:
         logprobs: int | None = None,
         **sampling: Any,
     ) -> RawAnswer:
-        """Ask a model, by default the item's: its answer's `text` is what it said. A text is the one message of a user.
+        """Ask a model (by default the item's) and return its raw answer, whose `text` is the reply.
 
-        `sample`: which of several answers to one and the same prompt. `n`: samples in one call; `logprobs`: so
-        many log probabilities of each token. `sampling` overrides what the spec's entry says. Raises
-        NoReply where there is no usable answer; not caught, that becomes the item's failure row.
+        `messages` may be a text, which is sent as one user message. `sample` numbers several answers to the same prompt. `n` is
+        the number of samples in one call, `logprobs` the number of log probabilities per token. `sampling` overrides the
+        parameters of the spec's entry. Raises NoReply if there is no usable answer; uncaught, it becomes the item's failure row.
         """
         self._check_stage(stage)
         entry = model or self._model()
@@ -119,8 +122,11 @@ class Ask:
         raise NoReply(stage, outcome)
 
     def of(self, stage: str, share: float = 1.0, output_tokens: Callable[[Request], int] | None = None) -> AskModel:
-        """The bare ask of a stage: a request in, its outcome out. For planning: the `share` of the requests that are expected to
-        be made, and the length of an answer that is expected."""
+        """A function that sends a request of this stage and returns its outcome; it raises no NoReply.
+
+        Only the plan uses `share`, the expected share of these requests that are made, and `output_tokens`, the expected length
+        of the answer to a request.
+        """
         self._check_stage(stage)
 
         async def ask(request: Request) -> Outcome[RawAnswer]:
@@ -129,37 +135,38 @@ class Ask:
                 return none
             outcome, raw = await self._complete(request, stage)
             if raw is not None:
-                # Vectors are large, and lie in the log: a row says what they cost.
+                # Vectors are large and already in the log; the row only records their cost.
                 self.raw[raw.key] = replace(raw, text="") if request.inputs else raw
             return outcome
 
         return ask
 
     def known(self, request: Request, stage: str) -> tuple[Request, Failed | None]:
-        """The request; to a file of answers with the line that is meant, and a failure where a stage asks several questions."""
+        """The request, with the `query_id` to look up if its model's answers come from a file; and a failure (else None) if a
+        stage asks such a model several different questions about one item."""
         given = self._workload.given_answers.get(request.model)
         if given is None:
             return request, None
         if self._asked.setdefault((request.model, stage), request.messages) != request.messages:
-            told = f"{given.file} holds one text for each query, and stage {stage!r} asks several questions about it"
-            return request, Failed("several_questions", told)
-        first = next(asked for model, asked in self._asked if model == request.model)
+            message = f"{given.file} holds one text for each query, and stage {stage!r} asks several questions about it"
+            return request, Failed("several_questions", message)
+        first = next(asked_stage for model, asked_stage in self._asked if model == request.model)
         query = self._workload.query_of(self.item)
         return replace(request, lookup=query if stage == first else f"{query}/{stage}"), None
 
     def spares(self, stage: str, whole: Request, made: Request) -> None:
-        """For planning: `made`, which is asked next, stands in the place of the longer `whole`. The plan tells what it saves."""
+        """Note that the shorter request `made`, asked next, replaces `whole`; the plan reports the tokens that this saves."""
 
     def turn(self, stage: str, model: str, name: str = "") -> contextlib.AbstractAsyncContextManager[None]:
-        """While the item makes a prompt for a model and asks it: of many items some wait before they hold a prompt."""
+        """A context in which the item builds and sends a prompt; see `ConcurrencyLimiter.turn`."""
         return self._limiter.turn(stage, model, name)
 
     def gives_up(self, none: NoReply) -> None:
-        """The item ends without its rows: the failure's row, in the stage whose answer it was."""
+        """Record the failure that ends the item, in the stage of the unusable answer."""
         self.fail(none.stage or self._stage_of.get(none.outcome.key, ""), none.outcome)
 
     def fail(self, stage: str, outcome: NoAnswer, **where: str) -> None:
-        """A failure's row, and what it means for the item. `where`: further columns of the benchmark's own failures table."""
+        """Add a failure row, and set `retry` and `over_budget`. `where`: further columns of the failures table."""
         if isinstance(outcome, Failed):
             self.over_budget |= outcome.error == "budget"
         if not isinstance(outcome, Refusal):
@@ -168,29 +175,29 @@ class Ask:
 
     def _model(self) -> ModelSpec:
         entries: Sequence[ModelSpec] = self._workload.spec.model_entries()
-        found = [one for one in entries if one.label == self.item.queue] or (entries if len(entries) == 1 else [])
-        if not found:
-            told = f"is of queue {self.item.queue!r}, which is no model of the spec" if self.item.queue else "names no model"
+        matching = [entry for entry in entries if entry.label == self.item.queue] or (entries if len(entries) == 1 else [])
+        if not matching:
+            flaw = f"is of queue {self.item.queue!r}, which is no model of the spec" if self.item.queue else "names no model"
             raise BadBenchmark(
-                f"{self._workload.kind}: item {self.item.id!r} {told}; write Item(..., model=...), or ask(..., model=...)"
+                f"{self._workload.kind}: item {self.item.id!r} {flaw}; write Item(..., model=...), or ask(..., model=...)"
             )
-        if any(one != found[0] for one in found):
+        if any(entry != matching[0] for entry in matching):
             raise BadBenchmark(
                 f"{self._workload.kind}: item {self.item.id!r} asks {self.item.queue!r}, and the spec has several entries of "
                 "that name; give one of them a `name:` of its own"
             )
-        return found[0]
+        return matching[0]
 
     def _check_stage(self, stage: str) -> None:
         if stage not in self._stages:
-            told = near(stage, self._stages) or "; write stages = (Stage(...),)"
-            raise BadBenchmark(f"{self._workload.kind} asks in a stage {stage!r} that it does not name{told}")
+            hint = near(stage, self._stages) or "; write stages = (Stage(...),)"
+            raise BadBenchmark(f"{self._workload.kind} asks in a stage {stage!r} that it does not name{hint}")
 
 
 def failure_row(workload: Workload[Any], item_id: str, stage: str, outcome: NoAnswer, where: Mapping[str, str]) -> Any:
-    """The row of a failure, in the benchmark's own failures table where it has one: its item stands in the first key column."""
+    """A failure as a row of the failures table, which may be the benchmark's own; the item's id is its first key column."""
     table = next(table for table in workload.all_tables() if table.name == "failures")
-    told = {
+    common = {
         table.key[0]: item_id,
         "stage": stage,
         "kind": KIND[type(outcome)],
@@ -200,4 +207,4 @@ def failure_row(workload: Workload[Any], item_id: str, stage: str, outcome: NoAn
         "attempts": outcome.attempts,
         "usd_micros": outcome.usd_micros,
     }
-    return table.record(**{**dict.fromkeys(table.columns.schema.names, ""), **told, **where})
+    return table.record(**{**dict.fromkeys(table.columns.schema.names, ""), **common, **where})

@@ -1,7 +1,8 @@
-"""What the engine knows of a benchmark, and no more. Part of the engine room.
+"""The contract between the engine and a benchmark: everything the engine knows of one. Part of the engine room.
 
-A *benchmark* is a kind of work; a *workload* is one run of it: a `Workload` instance is both, made of a spec. The engine plans,
-runs, resumes, watches and explains any of them. To write one, start from `summhay_ray.benchmark`, which is the door to this.
+A *benchmark* is a kind of work, written as a subclass of `Workload`. A *workload* is one run of it: an instance, made from a
+spec. The engine plans, runs, resumes, watches and explains any workload. To write a benchmark, start from
+`summhay_ray.benchmark`, which exports these names.
 """
 
 from __future__ import annotations
@@ -39,10 +40,10 @@ if TYPE_CHECKING:
 S = TypeVar("S", bound=Spec)
 
 Size = Literal["least", "expected", "most"]
-"""How long an answer that nobody knows yet is taken to be while a run is planned."""
+"""Which length the plan assumes for an answer that is not known yet: as short as possible, as expected, as long as allowed."""
 
 Compat = Literal["default", "release"]
-"""How stored answers are read: as we do, or as a paper's own scripts do, mistakes included."""
+"""How stored answers are read: `default` is this package's reading, `release` that of the paper's own scripts, bugs included."""
 
 Rows = Mapping[str, Sequence[Any]]
 """Table -> its rows: records of the table's class."""
@@ -53,45 +54,45 @@ Tables = Mapping[str, pl.DataFrame]
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """One kind of question that a benchmark asks: money, plan and progress are told by stage."""
+    """One kind of question that a benchmark asks. Budgets, plans and progress are reported by stage."""
 
     name: str
     output_tokens: int = 100
-    """Expected length of an answer, in tokens; an answer may be as long as its request allows."""
+    """Expected length of an answer, in tokens, for the plan. It does not limit the answer; the request does."""
     example: str | None = None
-    """What an answer may look like: what depends on an answer that nobody knows yet is planned with it. None: it is not."""
+    """A plausible answer. The plan uses it to count the questions that depend on an answer; None: these are not planned."""
 
 
 @dataclass(frozen=True, slots=True)
 class Queue:
-    """Items that wait for the same models: no queue holds up another."""
+    """Items that wait for the same models. Queues do not delay one another."""
 
     models: tuple[str, ...] = ()
-    """The models that its items ask."""
+    """The models that the queue's items ask."""
     computes: bool = False
-    """Its items compute from beginning to end (a model in this process): they go to workers of their own."""
+    """True if the items only compute, as with a model that runs in the worker. They get workers of their own."""
     at_once: int | None = None
-    """Items out at one worker, at most; None: what the models' concurrency allows."""
+    """Maximum number of items in progress at one worker; None: as many as the models' concurrency allows."""
     together: int | None = None
-    """Items that travel to a worker together, at most."""
+    """Maximum number of items sent to a worker in one batch; None: the engine decides."""
 
 
 @dataclass(frozen=True, slots=True, init=False)
 class Item:
-    """A unit of work that is answered once, and committed with all of its rows."""
+    """A unit of work. It is answered once and committed together with all of its rows."""
 
     id: str
     queue: str = ""
     data: Mapping[str, Any] = field(default_factory=dict, hash=False)
-    """What the item is, as small JSON: it travels to the worker."""
+    """The item's content as small JSON, which is sent to the worker."""
     source: str = ""
-    """What `prepare` makes for it; items of one source follow each other. Empty: nothing is prepared."""
+    """Name of the input that `prepare` processes once for all items that share it. These items are scheduled together."""
     group: str = ""
-    """Items of one group share a long beginning of their prompts: one worker asks them one after the other."""
+    """Items of one group share a long prompt prefix; one worker asks them in order, to use the provider's prompt cache."""
     size: int = 1
-    """Rows of the benchmark's counted table that the item brings when nothing fails."""
+    """Expected number of rows in the benchmark's counted table."""
     repeat_of: str = ""
-    """The id of an item before it that asks the same: this one wants other answers (`sample`), and is planned as that one."""
+    """Id of an earlier item with the same prompts. This item asks for another `sample`, and is planned like the earlier one."""
 
     def __init__(
         self,
@@ -105,34 +106,34 @@ class Item:
         *,
         model: ModelSpec | None = None,
     ) -> None:
-        """`model`: the entry of the spec that the item asks; its queue is that model's."""
+        """`model` is the spec's entry of the model to ask; without a `queue`, the item waits in that model's queue."""
         named = queue or (model.label if model is not None else "")
         for name, value in zip(self.__dataclass_fields__, (id, named, data or {}, source, group, size, repeat_of), strict=True):
             object.__setattr__(self, name, value)
 
     @property
     def model(self) -> str:
-        """What tables call the model that the item asks: by default, the queue that it waits in."""
+        """The model's name in tables, which is the name of the item's queue."""
         return self.queue
 
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """What is there before the items of a source are answered: rows for the store, and what each item is given."""
+    """The result of preparing a source: rows for the store, and the data that each item receives as `ask.prepared`."""
 
     rows: Rows = field(default_factory=dict)
     shared: Any = None
-    """JSON that every item of the source gets as `prepared`."""
+    """JSON that every item of the source receives."""
     own: Mapping[str, Any] = field(default_factory=dict)
-    """Item id -> JSON that this item alone gets instead."""
+    """Item id -> JSON that this item receives instead of `shared`."""
     problem: NoAnswer | None = None
-    """Why the items cannot be answered: each becomes a failure of `stage`."""
+    """Why the source could not be prepared. Every item of it then becomes a failure in `stage`."""
     stage: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """What people call a run's items, and the table whose rows its progress counts beside them."""
+    """How progress is shown: the word for a run's items, and a table whose rows are counted as well (empty: none)."""
 
     items: str = "items"
     table: str = ""
@@ -140,10 +141,10 @@ class Counted:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A row that could not be answered or read: never scored, never dropped."""
+    """A question without a usable answer. It is recorded, and never scored."""
 
-    item_id: Annotated[str, "the item that it happened in"]
-    stage: Annotated[str, "the stage that it happened in"]
+    item_id: Annotated[str, "the item that failed"]
+    stage: Annotated[str, "the stage that it failed in; empty if in none"]
     kind: Annotated[str, "refusal, malformed or failed"]
     error: Annotated[str, "class of the error: context_window, missing_answer, empty_answer, ..."]
     message: Annotated[str, "what is wrong, in one line"]
@@ -158,36 +159,36 @@ RAW_ANSWERS = Table("raw_answers", RawAnswer, ("key",), later=("origin",))
 
 @dataclass(frozen=True)
 class Results:
-    """What a run's tables come to: for people and for its JSON document. Nothing here needs a call."""
+    """The results computed from a run's tables, without any model call."""
 
     details: Mapping[str, Any] = field(default_factory=dict)
-    """Fields of the run's JSON document beside those that every run has."""
+    """The benchmark's own fields of the run's JSON document."""
     scores: Any = None
     """The benchmark's own result object, for Python."""
     sections: Sequence[Section] = ()
-    """For people: what the terminal and the report show."""
+    """The sections that the terminal and the report show."""
     warnings: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
-    """What a person must know of what was made, said in the closing lines."""
+    """Remarks about the results, printed in the closing lines of a run."""
 
 
 class Workload(Generic[S]):
-    """One run of a benchmark. What is left as it is here suits a benchmark of one file; see `summhay_ray.benchmark`."""
+    """One run of a benchmark. The defaults suit a benchmark in a single file; see `summhay_ray.benchmark`."""
 
     kind: ClassVar[str]
-    """What a spec's `kind:` says, and the run's record; the class's name where the class says nothing."""
+    """The benchmark's name in a spec's `kind:` and in the run's record; by default the class's name in lower case."""
     _kind_is_given: ClassVar[bool] = False
     prefix: ClassVar[str] = "r"
-    """The first letter of its runs' ids."""
+    """The first letter of the ids of its runs."""
     spec_class: ClassVar[type[Spec]] = Spec
     stages: ClassVar[Sequence[Stage]] = ()
     tables: ClassVar[Sequence[Table]] = ()
-    """Beside `raw_answers` and `failures`, which every run has; one named `failures` replaces ours."""
+    """The benchmark's tables. Every run also has `raw_answers` and `failures`; a table named `failures` replaces that one."""
     counted: ClassVar[Counted] = Counted()
     given: ClassVar[bool] = False
-    """Its runs were made elsewhere: they are read, and never run."""
+    """True for a benchmark whose runs are imported: they are read, and never run."""
     compat: Compat = "default"
-    """How `score` is to read what is stored: as `summhay score --compat` says."""
+    """How `score` reads stored answers; set by `summhay score --compat`."""
 
     def __init_subclass__(cls, **more: Any) -> None:
         super().__init_subclass__(**more)
@@ -196,21 +197,21 @@ class Workload(Generic[S]):
         elif not cls._kind_is_given:
             cls.kind = cls.__name__.lower()
         for base in getattr(cls, "__orig_bases__", ()):
-            found = [one for one in get_args(base) if isinstance(one, type) and issubclass(one, Spec)]
-            if found:
-                cls.spec_class = found[0]
+            specs = [argument for argument in get_args(base) if isinstance(argument, type) and issubclass(argument, Spec)]
+            if specs:
+                cls.spec_class = specs[0]
 
     def __init__(self, spec: S, inputs: Inputs) -> None:
         self.spec = spec
         self.inputs = inputs
         if not inputs.settled:
-            # Files of answers are a part of what the run is.
+            # Reads the files of answers now, since their content is part of the run's identity.
             _ = self.given_answers
 
-    # --- what the run is -----------------------------------------------------------------------------------------------
+    # --- identity and record -------------------------------------------------------------------------------------------
 
     def identity(self) -> Any:
-        """JSON of all that makes this run another run than one of another content. Files are known by their content."""
+        """Everything that determines the run's id, as JSON: kind, code, semantic spec fields, and hashes of the input files."""
         return {
             "kind": self.kind,
             "code": code_identity(self.own_name()),
@@ -220,16 +221,16 @@ class Workload(Generic[S]):
 
     @property
     def run_id(self) -> str:
-        """A letter and 12 hex digits of the run's content: equal on every machine."""
+        """The prefix and the first 12 hex digits of a hash of `identity`: the same on every machine."""
         return self.prefix + semantic_hash({"identity": self.identity(), "format": RUN_FORMAT})[:12]
 
     def record(self, store: Store) -> dict[str, Any]:
-        """What `run.json` holds beside kind and tables: enough for `from_record` to make the workload again."""
+        """The benchmark's part of `run.json`: what `from_record` needs to restore the workload. Stores the input files."""
         return {"spec": self.spec.model_dump(mode="json"), "inputs": self.inputs.keep(store)}
 
     @classmethod
     def record_flaw(cls, record: Mapping[str, Any]) -> str:
-        """What `from_record` cannot use of a record, in a few words that name the field; empty where nothing is wrong."""
+        """Why `from_record` cannot use a record, naming the field; empty if it can."""
         for name, kind in (("spec", Mapping), ("cells", int)):
             if not isinstance(record.get(name), kind):
                 return f"field {name}: expected {'a mapping' if kind is Mapping else 'a whole number'}"
@@ -237,18 +238,18 @@ class Workload(Generic[S]):
 
     @classmethod
     def from_record(cls, store: Store, record: Mapping[str, Any]) -> Workload[Any]:
-        """The workload of a stored run; its files come from the store."""
+        """The workload of a stored run. Its input files are read from the store."""
         spec = cls.spec_class.model_validate(record["spec"])
         made: Workload[Any] = cls(spec, Inputs.stored(store, record.get("inputs", {})))  # type: ignore[arg-type]
         return made
 
     @classmethod
     def objects(cls, run: RunStore) -> Iterable[tuple[str, str]]:
-        """Kind and sha256 of the store's objects that a stored run stands on."""
+        """The store's objects that a stored run depends on, as (kind, sha256)."""
         return ((INPUT, digest) for digest in run.record.get("inputs", {}).values())
 
     def open(self, store: Store) -> RunStore:
-        """The run in the store, made where it is not there yet. Raises StoreError where its record is damaged."""
+        """The run in the store, created if it does not exist. Raises StoreError if its record is damaged."""
         stages = [stage.name for stage in self.stages]
         head = {"kind": self.record_kind, "name": self.spec.name, "cells": self.n_items(), "stages": stages}
         record = {**head, **self.record(store)}
@@ -259,126 +260,129 @@ class Workload(Generic[S]):
 
     @property
     def record_kind(self) -> str:
-        """What the registry finds the benchmark by: `module:Class` for a person's own."""
+        """The name by which the registry finds the benchmark again: `module:Class` for a user's own."""
         return self.spec.kind if ":" in self.spec.kind else self.kind
 
     @classmethod
     def all_tables(cls) -> Sequence[Table]:
-        """The tables of a run."""
+        """All tables of a run, including `raw_answers` and `failures`."""
         named = {table.name: table for table in (RAW_ANSWERS, FAILURES, *cls.tables)}
         return tuple(named.values())
 
-    # --- what it asks --------------------------------------------------------------------------------------------------
+    # --- models, items and answers -------------------------------------------------------------------------------------
 
     def settings(self) -> dict[str, ModelSettings]:
-        """Model -> how it is reached and what it costs. Raises SpecError, in one line, for a model without a price."""
+        """Model -> how it is reached and what it costs. Raises SpecError for a model without a price."""
         return model_settings(self.spec, self.spec.model_entries())
 
     def local_models(self) -> Mapping[str, LocalModel]:
-        """Models that answer in the worker, by name, or by `provider/` for a family."""
+        """The models that run in the worker, by name, or by `provider/` for a whole family."""
         return {}
 
     @functools.cached_property
     def given_answers(self) -> Mapping[str, GivenAnswers]:
-        """Name -> the models of the spec whose answers lie in files. Raises SpecError, naming the line, for a file that cannot be
-        used."""
-        entries = [one for one in self.spec.model_entries() if one.answers is not None]
-        return {one.model: GivenAnswers(one.model, self.inputs.read(str(one.answers)), str(one.answers)) for one in entries}
+        """Model -> its answers, for models whose answers come from a file. Raises SpecError, naming the line, for a bad file."""
+        entries = [entry for entry in self.spec.model_entries() if entry.answers is not None]
+        return {
+            entry.model: GivenAnswers(entry.model, self.inputs.read(str(entry.answers)), str(entry.answers)) for entry in entries
+        }
 
     def query_of(self, item: Item) -> str:
-        """What a file of answers calls the item, as `query_id`: by default what its data calls so, else the item's own id. What
-        a further stage asks about it has `/STAGE` behind."""
+        """The item's `query_id` in a file of answers: by default `query_id` of its data, else its id. In such a file, answers to
+        any stage after the first have the id `QUERY_ID/STAGE`."""
         return str(item.data.get("query_id", item.id))
 
     def stray_answers(self) -> list[str]:
-        """A line for each file of answers of which some are to no query of the run."""
+        """A warning for each file of answers that holds answers to queries outside the run."""
         if not self.given_answers:
             return []
         queries = {self.query_of(item) for item in self.items()}
-        told, asked = [], {*queries, *(f"{query}/{stage.name}" for query in queries for stage in self.stages)}
+        known = {*queries, *(f"{query}/{stage.name}" for query in queries for stage in self.stages)}
+        lines = []
         for given in self.given_answers.values():
-            if others := [query for query in given.texts if query not in asked]:
-                told.append(f"{given.file}: {len(others)} answers are to no query of this run, {others[0]!r} for one")
-        return told
+            if others := [query for query in given.texts if query not in known]:
+                lines.append(f"{given.file}: {len(others)} answers are to no query of this run, {others[0]!r} for one")
+        return lines
 
     def models_here(self) -> Mapping[str, LocalModel]:
-        """All that answer in the worker: `local_models`, and files of answers."""
+        """All models that answer in the worker: `local_models` and files of answers."""
         return ChainMap(dict(self.given_answers), self.local_models())  # type: ignore[arg-type]
 
     def revision_of(self, model: str) -> dict[str, Any]:
-        """The sampling parameter that tells revisions of a local model apart; nothing for any other model."""
+        """A sampling parameter with the revision of a local model, so that it enters the key; empty for any other model."""
         if not is_local(model):
             return {}
         models = self._local
-        found = models.get(model) or models.get(f"{model.partition('/')[0]}/")
-        return {"extra_body": {"revision": found.revision}} if found else {}
+        local = models.get(model) or models.get(f"{model.partition('/')[0]}/")
+        return {"extra_body": {"revision": local.revision}} if local else {}
 
     @functools.cached_property
     def _local(self) -> Mapping[str, LocalModel]:
         return self.models_here()
 
     def queues(self) -> Mapping[str, Queue]:
-        """Queue -> its models. By default one queue a model, named as tables call it, and one for items that name no model."""
+        """The queues by name. By default one for each model, named by its label, and one named "" for items without a model."""
         settings, entries = self.settings(), self.spec.model_entries()
-        every = Queue(tuple(settings), computes=bool(settings) and all(one.local for one in settings.values()))
-        return {"": every, **{one.label: Queue((one.model,), computes=settings[one.model].local) for one in entries}}
+        shared = Queue(tuple(settings), computes=bool(settings) and all(model.local for model in settings.values()))
+        return {"": shared, **{entry.label: Queue((entry.model,), computes=settings[entry.model].local) for entry in entries}}
 
     def items(self) -> Iterator[Item]:
-        """All items, always in the same order; ids are content, never a position."""
+        """All items, always in the same order. An id describes the item's content, and never its position."""
         raise BadBenchmark(f"{type(self).__name__} names no items; write `def items(self)`, which yields Item(...)")
 
     def fair_order(self, items: Sequence[Item]) -> Sequence[Item]:
-        """The items as a first look (`--limit`) takes them: every queue's, in turn, and of each queue the same places, drawn by
-        the seed. The first N of it are among the first M, where M is more."""
+        """The items in the order in which `--limit` takes them: queues alternate, and every queue is sampled at the same
+        positions, drawn with the spec's seed. A larger limit includes the items of a smaller one."""
         queues: dict[str, list[Item]] = {}
         for item in items:
             queues.setdefault(item.queue, []).append(item)
         longest = max(map(len, queues.values()), default=0)
-        places = random.Random(self.spec.seed).sample(range(longest), longest)
-        return [mine[place] for place in places for mine in queues.values() if place < len(mine)]
+        positions = random.Random(self.spec.seed).sample(range(longest), longest)
+        return [queued[position] for position in positions for queued in queues.values() if position < len(queued)]
 
     def n_items(self) -> int:
-        """How many items there are."""
+        """The number of items."""
         with reading(f"{self.kind}: items", "mend it and run again"):
             return sum(1 for _ in self.items())
 
     @classmethod
     def total(cls, run: RunStore) -> int:
-        """How many items a stored run has; asked without making the workload again."""
+        """The number of items of a stored run, read from its record."""
         return int(run.record["cells"])
 
     def prepare(self, source: str, items: Sequence[Item]) -> Prepared:
-        """What the items of a source are given, computed where there is room for it; asks no model."""
+        """Compute what the items of a source need, such as parts of a long text. It must not ask a model."""
         return Prepared()
 
     def computing(self, items: Sequence[Item]) -> Sequence[Mapping[str, Any]]:
-        """Parts, as small JSON, of what is to be computed before these items are prepared: on Ray by a pool of actors, as the
-        spec's `resources` say; elsewhere `prepare` computes as it goes. By default there is nothing."""
+        """The computations (as small JSON) that `prepare` needs for these items, such as embeddings. On Ray, the pool of actors
+        from the spec's `resources` runs them first, with `compute`; elsewhere `prepare` computes as needed. By default none."""
         return ()
 
     def compute(self, part: Mapping[str, Any]) -> None:
-        """Compute a part, and keep it in the store, where `prepare` finds it; what is there already is not computed again."""
+        """Compute one part of `computing` and store the result for `prepare`. Results that are already stored are kept."""
 
     def sketch(self, source: str, items: Sequence[Item]) -> Prepared:
-        """What planning takes for what `prepare` will give: by default that itself. For what takes long to compute."""
+        """A cheap stand-in for `prepare` while planning; by default `prepare` itself. Override it where `prepare` is slow."""
         return self.prepare(source, items)
 
     async def answer(self, item: Item, ask: Ask) -> Rows:
-        """The item's rows. Models are asked through `ask` alone; an outcome without an answer becomes the item's failure row."""
+        """Answer one item and return its rows. Ask models only through `ask`; a missing answer becomes the item's failure row."""
         raise BadBenchmark(f"{type(self).__name__} answers nothing; write `async def answer(self, item, ask)`")
 
-    # --- what it costs, before ----------------------------------------------------------------------------------------
+    # --- planning -----------------------------------------------------------------------------------------------------
 
     def guess(self, item: Item, stage: str, size: Size) -> str | None:
-        """What an answer that nobody knows yet may be; what is asked about it is planned with that. None: nobody can say."""
-        return next((one.example for one in self.stages if one.name == stage), None)
+        """A stand-in for an answer that is not known yet, for planning the questions that depend on it; None: these are not
+        planned. By default the stage's `example`."""
+        return next((known.example for known in self.stages if known.name == stage), None)
 
     async def references(self, item: Item) -> Sequence[str]:
-        """What a right answer to the item holds, as texts (labels, sentences), as far as the benchmark knows it."""
+        """The reference texts of the item (labels or sentences that a correct answer contains), if the benchmark has any."""
         return ()
 
     async def estimate(self, item: Item, asks: Mapping[Size, Ask]) -> None:
-        """Ask what `answer` asks, of asks that only count."""
+        """Ask the questions of `answer` through `asks`, which only count them: one `Ask` for each assumed answer length."""
         from summhay_ray.engine.ask import NoReply
 
         for size, ask in asks.items():
@@ -387,92 +391,93 @@ class Workload(Generic[S]):
                     await self.answer(item, ask)
 
     def bounds(self, run: RunStore | None, index: LogIndex, done: Collection[str]) -> Sequence[StagePlan] | None:
-        """The plan of what is left, where it is not counted question by question (`run`: None where nothing is there yet)."""
+        """A plan of the remaining work as bounds, for a benchmark whose questions cannot be counted in advance; None: they are
+        counted. `run` is None before the first start; `done` are the ids of finished items."""
         return None
 
-    # --- what it comes to ---------------------------------------------------------------------------------------------
+    # --- results ------------------------------------------------------------------------------------------------------
 
     def score(self, tables: Tables) -> Tables:
-        """Scores of the run's tables: pure, and without a call. Beside the run's own: `items`, a row for each item that there
-        is to answer (item_id, model, and what its data holds), so that what failed counts as expected."""
+        """Compute scores from the run's tables: a pure function, which asks no model. `tables` also has `items`, with a row for
+        each item of the run (item_id, model, and the plain values of its data), so that failed items count as expected."""
         return {}
 
     def report(self, scores: Tables) -> Sequence[Section]:
-        """What people are shown of the scores."""
+        """The sections that the terminal and the report show."""
         return ()
 
     def details(self, scores: Tables) -> Mapping[str, Any]:
-        """Fields of the run's JSON document beside `scores`, as JSON: what is known by a name of its own there."""
+        """Further fields of the run's JSON document, beside `scores`."""
         return {}
 
     def results(self, run: RunStore, compat: Compat = "default") -> Results:
-        """What the run's tables come to now: by default the scores and their sections. Raises BadBenchmark."""
+        """The run's results so far; by default from `score`, `report` and `details`. Raises BadBenchmark."""
         from summhay_ray.engine.scoring import scored
 
         self.compat = compat
         return scored(self, run)
 
     def sections(self, run: RunStore, compat: Compat = "default") -> Sequence[Section]:
-        """What `summhay report` shows of a run as it stands: by default the sections of its results."""
+        """The sections that `summhay report` shows; by default those of the results."""
         return self.results(run, compat).sections
 
     def samples(self, run: RunStore) -> Samples:
-        """What a report's viewer shows, sample by sample; read as it is asked for. By default each item with its rows."""
+        """The samples that the report's viewer shows, read lazily; by default each item with its rows."""
         from summhay_ray.engine.item_samples import item_samples
 
         return item_samples(self, run)
 
     def explain(self, run: RunStore, key: str, compat: Compat = "default") -> dict[str, Any]:
-        """From an item's id, or an answer's key, to everything that it stands on, as JSON."""
+        """An item (found by its id or by an answer's key) with its rows, prompts and answers, as JSON."""
         from summhay_ray.engine.explain import explained
 
         return explained(self, run, key)
 
     def places(self, run: RunStore, item_ids: Iterable[str]) -> Mapping[str, Mapping[str, str]]:
-        """Item id -> what people know it by, as named texts: beside its failures."""
+        """Item id -> named texts that identify the item to people, such as a title; shown with its failures."""
         return {}
 
     def export(self, run: RunStore, folder: Path, judge: str = "") -> list[Path]:
-        """The run in the format of its benchmark's own release; all files or none. Raises UserError rather than overwrite one."""
+        """Write the run in the format of the benchmark's own release; all files or none. Raises UserError if a file exists."""
         raise UserError(f"{self.kind} has no released format of its own; read its tables")
 
-    # --- where else it runs -------------------------------------------------------------------------------------------
+    # --- jobs ---------------------------------------------------------------------------------------------------------
 
     def own_name(self) -> str:
-        """`module:Class` of a benchmark that is not of this package, whatever its kind is called; empty for one that is."""
+        """`module:Class` of a benchmark outside this package; empty for one inside it."""
         own = type(self)
         return "" if own.__module__.startswith("summhay_ray.") else f"{own.__module__}:{own.__qualname__}"
 
     def own_code(self) -> Sequence[str]:
-        """The module:Class names of a person's own that the spec holds: a job takes their files along."""
+        """The user's own classes that the spec names, as module:Class. A job packs their files."""
         return [name for name in (self.own_name(),) if name]
 
     def by_store(self) -> Mapping[str, str]:
-        """Input as the spec names it -> the name that it has once it is in the store: for large inputs of a job."""
+        """Large inputs that a job reads from the store: name in the spec -> name in the store."""
         return {}
 
     def keep_by_store(self, store: Store) -> None:
-        """Put those inputs into the store."""
+        """Put the inputs of `by_store` into the store."""
 
 
 def damaged(run: RunStore, wrong: str) -> StoreError:
-    """The error for a run whose record cannot be used."""
+    """The error for a run whose record cannot be used; `wrong` says why."""
     record = run.store.files.where(f"runs/{run.run_id}/run.json")
     return StoreError(f"{record} is damaged: {wrong}; put back a copy of it, or use another store")
 
 
 def semantic_hash(content: Any) -> str:
-    """sha256 (hex) of the canonical JSON of what JSON can hold: 1.0 and 1 are one value, the order of fields is none."""
+    """sha256 (hex) of the canonical JSON of `content`. 1.0 and 1 are equal, and the order of fields does not matter."""
     return hashlib.sha256(canonical(content).encode("ascii")).hexdigest()
 
 
 def canonical(content: Any) -> str:
-    """Canonical JSON."""
+    """`content` as canonical JSON: sorted fields, no blanks, ASCII, whole floats as integers."""
     return json.dumps(_plain(content), sort_keys=True, separators=(",", ":"), ensure_ascii=True)
 
 
 def _plain(content: Any) -> Any:
-    """The content with whole floats as integers: 1.0 and 1 are one value, to a person and to a provider."""
+    """The content with whole floats as integers, since 1.0 and 1 mean the same to people and to providers."""
     if isinstance(content, Mapping):
         return {name: _plain(value) for name, value in content.items()}
     if isinstance(content, list | tuple):

@@ -1,8 +1,8 @@
-"""What a run will ask and cost, before any call. Part of the engine room; no Ray, no calls.
+"""Plans a run: its calls, tokens and dollars, before any call. Part of the engine room; no Ray, no calls.
 
-`plan` is the benchmark's own `answer` with an `ask` that only looks into the response log: what is there is reused, what is not
-is a call to come. What depends on an answer that nobody knows yet is counted with what the benchmark takes it for, three times:
-as expected, as short as it may be (the least dollars) and as long as it may be (the most).
+`plan` runs the benchmark's own `answer` with an `ask` that only looks into the response log: an answer found there is reused, any
+other is a planned call. Questions that depend on an answer which is not known yet use the benchmark's guess of that answer. They
+are counted three times: with the expected guess, the shortest (least dollars) and the longest (most dollars).
 """
 
 from __future__ import annotations
@@ -37,22 +37,22 @@ FIGURES = (
     *("calls", "reused", "input_tokens", "output_tokens", "usd_micros", "min_micros", "max_micros"),
     *("spared_tokens", "spared_micros"),
 )
-"""What a `StagePlan` counts."""
+"""The fields of `StagePlan` that are counted."""
 MOST_TOLD = 5
-"""Reasons why items will fail, of which so many are told."""
+"""Maximum number of reasons for certain failures that the warnings list."""
 PLANNED = "planned"
-"""What an answer fails by that nobody knows yet."""
+"""The error of a planned call without a guess of its answer."""
 _MOST_MEASURED = 200_000
-"""Prompts whose length is remembered: one is measured for each size of the answers before it."""
+"""Maximum number of prompts whose token counts are cached: the three sizes mostly ask the same prompts."""
 
 
 @dataclass
 class StagePlan:
-    """One stage and model: calls still to make, answers already there, tokens and micro-dollars of the calls to make.
+    """The plan of one stage and model: calls to make, answers to reuse, and the tokens and micro-dollars of the calls.
 
-    As long as every call is answered once, what they really cost lies between `min_micros` (the provider counts fewer tokens
-    than we do, every prompt is read from its cache, no answer is longer than a token) and `max_micros` (it counts more, nothing
-    is cached, every answer is as long as it may be). `usd_micros` is expected: our counts, nothing cached.
+    If every call is answered once, the actual cost lies between `min_micros` (the provider counts fewer tokens than we do, all
+    prompts are cached, every answer is one token long) and `max_micros` (it counts more, nothing is cached, every answer has the
+    longest allowed length). `usd_micros` is the expected cost: our token counts, nothing cached.
     """
 
     stage: str
@@ -65,16 +65,16 @@ class StagePlan:
     min_micros: int = 0
     max_micros: int = 0
     spared_tokens: int = 0
-    """Input tokens that the calls to make do without, where a part of a text is shown in its place."""
+    """Input tokens saved because a call shows only a part of a text."""
     spared_micros: int = 0
-    """What these would cost, nothing cached."""
+    """The cost of the saved tokens, nothing cached."""
     minutes: float | None = None
-    """What the model's limits make the expected calls and tokens take; None without limits."""
+    """Minimum minutes for the expected calls and tokens at the model's rate limits; None without limits."""
 
     def add(
         self, settings: ModelSettings, prompt_tokens: int, expected: int, longest: int, searches: tuple[int, int, int] = (0, 0, 0)
     ) -> None:
-        """Count one call: its prompt, the answer expected, the longest answer allowed, searches: least, expected, most."""
+        """Count one call. `expected`, `longest`: tokens of the answer; `searches`: billed searches (least, expected, most)."""
         expected = min(expected, longest)
         self.calls += 1
         self.input_tokens += prompt_tokens
@@ -84,8 +84,8 @@ class StagePlan:
         self.max_micros += settings.worst_micros(prompt_tokens, longest, searches[2])
 
     def add_between(self, least: StagePlan, expected: StagePlan, most: StagePlan, share: float) -> None:
-        """Count the calls of `expected`, which may turn out as those of the others; of them a `share` is expected to be made, at
-        the least none, at the most all."""
+        """Add the calls of `expected`, with the bounds of `least` and `most`. A `share` of them is expected to be made; if it is
+        below 1, the lower bound is none of them, and the upper bound all."""
         self.reused += expected.reused
         for name in ("calls", "input_tokens", "output_tokens", "usd_micros", "spared_tokens", "spared_micros"):
             setattr(self, name, getattr(self, name) + round(getattr(expected, name) * share))
@@ -94,17 +94,17 @@ class StagePlan:
 
     @property
     def usd(self) -> float:
-        """Dollars expected."""
+        """Expected dollars."""
         return self.usd_micros / MICROS
 
     @property
     def usd_min(self) -> float:
-        """Dollars at least."""
+        """Lower bound of the dollars."""
         return self.min_micros / MICROS
 
     @property
     def usd_max(self) -> float:
-        """Dollars at most."""
+        """Upper bound of the dollars."""
         return self.max_micros / MICROS
 
     def to_json(self) -> dict[str, Any]:
@@ -122,23 +122,23 @@ class PlanResult:
     cells: int
     cells_finished: int
     too_long: int
-    """Items whose prompt exceeds the model's window: they become failures, and no call is made."""
+    """Items whose prompt exceeds the model's context window; they become failures without a call."""
     no_context: int
-    """Items for which nothing could be prepared: they become failures, and no call is made."""
+    """Items whose source cannot be prepared; they become failures without a call."""
     stages: list[StagePlan] = field(repr=False)
     spent_usd: float = 0.0
-    """What the run has spent so far."""
+    """Dollars that the run has spent so far."""
     budget_usd: float | None = None
     kind: str = ""
     unit: str = "items"
-    """What people call the items."""
+    """The word for items in messages."""
     warnings: tuple[str, ...] = ()
-    """A line for each budget (of the run, a stage, a model) that what is spent and expected exceeds, and for each model whose
-    answers of another origin are reused."""
+    """One line each: budgets that the spent and expected dollars exceed, items that will fail and why, models of which answers
+    from another origin are reused."""
 
     @property
     def usd(self) -> dict[str, float]:
-        """Dollars of the calls to make: at least, expected, and at most."""
+        """Dollars of the calls to make: `min`, `expected` and `max`."""
         return {
             "min": sum(stage.min_micros for stage in self.stages) / MICROS,
             "expected": sum(stage.usd_micros for stage in self.stages) / MICROS,
@@ -147,7 +147,7 @@ class PlanResult:
 
     @property
     def minutes(self) -> float | None:
-        """The time that the limits imply: of the slowest model, its stages one after another; models run side by side."""
+        """Minimum minutes at the rate limits: those of the slowest model, over all its stages, since models run in parallel."""
         slowest: Counter[str] = Counter()
         for stage in self.stages:
             if stage.minutes is not None:
@@ -156,14 +156,14 @@ class PlanResult:
 
     @property
     def table(self) -> pl.DataFrame:
-        """A row for each stage and model."""
+        """The plan as a table, with a row for each stage and model."""
         return pl.DataFrame([stage.to_json() for stage in self.stages])
 
     def _repr_html_(self) -> str:
         """For a notebook."""
         usd = self.usd
-        told = f"{usd['min']:.4f} at least, {usd['expected']:.4f} expected, {usd['max']:.4f} at most"
-        head = [("run", self.run), (self.unit, f"{self.cells}, {self.cells_finished} finished"), ("dollars", told)]
+        dollars = f"{usd['min']:.4f} at least, {usd['expected']:.4f} expected, {usd['max']:.4f} at most"
+        head = [("run", self.run), (self.unit, f"{self.cells}, {self.cells_finished} finished"), ("dollars", dollars)]
         return html_of([*head, *(("warning", line) for line in self.warnings)], [self.table] if self.stages else [])
 
     def to_json(self) -> dict[str, Any]:
@@ -174,7 +174,7 @@ class PlanResult:
 
 
 class CountingAsk(Ask):
-    """An item's `ask` that makes no call: counts it for its stage, and answers from the log where it can."""
+    """An `Ask` that makes no calls: it counts them, and returns the log's answer or a guess."""
 
     planning = True
 
@@ -182,7 +182,7 @@ class CountingAsk(Ask):
         super().__init__(planner.workload, item, self._never, planner.limiter)
         self._planner, self._size, self._done = planner, size, done
         self._guesses: list[int] = []
-        """What was asked whose answers are guessed: what is asked after it may depend on them."""
+        """Hashes of the questions whose answers were guessed. Later questions of the item may depend on them."""
         self.guessed_on = False
 
     async def _never(self, request: Request, stage: str) -> tuple[Outcome[RawAnswer], RawAnswer | None]:
@@ -199,19 +199,19 @@ class CountingAsk(Ask):
         return ask
 
     def spares(self, stage: str, whole: Request, made: Request) -> None:
-        """See `Ask`. Counted once a question, and not of those that are answered already."""
+        """See `Ask`. Each question counts once, and only if it is not answered already."""
         planner = self._planner
         asked = planner.asked(made, tuple(self._guesses))
         if self._size != "expected" or self._done or asked in planner.spared or planner.known(made) is not None:
             return
         planner.spared.add(asked)
         (tokens, _), (fewer, _) = planner.measured(whole), planner.measured(made)
-        settings, one = planner.settings[made.model], planner.stage("expected", stage, made.model, 1.0)
-        one.spared_tokens += tokens - fewer
-        one.spared_micros += settings.expected_micros(tokens, 0) - settings.expected_micros(fewer, 0)
+        settings, counted = planner.settings[made.model], planner.stage("expected", stage, made.model, 1.0)
+        counted.spared_tokens += tokens - fewer
+        counted.spared_micros += settings.expected_micros(tokens, 0) - settings.expected_micros(fewer, 0)
 
     def turn(self, stage: str, model: str, name: str = "") -> contextlib.AbstractAsyncContextManager[None]:
-        """Nobody waits while nothing is asked."""
+        """See `Ask`. Planning needs no limit."""
         return contextlib.nullcontext()
 
     def _counted(
@@ -219,7 +219,7 @@ class CountingAsk(Ask):
     ) -> Outcome[RawAnswer]:
         planner, after = self._planner, tuple(self._guesses)
         self.guessed_on |= bool(after)
-        # What is asked before anything is guessed is asked whatever an answer's size: it is counted once, for all of them.
+        # Before the first guess, all sizes ask the same questions: these are counted once, for all sizes.
         counts, sizes = bool(after) or self._size == "expected", (self._size,) if after else SIZES
         counted = [planner.stage(size, stage, request.model, share) for size in sizes]
         known = planner.known(request)
@@ -233,27 +233,27 @@ class CountingAsk(Ask):
             if not after:
                 self.too_long = True
                 return Failed("context_window", "the prompt is too long for the model's window")
-            # A prompt beyond the window is not sent: the dearest call is the one that just fits.
+            # With a guess in the prompt it may still fit: the dearest possible call is one that just fits the window.
             tokens = max(settings.context_window - longest // request.n, 0)
         asked = planner.asked(request, after)
         if counts and not self._done:
             if planner.is_new(self._size, asked):
                 expected = 0 if request.inputs else output_tokens(request) if output_tokens else self._stages[stage].output_tokens
-                for one in counted:
-                    one.add(settings, tokens, expected, longest, request.searches)
+                for stage_plan in counted:
+                    stage_plan.add(settings, tokens, expected, longest, request.searches)
             else:
                 counted[0].reused += 1
         guess = planner.workload.guess(self.item, stage, self._size)
         if guess is None:
             return Failed(PLANNED, "no call is made while planning")
         self._guesses.append(asked)
-        # Not the request's key, which costs milliseconds for a long prompt; what is guessed is kept nowhere.
+        # A stand-in for the request's key, which takes milliseconds for a long prompt. Guesses are never stored.
         key = f"{asked % 2**64:064x}"
         return Answer(RawAnswer(key, request.model, guess, "stop", tokens, 0, 0, 0, 0), key=key)
 
 
 class Planner:
-    """Asks what a workload would ask, and counts."""
+    """Counts the calls of a workload by running its items with `CountingAsk`. `unwanted` tells when to give up."""
 
     def __init__(self, workload: Workload[Any], run: RunStore, unwanted: Callable[[], bool]) -> None:
         self.workload = workload
@@ -262,115 +262,115 @@ class Planner:
         self.limiter = ConcurrencyLimiter(self.settings)
         self.index = run.log()
         self.unprepared: Counter[str] = Counter()
-        """Why items cannot be prepared, or fail before they ask anything -> how many."""
+        """Reason why items cannot be prepared, or fail before they ask anything -> number of items."""
         self.origins: Counter[tuple[str, str]] = Counter()
-        """(model, origin) -> answers that are reused."""
+        """(model, origin) -> number of reused answers."""
         self._stages: dict[tuple[str, str, float], dict[Size, StagePlan]] = {}
         self._seen: dict[Size, set[int]] = {size: set() for size in SIZES}
-        """Hashes, of 64 bits each: a million calls are known apart, and take no more room than that."""
+        """64-bit hashes of the questions that were counted, which stay small even for a million calls."""
         self.spared: set[int] = set()
-        """Of the questions that stand in the place of longer ones, those that are counted."""
+        """Hashes of the shortened questions whose savings were counted."""
         self._tokens: dict[int, int] = {}
         self.total = self.left = self.too_long = self.no_context = 0
 
     def stage(self, size: Size, stage: str, model: str, share: float) -> StagePlan:
-        """What is counted for a stage and a model. `share`: of these calls so many are expected to be made."""
-        place = stage, model, share
-        if place not in self._stages:
-            self._stages[place] = {size: StagePlan(stage, model) for size in SIZES}
-        return self._stages[place][size]
+        """The counts of a stage and model for calls of which a `share` is expected to be made."""
+        key = stage, model, share
+        if key not in self._stages:
+            self._stages[key] = {size: StagePlan(stage, model) for size in SIZES}
+        return self._stages[key][size]
 
     def stages(self) -> list[StagePlan]:
-        """All stages and models, in the order of the stages, with the minutes that the limits make them take."""
-        found: dict[tuple[str, str], StagePlan] = {}
+        """The plan of each stage and model, in the order of the stages, with the minimum minutes at the rate limits."""
+        totals: dict[tuple[str, str], StagePlan] = {}
         for (stage, model, share), sizes in self._stages.items():
-            total = found.setdefault((stage, model), StagePlan(stage, model))
-            # Where no size makes a difference, one was counted for all.
+            total = totals.setdefault((stage, model), StagePlan(stage, model))
+            # A size without calls of its own has those of the expected size.
             least, most = (sizes[size] if sizes[size].calls else sizes["expected"] for size in ("least", "most"))
             total.add_between(least, sizes["expected"], most, share)
-        for one in found.values():
-            one.minutes = self.settings[one.model].limits.minutes(one.calls, one.input_tokens, one.output_tokens)
+        for total in totals.values():
+            total.minutes = self.settings[total.model].limits.minutes(total.calls, total.input_tokens, total.output_tokens)
         order = [stage.name for stage in self.workload.stages]
-        return [found[key] for key in sorted(found, key=lambda key: (order.index(key[0]), key[1]))]
+        return [totals[key] for key in sorted(totals, key=lambda key: (order.index(key[0]), key[1]))]
 
     def known(self, request: Request) -> tuple[Outcome[RawAnswer], RawAnswer] | None:
-        """The log's answer; None for a call to make."""
-        # A request's key costs milliseconds for a long prompt, and tells nothing more where the log is empty.
+        """The log's answer to a request; None if the call is still to be made."""
+        # Computing a key takes milliseconds for a long prompt, and is useless if the log is empty.
         record = self.index.read(request.key) if self.index.answers else None
         return None if record is None else read_answer(record)
 
     def asked(self, request: Request, after: tuple[int, ...]) -> int:
-        """A question as others may ask it, too. `after`: what was asked before whose answers are guessed; two that are guessed
-        alike need not be alike, and so it is with what is asked about them."""
+        """A hash that is equal for equal questions. `after`: hashes of the item's earlier questions with guessed answers. Two
+        equal guesses may stand for different answers, so the questions that follow them count as different."""
         wanted = request.sample, request.lookup, request.n, request.logprobs
         return hash((request.model, request.messages, request.inputs, repr(request.sampling), *wanted, after))
 
     def is_new(self, size: Size, asked: int) -> bool:
-        """Whether nobody has asked this before: what two items ask is one call."""
+        """Whether a question was not asked before: a question that two items share is one call."""
         if asked in self._seen[size]:
             return False
         self._seen[size].add(asked)
         return True
 
     def measured(self, request: Request) -> tuple[int, int]:
-        """Tokens of the prompt, and of the longest answer."""
-        place = hash((request.model, request.prompt, repr(request.sampling)))
-        if place not in self._tokens:
+        """Tokens of the prompt, and of the longest allowed answer."""
+        key = hash((request.model, request.prompt, repr(request.sampling)))
+        if key not in self._tokens:
             if len(self._tokens) >= _MOST_MEASURED:
                 self._tokens.clear()
-            self._tokens[place] = self.settings[request.model].prompt_tokens(request.prompt, request.sampling)
-        return self._tokens[place], int(request.sampling.get("max_tokens", 0)) * request.n
+            self._tokens[key] = self.settings[request.model].prompt_tokens(request.prompt, request.sampling)
+        return self._tokens[key], int(request.sampling.get("max_tokens", 0)) * request.n
 
     async def count(self, done: set[str]) -> None:
-        """Go through all items, source by source. `done`: those that are finished, whose answers are reused."""
+        """Count the calls of all items, source by source. `done`: ids of the finished items, whose answers are reused."""
         sources: dict[str, list[Item]] = {}
         for item in checked_items(self.workload):
             sources.setdefault(item.source, []).append(item)
         for source, items in sources.items():
             self.total += len(items)
             self.left += sum(item.id not in done for item in items)
-            found = await asyncio.to_thread(prepared, self.workload, source, items, planning=True)
-            if found.problem is not None:
+            ready = await asyncio.to_thread(prepared, self.workload, source, items, planning=True)
+            if ready.problem is not None:
                 self.no_context += len(items)
-                self.unprepared[f"{found.problem.error}: {found.problem.message}"] += len(items)
+                self.unprepared[f"{ready.problem.error}: {ready.problem.message}"] += len(items)
                 continue
             first, counts = "", Counter[tuple[int, str]]()
             for item in items:
                 if self._unwanted():
                     return
-                # Where nothing is answered yet, a repeat asks as many questions, of the same length, as the item that it repeats.
+                # While the log is empty, a repeat has the same counts as the item that it repeats.
                 if first and item.repeat_of == first and item.id not in done and not self.index.answers:
                     self._add(counts)
                     continue
                 before = self._counts()
                 asks = {size: CountingAsk(self, item, size, item.id in done) for size in SIZES}
                 for ask in asks.values():
-                    ask.prepared = found.own.get(item.id, found.shared)
+                    ask.prepared = ready.own.get(item.id, ready.shared)
                 try:
                     await self.workload.estimate(item, asks)
                 except (OSError, UserError, *STOPS):
                     raise
-                # The border to a benchmark's own code: here it is not an item's row, but why there is no plan.
+                # The benchmark's own code may raise anything. In a run that is the item's failure; here there is no plan then.
                 except BaseException as error:
                     name = f"{self.workload.kind}: item {item.id!r}"
                     raise Unplannable(f"the run cannot be planned: {name} raises {told(error)}") from error
                 self.too_long += asks["expected"].too_long
                 after = self._counts()
                 if item.id not in done and after == before:
-                    # It asked nothing: what it fails by is no answer that nobody knows yet.
-                    reasons = ((one.error, one.message) for one in asks["expected"].failures if one.error != PLANNED)
+                    # It asked nothing, so its failure is certain and not for lack of an answer.
+                    reasons = ((row.error, row.message) for row in asks["expected"].failures if row.error != PLANNED)
                     self.unprepared.update(f"{error}: {message}" for error, message in itertools.islice(reasons, 1))
                 first, counts = ("", counts) if item.id in done else (item.id, after)
                 counts.subtract(before)
 
     def _plans(self) -> list[StagePlan]:
-        return [one for sizes in self._stages.values() for one in sizes.values()]
+        return [stage_plan for sizes in self._stages.values() for stage_plan in sizes.values()]
 
     def _counts(self) -> Counter[tuple[int, str]]:
-        """What was counted so far: (which plan, which of its figures) -> how much."""
-        found = Counter({(place, name): getattr(one, name) for place, one in enumerate(self._plans()) for name in FIGURES})
-        found[-1, ""] = self.too_long
-        return found
+        """The counts so far: (index into `_plans`, field) -> value, and (-1, "") -> items that are too long."""
+        counts = Counter({(place, name): getattr(plan, name) for place, plan in enumerate(self._plans()) for name in FIGURES})
+        counts[-1, ""] = self.too_long
+        return counts
 
     def _add(self, counts: Counter[tuple[int, str]]) -> None:
         plans = self._plans()
@@ -387,10 +387,10 @@ def plan(
     at: RunStore | None = None,
     unwanted: Callable[[], bool] = lambda: False,
 ) -> PlanResult:
-    """Calls, tokens, dollars and minutes per stage and model of what is left to do.
+    """The plan of the remaining work: calls, tokens, dollars and minutes per stage and model.
 
-    `budget_usd` replaces the spec's; `at` is the run as it stands, where not as its newest manifest has it. Planning stops, with
-    an incomplete result, as soon as `unwanted` says so.
+    `budget_usd` overrides the spec's budget. `at` is the state of the run to plan from, by default its newest manifest. Planning
+    stops with an incomplete result as soon as `unwanted` returns True.
     """
     planner = Planner(workload, at or RunStore(store, workload.run_id), unwanted)
     run = at or (store.run(workload.run_id) if store.files.exists(f"runs/{workload.run_id}/run.json") else None)
@@ -424,12 +424,13 @@ def plan(
 
 
 def exceeded(workload: Workload[Any], index: LogIndex, stages: Sequence[StagePlan], budget: float | None) -> list[str]:
-    """A line for each budget that what is spent and expected exceeds."""
+    """A line for each budget that is smaller than the spent and expected dollars."""
     expected: Counter[tuple[str, str]] = Counter()
     for (stage, model), tally in index.tallies(workload.run_id).items():
         expected.update({("", ""): tally.usd_micros, ("stage", stage): tally.usd_micros, ("model", model): tally.usd_micros})
-    for one in stages:
-        expected.update({("", ""): one.usd_micros, ("stage", one.stage): one.usd_micros, ("model", one.model): one.usd_micros})
+    for planned in stages:
+        micros = planned.usd_micros
+        expected.update({("", ""): micros, ("stage", planned.stage): micros, ("model", planned.model): micros})
     spec = workload.spec
     bounds = [
         ("budget_usd", ("", ""), budget),

@@ -1,7 +1,7 @@
 """Run or resume a workload. Part of the engine room.
 
-A finished run is read back without starting anything; an unfinished one goes on with the items that no commit finishes. What was
-asked before is in the response log, so that going on costs nothing twice.
+A finished run is only read back. An unfinished run continues with the items that are not committed; answers that are already in
+the response log are not paid for again.
 """
 
 from __future__ import annotations
@@ -38,49 +38,49 @@ from summhay_ray.store import RunStore, Store, StoreError, begin, clean_daily, p
 
 PLANNING_NICENESS = 10
 PLANNED_AFTER_S = 20.0
-"""The longest that a run which is done waits for its own plan."""
+"""Longest time that a finished run waits for its own plan, which is stored with it."""
 
 
 class Interrupted(KeyboardInterrupt):
-    """Somebody pressed Ctrl-C; the message says what the run holds then, and how it goes on."""
+    """Ctrl-C was pressed. The message says how far the run got and how to continue it."""
 
 
 class RunFailed(UserError):
-    """The run could not go on; the message says why in one line. What was answered is kept; run again to go on."""
+    """The run could not continue; the message says why in one line. Answers are kept, and running again resumes."""
 
     exit_code = 1
 
 
 @dataclass(frozen=True)
 class RunResult:
-    """What became of a run, of whatever kind. `calls` are of this time alone; `reused` answers were paid before."""
+    """The outcome of a run. `calls` counts this start only; its `reused` answers were already paid for."""
 
     run: str
     kind: str
     status: str
-    """done, budget (stopped at it; resumable), partial (finished, with failures or with usage that is not credible), or limited
-    (finished as far as `limit` goes)."""
+    """done; budget (stopped by its budget; resumable); partial (finished, with failures or with usage that is not credible);
+    limited (the items that `limit` allows are finished)."""
     cells: Mapping[str, int]
-    """Items: all, those with every answer, those with a failure."""
+    """Numbers of items: `total`, `done` (without a failure) and `failed`."""
     calls: Mapping[str, int]
     usd: Mapping[str, float | None]
     seconds: float
     results: Results = field(repr=False)
-    """The benchmark's own: scores, sections, fields of the JSON document."""
+    """The benchmark's scores, sections and fields of the JSON document."""
     unit: str = "items"
-    """What people call the items."""
+    """The word for items in messages."""
     stopped_models: Mapping[str, str] = field(default_factory=dict)
     left: Mapping[str, Any] | None = None
-    """Where the budget or `limit` stopped it, what is left: items, calls, and their dollars at least, expected and at most; null
-    where nobody knows."""
+    """The remaining work if the budget or `limit` stopped the run: items (`cells`), calls, and dollars (least, expected, most);
+    calls and dollars are null if unknown."""
     warnings: tuple[str, ...] = ()
     executor: str = ""
-    """inline or ray; empty where nothing was left to do."""
+    """inline or ray; empty if there was nothing left to do."""
     commonest_failure: Mapping[str, Any] | None = None
-    """Of the run's failures the class that most have: `count`, `stage`, `error`, and the commonest `message` of it; `earlier`:
-    all are of earlier starts, and the budget stopped this one before it came to try them again."""
+    """The most frequent class of failure: `count`, `stage`, `error`, and its most frequent `message`. `earlier` is true if all
+    failures are from earlier starts, and the budget stopped this one before it could try them again."""
     example: str = ""
-    """An item that is done, for `explain`."""
+    """The id of a finished item, for `explain`."""
 
     @property
     def scores(self) -> Any:
@@ -89,16 +89,16 @@ class RunResult:
 
     @property
     def sections(self) -> Sequence[Section]:
-        """What the terminal and the report show."""
+        """The sections that the terminal and the report show."""
         return self.results.sections
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What a person must know of what was made."""
+        """Remarks about the results, for the closing lines."""
         return self.results.notes
 
     def _repr_html_(self) -> str:
-        """For a notebook: how it ended, and its scores."""
+        """For a notebook: the outcome and the scores."""
         cells, usd = self.cells, self.usd["spent"]
         pairs = [
             ("run", f"{self.run} ({self.kind})"),
@@ -108,11 +108,11 @@ class RunResult:
             ("dollars", f"{usd:.6f}"),
         ]
         table = getattr(self.results.scores, "table", None)
-        frames = [table] if table is not None else [one.table for one in self.sections if one.table is not None]
+        frames = [table] if table is not None else [section.table for section in self.sections if section.table is not None]
         return html_of(pairs, frames[:1])
 
     def __getattr__(self, name: str) -> Any:
-        # What the benchmark's own result has: its tables, its lists of what was made.
+        # Attributes of the benchmark's own result object, such as its tables.
         results = self.__dict__.get("results")
         if results is None or name.startswith("_") or not hasattr(results.scores, name):
             raise AttributeError(f"a result of kind {self.__dict__.get('kind')!r} has no {name!r}")
@@ -131,22 +131,22 @@ class RunResult:
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
-    """How a run is made this time; nothing here is part of what it is."""
+    """Options of one start of a run. None of them is part of the run's identity."""
 
     budget_usd: float | None = None
-    """Replaces the spec's."""
+    """Overrides the spec's budget."""
     executor: str | None = None
     """auto, inline or ray; None: the spec's."""
     address: str | None = None
     """auto, or the address of a Ray cluster; None: this machine."""
     watch: Callable[[Progress], None] | None = None
-    """Called about twice a second, in a thread of its own."""
+    """Called with the progress about twice a second, in a thread of its own."""
     compat: Compat = "default"
-    """How the result reads stored answers."""
+    """How the results read stored answers."""
     note: Callable[[str], None] | None = None
-    """Told in a line which executor is taken, and why."""
+    """Called with one-line notes: the executor that was chosen and why, warnings of the plan."""
     limit: int | None = None
-    """A first look: so many items, which the benchmark chooses fairly, are answered in all."""
+    """Answer only this many items in all, in the order of the benchmark's `fair_order`; None: all items."""
 
 
 def run(workload: Workload[Any], store: Store, options: RunOptions = RunOptions()) -> RunResult:
@@ -159,13 +159,13 @@ def run(workload: Workload[Any], store: Store, options: RunOptions = RunOptions(
 
 
 def check_keys(workload: Workload[Any], options: RunOptions) -> None:
-    """Raises UserError where this machine is to ask and lacks a key."""
+    """Raises UserError if this machine makes the calls and lacks a model's key."""
     if options.address is None and (missing := missing_keys(workload)):
         raise UserError(f"{missing[0]}; nothing was asked")
 
 
 def budgets_of(workload: Workload[Any], budget_usd: float | None) -> Budgets:
-    """The most that the run, each stage and each model may spend; part of a micro-dollar is not there to be spent."""
+    """The budgets of the run, its stages and its models, rounded down to whole micro-dollars."""
     spec = workload.spec
     return Budgets(
         None if budget_usd is None else _micros(budget_usd),
@@ -181,9 +181,9 @@ def _micros(dollars: float) -> int:
 
 
 class _Planning:
-    """A plan made in a thread of its own while the workers start. `keep` gets it as soon as it is made.
+    """Makes a plan in a thread of its own while the workers start, and passes it to `keep`.
 
-    The thread ends with the block: one that was left in native code would abort the process at its exit.
+    The thread ends with the block; a thread left in native code would abort the process at its exit.
     """
 
     def __init__(
@@ -213,20 +213,20 @@ class _Planning:
             if self._keep is not None and not self._unwanted.is_set():
                 self._keep(found)
             self._plan.set_result(found)
-        # The border of the thread: whoever asks for the plan gets the error.
+        # The error is raised to those who ask for the plan.
         except BaseException as error:  # noqa: BLE001
             self._plan.set_exception(error)
 
     def stages(self) -> list[StagePlan] | None:
-        """The calls that are planned and the answers that are to be reused; None until there is a plan."""
+        """The planned stages; None until there is a plan."""
         if not self._made.is_set() or self._plan.exception() is not None:
             return None
         return self._plan.result().stages
 
     def result(self, patience_s: float | None = None) -> PlanResult | str:
-        """The plan, or why a person's own code makes it impossible: their items become failures, and stop no others.
+        """The plan; or why the benchmark's own code made planning impossible, which does not stop the run.
 
-        Empty where it is not made within `patience_s`. Raises OSError, UserError.
+        Empty if the plan is not made within `patience_s`. Raises OSError, UserError.
         """
         if not self._made.wait(patience_s):
             return ""
@@ -236,14 +236,14 @@ class _Planning:
             return str(error)
         except (OSError, UserError):
             raise
-        # The border to a person's own code, which planning asks as the run does.
+        # Planning runs the benchmark's own code, which may raise anything.
         except BaseException as error:  # noqa: BLE001
             return f"the run cannot be planned: {type(error).__name__}: {' '.join(str(error).split())}"
 
 
 @dataclass(frozen=True)
 class Start:
-    """One start of a run: from what is left to its result."""
+    """One start of a run: answers what is left and returns the result."""
 
     workload: Workload[Any]
     run: RunStore
@@ -254,19 +254,19 @@ class Start:
 
     @classmethod
     def of(cls, workload: Workload[Any], run: RunStore, options: RunOptions, began: float) -> Start:
-        """A start of a run as it stands now."""
+        """A start from the run's present state."""
         before = RunSnapshot(run)
         if options.budget_usd is None:
             options = replace(options, budget_usd=workload.spec.budget_usd)
         return cls(workload, run, before, state_of(workload, before, options.limit), options, began)
 
     def result(self) -> RunResult:
-        """Answer what is left, write the tables for other tools, and say what the run holds then."""
+        """Answer what is left, publish the tables for other tools, and return the outcome."""
         run, snapshot = self.finished()
         return self.told(run, {**snapshot, "warnings": [*snapshot.get("warnings", ()), *publish(run)]})
 
     def finished(self) -> tuple[RunSnapshot, dict[str, Any]]:
-        """The run after what is left of it was answered, and the ledger's last snapshot."""
+        """Answer what is left; returns the run afterwards, and the ledger's last snapshot."""
         reused = answers_used(self.before)
         left = self.state.left()
         if not left:
@@ -276,7 +276,7 @@ class Start:
         return RunSnapshot(self.run), {**worked, "reused": worked.get("reused", 0) + reused}
 
     def told(self, run: RunSnapshot, snapshot: Mapping[str, Any]) -> RunResult:
-        """What the run holds now."""
+        """The outcome of the run as it is now. `snapshot`: the ledger's last one."""
         items = item_counts(run, self.state.total)
         results = self.workload.results(run, self.options.compat)
         index = run.log()
@@ -285,9 +285,9 @@ class Start:
         left = snapshot.get("left")
         if self.options.limit is not None and not left and not items["failed"] and not claims and finished != "done":
             finished, left = "limited", _unknown(items["total"] - items["done"])
-        doubted = {one.model: {"error": USAGE_NOT_CREDIBLE, "reason": str(one)} for one in claims if one.stopped}
+        doubted = {claim.model: {"error": USAGE_NOT_CREDIBLE, "reason": str(claim)} for claim in claims if claim.stopped}
         stopped: Mapping[str, Mapping[str, str]] = {**snapshot.get("stopped", {}), **doubted}
-        doubts = tuple(f"{one.model}: {one}" for one in claims if one.model not in stopped)
+        doubts = tuple(f"{claim.model}: {claim}" for claim in claims if claim.model not in stopped)
         return RunResult(
             run=run.run_id,
             kind=self.workload.kind,
@@ -313,7 +313,7 @@ class Start:
         )
 
     def _work(self, work: Work) -> dict[str, Any]:
-        """Answer what is left; gives the ledger's last snapshot."""
+        """Choose an executor and answer what is left; returns the ledger's last snapshot."""
         options = self.options
         executor, why = choose(work, options.executor or self.workload.spec.executor, options.address)
         if why and options.note is not None:
@@ -324,29 +324,29 @@ class Start:
             snapshot = self._executed(work, executor)
         except (KeyboardInterrupt, Stopped) as error:
             raise self._interrupted(error) from None
-        # Nothing depends on it but the number of reads: what is not packed now is packed by the next start.
+        # Packing only saves reads; if it fails now, the next start does it.
         with contextlib.suppress(StoreError, OSError):
             pack(self.run.store.files)
         clean_daily(self.run.store.files)
         return {**snapshot, "executor": executor}
 
     def _tell_start(self, doing: str) -> None:
-        """What is known before anybody works: finished items, dollars that were spent."""
+        """Show the progress before any worker runs: finished items and dollars spent."""
         self._teller(self.state, lambda: None)({"spent_micros": _spent_micros(self.before), "doing": doing})
 
     def _tell_warnings(self, made: PlanResult) -> None:
-        """What the plan warns of, while the run can still be ended: a budget that will stop it, answers of another origin."""
+        """Note the plan's warnings while the run can still be stopped: a budget that is too small, answers of another origin."""
         if (note := self.options.note) is not None:
             for warning in made.warnings:
                 note(f"warning: {warning}")
 
     def _interrupted(self, error: BaseException) -> BaseException:
-        """The end that somebody forced, with what the run holds then and how it goes on."""
+        """The error for a run that was stopped from outside: how far it got and how to continue it."""
         run = RunSnapshot(self.run)
         items = item_counts(run, self.state.total)
-        held = f"run {run.run_id}, {items['done']} of {items['total']} {self.workload.counted.items}"
-        told = f"{held}, {_spent_micros(run) / MICROS:.6f} dollars; the same command goes on where it was"
-        return Stopped(f"{error}: {told}") if isinstance(error, Stopped) else Interrupted(f"stopped: {told}")
+        progress = f"run {run.run_id}, {items['done']} of {items['total']} {self.workload.counted.items}"
+        message = f"{progress}, {_spent_micros(run) / MICROS:.6f} dollars; the same command goes on where it was"
+        return Stopped(f"{error}: {message}") if isinstance(error, Stopped) else Interrupted(f"stopped: {message}")
 
     def _executed(self, work: Work, executor: str) -> dict[str, Any]:
         with self._executing(work, executor) as execution:
@@ -366,8 +366,8 @@ class Start:
             except OSError as error:
                 raise self._failed(error) from error
             return
-        # Ray is imported where it is needed: a finished run, and a small one, do without it.
-        # A thread of Ray Data's that outlives our session must not begin another.
+        # Ray is imported only here, since finished and small runs do not need it.
+        # A thread of Ray Data that outlives our session must not connect to Ray again.
         os.environ.setdefault("RAY_ENABLE_AUTO_CONNECT", "0")
         import ray
 
@@ -391,7 +391,7 @@ class Start:
         return any(settings.price != FREE for settings in self.workload.settings().values())
 
     def _watched(self, execution: Execution, heartbeat: Heartbeat) -> dict[str, Any]:
-        # Begun before the ledger, which reads the same log before it answers anybody: no call of this start is in the plan.
+        # Planning starts before the ledger lets any worker call, so that the plan counts no call of this start as known.
         keep = not read_plan(self.run)
 
         def planned_now(made: PlanResult) -> None:
@@ -404,7 +404,7 @@ class Start:
             execution.begin(heartbeat, budgets_of(self.workload, self.options.budget_usd))
             snapshot = self._answered(execution, planning)
             execution.finish()
-            # A run that is done so much sooner than its plan needs none.
+            # A run that finishes long before its plan does not need one.
             planned = planning.result(PLANNED_AFTER_S) if keep else ""
         warnings = [planned] if isinstance(planned, str) and planned else []
         return {**snapshot, "warnings": warnings, **self._stopped(heartbeat.session.number, snapshot)}
@@ -414,21 +414,21 @@ class Start:
 
     def _answered(self, execution: Execution, planning: _Planning) -> dict[str, Any]:
         first = execution.snapshot()
-        # The ledger has the run: what another start committed until then is finished, and nothing of it comes any more.
+        # Read again now that this start owns the run: an earlier driver may have committed items until then.
         state = state_of(self.workload, RunSnapshot(self.run), self.options.limit)
-        # The plan is of the whole run: of a first look at it the items tell how long it takes yet.
+        # The plan covers the whole run, so with a `limit` the time left is estimated from the items instead.
         tell = self._teller(state, planning.stages if self.options.limit is None else lambda: None)
         tell({**first, "doing": f"starting {sum(execution.seats.values())} workers" if execution.name == "ray" else "preparing"})
         left = state.left()
         with Watch(execution.snapshot, tell):
-            # An earlier driver may have finished the run meanwhile.
+            # An earlier driver may have finished the run in the meantime.
             counts = execution.answer(left) if left else {}
         snapshot = {**execution.snapshot(), **counts}
         tell({**snapshot, "doing": "writing the tables"})
         return snapshot
 
     def _stopped(self, session: int, snapshot: Snapshot) -> dict[str, Any]:
-        """What is left where the budget stopped the run; that, or that it was a first look, is kept in the store."""
+        """The remaining work if the budget stopped the run, else nothing. Why the run stopped is recorded in the store."""
         n_items = sum(map(len, state_of(self.workload, RunSnapshot(self.run)).left().values()))
         if not n_items:
             return {}
@@ -446,7 +446,7 @@ class Start:
         return {"left": left}
 
     def _teller(self, state: RunState, planned: Callable[[], Sequence[StagePlan] | None]) -> Callable[[Snapshot], None]:
-        """What makes a Progress of a snapshot and shows it."""
+        """A function that turns the ledger's snapshots into `Progress` and passes it to `watch`."""
         sizes = {item.id: item.size for item in state.items()}
         counted = self.workload.counted
         done = [item for item in sizes if item in state.finished]
@@ -476,18 +476,18 @@ def _of_when(failure: dict[str, Any] | None, earlier: bool) -> dict[str, Any] | 
 
 
 def _unknown(n_items: int) -> dict[str, Any]:
-    """What is left, where nobody knows what it costs."""
+    """The remaining work of a run whose calls and cost are not known."""
     return {"cells": n_items, "calls": None, "usd": None}
 
 
 def _spent_micros(run: RunStore) -> int:
-    """What the run's commits tell of its money."""
+    """The run's spending as its commits record it, in micro-dollars."""
     return sum(tally.usd_micros for purposes in run.manifest().spent.values() for tally in purposes.values())
 
 
 def _cause(error: BaseException, store: str) -> str:
-    """The innermost error in one line: Ray wraps what a worker raised in errors of its own. `store`: what a full disk holds,
-    where the error names no file."""
+    """The innermost error in one line, since Ray wraps what a worker raises. `store` is named as full if the error of a full disk
+    names no file."""
     seen = {id(error)}
     while (inner := getattr(error, "cause", None) or error.__cause__) is not None and id(inner) not in seen:
         seen.add(id(inner))

@@ -1,7 +1,7 @@
-"""The spec: the YAML that describes a run, with the fields that every benchmark's spec has. Part of the engine room.
+"""The spec: the YAML file that describes a run, and the fields that every spec has. Part of the engine room.
 
-Unknown fields are refused with the nearest known name; every error is one line naming the file, the field and what was
-expected. Which fields are semantic (they make the run's id) stands in `Spec.semantic`.
+An unknown field is refused, with the nearest known name. Every error is one line that names the file, the field and what was
+expected. `Spec.semantic` gives the fields that determine the run's id.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from summhay_ray.yaml_text import MAX_MB, YamlError, load
 
 
 class SpecError(UserError):
-    """The spec is not usable; the message is one line: where, what, how to mend it."""
+    """The spec cannot be used. The message is one line: where, what is wrong, and how to mend it."""
 
 
 class Strict(BaseModel):
-    """A part of the spec: no unknown fields, no silent conversions, no infinite numbers, frozen."""
+    """The base of every part of a spec: frozen, without unknown fields, silent conversions or infinite numbers."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
@@ -40,13 +40,13 @@ Text = Annotated[str, Field(min_length=1)]
 
 
 class PriceSpec(Strict):
-    """US dollars a million tokens."""
+    """A model's prices, in US dollars per million tokens."""
 
     input_per_mtok: float = Field(ge=0)
     output_per_mtok: float = Field(ge=0)
     cached_input_per_mtok: float | None = Field(default=None, ge=0, description="read from the provider's cache")
     cache_write_per_mtok: float | None = Field(default=None, ge=0, description="written to the provider's cache")
-    per_search: float = Field(default=0.0, ge=0, description="US dollars of a search, where a service is billed by searches")
+    per_search: float = Field(default=0.0, ge=0, description="US dollars per search, for services billed by searches")
 
 
 def _price(value: Any) -> Any:
@@ -54,11 +54,11 @@ def _price(value: Any) -> Any:
 
 
 ANSWERS = "answers/"
-"""How the name of a model begins whose answers lie in a file."""
+"""Prefix of the name of a model whose answers come from a file."""
 
 
 def model_entry(value: Any) -> Any:
-    """A model's entry as a mapping: a name alone is one, and so is a file of answers. Raises ValueError."""
+    """A model's entry in the spec as a mapping; it may be written as a name, or as a file of answers. Raises ValueError."""
     if isinstance(value, str):
         return {"model": value}
     if not isinstance(value, Mapping) or value.get("answers") is None or value.get("model"):
@@ -69,10 +69,10 @@ def model_entry(value: Any) -> Any:
 
 
 class Reach(Strict):
-    """How a model is reached, and what it costs: no part of any identity."""
+    """How a model is reached and what it costs. None of this is part of any identity."""
 
     price: Annotated[PriceSpec | None, BeforeValidator(_price, json_schema_input_type=Literal[0] | PriceSpec | None)] = Field(
-        default=None, description="0, or dollars a Mtok"
+        default=None, description="0, or dollars per million tokens; null: the known price of the model"
     )
     context_window: int | None = Field(default=None, ge=1, description="tokens of prompt and answer together")
     api_base: str | None = Field(default=None, description="URL of the endpoint")
@@ -80,9 +80,11 @@ class Reach(Strict):
         default=None, description="direct: OpenAI's protocol at api_base; null: direct where the endpoint speaks it, else litellm"
     )
     api_key_env: str | None = Field(default=None, description="name of the worker's environment variable that holds the key")
-    timeout_s: float = Field(default=600.0, gt=0, description="seconds that one attempt may take")
-    max_answer_bytes: int | None = Field(default=None, ge=1024, description="of a response body; null: 1 MiB + 32 x max_tokens")
-    token_margin: float = Field(default=1.0, ge=1, le=1e6, description="times the tokens that are reserved")
+    timeout_s: float = Field(default=600.0, gt=0, description="longest time for one attempt, in seconds")
+    max_answer_bytes: int | None = Field(
+        default=None, ge=1024, description="largest response body, in bytes; null: 1 MiB + 32 x max_tokens"
+    )
+    token_margin: float = Field(default=1.0, ge=1, le=1e6, description="factor on the tokens that are reserved for a call")
 
 
 def _no_answers(value: Any) -> None:
@@ -91,68 +93,70 @@ def _no_answers(value: Any) -> None:
 
 
 NoAnswers = Annotated[SkipJsonSchema[None], BeforeValidator(_no_answers)]
-"""The field `answers` of a model that is asked several questions about a query: there is none."""
+"""Type of `answers` for a model that is asked several questions about one query: a file of answers is refused."""
 
 
 class ModelSpec(Reach):
-    """A model and how to ask it."""
+    """A model, its sampling parameters, and how it is reached."""
 
     LATER: ClassVar[frozenset[str]] = frozenset({REVISION, "answers"})
-    """Fields that came when runs were kept already: at their default they are no part of the identity."""
+    """Fields added after the first stored runs. At their default they are left out of the identity, so that old ids hold."""
 
-    model: str = Field(min_length=1, description="as litellm names it, or offline/..., replay/...")
-    name: str = Field(default="", description="what tables call it; the model where empty")
-    prompt: str | None = Field(default=None, description="path of a prompt file, from the spec's folder")
+    model: str = Field(min_length=1, description="the model's name in litellm, or offline/..., replay/...")
+    name: str = Field(default="", description="the model's name in tables; by default that of the model")
+    prompt: str | None = Field(default=None, description="path of a prompt file, relative to the spec's folder")
     max_tokens: int = Field(default=1000, ge=1, description="longest answer, in tokens")
     temperature: float | None = Field(default=0.0, ge=0, description="null: the provider's default")
-    seed: int | None = Field(default=None, description="sampling seed that is sent to the model")
-    revision: str = Field(default="", description="which checkpoint answers by this name: part of the identity, never sent")
-    extra: dict[str, Any] = Field(default_factory=dict, description="further sampling parameters, sent as they are")
-    answers: str | None = Field(default=None, description="JSON lines of query_id and text, made elsewhere: no model is asked")
+    seed: int | None = Field(default=None, description="sampling seed sent to the model")
+    revision: str = Field(default="", description="version of the model behind this name: part of the identity, never sent")
+    extra: dict[str, Any] = Field(default_factory=dict, description="further sampling parameters, sent unchanged")
+    answers: str | None = Field(
+        default=None, description="JSON lines of query_id and text, used as the answers; no model is asked"
+    )
 
     @property
     def label(self) -> str:
-        """What tables call it."""
+        """The model's name in tables."""
         return self.name or self.model
 
     def sampling(self) -> dict[str, Any]:
-        """The semantic parameters that go with each call."""
+        """The sampling parameters of each call. They are part of a call's key."""
         fixed = {"max_tokens": self.max_tokens, "temperature": self.temperature, "seed": self.seed}
         known = {REVISION: self.revision} if self.revision else {}
         return {**{name: value for name, value in fixed.items() if value is not None}, **known, **self.extra}
 
     def semantic(self) -> dict[str, Any]:
-        """What makes it the model that it is, as JSON: all but how it is reached and paid."""
+        """The fields that belong to the identity, as JSON: all but those of `REACH`."""
         known = type(self).model_fields
         at_default = {name for name in self.LATER if getattr(self, name) == known[name].default}
         return self.model_dump(mode="json", exclude={*REACH, *at_default})
 
 
 class LimitsSpec(Strict):
-    """What one model may be asked."""
+    """The rate limits of one model."""
 
-    rpm: float | None = Field(default=None, gt=0, description="requests a minute")
-    input_tpm: float | None = Field(default=None, gt=0, description="input tokens a minute")
-    output_tpm: float | None = Field(default=None, gt=0, description="output tokens a minute")
-    concurrency: int = Field(default=64, ge=1, description="calls at once, over the whole cluster")
+    rpm: float | None = Field(default=None, gt=0, description="requests per minute")
+    input_tpm: float | None = Field(default=None, gt=0, description="input tokens per minute")
+    output_tpm: float | None = Field(default=None, gt=0, description="output tokens per minute")
+    concurrency: int = Field(default=64, ge=1, description="concurrent calls over the whole cluster")
 
 
 class ResourcesSpec(Strict):
-    """What the models of a stage that run in actors of their own may have."""
+    """Resources of the actors that run models in this cluster."""
 
-    actors: int = Field(default=1, ge=1, description="processes, each with the model")
-    cpus: float = Field(default=1.0, gt=0, description="CPUs that each holds, and so many threads, as far as there are")
-    gpus: float = Field(default=0.0, ge=0, description="GPUs that each holds; a part of one is shared; 0: it computes on CPUs")
-    batch_tokens: int = Field(default=16384, ge=1, description="tokens that are computed together, padding counted")
-    batch_size: int | None = Field(default=None, ge=1, description="texts that are computed together, at most")
+    actors: int = Field(default=1, ge=1, description="number of actors; each loads the model")
+    cpus: float = Field(default=1.0, gt=0, description="CPUs (and threads) per actor, as far as the cluster has them")
+    gpus: float = Field(default=0.0, ge=0, description="GPUs per actor; a fraction shares one; 0: the model runs on CPUs")
+    batch_tokens: int = Field(default=16384, ge=1, description="tokens per batch, padding included")
+    batch_size: int | None = Field(default=None, ge=1, description="largest number of texts per batch")
 
 
 Model = Annotated[ModelSpec, BeforeValidator(model_entry, json_schema_input_type=Text | ModelSpec)]
-"""A model in a spec: its name, or a mapping of the fields of `ModelSpec`."""
+"""A model in a spec: a name, or a mapping with the fields of `ModelSpec`."""
 
 
 def _bounds(value: Any) -> Any:
-    """The stages that have a budget: null is no bound."""
+    """The budgets without those that are null, which means no bound."""
     return {name: dollars for name, dollars in value.items() if dollars is not None} if isinstance(value, Mapping) else value
 
 
@@ -160,7 +164,7 @@ StageBudgets = Annotated[dict[str, Dollars], BeforeValidator(_bounds, json_schem
 
 
 class Spec(Strict):
-    """The fields that the spec of every run has; a benchmark adds its own."""
+    """The fields that every spec has. A benchmark's spec class adds its own."""
 
     NOT_SEMANTIC: ClassVar[frozenset[str]] = frozenset(
         {
@@ -176,32 +180,38 @@ class Spec(Strict):
             "endpoint_url",
         }
     )
-    """Fields that do not make the run another one."""
+    """Fields that do not change the run's id."""
 
     kind: str = Field(default="", description="the benchmark: its name, or module:Class for one of your own")
-    name: str = Field(default="run", min_length=1, description="for people; not part of the run's identity")
-    budget_usd: float | None = Field(default=None, ge=0, description="the run never spends more; null: no bound")
-    stage_budgets_usd: StageBudgets = Field(default_factory=dict, description="stage -> it never spends more in this run")
-    model_budgets_usd: dict[str, Dollars] = Field(default_factory=dict, description="model -> it never spends more in this run")
-    limits: dict[str, LimitsSpec] = Field(default_factory=dict, description="model -> what it may be asked")
-    workers: int | None = Field(default=None, ge=1, description="worker actors; null: one for each CPU, at most 4")
-    resources: dict[str, ResourcesSpec] = Field(
-        default_factory=dict, description="embed, or transformers -> actors and GPUs of models in this cluster"
+    name: str = Field(default="run", min_length=1, description="a name for people; not part of the run's identity")
+    budget_usd: float | None = Field(default=None, ge=0, description="most that the run may spend, in dollars; null: no bound")
+    stage_budgets_usd: StageBudgets = Field(
+        default_factory=dict, description="stage -> most that it may spend in this run, in dollars"
     )
-    executor: Literal["auto", "inline", "ray"] = Field(default="auto", description="inline: in this process, without Ray")
-    endpoint_url: str | None = Field(default=None, description="URL of an S3 service other than AWS's, of an s3:// store")
-    seed: int = Field(default=0, description="of all that is drawn at random")
+    model_budgets_usd: dict[str, Dollars] = Field(
+        default_factory=dict, description="model -> most that it may spend in this run, in dollars"
+    )
+    limits: dict[str, LimitsSpec] = Field(default_factory=dict, description="model -> its rate limits")
+    workers: int | None = Field(default=None, ge=1, description="worker actors; null: one per CPU, at most 4 per node")
+    resources: dict[str, ResourcesSpec] = Field(
+        default_factory=dict, description="embed, or a family such as transformers -> actors and GPUs for its models"
+    )
+    executor: Literal["auto", "inline", "ray"] = Field(
+        default="auto", description="inline: in this process, without Ray; auto: inline for small runs"
+    )
+    endpoint_url: str | None = Field(default=None, description="URL of an S3 service other than AWS, for an s3:// store")
+    seed: int = Field(default=0, description="seed of everything that is drawn at random")
 
     def model_entries(self) -> Sequence[ModelSpec]:
-        """Every model that the spec names, in the order of its fields."""
+        """Every model entry in the spec, in the order of its fields."""
         return list(_models_in([getattr(self, name) for name in type(self).model_fields]))
 
     def partners(self) -> list[str]:
-        """Further models that are asked without an entry of their own, each once."""
+        """Further models that the run asks, and that have no entry of their own; each once."""
         return []
 
     def semantic(self) -> dict[str, Any]:
-        """The fields that make the run the one that it is, as JSON."""
+        """The fields that determine the run's id, as JSON."""
         return {name: _semantic(getattr(self, name)) for name in type(self).model_fields if name not in self.NOT_SEMANTIC}
 
 
@@ -227,7 +237,7 @@ def _semantic(value: Any) -> Any:
 
 
 REACH = ("price", "token_margin", "context_window", "api_base", "api_key_env", "max_answer_bytes", "timeout_s", "transport")
-"""What a model's entry says of how it is reached and paid: no part of any identity."""
+"""Fields of a model's entry that say how it is reached and what it costs. None is part of any identity."""
 
 _PYDANTICS = re.compile(r"dictionary(?: or instance of \w+)?")
 Part = TypeVar("Part", bound=Strict)
@@ -235,19 +245,19 @@ Part = TypeVar("Part", bound=Strict)
 
 def model_settings(spec: Spec, models: Sequence[ModelSpec]) -> dict[str, ModelSettings]:
     """Model -> how to reach it and what it costs, partners included. Raises SpecError for a model without a price."""
-    found: dict[str, ModelSettings] = {}
+    known: dict[str, ModelSettings] = {}
     for model in models:
-        settings = _written(spec, model.model, model.model_dump(include=set(REACH)))
-        if found.setdefault(model.model, settings) != settings:
-            alike = f"{', '.join(REACH[:-1])} and {REACH[-1]}"
-            raise SpecError(f"spec: {model.model!r} is listed twice with different settings; give both entries the same {alike}")
+        settings = _settings_of(spec, model.model, model.model_dump(include=set(REACH)))
+        if known.setdefault(model.model, settings) != settings:
+            fields = f"{', '.join(REACH[:-1])} and {REACH[-1]}"
+            raise SpecError(f"spec: {model.model!r} is listed twice with different settings; give both entries the same {fields}")
     for partner in spec.partners():
-        if partner not in found:
-            found[partner] = _written(spec, partner, {})
-    return found
+        if partner not in known:
+            known[partner] = _settings_of(spec, partner, {})
+    return known
 
 
-def _written(spec: Spec, model: str, reach: Mapping[str, Any]) -> ModelSettings:
+def _settings_of(spec: Spec, model: str, reach: Mapping[str, Any]) -> ModelSettings:
     limits = spec.limits.get(model)
     try:
         return ModelSettings.written(model, reach, Limits(**limits.model_dump()) if limits else Limits())
@@ -256,11 +266,11 @@ def _written(spec: Spec, model: str, reach: Mapping[str, Any]) -> ModelSettings:
 
 
 FILL_IN = "FILL-IN"
-"""What a starter spec has in the place of what nobody but the person knows."""
+"""Placeholder in a starter spec for a value that only the user knows."""
 
 
 def read_fields(path: str) -> tuple[dict[str, Any], Path]:
-    """The fields of the YAML file at `path`, unchecked, and its folder. Raises SpecError."""
+    """The unchecked fields of the YAML file at `path`, and its folder. Raises SpecError."""
     file = Path(path)
     try:
         loaded = load(read_file(file, MAX_MB).decode("utf-8"))
@@ -276,7 +286,7 @@ def read_fields(path: str) -> tuple[dict[str, Any], Path]:
 
 
 def validated(kind: type[Part], fields: Mapping[str, Any], where: str, overrides: Iterable[str] = ()) -> Part:
-    """The fields as a `kind`, with `a.b=c` overrides. Raises SpecError: one line that names the field."""
+    """The fields, changed by the `a.b=c` overrides, as an instance of `kind`. Raises SpecError, naming the field."""
     changed = copy.deepcopy(dict(fields))
     for override in overrides:
         _override(changed, override)
@@ -289,7 +299,7 @@ def validated(kind: type[Part], fields: Mapping[str, Any], where: str, overrides
 
 
 def check_spec(spec: Spec, where: str, stages: Sequence[str]) -> None:
-    """Raises SpecError where a model cannot be asked as it is written, or a limit or budget names what is not there."""
+    """Raises SpecError if a model's entry is invalid, or if a limit, a budget or `resources` names an unknown model or stage."""
     for model in spec.model_entries():
         if wrong := flaw(model.extra, model.api_base, model.api_key_env) or reach_flaw(model.transport, model.api_base):
             raise SpecError(f"{where}: {model.label}: {wrong}")
@@ -313,8 +323,8 @@ def check_spec(spec: Spec, where: str, stages: Sequence[str]) -> None:
     families = sorted({name.partition("/")[0] for name in known if is_local(name)})
     for name in spec.resources:
         if name not in ("embed", *families):
-            told = f"expected one of {', '.join(('embed', *families))}"
-            raise SpecError(f"{where}: resources: nothing in the spec computes in actors of {name!r}; {told}")
+            expected = f"expected one of {', '.join(('embed', *families))}"
+            raise SpecError(f"{where}: resources: nothing in the spec computes in actors of {name!r}; {expected}")
     for name in known:
         if name in ("offline", "replay", "offline/", "replay/"):
             raise SpecError(f"{where}: model {name!r}: expected offline/NAME or replay/NAME")
@@ -342,7 +352,7 @@ def _override(fields: dict[str, Any], override: str) -> None:
 
 
 def _split(path: str) -> list[str]:
-    # Model names hold dots (gpt-3.5): what stands in quotes is one part.
+    # Model names contain dots (gpt-3.5), so a part may be quoted.
     parts, quoted = [""], False
     for letter in path:
         if letter == '"':
@@ -369,8 +379,8 @@ def _index(target: list[Any], part: str, override: str) -> int:
 
 
 def _explain(error: ValidationError, kind: type[Strict]) -> str:
-    # A misspelt field is also a missing one: naming the misspelling helps more.
-    first = min(error.errors(), key=lambda found: found["type"] != "extra_forbidden")
+    # A misspelt required field is also reported as missing; the misspelling is the more helpful message.
+    first = min(error.errors(), key=lambda entry: entry["type"] != "extra_forbidden")
     path = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in first["loc"]).lstrip(".")
     if first["type"] == "extra_forbidden":
         *parents, last = first["loc"]
@@ -378,10 +388,10 @@ def _explain(error: ValidationError, kind: type[Strict]) -> str:
         return f"{path}: unknown field{near(str(last), known)}"
     found = "" if first["type"] == "missing" else f", found {_shown(first['input'])}"
     if first["type"] == "value_error":
-        # What a spec's own check found names the field itself.
+        # The message of a spec's own validator names the field itself.
         return f"{path}: {first['ctx']['error']}" if path else str(first["ctx"]["error"])
-    said = _PYDANTICS.sub("mapping", first["msg"])
-    return f"{path}: {said[:1].lower()}{said[1:]}{found}"
+    message = _PYDANTICS.sub("mapping", first["msg"])
+    return f"{path}: {message[:1].lower()}{message[1:]}{found}"
 
 
 def _shown(value: Any) -> str:
@@ -401,14 +411,14 @@ def _fields_at(kind: type[Strict], path: Iterable[Any]) -> list[str]:
 
 def _inner(annotation: Any) -> Any:
     for part in typing.get_args(annotation):
-        found = _inner(part)
-        if isinstance(found, type) and issubclass(found, BaseModel):
-            return found
+        inner = _inner(part)
+        if isinstance(inner, type) and issubclass(inner, BaseModel):
+            return inner
     return annotation
 
 
 def near(name: str, known: Iterable[str]) -> str:
-    """The end of a message about an unknown name: the nearest known one, else all of them."""
+    """The end of a message about an unknown name: the nearest known name, or else the list of known names."""
     names = list(dict.fromkeys(known))
     near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
     if near:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from inline_runs import loaded
 
 from summhay_ray.engine import Item
-from summhay_ray.engine.ask import LOCAL_AT_ONCE, MORE_THAN_ONCE, ConcurrencyLimiter
+from summhay_ray.engine.ask import EXTRA_PROMPTS, LOCAL_AT_ONCE, ConcurrencyLimiter
 from summhay_ray.engine.queues import (
     AHEAD,
     BUDGET_STOPS,
@@ -312,8 +312,8 @@ def test_the_limiter_lets_in_somewhat_more_than_a_model_may_be_asked_at_once() -
         await asyncio.gather(*(one() for _ in range(500)))
         return most
 
-    assert asyncio.run(inside("summarize", "openai/a")) == 64 + MORE_THAN_ONCE
-    assert asyncio.run(inside("judge", "openai/b")) == 5 + MORE_THAN_ONCE
+    assert asyncio.run(inside("summarize", "openai/a")) == 64 + EXTRA_PROMPTS
+    assert asyncio.run(inside("judge", "openai/b")) == 5 + EXTRA_PROMPTS
     assert asyncio.run(inside("judge", "offline/judge")) == LOCAL_AT_ONCE
 
 
