@@ -1,8 +1,8 @@
-"""One run's ledger: who may send which call, when, and for how much. Part of the llm room; the grid room runs it as an actor.
+"""One run's ledger: decides which worker may send which call, and when. Part of the llm room; the engine runs it as an actor.
 
-Each call is claimed before it is sent and settled after. A claim waits here until there is an answer to it: the log has it,
-it may be sent (its worst case fits into every budget, its time has come, a slot is near), or it never may. Time comes in as an
-argument, so that every rule can be tested without waiting.
+A worker claims each call before it sends it, and settles it afterwards. A claim waits here until one of three things is true:
+the log has the answer; the call may be sent (its worst case fits every budget, its time has come, the worker has a slot for it
+or soon will); or it can never be sent. The time is always passed in as an argument, so that tests need not wait.
 """
 
 from __future__ import annotations
@@ -22,19 +22,20 @@ from summhay_ray.llm.pacing import Pacer, Slots
 from summhay_ray.store import Excess, Fetched, LogIndex, Purpose, Spent
 
 REFRESH_S = 1.0
-"""How often the log is read for what other writers appended."""
+"""Interval at which the log is read for records of other writers."""
 
 HORIZON_S = 0.25
-"""How long before its time a call is granted: long enough to reach the worker, short enough for a pause to hold."""
+"""How long before its time a call is granted: long enough for the grant to arrive, short enough for a pause to take effect."""
 
 DRIVER_SILENT_S = 1.2
-"""A driver that has not been heard of for so long may be dead: nothing more is paid for it."""
+"""After this time without a sign of life from the driver, it may be dead: no more money is spent."""
 
 
 class Ledger:
-    """The ledger of one run over the index of the store's response log. A model without limits here runs in the workers.
+    """The ledger of one run, on top of the index of the store's response log.
 
-    `probing`: of each other model the first call goes alone, and where it reaches nobody the model is given up.
+    `limits` names every model outside the workers; a model without an entry runs in the workers. With `probing`, the first call
+    to each model in `limits` goes alone; if it does not reach the endpoint, the model is given up.
     """
 
     def __init__(
@@ -53,22 +54,22 @@ class Ledger:
         self.counts: Counter[str] = Counter()
         self.over_budget = False
         self.next_at: float | None = None
-        """When something that waits can be granted, if nothing happens before."""
+        """When the next waiting call can be granted, if nothing happens before; None: no such time is known."""
         self.touched: set[str] = set()
-        """Workers for whom there is news."""
+        """Workers that have news to collect."""
         self._limits = dict(limits or {})
         self._probing = probing
         self._models: dict[str, ModelQueue] = {}
         self._flights: dict[str, Flight] = {}
         self._unended: list[tuple[str, Purpose, int]] = []
-        """(writer, purpose, worst case) of calls that are over and whose end the log could not take."""
+        """(writer, purpose, worst case) of calls that are over but whose end could not be written to the log."""
         self._followers: dict[str, list[Waiting]] = {}
         self._outbox: dict[str, list[tuple[int, Grant]]] = {}
         self._slots_out: dict[str, Counter[str]] = {}
         self._keep: dict[str, dict[str, int]] = {}
         self.membership = Membership()
         self.due = False
-        """The log lies far away and is to be read: whoever keeps the ledger does it aside, and tells `reread`."""
+        """The log is remote and should be read: the caller reads it outside the event loop and passes the result to `reread`."""
         self._driver_heard: float | None = None
         self._stopping = False
         self._refreshed = float("-inf")
@@ -76,7 +77,7 @@ class Ledger:
         self._read()
 
     def take(self, worker: str, message: WorkerMessage, now: float) -> None:
-        """What a worker says: money settled, limits met, slots back, calls wanted."""
+        """Process a worker's message: settlements, 429s, pauses, returned slots and new claims."""
         self.membership.hear(worker, now)
         self._adopt(worker, message)
         if message.reused:
@@ -100,7 +101,7 @@ class Ledger:
         self.tend(now)
 
     def collect(self, worker: str, now: float) -> News:
-        """What the worker must know; what it was told once is not told again."""
+        """The worker's news. Grants and slots are handed out once."""
         self.membership.hear(worker, now)
         self.touched.discard(worker)
         return News(
@@ -117,29 +118,29 @@ class Ledger:
         )
 
     def sit(self, worker: str, seat: str, now: float) -> None:
-        """The worker takes a seat that only one can have: whoever had it is dead, and is evicted at once."""
+        """Give the worker a seat, which only one worker can hold. Its previous holder is dead and is evicted at once."""
         self.leave(self.membership.sit(worker, seat, now), now)
 
     def beat(self, worker: str, now: float) -> None:
-        """The worker is alive."""
+        """Note a sign of life from the worker."""
         self.membership.hear(worker, now)
 
     def leave(self, worker: str, now: float) -> None:
-        """The worker has said and written all that it had to, and ends: nobody need wait for it."""
+        """Evict a worker that ends and has written everything."""
         if self.membership.dismiss(worker):
             self.tend(now)
 
     def stop(self) -> None:
-        """Send nothing more that costs money."""
+        """Grant no more calls that cost money."""
         self._stopping, self.touched = True, self.touched | self.membership.workers
 
     def reread(self, fetched: Fetched) -> None:
-        """Take in what was read of a log that lies far away."""
+        """Take in records that were read from a remote log."""
         self.index.take(fetched)
         self._read()
 
     def recovered(self, worker: str, fetched: Fetched, now: float) -> None:
-        """All that a dying worker wrote is in the log, and has been read: it is evicted."""
+        """Evict a dying worker, all of whose records are in the log; `fetched` includes them."""
         self.index.take(fetched)
         for writer in self.membership.writers_of(worker):
             self.index.forget_unshipped(writer)
@@ -147,10 +148,10 @@ class Ledger:
         self.tend(now)
 
     def spent(self) -> Spent:
-        """What the run has spent, for a commit: what is settled, and the worst case of the calls without an end."""
+        """What the run has spent, for a commit: settled money, and the worst case of the calls without an end."""
         in_flight = [(flight.claim.writer or flight.worker, flight.claim) for flight in self._flights.values()]
         open_now = [(writer, claim.purpose, claim.worst_micros) for writer, claim in in_flight]
-        open_now += [one for one in self._unended if self.purse.knows(one[0])]
+        open_now += [unended for unended in self._unended if self.purse.knows(unended[0])]
         return account(self.index.spent_of(self.run), self.purse.writers, open_now)
 
     def count(self, numbers: Mapping[str, int]) -> None:
@@ -158,7 +159,7 @@ class Ledger:
         self.counts.update(numbers)
 
     def snapshot(self, now: float) -> dict[str, Any]:
-        """Counters, money and models as they stand. Only the driver asks: it is its sign of life."""
+        """The current counters, money and models. Only the driver calls this, so that each call is its sign of life."""
         self._driver_heard = now
         models = {name: model.numbers(now) for name, model in self._models.items() if model.slots is not None}
         return {
@@ -172,18 +173,18 @@ class Ledger:
             "stopping": self._stopping,
             "stopped": {name: model.stop_told for name, model in self._models.items() if model.stopped},
             "models": models,
-            "claims": [asdict(one) for one in self._doubts.claims()],
+            "claims": [asdict(claims) for claims in self._doubts.claims()],
         }
 
     def tend(self, now: float) -> None:
-        """Bury the dead, read what others wrote, and grant all that may be granted."""
+        """Evict dead workers, read the log if it is time, and grant every call that may be granted."""
         self._expire(now)
         if now - self._refreshed >= REFRESH_S:
             self._refreshed = now
             self._refresh()
         self.next_at = None
         for name, model in self._models.items():
-            # Even where nobody queues: a call that is granted may lack a slot, and who held it may be done.
+            # Even if nothing is queued: a granted call may still lack a slot, and its holder may be done with it.
             self._share_slots(name, model, now)
             if model.again or model.queues:
                 self._pump_model(model, now)
@@ -193,9 +194,9 @@ class Ledger:
             if not self._again(model, model.again[0], now):
                 return
             model.again.popleft()
-        going = deque(model.queues)
-        while going:
-            place = going.popleft()
+        places = deque(model.queues)
+        while places:
+            place = places.popleft()
             queue = model.queues[place]
             start = self._try(model, place[0], queue[0], now)
             if start is not None:
@@ -205,12 +206,13 @@ class Ledger:
                 continue
             queue.popleft()
             if queue:
-                going.append(place)
+                places.append(place)
             else:
                 del model.queues[place]
 
     def _try(self, model: ModelQueue, worker: str, claim: Claim, now: float) -> float | None:
-        """None where the claim was answered; else when the model's next call may be sent (`now`: this worker's waits)."""
+        """Answer a claim if possible. None: it was answered. A later time: when the model's next call may be sent. `now`: this
+        claim must wait, but those of other workers or stages need not."""
         if self._known(model, worker, claim):
             return None
         if self._halted(now) and claim.worst_micros:
@@ -235,7 +237,7 @@ class Ledger:
         return None
 
     def _again(self, model: ModelQueue, waiting: Waiting, now: float) -> bool:
-        """Answer a held claim; False where its time has not come."""
+        """Answer the claim of a call that is granted already; False if its time has not come."""
         worker, claim = waiting.worker, waiting.claim
         flight = self._flights.get(claim.key)
         if flight is None or flight.worker != worker or flight.claim.ticket != claim.ticket:
@@ -265,7 +267,10 @@ class Ledger:
             model.enter(worker, claim)
 
     def _known(self, model: ModelQueue, worker: str, claim: Claim) -> bool:
-        """Answer what needs no call, and let a claim follow another of the same key."""
+        """Handle a claim that needs no call of its own; False if it needs one.
+
+        It is answered if the log has an answer or the model was given up. If a call with its key is in flight, it waits for that.
+        """
         location = self.index.answers.get(claim.key)
         if location is not None:
             self.counts["reused"] += 1
@@ -280,7 +285,7 @@ class Ledger:
 
     def _settle(self, worker: str, done: Settlement, now: float) -> None:
         model = self._model(done.model)
-        # A worker that was taken for dead may come back: what it did is the log's to tell, the call another worker's.
+        # A worker may come back after its eviction: what it did is read from the log, and its call belongs to another worker.
         flight = self._flights.get(done.key)
         mine = flight is not None and flight.worker == worker
         if flight is not None and mine and self.purse.knows(flight.claim.writer or worker):
@@ -293,7 +298,7 @@ class Ledger:
         else:
             self._refresh()
         if done.location is not None:
-            if mine or self.index.near:  # else it may never come
+            if mine or self.index.near:  # a remote record of an evicted worker may never arrive
                 self.index.answers.setdefault(done.key, done.location)
             self.counts["made"] += 1
             model.answered(now, done.input_tokens, done.output_tokens)
@@ -310,7 +315,7 @@ class Ledger:
             self._doubt({done.key: done.excess})
 
     def _stop(self, model: ModelQueue, why: tuple[str, str]) -> None:
-        """The model is given up: whoever waits for it is told so."""
+        """Give the model up, and answer all claims that wait for it."""
         if model.stopped:
             return
         model.stopped = why
@@ -360,7 +365,7 @@ class Ledger:
         if not newcomers:
             return
         self._refresh()
-        # Far away, the beginning of a writer tells what it may spend: it has spent nothing yet, and tells us itself.
+        # In a remote log, a writer's first record is an allowance. It has spent nothing yet, and will report its spending itself.
         spent = self.index.spent_by(self.run)
         for writer in newcomers:
             self.purse.adopt(writer, spent.get(writer, {}) if self.index.near else {})
@@ -370,17 +375,17 @@ class Ledger:
         if not self.index.near:
             self.due = True
             return
-        # What living workers write they also tell; reading it again would cost as much as all else here.
+        # Living workers also report what they write. Reading it again would cost as much as all other work here.
         self.index.refresh(but=self.purse.writers)
         self._read()
 
     def _read(self) -> None:
-        """Take over what the log tells: money spent, and usage that is not credible."""
+        """Take over what the log holds: money spent, and usage that is not credible."""
         self.purse.read(self.index.spent_by(self.run))
         self._doubt(self.index.excesses(self.run))
 
     def _doubt(self, excesses: Mapping[str, Excess]) -> None:
-        """Give up the models whose answers claim too much."""
+        """Give up the models whose reported usage is not credible too often or by too much."""
         for model, reason in self._doubts.note(excesses):
             self._stop(self._model(model), (USAGE_NOT_CREDIBLE, reason))
 
@@ -389,7 +394,7 @@ class Ledger:
         if self.index.near:
             self._evict(dead)
         else:
-            # What they wrote may lie on disks of their own: whoever keeps this ledger looks, and tells `recovered`.
+            # Their records may still lie on their own disks: the caller recovers them and then calls `recovered`.
             self.membership.dying |= dead
 
     def _evict(self, dead: set[str]) -> None:
@@ -397,21 +402,21 @@ class Ledger:
             return
         writers = self.membership.evict(dead)
         for worker in dead:
-            for told in (self._outbox, self._slots_out, self._keep):
-                told.pop(worker, None)
+            for unsent in (self._outbox, self._slots_out, self._keep):
+                unsent.pop(worker, None)
         for model in self._models.values():
             model.forget(dead)
         for key, followers in list(self._followers.items()):
             self._followers[key] = [waiting for waiting in followers if waiting.worker not in dead]
         for writer in writers:
             self.purse.disown(writer)
-        # The log tells what the dead were charged: the real price of what they had answered, the worst of what has no end.
+        # The log shows what the dead were charged: the real price of answered calls, the worst case of calls without an end.
         self._refresh()
         self._read()
         open_keys = {key for writer in writers for key in self.index.unanswered(writer)}
         for key in [key for key, flight in self._flights.items() if flight.worker in dead]:
             claim = self._land(key).claim
-            # Far away nothing more can come: what a writer may have written and nobody can read is charged by its allowance.
+            # From a remote writer nothing more can come: its allowance covers what it may have written and nobody can read.
             if self.index.near and key not in open_keys and key not in self.index.answers:
                 self.purse.lose(claim.purpose, claim.worst_micros)
 

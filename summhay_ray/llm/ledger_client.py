@@ -1,7 +1,7 @@
-"""A worker's dealings with the ledger: claims and settlements travel together, slots and pauses are kept here.
+"""A worker's client of the ledger: sends claims and settlements in batches, and keeps to slots and pauses. Part of the llm room.
 
-Part of the llm room. A call asks `claim` for leave, sends within `slot` if `hindrance` finds nothing against it, and `settle`s.
-One trip to the ledger carries whatever came together since the last one, so that a thousand calls a second cost fifty trips.
+A call awaits `claim`, is sent within `slot` unless `hindrance` names an obstacle, and ends with `settle`. One exchange with the
+ledger carries everything that has gathered since the last one, so that a thousand calls per second cost fifty exchanges.
 """
 
 from __future__ import annotations
@@ -20,25 +20,25 @@ from summhay_ray.llm.service import LedgerPort
 from summhay_ray.llm.slots import SlotGate
 
 TRIP_EVERY_S = 0.02
-"""Trips are so far apart at least: what comes together travels together."""
+"""Shortest interval between two exchanges."""
 
 STALE_AFTER_S = 1.5
-"""Without news for so long, the ledger and its driver may be gone: nothing that costs money is sent until there is news. Longer
-where many workers make news come more slowly."""
+"""After this time without news, the ledger and its driver may be gone: nothing that costs money is sent until there is news. The
+time grows with the number of workers, since news then comes more slowly."""
 
 LATE_S = 0.5
-"""A call that may be sent at a certain time must not be sent later than that; its minute has moved on."""
+"""A timed call may be sent at most this much after its time. Later, it would count in another minute: it is claimed again."""
 
 CLOSING_S = 10.0
-"""A ledger that does not answer is waited for so long at the end: the log tells it all that is not said."""
+"""How long `close` waits for the last exchange. If it fails, the ledger reads the same from the log."""
 
 PAD_S = 0.02
-"""Clocks differ: a pause is kept a little longer than it was asked for."""
+"""Added to every pause, since clocks differ."""
 
 
 @dataclass(frozen=True, slots=True)
 class GrantedCall:
-    """A grant as this worker keeps it; `at` is when the call may be sent, on the loop's clock."""
+    """A grant as this worker received it. `at` is when the call may be sent, by the event loop's clock."""
 
     grant: Grant
     at: float
@@ -50,9 +50,10 @@ Hindrance = Literal["", "early", "late", "stopped", "lost", "stale"]
 
 
 class LedgerClient:
-    """One worker's, on one event loop. `limited` are the models that have limits: all that do not run in the worker.
+    """One worker's client, on one event loop.
 
-    `evicted` is called when the ledger has taken this worker for dead: what it waits for will never come.
+    `limited` are the models with limits: all that do not run in the worker. `evicted` is called when the ledger has evicted this
+    worker as dead: what it waits for will never come.
     """
 
     def __init__(self, port: LedgerPort, limited: frozenset[str], evicted: Callable[[], None] | None = None) -> None:
@@ -83,12 +84,12 @@ class LedgerClient:
         self._draining = self._closed = False
 
     def drain(self) -> None:
-        """The worker is to end: what is granted and not sent is given back, and whoever claims waits for ever."""
+        """Prepare the worker's end: calls that are granted but not sent are given back, and new claims wait for ever."""
         self._draining = True
         self._fresh.set()
 
     async def claim(self, claim: Claim) -> GrantedCall:
-        """The ledger's answer to a claim. Raises what the channel raised, where the ledger cannot be reached."""
+        """The ledger's answer to a claim. Raises the channel's error if the ledger cannot be reached."""
         self._start()
         if self._draining:
             await asyncio.Future()
@@ -101,26 +102,26 @@ class LedgerClient:
         return await future
 
     def settle(self, settlement: Settlement) -> None:
-        """Tell how a call ended; the next trip carries it."""
+        """Report how a call ended; the next exchange carries it."""
         self._start()
         self._settlements.append(settlement)
         self._mail.set()
 
     def reused(self) -> None:
-        """An answer that this worker had itself was used again."""
+        """Report that an answer from this worker's own memory was reused."""
         self._start()
         self._reused += 1
         self._mail.set()
 
     def limited(self, model: str, *, unasked: bool = False) -> None:
-        """The provider answered 429: fewer calls at once. `unasked`: it named no time to wait."""
+        """Report a 429, so that fewer calls are sent at once. `unasked`: the provider named no time to wait."""
         self._limits_met.append(model)
         if unasked:
             self._unasked.append(model)
         self._mail.set()
 
     def pause(self, model: str, seconds: float) -> None:
-        """Nothing is sent to the model for so long: from here at once, from other workers as soon as they hear of it."""
+        """Pause the model: this worker sends nothing from now on, the others as soon as they hear of it."""
         now = asyncio.get_running_loop().time()
         self._paused[model] = max(self._paused.get(model, 0.0), now + seconds + PAD_S)
         self._pauses.append((model, seconds + PAD_S))
@@ -128,7 +129,7 @@ class LedgerClient:
 
     @contextlib.asynccontextmanager
     async def slot(self, model: str) -> AsyncIterator[None]:
-        """One of the model's calls at once; free of wait for a model that runs in the worker."""
+        """Hold one of the model's slots, and wait until one is free. A model that runs in the worker needs none."""
         if model not in self._limited:
             yield
             return
@@ -140,7 +141,7 @@ class LedgerClient:
             self._return(model, gate.release())
 
     def hindrance(self, leave: GrantedCall, model: str, *, paid: bool) -> Hindrance:
-        """Why a call must not be sent this instant; empty where it may."""
+        """Why the call must not be sent at this moment; empty if it may be sent."""
         now = asyncio.get_running_loop().time()
         if leave.epoch != self._epoch or self._draining:
             return "lost"
@@ -155,7 +156,7 @@ class LedgerClient:
         return "late" if leave.grant.timed and now > leave.at + LATE_S else ""
 
     async def news(self) -> None:
-        """Wait until the ledger is heard and its driver alive."""
+        """Wait for news from the ledger that shows the driver alive. Raises the channel's error."""
         if self._draining:
             return
         self._fresh.clear()
@@ -166,12 +167,12 @@ class LedgerClient:
             raise self._broken
 
     async def close(self) -> None:
-        """Give all slots back, deliver what is left to say, and stop."""
+        """Give all slots back, send what is left, and stop."""
         for model, gate in self._gates.items():
             self._return(model, gate.keep(0))
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(CLOSING_S):
-                # A loop that ends has cancelled what carries the mail: then nothing is delivered any more.
+                # When the event loop ends, it has cancelled the tasks already: nothing more can be sent.
                 while self._tasks and not self._is_over() and (self._mail.is_set() or self._travelling):
                     await asyncio.sleep(TRIP_EVERY_S)
         for task in self._tasks:
@@ -185,17 +186,17 @@ class LedgerClient:
     def _start(self) -> None:
         if self._broken is not None:
             raise self._broken
-        # Calls that end with the loop still settle: the log tells of them, and nothing may begin any more.
+        # Calls that end with the loop still settle; the log has them. No task may start after `close`.
         if not self._tasks and not self._closed:
             self._tasks = [asyncio.create_task(self._guard(self._travel())), asyncio.create_task(self._guard(self._listen()))]
 
     async def _guard(self, work: asyncio.Future[None] | object) -> None:
-        """The ledger is gone, or the loop ends: nobody may wait for ever."""
+        """Do the work; if it fails, the ledger is gone: raise the error in everyone who waits, so that nobody waits for ever."""
         try:
             await work  # type: ignore[misc]
         except asyncio.CancelledError:
             raise
-        # The border to the channel: whatever it raises, every caller must hear of it.
+        # The channel may raise anything, and every caller must get it.
         except Exception as error:  # noqa: BLE001
             self._broken = error
             for future in self._waiting.values():
@@ -238,7 +239,7 @@ class LedgerClient:
         self._slower = max(1.0, news.next_s / LISTEN_S)
         if news.epoch != self._epoch:
             self._epoch = news.epoch
-            # The ledger has forgotten what it had lent: given back now, it would be taken off what it lends anew.
+            # The ledger has forgotten the slots it had lent. Returning them would reduce those it lends from now on.
             self._returned.clear()
             for gate in self._gates.values():
                 gate.reset()

@@ -1,4 +1,4 @@
-"""Who works for a ledger, who was last heard of when, and who is dead. Part of the llm room, for the room alone."""
+"""The workers of a ledger: their last signs of life, log writers and evictions. Part of the llm room, for the room alone."""
 
 from __future__ import annotations
 
@@ -6,25 +6,25 @@ from collections import Counter
 from collections.abc import Iterable, KeysView
 
 DEAD_AFTER_S = 60.0
-"""A worker that has not been heard of for so long is dead: its keys are free, its reservations stay charged.
+"""After this time without a sign of life a worker is dead: others may claim its calls, and its reservations stay charged.
 
-Longer than a process stands still on a machine that is full or is moved; of one that has died Ray starts another, which sits.
+Longer than a process stands still while its machine is overloaded or migrated. For a process that died, Ray starts another one,
+which takes its seat at once.
 """
 
-
 LISTEN_S = 0.5
-"""The longest that a worker listens in vain: it learns that the ledger is alive."""
+"""How long a worker listens before it gets an answer without news, which shows that the ledger is alive."""
 
 LISTENS_A_SECOND = 400
-"""Of all workers, in vain: with more workers than half of that each listens longer."""
+"""Answers without news per second, over all workers. With more than half as many workers, each listens longer."""
 
 
 class Membership:
-    """The workers of one ledger. A worker tells which log writers are its own."""
+    """The workers of one ledger, and the log writers of each."""
 
     def __init__(self) -> None:
         self.dying: set[str] = set()
-        """Dead workers whose records may still lie on a disk of their own: their keys are kept until they are evicted."""
+        """Dead workers whose records may still lie on their own disks. They keep their calls until they are evicted."""
         self._heard: dict[str, float] = {}
         self._writers: dict[str, set[str]] = {}
         self._epochs: Counter[str] = Counter()
@@ -33,27 +33,27 @@ class Membership:
 
     @property
     def workers(self) -> KeysView[str]:
-        """All that were heard of and are not evicted."""
+        """All workers that have given a sign of life and are not evicted."""
         return self._heard.keys()
 
     @property
     def listen_s(self) -> float:
-        """How long a worker may listen in vain."""
+        """Seconds after which a worker that listens is answered without news."""
         return max(LISTEN_S, len(self._heard) / LISTENS_A_SECOND)
 
     def hear(self, worker: str, now: float) -> None:
-        """The worker is alive."""
+        """Note a sign of life from the worker."""
         self._heard[worker] = now
 
     def dismiss(self, worker: str) -> bool:
-        """The worker is dead, however lately it was heard; False where nobody knows it."""
+        """Mark the worker dead now; False if it is unknown."""
         if worker not in self._heard:
             return False
         self._heard[worker] = float("-inf")
         return True
 
     def sit(self, worker: str, seat: str, now: float) -> str:
-        """The worker takes a seat; gives who had it until now, empty where nobody else had."""
+        """Give the worker a seat. Returns its previous holder; empty if there was none, or the worker itself."""
         before = self._seats.get(seat, "")
         self._seats[seat] = worker
         self._heard[worker] = now
@@ -68,7 +68,7 @@ class Membership:
         return self._epochs[worker]
 
     def writes(self, worker: str, writers: Iterable[str]) -> set[str]:
-        """Log writers are the worker's own; gives those that are not evicted."""
+        """Record log writers as the worker's own. Returns those that are not evicted."""
         living = set(writers) - self._evicted
         if living:
             self._writers.setdefault(worker, set()).update(living)
@@ -79,11 +79,11 @@ class Membership:
         return sorted(self._writers.get(worker, ()))
 
     def silent(self, now: float) -> set[str]:
-        """Those that must be dead by now and were not known to be."""
+        """Workers that count as dead by now and are not yet marked as dying."""
         return {worker for worker, heard in self._heard.items() if now - heard > DEAD_AFTER_S} - self.dying
 
     def evict(self, dead: set[str]) -> set[str]:
-        """The workers are gone; gives their log writers."""
+        """Evict the workers. Returns their log writers."""
         writers = {writer for worker in dead for writer in self._writers.pop(worker, set())}
         for worker in dead:
             self._heard.pop(worker, None)

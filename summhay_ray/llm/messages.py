@@ -1,4 +1,4 @@
-"""What workers and the ledger say to each other. Part of the llm room; plain values, so that any channel can carry them."""
+"""The messages between workers and the ledger: plain values, which any channel can carry. Part of the llm room."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Held = Literal["", "retry", "late"]
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A call that a worker wants to send: its key, and the most that it may cost in money and tokens."""
+    """A call that a worker wants to send: its key, and the most that it can take in micro-dollars and tokens."""
 
     key: str
     model: str
@@ -23,11 +23,11 @@ class Claim:
     input_tokens: int = 0
     output_tokens: int = 0
     writer: str = ""
-    """The log writer that tells of the call; the worker's own name where empty."""
+    """The log writer that records the call; empty: it has the worker's name."""
     ticket: int = 0
-    """The worker's number of the claim: the grant comes back under it."""
+    """The worker's number for the claim; the grant carries the same number."""
     held: Held = ""
-    """The call is granted already: another attempt (retry), or it was not sent in its time (late)."""
+    """Set if the call is granted already: it needs another attempt (`retry`), or it was not sent in time (`late`)."""
 
     @property
     def purpose(self) -> Purpose:
@@ -36,7 +36,7 @@ class Claim:
 
     @property
     def amounts(self) -> dict[str, float]:
-        """What the call takes of the model's limits."""
+        """What the call takes of the model's limits per minute."""
         return {"requests": 1.0, "input": float(self.input_tokens), "output": float(self.output_tokens)}
 
 
@@ -44,9 +44,11 @@ class Claim:
 class Grant:
     """The answer to a claim.
 
-    `answered`: the log has it, at `location`. `go`: send it, after `wait_s`, and soon after where it is `timed` (the model has
-    limits a minute, and this is its turn). `budget`: its worst case does not fit.
-    `stopped`: the model was given up (`error`, `reason`). `lost`: a held call that is not this worker's any more.
+    - `answered`: the answer is in the log, at `location`.
+    - `go`: send the call after `wait_s` seconds; without delay if it is `timed` (the model has limits per minute).
+    - `budget`: its worst case does not fit the budget.
+    - `stopped`: the model was given up (`error`, `reason`).
+    - `lost`: the call was granted to this worker, but another one has taken it over.
     """
 
     state: State
@@ -59,7 +61,7 @@ class Grant:
 
 @dataclass(frozen=True, slots=True)
 class Settlement:
-    """How a granted call ended: with an answer at `location`, or without; what it is charged, and the tokens it used."""
+    """How a granted call ended: the charge, the tokens used, and the `location` of its answer (None: no answer)."""
 
     key: str
     model: str
@@ -68,49 +70,49 @@ class Settlement:
     input_tokens: int = 0
     output_tokens: int = 0
     stop: tuple[str, str] | None = None
-    """(class, reason): the model is given up."""
+    """(class, reason) if the model must be given up."""
     unheard: tuple[str, str] | None = None
-    """(class, reason): nobody answered, and no attempt reached anybody; a model that has never answered is given up."""
+    """(class, reason) if no attempt reached the endpoint. The model is given up if it has never answered."""
     sent: bool = True
-    """False: the call was given back before any attempt of it."""
+    """False: the call was given back before its first attempt."""
     excess: Excess | None = None
-    """What the provider claims where it is more than was reserved."""
+    """The usage that the provider reports, if it exceeds what was reserved."""
     unended: bool = False
-    """The log could not take the call's end: there its intent stays open."""
+    """The call's end could not be written to the log, where its intent stays open."""
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerMessage:
-    """What a worker has to say: one message carries all that came together since the last one."""
+    """A worker's message to the ledger: everything since its last one."""
 
     claims: tuple[Claim, ...] = ()
     settlements: tuple[Settlement, ...] = ()
     limited: tuple[str, ...] = ()
-    """Models whose provider answered 429, once for each answer."""
+    """Models whose provider answered 429; a model is listed once per answer."""
     unasked: tuple[str, ...] = ()
-    """Of those, the ones that named no time to wait."""
+    """The same for those 429s that named no time to wait."""
     pauses: tuple[tuple[str, float], ...] = ()
-    """(model, seconds): nothing is to be sent for so long."""
+    """(model, seconds) for which nothing may be sent."""
     returned: Mapping[str, int] = field(default_factory=dict)
     """Model -> slots given back."""
     reused: int = 0
-    """Answers that the worker had itself, used again."""
+    """How often the worker reused an answer from its own memory."""
 
 
 @dataclass(frozen=True, slots=True)
 class News:
-    """What a worker must know. Times are seconds from now."""
+    """The ledger's message to a worker. Times are seconds from now."""
 
     grants: tuple[tuple[int, Grant], ...] = ()
     slots: Mapping[str, int] = field(default_factory=dict)
-    """Model -> further calls that the worker may have in flight at once."""
+    """Model -> additional slots: further calls that the worker may have in flight."""
     keep: Mapping[str, int] = field(default_factory=dict)
-    """Model -> slots that the worker may keep; the others go back as they become free."""
+    """Model -> number of slots that the worker may keep; the others go back as they become free."""
     paused: Mapping[str, float] = field(default_factory=dict)
     stopped: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     epoch: int = 0
-    """Counts how often the worker was taken for dead: what was granted in an earlier epoch is void."""
+    """How often the worker has been evicted as dead. Grants of an earlier epoch are void."""
     next_s: float = 0.5
-    """There is news again within this time: the more workers there are, the longer it takes."""
+    """The next news comes within this time, which grows with the number of workers."""
     halted: bool = False
-    """The driver is silent: nothing that costs money is sent until it is heard again."""
+    """Nothing that costs money may be sent: the run is stopping, or its driver is silent."""

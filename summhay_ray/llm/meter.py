@@ -1,4 +1,4 @@
-"""What was sent to a model and came back in the last minute, for the live view. Part of the llm room."""
+"""Requests and tokens of a model in the last minute, for the live view. Part of the llm room."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ WINDOW_S = 60
 
 @dataclass
 class Meter:
-    """Counts by whole seconds."""
+    """Counters of one model; requests and tokens are kept per second."""
 
     calls: int = 0
     limited: int = 0
@@ -18,11 +18,11 @@ class Meter:
     _seconds: defaultdict[int, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
 
     def sent(self, at: float) -> None:
-        """A request goes out."""
+        """Count a request."""
         self._seconds[int(at)]["requests"] += 1
 
     def answered(self, at: float, input_tokens: int, output_tokens: int) -> None:
-        """An answer came."""
+        """Count an answer and its tokens."""
         self.calls += 1
         self._seconds[int(at)].update({"input": input_tokens, "output": output_tokens})
 

@@ -1,4 +1,4 @@
-"""What the ledger keeps of one model: who waits, who was granted, its limits and figures. Part of the llm room."""
+"""The ledger's state of one model: queued claims, granted calls, limits and figures. Part of the llm room."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from summhay_ray.llm.pacing import Pacer, Permit, Slots
 from summhay_ray.llm.retry import LONGEST_PAUSE_S
 
 FEW, SHARED_ANEW_S = 64, 2e-5
-"""Sharing slots looks at every worker: with more than a few it waits so many seconds for each of the others."""
+"""Sharing the slots looks at every worker. Beyond the first 64 workers, each adds this many seconds between two sharings."""
 
 MOST_AHEAD = 256
-"""Calls granted beyond a worker's slots: they are there when slots come free, many at a time, before the next trip."""
+"""The most calls granted beyond a worker's slots: they are at hand when many slots come free before the next exchange."""
 
 
 @dataclass
 class Flight:
-    """A granted call."""
+    """A granted call that is not settled."""
 
     worker: str
     claim: Claim
@@ -29,7 +29,7 @@ class Flight:
 
 @dataclass
 class Waiting:
-    """A claim that waits for its answer."""
+    """A claim that waits for an answer, and its worker."""
 
     worker: str
     claim: Claim
@@ -37,25 +37,28 @@ class Waiting:
 
 @dataclass
 class ModelQueue:
-    """What is known of one model; `slots` is None for a model that runs in the workers."""
+    """The state of one model. `slots` is None for a model that runs in the workers."""
 
     pacer: Pacer
     slots: Slots | None
     queues: dict[tuple[str, str], deque[Claim]] = field(default_factory=dict)
-    """(worker, stage) -> claims in their order: a stage that waits for its budget holds no other back."""
+    """(worker, stage) -> its claims in order. Stages are separate so that one that waits for its budget does not block others."""
     again: deque[Waiting] = field(default_factory=deque)
+    """Claims of calls that are granted already: a further attempt, or a call that was not sent in time."""
     granted: Counter[str] = field(default_factory=Counter)
+    """Worker -> its granted calls that are not settled."""
     heard: bool = False
-    """Something came back from it. Until then its first call is its probe, and the others wait for that."""
+    """The endpoint has answered something. Until then, if the ledger probes, one call is sent and the others wait for it."""
     stopped: tuple[str, str] | None = None
+    """(class, reason) if the model was given up."""
     limited_since: float | None = None
-    """When the first 429 came since the last answer."""
+    """When the first 429 since the last answer came."""
     meter: Meter = field(default_factory=Meter)
     _shared_at: float = float("-inf")
 
     def numbers(self, now: float) -> dict[str, float]:
-        """How busy it is: calls in flight, how many there may be, how long it pauses, for how long it has answered nothing but
-        429 (seconds), and the meter's readings."""
+        """Figures for the live view: calls in flight and their cap, seconds of pause left, seconds of nothing but 429s, and the
+        meter's figures."""
         cap = 0 if self.slots is None else int(self.slots.cap)
         paused_s = max(0.0, self.pacer.paused_until - now)
         refused_s = 0.0 if self.limited_since is None else now - self.limited_since
@@ -63,7 +66,7 @@ class ModelQueue:
         return {**busy, **self.meter.read(now)}
 
     def limited(self, now: float) -> str:
-        """The provider answered 429; gives why the model is given up, where it has answered nothing else for too long."""
+        """Note a 429. Returns why the model must be given up if it has answered nothing else for too long, else nothing."""
         self.meter.limited += 1
         if self.slots is not None:
             self.slots.cut(now)
@@ -74,14 +77,14 @@ class ModelQueue:
         return f"nothing but 429 for {minutes} minutes; run again when the quota is there" if too_long else ""
 
     def share_at(self, now: float, workers: int) -> float:
-        """When the slots are to be shared again: `now`, where there are few workers or it is some time ago."""
+        """When to share the slots again: `now` if there are few workers or the last time is long enough ago."""
         due = self._shared_at + SHARED_ANEW_S * max(0, workers - FEW)
         if due <= now:
             self._shared_at = due = now
         return due
 
     def answered(self, now: float, input_tokens: int, output_tokens: int) -> None:
-        """The model answered."""
+        """Note an answer."""
         self.limited_since = None
         self.pacer.answered()
         self.meter.answered(now, input_tokens, output_tokens)
@@ -89,7 +92,7 @@ class ModelQueue:
             self.slots.grow()
 
     def share(self) -> tuple[dict[str, int], dict[str, int]]:
-        """Worker -> slots that it gets; worker -> how many it may keep, for those that must give some back."""
+        """(worker -> slots it gets, worker -> slots it may keep). The second lists only workers that must give some back."""
         if self.slots is None:
             return {}, {}
         wanted, held = self.wanted(), self.slots.held
@@ -103,21 +106,21 @@ class ModelQueue:
         return dict(zip(("error", "reason"), self.stopped or (), strict=False))
 
     def wanted(self) -> dict[str, int]:
-        """Worker -> its open calls."""
+        """Worker -> its open calls, granted or queued."""
         wanted = Counter(self.granted)
         for (worker, _), queue in self.queues.items():
             wanted[worker] += len(queue)
         return wanted
 
     def ahead(self, worker: str) -> int:
-        """How many calls the worker may hold granted: its slots, and some that wait for one, so that no slot is ever idle."""
+        """How many granted calls the worker may have: one per slot, and some more, so that no slot is idle."""
         if self.slots is None:
             return 1 << 30
         held = self.slots.held.get(worker, 0)
         return held + min(max(4, held), MOST_AHEAD)
 
     def enter(self, worker: str, claim: Claim, *, first: bool = False) -> None:
-        """Queue a claim that nothing answers yet."""
+        """Queue a claim, last of its stage or `first`."""
         queue = self.queues.setdefault((worker, claim.stage), deque())
         if first:
             queue.appendleft(claim)
@@ -125,7 +128,7 @@ class ModelQueue:
             queue.append(claim)
 
     def forget(self, workers: Set[str]) -> None:
-        """The workers are dead: nobody waits for an answer to their claims."""
+        """Drop the claims and slots of dead workers."""
         for place in [place for place in self.queues if place[0] in workers]:
             del self.queues[place]
         self.again = deque(waiting for waiting in self.again if waiting.worker not in workers)

@@ -1,4 +1,4 @@
-"""What the gateway must know of a model beside the request: price, window, limits, endpoint, transport. Part of the llm room.
+"""Settings of a model: price, context window, limits, endpoint, transport. Part of the llm room.
 
 Nothing here is part of a request's key.
 """
@@ -34,29 +34,29 @@ __all__ = [
 ]
 
 TOKEN_MARGIN = 1.15
-"""How far OpenAI's count of a prompt may exceed ours (cl100k) in the worst case that is reserved."""
+"""Factor by which OpenAI's token count of a text may exceed ours (cl100k). The worst case of a call is reserved with it."""
 
 OTHER_TOKEN_MARGIN = 1.5
-"""The same for every other tokenizer: smaller vocabularies take up to half as many tokens again for English."""
+"""The same factor for all other providers: tokenizers with smaller vocabularies need up to 50 % more tokens for English."""
 
 SPARE_TOKENS = 16
-"""What a provider may add to any text: roles, separators."""
+"""Tokens that a provider may add to a text: roles, separators."""
 
 _OPENAI = re.compile(r"(^|/)(gpt-|chatgpt-|o\d)")
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a model may be asked: a minute (requests, input and output tokens), and at once. None: no limit."""
+    """A model's limits: requests, input tokens and output tokens per minute, and calls in flight at once. None: no limit."""
 
     rpm: float | None = None
     input_tpm: float | None = None
     output_tpm: float | None = None
     concurrency: int = 64
-    """Calls at once over the whole cluster."""
+    """Calls in flight at once, over the whole cluster."""
 
     def minutes(self, calls: float, input_tokens: float, output_tokens: float) -> float | None:
-        """How long the limits a minute make so much take; None where there is none."""
+        """The fewest minutes that this many calls and tokens take under the limits per minute; None if there are none."""
         shares = ((calls, self.rpm), (input_tokens, self.input_tpm), (output_tokens, self.output_tpm))
         return max((amount / rate for amount, rate in shares if rate), default=None)
 
@@ -68,20 +68,20 @@ class ModelSettings:
     model: str
     price: Price
     context_window: int | None = None
-    """Tokens of prompt and answer together; None where nobody says."""
+    """Tokens of prompt and answer together; None if unknown."""
     api_base: str | None = None
     api_key_env: str | None = None
-    """Name of the environment variable of the worker that holds the key: never the key."""
+    """Name of the environment variable, on the worker, that holds the key; never the key itself."""
     timeout_s: float = 600.0
     limits: Limits = field(default_factory=Limits)
     transport: Transport = "litellm"
-    """`local` for every model that runs in the worker, whatever is given."""
+    """Always `local` for a model that runs in the worker."""
     reasoning: bool = False
-    """Whether the model may write tokens that are billed and not shown."""
+    """Whether the model may write reasoning tokens, which are billed but not shown."""
     max_answer_bytes: int | None = None
-    """Of one response body, decompressed; None for what `max_tokens` implies."""
+    """The largest response body that is accepted, decompressed; None: a bound computed from `max_tokens`."""
     token_margin: float = 1.0
-    """So many times more tokens are reserved, of prompt and answer: for a tokenizer that counts more than was expected of it."""
+    """Factor on the reserved tokens of prompt and answer, for a tokenizer that counts more than the default margins allow."""
 
     def __post_init__(self) -> None:
         if is_local(self.model):
@@ -89,9 +89,9 @@ class ModelSettings:
 
     @classmethod
     def written(cls, model: str, entry: Mapping[str, Any], limits: Limits) -> ModelSettings:
-        """Settings of a spec's entry: what it says of price, window, endpoint, key, time-out, transport and bounds.
+        """The settings of a model from its entry in a spec. What the entry leaves out is looked up or takes its default.
 
-        Raises Unpriced.
+        Raises Unpriced if the model has no known price.
         """
         return cls(
             model=model,
@@ -114,38 +114,38 @@ class ModelSettings:
 
     @property
     def origin(self) -> str:
-        """Where it answers: scheme, host and port; the provider's name where that has several; empty in the worker."""
+        """Where the model answers: scheme, host and port; the provider's name if it has several hosts; empty if local."""
         return "" if self.local else origin_of(provider_of(self.model), self.api_base)
 
     @property
     def margin(self) -> float:
-        """How far the provider's count of a text may exceed ours."""
+        """Factor by which the provider's token count of a text may exceed ours."""
         return TOKEN_MARGIN if _OPENAI.search(self.model) else OTHER_TOKEN_MARGIN
 
     def prompt_tokens(self, prompt: str, sampling: Mapping[str, Any]) -> int:
-        """Our count of what goes in with a call: the prompt, and schemas and the like that are billed with it."""
+        """Our count of a call's input tokens: the prompt, and the schemas, tools and the like that are billed with it."""
         return count_tokens(prompt) + (0 if self.local else count_tokens(beside(sampling)))
 
     def body_limit(self, sampling: Mapping[str, Any], n: int = 1, logprobs: int | None = None) -> int:
-        """The most bytes of a response body that are read."""
+        """The most bytes that are read of a response body; `n` and `logprobs` as in the request."""
         return most_bytes(sampling, n, logprobs) if self.max_answer_bytes is None else self.max_answer_bytes
 
     def most_tokens(self, counted: int) -> int:
-        """The most tokens that the provider may count in a text that has `counted` by our count."""
+        """The most tokens that the provider may count in a text for which we count `counted`."""
         return math.ceil((math.ceil(counted * self.margin) + SPARE_TOKENS) * self.token_margin)
 
     def reserved_tokens(self, prompt_tokens: int, max_tokens: int) -> tuple[int, int]:
-        """The most tokens of prompt and answer that are believed of a call."""
+        """The tokens of prompt and answer that are reserved for a call. Usage beyond them is not credible."""
         return self.most_tokens(prompt_tokens), math.ceil(max_tokens * self.token_margin)
 
     def worst_micros(self, prompt_tokens: int, max_tokens: int, searches: int = 0) -> int:
-        """The most that a call can cost: a longer count than ours and the longest answer, both at their dearest rate."""
+        """The most that a call can cost, in micro-dollars: the reserved tokens of prompt and answer, each at its highest rate."""
         return self.price.dearest_micros(*self.reserved_tokens(prompt_tokens, max_tokens), searches)
 
     def expected_micros(self, prompt_tokens: int, answer_tokens: int, searches: int = 0) -> int:
-        """What a call costs by our counts, with nothing cached."""
+        """What a call costs by our token counts with nothing cached, in micro-dollars."""
         return self.price.micros(Usage(prompt_tokens, answer_tokens, searches=searches))
 
     def least_micros(self, prompt_tokens: int, searches: int = 0) -> int:
-        """The least that a call can cost: a shorter count than ours, all of it cached, and an answer of one token."""
+        """The least that a call can cost, in micro-dollars: our count over the margin, all cached, and one token of answer."""
         return self.price.cheapest_micros(math.floor(prompt_tokens / self.margin), 1, searches)

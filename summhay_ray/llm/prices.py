@@ -1,7 +1,7 @@
-"""What a call costs, and who says so: the spec, litellm's map, our dated file of the papers' models. Part of the llm room.
+"""Prices of calls, from the spec, from litellm's map, or from our dated file of the papers' models. Part of the llm room.
 
-Money is integer micro-dollars: a token at p dollars a million tokens costs p micro-dollars, and a call's price is rounded up.
-Rates count to a billionth of that; sums of them are exact.
+Money is integer micro-dollars. A token at p dollars per million tokens costs p micro-dollars; a call's price is rounded up.
+Rates are kept in billionths of a micro-dollar, as integers, so that their sums are exact.
 """
 
 from __future__ import annotations
@@ -25,26 +25,26 @@ _NANO = 10**9
 
 
 class Unpriced(ValueError):
-    """A model has no price that anybody wrote down; the message says where to write one."""
+    """A model has no known price. The message says where to write one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """US dollars a million tokens. A rate that is None is the one of other input, or of other output."""
+    """US dollars per million tokens. A cache rate of None equals the input rate; a reasoning rate of None, the output rate."""
 
     input_per_mtok: float
     output_per_mtok: float
     cached_input_per_mtok: float | None = None
     cache_write_per_mtok: float | None = None
     tiers: tuple[tuple[int, Price], ...] = ()
-    """(tokens, price) from the shortest prompt to the longest: what a call costs whose prompt is longer than that."""
+    """(tokens, price) in ascending order: the price of calls whose prompt is longer than `tokens`."""
     reasoning_per_mtok: float | None = None
-    """Of reasoning tokens, where they cost more than the rest of the answer."""
+    """The rate of reasoning tokens, if they cost more than the rest of the answer."""
     per_search: float = 0.0
-    """US dollars of a search, beside the tokens."""
+    """US dollars per search (reranking), on top of the tokens."""
 
     def micros(self, usage: Usage) -> int:
-        """The price of a call in micro-dollars, rounded up; the length of its prompt chooses the tier."""
+        """The price of a call in micro-dollars, rounded up. The length of the prompt selects the tier."""
         tier = self._tier(usage.input_tokens)
         cached = min(max(usage.cached_tokens, 0), usage.input_tokens)
         written = min(max(usage.cache_write_tokens, 0), usage.input_tokens - cached)
@@ -59,33 +59,40 @@ class Price:
         return round(self.per_search * 10**6 * _NANO)
 
     def saved_micros(self, usage: Usage) -> int:
-        """What the call would have cost more without the provider's cache; what writing to it cost is taken off, not below 0."""
+        """What the provider's cache saved on this call, net of the cost of cache writes, in micro-dollars; never below 0."""
         uncached = replace(usage, cached_tokens=0, cache_write_tokens=0)
         return max(self.micros(uncached) - self.micros(usage), 0)
 
     def dearest_micros(self, input_tokens: int, output_tokens: int, searches: int = 0) -> int:
-        """The most that a call of at most so many tokens can cost: no token cached, all written, all reasoning, any tier."""
+        """The most that a call of at most this many tokens can cost, in micro-dollars.
+
+        The prompt is priced at its highest rate, the answer as text or as reasoning, whichever costs more. A lower tier may cost
+        more, so each is tried.
+        """
         lengths = [input_tokens, *(mark for mark, _ in self.tiers if mark < input_tokens)]
-        found = []
+        nanos = []
         for length in lengths:
             *prompt, answer, reasoning = self._tier(length)._nanos()
-            found.append(length * max(prompt) + output_tokens * max(answer, reasoning))
-        return -(-(max(found) + searches * self._search_nanos) // _NANO)
+            nanos.append(length * max(prompt) + output_tokens * max(answer, reasoning))
+        return -(-(max(nanos) + searches * self._search_nanos) // _NANO)
 
     def cheapest_micros(self, input_tokens: int, output_tokens: int, searches: int = 0) -> int:
-        """The least that a call of at least so many tokens can cost: the whole prompt at its cheapest rate."""
+        """The least that a call of at least this many tokens can cost, in micro-dollars, with the prompt at its lowest rate.
+
+        A higher tier may be cheaper, so each is tried.
+        """
         lengths = [input_tokens, *(mark + 1 for mark, _ in self.tiers if mark >= input_tokens)]
-        found = []
+        nanos = []
         for length in lengths:
             *prompt, answer, reasoning = self._tier(length)._nanos()
-            found.append(length * min(prompt) + output_tokens * min(answer, reasoning))
-        return -(-(min(found) + searches * self._search_nanos) // _NANO)
+            nanos.append(length * min(prompt) + output_tokens * min(answer, reasoning))
+        return -(-(min(nanos) + searches * self._search_nanos) // _NANO)
 
     def _tier(self, input_tokens: int) -> Price:
         return next((price for tokens, price in reversed(self.tiers) if input_tokens > tokens), self)
 
     def _nanos(self) -> tuple[int, int, int, int, int]:
-        """Whole billionths of a micro-dollar a token: input, read from and written to a cache, answer, reasoning."""
+        """Billionths of a micro-dollar per token: fresh input, cache reads, cache writes, answer, reasoning."""
         fresh, answer = self.input_per_mtok, self.output_per_mtok
         read = fresh if self.cached_input_per_mtok is None else self.cached_input_per_mtok
         write = fresh if self.cache_write_per_mtok is None else self.cache_write_per_mtok
@@ -101,9 +108,10 @@ _FEES = ("input_cost_per_request", "output_cost_per_request", "citation_cost_per
 
 
 def find_price(model: str, written: Mapping[str, Any] | None) -> Price:
-    """The price of a model: what the spec writes, a local model's zero, litellm's map, our dated file.
+    """The price of a model: from the spec; free for a local model; else from litellm's map or our dated file.
 
-    Raises Unpriced where none of them has it, where a map says zero and nobody wrote that, or where a call has fees of its own.
+    Raises Unpriced if none of them has a price, and if the provider charges fees besides tokens. A zero in litellm's map means
+    that the price is unknown; only the spec can declare a model free.
     """
     if written is not None:
         fresh, answer, read, write = (written.get(f"{name}_per_mtok") for name in _WRITTEN)
@@ -128,7 +136,7 @@ def find_price(model: str, written: Mapping[str, Any] | None) -> Price:
 
 
 def _price_of_service(entry: Mapping[str, Any]) -> Price | None:
-    """The price of an embedding or reranking model, which writes nothing; None for any other, or where the map has none."""
+    """The price of an embedding or reranking model, which has no output tokens; None for other models, or without a price."""
     if entry.get("mode") not in ("embedding", "rerank"):
         return None
     fresh = round((entry.get("input_cost_per_token") or 0.0) * 1e6, 9)
@@ -137,7 +145,7 @@ def _price_of_service(entry: Mapping[str, Any]) -> Price | None:
 
 
 def _price_in(entry: Mapping[str, Any]) -> Price | None:
-    """The price in an entry of litellm's map; None where it has none, or a zero that stands for not known."""
+    """The price in an entry of litellm's map; None if it has none, or zero, which there means unknown."""
     steps = sorted(_steps(entry), key=lambda step: step[0])
     if not steps or not (steps[0][1].input_per_mtok and steps[0][1].output_per_mtok):
         return None
@@ -145,10 +153,10 @@ def _price_in(entry: Mapping[str, Any]) -> Price | None:
 
 
 def _steps(entry: Mapping[str, Any]) -> Iterator[tuple[int, Price]]:
-    """(prompts longer than, price) of each tier, as fields of the entry or as its list of ranges."""
+    """(tokens above which it holds, price) of each tier. An entry has tiers either as fields or as a list of ranges."""
     ranges = entry.get("tiered_pricing")
     if entry.get("input_cost_per_token") is None and isinstance(ranges, list):
-        yield from ((int(one["range"][0]), _mapped_price(one, "")) for one in ranges if "range" in one)
+        yield from ((int(tier["range"][0]), _mapped_price(tier, "")) for tier in ranges if "range" in tier)
         return
     yield 0, _mapped_price(entry, "")
     for mark in {int(found[1]) for found in map(_TIER.fullmatch, entry) if found}:
@@ -157,7 +165,7 @@ def _steps(entry: Mapping[str, Any]) -> Iterator[tuple[int, Price]]:
 
 def _mapped_price(entry: Mapping[str, Any], tier: str) -> Price:
     def mtok(name: str, longer: str = tier) -> float | None:
-        # A zero in a map is no price.
+        # A zero in the map means that the price is unknown.
         return round((entry.get(f"{name}{longer}") or 0.0) * 1e6, 9) or None
 
     fresh = mtok("input_cost_per_token") or mtok("input_cost_per_token", "") or 0.0
@@ -165,7 +173,7 @@ def _mapped_price(entry: Mapping[str, Any], tier: str) -> Price:
     reasoning = mtok("output_cost_per_reasoning_token") or mtok("output_cost_per_reasoning_token", "") or 0.0
     read = mtok("cache_read_input_token_cost") or mtok("input_cost_per_token_cache_hit")
     write, first = mtok("cache_creation_input_token_cost"), mtok("cache_creation_input_token_cost", "")
-    # Where the map has no word for a longer prompt, reading is not discounted, and writing costs no less than input.
+    # Where the map gives a tier no cache rates, reads get no discount, and writes cost no less than input.
     write = max(first, fresh) if write is None and first is not None else write
     return Price(fresh, answer, read, write, reasoning_per_mtok=reasoning if reasoning > answer else None)
 
@@ -180,7 +188,7 @@ def _price_dated(model: str) -> Price | None:
 
 
 def find_window(model: str, written: int | None) -> int | None:
-    """The model's context window in tokens: the spec's, litellm's, our dated file's, else None."""
+    """The model's context window in tokens: from the spec, from litellm's map, from our dated file; None if unknown."""
     if written is not None or is_local(model):
         return written
     entry = _mapped(model)
@@ -212,7 +220,7 @@ def _dated(model: str) -> dict[str, Any] | None:
 
 @functools.cache
 def _litellm_map() -> dict[str, dict[str, Any]]:
-    # Read as a file: importing litellm takes seconds, and a plan must not.
+    # Read as a file: importing litellm takes seconds, which a plan must not.
     spec = importlib.util.find_spec("litellm")
     if spec is None or not spec.submodule_search_locations:
         return {}

@@ -1,4 +1,4 @@
-"""What a model answered, as it is kept: a row of every run's table `raw_answers`. For all rooms above `llm`."""
+"""A model's answer as it is stored: a row of the table `raw_answers` of every run. For all rooms above `llm`."""
 
 from __future__ import annotations
 
@@ -8,32 +8,34 @@ from typing import Annotated
 
 @dataclass(frozen=True, slots=True)
 class RawAnswer:
-    """What a model answered to one request, before anything was parsed out of it."""
+    """A model's answer to one request, before anything is parsed out of it."""
 
     key: Annotated[str, "content hash of the request"]
     model: Annotated[str, "model as the spec names it"]
     text: Annotated[str, "the answer's text, unchanged"]
     finish_reason: Annotated[str, "why the model stopped: stop, length, content_filter, ..."]
-    input_tokens: Annotated[int, "prompt tokens as the provider counts them"]
-    cached_tokens: Annotated[int, "of those, read from the provider's prefix cache"]
-    output_tokens: Annotated[int, "completion tokens as the provider counts them"]
+    input_tokens: Annotated[int, "prompt tokens, as counted by the provider"]
+    cached_tokens: Annotated[int, "prompt tokens that were read from the provider's prefix cache"]
+    output_tokens: Annotated[int, "completion tokens, as counted by the provider"]
     usd_micros: Annotated[int, "price of the answer in millionths of a dollar"]
-    attempts: Annotated[int, "HTTP attempts that it took"]
-    cache_write_tokens: Annotated[int, "of the prompt tokens, written to the provider's prefix cache"] = 0
-    reasoning_tokens: Annotated[int, "of the completion tokens, reasoning that the text does not show"] = 0
+    attempts: Annotated[int, "number of HTTP attempts"]
+    cache_write_tokens: Annotated[int, "prompt tokens that were written to the provider's prefix cache"] = 0
+    reasoning_tokens: Annotated[int, "completion tokens spent on reasoning, which the text does not show"] = 0
     claimed_tokens: Annotated[
-        int, "tokens that the provider claims where they were not credible, and the reservation is charged; else 0"
+        int, "tokens that the provider reported, if they were not credible (then the reservation is charged); else 0"
     ] = 0
-    claimed_micros: Annotated[int, "what such a claim would cost in millionths of a dollar, else 0"] = 0
+    claimed_micros: Annotated[int, "price of the tokens that were not credible in millionths of a dollar; else 0"] = 0
     further_texts: Annotated[
-        tuple[str, ...], "the texts after the first where a call asks for several; empty for one that was refused"
+        tuple[str, ...], "the texts after the first, if the call asked for several; a refused one is empty"
     ] = ()
-    logprobs: Annotated[str, "log probabilities of the first text's tokens as the provider lists them, JSON; empty without"] = ""
+    logprobs: Annotated[
+        str, "log probabilities of the first text's tokens as JSON in the provider's form; empty if there are none"
+    ] = ""
     origin: Annotated[
-        str, "where it was answered: scheme, host and port, else the provider; empty for a model in this process, or unknown"
+        str, "where it was answered: scheme, host and port, else the provider; empty for a local model, or if unknown"
     ] = ""
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """All texts of the call: as many as the provider gave, which may be fewer than were asked for."""
+        """All texts of the call. A provider may give fewer than were asked for."""
         return (self.text, *self.further_texts)

@@ -1,4 +1,4 @@
-"""What a provider said, whatever carried it: the same for every transport. Part of the llm room, for the room alone."""
+"""A provider's reply, in one form for all transports. Part of the llm room, for the room alone."""
 
 from __future__ import annotations
 
@@ -8,37 +8,37 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """The tokens of one call as the provider counts them."""
+    """The tokens of one call, as counted by the provider."""
 
     input_tokens: int
-    """Of the prompt, those read from or written to a cache included."""
+    """Tokens of the prompt, including those read from or written to a cache."""
     output_tokens: int
-    """Of the answer, reasoning included."""
+    """Tokens of the answer, including reasoning."""
     cached_tokens: int = 0
-    """Part of `input_tokens`: read from the provider's cache."""
+    """The part of `input_tokens` that was read from the provider's cache."""
     cache_write_tokens: int = 0
-    """Part of `input_tokens`: written to the provider's cache."""
+    """The part of `input_tokens` that was written to the provider's cache."""
     reasoning_tokens: int = 0
-    """Part of `output_tokens`."""
+    """The part of `output_tokens` that is reasoning."""
     searches: int = 0
-    """Of a reranking, where it is billed by searches."""
+    """Searches of a reranking that is billed by searches."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """One answer of a provider; `usage` is None where it does not say, or says what cannot be."""
+    """One answer of a provider. `usage` is None if the provider does not report it, or reports no valid counts."""
 
     text: str
     finish_reason: str
     usage: Usage | None
     raw: Any = None
-    """The body as JSON; None for a model that runs in this process."""
+    """The parsed JSON body; None for a model that runs in this process."""
     further: tuple[str, ...] = ()
-    """The texts after the first, of a call that asks for several."""
+    """The texts after the first, if the call asked for several."""
     logprobs: Any = None
-    """Of the first text's tokens, as OpenAI's protocol lists them; None without."""
+    """Log probabilities of the first text's tokens in the form of OpenAI's protocol; None if there are none."""
     numbers: bool = False
-    """Whether the text is numbers (vectors, scores), of which nobody counts tokens."""
+    """Whether the text holds numbers (vectors, scores), whose tokens are not counted."""
 
     @property
     def texts(self) -> tuple[str, ...]:

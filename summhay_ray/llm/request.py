@@ -17,9 +17,9 @@ Role = Literal["system", "user", "assistant"]
 Task = Literal["chat", "embed", "rerank"]
 SEARCH_TOKENS, SEARCH_DOCUMENTS = 500, 100
 _LONG, _LONGEST = 4096, 1_000_000
-"""Characters of a prompt whose JSON is remembered for the next call that sends it."""
+"""Prompts of this length, in characters, have their JSON cached for the next call that sends them."""
 MOST_LOGPROBS = 20
-"""No provider gives more of them a token."""
+"""No provider returns more log probabilities per token."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,43 +35,43 @@ class Message:
 
 
 def system(text: str) -> Message:
-    """A message that says how to answer."""
+    """A system message: how to answer."""
     return Message("system", text)
 
 
 def user(text: str) -> Message:
-    """A message that asks."""
+    """A user message: the question."""
     return Message("user", text)
 
 
 def assistant(text: str) -> Message:
-    """A message that the model is taken to have answered."""
+    """An assistant message: an earlier answer of the model."""
     return Message("assistant", text)
 
 
 @dataclass(frozen=True, slots=True, init=False)
 class Request:
-    """One call to one model. Every field is semantic: all of them, and nothing else, make the key."""
+    """One call to one model. The key is made of all fields and of nothing else."""
 
     model: str
     messages: tuple[Message, ...]
-    """The constructor also takes a text: that of one user message."""
+    """The constructor also takes a string: the text of a single user message."""
     sampling: Mapping[str, Any] = field(default_factory=dict)
-    """temperature, max_tokens, seed and the like: what is sent beside the messages."""
+    """Parameters that are sent with the messages: temperature, max_tokens, seed and the like."""
     prompt_hash: str = ""
-    """sha256 of the prompt template, so that a changed template is another request."""
+    """sha256 of the prompt template, so that a changed template makes another request."""
     sample: int = 0
-    """Index of the sample, for several answers to one prompt."""
+    """Index of the sample, where one prompt is sent several times."""
     lookup: str = ""
-    """For `replay/...` and `answers/...` models alone: which of the answers that were made elsewhere is meant."""
+    """For `replay/...` and `answers/...` models only: which of the recorded answers to return."""
     n: int = 1
-    """Answers that one call gives; a provider that does not know how gives fewer, a local model one."""
+    """Answers wanted from one call. A provider that lacks the feature gives fewer; a local model gives one."""
     logprobs: int | None = None
-    """With each token of the answer its log probability and those of so many likeliest tokens (0 to 20); None: without."""
+    """Return each token's log probability and those of this many likeliest alternatives (0 to 20); None: return none."""
     task: Task = "chat"
-    """What is wanted: an answer to the messages; of `inputs` a vector each; or how well each input after the first answers it."""
+    """chat: answer the messages. embed: one vector per input. rerank: score each input after the first by its relevance to it."""
     inputs: tuple[str, ...] = ()
-    """The texts of an `embed` or `rerank` request, which has no messages."""
+    """The texts of an `embed` or `rerank` request; such a request has no messages."""
 
     def __init__(
         self,
@@ -86,9 +86,9 @@ class Request:
         task: Task = "chat",
         inputs: Sequence[str] = (),
     ) -> None:
-        """Raises ValueError for no message, for `n` below 1, and for `logprobs` that are not 0 to 20."""
-        given = (user(messages),) if isinstance(messages, str) else tuple(messages)
-        if not given and not inputs:
+        """Raises ValueError if there is no message (chat) or no input (other tasks), or if `n` or `logprobs` is out of range."""
+        conversation = (user(messages),) if isinstance(messages, str) else tuple(messages)
+        if not conversation and not inputs:
             raise ValueError("a request has no message; expected at least one")
         if (task == "chat") == bool(inputs):
             raise ValueError(f"a request of task {task!r} has {len(inputs)} inputs; expected messages for chat, else inputs")
@@ -98,7 +98,7 @@ class Request:
             raise ValueError(f"a request asks for logprobs={logprobs}; expected 0 to {MOST_LOGPROBS}, or None for none")
         fields = (
             model,
-            given,
+            conversation,
             {} if sampling is None else sampling,
             prompt_hash,
             sample,
@@ -113,7 +113,7 @@ class Request:
 
     @property
     def prompt(self) -> str:
-        """The text of all messages: of one user message its content as it is, else each under its role; else all inputs."""
+        """The whole input as one text: a single user message as it is, several messages each under its role, or the inputs."""
         if self.inputs:
             return "\n".join(self.inputs)
         if len(self.messages) == 1 and self.messages[0].role == "user":
@@ -122,10 +122,10 @@ class Request:
 
     @property
     def asked(self) -> dict[str, Any]:
-        """The messages, and what is wanted of the answer, as OpenAI's protocol writes them."""
+        """The messages, `n` and `logprobs` in the form of OpenAI's protocol; for other tasks, the task and its inputs."""
         if self.inputs:
             return self._wanted
-        return {"messages": [{"role": one.role, "content": one.content} for one in self.messages], **self._wanted}
+        return {"messages": [{"role": message.role, "content": message.content} for message in self.messages], **self._wanted}
 
     @property
     def _wanted(self) -> dict[str, Any]:
@@ -135,27 +135,30 @@ class Request:
         return {**({"n": self.n} if self.n > 1 else {}), **logprobs}
 
     def body(self, model: str, sampling: Mapping[str, Any]) -> bytes:
-        """The JSON that a chat endpoint is sent for it. Raises UnicodeEncodeError, and ValueError for what JSON cannot hold."""
+        """The JSON body for a chat endpoint. Raises UnicodeEncodeError for lone surrogates, ValueError for NaN and infinity."""
         rest = json.dumps({"model": model, **self._wanted, **sampling}, allow_nan=False, ensure_ascii=False)
         return f'{{"messages":{self.messages_json(ascii_only=False)},{rest[1:]}'.encode()
 
     @property
     def searches(self) -> tuple[int, int, int]:
-        """Searches that a reranking is billed for, at least, expected and at most: one for each 100 documents, of which each 500
-        tokens with the query count as one (Cohere's terms)."""
+        """The searches that a reranking is billed for: (fewest, expected, most); zeros for other tasks.
+
+        By Cohere's terms, one search covers up to 100 documents. A document that exceeds 500 tokens together with the query is
+        split into pieces, each of which counts as a document.
+        """
         if self.task != "rerank":
             return 0, 0, 0
         query, *documents = self.inputs
         lengths = [count_tokens(query) + count_tokens(text) for text in documents]
-        # No tokenizer that we know takes twice as many tokens as ours.
+        # No known tokenizer counts twice as many tokens as ours.
         counts = (len(documents), *(sum(1 + times * length // SEARCH_TOKENS for length in lengths) for times in (1, 2)))
         least, expected, most = (-(-pieces // SEARCH_DOCUMENTS) for pieces in counts)
         return least, expected, most
 
     @property
     def key(self) -> str:
-        """sha256 (hex) over the canonical JSON of the fields: same content, same key, on every machine."""
-        # Without `n` and `logprobs` where they are not asked for: the keys of answers that are paid for stay what they are.
+        """sha256 (hex) of the canonical JSON of the fields: the same on every machine."""
+        # `n` and `logprobs` enter only if they are set: the keys of answers paid for before these fields existed stay valid.
         fields = {name: _canonical(value) for name, value in self._wanted.items()}
         if not self.inputs:
             fields["messages"] = self.messages_json(ascii_only=True)
@@ -168,8 +171,8 @@ class Request:
         return hashlib.sha256(f"{{{text}}}".encode("ascii")).hexdigest()
 
     def messages_json(self, *, ascii_only: bool) -> str:
-        """The messages as canonical JSON, `ascii_only` as in a key; else with the letters of every script as they are."""
-        parts = (f'{{"content":{_quoted(one.content, ascii_only)},"role":"{one.role}"}}' for one in self.messages)
+        """The messages as canonical JSON. `ascii_only` escapes all other letters, as keys require."""
+        parts = (f'{{"content":{_quoted(message.content, ascii_only)},"role":"{message.role}"}}' for message in self.messages)
         return f"[{','.join(parts)}]"
 
 
@@ -181,19 +184,19 @@ def _quoted(text: str, ascii_only: bool) -> str:
     return _quoted_long(text, ascii_only) if _LONG <= len(text) <= _LONGEST else _QUOTE[ascii_only](text)
 
 
-# Every repeat of a query sends the same prompt.
+# The repeats of a query send the same prompt.
 @functools.lru_cache(maxsize=8)
 def _quoted_long(text: str, ascii_only: bool) -> str:
     return _QUOTE[ascii_only](text)
 
 
 def marked(messages: Iterable[tuple[str, str]]) -> str:
-    """(role, text) of a conversation as one text; the roles stand for what a provider adds to each message."""
+    """A conversation of (role, text) pairs as one text. The roles approximate the tokens that a provider adds to each message."""
     return "\n\n".join(f"{role}:\n{text}" for role, text in messages)
 
 
 def _plain(value: Any) -> Any:
-    """The value as JSON has it, a number that is whole without its point: 0 and 0.0 are one temperature."""
+    """The value in JSON types, with whole floats as integers, so that the temperatures 0 and 0.0 give the same key."""
     if isinstance(value, Mapping):
         return {str(name): _plain(inner) for name, inner in value.items()}
     if isinstance(value, list | tuple):
@@ -202,4 +205,4 @@ def _plain(value: Any) -> Any:
 
 
 Ask = Callable[[Request], Awaitable[Outcome[RawAnswer]]]
-"""The gateway as the rooms see it: a request in, a durable answer or the reason why there is none out."""
+"""The gateway as other rooms see it: takes a request, returns a durable answer or the reason why there is none."""

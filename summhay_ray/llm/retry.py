@@ -1,7 +1,7 @@
-"""What to do about an error of one HTTP attempt, as a value. Part of the llm room.
+"""What an error of one HTTP attempt means, and whether to try again. Part of the llm room.
 
-The classes of litellm's errors are recognized by name and base, most special first, so that the decision needs no litellm
-import and is tested with the real exceptions.
+litellm's error classes are recognized by name, most specific first, so that no import of litellm is needed. The tests use the
+real exceptions.
 """
 
 from __future__ import annotations
@@ -15,14 +15,20 @@ from dataclasses import dataclass
 from typing import Literal
 
 Kind = Literal["rate_limit", "transient", "ambiguous", "malformed", "row", "model", "lost"]
-"""rate_limit, transient: try again. ambiguous: sent, no answer: charged, try again once. malformed: an answer that cannot be
-taken: charged, not tried again. row: this request never succeeds.
-model: no request to this model succeeds. lost: not sent, since another worker has taken the call over: ask for it again."""
+"""What kind of failure it is:
+
+- rate_limit, transient: try again.
+- ambiguous: sent, but no answer came; charged, and tried once more.
+- malformed: the answer cannot be used; charged, and not tried again.
+- row: this request will never succeed.
+- model: no request to this model will succeed.
+- lost: not sent, because another worker has taken the call over; claim it again.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What an error means: try again (after `after_s`), give the row up, or give the model up."""
+    """What an error means. `error` is the failure's class; `after_s` is the pause that the provider asked for, in seconds."""
 
     kind: Kind
     error: str
@@ -30,11 +36,11 @@ class Decision:
 
 
 UNREACHED = "connection"
-"""The class of errors that never reached the endpoint: nobody listens there, or its name is nobody's."""
+"""Class of failures where the endpoint was not reached: nothing listens there, or its name does not resolve."""
 
 LONGEST_PAUSE_S = 3600.0
-"""Nobody waits longer: a 429 that asks for more tells of a quota that is used up, a 503 of an endpoint that is away. The model
-is given up, and a later run goes on."""
+"""The longest pause that is kept. A provider that asks for more has used up a quota (429) or is away (503): the model is given
+up, and a later run continues."""
 
 _BY_CLASS: tuple[tuple[str, Kind, str], ...] = (
     ("MissingAnswer", "row", "missing_answer"),
@@ -83,33 +89,31 @@ _BY_STATUS: dict[int, tuple[Kind, str]] = {
     504: ("ambiguous", "timeout"),
     524: ("ambiguous", "timeout"),
 }
-"""What a bare HTTP status means. Every other 3xx: the address is wrong; 4xx: the request is; 5xx: try again."""
+"""What an HTTP status alone means. Any other 3xx: wrong address. Any other 4xx: bad request. Any other 5xx: try again."""
 
 _NEVER_SENT = {"ConnectError", "ConnectTimeout", "ClientConnectorError", "ConnectionRefusedError", "gaierror", "PoolTimeout"} | {
     *("ConnectionTimeoutError", "ClientConnectorDNSError")
 }
 _EXHAUSTED = re.compile(r"insufficient_quota|credit balance|billing[ _]hard[ _]limit", re.IGNORECASE)
-# Said with a 400, whose body may repeat the prompt: no words that a document is likely to hold.
+# Matched in the body of a 400, which may repeat the prompt: only words that a document is unlikely to contain.
 _UNPAID = re.compile(r"credit balance is too low|billing_hard_limit_reached|insufficient_quota", re.IGNORECASE)
 _QUOTA = re.compile(r"exceeded your current quota", re.IGNORECASE)
-# One provider words a limit of the minute as a quota that is used up, and says beside it when to come back.
+# One provider words a limit per minute like an exhausted quota, but adds when to try again.
 _SOON = re.compile(r"retry ?delay|(retry|try again) in \d|per ?(minute|day)|\b[rt]p[md]\b", re.IGNORECASE)
 _FILTERED = re.compile(r"content_filter|content_policy|content management policy", re.IGNORECASE)
-# A router answers so where the text was flagged: the model is open to the next prompt.
+# A router answers 403 where its moderation flagged the text. The model still takes other prompts.
 _FLAGGED = re.compile(r"\bflagged\b", re.IGNORECASE)
 _MODERATION = re.compile(r"\bmoderation\b", re.IGNORECASE)
-
-
 _TOO_LONG = re.compile(r"context_length_exceeded|maximum context length|context window|prompt is too long", re.IGNORECASE)
 _READ = 100_000
-"""Of an error's body so many characters are searched for what it means."""
+"""How many characters of an error's body are searched."""
 _BAD_KEY = re.compile(r"(invalid|incorrect) api key|api key not valid", re.IGNORECASE)
 _NO_KEY = re.compile(r"missing credentials|api_key client option must be set|api key (is )?missing", re.IGNORECASE)
-"""What SDKs say before they send anything; litellm makes an InternalServerError of it."""
+"""Messages of SDKs that refuse to send without a key; litellm turns them into an InternalServerError."""
 
 
 def decide(error: BaseException) -> Decision:
-    """The decision for an error of the direct transport, of litellm, or of a local model."""
+    """What to do about an error of the direct transport, of litellm or of a local model."""
     names = {cls.__name__ for cls in type(error).__mro__}
     if "ProviderError" in names:
         text = f"{error} {getattr(error, 'body', '')[:_READ]}"
@@ -118,12 +122,12 @@ def decide(error: BaseException) -> Decision:
     text = str(error)
     if word == "api_error":
         # litellm has no class of its own for some statuses.
-        found = _BY_STATUS.get(getattr(error, "status_code", 0), (kind, word))
-        kind, word = found if found[0] in ("row", "model", "ambiguous") else (kind, word)
+        by_status = _BY_STATUS.get(getattr(error, "status_code", 0), (kind, word))
+        kind, word = by_status if by_status[0] in ("row", "model", "ambiguous") else (kind, word)
     if _NO_KEY.search(text):
         return Decision("model", "authentication")
     if kind in ("row", "model"):
-        return _told(kind, word, text)
+        return _final(kind, word, text)
     if kind == "malformed":
         return Decision(kind, word)
     causes = {cls.__name__ for cause in _chain(error) for cls in type(cause).__mro__}
@@ -134,10 +138,10 @@ def decide(error: BaseException) -> Decision:
     after_s = _retry_after(error)
     if kind == "rate_limit":
         return _limited(text, after_s)
-    # Without an HTTP error behind it, the request was sent and its answer was lost or unreadable: it may be charged.
+    # No HTTP error caused it: the request was sent, its answer was lost or unreadable, and the provider may charge for it.
     if word in ("server_error", "connection", "api_error") and "HTTPStatusError" not in causes:
         return Decision("ambiguous", "bad_response" if "connection" not in text.lower() else "connection_lost")
-    return _passing(kind, word, after_s)
+    return _temporary(kind, word, after_s)
 
 
 def _by_status(status: int, text: str, after_s: float | None) -> Decision:
@@ -147,12 +151,12 @@ def _by_status(status: int, text: str, after_s: float | None) -> Decision:
     if kind == "rate_limit":
         return _limited(text, after_s)
     if kind in ("row", "model"):
-        return _told(kind, word, text)
-    return _passing(kind, word, after_s)
+        return _final(kind, word, text)
+    return _temporary(kind, word, after_s)
 
 
-def _told(kind: Kind, word: str, text: str) -> Decision:
-    """What will not pass: some providers say with one status what others have several for."""
+def _final(kind: Kind, word: str, text: str) -> Decision:
+    """The decision for an error that no retry mends. Some providers use one status for several problems: the text decides."""
     if word == "bad_request" and _BAD_KEY.search(text):
         return Decision("model", "authentication")
     if word == "bad_request" and _UNPAID.search(text):
@@ -168,7 +172,7 @@ def _is_flagged(word: str, text: str) -> bool:
     return word == "permission_denied" and bool(_FLAGGED.search(text) and _MODERATION.search(text))
 
 
-def _passing(kind: Kind, word: str, after_s: float | None) -> Decision:
+def _temporary(kind: Kind, word: str, after_s: float | None) -> Decision:
     if kind == "transient" and (after_s or 0.0) > LONGEST_PAUSE_S:
         return Decision("model", word)
     return Decision(kind, word, after_s if kind == "transient" else None)
@@ -191,12 +195,13 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
 
 
 def _retry_after(error: BaseException) -> float | None:
-    """Seconds: `retry-after-ms`, or `retry-after` as seconds, or as a date, which the answer's own `date` is taken from.
+    """The pause that the provider asks for, in seconds; None if it asks for none.
 
-    Of two dates by one clock the difference is right, whatever our own clock says.
+    Read from `retry-after-ms`, or from `retry-after` as seconds or as a date. A date is compared with the response's own `date`:
+    both are by the server's clock, so that ours need not be right.
     """
-    told = getattr(error, "litellm_response_headers", None) or getattr(error, "headers", None) or {}
-    headers = {str(name).lower(): str(value) for name, value in told.items()}
+    received = getattr(error, "litellm_response_headers", None) or getattr(error, "headers", None) or {}
+    headers = {str(name).lower(): str(value) for name, value in received.items()}
     text = headers.get("retry-after", "")
     for value, unit in ((headers.get("retry-after-ms", ""), 0.001), (text, 1.0)):
         try:
@@ -210,7 +215,7 @@ def _retry_after(error: BaseException) -> float | None:
 
 
 def _date(text: str) -> datetime.datetime | None:
-    """A date of an HTTP header, None where it is none; one without a zone is in GMT, as all of HTTP."""
+    """The date in an HTTP header, None if it is not one. Without a zone it is GMT, as everywhere in HTTP."""
     try:
         when = email.utils.parsedate_to_datetime(text)
     except (ValueError, OverflowError):

@@ -1,4 +1,4 @@
-"""What may be sent beside the messages, and how long an answer it allows. Part of the llm room."""
+"""Sampling parameters: which ones may be sent, and how long an answer they allow. Part of the llm room."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Any
 DEFAULT_MAX_TOKENS = 2000
 _FLOOR_BYTES = 1 << 20
 _TOKEN_BYTES = 32
-"""A token of any script as JSON writes it, escaped."""
+"""The most bytes of one token in JSON, with all letters escaped."""
 _LOGPROB_BYTES = 256
-"""What a server writes of one token, or of one that it might have been, where it is asked for log probabilities."""
+"""The most bytes that a server writes about one token, or one alternative to it, when log probabilities are requested."""
 _LENGTHS = ("max_tokens", "max_completion_tokens")
 RESERVED = frozenset(
     {
@@ -37,18 +37,18 @@ RESERVED = frozenset(
         "timeout",
     }
 )
-"""Parameters that would make another call of the request than the one that is kept, limited and paid for."""
+"""Parameters that the gateway sets itself. From a spec, they would change the call that is logged, limited and paid for."""
 REVISION = "revision"
-"""Of the model, as a spec tells it: part of the key, and never sent."""
+"""The revision of the model, as the spec gives it: part of the key, but never sent."""
 _OF_THE_REQUEST = frozenset({"n", "logprobs", "top_logprobs"})
 
 
 def unusable(sampling: Mapping[str, Any]) -> str:
-    """Why the sampling parameters cannot be sent, in one line; empty where they can."""
+    """Why the sampling parameters cannot be sent, in one line; empty if they can."""
     body = sampling.get("extra_body")
     for given in (sampling, body if isinstance(body, Mapping) else {}):
         if taken := sorted(RESERVED.intersection(given)):
-            return f"sampling parameter {taken[0]!r} is decided by the gateway; leave it out of extra"
+            return f"sampling parameter {taken[0]!r} is set by the gateway; leave it out of extra"
         if taken := sorted(_OF_THE_REQUEST.intersection(given)):
             field = taken[0].removeprefix("top_")
             return f"sampling parameter {taken[0]!r} belongs to the request; leave it out of extra and write Request({field}=...)"
@@ -62,7 +62,7 @@ def unusable(sampling: Mapping[str, Any]) -> str:
 
 
 def bounded(sampling: Mapping[str, Any]) -> dict[str, Any]:
-    """The parameters as they are sent: always with a length, since the price of an endless answer cannot be reserved."""
+    """The parameters as they are sent. A missing `max_tokens` is set: no price can be reserved for an answer of any length."""
     sent = {name: value for name, value in sampling.items() if name != REVISION}
     if any(sent.get(name) is not None for name in _LENGTHS):
         return sent
@@ -70,18 +70,18 @@ def bounded(sampling: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def longest_answer(sampling: Mapping[str, Any]) -> int:
-    """The most tokens of one answer; a call for `n` of them may bring n times as many."""
+    """The most tokens of one answer; a call for `n` answers may bring `n` times as many."""
     lengths = bounded(sampling)
     return max([lengths.get(name) or 0 for name in _LENGTHS])
 
 
 def most_bytes(sampling: Mapping[str, Any], n: int = 1, logprobs: int | None = None) -> int:
-    """How long the body of an honest answer may be: a generous bound for all that an endpoint writes around `n` texts."""
+    """A generous upper bound, in bytes, on the body of an answer with `n` texts."""
     a_token = _TOKEN_BYTES + (0 if logprobs is None else _LOGPROB_BYTES * (1 + logprobs))
     return _FLOOR_BYTES + longest_answer(sampling) * n * a_token
 
 
 def beside(sampling: Mapping[str, Any]) -> str:
-    """Schemas, tools and the like as text: they go with the prompt, and are billed with it."""
+    """Schemas, tools and the like as text: providers bill them as part of the prompt."""
     nested = [value for name, value in sorted(sampling.items()) if isinstance(value, dict | list) and name != "extra_body"]
     return "".join(json.dumps(value, default=str) for value in nested)

@@ -1,6 +1,6 @@
-"""The ledger on an event loop: wakes itself when the time of a waiting call comes, and workers when there is news.
+"""The ledger on an event loop: acts when the time of a waiting call comes, and wakes workers when there is news.
 
-Part of the llm room. In one process it is used as it is (`LocalPort`); the grid room wraps it into an actor.
+Part of the llm room. In one process it is used directly (`LocalPort`); the engine also runs it as an actor.
 """
 
 from __future__ import annotations
@@ -20,20 +20,23 @@ class LedgerPort(Protocol):
     """The ledger as a worker reaches it."""
 
     async def exchange(self, message: WorkerMessage) -> News:
-        """Say something, and hear what there is to know."""
+        """Send a message, and return the worker's news."""
         ...
 
     async def listen(self) -> News:
-        """Hear what there is to know as soon as there is something, at the latest after the roster's `listen_s`."""
+        """Return the worker's news as soon as there is some, and in any case after the membership's `listen_s`."""
         ...
 
 
 Recover = Callable[[str], Awaitable[None]]
-"""Bring what a dead log writer left on its own disk into the store, or make sure that nothing more comes of it."""
+"""Brings what a dead log writer left on its own disk into the store, or makes sure that it can write no more."""
 
 
 class LedgerService:
-    """All methods on one event loop. `recover` is asked for the dead of a log that lies far away, `recover_again_s` apart."""
+    """The ledger as a service; call all methods on one event loop.
+
+    With a remote log, `recover` is called for each log writer of a dead worker; after a failure again, every `again_s` seconds.
+    """
 
     def __init__(self, ledger: Ledger, recover: Recover | None = None, again_s: float = 2.0) -> None:
         self.ledger = ledger
@@ -47,17 +50,17 @@ class LedgerService:
         self._timer_at = float("inf")
 
     async def exchange(self, worker: str, message: WorkerMessage) -> News:
-        """What a worker says, and what it must know."""
+        """Process a worker's message, and return its news."""
         now = time.monotonic()
         self.ledger.take(worker, message, now)
         return self._answer(worker, now)
 
     async def listen(self, worker: str) -> News:
-        """What a worker must know, once there is something."""
+        """Return the worker's news once there is some, or after `listen_s`."""
         bell = self._bells.setdefault(worker, asyncio.Event())
         if worker not in self.ledger.touched:
             bell.clear()
-            # Not `wait_for`, which before Python 3.12 loses a cancellation that comes with the bell: a worker would never end.
+            # Not `wait_for`: before Python 3.12 it loses a cancellation that comes with the bell: the worker would never end.
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(self.ledger.membership.listen_s):
                     await bell.wait()
@@ -67,23 +70,23 @@ class LedgerService:
         return self._answer(worker, now)
 
     def sit(self, worker: str, seat: str) -> None:
-        """The worker takes the place of one that died."""
+        """Give the worker a seat; its previous holder is evicted."""
         now = time.monotonic()
         self.ledger.sit(worker, seat, now)
         self._ring(now)
 
     def beat(self, worker: str) -> None:
-        """The worker is alive."""
+        """Note a sign of life from the worker."""
         self.ledger.beat(worker, time.monotonic())
 
     def leave(self, worker: str) -> None:
-        """The worker ends, and has written all that it had to write."""
+        """Evict a worker that ends and has written everything."""
         now = time.monotonic()
         self.ledger.leave(worker, now)
         self._ring(now)
 
     def stop(self) -> None:
-        """Nothing that costs money is sent any more."""
+        """Grant no more calls that cost money."""
         self.ledger.stop()
         self._ring(time.monotonic())
 
@@ -92,7 +95,7 @@ class LedgerService:
         self.ledger.count(numbers)
 
     def snapshot(self) -> dict[str, Any]:
-        """Counters, money and models; the driver's sign of life."""
+        """The current counters, money and models. Each call is a sign of life of the driver."""
         now = time.monotonic()
         numbers = self.ledger.snapshot(now)
         self.ledger.tend(now)
@@ -118,7 +121,7 @@ class LedgerService:
             self._timer = asyncio.get_running_loop().call_later(max(0.0, wake_at - now), self._wake)
 
     def _look_aside(self) -> None:
-        """What takes long (a log that lies far away, the disks of the dead) is done beside the loop."""
+        """Start slow work outside the loop: reading a remote log, recovering the records of dead workers."""
         for worker in self.ledger.membership.dying - self._recovering:
             self._recovering.add(worker)
             self._start(self._evict(worker))
@@ -132,7 +135,7 @@ class LedgerService:
         task.add_done_callback(self._aside.discard)
 
     async def _reread(self) -> None:
-        # A store that does not answer now is asked again a second later.
+        # If the store does not answer now, the log is read again a second later.
         with contextlib.suppress(StoreError, OSError):
             async with self._reading:
                 self.ledger.reread(await self._fetch(set()))
@@ -144,7 +147,7 @@ class LedgerService:
     async def _evict(self, worker: str) -> None:
         writers = self.ledger.membership.writers_of(worker)
         while True:
-            # Until it is known what the dead have paid for, nobody may ask for it again.
+            # Until it is known what the dead worker paid for, its calls must not be sent again.
             with contextlib.suppress(StoreError, OSError):
                 for writer in writers:
                     if self._recover is not None:

@@ -1,4 +1,4 @@
-"""A worker's share of a model's calls at once. Part of the llm room, for the room alone."""
+"""The slots of one model that a worker holds. Part of the llm room, for the room alone."""
 
 from __future__ import annotations
 
@@ -7,7 +7,10 @@ from collections import deque
 
 
 class SlotGate:
-    """Slots that the ledger lent to this worker; one event loop. First come, first served."""
+    """The slots that the ledger lent to this worker, on one event loop. First come, first served.
+
+    A slot permits one call in flight. `held` are lent to the worker, `used` are taken by calls.
+    """
 
     def __init__(self) -> None:
         self.held = 0
@@ -31,23 +34,23 @@ class SlotGate:
             raise
 
     def release(self) -> int:
-        """A slot is free again; gives how many go back to the ledger."""
+        """Free a slot. Returns how many slots go back to the ledger."""
         self.used -= 1
         return self._settle()
 
     def lend(self, n: int) -> None:
-        """The ledger gives `n` further slots."""
+        """Add `n` slots lent by the ledger."""
         self.held += n
         self._keep = None
         self._let_in()
 
     def keep(self, n: int) -> int:
-        """No more than `n` may be kept; gives how many go back now, others follow as they become free."""
+        """Keep at most `n` slots. Returns how many go back now; the others follow as they become free."""
         self._keep = n
         return self._settle()
 
     def reset(self) -> None:
-        """The ledger took this worker for dead: nothing that it lent counts any more."""
+        """Forget all slots: the ledger evicted this worker, and no longer counts what it lent."""
         self.held = 0
         self._keep = None
 
