@@ -1,7 +1,7 @@
-"""The extract room: the sentences of a source that a judge of its summary should read, within a budget of tokens.
+"""The extract room: select the sentences of a source that a judge of its summary should read, within a token budget.
 
-After "Less is More for Long Document Summary Evaluation by LLMs" (Wu, Iso et al., EACL 2024). A method ranks the sentences with
-the summary in view (one file each); budgets are filled from one ranking, all in one pass. No Ray, no store, no money here.
+After "Less is More for Long Document Summary Evaluation by LLMs" (Wu, Iso et al., EACL 2024). A method (one file each) ranks the
+source's sentences for a given summary; one pass over the ranking fills all budgets. No Ray, no store, no money here.
 """
 
 from summhay_ray.extract.base import BUDGETS, Document, Extract, Extractor

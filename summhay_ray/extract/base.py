@@ -1,7 +1,7 @@
-"""The contract of an extractor. `extract/__init__.py` is the door for other rooms.
+"""The contract of an extractor. Other rooms import from `summhay_ray.extract`.
 
-To add one: put one file into this folder with a class that has a `name` and the method `rank` below; a spec then knows the name.
-A class of your own module works without a file here: write `my_package.my_module:MyExtractor` where a method is named.
+To add one: put a file into this folder with a class that has a `name` and the method `rank` below. Specs can then use the name.
+A class in your own module needs no file here: write `my_package.my_module:MyExtractor` in place of a method's name.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import ClassVar, Protocol
 from summhay_ray.text import count_tokens, punkt_sentences
 
 BUDGETS = (128, 256, 512, 768, 1024, 1536, 2048, 4096)
-"""Tokens that the paper's extracts may have (section 3.2)."""
+"""The paper's extract lengths in tokens (section 3.2)."""
 
 
 @dataclass(frozen=True)
@@ -23,23 +23,23 @@ class Document:
 
     source: str
     units: tuple[str, ...] | None = None
-    """What stands for its sentences, where it is a list already (the bullets of a summary)."""
+    """Ready-made units (such as a summary's bullets) used as the sentences; None: split `source` into sentences."""
 
     @functools.cached_property
     def sentences(self) -> tuple[str, ...]:
-        """In source order, as NLTK's Punkt finds them for English, `<br />` taken for a line break."""
+        """The sentences in source order, split by NLTK's English Punkt; `<br />` counts as a line break."""
         return self.units if self.units is not None else tuple(punkt_sentences(self.source.replace("<br />", "\n")))
 
     @functools.cached_property
     def costs(self) -> tuple[int, ...]:
-        """cl100k tokens that each sentence takes behind another one and a space: together exactly those of the joined text,
-        or one more for the space that its first sentence does not have."""
+        """The cl100k tokens of each sentence with a space before it. Their sum is the length of the joined text, or one more,
+        because the first sentence has no space before it."""
         return tuple(count_tokens(f" {sentence}") for sentence in self.sentences)
 
 
 @functools.lru_cache(maxsize=64)
 def document_of(source: str) -> Document:
-    """The document of a source; several summaries of one source share it."""
+    """The document of a source, cached: several summaries share one source."""
     return Document(source)
 
 
@@ -48,34 +48,34 @@ class Extract:
     """The part of a source that fits a budget."""
 
     index: tuple[int, ...]
-    """The sentences' numbers in the source, from 0, in the order in which they stand in `text`."""
+    """The sentences' numbers in the source, from 0, in the order of `text`."""
     text: str
     """The sentences, joined by one space each."""
 
     @functools.cached_property
     def tokens(self) -> int:
-        """cl100k tokens of the text."""
+        """Length of the text in cl100k tokens."""
         return count_tokens(self.text)
 
 
 @dataclass(frozen=True, slots=True)
 class AsReleased:
-    """How the paper's code counts and orders a method's sentences."""
+    """How the paper's code counts and orders the sentences of a method."""
 
     newline: bool = True
-    """A sentence costs the tokens of itself and a line break, else its own tokens and one."""
+    """True: a sentence costs the tokens of the sentence followed by a line break. False: its own tokens plus one."""
     source_order: bool = True
-    """The text stands in source order, else in the order in which sentences were taken."""
+    """True: the extract is in source order. False: it is in the order of the ranking."""
 
 
 class Extractor(Protocol):
-    """A source and its summary in, the source's sentences out, those first that a judge of the summary needs most."""
+    """Ranks the sentences of a source by how much a judge of its summary needs them."""
 
     name: ClassVar[str]
     takes_model: ClassVar[bool] = False
-    """Whether it is made with weights (`MyExtractor(model)`). `weights.py` has what ours share that are."""
+    """Whether the constructor takes a model: `MyExtractor(model)`. `weights.py` is the base class for this."""
     released: ClassVar[AsReleased] = AsReleased()
 
     def rank(self, document: Document, summary: str, compat: str = "default") -> Iterator[int]:
-        """The numbers of the sentences, each once, the first to take first; asked for one by one, and not always to the end."""
+        """Yield the number of each sentence once, the most needed first. Callers may stop before the end."""
         ...

@@ -1,8 +1,8 @@
-"""`bertscore`: sentences whose tokens together recall the summary's tokens, by vectors (section 2). Part of the extract room.
+"""`bertscore`: greedily select sentences by the BERTScore recall of the summary (paper, section 2). Part of the extract room.
 
-Set recall: the mean, over the summary's tokens, of the greatest cosine with a token of the sentences taken. The summary is
-encoded as a whole, each sentence alone. `release` counts the tokens around a text, takes what pads a sentence for tokens that are
-like none, and takes the wrong sentence once it has passed one over (`covering.py`), all as the paper's code does.
+The recall of a set of sentences is the mean, over the summary's tokens, of the greatest cosine with any token of the set. The
+summary is encoded as a whole, each sentence by itself. `release` reproduces three traits of the paper's code: special tokens
+count, padding counts as tokens of similarity 0, and the wrong sentence is taken after one was skipped (`covering.py`).
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from summhay_ray.extract.weights import WithWeights
 
 
 class BertScore(WithWeights):
-    """`model`: a folder or hub name, read whole, or `NAME@LAYERS`."""
+    """`model`: a folder or hub name; `NAME@LAYERS` reads only the first layers."""
 
     name: ClassVar[str] = "bertscore"
     own_model: ClassVar[str] = "microsoft/deberta-large-mnli@18"
-    """The paper's (section 3.2), and how many of its layers BERTScore reads."""
+    """The paper's model (section 3.2) with the number of layers that BERTScore reads."""
 
     def rank(self, document: Document, summary: str, compat: str = "default") -> Iterator[int]:
         """See `Extractor`."""

@@ -1,7 +1,7 @@
-"""From a ranking of sentences to one extract a budget. Part of the extract room.
+"""Turn a ranking of sentences into one extract per budget. Part of the extract room.
 
-By default each budget is filled for itself, so that an extract never exceeds its budget and does not depend on which others are
-asked for. `walk` does as the paper's code does, which neither holds for (its SPEC is the code at commit 65bc6be).
+`fill` (the default) fills each budget by itself: an extract never exceeds its budget and does not depend on the other budgets.
+`walk` reproduces the paper's code (commit 65bc6be), which guarantees neither.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from summhay_ray.text import count_tokens
 
 
 def fill(document: Document, ranking: Iterable[int], budgets: Sequence[int]) -> Mapping[int, Extract]:
-    """Take each sentence of the ranking that fits what is left of a budget, until none of the others can; in source order."""
+    """Budget -> extract, in source order. Each ranked sentence that fits the rest of a budget is taken, until none can fit."""
     costs = document.costs
     cheapest = sorted(range(len(costs)), key=costs.__getitem__, reverse=True)
     room = {budget: budget for budget in budgets}
@@ -35,11 +35,11 @@ def fill(document: Document, ranking: Iterable[int], budgets: Sequence[int]) -> 
 def walk(
     document: Document, ranking: Iterable[int], budgets: Sequence[int], newline: bool, source_order: bool
 ) -> Mapping[int, Extract]:
-    """As the paper's code: one walk for all budgets, which stops for a budget at the first sentence that is too long.
+    """Budget -> extract as in the paper's code: one walk over the ranking, in which the first sentence that does not fit closes
+    a budget.
 
-    A sentence that is too long closes the least open budget alone and is then taken: where it is longer than two budgets at
-    once, the second closes at the next sentence, beyond its size. `newline`: a sentence costs the tokens of itself and a line
-    break, else its own and one. `source_order`: the text is put into source order, else it stays in the ranking's.
+    Such a sentence closes only the smallest open budget, and is then taken. If it exceeds two budgets at once, the second closes
+    at the next sentence, with an extract longer than its budget. For `newline` and `source_order` see `AsReleased`.
     """
     found: dict[int, Extract] = {}
     left, chosen, total = sorted(set(budgets)), list[int](), 0
@@ -59,7 +59,7 @@ def walk(
 
 
 def joined(document: Document, numbers: Sequence[int]) -> Extract:
-    """The extract of these sentences, in this order."""
+    """The extract of the sentences with these numbers, in this order."""
     return Extract(tuple(numbers), " ".join(document.sentences[number] for number in numbers))
 
 

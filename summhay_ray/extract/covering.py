@@ -1,4 +1,4 @@
-"""Sentences that together are near to every part of the summary: greedy facility location. Part of the extract room."""
+"""Greedy facility location: select sentences that together cover all parts of the summary. Part of the extract room."""
 
 from __future__ import annotations
 
@@ -11,8 +11,11 @@ if TYPE_CHECKING:
 
 
 def by_covering(similarity: NDArray[np.float32]) -> Iterator[int]:
-    """`similarity` (sentences, parts of the summary): each step takes the sentence that raises the mean, over the parts, of the
-    nearest sentence taken, most; of equals the first. Where nothing is left to gain, the first sentences that are left follow."""
+    """Yield sentence numbers, the one with the greatest gain first. `similarity` has shape (sentences, parts of the summary).
+
+    The score of a selection is the mean, over the parts, of the greatest similarity with a selected sentence. Ties go to the
+    first sentence; once no sentence adds anything, the rest follow in source order.
+    """
     import numpy as np
 
     n_sentences, n_parts = similarity.shape
@@ -29,10 +32,12 @@ def by_covering(similarity: NDArray[np.float32]) -> Iterator[int]:
 
 
 def by_covering_as_released(similarity: NDArray[np.float32]) -> Iterator[int]:
-    """As the paper's code takes sentences. Where a sentence leaves the mean as it was, its place among the candidates is noted,
-    and the sentence of that *number* is no candidate any more; the best candidate's place is then looked up among all sentences
-    that are left, those that are no candidates included: it is the wrong one. Once the best leaves the mean as it was, the first
-    sentences that are left follow."""
+    """As `by_covering`, with two index mistakes of the paper's code.
+
+    When a candidate does not change the score, its position among the candidates is excluded as if it were a sentence number. The
+    position of the best candidate is then looked up among all remaining sentences, excluded ones too, and so names the wrong
+    sentence. Once the best candidate does not change the score, the remaining sentences follow in source order.
+    """
     import numpy as np
 
     left = list(range(len(similarity)))
@@ -41,7 +46,7 @@ def by_covering_as_released(similarity: NDArray[np.float32]) -> Iterator[int]:
     while left:
         candidates = [number for number in left if number not in passed_over]
         if not candidates:
-            # Its code ends with an error here.
+            # The paper's code raises an error here.
             break
         scores = np.maximum(similarity[candidates], nearest).mean(axis=1)
         gained = scores.max() != before

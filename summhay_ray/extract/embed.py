@@ -1,6 +1,6 @@
-"""`embed`: sentences that together are near to each sentence of the summary, by their vectors. Part of the extract room.
+"""`embed`: select sentences whose vectors together cover the sentences of the summary. Part of the extract room.
 
-Not the paper's: a small sentence encoder in the place of BERTScore's large one; needs the extra `embed`, and no model hub.
+Not in the paper: a small sentence encoder instead of BERTScore's large one. Needs the extra `embed`, but no model hub.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Embed(WithWeights):
-    """Greedy facility location over cosines. `model`: a folder or hub name of sentence-transformers."""
+    """Greedy facility location over cosines. `model`: a sentence-transformers folder or hub name."""
 
     name: ClassVar[str] = "embed"
     own_model: ClassVar[str] = "sentence-transformers/all-MiniLM-L6-v2"

@@ -1,4 +1,4 @@
-"""Extracts of one source for one summary, all budgets in one pass. Part of the extract room."""
+"""Make the extracts of one source for one summary, all budgets in one pass. Part of the extract room."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ def extract(
 ) -> Mapping[int, Extract]:
     """Budget (cl100k tokens) -> the extract of `source` for a judge of `summary`.
 
-    `method`: lead, rouge-1, rouge-2, rouge-1+2, bertscore, nli, embed, support, or module:Class. A source of which no sentence
-    fits a budget has an empty extract for it. `compat="release"` is the paper's code, in which an extract depends on all
-    `budgets` that are asked for together. `model`: the weights that bertscore, nli or embed take instead of their own; `rows`:
-    who computes, or keeps, what these say. Raises UnknownName (a UserError) for an unknown method, ValueError for a budget that
-    is no whole number above 0, a compat that is none or a text that is none, and NoModel (a UserError) where a method's weights
-    are not here.
+    `method`: lead, rouge-1, rouge-2, rouge-1+2, bertscore, nli, embed, support, or module:Class. If no sentence fits a budget,
+    its extract is empty. `compat="release"` reproduces the paper's code, in which an extract depends on the other `budgets` of
+    the call. `model`: weights for bertscore, nli or embed in place of their defaults. `rows`: computes, or looks up, the numbers
+    of these models. Raises UnknownName (a UserError) for an unknown method, NoModel (a UserError) if a method's weights are
+    missing, and ValueError for a budget that is not a whole number of at least 1, an unknown compat, or a source or summary that
+    is not a string.
     """
     extractor = make_extractor(method, model)
     if rows is not None and isinstance(extractor, WithWeights):
@@ -45,7 +45,7 @@ def extract(
 def extract_by(
     extractor: Extractor, source: str, summary: str, budgets: Sequence[int], compat: str = "default"
 ) -> Mapping[int, Extract]:
-    """As `extract`, by an extractor that is there already."""
+    """As `extract`, with a given extractor."""
     if compat not in COMPATS:
         raise ValueError(f"compat is {compat!r}; expected default or release")
     for name, text in (("source", source), ("summary", summary)):
@@ -65,20 +65,23 @@ def extract_by(
 def planned_extract(
     source: str, summary: str, method: str, budgets: Sequence[int], compat: str = "default"
 ) -> Mapping[int, Extract]:
-    """What planning takes for the extracts of a method whose weights are not asked yet: as long ones, of other sentences for each
-    method, so that none of them is the question of another."""
+    """Stand-ins for the extracts of a method whose model has not run yet, for planning.
+
+    They are filled like real extracts, but with sentences in a random order that depends on method and summary: prompts of two
+    methods differ, so the plan does not count them as one call.
+    """
     return extract_by(_Drawn(f"{method}\0{summary}"), source, summary, budgets, compat)
 
 
 def _budget(budget: Any) -> int:
-    # Whole numbers of NumPy are some, too.
+    # SupportsIndex also admits NumPy integers.
     if isinstance(budget, bool) or not isinstance(budget, SupportsIndex) or (whole := operator.index(budget)) < 1:
         raise ValueError(f"a budget is {budget!r}; expected a whole number of tokens, at least 1")
     return whole
 
 
 class _Drawn(Extractor):
-    """Sentences in an order that a text decides; no spec knows it."""
+    """Sentences in a random order, seeded by a text. Empty name: specs cannot use it."""
 
     name: ClassVar[str] = ""
 
@@ -93,14 +96,16 @@ class _Drawn(Extractor):
 
 
 def choose_units(units: Sequence[str], question: str, method: str, tokens: int) -> tuple[int, ...]:
-    """The numbers, from 0 and in order, of those of a list of texts (a summary's bullets) that whoever judges `question` needs,
-    up to so many tokens together: at least the first of the ranking, and all where they fit."""
+    """The numbers (from 0, ascending) of the `units`, such as a summary's bullets, that a judge of `question` needs.
+
+    Together they have at most `tokens` tokens; all units if they fit, and at least the first of the ranking, whatever its length.
+    """
     return _needed(Document("\n".join(units), tuple(units)), question, method, tokens)
 
 
 def cut_down(source: str, question: str, method: str, tokens: int) -> str:
-    """Of a source the sentences that whoever judges `question` needs, up to so many tokens together: at least the first of the
-    ranking."""
+    """The sentences of a source that a judge of `question` needs, joined: at most `tokens` tokens, all of the source if it fits,
+    and at least the first sentence of the ranking, whatever its length."""
     document = document_of(source)
     return joined(document, _needed(document, question, method, tokens)).text
 
@@ -114,17 +119,17 @@ def _needed(document: Document, question: str, method: str, tokens: int) -> tupl
 
 
 def text_of(source: str, index: Sequence[int]) -> str:
-    """The text of an extract whose sentences are known by their numbers."""
+    """The text of the extract that has the sentences with these numbers."""
     return joined(document_of(source), index).text
 
 
 def n_sentences(source: str) -> int:
-    """How many sentences a source has."""
+    """The number of sentences of a source."""
     return len(document_of(source).sentences)
 
 
 def make_extractor(method: str, model: Any = None) -> Extractor:
-    """The extractor of a method's name. Raises UnknownName where there is none, ValueError where it takes none, or needs one."""
+    """The extractor with this name. Raises UnknownName if there is none, ValueError if it takes no model or lacks one."""
     return cast(Extractor, plugins.made("method", method, _class_of(method), model))
 
 
@@ -143,13 +148,13 @@ def _class_of(method: str) -> Any:
 
 
 def own_model(method: str) -> str:
-    """The weights that a method reads where nobody names others; empty for one that reads none, or has none of its own."""
+    """The default model of a method; empty if it reads none or has no default."""
     return str(getattr(_class_of(method), "own_model", ""))
 
 
 def method_identity(method: str) -> str:
-    """What tells apart what a method of this name is: a person's own by its code, weights that lie in a folder by their content;
-    empty where the name says it all."""
+    """What identifies a method beside its name: the hash of user code, or of the content of a folder with its default weights.
+    Empty if the name says it all."""
     weights = own_model(method)
     return plugins.code_identity(method) or (known_revision(named_layers(weights)[0]) if weights else "")
 

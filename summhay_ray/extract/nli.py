@@ -1,8 +1,8 @@
-"""`nli`: sentences that a sentence of the summary entails or contradicts (section 2). Part of the extract room.
+"""`nli`: rank sentences by entailment or contradiction with the summary (paper, section 2). Part of the extract room.
 
-A sentence's score is the greatest probability of entailment or contradiction with a sentence of the summary as the premise.
-Scores are of single sentences: redundancy costs nothing. The paper's code leaves the text in the order of the scores
-(`release`), where the paper, and `default`, put it into source order.
+A sentence's score is its greatest probability of entailment or contradiction, over all sentences of the summary as the premise.
+Each sentence is scored by itself, so redundancy costs nothing. `default` puts the extract into source order, as the paper says;
+`release` leaves it in the order of the scores, as the paper's code does.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ MOST_TOKENS = 2048
 CLASSES = ("contradiction", "entailment", "neutral")
 
 Classify = Callable[[Sequence[tuple[str, str]]], Any]
-"""Pairs (premise, hypothesis) -> (pairs, 3) probabilities, in the order of `CLASSES`."""
+"""(premise, hypothesis) pairs -> probabilities of shape (pairs, 3), in the order of `CLASSES`."""
 
 
 class Nli(WithWeights):
-    """`model`: a folder or hub name of a classifier whose labels name contradiction and entailment; or a function, `Classify`."""
+    """`model`: a folder or hub name of a classifier with the labels of `CLASSES`, or a function (`Classify`)."""
 
     name: ClassVar[str] = "nli"
     own_model: ClassVar[str] = "cross-encoder/nli-deberta-v3-base"
@@ -38,7 +38,7 @@ class Nli(WithWeights):
         self._classify = model if callable(model) else None
 
     def rank(self, document: Document, summary: str, compat: str = "default") -> Iterator[int]:
-        """See `Extractor`. Of equal scores the first sentence comes first; in `release` the last, as NumPy's sort reversed."""
+        """See `Extractor`. Ties go to the first sentence; in `release` to the last, since its sort is reversed."""
         import numpy as np
 
         premises = punkt_sentences(summary)
@@ -50,7 +50,7 @@ class Nli(WithWeights):
         return iter(order.tolist())
 
     def _probabilities(self, sentences: Sequence[str], summary: str, premises: Sequence[str]) -> NDArray[Any]:
-        """(sentences, premises x classes)"""
+        """Shape (sentences, premises x classes)."""
         import numpy as np
 
         if self._classify is not None:
@@ -67,7 +67,7 @@ class Nli(WithWeights):
 
 
 def probabilities(name: str, pairs: Sequence[tuple[str, str]], batch_tokens: int, batch_size: int | None) -> Vectors:
-    """(pairs, classes), in the order of `CLASSES`. Raises NoModel where the model's labels name no such classes."""
+    """Shape (pairs, classes), in the order of `CLASSES`. Raises NoModel if the model lacks one of these labels."""
     model = load_pair_classifier(name, MOST_TOKENS)
     columns = []
     for wanted in CLASSES:

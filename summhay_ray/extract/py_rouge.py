@@ -1,8 +1,8 @@
 """ROUGE-N by the rules of py-rouge 1.1 (D. Antognini), which the paper extracts and scores with. Part of the extract room.
 
-py-rouge follows ROUGE-1.5.5: ASCII letters and digits alone, Porter's original algorithm, a table of irregular words before
-it. Google's `rouge_score` differs in all three. The tables come from `data/` (data/README.txt says whence); the package itself
-is unmaintained and needs an old setuptools, so that its rules are written anew here and tested against its results.
+py-rouge follows ROUGE-1.5.5: words are ASCII letters and digits, a table of irregular words comes first, then Porter's original
+stemmer. Google's `rouge_score` differs in all three. `data/README.txt` gives the source of the tables. py-rouge itself is
+unmaintained and needs an old setuptools, so its rules are reimplemented here and tested against its results.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from typing import Any
 
 _OTHER = re.compile(r"[^A-Za-z0-9]")
 _SPLIT = {"gonna": ("gon", "na"), "wanna": ("wan", "na"), "gotta": ("got", "ta"), "gimme": ("gim", "me"), "lemme": ("lem", "me")}
-"""What NLTK's word tokenizer splits of a text that is nothing but letters, digits and blanks; `cannot` is kept whole."""
+"""The words of letters and digits that NLTK's tokenizer splits, except `cannot`, which py-rouge keeps whole."""
 _LONG = 3
-"""Words with no more letters stay as they are."""
+"""Words of at most this many letters are not stemmed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,18 +32,18 @@ class RougeScore:
 
 
 def rouge_n(text: str, reference: str, n: int, stem: bool = True) -> RougeScore:
-    """ROUGE-`n` of a text against one reference; 0 where either has no n-gram."""
+    """ROUGE-`n` of a text against one reference; all 0 if either has no n-gram."""
     found, wanted = ngrams(rouge_words(text, stem), n), ngrams(rouge_words(reference, stem), n)
     overlap = sum((found & wanted).values())
     precision = overlap / found.total() if found else 0.0
     recall = overlap / wanted.total() if wanted else 0.0
-    # In the order of py-rouge's own arithmetic, so that the last digits are its.
+    # The same order of operations as in py-rouge, for equal last digits.
     f1 = precision * recall / (0.5 * precision + 0.5 * recall) if overlap else 0.0
     return RougeScore(precision, recall, f1)
 
 
 def rouge_words(text: str, stem: bool = True) -> list[str]:
-    """The words of a text in order, stemmed unless `stem` is false. Those of texts joined by a blank are those of each."""
+    """The words of a text in order, stemmed unless `stem` is false. Joining texts by a space concatenates their words."""
     words: list[str] = []
     for word in _OTHER.sub(" ", text.lower()).split():
         words += _SPLIT.get(word, (word,))
@@ -51,13 +51,13 @@ def rouge_words(text: str, stem: bool = True) -> list[str]:
 
 
 def ngrams(words: Sequence[str], n: int) -> Counter[tuple[str, ...]]:
-    """How often each `n` words stand next to each other."""
+    """The n-grams of the words, with their counts."""
     return Counter(zip(*(words[start:] for start in range(n)), strict=False))
 
 
 @functools.lru_cache(maxsize=100_000)
 def _stem(word: str) -> str:
-    # py-rouge hides `cannot` from the tokenizer so, and the stemmer sees it hidden.
+    # py-rouge hides `cannot` from the tokenizer this way, and stems the hidden form.
     hidden = word.replace("cannot", "_cannot_")
     if len(hidden) > _LONG:
         hidden = _table().get(hidden) or _stemmer().stem(hidden)

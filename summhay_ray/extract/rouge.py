@@ -1,9 +1,10 @@
-"""`rouge-1`, `rouge-2`, `rouge-1+2`: sentences that together recall the summary best (section 2). Part of the extract room.
+"""`rouge-1`, `rouge-2`, `rouge-1+2`: greedily select sentences by the ROUGE recall of the summary (paper, section 2). Part of the
+extract room.
 
-Each step takes the sentence with which all sentences taken so far, in source order, have the highest recall of the summary's
-words (of its pairs of neighbours, of both recalls' sum); of equal ones the first. Redundancy does not pay, since overlap is
-clipped; where nothing is left to gain, the first sentences that are left follow. Counts are kept up to date from step to step,
-where the paper's code counts the whole text again for each candidate.
+Each step takes the sentence that gives the selection, in source order, the highest recall of the summary's words, of its
+bigrams, or the highest sum of both. Ties go to the first sentence. Overlap is clipped, so redundancy does not pay; once no
+sentence adds anything, the rest follow in source order. Counts are updated from step to step, where the paper's code recounts the
+whole text for each candidate.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ Pair = tuple[str, ...]
 
 
 class Rouge1:
-    """By the recall of words."""
+    """By unigram recall."""
 
     name: ClassVar[str] = "rouge-1"
     orders: ClassVar[tuple[int, ...]] = (1,)
@@ -49,21 +50,21 @@ class Rouge1:
 
 
 class Rouge2(Rouge1):
-    """By the recall of pairs of neighbours, those across the joints of sentences included."""
+    """By bigram recall, including bigrams across sentence boundaries of the selection."""
 
     name: ClassVar[str] = "rouge-2"
     orders: ClassVar[tuple[int, ...]] = (2,)
 
 
 class Rouge12(Rouge1):
-    """By the sum of both recalls."""
+    """By the sum of unigram and bigram recall."""
 
     name: ClassVar[str] = "rouge-1+2"
     orders: ClassVar[tuple[int, ...]] = (1, 2)
 
 
 class Overlap(Generic[Gram]):
-    """How much each sentence would add to the clipped overlap of those taken with the summary, if nothing came between."""
+    """The clipped n-gram overlap of the selection with the summary, and each sentence's own gain (without boundary bigrams)."""
 
     def __init__(self, grams: Sequence[Counter[Gram]], wanted: Counter[Gram]) -> None:
         import numpy as np
@@ -71,7 +72,7 @@ class Overlap(Generic[Gram]):
         self.wanted, self.total, self.overlap = wanted, wanted.total(), 0
         self.grams = [{gram: n for gram, n in one.items() if gram in wanted} for one in grams]
         self.room: dict[Gram, int] = dict(wanted)
-        """How often each n-gram of the summary is still missing; negative where there are more than it has."""
+        """n-gram of the summary -> how many are still missing; negative if the selection has more than the summary."""
         where: dict[Gram, list[tuple[int, int]]] = {}
         for number, one in enumerate(self.grams):
             for gram, n in one.items():
@@ -80,11 +81,11 @@ class Overlap(Generic[Gram]):
         self.gains = np.array([self.gain(one) for one in self.grams], dtype=np.int64)
 
     def gain(self, more: Mapping[Gram, int]) -> int:
-        """What these n-grams, of which some may be fewer, add to the overlap."""
+        """By how much these n-gram counts, of which some may be negative, raise the overlap."""
         return sum(max(self.room[gram], 0) - max(self.room[gram] - n, 0) for gram, n in more.items())
 
     def add(self, more: Mapping[Gram, int]) -> None:
-        """The n-grams are there from now on."""
+        """Add these n-gram counts to the selection."""
         import numpy as np
 
         self.overlap += self.gain(more)
@@ -97,40 +98,40 @@ class Overlap(Generic[Gram]):
                 self.gains[numbers] += np.minimum(counts, after) - np.minimum(counts, before)
 
     def recall_with(self, gains: NDArray[np.int64]) -> NDArray[np.float64]:
-        """The recall of those taken and each sentence; 0 where the summary has no n-gram."""
+        """The recall after each of the gains, same shape; 0 if the summary has no n-gram."""
         import numpy as np
 
         return (self.overlap + gains) / self.total if self.total else np.zeros(len(gains))
 
 
 class Words:
-    """The recall of words: sentences do not touch each other."""
+    """Unigram recall: what a sentence adds does not depend on its neighbours."""
 
     def __init__(self, words: Sequence[Sequence[str]], wanted: Sequence[str]) -> None:
         self._overlap = Overlap([Counter(one) for one in words], Counter(wanted))
 
     def recalls(self) -> NDArray[np.float64]:
-        """Sentence -> the recall of those taken and it."""
+        """The recall of the selection with each sentence added, shape (sentences,)."""
         return self._overlap.recall_with(self._overlap.gains)
 
     def take(self, number: int) -> None:
-        """The sentence is taken."""
+        """Add a sentence to the selection."""
         self._overlap.add(self._overlap.grams[number])
 
 
 class Pairs:
-    """The recall of pairs: a sentence also makes pairs with its neighbours among those taken, and parts these neighbours."""
+    """Bigram recall: a sentence also makes a bigram with each neighbour in the selection, and breaks the one between these."""
 
     def __init__(self, words: Sequence[Sequence[str]], wanted: Sequence[str]) -> None:
         self._overlap = Overlap([ngrams(one, 2) for one in words], ngrams(wanted, 2))
         self._words = words
         self._taken: list[int] = []
-        """Those with words, sorted: one without is no neighbour."""
+        """The selected sentences that have words, sorted; one without words is nobody's neighbour."""
         self._touching: set[int] = set()
-        """Sentences that would make or break a pair of the summary at their ends."""
+        """Sentences that would make or break a bigram of the summary at their ends."""
 
     def recalls(self) -> NDArray[np.float64]:
-        """Sentence -> the recall of those taken and it."""
+        """The recall of the selection with each sentence added, shape (sentences,)."""
         gains = self._overlap.gains
         if self._touching:
             gains = gains.copy()
@@ -139,7 +140,7 @@ class Pairs:
         return self._overlap.recall_with(gains)
 
     def take(self, number: int) -> None:
-        """The sentence is taken."""
+        """Add a sentence to the selection."""
         self._overlap.add(self._change(number))
         self._touching.discard(number)
         if not self._words[number]:
@@ -151,7 +152,7 @@ class Pairs:
                 (self._touching.add if self._joints(other) else self._touching.discard)(other)
 
     def _change(self, number: int) -> Mapping[Pair, int]:
-        """The pairs of the summary that come, or go, with a sentence."""
+        """Bigram of the summary -> how many more, or fewer, the selection has after taking a sentence."""
         joints = self._joints(number) if self._words[number] else None
         if not joints:
             return self._overlap.grams[number]

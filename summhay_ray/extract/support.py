@@ -1,8 +1,8 @@
-"""`support`: each sentence of the summary gets its best sources before any gets more. Part of the extract room.
+"""`support`: every sentence of the summary gets its best source sentence before any gets a second. Part of the extract room.
 
-For judges of faithfulness: a statement without its source in the extract looks unfaithful. Where joint recall may spend a budget
-on the words of a few statements, here every sentence of the summary has a turn; and the neighbours of its best source follow,
-since pronouns point to them.
+For judges of faithfulness: a statement whose source is not in the extract looks unfaithful. Methods that maximize joint recall
+may spend the budget on a few statements; here all take turns. The neighbours of the best sources follow, because pronouns refer
+to them. Not in the paper.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from summhay_ray.text import punkt_sentences
 
 
 class Support:
-    """Rounds: in each, the best source that is left for each summary sentence, in order, then the neighbours of these."""
+    """In rounds: the best remaining source of each summary sentence, then the neighbours of these sources."""
 
     name: ClassVar[str] = "support"
     takes_model: ClassVar[bool] = False
@@ -47,10 +47,10 @@ class Support:
 
 
 def _by_support(wanted: Sequence[str], sources: Sequence[Sequence[str]]) -> list[int]:
-    """The sources that share a word with a summary sentence, the best last (of equals the first in the source).
+    """The numbers of the source sentences that share a word with a summary sentence, the best last (of equals the first one).
 
-    Support: the words of the sentence that the source has, each weighted by how few sources have it (idf), and as much again
-    for each pair of neighbours, of which two words are one statement.
+    A source's score is the sum of the idf of the words that it shares with the summary sentence, plus the idf of both words of
+    each bigram that it shares.
     """
     spread = Counter(word for source in sources for word in set(source))
     weights = {word: math.log(1 + len(sources) / spread[word]) for word in set(wanted) if word in spread}
@@ -59,6 +59,6 @@ def _by_support(wanted: Sequence[str], sources: Sequence[Sequence[str]]) -> list
     for source in sources:
         shared = [weights[word] for word in set(source) if word in weights]
         shared += [weights[word] for pair in pairs & set(zip(source, source[1:], strict=False)) for word in pair]
-        # Sets have another order in every process: the sum must have none.
+        # Sets iterate in another order in every process; fsum does not depend on the order.
         scores.append(math.fsum(shared))
     return sorted((number for number, score in enumerate(scores) if score), key=lambda number: (scores[number], -number))

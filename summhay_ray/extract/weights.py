@@ -1,6 +1,6 @@
-"""What the extractors share that read weights. Part of the extract room.
+"""The base class of extractors that run a model. Part of the extract room.
 
-A model's numbers cost time: who runs an extractor may keep them (`Numbers`), so that nothing is computed twice.
+Running a model takes time, so a caller may pass a cache (`Numbers`) that keeps its results.
 """
 
 from __future__ import annotations
@@ -13,30 +13,30 @@ from summhay_ray.encoders import Comparing, Encoding, Vectors, known_revision
 from summhay_ray.extract.base import AsReleased
 
 Compute = Callable[[Sequence[str], int, int | None], Vectors]
-"""Texts, tokens of a batch, texts of a batch at most -> a row of numbers a text."""
+"""(texts, most tokens of a batch, most texts of a batch) -> one row of numbers per text."""
 BATCH_TOKENS = 4096
 
 
 class Numbers(Protocol):
-    """Who sees to it that a row of numbers a text is there: computes it, or has it already."""
+    """Returns one row of numbers per text: computes it, or looks it up."""
 
     def __call__(self, made_by: Encoding | Comparing, texts: Sequence[str], compute: Compute) -> Vectors:
-        """`made_by`: all that the numbers depend on beside the texts."""
+        """`made_by`: everything that the numbers depend on except the texts."""
         ...
 
 
 def computed(made_by: Encoding | Comparing, texts: Sequence[str], compute: Compute) -> Vectors:
-    """`Numbers` in this process, of which nothing is kept."""
+    """`Numbers` without a cache: compute in this process, keep nothing."""
     return compute(texts, BATCH_TOKENS, None)
 
 
 class WithWeights:
-    """An extractor that reads weights. `model`: a folder or hub name; the method's own where None."""
+    """An extractor that runs a model. `model`: a folder or hub name; None: `own_model`."""
 
     takes_model: ClassVar[bool] = True
     released: ClassVar[AsReleased] = AsReleased()
     own_model: ClassVar[str]
-    """The weights that it takes where nobody names others."""
+    """The default model."""
 
     def __init__(self, model: str | None = None) -> None:
         self.model, self.layers = named_layers(model or self.own_model)
@@ -44,11 +44,11 @@ class WithWeights:
 
     @functools.cached_property
     def revision(self) -> str:
-        """What tells a folder's weights apart. Raises NoModel where it is none."""
+        """The content hash of a folder of weights; empty for a model of a hub. Raises NoModel if there is no such model."""
         return known_revision(self.model)
 
 
 def named_layers(model: str) -> tuple[str, int | None]:
-    """`NAME@18` is a model of which 18 layers are read, a name without a number is read whole."""
+    """(name, layers) of a model: `NAME@18` reads 18 layers; without a number layers is None, and all are read."""
     name, _, layers = model.rpartition("@")
     return (name, int(layers)) if name and layers.isdigit() else (model, None)

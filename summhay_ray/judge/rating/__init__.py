@@ -1,7 +1,7 @@
-"""Part of the judge room: judges that rate a text on a scale of whole numbers, by a prompt, from samples or log probabilities.
+"""Part of the judge room: models that rate a text on a scale of whole numbers, by sampling or by log probabilities.
 
-A `Criterion` says what is rated, on which scale and by which prompt; a `Rater` says which model rates and how often;
-`rate_text` asks. Other rooms take all of it from `summhay_ray.judge`.
+A `Criterion` holds what is rated, the scale and the prompt; a `Rater` holds the model and how its answers become a rating;
+`rate_text` makes the calls. Other rooms import from `summhay_ray.judge`.
 """
 
 from summhay_ray.judge.rating.answer import LEAST_MASS, ByLogprobs, check_logprobs, expected_rating, read_rating

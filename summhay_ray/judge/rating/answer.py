@@ -1,8 +1,8 @@
-"""Part of the judge room: from an answer to the rating in it, or Malformed, which is never a rating and never 0.
+"""Part of the judge room: read the rating from an answer. An unreadable answer is Malformed, never 0.
 
-An answer is the rating alone on its first line, with at most a label before it and the scale's end behind it: `4`, `**4**`,
-`Rating: 4`, `4/5`; or JSON, `{"rating": 4}`. Half numbers, ranges, choices and numbers beyond the scale are Malformed, with
-`error` one of empty_answer, cut_answer, no_rating, off_scale, two_ratings, no_mass.
+The first line of an answer holds the rating alone, optionally after a label and before the end of the scale: `4`, `**4**`,
+`Rating: 4`, `4/5`. JSON is read too: `{"rating": 4}`. Fractions, ranges, alternatives and numbers off the scale are Malformed;
+`error` is one of empty_answer, cut_answer, no_rating, off_scale, two_ratings, no_mass.
 """
 
 from __future__ import annotations
@@ -27,28 +27,29 @@ _LINE = re.compile(
 )
 _ALONE = re.compile(r"\d+")
 LEAST_MASS = 0.5
-"""Probability that a first token is on the scale from which on its log probabilities rate; below, most of what the model was
-about to say is something else."""
+"""The least probability of the scale's numbers together, at the first token, for log probabilities to count as a rating. Below it
+the model was more likely to say something else."""
 HIGHEST = 9
-"""The end of a scale that one token can rate; some models write numbers with two digits as two tokens."""
+"""The highest number of a scale that log probabilities can rate: some models write two digits as two tokens."""
 
 
 @dataclass(frozen=True, slots=True)
 class ByLogprobs:
-    """The expectation over an answer's first token."""
+    """The expected rating over the alternatives of an answer's first token."""
 
     value: float
     mass: float
-    """Probability of all of the scale's numbers together, 0..1; the rest is tokens that are none."""
+    """Total probability of the scale's numbers, 0..1; the rest belongs to other tokens."""
     chances: Mapping[int, float]
-    """Rating -> its share of the mass."""
+    """Rating -> its share of `mass`; the shares sum to 1."""
 
 
 def read_rating(text: str, scale: Scale, finish_reason: str = "stop") -> float | Malformed:
-    """The rating that an answer says, on the scale.
+    """The rating in an answer, on the scale, or Malformed.
 
-    It is a whole number, unless the answer is JSON with an `expected` beside its `rating`. An answer that the token limit cut is
-    read where what is missing cannot change the number: behind a line break, or where no longer number is on the scale.
+    A whole number, unless the answer is JSON with `expected` beside `rating`; then it is `expected`. An answer cut by the token
+    limit (`finish_reason` is "length") is read only if the missing text cannot change the number: after a line break, or if no
+    longer number is on the scale.
     """
     cut = finish_reason == "length"
     answer = final_text(text, "stop")
@@ -74,16 +75,16 @@ def read_rating(text: str, scale: Scale, finish_reason: str = "stop") -> float |
 
 
 def release_rating(text: str) -> float:
-    """As the code of Extract-then-Evaluate reads an answer: digits at its beginning, else 0, whatever the scale."""
+    """The rating as the code of Extract-then-Evaluate reads it: the leading digits, else 0, whatever the scale."""
     found = re.match(r" ?(\d+)", text)
     return float(found[1]) if found else 0.0
 
 
 def expected_rating(logprobs: str, scale: Scale) -> ByLogprobs | Malformed | None:
-    """The expectation over the first token that is more than white space; None where there are no log probabilities.
+    """The expected rating over the alternatives of the first token that is not white space; None without log probabilities.
 
-    `logprobs`: those of the answer's tokens as OpenAI lists them, as JSON (`RawAnswer.logprobs`). Spellings of one number (`4`,
-    ` 4`) count together. Malformed where the scale's numbers have less than `LEAST_MASS` together. Raises ValueError for a scale
+    `logprobs`: JSON list of the answer's tokens in OpenAI's format (`RawAnswer.logprobs`). Spellings of one number (`4`, ` 4`)
+    are added up. Malformed if the scale's numbers together have less than `LEAST_MASS`. Raises ValueError if the scale goes
     beyond `HIGHEST`.
     """
     check_logprobs(scale)
@@ -92,20 +93,20 @@ def expected_rating(logprobs: str, scale: Scale) -> ByLogprobs | Malformed | Non
     if first is None:
         return None
     chances = dict.fromkeys(range(scale.low, scale.high + 1), 0.0)
-    for token, probability in _likeliest(first):
+    for token, probability in _alternatives(first):
         spelt = token.strip()
         if spelt.isascii() and spelt.isdigit() and int(spelt) in chances:
             chances[int(spelt)] += probability
     mass = sum(chances.values())
     if mass < LEAST_MASS:
-        told = f"whole numbers from {scale} have {mass:.2g} of the first token's probability; expected {LEAST_MASS:g} at least"
-        return Malformed("no_mass", told)
+        message = f"whole numbers from {scale} have {mass:.2g} of the first token's probability; expected {LEAST_MASS:g} at least"
+        return Malformed("no_mass", message)
     shares = {rating: chance / mass for rating, chance in chances.items()}
     return ByLogprobs(sum(rating * share for rating, share in shares.items()), min(mass, 1.0), shares)
 
 
 def check_logprobs(scale: Scale) -> None:
-    """Raises ValueError where a first token's log probabilities cannot rate on the scale."""
+    """Raise ValueError if the scale goes beyond `HIGHEST`, so that log probabilities cannot rate on it."""
     if scale.high > HIGHEST:
         raise ValueError(
             f"the scale is {scale}; logprobs rate by one token, up to {HIGHEST}: ask for samples, or rate up to {HIGHEST}"
@@ -135,13 +136,13 @@ def _tokens(logprobs: str) -> list[Mapping[str, Any]]:
     return [token for token in found if isinstance(token, Mapping)] if isinstance(found, list) else []
 
 
-def _likeliest(token: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
-    """(token, probability) of what stands at a place, each token once; the one that was chosen is among them."""
+def _alternatives(token: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
+    """(token, probability) of the alternatives at one position and of the token that was chosen, each once."""
     listed = token.get("top_logprobs")
     seen: set[str] = set()
-    for one in (*(listed if isinstance(listed, list) else ()), token):
-        if isinstance(one, Mapping) and isinstance(one.get("token"), str) and one["token"] not in seen:
-            seen.add(one["token"])
-            logprob = one.get("logprob")
+    for entry in (*(listed if isinstance(listed, list) else ()), token):
+        if isinstance(entry, Mapping) and isinstance(entry.get("token"), str) and entry["token"] not in seen:
+            seen.add(entry["token"])
+            logprob = entry.get("logprob")
             if isinstance(logprob, int | float) and not isinstance(logprob, bool) and not math.isnan(logprob):
-                yield one["token"], math.exp(min(float(logprob), 0.0))
+                yield entry["token"], math.exp(min(float(logprob), 0.0))

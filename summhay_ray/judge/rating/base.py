@@ -1,6 +1,6 @@
-"""Part of the judge room: what is rated and by whom. Imports nothing of the room but prompts.
+"""Part of the judge room: the types of a rating: scale, criterion, rater. Imports only `prompt` from this folder.
 
-To add a criterion, write its prompt to a file and make a `Criterion` of it; no other edit is needed.
+To add a criterion, write its prompt to a file and construct a `Criterion` with it; no other edit is needed.
 """
 
 from __future__ import annotations
@@ -37,45 +37,45 @@ class Scale:
 class Criterion:
     """What a text is rated for: a scale, and the prompt that explains it.
 
-    The prompt has the placeholders that `needs` names (`prompt.py` lists their spellings). Raises ValueError, in one line, where
-    it lacks one.
+    The prompt must contain the placeholders in `needs` (`prompt.py` lists their spellings). Raises ValueError, in one line, if
+    one is missing.
     """
 
     name: str
     scale: Scale
     prompt: str = field(repr=False)
     version: int = 1
-    """Of the prompt, for people: ratings by different versions are not compared. The hash identifies it."""
+    """Version of the prompt, for people: ratings by different versions must not be compared. `prompt_hash` identifies it."""
     needs: tuple[str, ...] = ("SOURCE", "SUMMARY")
-    """Names of the placeholders without which the prompt would not show what is rated."""
+    """Names of the placeholders that the prompt must contain."""
 
     def __post_init__(self) -> None:
         check(self.prompt, self.needs, f"the prompt of {self.name}")
 
     @cached_property
     def prompt_hash(self) -> str:
-        """sha256 (hex) of the prompt's template: part of every request's key."""
+        """sha256 (hex) of the prompt template: part of every request's key."""
         return template_hash(self.prompt)
 
 
 @dataclass(frozen=True, slots=True)
 class Rater:
-    """Which model rates, and how its rating is made of what it answers.
+    """The model that rates, and how its answers become a rating.
 
-    `samples` above 1: the mean of as many answers, of one call where `one_call`, else of as many calls. `logprobs`: the mean of
-    the scale's numbers, each weighted by its probability as the answer's first token; so many of the likeliest tokens are asked
-    for (1 to 20). Where a provider gives none, or they hardly speak of the scale (`LEAST_MASS`), the samples are read instead.
-    Raises ValueError for impossible numbers.
+    `samples`: how many answers the rating is the mean of; they come from one call if `one_call`, else from one call each.
+    `logprobs`: how many of the likeliest first tokens are requested (1 to 20); the rating is then the mean of the scale's
+    numbers, weighted by their probabilities. Without log probabilities, or with too little probability on the scale
+    (`LEAST_MASS`), the samples are read instead. Raises ValueError if `samples` or `logprobs` is out of range.
     """
 
     model: str
     sampling: Mapping[str, Any] = field(default_factory=dict)
     samples: int = 1
     one_call: bool = True
-    """False for a provider that gives one answer a call, whatever it is asked for."""
+    """False for a provider that returns a single answer per call, whatever `n` is."""
     logprobs: int | None = None
     role: Literal["user", "system"] = "user"
-    """Of the one message; the papers that this follows write the whole prompt as a system message."""
+    """Role of the single message. The papers that this follows send the whole prompt as a system message."""
 
     def __post_init__(self) -> None:
         if self.samples < 1:
@@ -86,15 +86,15 @@ class Rater:
 
 @dataclass(frozen=True, slots=True)
 class Rating:
-    """A rating, and what it stands on."""
+    """A rating, and how it was obtained."""
 
     value: float
-    """On the criterion's scale: a whole number, a mean of samples, or an expectation."""
+    """On the criterion's scale: a single answer, the mean of samples, or an expectation."""
     how: How
-    """`text`: one answer that was read; `samples`: the mean of several; `logprobs`: the expectation over the first token."""
+    """`text`: read from one answer; `samples`: the mean of several; `logprobs`: the expectation over the first token."""
     votes: Sequence[float] = ()
-    """What each sample said that could be read, in order."""
+    """The ratings of the readable samples, in order."""
     n_asked: int = 1
-    """Samples that were asked for; those that did not come or could not be read are not among the votes."""
+    """Samples that were requested. `votes` lacks those that did not arrive or could not be read."""
     mass: float | None = None
-    """Probability that the log probabilities give to the scale's numbers together, 0..1; None without log probabilities."""
+    """Total probability of the scale's numbers at the first token, 0..1; None without log probabilities."""

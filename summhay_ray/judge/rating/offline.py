@@ -1,7 +1,7 @@
-"""Part of the judge room: `offline/rater`, a rater that needs no key. Other rooms take it from `summhay_ray.judge`.
+"""Part of the judge room: `offline/rater`, a rater that needs no API key. Other rooms import it from `summhay_ray.judge`.
 
-It reads the prompt that any model would read, and rates how much of the summary the source supports, word by word: a floor
-that a model must beat. It is fitted to nothing, knows no meaning, and does not see a wrong figure among right words.
+It reads the same prompt as any model, and rates the share of the summary's words that the source contains: a floor that a model
+must beat. It has no fitted parameters, does not understand meaning, and misses a wrong figure among right words.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ class OfflineRater:
     revision: ClassVar[str] = "1"
 
     def answer(self, request: Request) -> str:
-        """`{"rating": 4, "expected": 3.6182}` on the scale that the request's prompt names.
+        """The answer as JSON, such as `{"rating": 4, "expected": 3.6182}`, on the scale that the prompt names.
 
-        Raises LookupError where the prompt has no source (or reference) and summary between tags, or names no scale.
+        Raises LookupError if the prompt lacks a tagged source (or reference), a tagged summary, or a scale.
         """
         prompt = request.prompt
         source = part(prompt, "source")
@@ -41,22 +41,22 @@ class OfflineRater:
 
 
 def support(source: str, summary: str) -> float:
-    """How much of a summary its source supports, 0..1: the mean over its sentences of `_supported`; 0 for one without a word."""
+    """How much of a summary its source supports, 0..1: the mean of `_supported` over its sentences; 0 if it has no words."""
     words = _words(source)
     known, pairs = set(words), set(zip(words, words[1:], strict=False))
-    found = [share for sentence in sentences(summary) if (share := _supported(_words(sentence), known, pairs)) is not None]
-    return sum(found) / len(found) if found else 0.0
+    shares = [share for sentence in sentences(summary) if (share := _supported(_words(sentence), known, pairs)) is not None]
+    return sum(shares) / len(shares) if shares else 0.0
 
 
 def _supported(words: list[str], known: set[str], pairs: set[tuple[str, str]]) -> float | None:
-    """Of a sentence the share of its words, and of its pairs of neighbours, that the source has: the mean of the two."""
+    """The mean of two shares of a sentence: of its words and of its bigrams that the source has; None if it has no words."""
     if not words:
         return None
-    own = list(zip(words, words[1:], strict=False))
+    bigrams = list(zip(words, words[1:], strict=False))
     share = sum(word in known for word in words) / len(words)
-    return share if not own else (share + sum(pair in pairs for pair in own) / len(own)) / 2
+    return share if not bigrams else (share + sum(pair in pairs for pair in bigrams) / len(bigrams)) / 2
 
 
 def _words(text: str) -> list[str]:
-    """The roots of the words that say something, in order."""
+    """The roots of the words, without function words, in order."""
     return [root(word) for word in plain_words(text) if word not in FUNCTION_WORDS]

@@ -1,10 +1,10 @@
-"""Part of the judge room, for the room alone: a rating's prompt, filled and read back.
+"""Part of the judge room, private to it: fill a rating's prompt template, and read the parts back from a prompt.
 
-Placeholders, each once or more: `[[SOURCE]]`, `[[SUMMARY]]`, `[[REFERENCE]]`, or as released prompts spell them: `{{article}}`,
-`{{document}}`, `{{summary}}`, `{{reference}}`. All are filled in one pass: what is inserted is never searched again.
+Placeholders: `[[SOURCE]]`, `[[SUMMARY]]`, `[[REFERENCE]]`, or as released prompts spell them: `{{article}}`, `{{document}}`,
+`{{summary}}`, `{{reference}}`. Each may occur repeatedly. All are filled in one pass: inserted text is never searched again.
 
-Our own prompts put the source first, between `<source>` and `</source>`: all prompts about one document begin alike, which
-providers' caches reward. A text that holds such a tag itself has it written as `&lt;source&gt;`, so that it cannot end its part.
+Our own prompts put the source first, between `<source>` and `</source>`, so that all prompts about a document share a prefix that
+providers can cache. A tag inside an inserted text is escaped (`&lt;source&gt;`), so that it cannot end its part.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ _SCALE = re.compile(r"whole number from (\d+) to (\d+)", re.IGNORECASE)
 
 
 def check(template: str, needs: Sequence[str], where: str) -> None:
-    """Raises ValueError, in one line, where the template lacks one of the placeholders that it needs."""
-    there = {_name(found) for found in _PLACEHOLDER.finditer(template)}
-    missing = [f"[[{name}]]" for name in needs if name not in there]
+    """Raise ValueError, in one line that starts with `where`, if the template lacks a placeholder of `needs`."""
+    present = {_name(match) for match in _PLACEHOLDER.finditer(template)}
+    missing = [f"[[{name}]]" for name in needs if name not in present]
     if missing:
-        raise ValueError(f"{where} lacks {' and '.join(missing)}; write each where its text is to stand")
+        raise ValueError(f"{where} lacks {' and '.join(missing)}; write each where its text belongs")
 
 
 @functools.lru_cache(maxsize=64)
@@ -36,38 +36,38 @@ def template_hash(template: str) -> str:
 
 
 def fill(template: str, values: Mapping[str, str]) -> str:
-    """The template with the values (by placeholder name) in it; a placeholder that has no value stays as it is."""
+    """The template with its placeholders replaced by `values` (placeholder name -> text); one without a value stays."""
 
-    def value(found: re.Match[str]) -> str:
-        name = _name(found)
-        return _neutral(values[name]) if name in values else found[0]
+    def value(match: re.Match[str]) -> str:
+        name = _name(match)
+        return _escaped(values[name]) if name in values else match[0]
 
     return _PLACEHOLDER.sub(value, template)
 
 
 def part(prompt: str, name: str) -> str | None:
-    """The text between `<name>` and `</name>` of a prompt in our form; None where it has none."""
-    found = re.search(rf"<{name}>\n(.*?)\n</{name}>", prompt, re.DOTALL)
-    return found[1] if found else None
+    """The text between `<name>` and `</name>`, each on its own line, of one of our prompts; None if there is none."""
+    match = re.search(rf"<{name}>\n(.*?)\n</{name}>", prompt, re.DOTALL)
+    return match[1] if match else None
 
 
 def scale_in(prompt: str) -> tuple[int, int] | None:
-    """The scale that a prompt in our form names last ("a whole number from 1 to 5"); None where it names none."""
-    found = _SCALE.findall(prompt)
-    return (int(found[-1][0]), int(found[-1][1])) if found else None
+    """(low, high) of the last scale that a prompt names ("a whole number from 1 to 5"); None if it names none."""
+    scales = _SCALE.findall(prompt)
+    return (int(scales[-1][0]), int(scales[-1][1])) if scales else None
 
 
 @functools.cache
 def shipped(name: str) -> str:
-    """The template of a file in `prompts/`."""
+    """The template in the file `prompts/NAME`."""
     return resources.files("summhay_ray.judge.rating").joinpath("prompts", name).read_text(encoding="utf-8")
 
 
-def _name(found: re.Match[str]) -> str:
-    name = (found[1] or found[2]).upper()
+def _name(match: re.Match[str]) -> str:
+    name = (match[1] or match[2]).upper()
     return _ALIASES.get(name, name)
 
 
 @functools.lru_cache(maxsize=256)
-def _neutral(text: str) -> str:
+def _escaped(text: str) -> str:
     return _TAG.sub(r"&lt;\1&gt;", text)

@@ -1,4 +1,4 @@
-"""Part of the judge room: asks a rater for a rating. Every call goes through `ask`."""
+"""Part of the judge room: get a rating from a rater. Every call goes through `ask`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ CRITERIA: Mapping[str, Criterion] = {
     name: Criterion(name, scale, shipped(f"{name}.txt"))
     for name, scale in (("consistency", Scale(1, 5)), ("relevance", Scale(1, 5)), ("faithfulness", Scale(1, 7)))
 }
-"""The three criteria of Extract-then-Evaluate (Wu et al., EACL 2024, appendix A) on its scales; the prompts are our own words."""
+"""The three criteria of Extract-then-Evaluate (Wu et al., EACL 2024, appendix A) on its scales. The prompts are worded anew."""
 
 
 async def rate_text(
@@ -24,28 +24,28 @@ async def rate_text(
 ) -> Outcome[Rating]:
     """The rating of one text, or why there is none. `values`: placeholder name -> text (`SOURCE`, `SUMMARY`, ...).
 
-    Samples that cannot be read are left out of the mean, and `Rating.n_asked` tells how many there should be; where none can be
-    read the outcome is the first one's. A call that failed fails the rating: a later run asks it again. `compat="release"` reads
-    as the code of Extract-then-Evaluate does: what it cannot read counts as 0. Key and attempts are the first answer's, the price
-    is that of all calls.
+    Unreadable samples are left out of the mean; `Rating.n_asked` says how many were requested. If no sample is readable, the
+    outcome is the first sample's. A failed call fails the rating, and a later run repeats it. `compat="release"` reads answers as
+    the code of Extract-then-Evaluate does: an unreadable one counts as 0. Key and attempts are those of the first answer; the
+    price is that of all calls.
     """
     requests = rating_requests(criterion, values, rater)
     answers = await asyncio.gather(*map(ask, requests))
-    failed = next((one for one in answers if isinstance(one, Failed)), None)
-    came = [one for one in answers if isinstance(one, Answer)]
-    if failed is not None or not came:
-        # What failed may be answered by a later run, from the samples that are there and those that are not.
+    failed = next((answer for answer in answers if isinstance(answer, Failed)), None)
+    arrived = [answer for answer in answers if isinstance(answer, Answer)]
+    if failed is not None or not arrived:
+        # A later run repeats the failed calls, and then rates from all samples.
         return failed or answers[0]  # type: ignore[return-value]
-    first, paid = came[0], sum(one.usd_micros for one in answers)
-    found = _rating(criterion.scale, [one.value for one in came], rater, compat)
-    told = {"key": first.key, "attempts": first.attempts, "usd_micros": paid}
-    return replace(found, **told) if isinstance(found, Malformed) else Answer(found, **told)  # type: ignore[arg-type]
+    first, usd_micros = arrived[0], sum(answer.usd_micros for answer in answers)
+    rating = _rating(criterion.scale, [answer.value for answer in arrived], rater, compat)
+    call = {"key": first.key, "attempts": first.attempts, "usd_micros": usd_micros}
+    return replace(rating, **call) if isinstance(rating, Malformed) else Answer(rating, **call)  # type: ignore[arg-type]
 
 
 def rating_requests(criterion: Criterion, values: Mapping[str, str], rater: Rater) -> list[Request]:
-    """What `rate_text` asks: one request, or one a sample."""
+    """The requests of `rate_text`: one, or one per sample."""
     message = Message(rater.role, fill(criterion.prompt, values))
-    calls, a_call = (1, rater.samples) if rater.one_call else (rater.samples, 1)
+    n_calls, samples_per_call = (1, rater.samples) if rater.one_call else (rater.samples, 1)
     return [
         Request(
             rater.model,
@@ -53,10 +53,10 @@ def rating_requests(criterion: Criterion, values: Mapping[str, str], rater: Rate
             rater.sampling,
             criterion.prompt_hash,
             sample=sample,
-            n=a_call,
+            n=samples_per_call,
             logprobs=rater.logprobs,
         )
-        for sample in range(calls)
+        for sample in range(n_calls)
     ]
 
 
@@ -65,10 +65,10 @@ def _rating(scale: Scale, answers: Sequence[RawAnswer], rater: Rater, compat: st
     if isinstance(expected, ByLogprobs):
         return Rating(expected.value, "logprobs", n_asked=rater.samples, mass=expected.mass)
     texts = [(text, answer.finish_reason) for answer in answers for text in answer.texts]
-    # What the paper's code reads begins with the number; the offline rater answers JSON.
+    # The paper's code expects the number first; the offline rater answers in JSON.
     release = compat == "release" and not rater.model.startswith("offline/")
     read = [release_rating(text) if release else read_rating(text, scale, finish) for text, finish in texts]
-    votes = [one for one in read if not isinstance(one, Malformed)]
+    votes = [rating for rating in read if not isinstance(rating, Malformed)]
     if not votes:
-        return expected or next(one for one in read if isinstance(one, Malformed))
+        return expected or next(rating for rating in read if isinstance(rating, Malformed))
     return Rating(sum(votes) / len(votes), "samples" if rater.samples > 1 else "text", tuple(votes), rater.samples)

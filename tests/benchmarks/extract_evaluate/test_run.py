@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from simulated_provider import Simulated, in_thread
 import summhay_ray
 from summhay_ray import cli
 from summhay_ray.benchmarks.extract_evaluate import read_pairs
+from summhay_ray.benchmarks.extract_evaluate.measure import Settings, measured
 from summhay_ray.benchmarks.extract_evaluate.workload import cut_as_released
 from summhay_ray.benchmarks.rating import ExtractSpec, reduced
 from summhay_ray.engine import SpecError
@@ -171,6 +172,60 @@ def test_what_cannot_be_read_is_a_failure_and_0_as_released(tmp_path: Path, prov
     [released] = rows(summhay_ray.score(found.run, store, compat="release").scores["correlations"], method="full")
     # Four of twelve are rated, all 6 and all of true summaries: deviations 4, -2, -2 with scores 1, 0, -1 (thirds of 100).
     assert released["n"] == 12 and released["pearson"] == pytest.approx((4 + 2) / (24 * 2) ** 0.5)
+
+
+def test_only_malformed_ratings_count_as_0_as_released() -> None:
+    """A call that failed brought no answer to read: it is left out in both modes."""
+    kinds = ("rated", "rated", "malformed", "failed")
+    names = {"dataset": "logs", "criterion": "faithfulness", "rater": "keen", "method": "full", "budget": 0}
+    items = [{"item_id": kind + str(n), **names, "doc_id": f"log-{n}", "system_id": kind} for n, kind in enumerate(kinds)]
+    cell = ("dataset", "doc_id", "system_id", "method", "budget", "criterion", "rater")
+    rating = {"rating": 6.0, "prompt_tokens": 9, "usd_micros": 0}
+    people = [{**{name: item[name] for name in (*cell[:3], "criterion")}, "score": float(n)} for n, item in enumerate(items)]
+    metric = {"dataset": pl.String, "doc_id": pl.String, "system_id": pl.String, "metric": pl.String, "score": pl.Float64}
+    extract = {"dataset": pl.String, "method": pl.String, "budget": pl.Int64, "tokens": pl.Int64, "n_sentences": pl.Int64}
+    tables = {
+        "items": pl.DataFrame(items),
+        "failures": pl.DataFrame([{"item_id": item["item_id"], "kind": kinds[n]} for n, item in enumerate(items) if n > 1]),
+        "extract_ratings": pl.DataFrame([{**{name: item[name] for name in cell}, **rating} for item in items[:2]]),
+        "human_scores": pl.DataFrame(people),
+        "metric_scores": pl.DataFrame(schema=metric),
+        "extracts": pl.DataFrame(schema={**extract, "index": pl.List(pl.Int64)}),
+    }
+    for failed_as, n in ((None, 2), (0.0, 3)):
+        settings = Settings(seed=0, resamples=100, splits=0, price_per_mtok=30.0, failed_as=failed_as)
+        [full] = measured(tables, settings)["correlations"].to_dicts()
+        assert (full["n"], full["n_expected"]) == (n, 4)
+    # Ratings 6, 6, 0 with scores 0, 1, 2: deviations 2, 2, -4 and -1, 0, 1.
+    assert full["pearson"] == pytest.approx(-6 / (24 * 2) ** 0.5)
+
+
+def test_compare_of_one_or_three_raters_is_refused_in_one_line(tmp_path: Path) -> None:
+    raters = ["offline/rater", {"model": "offline/rater", "name": "second"}]
+    path, store = spec(tmp_path, raters=raters, methods=[], full=["whole"], metrics=[]), str(tmp_path / "store")
+    run = summhay_ray.run(path, store=store, executor="inline").run
+    for judges in (["offline/rater"], ["offline/rater", "second", "nobody"]):
+        with pytest.raises(UserError) as refused:
+            summhay_ray.compare(run, judges, store)
+        assert str(refused.value) == f"compare takes two raters: --judges A B; {run} has ratings by offline/rater, second"
+
+
+class NotANumber:
+    """A user's metric that returns NaN for some summaries."""
+
+    name = ""
+
+    def score(self, texts: Sequence[Any]) -> list[float]:
+        return [float("nan") if "Zebras" in text.summary else 1.0 for text in texts]
+
+
+def test_nan_of_a_metric_is_never_a_score(tmp_path: Path) -> None:
+    path, store = spec(tmp_path, methods=[], full=["whole"], metrics=[f"{__name__}:NotANumber"]), str(tmp_path / "store")
+    found = summhay_ray.run(path, store=store, executor="inline")
+    scores = summhay_ray.table(found.run, "metric_scores", store)["score"].to_list()
+    assert sorted(scores, key=str) == [1.0] * 4 + [None] * 8
+    [row] = found.scores["metrics"].to_dicts()
+    assert (row["n"], row["n_expected"], row["pearson"]) == (4, 12, None)
 
 
 def test_samples_and_log_probabilities(tmp_path: Path, provider: Simulated) -> None:
