@@ -1,6 +1,6 @@
-"""ODSum (Zhou et al., 2023): retrieve from a large collection, then summarize for a query, and what retrieval's errors cost.
+"""ODSum (Zhou et al., 2023): retrieval from a large collection, query-focused summaries, and the cost of retrieval errors.
 
-`workload.py` is the benchmark; start reading there. `reading.py` says which folders are collections.
+Start reading at `workload.py`, which defines the benchmark. `reading.py` lists the folder formats that hold a collection.
 """
 
 from summhay_ray.benchmarks.odsum.collection import Collection

@@ -1,8 +1,8 @@
-"""A collection made of one's own documents, queries and summaries (ODSum, section 3.3): `kind: odsum_build`.
+"""Build a collection from your own documents, queries and summaries (ODSum, section 3.3): `kind: odsum_build`.
 
-Documents are split where a pattern says; queries are contextualized, so that they can be understood without their document; alike
-queries are clustered and merged, and so are their summaries. `summhay export RUN --out FOLDER` writes the collection, and
-`provenance.jsonl`: which queries each merged one is made of.
+Documents are split at a pattern. Queries are contextualized, so that each can be understood without its document. Similar queries
+are clustered and merged, and so are their summaries. `summhay export RUN --out FOLDER` writes the collection and
+`provenance.jsonl`, which lists the source queries of each merged query.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib import resources
+from itertools import combinations
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
@@ -38,7 +39,7 @@ from summhay_ray.benchmark import (
     Text,
     user,
 )
-from summhay_ray.benchmarks.odsum.clusters import alike_by_words, clusters_of
+from summhay_ray.benchmarks.odsum.clusters import clusters_of, tfidf_similarity
 from summhay_ray.benchmarks.odsum.collection import Collection, Document, Query
 from summhay_ray.benchmarks.odsum.export import collection_files, write_files
 from summhay_ray.benchmarks.odsum.held import OnCollection
@@ -48,19 +49,23 @@ from summhay_ray.store import RunStore
 
 
 class BuildSpec(Spec):
-    """What a collection is made of, and how."""
+    """Source of a new collection, and the steps that build it."""
 
     NOT_SEMANTIC = Spec.NOT_SEMANTIC | {"corpus"}
 
-    corpus: Text = Field(description="folder of documents and queries with gold and references, or store/SHA256")
-    split_at: str | None = Field(default=None, description="pattern at which documents are cut into parts; null: they stay whole")
+    corpus: Text = Field(description="folder of documents and queries (with gold and references), or store/SHA256")
+    split_at: str | None = Field(
+        default=None, description="regular expression at which documents are split into parts; null: no splitting"
+    )
     contextualize: bool = Field(default=False, description="rewrite each query so that it can be understood without its document")
-    merge: bool = Field(default=True, description="cluster alike queries, and make one of each cluster")
-    threshold: float = Field(default=0.3, ge=0, le=1, description="every pair of queries of a cluster is above it")
-    least: int = Field(default=2, ge=1, description="queries of a cluster; a smaller one joins the one most like it")
-    most: int = Field(default=6, ge=1, description="queries of a cluster; a larger one is clustered again inside")
-    embed: str = Field(default="", description="embedding model of the queries' likeness, by name or folder; empty: by words")
-    model: Model = Field(default=ModelSpec(model="offline/editor"), description="who rewrites and merges")
+    merge: bool = Field(default=True, description="cluster similar queries and merge each cluster into one query")
+    threshold: float = Field(
+        default=0.3, ge=0, le=1, description="similarity that every pair of queries in a cluster must exceed"
+    )
+    least: int = Field(default=2, ge=1, description="minimum queries per cluster; a smaller cluster joins the most similar one")
+    most: int = Field(default=6, ge=1, description="maximum queries per cluster; a larger cluster is split further")
+    embed: str = Field(default="", description="embedding model for query similarity, by name or folder; empty: tf-idf")
+    model: Model = Field(default=ModelSpec(model="offline/editor"), description="model that rewrites and merges")
 
     @model_validator(mode="after")
     def _sizes_fit(self) -> BuildSpec:
@@ -70,41 +75,41 @@ class BuildSpec(Spec):
             try:
                 re.compile(self.split_at)
             except re.error as error:
-                raise ValueError(f"split_at: no pattern ({error})") from error
+                raise ValueError(f"split_at: not a regular expression ({error})") from error
         return self
 
 
 @dataclass(frozen=True, slots=True)
 class BuiltQuery:
-    """A query of the new collection, and where it comes from."""
+    """A query of the new collection, with its provenance."""
 
     query_id: Annotated[str, "identifier, unique within the collection"]
     text: Annotated[str, "the query"]
-    references: Annotated[tuple[str, ...], "reference summaries: of a merged query one"]
-    gold: Annotated[tuple[str, ...], "the gold documents of all members"]
-    members: Annotated[tuple[str, ...], "ids of the queries that it is made of"]
-    member_texts: Annotated[tuple[str, ...], "what they asked, contextualized where that was wanted"]
-    alike: Annotated[float | None, "least likeness of two members; null for one"]
+    references: Annotated[tuple[str, ...], "reference summaries; a merged query has one"]
+    gold: Annotated[tuple[str, ...], "ids of the gold documents of all members"]
+    members: Annotated[tuple[str, ...], "ids of the source queries"]
+    member_texts: Annotated[tuple[str, ...], "texts of the source queries, contextualized if the spec says so"]
+    alike: Annotated[float | None, "lowest similarity of any two members; null for a single member"]
 
 
 class Editor:
-    """A model without a key, for trying: it puts a question and its title side by side, and texts one behind the other."""
+    """An offline model for trying out a build: it prefixes a question with its title, and concatenates the parts of a merge."""
 
     name: ClassVar[str] = "offline/editor"
     revision: ClassVar[str] = "1"
 
     def answer(self, request: Request) -> str:
-        """The question with its title, or the parts, each once."""
+        """`In TITLE: QUESTION`, or the sentences of all parts without repeats."""
         title, question = (re.search(rf"^{name}: (.*)$", request.prompt, re.MULTILINE) for name in ("Title", "Question"))
         if title and question:
             return f"In {title[1]}: {question[1]}"
         parts = re.findall(r"<part>\n(.*?)\n</part>", request.prompt, re.DOTALL)
-        sentences = [one for part in parts for one in re.split(r"(?<=[.!?])\s+", part.strip())]
+        sentences = [sentence for part in parts for sentence in re.split(r"(?<=[.!?])\s+", part.strip())]
         return " ".join(dict.fromkeys(sentences))
 
 
 class OdsumBuild(OnCollection[BuildSpec]):
-    """An item is a query of the new collection: one that is kept, or a cluster that is merged."""
+    """Builds a collection. An item is one query of the new collection: a query kept as it is, or a merged cluster."""
 
     kind = "odsum_build"
     stages = (
@@ -120,36 +125,35 @@ class OdsumBuild(OnCollection[BuildSpec]):
         self.parts = _split(self.whole, spec.split_at)
 
     def identity(self) -> Any:
-        """See `Workload`. The collection is known by its content, and so are the prompts."""
+        """See `Workload`. The collection and the prompts are identified by their content."""
         prompts = [_prompt(stage.name) for stage in self.stages]
         return {"kind": self.kind, "collection": self.whole.digest, "spec": self.spec.semantic(), "prompts": prompts}
 
     @functools.cached_property
     def clusters(self) -> Sequence[tuple[tuple[int, ...], float | None]]:
-        """Places of the queries that are made one, and the least likeness of two of them."""
+        """(indices of a cluster's queries, lowest similarity of any two of them); the similarity is None for a single query."""
         texts = [query.text for query in self.parts.queries]
         if not self.spec.merge:
-            return [((place,), None) for place in range(len(texts))]
+            return [((index,), None) for index in range(len(texts))]
         if self.spec.embed:
             vectors = load_encoder(Encoding(self.spec.embed)).encode(texts).values
             norms = (vectors**2).sum(axis=1, keepdims=True) ** 0.5
-            alike = (vectors / norms) @ (vectors / norms).T
+            similarity = (vectors / norms) @ (vectors / norms).T
         else:
-            alike = alike_by_words(texts)
-        found = clusters_of(alike, self.spec.threshold, self.spec.least, self.spec.most)
+            similarity = tfidf_similarity(texts)
+        clusters = clusters_of(similarity, self.spec.threshold, self.spec.least, self.spec.most)
         return [
-            (group, min((float(alike[one, other]) for one in group for other in group if one < other), default=None))
-            for group in found
+            (cluster, min((float(similarity[pair]) for pair in combinations(cluster, 2)), default=None)) for cluster in clusters
         ]
 
     def items(self) -> Iterator[Item]:
         """See `Workload`."""
-        for group, alike in self.clusters:
-            members = [self.parts.queries[place].query_id for place in group]
+        for cluster, alike in self.clusters:
+            members = [self.parts.queries[index].query_id for index in cluster]
             yield Item("+".join(members), model=self.spec.model, data={"members": members, "alike": alike})
 
     async def answer(self, item: Item, ask: Ask) -> Rows:
-        """Contextualize each member; make one query, and one summary, of several."""
+        """Contextualize each member; merge several members into one query and one summary."""
         members = [self.parts.by_id[name] for name in item.data["members"]]
         texts = [await self._contextualized(query, ask) for query in members]
         references = members[0].references
@@ -167,10 +171,10 @@ class OdsumBuild(OnCollection[BuildSpec]):
             return query.text
         title = query.gold[0].rpartition("/")[2].partition("#")[0] if query.gold else ""
         values = {"TITLE": title, "QUESTION": query.text, "ANSWER": query.references[0] if query.references else ""}
-        return await _said("contextualize", values, ask)
+        return await _generated("contextualize", values, ask)
 
     def score(self, tables: Tables) -> Tables:
-        """How many queries were made of how many, and how many documents each needs."""
+        """Table `sizes`: for each number of members, how many queries have it and their mean number of gold documents."""
         built = tables["odsum_built"].with_columns(
             pl.col("members").list.len().cast(pl.Int64).alias("of"), pl.col("gold").list.len().cast(pl.Int64).alias("documents")
         )
@@ -179,9 +183,9 @@ class OdsumBuild(OnCollection[BuildSpec]):
 
     def report(self, scores: Tables) -> Sequence[Section]:
         """See `Workload`."""
-        told = f"{len(self.parts.documents)} documents; {len(self.parts.queries)} queries became {len(self.clusters)}."
-        text = f"{told} {self.whole.attribution}".strip()
-        return [Section("Queries, by how many they are made of", text=text, table=scores["sizes"], notes=self.whole.warnings)]
+        counts = f"{len(self.parts.documents)} documents; {len(self.parts.queries)} queries became {len(self.clusters)}."
+        text = f"{counts} {self.whole.attribution}".strip()
+        return [Section("Queries by number of source queries", text=text, table=scores["sizes"], notes=self.whole.warnings)]
 
     def export(self, run: RunStore, folder: Path, judge: str = "") -> list[Path]:
         """See `Workload`: the new collection, its attribution, and the provenance of its queries."""
@@ -189,36 +193,36 @@ class OdsumBuild(OnCollection[BuildSpec]):
         queries = tuple(Query(row["query_id"], row["text"], tuple(row["references"]), tuple(row["gold"])) for row in rows)
         files = collection_files(replace(self.parts, queries=queries))
         names = ("query_id", "members", "member_texts", "alike")
-        told = ({name: row[name] for name in names} for row in rows)
-        files["provenance.jsonl"] = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in told)
+        provenance = ({name: row[name] for name in names} for row in rows)
+        files["provenance.jsonl"] = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in provenance)
         return write_files(folder, files)
 
 
 def _split(collection: Collection, pattern: str | None) -> Collection:
-    """The collection with its documents cut into parts: all parts of a gold document are gold."""
+    """The collection with its documents split into parts; all parts of a gold document are gold."""
     if pattern is None:
         return collection
     parts: dict[str, list[Document]] = {}
     for document in collection.documents:
         texts = [text for text in re.split(pattern, document.text) if text and text.strip()]
         parts[document.document_id] = [
-            Document(f"{document.document_id}#{place}", text, document.split) for place, text in enumerate(texts)
+            Document(f"{document.document_id}#{index}", text, document.split) for index, text in enumerate(texts)
         ]
-    gold = {name: tuple(part.document_id for part in found) for name, found in parts.items()}
+    gold = {name: tuple(part.document_id for part in of_one) for name, of_one in parts.items()}
     queries = tuple(
         replace(query, gold=tuple(part for name in query.gold for part in gold.get(name, (name,))))
         for query in collection.queries
     )
-    return replace(collection, documents=tuple(part for found in parts.values() for part in found), queries=queries)
+    return replace(collection, documents=tuple(part for of_one in parts.values() for part in of_one), queries=queries)
 
 
 async def _merged(stage: str, texts: Sequence[str], ask: Ask) -> str:
     parts = "\n".join(f"<part>\n{text.replace('</part>', '&lt;/part&gt;')}\n</part>" for text in texts)
-    return await _said(stage, {"PARTS": parts}, ask)
+    return await _generated(stage, {"PARTS": parts}, ask)
 
 
-async def _said(stage: str, values: Mapping[str, str], ask: Ask) -> str:
-    """The text that the model writes. Raises NoReply, the item's failure, for one that is empty or refuses in words."""
+async def _generated(stage: str, values: Mapping[str, str], ask: Ask) -> str:
+    """The model's text. Raises NoReply, which fails the item, where the text is empty or a refusal."""
     reply = await ask(stage, [user(_filled(_prompt(stage), values))])
     outcome = read_summary(Answer(reply, reply.key, reply.attempts, reply.usd_micros))
     if not isinstance(outcome, Answer):
@@ -227,7 +231,7 @@ async def _said(stage: str, values: Mapping[str, str], ask: Ask) -> str:
 
 
 def _filled(template: str, values: Mapping[str, str]) -> str:
-    """The template with the values in it, in one pass: what is inserted is never searched again."""
+    """The template with its placeholders replaced in one pass: inserted text is never searched for placeholders."""
     return re.sub(r"\[\[([A-Z]+)\]\]", lambda found: values[found[1]], template)
 
 

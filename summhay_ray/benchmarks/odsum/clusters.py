@@ -1,4 +1,4 @@
-"""Queries that ask alike, in clusters: complete link above a threshold, then sizes that fit (ODSum, appendix B)."""
+"""Clusters of similar queries: complete linkage above a threshold, then bounds on the sizes (ODSum, appendix B)."""
 
 from __future__ import annotations
 
@@ -14,81 +14,84 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-def alike_by_words(texts: Sequence[str]) -> NDArray[np.float64]:
-    """(n, n) cosines of the texts' tf-idf vectors, over the roots of the words that say something."""
+def tfidf_similarity(texts: Sequence[str]) -> NDArray[np.float64]:
+    """Cosine similarities (n, n) of the texts' tf-idf vectors. Terms are word roots; function words are left out."""
     import numpy as np
 
     bags = [Counter(root(word) for word in plain_words(text) if word not in FUNCTION_WORDS) for text in texts]
-    held = Counter(word for bag in bags for word in bag)
-    places = {word: place for place, word in enumerate(held)}
-    vectors = np.zeros((len(bags), max(1, len(places))))
+    document_frequency = Counter(word for bag in bags for word in bag)
+    columns = {word: column for column, word in enumerate(document_frequency)}
+    vectors = np.zeros((len(bags), max(1, len(columns))))
     for row, bag in enumerate(bags):
-        for word, times in bag.items():
-            vectors[row, places[word]] = times * math.log((1 + len(bags)) / held[word])
+        for word, count in bag.items():
+            vectors[row, columns[word]] = count * math.log((1 + len(bags)) / document_frequency[word])
     norms = np.linalg.norm(vectors, axis=1, keepdims=True)
     unit = vectors / np.where(norms > 0, norms, 1.0)
-    found: NDArray[np.float64] = unit @ unit.T
-    return found
+    similarity: NDArray[np.float64] = unit @ unit.T
+    return similarity
 
 
-def clusters_of(alike: NDArray[np.float64], threshold: float, least: int, most: int) -> list[tuple[int, ...]]:
-    """Clusters of places, each sorted, in the order of their first member.
+def clusters_of(similarity: NDArray[np.float64], threshold: float, least: int, most: int) -> list[tuple[int, ...]]:
+    """Clusters of row indices, each sorted, in the order of their first member. `similarity`: (n, n).
 
-    Every pair of a cluster is above the threshold. One of more than `most` is clustered again inside, until all fit: that takes a
-    higher threshold (the paper writes a lower one, which cannot split). One of fewer than `least` joins the cluster whose members
-    are most like it and that has room; where none has, it stays as it is.
+    Every pair of rows in a linked cluster is above the threshold. A cluster of more than `most` rows is split until all fit,
+    which amounts to a higher threshold (the paper writes a lower one, which cannot split). A cluster of fewer than `least` rows
+    joins the most similar cluster with room for it, whatever the threshold; where none has room, it stays as it is.
     """
-    found = [part for cluster in _linked(alike, threshold) for part in _split(alike, cluster, most)]
+    clusters = [part for cluster in _linked(similarity, threshold) for part in _split(similarity, cluster, most)]
     while True:
-        found.sort()
+        clusters.sort()
         moves = [
-            (float(min(alike[one, other] for one in small for other in cluster)), small, cluster)
-            for small in found
+            (float(min(similarity[row, other] for row in small for other in cluster)), small, cluster)
+            for small in clusters
             if len(small) < least
-            for cluster in found
+            for cluster in clusters
             if cluster != small and len(cluster) + len(small) <= most
         ]
         if not moves:
-            return found
-        _, small, cluster = max(moves, key=lambda move: (move[0], [-place for place in (*move[1], *move[2])]))
-        found = [one for one in found if one not in (small, cluster)] + [tuple(sorted((*small, *cluster)))]
+            return clusters
+        _, small, target = max(moves, key=lambda move: (move[0], [-row for row in (*move[1], *move[2])]))
+        clusters = [cluster for cluster in clusters if cluster not in (small, target)] + [tuple(sorted((*small, *target)))]
 
 
-def _linked(alike: NDArray[np.float64], threshold: float) -> list[tuple[int, ...]]:
+def _linked(similarity: NDArray[np.float64], threshold: float) -> list[tuple[int, ...]]:
+    """Clusters in which every pair is above the threshold."""
     import numpy as np
     from scipy.cluster.hierarchy import fcluster
 
-    if len(alike) < 2:
-        return [(place,) for place in range(len(alike))]
-    labels = fcluster(_tree(alike), np.nextafter(1.0 - threshold, -1.0), criterion="distance")
-    return _groups(labels.tolist(), range(len(alike)))
+    if len(similarity) < 2:
+        return [(row,) for row in range(len(similarity))]
+    # fcluster admits distances equal to its bound; the next smaller number excludes them.
+    labels = fcluster(_tree(similarity), np.nextafter(1.0 - threshold, -1.0), criterion="distance")
+    return _groups(labels.tolist(), range(len(similarity)))
 
 
-def _split(alike: NDArray[np.float64], cluster: tuple[int, ...], most: int) -> list[tuple[int, ...]]:
-    """The cluster in as few parts as its tree has that are no larger."""
+def _split(similarity: NDArray[np.float64], cluster: tuple[int, ...], most: int) -> list[tuple[int, ...]]:
+    """The cluster, halved along its linkage tree until no part has more than `most` rows."""
     from scipy.cluster.hierarchy import fcluster
 
     if len(cluster) <= most:
         return [cluster]
-    labels = fcluster(_tree(alike[list(cluster)][:, list(cluster)]), 2, criterion="maxclust").tolist()
+    labels = fcluster(_tree(similarity[list(cluster)][:, list(cluster)]), 2, criterion="maxclust").tolist()
     parts = _groups(labels, cluster)
     if len(parts) < 2:
-        # All alike: any cut is as good.
+        # All pairs are equally similar, so any cut is as good as another.
         parts = [cluster[start : start + most] for start in range(0, len(cluster), most)]
-    return [one for part in parts for one in _split(alike, part, most)]
+    return [small for part in parts for small in _split(similarity, part, most)]
 
 
-def _tree(alike: NDArray[np.float64]) -> NDArray[np.float64]:
+def _tree(similarity: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The complete-linkage tree over the distances 1 - similarity, in scipy's format."""
     import numpy as np
     from scipy.cluster.hierarchy import linkage
 
-    apart = np.clip(1.0 - alike, 0.0, None)
-    tree: NDArray[np.float64] = linkage(apart[np.triu_indices(len(apart), 1)], method="complete")
+    distances = np.clip(1.0 - similarity, 0.0, None)
+    tree: NDArray[np.float64] = linkage(distances[np.triu_indices(len(distances), 1)], method="complete")
     return tree
 
 
-def _groups(labels: Sequence[int], places: Sequence[int]) -> list[tuple[int, ...]]:
+def _groups(labels: Sequence[int], rows: Sequence[int]) -> list[tuple[int, ...]]:
     groups: dict[int, list[int]] = {}
-    for label, place in zip(labels, places, strict=True):
-        groups.setdefault(label, []).append(place)
+    for label, row in zip(labels, rows, strict=True):
+        groups.setdefault(label, []).append(row)
     return [tuple(sorted(group)) for group in groups.values()]

@@ -1,4 +1,4 @@
-"""A collection: documents, and queries with their gold documents and reference summaries (ODSum, section 3)."""
+"""A collection: documents, and queries with gold documents and reference summaries (ODSum, section 3)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from summhay_ray.retrieve import Corpus
 from summhay_ray.retrieve import Query as Searched
 
 SHOWN = 5
-"""Names that a warning tells of; the number of all is told, too."""
+"""Names that a warning lists; it also states how many there are in all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,13 +25,13 @@ class Document:
     document_id: str
     text: str = field(repr=False)
     split: str = ""
-    """train, dev or test where documents belong to one, else empty."""
+    """train, dev or test; empty where documents have no split."""
     title: str = ""
-    """Where a BEIR folder gives one: the text begins with it."""
+    """Title from a BEIR folder, else empty; `text` begins with it."""
 
     @property
     def blank(self) -> bool:
-        """Whether the text holds nothing but white space."""
+        """Whether the text is only white space."""
         return not self.text.strip()
 
 
@@ -42,36 +42,38 @@ class Query:
     query_id: str
     text: str
     references: tuple[str, ...] = ()
-    """Reference summaries; empty where there are none, and nothing is scored against them."""
+    """Reference summaries; without any, the query's summaries are not scored."""
     gold: tuple[str, ...] = ()
-    """Ids of the documents that the answer needs, in the source's order; empty where nobody knows."""
+    """Ids of the documents that the answer needs, in the source's order; empty where unknown."""
     split: str = ""
 
 
 @dataclass(frozen=True)
 class Collection:
-    """Documents in their order, by which ties are broken, and queries in theirs."""
+    """Documents and queries, both in the source's order. Ties between documents are broken by that order."""
 
     name: str
     documents: tuple[Document, ...] = field(repr=False)
     queries: tuple[Query, ...] = field(repr=False)
     attribution: str = ""
-    """Where the texts come from and under which terms; told in reports and exports."""
+    """Source and licence of the texts, shown in reports and exports."""
     n_dropped: int = 0
-    """Blank documents that were taken out."""
+    """How many blank documents were removed."""
     warnings: tuple[str, ...] = ()
 
     def of_splits(self, splits: Sequence[str] | None) -> Collection:
-        """The collection with the queries of these splits alone, None: with all; the documents stay, as retrieval searches all
-        of them. Raises ValueError for a split that no query is of."""
+        """The collection with only the queries of these splits; None keeps all queries. All documents stay, since retrieval
+        searches all of them. Raises ValueError for a split without queries."""
         there = dict.fromkeys(query.split for query in self.queries if query.split)
         for split in splits or ():
             if split not in there:
-                raise ValueError(f"splits: no query is of {split!r}; there are: {', '.join(there) or 'no splits'}")
+                raise ValueError(
+                    f"splits: no query belongs to {split!r}; splits of this collection: {', '.join(there) or 'none'}"
+                )
         return self if splits is None else replace(self, queries=tuple(one for one in self.queries if one.split in splits))
 
     def without_blank(self) -> Collection:
-        """The collection without its blank documents, in the documents and in gold."""
+        """The collection with its blank documents removed, from `gold` too."""
         blank = {document.document_id for document in self.documents if document.blank}
         kept = tuple(document for document in self.documents if not document.blank)
         queries = tuple(replace(one, gold=tuple(name for name in one.gold if name not in blank)) for one in self.queries)
@@ -84,10 +86,10 @@ class Collection:
 
     @functools.cached_property
     def corpus(self) -> Corpus:
-        """What retrievers search.
+        """The collection as a corpus for retrievers.
 
-        A query's gold documents are graded by their place, so that the oracle keeps the source's order; measures read the grades
-        as yes or no."""
+        A query's gold documents are graded by their position, so that the oracle keeps the source's order; metrics treat every
+        grade above 0 as relevant."""
         return Corpus(
             name=self.name,
             document_ids=tuple(document.document_id for document in self.documents),
@@ -96,7 +98,7 @@ class Collection:
                 Searched(
                     one.query_id,
                     one.text,
-                    {name: float(len(one.gold) - place) for place, name in enumerate(one.gold)},
+                    {name: float(len(one.gold) - index) for index, name in enumerate(one.gold)},
                     references=one.references,
                 )
                 for one in self.queries
@@ -105,12 +107,12 @@ class Collection:
         )
 
     def to_bytes(self) -> bytes:
-        """The collection as the store keeps it."""
+        """The collection as compressed JSON, the form that the store keeps."""
         return zlib.compress(json.dumps(asdict(self), ensure_ascii=True, separators=(",", ":")).encode("ascii"))
 
     @classmethod
     def from_bytes(cls, content: bytes) -> Collection:
-        """What `to_bytes` wrote. Raises ValueError, TypeError, KeyError, zlib.error for anything else."""
+        """Inverse of `to_bytes`. Raises ValueError, TypeError, KeyError or zlib.error for other content."""
         found: dict[str, Any] = json.loads(zlib.decompress(content))
         queries = tuple(
             Query(**{**one, "references": tuple(one["references"]), "gold": tuple(one["gold"])}) for one in found["queries"]
@@ -120,19 +122,19 @@ class Collection:
 
     @functools.cached_property
     def stored_as(self) -> str:
-        """sha256 (hex) of what the store keeps: the object's name."""
+        """sha256 (hex) of `to_bytes()`: the object's name in the store."""
         return hashlib.sha256(self.to_bytes()).hexdigest()
 
     @functools.cached_property
     def digest(self) -> str:
-        """sha256 (hex) of documents and queries: equal for equal collections, wherever they lie and whatever they are called."""
+        """sha256 (hex) of documents and queries; independent of the collection's name and location."""
         documents = [{name: value for name, value in asdict(one).items() if name != "title"} for one in self.documents]
         content = [documents, [asdict(one) for one in self.queries]]
         return hashlib.sha256(json.dumps(content, separators=(",", ":")).encode("ascii")).hexdigest()
 
 
 def checked(name: str, documents: Sequence[Document], queries: Sequence[Query], attribution: str = "") -> Collection:
-    """A collection with warnings of what is odd in it. Raises ValueError, in one line, for an id that stands twice."""
+    """A collection with warnings about its flaws. Raises ValueError for a duplicate id or a collection without documents."""
     for what, ids in (("document", [one.document_id for one in documents]), ("query", [one.query_id for one in queries])):
         seen: set[str] = set()
         for one in ids:
@@ -140,7 +142,7 @@ def checked(name: str, documents: Sequence[Document], queries: Sequence[Query], 
                 raise ValueError(f"two {'documents' if what == 'document' else 'queries'} have the id {one!r}; give each its own")
             seen.add(one)
     if not documents:
-        raise ValueError("there is no document; expected at least one")
+        raise ValueError("the collection has no documents; expected at least one")
     return Collection(Path(name).name, tuple(documents), tuple(queries), attribution, warnings=_flaws(documents, queries, 0))
 
 

@@ -1,4 +1,4 @@
-"""A run as files: the collection, and of each system the lines that `{answers: FILE}` reads again."""
+"""Exports a run: the collection, and one file of summaries per system, in the format that `{answers: FILE}` reads."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _UNSAFE = re.compile(r"[^\w.+,()=@-]+")
 
 
 def collection_files(collection: Collection) -> dict[str, str]:
-    """Path -> text: the collection as a folder that is read again, with where it comes from."""
+    """Path -> text of a folder that `read_collection` reads, attribution included. Raises UserError for clashing file names."""
     files = {f"documents/{_UNSAFE.sub('_', one.document_id)}.txt": one.text for one in collection.documents}
     if len(files) < len(collection.documents):
-        raise UserError("two documents would have one file name; give them ids of letters and digits")
+        raise UserError("two document ids map to the same file name; use ids of letters and digits")
     named = {one.document_id: _UNSAFE.sub("_", one.document_id) for one in collection.documents}
     rows = [
         {
@@ -38,7 +38,7 @@ def collection_files(collection: Collection) -> dict[str, str]:
 
 
 def run_files(run: RunStore, collection: Collection) -> dict[str, str]:
-    """Path -> text: the collection in `collection/`, and a file a system in `summaries/`."""
+    """Path -> text: the collection in `collection/`, and one file per system in `summaries/`."""
     files = {f"collection/{name}": text for name, text in collection_files(collection).items()}
     for row in run.table("odsum_summaries").sort("item_id").iter_rows(named=True):
         where = f"{row['retriever']}@{row['k']}+" if row["retriever"] else ""
@@ -49,7 +49,7 @@ def run_files(run: RunStore, collection: Collection) -> dict[str, str]:
 
 
 def write_files(folder: Path, files: Mapping[str, str]) -> list[Path]:
-    """Write them all, or none. Raises UserError rather than overwrite a file."""
+    """Write the files, and return their paths. Raises UserError, before writing any, where one exists already."""
     paths = [folder / name for name in files]
     if there := next((path for path in paths if path.exists()), None):
         raise UserError(f"{there} exists; give another folder")

@@ -1,4 +1,4 @@
-"""What every workload has that works on a collection: the store keeps it, and a stored run is made of it again."""
+"""Base class of workloads over a collection: it keeps the collection in the store and restores a stored run from it."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from summhay_ray.benchmarks.odsum.reading import read_collection
 from summhay_ray.store import RunStore, Store, StoreError
 
 COLLECTION = "collection"
-"""Kind of the store's objects that hold collections, and the field of a run's record that names its own."""
+"""Kind of the store objects that hold collections, and the field of a run's record with the digest of its collection."""
 _IN_STORE = re.compile(r"store/([0-9a-f]{64})")
 
 S = TypeVar("S", bound=Spec)
 
 
 class OnCollection(Benchmark[S]):
-    """A benchmark whose spec has `corpus`."""
+    """A benchmark whose spec has a `corpus`; `whole` is that collection."""
 
     def __init__(self, spec: S, inputs: Inputs) -> None:
         super().__init__(spec, inputs)
@@ -31,7 +31,7 @@ class OnCollection(Benchmark[S]):
         return corpus
 
     def record(self, store: Store) -> dict[str, Any]:
-        """See `Workload`: the collection lies in the store."""
+        """See `Workload`. Stores the collection and records its digest."""
         return {**super().record(store), COLLECTION: store.put_object(COLLECTION, self.whole.to_bytes())}
 
     @classmethod
@@ -64,12 +64,12 @@ class OnCollection(Benchmark[S]):
 
 
 def _collection(entry: str, inputs: Inputs) -> Collection:
-    """The collection that a spec names. Raises SpecError, StoreError."""
+    """The collection that a spec names, by folder or by store/SHA256. Raises SpecError, StoreError."""
     found = _IN_STORE.fullmatch(entry)
     if found is None:
         return read_collection(inputs.path(entry), entry)
     if inputs.store is None:
-        raise SpecError(f"spec: corpus: {entry!r} lies in a store; give the store, or the collection's folder")
+        raise SpecError(f"spec: corpus: {entry!r} is in a store; name the store, or give the collection's folder")
     try:
         return Collection.from_bytes(inputs.store.get_object(COLLECTION, found[1]))
     except (ValueError, TypeError, KeyError, zlib.error) as error:

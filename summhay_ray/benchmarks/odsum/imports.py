@@ -1,4 +1,4 @@
-"""A folder with a collection into a store, where specs name it by its content."""
+"""Imports a collection from a folder into a store, where specs name it by its content hash."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from summhay_ray.store import Store
 
 @dataclass(frozen=True)
 class CollectionImport:
-    """What an import kept of a collection."""
+    """Summary of an imported collection."""
 
     corpus: str
-    """What a spec writes, with the same store: `corpus: store/SHA256`."""
+    """`store/SHA256`: the value of `corpus` in a spec that uses the same store."""
     documents: int
     blank: int
-    """Documents that hold nothing but white space; they are kept."""
+    """Documents of only white space; they are kept."""
     queries: int
     references: int
-    """Queries that have a reference summary."""
+    """Queries with a reference summary."""
     gold: int
-    """Queries whose gold documents are known."""
+    """Queries with gold documents."""
     attribution: str
     warnings: tuple[str, ...]
 
@@ -34,15 +34,15 @@ class CollectionImport:
 
 
 def import_collection(folder: str | Path, store: Store) -> CollectionImport:
-    """Keep the collection of a folder. Raises SpecError, in one line that names the file, where it is none."""
-    found = read_collection(Path(folder), str(folder))
+    """Store the collection in a folder. Raises SpecError, naming the file, where the folder is not a collection."""
+    collection = read_collection(Path(folder), str(folder))
     return CollectionImport(
-        corpus=f"store/{store.put_object(COLLECTION, found.to_bytes())}",
-        documents=len(found.documents),
-        blank=sum(one.blank for one in found.documents),
-        queries=len(found.queries),
-        references=sum(any(map(str.strip, one.references)) for one in found.queries),
-        gold=sum(bool(one.gold) for one in found.queries),
-        attribution=found.attribution,
-        warnings=found.warnings,
+        corpus=f"store/{store.put_object(COLLECTION, collection.to_bytes())}",
+        documents=len(collection.documents),
+        blank=sum(one.blank for one in collection.documents),
+        queries=len(collection.queries),
+        references=sum(any(map(str.strip, one.references)) for one in collection.queries),
+        gold=sum(bool(one.gold) for one in collection.queries),
+        attribution=collection.attribution,
+        warnings=collection.warnings,
     )

@@ -1,7 +1,7 @@
-"""The release's pipeline files: rankings whose ids were lost, found again by their texts.
+"""Recovers rankings from the release's pipeline files, which hold the texts of retrieved documents but not their ids.
 
-A file is a list of `{"Query", "Summary" | "Summary_1".., "Article"}`; the article is the retrieved documents with `<doc-sep>`
-between them; some files lack newlines and double quotes.
+A file is a list of `{"Query", "Summary" | "Summary_1".., "Article"}`. The article is the retrieved documents, separated by
+`<doc-sep>`. Some files lack newlines and double quotes, so texts are compared without them.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ _LOST = re.compile(r'[\s"]+')
 def pipeline_run(collection: Collection, files: Sequence[str | Path], tag: str = "release") -> str:
     """The rankings of pipeline files as the lines of a TREC run, for `retrievers: [{run: FILE}]`.
 
-    A query is known by its text, or by its first reference where the file has other words for it, as the story's sparse files
-    have. Raises SpecError, naming the file and the entry, for a query or a document that the collection does not hold.
+    A query is matched by its text, or by its first reference where the file words the query differently, as the stories' sparse
+    files do. Raises SpecError, naming file and entry, for a query or document that is not in the collection.
     """
     documents = {_bare(one.text): one.document_id for one in reversed(collection.documents)}
     queries = {_bare(one.text): one.query_id for one in reversed(collection.queries)}
@@ -36,12 +36,12 @@ def pipeline_run(collection: Collection, files: Sequence[str | Path], tag: str =
             answer = entry.get("Summary", entry.get("Summary_1", ""))
             query_id = queries.get(_bare(entry["Query"])) or answers.get(_bare(answer))
             if query_id is None:
-                raise SpecError(f"{where}: the collection holds no such query, by its text or its first reference")
-            found = [documents.get(_bare(part)) for part in _parts(entry["Article"])]
-            if None in found:
-                told = f"{where}: document {found.index(None) + 1} of its article is none of the collection"
-                raise SpecError(f"{told}; give the collection that it was made of")
-            lines.append(run_lines(query_id, list(dict.fromkeys(name for name in found if name)), tag))
+                raise SpecError(f"{where}: the collection has no query with this text or first reference")
+            ids = [documents.get(_bare(part)) for part in _parts(entry["Article"])]
+            if None in ids:
+                what = f"{where}: document {ids.index(None) + 1} of its article is not in the collection"
+                raise SpecError(f"{what}; give the collection that the file was made from")
+            lines.append(run_lines(query_id, list(dict.fromkeys(name for name in ids if name)), tag))
     return "".join(lines)
 
 
@@ -60,11 +60,11 @@ def _entries(file: str | Path) -> list[dict[str, str]]:
 
 
 def _parts(article: str) -> list[str]:
-    """The documents of an article; a separator at its end has none behind it."""
+    """The documents of an article; nothing follows a separator at its end."""
     parts = article.split(SEPARATOR)
     return parts[:-1] if len(parts) > 1 and not parts[-1].strip() else parts
 
 
 def _bare(text: str) -> str:
-    """What every form of a text has in common."""
+    """The text without white space and double quotes."""
     return _LOST.sub("", text)

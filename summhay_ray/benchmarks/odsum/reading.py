@@ -1,13 +1,14 @@
-"""A folder as a collection: the release's raw meeting and story folders, BEIR, or texts with a file of queries.
+"""Reads a folder as a collection: the release's raw meetings or stories, BEIR, or text files with a file of queries.
 
-| found in the folder | it is read as |
+| files in the folder | format |
 |---|---|
 | `queries.json` and `documents/*.txt` | the release's raw meetings |
-| `queries.jsonl` and, beside it or in `documents/`, some of `train.jsonl`, `dev.jsonl`, `test.jsonl` | its raw stories |
+| `queries.jsonl` and, beside it or in `documents/`, any of `train.jsonl`, `dev.jsonl`, `test.jsonl` | the release's raw stories |
 | `corpus.jsonl`, `queries.jsonl`, `qrels/*.tsv` | BEIR |
-| `queries.jsonl` and `documents/*.txt`, or `*.txt` beside it | texts of one's own |
+| `queries.jsonl` and `documents/*.txt`, or `*.txt` beside it | your own texts |
 
-A folder `raw` inside is looked into, as the release has one. In BEIR and one's own, a query's line may have `references`.
+The files may also be in a subfolder `raw`, as in the release. In BEIR folders and your own, a line of queries.jsonl may have
+`references`.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from summhay_ray.inputs import read_file
 from summhay_ray.retrieve import titled
 
 SPLITS = ("train", "test", "dev")
-"""In the order of the release's documents and queries."""
+"""In the order in which the release lists documents and queries."""
 MEETINGS = (
     "ODSum-meeting (Zhou et al., 2023; MIT licence), made of QMSum (Zhong et al., 2021), whose transcripts are those of AMI, "
     "ICSI and committees; their own terms hold for the texts."
@@ -37,7 +38,7 @@ STORIES = (
 
 
 def read_collection(folder: Path, called: str) -> Collection:
-    """The collection in a folder. `called`: as the spec names it. Raises SpecError, in one line that names the file."""
+    """The collection in a folder. `called` is the folder as the spec names it. Raises SpecError, naming the file."""
     for place in (folder, folder / "raw"):
         for fits, read in _FORMS:
             if fits(place):
@@ -48,9 +49,9 @@ def read_collection(folder: Path, called: str) -> Collection:
                 except (ValueError, UserError) as error:
                     raise SpecError(f"corpus: {called}: {error}") from error
     if not folder.is_dir():
-        raise SpecError(f"corpus: no folder {called!r}; it starts at the spec's folder")
+        raise SpecError(f"corpus: no folder {called!r}; relative paths start at the spec's folder")
     raise SpecError(
-        f"corpus: {called!r} is no collection that we know; expected queries.json and documents/*.txt (meetings), queries.jsonl "
+        f"corpus: {called!r} has no known format; expected queries.json and documents/*.txt (meetings), queries.jsonl "
         "and documents/train.jsonl (stories), corpus.jsonl and queries.jsonl (BEIR), or queries.jsonl and documents/*.txt"
     )
 
@@ -81,22 +82,24 @@ def _stories(folder: Path, called: str) -> Collection:
             parts = _texts(story, "divided_document", where)
             title = _text(story, "title", where)
             if title in passages:
-                raise ValueError(f"{where}: title: {title!r} stands in an earlier story, too; queries are joined by it")
-            names = tuple(f"{split}/{passage}#{place_}" for place_ in range(len(parts)))
+                raise ValueError(
+                    f"{where}: title: {title!r} repeats an earlier story's; titles join queries to stories and must be unique"
+                )
+            names = tuple(f"{split}/{passage}#{index}" for index in range(len(parts)))
             passages[title], split_of[title] = (passage, names), split
             documents += [Document(name, text, split) for name, text in zip(names, parts, strict=True)]
     queries = []
     for where, row in _lines(folder / "queries.jsonl"):
         if not isinstance(row, list):
             raise ValueError(f"{where}: expected a list of a story's queries")
-        for place_, one in enumerate(row, start=1):
+        for number, one in enumerate(row, start=1):
             fields = _object(one, where)
             title = _text(fields, "title", where)
             if title not in passages:
                 raise ValueError(f"{where}: title: no story is called {title!r}")
             passage, names = passages[title]
             responses = [_text(_object(each, where), "response_text", where) for each in _list(fields, "responses", where)]
-            query_id = f"{passage}-{fields.get('question_number', place_)}"
+            query_id = f"{passage}-{fields.get('question_number', number)}"
             queries.append(Query(query_id, _text(fields, "question_text", where), tuple(responses), names, split_of[title]))
     return checked(called, documents, queries, STORIES)
 
@@ -121,7 +124,7 @@ def _beir(folder: Path, called: str) -> Collection:
 
 
 def _qrels(folder: Path) -> tuple[dict[str, tuple[str, ...]], dict[str, str]]:
-    """Query -> its relevant documents, the most relevant first; query -> its split."""
+    """(query id -> ids of its relevant documents, most relevant first; query id -> its split)."""
     grades: dict[str, dict[str, int]] = {}
     split_of: dict[str, str] = {}
     for file in sorted(folder.glob("*.tsv")):
@@ -159,7 +162,7 @@ def _texts_folder(folder: Path) -> Path:
 
 
 def _text_files(folder: Path) -> list[Document]:
-    """The texts, in the order of their files' names."""
+    """The folder's .txt files as documents, ordered by file name; LICENSE.txt is left out."""
     files = sorted(folder.glob("*.txt"), key=lambda file: file.name)
     return [
         Document(file.stem, _decoded(read_file(file), f"{folder.name}/{file.name}")) for file in files if file.stem != "LICENSE"
@@ -182,7 +185,7 @@ _FORMS: Sequence[_Form] = (
 
 
 def _lines(file: Path) -> Iterator[tuple[str, Any]]:
-    """(file:line, the JSON of the line) of a file's lines that are not blank."""
+    """(file:line, parsed JSON) for each line that is not blank."""
     for number, line in enumerate(read_file(file).split(b"\n"), start=1):
         if line.strip():
             where = f"{file.name}:{number}"
@@ -193,12 +196,12 @@ def _json(content: bytes, where: str) -> Any:
     try:
         return json.loads(content)
     except (ValueError, RecursionError) as error:
-        raise ValueError(f"{where}: no JSON ({' '.join(str(error).split())[:80]})") from None
+        raise ValueError(f"{where}: not JSON ({' '.join(str(error).split())[:80]})") from None
 
 
 def _decoded(content: bytes, where: str) -> str:
     try:
-        # As a text file is read everywhere: no mark of its encoding, one kind of line break.
+        # The same text on every system: no byte order mark, and \n as the only line break.
         return content.decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")
     except UnicodeDecodeError:
         raise ValueError(f"{where}: is not UTF-8 text") from None

@@ -1,4 +1,4 @@
-"""The sections of an ODSum run's report: Table 2, Tables 3 and 4, Table 5, and where the texts come from."""
+"""The sections of an ODSum run's report, laid out as the paper's Tables 2 to 5, and the attribution of the texts."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ GEVAL = "G-EVAL is on its scale of 1 to 5, each query counting once; the paper's
 
 
 def sections(scores: Tables, collection: Collection, token_budget: int | None = None) -> list[Section]:
-    """What there is of them; nothing for what the run does not measure."""
+    """The report's sections; those that the run does not measure are left out."""
     retrieval, summaries, lost, ratings = (scores[name] for name in ("retrieval", "summaries", "robustness", "ratings"))
     found = [_retrieval(retrieval), _shown(retrieval, token_budget)] if retrieval.height else []
     measured = [name for name in SHOWN if summaries.height and summaries[name].count()]
@@ -53,20 +53,20 @@ def _retrieval(frame: pl.DataFrame) -> Section:
         text='The layout of Table 2. Its "R@K" is the mean over queries of F1; recall stands beside it under its own name.',
         table=table,
         units=dict.fromkeys([named.get(one, one) for one in shown], "%"),
-        # Where every retriever fails, or no gold document is known, nothing is measured.
+        # Nothing is measured where every retriever fails or no gold document is known.
         chart=Chart.line(x="k", y="F1", series="retriever") if "f1" in shown else None,
     )
 
 
 def _shown(frame: pl.DataFrame, token_budget: int | None) -> Section:
-    """The rows at the token budget, as SummHay's table has them."""
+    """The rows at the token budget, in the layout of SummHay's table."""
     section = retrieval_section(frame.filter(pl.col("k").is_null()), token_budget)
     return replace(section, title="Retrieval, at the token budget", more=True)
 
 
 def _summaries(frame: pl.DataFrame, measured: Sequence[str]) -> Section:
     columns = [name for one in measured for name in (one, f"{one}_low", f"{one}_high")]
-    # A metric that scored fewer than others, as where ratings failed, says so itself.
+    # A metric with fewer scores than the others (failed ratings, say) gets its own n column.
     fewer = {
         one: f"n_{one}" for one in ("bertscore", "geval") if one in measured and (frame[f"n_{one}"] < frame["n_scored"]).any()
     }
@@ -75,7 +75,7 @@ def _summaries(frame: pl.DataFrame, measured: Sequence[str]) -> Section:
     table = table.rename({name: name.replace(one, NAMES[one], 1) for one in measured for name in columns if _of(name, one)})
     return Section(
         "Summaries",
-        text="Means over the summaries that were scored; a failed or empty answer is not among them, and n says so."
+        text="Means over the n scored summaries of n_expected; failed and empty answers are left out."
         + (f" {GEVAL}" if "geval" in measured else ""),
         table=table,
         units={NAMES[one]: "%" for one in measured if one != "geval"},
@@ -87,7 +87,7 @@ def _of(column: str, metric: str) -> bool:
 
 
 def _lost(frame: pl.DataFrame, measured: Sequence[str]) -> Section:
-    """The layout of Table 5: of each metric the oracle's value, and what is lost with a retriever's documents."""
+    """The layout of Table 5: for each metric the oracle's value, and the loss with a retriever's documents."""
     index = ["model", "strategy", "k", "retriever"]
     parts = []
     for metric in measured:
@@ -108,21 +108,21 @@ def _lost(frame: pl.DataFrame, measured: Sequence[str]) -> Section:
         table = table.join(one, on=index, how="full", coalesce=True)
     counted = [f"n of {metric}" for metric in measured]
     table = table.with_columns(pl.max_horizontal(counted).alias("n"))
-    # Of a metric that fewer have than of another, its own n stands beside it.
+    # A metric with fewer values than the others gets its own n column.
     fewer = [name for name in counted if (table[name].fill_null(0) < table["n"]).any()]
     figures = [name for name in table.columns if name not in (*index, "n", *counted)]
     named = [name for name in figures if not name.endswith(("_low", "_high"))]
     return Section(
         "What retrieval's errors cost",
-        text="The layout of Table 5: the oracle's figure, and how much of it is lost when the same model and strategy are shown "
-        "what the retriever finds; the mean over the queries that both answered, paired by query, with its 95 % interval.",
+        text="The layout of Table 5: the oracle's figure, and the loss when the same model and strategy see the retriever's "
+        "documents instead: the mean difference per query, over queries answered in both settings, with its 95 % interval.",
         table=table.select(*index, "n", *(pl.col(name).alias(f"n of {NAMES[name[5:]]}") for name in fewer), *figures),
         units={name: "%" for name in named if not name.startswith(NAMES["geval"])},
     )
 
 
 def _as_printed(summaries: pl.DataFrame, measured: Sequence[str]) -> Section:
-    """The layout of Tables 3 and 4: a row a retriever, and of each model ROUGE-2, BERTScore and G-EVAL."""
+    """The layout of Tables 3 and 4: one row per retriever; ROUGE-2, BERTScore and G-EVAL of each model."""
     own, rows = summaries.filter(pl.col("retriever").is_not_null()), ["strategy", "k", "retriever"]
     metrics = [name for name in ("rouge2", "bertscore", "geval") if name in measured]
     least = pl.min_horizontal(*("n_rouge" if name == "rouge2" else f"n_{name}" for name in metrics)).min()
@@ -132,22 +132,22 @@ def _as_printed(summaries: pl.DataFrame, measured: Sequence[str]) -> Section:
         named = (pl.col(name).alias(f"{model}: {NAMES[name]}") for name in metrics)
         table = table.join(own.filter(pl.col("model") == model).select(*rows, *named), on=rows, how="left", nulls_equal=True)
     units = {name: "%" for name in table.columns if ": " in name and not name.endswith(NAMES["geval"])}
-    text = "A row for what was retrieved; n is that of the model and metric with the fewest scored summaries."
+    text = "One row per retriever and k; n is that of the model and metric with the fewest scored summaries."
     return Section("As in Tables 3 and 4, by model", text=text, table=table, units=units, more=True)
 
 
 def _ratings(frame: pl.DataFrame) -> Section:
     return Section(
         "G-EVAL by criterion",
-        text="Rating: each query counts once, by its best reference or their mean, as the spec says. Pooled: all "
-        "answers that could be read, as the release pools them; none where log probabilities rate. "
-        "A query of which a rating failed is in neither.",
+        text="Rating: each query counts once, with its best reference or the mean over references, as the spec says. Pooled: the "
+        "mean over all readable answers, as in the release; empty where ratings are weighed by log probabilities. Queries with a "
+        "failed rating are in neither.",
         table=frame.select(*SYSTEM, "criterion", "n", "n_expected", "rating", "rating_low", "rating_high", "pooled"),
         more=True,
     )
 
 
 def _about(collection: Collection) -> Section:
-    told = [f"{len(collection.documents)} documents, {len(collection.queries)} queries."]
-    told += [collection.attribution] if collection.attribution else []
-    return Section("The collection", text=" ".join(told), notes=collection.warnings)
+    sentences = [f"{len(collection.documents)} documents, {len(collection.queries)} queries."]
+    sentences += [collection.attribution] if collection.attribution else []
+    return Section("The collection", text=" ".join(sentences), notes=collection.warnings)

@@ -1,6 +1,6 @@
-"""The figures of a run, from its tables: retrieval (Table 2), summaries (Tables 3 and 4), what retrieval's errors cost (Table 5).
+"""Scores a run from its tables: retrieval (Table 2), summaries (Tables 3 and 4), the cost of retrieval errors (Table 5).
 
-Means are over what was scored; n and n_expected say how much that is of what there is. Nothing that failed counts as zero.
+Means are over the n values that were scored, out of n_expected. Failures are left out; they never count as zero.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ SYSTEM = ("retriever", "k", "strategy", "model")
 
 
 def frames(tables: Tables, spec: OdsumSpec, unordered: Collection[str] = ()) -> Tables:
-    """`retrieval`, `summaries`, `ratings` and `robustness`, each a row a system. `unordered`: see `retrieval_table`."""
+    """Tables `retrieval`, `summaries`, `ratings` and `robustness`, with rows per system. `unordered`: see `retrieval_table`."""
     retrievers = [retriever_label(entry) for entry in spec.retrievers]
     scored = _scored(tables)
     ranked, n_queries = retrieved_of(tables, max(spec.k)), tables["odsum_queries"].height
@@ -32,7 +32,7 @@ def frames(tables: Tables, spec: OdsumSpec, unordered: Collection[str] = ()) -> 
         "ratings": _ratings(tables, scored, spec) if spec.metric(GevalSpec) else pl.DataFrame(),
         "robustness": robustness(scored, spec.seed),
     }
-    # As the spec lists them, not by name.
+    # Rows follow the order of the spec, not of the names.
     orders = {
         "retriever": retrievers,
         "strategy": [one.strategy_label for one in spec.summarizers],
@@ -42,7 +42,7 @@ def frames(tables: Tables, spec: OdsumSpec, unordered: Collection[str] = ()) -> 
 
 
 def details(scores: Tables) -> Mapping[str, Any]:
-    """`retrieval`, `summaries` and `robustness` for a run's JSON document: figures without their intervals."""
+    """`retrieval`, `summaries` and `robustness` as fields of a run's JSON document."""
     wanted = {
         "summaries": (*SYSTEM, "n_expected", "n_scored", *METRICS, *(f"n_{name}" for name in ("rouge", "bertscore", "geval"))),
         "robustness": scores["robustness"].columns,
@@ -52,7 +52,7 @@ def details(scores: Tables) -> Mapping[str, Any]:
 
 
 def _scored(tables: Tables) -> pl.DataFrame:
-    """A row for each summary that there should be: its system and query, and its scores where it has some."""
+    """One row per expected summary: its system and query, and its scores, null where it has none."""
     items = tables["items"]
     texts = ("query_id", "retriever", "strategy", "called")
     absent = {**dict.fromkeys(texts, pl.String), "k": pl.Int64, "summarizer": pl.Int64}
@@ -68,7 +68,7 @@ def _scored(tables: Tables) -> pl.DataFrame:
 
 
 def _means(frame: pl.DataFrame, by: Sequence[str], values: Sequence[str], seed: int) -> pl.DataFrame:
-    """Mean and interval of each of the values, and how many rows each group has."""
+    """Mean and interval of each value per group, and `n`, the number of rows of the group."""
     rows = frame.group_by(by).agg(pl.len().cast(pl.Int64).alias("n"))
     means = [mean_interval(frame, value, by, seed=seed).drop("n") for value in values]
     joined: pl.DataFrame = functools.reduce(
@@ -89,12 +89,12 @@ def _summaries(scored: pl.DataFrame, seed: int) -> pl.DataFrame:
 
 
 def _ratings(tables: Tables, scored: pl.DataFrame, spec: OdsumSpec) -> pl.DataFrame:
-    """G-EVAL by criterion: each query counting once, by its best reference or their mean, and all answers pooled, as the release
-    has it. A query of which a rating is missing is in neither."""
+    """G-EVAL by criterion. `rating`: each query counts once, with its best reference or the mean over references. `pooled`: the
+    mean over all answers, as in the release. Queries with a missing rating are in neither."""
     geval: GevalSpec = spec.metric(GevalSpec)
     by = (*SYSTEM, "criterion")
-    held = pl.col("references").list.eval(pl.element().str.strip_chars() != "").list.sum().alias("references")
-    wanted = tables["odsum_queries"].select("query_id", held).filter(pl.col("references") > 0)
+    n_references = pl.col("references").list.eval(pl.element().str.strip_chars() != "").list.sum().alias("references")
+    wanted = tables["odsum_queries"].select("query_id", n_references).filter(pl.col("references") > 0)
     asked = scored.join(wanted, on="query_id").join(pl.DataFrame({"criterion": geval.criteria}), how="cross")
     rating = pl.col("rating").max() if geval.over == "best" else pl.col("rating").mean()
     votes = pl.col("n_votes").sum(), pl.col("sum_votes").sum(), pl.col("n_votes").min().alias("least")
@@ -112,17 +112,17 @@ def _ratings(tables: Tables, scored: pl.DataFrame, spec: OdsumSpec) -> pl.DataFr
 
 
 def robustness(scored: pl.DataFrame, seed: int) -> pl.DataFrame:
-    """What is lost where a retriever's documents stand in the place of the oracle's (Table 5): per query, oracle less retriever.
+    """The loss when a retriever's documents replace the oracle's (Table 5): oracle minus retriever, paired by query.
 
-    A row for each system and metric: `oracle` and `retrieved` are means over the n queries that both have, `lost` is the mean of
-    their differences, with its 95 % interval.
+    One row per system and metric: `oracle` and `retrieved` are means over the n queries scored in both settings, `lost` is the
+    mean difference with its 95 % interval.
     """
     long = scored.unpivot(METRICS, index=["query_id", *SYSTEM], variable_name="metric").drop_nulls("value")
-    place = ["query_id", "k", "strategy", "model", "metric"]
-    ideal = long.filter(pl.col("retriever") == ORACLE).select(*place, pl.col("value").alias("oracle"))
+    pair = ["query_id", "k", "strategy", "model", "metric"]
+    ideal = long.filter(pl.col("retriever") == ORACLE).select(*pair, pl.col("value").alias("oracle"))
     pairs = (
         long.filter(pl.col("retriever") != ORACLE)
-        .join(ideal, on=place)
+        .join(ideal, on=pair)
         .with_columns((pl.col("oracle") - pl.col("value")).alias("lost"))
     )
     by = [*SYSTEM, "metric"]
@@ -131,7 +131,7 @@ def robustness(scored: pl.DataFrame, seed: int) -> pl.DataFrame:
 
 
 def _in_order(frame: pl.DataFrame, orders: Mapping[str, Sequence[str]]) -> pl.DataFrame:
-    """Rows as the spec lists retrievers, strategies and models; metrics in their own order."""
+    """The frame sorted as the spec lists retrievers, strategies and models; metrics in the order of `METRICS`."""
     known = {**orders, "metric": METRICS}
     keys = []
     for name in ("model", "strategy", "retriever", "k", "metric", "criterion"):

@@ -1,4 +1,4 @@
-"""The spec of an ODSum run: queries x retrievers x k x strategies x summarizers, and what is measured of each summary."""
+"""The spec of an ODSum run: queries x retrievers x k x strategies x summarizers, and the metrics of each summary."""
 
 from __future__ import annotations
 
@@ -18,29 +18,36 @@ RATER = "offline/rater"
 
 
 class RougeSpec(Strict):
-    """ROUGE-1, -2, -L and -Lsum, F."""
+    """F1 of ROUGE-1, -2, -L and -Lsum."""
 
-    rouge: Over = Field(default="best", description="of several references: the best for each type, as released, or the mean")
+    rouge: Over = Field(
+        default="best", description="over several references: the best for each ROUGE type, as in the release, or the mean"
+    )
 
 
 class BertScoreSpec(Strict):
-    """BERTScore, F; needs the extra `bertscore`."""
+    """F1 of BERTScore; needs the extra `bertscore`."""
 
-    bertscore: Text = Field(default="roberta-large", description="a model's name, or its folder; the release has roberta-large")
-    layer: int | None = Field(default=None, ge=1, description="whose vectors are compared; null: the one that bert-score chose")
+    bertscore: Text = Field(default="roberta-large", description="model name or folder; the release uses roberta-large")
+    layer: int | None = Field(
+        default=None, ge=1, description="layer whose vectors are compared; null: bert-score's choice for the model"
+    )
 
 
 class GevalSpec(Strict):
     """G-EVAL: a model rates each summary against each reference, from 1 to 5."""
 
     geval: Model = Field(
-        default=ModelSpec(model=RATER, max_tokens=16), description="the model that rates; several samples have temperature 1"
+        default=ModelSpec(model=RATER, max_tokens=16),
+        description="model that rates; with several samples its default temperature is 1",
     )
-    samples: int = Field(default=1, ge=1, le=64, description="answers for each rating, whose mean counts; the release has 23")
-    logprobs: int | None = Field(default=None, ge=1, le=20, description="weigh the scale by so many log probabilities instead")
-    over: Over = Field(default="best", description="of several references: the best for each query and criterion, or the mean")
+    samples: int = Field(default=1, ge=1, le=64, description="answers per rating, which are averaged; the release uses 23")
+    logprobs: int | None = Field(
+        default=None, ge=1, le=20, description="weigh the scale by this many top log probabilities instead of sampling"
+    )
+    over: Over = Field(default="best", description="over several references: the best for each query and criterion, or the mean")
     criteria: list[Literal["consistency", "relevance"]] = Field(default=["consistency", "relevance"], min_length=1)
-    extract: ExtractSpec | None = Field(default=None, description="an extract in place of a whole reference")
+    extract: ExtractSpec | None = Field(default=None, description="shorten each reference to an extract before rating")
 
     @model_validator(mode="after")
     def _samples_differ(self) -> GevalSpec:
@@ -57,7 +64,7 @@ _KINDS: Mapping[str, type[Strict]] = {"rouge": RougeSpec, "bertscore": BertScore
 
 
 def _metric(value: Any) -> Any:
-    """A metric's name, or a mapping whose first field is its name."""
+    """The spec class of a metric given by name or as a mapping with its name as a field. Raises ValueError."""
     if isinstance(value, Strict):
         return value
     heads = [value] if isinstance(value, str) else [name for name in _KINDS if isinstance(value, Mapping) and name in value]
@@ -65,7 +72,7 @@ def _metric(value: Any) -> Any:
         raise ValueError(f"expected one of {', '.join(_KINDS)}, or a mapping such as {{geval: openai/gpt-4o, samples: 5}}")
     fields: Any = {} if isinstance(value, str) else dict(value)
     if heads[0] == "geval" and isinstance(model := model_entry(fields.get("geval", RATER)), Mapping):
-        # Room for a number and no more; samples are drawn as the release draws them.
+        # A rating is one number, so a few tokens suffice; several samples need the release's temperature of 1.
         several = fields.get("samples", 1) != 1
         fields["geval"] = {"max_tokens": 16, **({"temperature": 1.0} if several else {}), **model}
     return _KINDS[heads[0]].model_validate(fields)
@@ -80,34 +87,36 @@ Metric = Annotated[
 
 
 class OdsumSpec(Spec):
-    """Queries x retrievers x k x strategies x summarizers; without summarizers retrieval alone."""
+    """A grid of queries x retrievers x k x strategies x summarizers; without summarizers the run measures retrieval alone."""
 
     NOT_SEMANTIC = Spec.NOT_SEMANTIC | {"corpus", "strategies"}
 
-    corpus: Text = Field(description="folder of the collection, from the spec's folder, or store/SHA256")
-    drop_blank: bool = Field(default=False, description="take blank documents out of the index and out of gold")
+    corpus: Text = Field(description="the collection: a folder, relative to the spec's folder, or store/SHA256")
+    drop_blank: bool = Field(default=False, description="remove blank documents from the index and from gold")
     splits: list[Text] | None = Field(
-        default=None, min_length=1, description="whose queries are asked; null: all; retrieval searches all documents"
+        default=None,
+        min_length=1,
+        description="splits whose queries are used; null: all. Retrieval always searches all documents",
     )
     retrievers: list[RetrieverEntry] = Field(
         default=[], description="bm25, {bm25: split}, vector, oracle, {oracle: replace, share: 0.2}, random, {run: FILE}, ..."
     )
-    k: list[Annotated[int, Field(ge=1)]] = Field(default=[1, 3, 6], min_length=1, description="documents that are retrieved")
+    k: list[Annotated[int, Field(ge=1)]] = Field(default=[1, 3, 6], min_length=1, description="numbers of documents to retrieve")
     token_budget: int = Field(default=14000, ge=1, description="cl100k tokens of documents that one call may show")
-    words: int = Field(default=250, ge=10, description="how long a summary may be")
+    words: int = Field(default=250, ge=10, description="maximum words of a summary")
     strategies: list[Strategy] = Field(
-        default=["truncate-all"], min_length=1, description="how the summarizers that name no strategy are asked"
+        default=["truncate-all"], min_length=1, description="strategies of the summarizers that name none"
     )
-    summarizers: list[Summarizer] = Field(default=[], description="who summarizes; none: retrieval alone")
-    metrics: list[Metric] = Field(default=[RougeSpec()], description="what is measured of a summary: rouge, bertscore, geval")
-    seed: int = Field(default=0, description="of random retrieval, the oracle's errors, and intervals")
+    summarizers: list[Summarizer] = Field(default=[], description="models that summarize; none: retrieval alone")
+    metrics: list[Metric] = Field(default=[RougeSpec()], description="metrics of a summary: rouge, bertscore, geval")
+    seed: int = Field(default=0, description="seed of random retrieval, the oracle's errors, and intervals")
 
     def model_entries(self) -> Sequence[ModelSpec]:
-        """See `Spec`: with the retrievers' models that somebody serves."""
+        """See `Spec`; includes the retrievers' models that services run."""
         return [*super().model_entries(), *services(self.retrievers).values()]
 
     def metric(self, kind: type[Any]) -> Any:
-        """The metric of that class; None where it is not measured."""
+        """The spec's metric of class `kind`; None where it has none."""
         return next((one for one in self.metrics if isinstance(one, kind)), None)
 
     @model_validator(mode="before")

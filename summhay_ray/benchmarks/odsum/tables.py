@@ -1,4 +1,4 @@
-"""The tables of an ODSum run. Figures are fractions, ratings 1 to 5."""
+"""The tables of an ODSum run. Scores are fractions from 0 to 1; ratings are from 1 to 5."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ class DocumentRow:
     """A document that was searched."""
 
     document_id: Annotated[str, "identifier, unique within the collection"]
-    number: Annotated[int, "place in the collection, from 1: ties are broken by it"]
-    split: Annotated[str, "train, dev or test where documents belong to one, else empty"]
+    number: Annotated[int, "position in the collection, from 1; breaks ties in rankings"]
+    split: Annotated[str, "train, dev or test; empty where documents have no split"]
     n_tokens: Annotated[int, "cl100k tokens of its text"]
-    blank: Annotated[bool, "whether the text holds nothing but white space"]
+    blank: Annotated[bool, "whether the text is only white space"]
 
 
 @dataclass(frozen=True, slots=True)
 class QueryRow:
-    """A query with what is true about it."""
+    """A query with its gold documents and references."""
 
     query_id: Annotated[str, "identifier, unique within the collection"]
-    split: Annotated[str, "train, dev or test, empty where the collection has no splits"]
+    split: Annotated[str, "train, dev or test; empty where the collection has no splits"]
     text: Annotated[str, "the query"]
     gold: Annotated[tuple[str, ...], "ids of the documents that the answer needs"]
     references: Annotated[tuple[str, ...], "reference summaries"]
@@ -34,47 +34,45 @@ class QueryRow:
 
 @dataclass(frozen=True, slots=True)
 class RetrievalRow:
-    """What the first k documents of a ranking are worth."""
+    """Scores of the first k documents of a ranking."""
 
     retriever: Annotated[str, "retriever as the spec names it"]
-    k: Annotated[int, "documents that were retrieved, at most"]
+    k: Annotated[int, "number of documents retrieved, at most"]
     query_id: Annotated[str, "the query"]
-    precision: Annotated[float, "share of the documents retrieved that are gold; 0 where none is retrieved"]
+    precision: Annotated[float, "share of the retrieved documents that are gold; 0 where none is retrieved"]
     recall: Annotated[float, "share of the gold documents that are retrieved"]
-    f1: Annotated[float, 'harmonic mean of the two; its mean is what the paper calls "R@K"']
-    ndcg: Annotated[float | None, "normalized discounted cumulative gain; null where the ranking has no order"]
-    ap: Annotated[float | None, "average precision, over all gold documents; null where the ranking has no order"]
-    mrr: Annotated[float | None, "one over the rank of the first gold document, 0 for none; null without an order"]
+    f1: Annotated[float, 'harmonic mean of precision and recall; the paper reports its mean as "R@K"']
+    ndcg: Annotated[float | None, "normalized discounted cumulative gain; null for an unordered ranking"]
+    ap: Annotated[float | None, "average precision, over all gold documents; null for an unordered ranking"]
+    mrr: Annotated[float | None, "reciprocal rank of the first gold document, 0 for none; null for an unordered ranking"]
 
 
 @dataclass(frozen=True, slots=True)
 class SummaryRow:
-    """The answer of one item."""
+    """The summary of one item."""
 
     item_id: Annotated[str, "the item"]
     query_id: Annotated[str, "the query"]
-    retriever: Annotated[
-        str | None, "retriever as the spec names it; null for an answer made elsewhere whose retriever is not told"
-    ]
-    k: Annotated[int | None, "documents that were retrieved, at most; null as before"]
-    strategy: Annotated[str, "how the model was asked; given: the answer was made elsewhere"]
+    retriever: Annotated[str | None, "retriever as the spec names it; null for an answer from a file whose retriever is unknown"]
+    k: Annotated[int | None, "number of documents retrieved, at most; null where `retriever` is null"]
+    strategy: Annotated[str, "summarizing strategy; given: the answer comes from a file"]
     model: Annotated[str, "summarizer as the spec names it"]
     text: Annotated[str, "the summary"]
     n_tokens: Annotated[int, "cl100k tokens of the summary"]
-    key: Annotated[str, "the raw answer that the text comes from: the last of a chain"]
+    key: Annotated[str, "key of the raw answer that holds the text; of several calls, the last"]
 
 
 @dataclass(frozen=True, slots=True)
 class SummaryScore:
-    """What a summary is worth; null where it was not measured, or the query has no reference."""
+    """Scores of a summary; null where the metric was not measured or the query has no reference."""
 
     item_id: Annotated[str, "the item"]
-    rouge1: Annotated[float | None, "ROUGE-1, F"]
-    rouge2: Annotated[float | None, "ROUGE-2, F"]
-    rougeL: Annotated[float | None, "ROUGE-L, F"]
-    rougeLsum: Annotated[float | None, "ROUGE-Lsum, F"]
-    bertscore: Annotated[float | None, "BERTScore, F, of the best reference"]
-    geval: Annotated[float | None, "G-EVAL, 1 to 5: mean over the criteria; null where a criterion has no rating"]
+    rouge1: Annotated[float | None, "ROUGE-1, F1"]
+    rouge2: Annotated[float | None, "ROUGE-2, F1"]
+    rougeL: Annotated[float | None, "ROUGE-L, F1"]
+    rougeLsum: Annotated[float | None, "ROUGE-Lsum, F1"]
+    bertscore: Annotated[float | None, "BERTScore, F1, with the best reference"]
+    geval: Annotated[float | None, "G-EVAL, 1 to 5: mean over the criteria; null where a rating is missing"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,11 +81,11 @@ class RatingRow:
 
     item_id: Annotated[str, "the item"]
     criterion: Annotated[str, "consistency or relevance"]
-    reference: Annotated[int, "place of the reference, from 0"]
+    reference: Annotated[int, "index of the reference, from 0"]
     rating: Annotated[float, "1 to 5: a whole number, the mean of samples, or an expectation"]
-    n_votes: Annotated[int, "samples that could be read; 0 for an expectation"]
-    sum_votes: Annotated[float, "their sum: the release pools all of them"]
-    key: Annotated[str, "the raw answer that the rating comes from"]
+    n_votes: Annotated[int, "readable samples; 0 for an expectation"]
+    sum_votes: Annotated[float, "sum of the samples, for pooled means as in the release"]
+    key: Annotated[str, "key of the raw answer that holds the rating"]
 
 
 TABLES = (
@@ -98,6 +96,6 @@ TABLES = (
     Table("odsum_summaries", SummaryRow, ("item_id",)),
     Table("odsum_scores", SummaryScore, ("item_id",)),
     Table("odsum_ratings", RatingRow, ("item_id", "criterion", "reference")),
-    # A failed rating's criterion and reference stand where a judgment has its insight.
+    # For a failed rating, `insight_id` holds CRITERION/REFERENCE.
     BY_NAME["failures"],
 )

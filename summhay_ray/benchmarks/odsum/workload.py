@@ -1,7 +1,7 @@
-"""ODSum as the engine runs it: which rankings and summaries a run must hold, how each is made, measured and scored.
+"""ODSum as a workload of the engine: the rankings and summaries of a run, and how each is made, measured and scored.
 
-An item is one query x retriever x k x summarizer (paper, section 4); a summarizer is a model and a strategy (section 7). A run
-without summarizers ranks and measures rankings alone.
+An item is one query x retriever x k x summarizer (paper, section 4); a summarizer is a model with a strategy (section 7). A run
+without summarizers only ranks documents and measures the rankings.
 """
 
 from __future__ import annotations
@@ -64,11 +64,11 @@ from summhay_ray.summarize import Shown, Task, make_summarizer
 from summhay_ray.text import count_tokens
 
 RETRIEVE = "retrieve"
-"""The stage in which a retriever that raises fails its items."""
+"""The stage to which items fail when their retriever raises."""
 Rankings = Mapping[str, Sequence[retrieve.Ranked]]
-"""Query's id -> its ranking."""
+"""Query id -> its ranking."""
 _WORD = "word "
-"""A token: what a summary is made of that nobody knows yet."""
+"""One token; a plan estimates an unknown summary as repetitions of it."""
 
 
 class Odsum(WithRetrievers, OnCollection[OdsumSpec]):
@@ -89,8 +89,8 @@ class Odsum(WithRetrievers, OnCollection[OdsumSpec]):
             self._check()
 
     def _check(self) -> None:
-        """Raises SpecError where a name is none, a prompt lacks a placeholder, or a model cannot be had here. A stored run is
-        read where its models are not."""
+        """Raises SpecError for an unknown name, a prompt without a required placeholder, or a model that is not available here.
+        Stored runs skip this check, since they are also read on machines without the models."""
         _ = self.collection
         try:
             for one in self.spec.summarizers:
@@ -105,11 +105,11 @@ class Odsum(WithRetrievers, OnCollection[OdsumSpec]):
         except (UnknownName, ValueError) as error:
             raise SpecError(f"spec: {error}") from error
 
-    # --- what the run is -----------------------------------------------------------------------------------------------
+    # --- identity of the run -----------------------------------------------------------------------------------------------
 
     @functools.cached_property
     def collection(self) -> Collection:
-        """What is searched, and the queries that are asked."""
+        """The collection after `drop_blank` and `splits`."""
         found = self.whole.without_blank() if self.spec.drop_blank else self.whole
         try:
             return found.of_splits(self.spec.splits)
@@ -117,7 +117,7 @@ class Odsum(WithRetrievers, OnCollection[OdsumSpec]):
             raise SpecError(f"spec: {error}") from error
 
     def identity(self) -> Any:
-        """See `Workload`. The collection, prompts and files are known by their content."""
+        """See `Workload`. The collection, prompts and files are identified by their content."""
         spec = self.spec.semantic()
         return {
             "kind": self.kind,
@@ -129,12 +129,12 @@ class Odsum(WithRetrievers, OnCollection[OdsumSpec]):
         }
 
     def _semantic(self, one: SummarizerSpec) -> dict[str, Any]:
-        """What makes a summarizer the one that it is."""
+        """The fields that identify a summarizer."""
         own = one.model_dump(mode="json", include={"model", "name", "max_tokens", "temperature", "seed", "extra", "strategy"})
         return {**own, "prompt": self.prompts.get(one.prompt or "", ""), **self.revision_of(one.model)}
 
     def open(self, store: Store) -> RunStore:
-        """See `Workload`: the collection has tables of its own."""
+        """See `Workload`. Also writes the collection's tables."""
         run = super().open(store)
         if COLLECTION not in run.finished(COLLECTION):
             documents = [
@@ -155,8 +155,11 @@ class Odsum(WithRetrievers, OnCollection[OdsumSpec]):
     # --- items ---------------------------------------------------------------------------------------------------------
 
     def items(self) -> Iterator[Item]:
-        """For each retriever every summary; before them, where a service is asked, each query's ranking. Where nobody summarizes,
-        all rankings of a retriever. Answers made elsewhere come once a query."""
+        """See `Workload`. For each retriever: its rankings, then its summaries; answers from files come last, once per query.
+
+        Rankings are items of their own for a retriever that calls a service (one item per query) and in a run without summarizers
+        (one item per retriever). Other rankings are made in `prepare`.
+        """
         asked = [(place, one) for place, one in enumerate(self.spec.summarizers) if one.answers is None]
         for retriever in self.made:
             if retriever in self.asking:
@@ -169,7 +172,7 @@ class Odsum(WithRetrievers, OnCollection[OdsumSpec]):
                 for place, one in asked:
                     for query in self.collection.queries:
                         yield self._item(query.query_id, place, one, retriever, k)
-        # Where there is but one choice, it is what the answers were made of.
+        # Answers from a file are attributed to the retriever and k only where the spec leaves no choice.
         only = next(iter(self.made)) if len(self.made) == 1 and len(self.spec.k) == 1 else None
         for place, one in enumerate(self.spec.summarizers):
             if one.answers is not None:
@@ -177,7 +180,7 @@ class Odsum(WithRetrievers, OnCollection[OdsumSpec]):
                     yield self._item(query.query_id, place, one, only, self.spec.k[0] if only else None)
 
     def _cuts(self, retriever: str) -> Sequence[int | None]:
-        """At how many documents a retriever's rankings are cut: the whole collection is never cut."""
+        """The values of k for a retriever; None for one that returns the whole collection, which is never cut."""
         return [None] if self.is_whole(retriever) else self.spec.k
 
     def _item(self, query_id: str, place: int, one: SummarizerSpec, retriever: str | None, k: int | None) -> Item:
@@ -202,7 +205,7 @@ class Odsum(WithRetrievers, OnCollection[OdsumSpec]):
         return ranked + queries * (asked * sum(len(self._cuts(retriever)) for retriever in self.made) + given)
 
     def queues(self) -> Mapping[str, Queue]:
-        """See `Workload`: one a model, whatever its strategies, with those who rate its summaries."""
+        """See `Workload`. One queue per model, shared by its strategies, which includes the models that rate its summaries."""
         settings = self.settings()
         raters = tuple(one.model for one in self.spec.raters())
         models = {
@@ -213,8 +216,10 @@ class Odsum(WithRetrievers, OnCollection[OdsumSpec]):
     # --- retrieval (section 4.1) -----------------------------------------------------------------------------------------
 
     def prepare(self, source: str, items: Sequence[Item]) -> Prepared:
-        """The rankings of a retriever for all queries, what they are worth at each k, and which documents an item is shown. Of a
-        retriever that asks, what is computed beside."""
+        """See `Workload`. The rankings of a retriever for all queries, their scores at each k, and the document numbers per item.
+
+        For a retriever that calls a service, only the vectors and scores that local models compute.
+        """
         if not source:
             return Prepared()
         corpus = self.collection.corpus
@@ -223,60 +228,60 @@ class Odsum(WithRetrievers, OnCollection[OdsumSpec]):
                 self.compute_beside(corpus, source)
                 return Prepared()
             rankings = self._kept(source, self.rankings(corpus, source))
-        # The border to a person's own retrievers: what goes wrong there is a row, and stops no other row.
+        # A user's own retriever may raise anything: that becomes a failure row, and other rows go on.
         except BaseException as error:  # noqa: BLE001
             return Prepared(problem=no_ranking(error), stage=RETRIEVE)
         return Prepared(self._rows(source, rankings), own=_own(rankings, items))
 
     def sketch(self, source: str, items: Sequence[Item]) -> Prepared:
-        """See `Workload`: what is shown by vectors that nobody has computed yet is any documents."""
+        """See `Workload`. Where vectors are not computed yet, the ranking is arbitrary."""
         if not source or source in self.asking:
             return Prepared()
         try:
             rankings = self._kept(source, self.planned_rankings(self.collection.corpus, source))
-        # The border to a person's own retrievers.
+        # A user's own retriever may raise anything.
         except BaseException as error:  # noqa: BLE001
             return Prepared(problem=no_ranking(error), stage=RETRIEVE)
         return Prepared(own=_own(rankings, items))
 
     def computing(self, items: Sequence[Item]) -> Sequence[Mapping[str, Any]]:
-        """See `Workload`: the collection, for the retrievers that models in this process rank for."""
+        """See `Workload`. The collection, for retrievers that need local models."""
         names = dict.fromkeys(item.source for item in items if item.source)
         return self.corpora_to_compute((self.collection.corpus.corpus_id, name) for name in names)
 
     def compute(self, part: Mapping[str, Any]) -> None:
-        """See `Workload`: the vectors and scores that the rankings need."""
+        """See `Workload`. The vectors and scores that the rankings need."""
         self.compute_part(self.collection.corpus, part)
 
     def _kept(self, retriever: str, rankings: Sequence[Sequence[retrieve.Ranked]]) -> Rankings:
-        """Query -> its ranking, as far as it is one."""
+        """Query id -> its ranking; the oracle's without documents that are not gold."""
         if isinstance(self.made[retriever], retrieve.Oracle):
-            # What has no gold is no part of the ideal.
+            # Only gold documents belong to the oracle's context.
             rankings = [[one for one in ranking if one.score > 0] for ranking in rankings]
-        return {query.query_id: found for query, found in zip(self.collection.corpus.queries, rankings, strict=True)}
+        return {query.query_id: ranking for query, ranking in zip(self.collection.corpus.queries, rankings, strict=True)}
 
     def _rows(self, retriever: str, rankings: Rankings) -> Rows:
         corpus, whole, budget = self.collection.corpus, self.is_whole(retriever), self.spec.token_budget
         queries = [query for query in corpus.queries if query.query_id in rankings]
-        each = [
+        by_query = [
             ranking_rows(corpus, retriever, one, rankings[one.query_id], whole=whole, token_budget=budget, depth=max(self.spec.k))
             for one in queries
         ]
-        rows: Rows = {table.name: [row for found in each for row in found[table.name]] for table in RANKING_TABLES}
+        rows: Rows = {table.name: [row for found in by_query for row in found[table.name]] for table in RANKING_TABLES}
         return {**rows, "odsum_retrieval": [] if whole else self._measured(retriever, queries, rankings)}
 
     @staticmethod
     def retrieval_fields(fields: Mapping[str, Any], where: str) -> Mapping[str, Any]:
-        """A spec's fields as `summhay retrieve` runs them: without summarizers."""
+        """A spec's fields for `summhay retrieve`: without summarizers, strategies and metrics."""
         summarizing = ("summarizers", "strategies", "metrics", "words")
         return {name: value for name, value in fields.items() if name not in summarizing}
 
     def corpus_queries(self) -> Mapping[str, Sequence[str]]:
-        """The one corpus by a hash of its content -> its queries' ids."""
+        """Content hash of the one corpus -> ids of its queries."""
         return {self.collection.corpus.corpus_id: [query.query_id for query in self.collection.queries]}
 
     def corpus(self, corpus_id: str) -> retrieve.Corpus:
-        """The corpus with its queries."""
+        """The one corpus, with its queries."""
         return self.collection.corpus
 
     def _measured(self, label: str, queries: Sequence[retrieve.Query], rankings: Rankings) -> list[RetrievalRow]:
@@ -295,19 +300,19 @@ class Odsum(WithRetrievers, OnCollection[OdsumSpec]):
     # --- summaries (sections 4.2 and 5.2) --------------------------------------------------------------------------------
 
     async def references(self, item: Item) -> Sequence[str]:
-        """See `Workload`: the reference summaries."""
+        """See `Workload`. The reference summaries of the item's query."""
         return self.collection.by_id[item.data["query_id"]].references
 
     async def answer(self, item: Item, ask: Ask) -> Rows:
-        """The summary of an item and what it is worth; of one without a summarizer the ranking, where it was not there before."""
+        """See `Workload`. The summary and its scores; for an item without a summarizer, the ranking if a service makes it."""
         numbers: Sequence[int] = ask.prepared or ()
         if item.source in self.asking:
-            asked_of = self._searched[item.data["query_id"]]
-            ranking = await self.asked_or_failed(ask, self.collection.corpus, item.source, asked_of, RETRIEVE)
+            search_query = self._search_queries[item.data["query_id"]]
+            ranking = await self.asked_or_failed(ask, self.collection.corpus, item.source, search_query, RETRIEVE)
             if ranking is None:
                 return {}
             if "summarizer" not in item.data:
-                return self._rows(item.source, {asked_of.query_id: ranking})
+                return self._rows(item.source, {search_query.query_id: ranking})
             numbers = _numbers(ranking, item)
         if "summarizer" not in item.data:
             return {}
@@ -317,10 +322,10 @@ class Odsum(WithRetrievers, OnCollection[OdsumSpec]):
             bare = ask.of("summarize")
             task = self._task(item, spec, numbers)
 
-            async def asked() -> Any:
+            async def summarized() -> Any:
                 return await make_summarizer(spec.strategy).summarize(task, bare)
 
-            outcome = read_summary(await guarded("strategy_error", spec.strategy_label, asked(), ask.planning))
+            outcome = read_summary(await guarded("strategy_error", spec.strategy_label, summarized(), ask.planning))
         if not isinstance(outcome, Answer):
             ask.fail("summarize", outcome)
             return {}
@@ -341,8 +346,8 @@ class Odsum(WithRetrievers, OnCollection[OdsumSpec]):
         return {"odsum_summaries": [summary], "odsum_scores": [score], "odsum_ratings": ratings}
 
     @functools.cached_property
-    def _searched(self) -> Mapping[str, retrieve.Query]:
-        """Query's id -> what is searched for."""
+    def _search_queries(self) -> Mapping[str, retrieve.Query]:
+        """Query id -> the corpus's query."""
         return {query.query_id: query for query in self.collection.corpus.queries}
 
     def _task(self, item: Item, spec: SummarizerSpec, numbers: Sequence[int]) -> Task:
@@ -363,17 +368,17 @@ class Odsum(WithRetrievers, OnCollection[OdsumSpec]):
         return {**model.sampling(), **self.revision_of(model.model)}
 
     def guess(self, item: Item, stage: str, size: Size) -> str | None:
-        """See `Workload`: a summary is as long as it may be, or as its model's answers may be."""
+        """See `Workload`. A summary is expected to have `words` tokens, and at most its model's `max_tokens`."""
         if stage != "summarize":
             return super().guess(item, stage, size)
         spec: SummarizerSpec = self.spec.summarizers[item.data["summarizer"]]
         words = {"least": 1, "expected": int(self.spec.words), "most": spec.max_tokens}
         return _WORD * words[size]
 
-    # --- what it comes to ------------------------------------------------------------------------------------------------
+    # --- scores and reports ------------------------------------------------------------------------------------------------
 
     def score(self, tables: Tables) -> Tables:
-        """See `Workload`: Table 2's figures, those of Tables 3 and 4, and Table 5's differences."""
+        """See `Workload`. The scores of Tables 2 to 5."""
         return frames(tables, self.spec, self.unordered)
 
     def details(self, scores: Tables) -> Mapping[str, Any]:
@@ -385,12 +390,12 @@ class Odsum(WithRetrievers, OnCollection[OdsumSpec]):
         return sections(scores, self.collection, self.spec.token_budget)
 
     def results(self, run: RunStore, compat: Compat = "default") -> Results:
-        """See `Workload`: with what is odd in the collection."""
-        found = super().results(run, compat)
-        return Results(found.details, found.scores, found.sections, (*found.warnings, *self.collection.warnings))
+        """See `Workload`. Adds the collection's warnings."""
+        results = super().results(run, compat)
+        return Results(results.details, results.scores, results.sections, (*results.warnings, *self.collection.warnings))
 
     def export(self, run: RunStore, folder: Path, judge: str = "") -> list[Path]:
-        """See `Workload`: the collection with its attribution, and of each system lines that `{answers: FILE}` reads."""
+        """See `Workload`. The collection with its attribution, and one file of summaries per system (for `{answers: FILE}`)."""
         return write_files(folder, run_files(run, self.collection))
 
     def places(self, run: RunStore, item_ids: Iterable[str]) -> Mapping[str, Mapping[str, str]]:
@@ -405,10 +410,10 @@ class Odsum(WithRetrievers, OnCollection[OdsumSpec]):
 
 
 def _own(rankings: Rankings, items: Sequence[Item]) -> dict[str, list[int]]:
-    """Item's id -> the numbers of the documents that it is shown."""
+    """Item id -> numbers of the documents that the model is shown."""
     return {item.id: _numbers(rankings[item.data["query_id"]], item) for item in items if "summarizer" in item.data}
 
 
 def _numbers(ranking: Sequence[retrieve.Ranked], item: Item) -> list[int]:
-    """Those of an item's k; all of them where it has none."""
+    """Numbers of the first k documents, by the item's k; of all where it has none."""
     return [one.number for one in ranking[: item.data["k"]]]

@@ -1,7 +1,7 @@
-"""What benchmarks with retrievers have in common: a spec's entries, how rankings are measured, and the run that retrieves alone.
+"""Shared parts of benchmarks with retrievers: the entries of a spec, the measures of rankings, and retrieval-only runs.
 
-Any benchmark takes `RetrieverEntry` as the type of its spec's entries, makes a `retrieve.Corpus` of its documents and queries,
-and offers `summhay retrieve` by a class of `Retrieving`.
+A benchmark uses `RetrieverEntry` as the type of its spec's `retrievers`, builds a `retrieve.Corpus` from its documents and
+queries, and offers `summhay retrieve` through a subclass of `Retrieving`.
 """
 
 from summhay_ray.benchmarks.retrieval.entries import (

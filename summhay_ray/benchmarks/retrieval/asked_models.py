@@ -1,4 +1,4 @@
-"""Models of retrievers that somebody else serves: each question goes by `ask`, as any paid call does."""
+"""Embedding and reranking services for retrievers: each call goes through `ask`, like any paid call."""
 
 from __future__ import annotations
 
@@ -21,25 +21,23 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 TEXTS_A_REQUEST = 64
-"""Texts that are embedded by one call, at most,"""
+"""Maximum texts per embedding request."""
 TOKENS_A_REQUEST = 100_000
-"""and their tokens: no provider takes fewer."""
-
-
+"""Maximum cl100k tokens per embedding request; every provider accepts this many."""
 LISTS_KEPT = 8
-"""Long lists of texts, a corpus's for one, whose vectors stay in memory."""
+"""Lists of several texts (such as a corpus) whose vectors stay in memory."""
 DRAWN = 4
-"""Dimensions of vectors that nobody knows yet."""
+"""Dimensions of placeholder vectors, which a plan uses for vectors that are not known yet."""
 
 
 class AskedTexts:
-    """The long lists of texts that were asked about last: what many queries are compared with is read from the log once."""
+    """A cache of the last lists of texts, so that vectors that many queries are compared with are read from the log once."""
 
     def __init__(self) -> None:
         self._lists: OrderedDict[tuple[Encoding, tuple[str, ...]], _Texts] = OrderedDict()
 
     def of(self, encoding: Encoding, service: ModelSpec, texts: Sequence[str]) -> _Texts:
-        """What is known of a list; a text alone is not remembered."""
+        """The entry of a list of texts. A list of one text is not cached."""
         if len(texts) == 1:
             return _Texts(encoding, service, texts)
         key = encoding, tuple(texts)
@@ -52,23 +50,23 @@ class AskedTexts:
 
 
 class _Texts:
-    """A list of texts, how a service is asked about it, and its vectors once they are known."""
+    """A list of texts, the requests that embed it, and its vectors once they are known."""
 
     def __init__(self, encoding: Encoding, service: ModelSpec, texts: Sequence[str]) -> None:
         self._encoding, self._service, self._texts = encoding, service, texts
         self.asking = asyncio.Lock()
-        """Who asks about the list; others wait, and find what it was told."""
+        """Held while the list is embedded; other callers wait and reuse the vectors."""
         self.vectors: Vectors | None = None
 
     @functools.cached_property
     def _cut(self) -> list[str]:
         most = self._encoding.max_tokens
-        # A text without a letter is one blank, since services refuse empty ones.
+        # Services refuse empty texts, so an empty text is sent as one blank.
         return [(first_tokens(text, most) if most else text) or " " for text in self._texts]
 
     @functools.cached_property
     def requests(self) -> list[Request]:
-        """Of equal texts one is asked about."""
+        """The requests that embed the list; equal texts are sent once."""
         service, batches = self._service, _batches(list(dict.fromkeys(self._cut)))
         return [Request(service.model, (), _sampling(service), task="embed", inputs=batch) for batch in batches]
 
@@ -80,7 +78,7 @@ class _Texts:
         return np.array([count_tokens(text) for text in self._cut], dtype=np.int64)
 
     def of(self, answers: Sequence[RawAnswer]) -> Vectors:
-        """The vectors, from an answer a request."""
+        """The vectors of the list, from one answer per request."""
         import numpy as np
 
         rows: dict[str, Any] = {}
@@ -91,8 +89,10 @@ class _Texts:
 
 
 class AskedModels:
-    """See `retrieve.Models`. What nobody serves is `here`'s, which computes in a thread. While a run is planned, what nobody has
-    answered yet is drawn by the content."""
+    """See `retrieve.Models`. Models without a service are run by `here`, in a thread.
+
+    While planning, unknown vectors and scores are replaced by placeholders that depend only on the content.
+    """
 
     def __init__(self, ask: Ask, services: Mapping[str, ModelSpec], here: Models, texts: AskedTexts) -> None:
         self._ask = ask
@@ -100,7 +100,7 @@ class AskedModels:
         self._here = here
         self._texts = texts
         self._dimensions: dict[Encoding, int] = {}
-        """While a run is planned: those of the vectors that were given first, known or drawn. All others are made to fit."""
+        """While planning: dimensions of the first vectors returned per encoding, known or placeholder; later ones match them."""
 
     async def embed(self, encoding: Encoding, texts: Sequence[str]) -> Vectors:
         """See `retrieve.Models`. Raises NoReply."""
@@ -109,9 +109,9 @@ class AskedModels:
             return await self._embedded_here(encoding, texts)
         known = self._texts.of(encoding, service, texts)
         if self._ask.planning:
-            told = [await self._asked(service, request) for request in known.requests]
-            answered = [one for one in told if one is not None]
-            return self._planned(encoding, texts, known.of(answered) if len(answered) == len(told) else None)
+            replies = [await self._asked(service, request) for request in known.requests]
+            answers = [reply for reply in replies if reply is not None]
+            return self._planned(encoding, texts, known.of(answers) if len(answers) == len(replies) else None)
         async with known.asking:
             if known.vectors is None:
                 requests = await asyncio.to_thread(lambda: known.requests)
@@ -120,6 +120,7 @@ class AskedModels:
             return known.vectors
 
     async def _embedded_here(self, encoding: Encoding, texts: Sequence[str]) -> Vectors:
+        """The vectors of a local model; a placeholder where a plan lacks them."""
         try:
             found = await asyncio.to_thread(at_once, self._here.embed(encoding, texts))
         except NotComputed:
@@ -127,6 +128,7 @@ class AskedModels:
         return self._planned(encoding, texts, found) if self._ask.planning else found
 
     def _planned(self, encoding: Encoding, texts: Sequence[str], known: Vectors | None) -> Vectors:
+        """The known vectors, cut to the plan's dimensions, or placeholders."""
         import numpy as np
 
         wanted = self._dimensions.setdefault(encoding, known.values.shape[1] if known is not None else DRAWN)
@@ -150,7 +152,7 @@ class AskedModels:
         return [drawn(service.model, query, text) for text in texts] if raw is None else scores_of(raw.text)
 
     async def _asked(self, service: ModelSpec, request: Request) -> RawAnswer | None:
-        """The answer, of the stage that is called as its task; None while a run is planned and nobody knows it."""
+        """The answer, in the stage named after the task (embed, rerank); None for an unknown answer while planning."""
         async with self._ask.turn(request.task, service.model):
             outcome = await self._ask.of(request.task)(request)
         if isinstance(outcome, Answer):
@@ -160,16 +162,16 @@ class AskedModels:
         raise NoReply(request.task, outcome)
 
 
-async def _all_of(asking: Sequence[Coroutine[Any, Any, RawAnswer | None]]) -> list[RawAnswer]:
-    """The answers, once all have come: what was sent is paid, though another fails. Raises NoReply."""
-    found = await asyncio.gather(*asking, return_exceptions=True)
-    if wrong := [one for one in found if isinstance(one, BaseException)]:
-        raise wrong[0]
-    return [one for one in found if isinstance(one, RawAnswer)]
+async def _all_of(calls: Sequence[Coroutine[Any, Any, RawAnswer | None]]) -> list[RawAnswer]:
+    """All answers. Waits for every call even where one fails, since sent calls are paid. Raises NoReply."""
+    results = await asyncio.gather(*calls, return_exceptions=True)
+    if errors := [result for result in results if isinstance(result, BaseException)]:
+        raise errors[0]
+    return [result for result in results if isinstance(result, RawAnswer)]
 
 
 def drawn(*content: str) -> float:
-    """A number in [0, 1) for what nobody knows yet: the same for the same content."""
+    """A pseudo-random number in [0, 1) that depends only on the content: a placeholder for an unknown value."""
     digest = hashlib.sha256("\0".join(content).encode("utf-8", "surrogatepass")).digest()
     return (int.from_bytes(digest[:8], "big") >> 11) / 2**53
 

@@ -1,6 +1,6 @@
-"""Retrievers as a spec names them: a name, or a mapping whose first field says what kind it is.
+"""Retrievers in a spec: a name, or a mapping with a field that names its kind, such as `{embed: MODEL}`.
 
-To add a kind: a class below with `head`, its fields and `make`, and a line in `KINDS`.
+To add a kind, write a class with `head`, its fields and `make`, and add it to `KINDS` and `RetrieverEntry`.
 """
 
 from __future__ import annotations
@@ -18,65 +18,65 @@ from summhay_ray.engine import validated
 from summhay_ray.plugins import code_identity
 
 Read = Callable[[str], str]
-"""A file as the spec names it -> its text."""
+"""Path of a file as the spec names it -> its text."""
 
 
 class Entry(Strict):
-    """A retriever that is written as a mapping."""
+    """A retriever written as a mapping."""
 
     head: ClassVar[str]
-    """The field that says what kind the entry is."""
+    """The field that names the entry's kind."""
 
-    name: str = Field(default="", description="what tables call it; by default made of the rest")
+    name: str = Field(default="", description="name in tables; empty: made from the other fields")
 
     @property
     def label(self) -> str:
-        """What tables call it."""
+        """The name in tables."""
         return self.name or self.default_label()
 
     def default_label(self) -> str:
-        """What tables call it where the spec does not say."""
+        """The name in tables where the spec gives none."""
         raise NotImplementedError
 
     def parts(self) -> Sequence[RetrieverEntry]:
-        """The entries inside."""
+        """The nested entries."""
         return ()
 
     def make(self, seed: int, read: Read) -> Any:
-        """The retriever. `read` gives the text of a file that the spec names."""
+        """The retriever. `read` returns the text of a file that the spec names."""
         raise NotImplementedError
 
     def semantic(self, digests: Mapping[str, str]) -> dict[str, Any]:
-        """What makes it the retriever that it is, as JSON. `digests`: file as the spec names it -> sha256 of its content."""
+        """The fields that identify the retriever, as JSON. `digests`: path as the spec names it -> sha256 of the file."""
         return self.model_dump(mode="json")
 
     def at_home(self, folder: Path) -> Entry:
-        """The entry with the folders of its models as they lie here, each known by its content. `folder`: the spec's."""
+        """The entry with model folders as absolute paths and content hashes as revisions. `folder`: the spec's folder."""
         return self
 
 
 def _entry(value: Any) -> Any:
-    """A name as it is; a mapping as the entry of its kind. Raises ValueError, in one line."""
+    """A name as it is; a mapping as the entry of its kind. Raises ValueError."""
     if isinstance(value, str | Entry):
         return value
     heads = [head for head in KINDS if isinstance(value, Mapping) and head in value]
-    # `{rerank: X, of: bm25}` has one head; so has each entry inside.
+    # Heads of nested entries do not count: `{rerank: X, of: {bm25: split}}` has one.
     if len(heads) != 1:
         known = ", ".join(f"{{{head}: ...}}" for head in KINDS)
         raise ValueError(f"expected a retriever's name, or a mapping of one of these kinds: {known}")
     try:
         return validated(KINDS[heads[0]], value, f"{{{heads[0]}: ...}}")
     except SpecError as error:
-        # Whoever reads the spec puts before it where the entry stands.
+        # The caller adds the entry's place in the spec.
         raise ValueError(str(error)) from error
 
 
 class Bm25Entry(Entry):
-    """BM25 with its tokenization named."""
+    """BM25 with a named tokenization."""
 
     head: ClassVar[str] = "bm25"
     bm25: retrieve.Tokenization = Field(
-        description="split: str.split(' '); words: as the name bm25; stems: Snowball; wordnet: stems of WordNet's lemmas"
+        description="split: str.split(' '); words: same as the name bm25; stems: Snowball; wordnet: stems of WordNet lemmas"
     )
 
     def default_label(self) -> str:
@@ -87,11 +87,11 @@ class Bm25Entry(Entry):
 
 
 class OracleEntry(Entry):
-    """The oracle with errors in a share of the relevant documents."""
+    """The oracle, with errors in a share of the relevant documents."""
 
     head: ClassVar[str] = "oracle"
-    oracle: retrieve.Errors = Field(description="which errors: replace, add, drop or shuffle")
-    share: float = Field(default=0.2, ge=0, le=1, description="of the relevant documents")
+    oracle: retrieve.Errors = Field(description="kind of errors: replace, add, drop or shuffle")
+    share: float = Field(default=0.2, ge=0, le=1, description="share of the relevant documents with an error")
 
     def default_label(self) -> str:
         return f"oracle-{self.oracle}-{self.share:g}"
@@ -101,18 +101,19 @@ class OracleEntry(Entry):
 
 
 class ChunksEntry(Strict):
-    """Documents are embedded in pieces."""
+    """How documents are split into pieces for embedding."""
 
-    tokens: int = Field(ge=1, description="cl100k tokens of a piece")
-    overlap: int = Field(default=0, ge=0, description="tokens that neighbours share")
+    tokens: int = Field(ge=1, description="cl100k tokens per piece")
+    overlap: int = Field(default=0, ge=0, description="tokens shared by neighbouring pieces")
     combine: retrieve.Combine = Field(
-        default="max", description="max: the nearest piece counts; mean, weighted: the mean of the vectors, weighted by tokens"
+        default="max",
+        description="max: the most similar piece counts; mean: the mean vector counts; weighted: the mean weighted by tokens",
     )
 
     @model_validator(mode="after")
     def _overlap_is_less(self) -> ChunksEntry:
         if self.overlap >= self.tokens:
-            raise ValueError(f"overlap: {self.overlap} of {self.tokens} tokens; expected fewer than a piece has")
+            raise ValueError(f"overlap: {self.overlap} tokens in pieces of {self.tokens}; expected fewer than a piece has")
         return self
 
 
@@ -134,32 +135,34 @@ SERVICES = frozenset(
         *("voyage", "watsonx", "hosted_vllm"),
     }
 )
-"""What a model's name begins with that somebody serves; any other runs in this process, unless it has an `api_base`."""
+"""Prefixes of model names that a service runs. Other models run in this process, unless the entry has an `api_base`."""
 
 
 class ModelEntry(Entry, Reach):
-    """What entries have in common that need a model: one in this process, or one that somebody serves."""
+    """Base of entries with a model, which runs in this process or at a service."""
 
-    revision: str = Field(default="", description="the hub's commit; filled in for a folder, by its content")
-    max_tokens: int | None = Field(default=None, ge=1, description="the model's own tokens that a text is cut at; null: its own")
-    precision: Precision = Field(default="float32", description="float16 and bfloat16 are for GPUs")
+    revision: str = Field(default="", description="commit on the model hub; for a folder, filled in from its content")
+    max_tokens: int | None = Field(
+        default=None, ge=1, description="maximum tokens of a text, by the model's tokenizer; null: the model's limit"
+    )
+    precision: Precision = Field(default="float32", description="number format of the weights; float16 and bfloat16 are for GPUs")
 
     @property
     def model(self) -> str:
         """The model's name, or its folder."""
-        found: str = getattr(self, self.head)
-        return found
+        name: str = getattr(self, self.head)
+        return name
 
     @model_validator(mode="before")
     @classmethod
     def _price_is_whole(cls, fields: Any) -> Any:
-        # Who embeds or reranks writes nothing that has a price.
+        # Embedding and reranking models have no output tokens, so a price may leave out their price.
         if isinstance(fields, Mapping) and isinstance(price := fields.get("price"), Mapping) and price:
             return {**fields, "price": {"input_per_mtok": 0, "output_per_mtok": 0, **price}}
         return fields
 
     def service(self) -> ModelSpec | None:
-        """How the model is asked that somebody serves; None for one in this process."""
+        """How to call the model at its service; None for a model that runs in this process."""
         if self.api_base is None and self.model.partition("/")[0] not in SERVICES:
             return None
         reach = self.model_dump(include=set(Reach.model_fields))
@@ -168,20 +171,20 @@ class ModelEntry(Entry, Reach):
         )
 
     def extra(self) -> Mapping[str, Any]:
-        """What is sent beside the texts."""
+        """Parameters sent with the texts."""
         return {}
 
     def semantic(self, digests: Mapping[str, str]) -> dict[str, Any]:
-        """See `Entry`. A folder is known by its content, wherever it lies; how a service is reached is no part of it."""
+        """See `Entry`. A folder is identified by its content; the way to reach a service is left out."""
         found = {**self.model_dump(mode="json", exclude=set(Reach.model_fields)), **self.inner(digests)}
         return {**found, self.head: ""} if self.revision.startswith(FOLDER_REVISION) else found
 
     def inner(self, digests: Mapping[str, str]) -> dict[str, Any]:
-        """The entries inside, as they are known."""
+        """The identities of nested entries, by field."""
         return {}
 
     def at_home(self, folder: Path) -> Entry:
-        """See `Entry`. Raises NoModel for a folder that is none."""
+        """See `Entry`. Raises NoModel for a path without a model."""
         if self.service() is not None:
             return self
         for path in (folder / self.model, Path(self.model)):
@@ -196,12 +199,12 @@ class EmbedEntry(ModelEntry):
     """Retrieval by the vectors of an embedding model."""
 
     head: ClassVar[str] = "embed"
-    embed: Text = Field(description="a model's name, or its folder")
-    query_prefix: str = Field(default="", description="stands before every query")
-    document_prefix: str = Field(default="", description="stands before every document, or piece of one")
-    chunks: ChunksEntry | None = Field(default=None, description="null: each document is one text")
-    similarity: retrieve.Similarity = Field(default="cosine", description="of two vectors: cosine or dot")
-    dimensions: int | None = Field(default=None, ge=1, description="of a service's vectors, where it gives a choice")
+    embed: Text = Field(description="model name or folder")
+    query_prefix: str = Field(default="", description="text put before every query")
+    document_prefix: str = Field(default="", description="text put before every document or piece")
+    chunks: ChunksEntry | None = Field(default=None, description="how to split documents; null: each is embedded as one text")
+    similarity: retrieve.Similarity = Field(default="cosine", description="similarity of two vectors: cosine or dot")
+    dimensions: int | None = Field(default=None, ge=1, description="dimensions of a service's vectors, where it offers a choice")
 
     def extra(self) -> Mapping[str, Any]:
         return {} if self.dimensions is None else {"dimensions": self.dimensions}
@@ -216,10 +219,10 @@ class EmbedEntry(ModelEntry):
 
 
 class LongeEntry(ModelEntry):
-    """`longe` with another model of stretched positions."""
+    """`longe` with another model with extended positions."""
 
     head: ClassVar[str] = "longe"
-    longe: Text = Field(description="a model's name, or its folder")
+    longe: Text = Field(description="model name or folder")
 
     def default_label(self) -> str:
         return _short(self.longe)
@@ -229,12 +232,12 @@ class LongeEntry(ModelEntry):
 
 
 class RerankEntry(ModelEntry):
-    """The first documents of another ranking, ranked again."""
+    """Reranking of the first documents of another ranking."""
 
     head: ClassVar[str] = "rerank"
-    rerank: Text = Field(description="a cross-encoder's name, or its folder")
-    of: RetrieverEntry = Field(default="bm25", description="the retriever whose ranking is ranked again")
-    top: int = Field(default=100, ge=1, description="its first documents are ranked again; the others stand behind them")
+    rerank: Text = Field(description="cross-encoder name or folder")
+    of: RetrieverEntry = Field(default="bm25", description="retriever whose ranking is reranked")
+    top: int = Field(default=100, ge=1, description="how many first documents to rerank; the others keep their order after them")
 
     def default_label(self) -> str:
         return f"{retriever_label(self.of)}+{_short(self.rerank)}"
@@ -254,11 +257,11 @@ class RerankEntry(ModelEntry):
 
 
 class FuseEntry(Entry):
-    """Several rankings made one."""
+    """Fusion of several rankings."""
 
     head: ClassVar[str] = "fuse"
-    fuse: list[RetrieverEntry] = Field(min_length=2, description="the retrievers whose rankings are made one")
-    method: retrieve.Method = Field(default="rrf", description="rrf: by rank, 1 / (60 + rank); sum: by score, spread over 0 to 1")
+    fuse: list[RetrieverEntry] = Field(min_length=2, description="retrievers whose rankings are fused")
+    method: retrieve.Method = Field(default="rrf", description="rrf: sum of 1 / (60 + rank); sum: sum of scores scaled to 0..1")
 
     def default_label(self) -> str:
         return f"{self.method}({','.join(map(retriever_label, self.fuse))})"
@@ -277,10 +280,10 @@ class FuseEntry(Entry):
 
 
 class RunEntry(Entry):
-    """Rankings made elsewhere."""
+    """Rankings from a file."""
 
     head: ClassVar[str] = "run"
-    run: Text = Field(description="path of a TREC run file, from the spec's folder")
+    run: Text = Field(description="path of a TREC run file, relative to the spec's folder")
 
     def default_label(self) -> str:
         return Path(self.run).stem
@@ -293,12 +296,12 @@ class RunEntry(Entry):
 
 
 RERANK3 = ModelSpec(model=retrieve.RERANK3, temperature=None, max_tokens=1)
-"""Who answers for the name `rerank3`."""
+"""The service model behind the name `rerank3`."""
 
 KINDS: Mapping[str, type[Entry]] = {
     kind.head: kind for kind in (Bm25Entry, OracleEntry, EmbedEntry, LongeEntry, RerankEntry, FuseEntry, RunEntry)
 }
-"""The field that says what kind an entry is -> the entry's class."""
+"""The field that names an entry's kind -> the entry's class."""
 
 RetrieverEntry = Annotated[
     str | SerializeAsAny[Entry],
@@ -318,19 +321,19 @@ def _short(model: str) -> str:
 
 
 def retriever_label(entry: str | Entry) -> str:
-    """What tables call a retriever of a spec."""
+    """The name of a spec's retriever in tables."""
     return entry if isinstance(entry, str) else entry.label
 
 
 def make_retriever(entry: str | Entry, seed: int, read: Read) -> Any:
-    """The retriever of an entry. Raises UnknownName, BadTrec or SpecError, in one line."""
+    """The retriever of an entry. Raises UnknownName, BadTrec or SpecError."""
     return retrieve.make(entry, seed) if isinstance(entry, str) else entry.make(seed, read)
 
 
 def identity_of(entry: str | Entry, digests: Mapping[str, str]) -> Any:
-    """What makes an entry the retriever that it is: of a name, the name and a person's own code; else JSON.
+    """The identity of a retriever: for a name, the name with the hash of user code behind it; for a mapping, JSON.
 
-    `digests`: file as the spec names it -> sha256 of its content.
+    `digests`: path as the spec names it -> sha256 of the file.
     """
     if isinstance(entry, str):
         return f"{entry} {code_identity(entry)}".rstrip()
@@ -338,12 +341,12 @@ def identity_of(entry: str | Entry, digests: Mapping[str, str]) -> Any:
 
 
 def at_home(entry: str | Entry, folder: Path) -> str | Entry:
-    """The entry with the folders of its models as they lie on this machine."""
+    """The entry with model folders resolved on this machine; see `Entry.at_home`."""
     return entry if isinstance(entry, str) else entry.at_home(folder)
 
 
 def every(entries: Sequence[str | Entry]) -> Iterator[str | Entry]:
-    """All entries, those inside of others too."""
+    """All entries, including nested ones."""
     for entry in entries:
         yield entry
         if isinstance(entry, Entry):
@@ -351,34 +354,34 @@ def every(entries: Sequence[str | Entry]) -> Iterator[str | Entry]:
 
 
 def files(entries: Sequence[str | Entry]) -> list[str]:
-    """The files that entries name, each once."""
+    """The run files that entries name, without repeats."""
     return list(dict.fromkeys(entry.run for entry in every(entries) if isinstance(entry, RunEntry)))
 
 
 def settled(entries: Sequence[str | Entry], inputs: Inputs) -> list[str | Entry]:
-    """The entries with their models' folders as they lie here; their files are read. Raises SpecError, BadTrec."""
-    found = [at_home(entry, inputs.folder) for entry in entries]
-    for name, revision in local_models_of(found):
+    """The entries with model folders resolved, after checking models and run files. Raises NoModel, SpecError, BadTrec."""
+    resolved = [at_home(entry, inputs.folder) for entry in entries]
+    for name, revision in local_models_of(resolved):
         check_model(name, revision)
-    for path in files(found):
+    for path in files(resolved):
         retrieve.read_run(inputs.text(path), path)
-    return found
+    return resolved
 
 
 def services(entries: Sequence[str | Entry]) -> dict[str, ModelSpec]:
-    """Model -> how it is asked, of all that somebody serves. Raises ValueError where one model is written in two ways."""
+    """Model name -> how to call it, for all service models. Raises ValueError for one model with two different settings."""
     found: dict[str, ModelSpec] = {}
     for entry in every(entries):
         service = RERANK3 if entry == "rerank3" else entry.service() if isinstance(entry, ModelEntry) else None
         if service is not None and found.setdefault(service.model, service) != service:
             raise ValueError(
-                f"retrievers: {service.model!r} is written in two ways; give both entries the same price, api_base, ..."
+                f"retrievers: {service.model!r} has two different settings; give both entries the same price, api_base, ..."
             )
     return found
 
 
 def local_models_of(entries: Sequence[str | Entry]) -> list[tuple[str, str]]:
-    """Name and revision of the models that run in this process, each once."""
+    """(name, revision) of the models that run in this process, without repeats."""
     named = {"vector": retrieve.MPNET, "longe": retrieve.Longe.MODEL}
     found: dict[tuple[str, str], None] = {}
     for entry in every(entries):
@@ -390,14 +393,14 @@ def local_models_of(entries: Sequence[str | Entry]) -> list[tuple[str, str]]:
 
 
 def inside(made: Any) -> Sequence[Any]:
-    """The retrievers that a retriever is made of."""
+    """The retrievers directly inside a fusion or reranking retriever."""
     if isinstance(made, retrieve.Fuse):
         return made.parts
     return [made.of] if isinstance(made, retrieve.Rerank) and made.of is not None else []
 
 
 def models_of(made: Any) -> list[Encoding | Scoring]:
-    """The models that a retriever needs, wherever they run, each once."""
+    """The models that a retriever needs, local or at services, without repeats."""
     own: list[Encoding | Scoring] = [made.dense.encoding] if isinstance(made, retrieve.Embed) else []
     own += [made.stretched] if isinstance(made, retrieve.Longe) else []
     own += [made.scoring] if isinstance(made, retrieve.Rerank) else []
@@ -405,7 +408,7 @@ def models_of(made: Any) -> list[Encoding | Scoring]:
 
 
 def local_parts(made: Any, services: Collection[str]) -> list[Any]:
-    """A retriever's largest parts, it itself included, that need models in this process and none of the `services`."""
+    """The largest parts of a retriever (or the whole) that need local models and none of the `services`."""
     models = models_of(made)
     if not any(one.model in services for one in models):
         return [made] if models else []
@@ -413,5 +416,5 @@ def local_parts(made: Any, services: Collection[str]) -> list[Any]:
 
 
 def own_code(entries: Sequence[str | Entry]) -> list[str]:
-    """The module:Class names of a person's own among the entries."""
+    """The module:Class names among the entries: users' own retrievers."""
     return [entry for entry in every(entries) if isinstance(entry, str) and ":" in entry]

@@ -1,4 +1,4 @@
-"""What the rankings of a run are worth: a row for each retriever and k, with intervals over queries, and the report's section."""
+"""Measures the rankings of a run: a row per retriever and k, with intervals over queries, and the report's section."""
 
 from __future__ import annotations
 
@@ -19,32 +19,32 @@ _TITLES = {"precision": "P", "recall": "R", "f1": "F1", "ndcg": "nDCG", "ap": "A
 
 @dataclass(frozen=True, slots=True)
 class Retrieved:
-    """What one retriever found for one query."""
+    """One retriever's ranking for one query, with what is needed to measure it."""
 
     retriever: str
     query: str
-    """Tells queries apart, over all corpora."""
+    """An id that is unique over all corpora."""
     document_ids: Sequence[str]
     """Best first."""
     gold: Mapping[str, float]
-    """document -> how relevant, above 0; a query without any is left out of all figures."""
+    """Document id -> grade, above 0; queries without gold are not measured."""
     shown: int | None = None
-    """The first so many fit into the token budget; None where there is none."""
+    """How many first documents fit into the token budget; None without a budget."""
     tokens: int | None = None
-    """Tokens of those."""
+    """Tokens of the documents shown."""
     ordered: bool = True
-    """Whether the ranking has an order of its own."""
+    """False where the ranking is the corpus itself, in document order."""
 
 
 def retrieval_table(
     found: Iterable[Retrieved], ks: Sequence[int], expected: Mapping[str, int], seed: int = 0, unordered: Collection[str] = ()
 ) -> pl.DataFrame:
-    """A row for each retriever and k (null: what the token budget shows), in the order of `expected`: retriever -> its queries.
+    """A row per retriever and k, and one with k null for the documents within the token budget.
 
-    Columns: retriever, k, `n` queries measured of `n_expected`, each measure with its 95 % interval (percentile bootstrap over
-    queries), and the mean `tokens` of what the budget shows. A retriever of which nothing is there has its rows, with an n of 0.
-    A ranking without an order, as the `unordered` retrievers' are, has no row at a k: which of its documents come first says
-    nothing.
+    `expected`: retriever -> number of its queries, which also gives the order of rows. Columns: retriever, k, `n` (queries
+    measured) of `n_expected`, each measure with its 95 % interval (percentile bootstrap over queries), and the mean `tokens`
+    within the budget. A retriever without results has rows with an n of 0. An unordered retriever has no rows at a k, since the
+    first documents of its ranking mean nothing.
     """
     import polars as pl
 
@@ -54,7 +54,7 @@ def retrieval_table(
             by_retriever.setdefault(one.retriever, []).append(one)
     rows: list[dict[str, Any]] = []
     for retriever, queries in by_retriever.items():
-        # In one order, wherever they come from: what is drawn must fall on the same queries.
+        # A fixed order, so that the seeded bootstrap draws the same queries.
         queries.sort(key=lambda one: one.query)
         ordered = all(one.ordered for one in queries) and retriever not in unordered
         cuts: list[int | None] = [*(ks if ordered else ()), *([None] if all(one.shown is not None for one in queries) else [])]
@@ -78,15 +78,15 @@ def _measured(queries: Sequence[Retrieved], k: int | None, ordered: bool, seed: 
 
 
 def _scores(queries: Sequence[Retrieved], k: int | None, ordered: bool) -> list[RetrievalScore]:
-    """One a query, in their order; without a k, at as many documents as its budget shows."""
-    at: defaultdict[int, list[int]] = defaultdict(list)
-    for place, one in enumerate(queries):
-        at[k if k is not None else one.shown or 0].append(place)
-    found: dict[int, RetrievalScore] = {}
-    for cut, places in at.items():
-        rankings = [(queries[place].document_ids[:cut], queries[place].gold) for place in places]
-        found.update(zip(places, retrieval_scores(rankings, max(cut, 1), ordered=ordered), strict=True))
-    return [found[place] for place in range(len(queries))]
+    """The score of each query, in order. Without a k, the documents within the token budget are scored."""
+    by_cut: defaultdict[int, list[int]] = defaultdict(list)
+    for index, query in enumerate(queries):
+        by_cut[k if k is not None else query.shown or 0].append(index)
+    scores: dict[int, RetrievalScore] = {}
+    for cut, indices in by_cut.items():
+        rankings = [(queries[index].document_ids[:cut], queries[index].gold) for index in indices]
+        scores.update(zip(indices, retrieval_scores(rankings, max(cut, 1), ordered=ordered), strict=True))
+    return [scores[index] for index in range(len(queries))]
 
 
 def retrieval_rows(table: pl.DataFrame) -> list[dict[str, Any]]:
@@ -95,14 +95,14 @@ def retrieval_rows(table: pl.DataFrame) -> list[dict[str, Any]]:
 
 
 def retrieval_details(table: pl.DataFrame) -> dict[str, Any]:
-    """Fields of a run's JSON document: the rows, and beside them their intervals and the tokens shown."""
+    """Fields of a run's JSON document: the rows, and separately their intervals and tokens."""
     intervals = [f"{name}_{end}" for name in MEASURES for end in ("low", "high")]
     beside = table.select("retriever", "k", "n_expected", "tokens", *intervals).to_dicts()
     return {"retrieval": retrieval_rows(table), "retrieval_intervals": beside}
 
 
 def retrieval_section(table: pl.DataFrame, token_budget: int | None) -> Section:
-    """The retrieval table, for people."""
+    """The report's section with the retrieval table."""
     import polars as pl
 
     names = [name for measure in MEASURES for name in (measure, f"{measure}_low", f"{measure}_high")]

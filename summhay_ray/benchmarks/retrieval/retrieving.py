@@ -1,4 +1,4 @@
-"""A run that retrieves and measures, and does nothing else: `summhay retrieve SPEC`, for any benchmark with corpora."""
+"""Retrieval-only runs (`summhay retrieve SPEC`), for any benchmark with corpora."""
 
 from __future__ import annotations
 
@@ -34,17 +34,19 @@ from summhay_ray.retrieve import Corpus, Query, Ranked
 
 
 class RetrievalFields(Spec):
-    """What every spec of retrieval alone has."""
+    """Fields of every spec of a retrieval-only run."""
 
     retrievers: list[RetrieverEntry] = Field(
         min_length=1, description="random, bm25, vector, oracle, full, released/NAME, {bm25: split}, {embed: MODEL}, ..."
     )
-    k: list[Annotated[int, Field(ge=1)]] = Field(default=[1, 5, 10], description="how many documents count, of each ranking")
+    k: list[Annotated[int, Field(ge=1)]] = Field(
+        default=[1, 5, 10], description="cutoffs: how many first documents of a ranking are measured"
+    )
     token_budget: int = Field(default=15000, ge=1, description="cl100k tokens of documents that retrieval may show")
-    depth: int = Field(default=1000, ge=1, description="documents of a ranking that are kept, at most")
+    depth: int = Field(default=1000, ge=1, description="maximum documents kept of each ranking")
 
     def model_entries(self) -> Sequence[ModelSpec]:
-        """See `Spec`: the retrievers' models that somebody serves."""
+        """See `Spec`: the retrievers' service models."""
         return list(services(self.retrievers).values())
 
     @model_validator(mode="after")
@@ -54,13 +56,13 @@ class RetrievalFields(Spec):
 
 
 STAGE = "retrieve"
-"""In which a retriever that raises fails its items."""
+"""The stage to which items fail when their retriever raises."""
 
 S = TypeVar("S", bound=RetrievalFields)
 
 
 class Retrieving(WithRetrievers, Benchmark[S]):
-    """Rankings of every retriever over every corpus. A class of a benchmark's own says what its corpora are."""
+    """Rankings of every retriever over every corpus. A benchmark's subclass defines the corpora."""
 
     stages = (Stage("embed"), Stage("rerank"), Stage(STAGE))
     tables: ClassVar[Sequence[Table]] = RANKING_TABLES
@@ -68,11 +70,11 @@ class Retrieving(WithRetrievers, Benchmark[S]):
 
     @staticmethod
     def retrieval_fields(fields: Mapping[str, Any], where: str) -> Mapping[str, Any]:
-        """A spec's fields as `summhay retrieve` runs them: of this kind, as they are. Raises SpecError."""
+        """A spec's fields for `summhay retrieve`: for a spec of this kind, unchanged. May raise SpecError."""
         return fields
 
     def corpus_queries(self) -> Mapping[str, Sequence[str]]:
-        """Every corpus by a hash of its content -> its queries' ids; nothing large is read."""
+        """Content hash of each corpus -> ids of its queries. Must not read large files."""
         raise NotImplementedError
 
     def corpus(self, corpus_id: str) -> Corpus:
@@ -84,7 +86,7 @@ class Retrieving(WithRetrievers, Benchmark[S]):
         return [*super().own_code(), *own_code(self.spec.retrievers)]
 
     def identity(self) -> Any:
-        """See `Workload`. Corpora and files are known by their content."""
+        """See `Workload`. Corpora and files are identified by their content."""
         names = ("k", "token_budget", "depth", "seed")
         return {
             "kind": self.kind,
@@ -94,7 +96,7 @@ class Retrieving(WithRetrievers, Benchmark[S]):
         }
 
     def items(self) -> Iterator[Item]:
-        """Every corpus by every retriever, all queries at once; one by one where a service is asked."""
+        """See `Workload`. One item per corpus and retriever; one per query for a retriever that calls a service."""
         known = functools.cache(self.known)
         for corpus_id, queries in self.corpus_queries().items():
             for retriever in self.retrievers:
@@ -114,7 +116,7 @@ class Retrieving(WithRetrievers, Benchmark[S]):
         return {"": Queue(tuple(self.services))}
 
     def prepare(self, source: str, items: Sequence[Item]) -> Prepared:
-        """See `Workload`: the rankings of a corpus; of a retriever that asks, what is computed beside."""
+        """See `Workload`. The rankings of a corpus; for a retriever that calls a service, only what local models compute."""
         corpus_id, retriever = items[0].data["corpus"], items[0].data["retriever"]
         try:
             corpus = self.corpus(corpus_id)
@@ -122,25 +124,25 @@ class Retrieving(WithRetrievers, Benchmark[S]):
                 self.compute_beside(corpus, retriever)
                 return Prepared()
             rankings = self.rankings(corpus, retriever)
-        # The border to a person's own retrievers: what goes wrong there is a row, and stops no other row.
+        # A user's own retriever may raise anything: that becomes a failure row, and other rows go on.
         except BaseException as error:  # noqa: BLE001
             return Prepared(problem=no_ranking(error), stage=STAGE)
         return Prepared(self._rows(corpus, retriever, zip(corpus.queries, rankings, strict=True)))
 
     def computing(self, items: Sequence[Item]) -> Sequence[Mapping[str, Any]]:
-        """See `Workload`: a part for each corpus that models in this process read."""
+        """See `Workload`. Parts of each corpus that local models read."""
         return self.corpora_to_compute((item.data["corpus"], item.data["retriever"]) for item in items)
 
     def compute(self, part: Mapping[str, Any]) -> None:
-        """See `Workload`: the vectors and scores that the rankings of a corpus need."""
+        """See `Workload`. The vectors and scores that the rankings of a corpus need."""
         self.compute_part(self.corpus(part["corpus"]), part)
 
     def sketch(self, source: str, items: Sequence[Item]) -> Prepared:
-        """See `Workload`: what is planned depends on no ranking."""
+        """See `Workload`. Empty, since the plan depends on no ranking."""
         return Prepared()
 
     async def answer(self, item: Item, ask: Ask) -> Rows:
-        """See `Workload`: the ranking of a retriever that asks; those of any other were there before."""
+        """See `Workload`. The ranking of a retriever that calls a service; `prepare` makes all others."""
         if (retriever := item.data["retriever"]) not in self.asking:
             return {}
         corpus = await asyncio.to_thread(self.corpus, item.data["corpus"])
@@ -151,28 +153,28 @@ class Retrieving(WithRetrievers, Benchmark[S]):
     def _rows(self, corpus: Corpus, retriever: str, found: Iterable[tuple[Query, Sequence[Ranked]]]) -> Rows:
         whole, budget = self.is_whole(retriever), self.spec.token_budget
         depth = max(self.spec.depth, *self.spec.k)
-        each = [ranking_rows(corpus, retriever, *one, whole=whole, token_budget=budget, depth=depth) for one in found]
-        return {table.name: [row for rows in each for row in rows[table.name]] for table in RANKING_TABLES}
+        by_query = [ranking_rows(corpus, retriever, *one, whole=whole, token_budget=budget, depth=depth) for one in found]
+        return {table.name: [row for rows in by_query for row in rows[table.name]] for table in RANKING_TABLES}
 
     def score(self, tables: Tables) -> Tables:
-        """A row for each retriever and k."""
+        """See `Workload`. The retrieval table: a row per retriever and k."""
         items = tables["items"]
         expected = {name: int(items.filter(retriever=name)["queries"].sum()) for name in self.retrievers}
         ranked, ks = retrieved_of(tables, max(self.spec.k)), self.spec.k
         return {"retrieval": retrieval_table(ranked, ks, expected, self.spec.seed, self.unordered)}
 
     def details(self, scores: Tables) -> Mapping[str, Any]:
-        """The rows as `summhay retrieve --json` has them."""
+        """See `Workload`. The fields of `summhay retrieve --json`."""
         return retrieval_details(scores["retrieval"])
 
     def report(self, scores: Tables) -> Sequence[Section]:
-        """The retrieval table."""
+        """See `Workload`. The section with the retrieval table."""
         return [retrieval_section(scores["retrieval"], self.spec.token_budget)]
 
 
 def retrieval_alone(benchmark: type[Any], fields: Mapping[str, Any], where: str) -> Mapping[str, Any]:
-    """A spec's fields as those of a run that retrieves alone. Raises SpecError where its benchmark offers none."""
+    """A spec's fields converted for a retrieval-only run. Raises SpecError where its benchmark offers none."""
     change: Callable[[Mapping[str, Any], str], Mapping[str, Any]] | None = getattr(benchmark, "retrieval_fields", None)
     if change is None:
-        raise SpecError(f"{where}: a spec of kind {benchmark.kind!r} has nothing to retrieve from; give one with retrievers")
+        raise SpecError(f"{where}: a spec of kind {benchmark.kind!r} has no retrievers; give a spec with retrievers")
     return change(fields, where)

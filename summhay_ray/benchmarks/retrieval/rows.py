@@ -1,4 +1,4 @@
-"""What a run keeps of its rankings: the tables `ranked` and `retrieved`, of any benchmark with corpora."""
+"""The tables of rankings, `ranked` and `retrieved`, for any benchmark with corpora."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from summhay_ray.text import count_tokens
 
 @dataclass(frozen=True, slots=True)
 class RankedDocument:
-    """One document's place in what a retriever returns for a query."""
+    """One document in a retriever's ranking for a query."""
 
     corpus_id: Annotated[str, "content hash of the corpus"]
     query_id: Annotated[str, "the query, unique within its corpus"]
     retriever: Annotated[str, "retriever as the spec names it"]
-    rank: Annotated[int, "place in the ranking, from 1; ties stand in document order"]
+    rank: Annotated[int, "position in the ranking, from 1; ties are in document order"]
     number: Annotated[int, "document number in the corpus, from 1"]
     document_id: Annotated[str, "document identifier"]
     score: Annotated[float, "the retriever's relevance score"]
@@ -27,16 +27,16 @@ class RankedDocument:
 
 @dataclass(frozen=True, slots=True)
 class RetrievedQuery:
-    """One query as one retriever answered it: what its ranking is measured by."""
+    """One retriever's result for one query: the data by which its ranking is measured."""
 
     corpus_id: Annotated[str, "content hash of the corpus"]
     query_id: Annotated[str, "the query, unique within its corpus"]
     retriever: Annotated[str, "retriever as the spec names it"]
-    shown: Annotated[int, "documents at the ranking's beginning that fit into the token budget, the one that it cuts included"]
-    tokens: Annotated[int, "cl100k tokens of those"]
-    ordered: Annotated[bool, "whether the ranking has an order of its own"]
-    gold: Annotated[tuple[str, ...], "the relevant documents, as far as anybody knows"]
-    grades: Annotated[tuple[float, ...], "how relevant each is; 1 where relevance is yes or no"]
+    shown: Annotated[int, "number of first documents within the token budget, including one that the budget cuts"]
+    tokens: Annotated[int, "cl100k tokens of those documents"]
+    ordered: Annotated[bool, "false where the ranking is the corpus itself, in document order"]
+    gold: Annotated[tuple[str, ...], "ids of the documents known to be relevant"]
+    grades: Annotated[tuple[float, ...], "grade of each gold document; 1 where relevance is binary"]
 
 
 RANKING_TABLES = (
@@ -48,9 +48,9 @@ RANKING_TABLES = (
 def ranking_rows(
     corpus: Corpus, retriever: str, query: Query, ranking: Sequence[Ranked], *, whole: bool, token_budget: int, depth: int
 ) -> Rows:
-    """The rows of one query's ranking, of which the first `depth` documents are kept, and all that the token budget shows.
+    """The rows of one query's ranking. The first `depth` documents are kept, and all within the token budget.
 
-    `whole`: the ranking is the corpus itself, in no order of its own: it is kept, and shown, as it is.
+    `whole`: the ranking is the corpus itself, unordered; all of it is kept and shown, whatever the budget.
     """
     shown, tokens = _shown(corpus, ranking, None if whole else token_budget)
     here = corpus.corpus_id, query.query_id, retriever
@@ -67,7 +67,7 @@ def ranking_rows(
 
 
 def _shown(corpus: Corpus, ranking: Sequence[Ranked], token_budget: int | None) -> tuple[int, int]:
-    """How many documents the token budget shows, and their tokens; the last one may be cut. Without a budget, all of them."""
+    """(number of first documents within the token budget, their tokens); the last may be cut. Without a budget, all documents."""
     total = 0
     for place, one in enumerate(ranking, start=1):
         total += count_tokens(corpus.texts[one.number - 1])
@@ -77,14 +77,15 @@ def _shown(corpus: Corpus, ranking: Sequence[Ranked], token_budget: int | None) 
 
 
 def retrieved_of(tables: Tables, deepest: int) -> Iterator[Retrieved]:
-    """What the tables `ranked` and `retrieved` hold, to be measured: of each ranking the first `deepest` documents, and all that
-    the token budget shows."""
+    """The rankings in the tables `ranked` and `retrieved`, as input of `retrieval_table`.
+
+    Of each ranking, only the first `deepest` documents and those within the token budget are read.
+    """
     import polars as pl
 
     keys = ["corpus_id", "retriever", "query_id"]
     shown = tables["retrieved"].select(*keys, "shown")
     counted = tables["ranked"].select(*keys, "rank", "document_id").join(shown, on=keys)
-    # Of a ranking only so much is measured.
     counted = counted.filter(pl.col("rank") <= pl.max_horizontal("shown", pl.lit(deepest))).sort(*keys, "rank")
     ranked = {key: part["document_id"].to_list() for key, part in counted.group_by(keys)}
     for row in tables["retrieved"].iter_rows(named=True):

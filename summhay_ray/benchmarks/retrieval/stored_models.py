@@ -1,4 +1,4 @@
-"""Models of retrievers in this process, whose vectors and scores are kept in the store: nothing is computed twice."""
+"""Local models of retrievers. Their vectors and scores are kept in the store, so that nothing is computed twice."""
 
 from __future__ import annotations
 
@@ -25,35 +25,35 @@ from summhay_ray.extract import Compute
 from summhay_ray.store import Store, VectorSpace, vector_key
 
 STAGE = "embed"
-"""What a spec's `resources` call it."""
+"""The stage's name in a spec's `resources`."""
 TEXTS_A_BLOCK = 128
-"""Texts that are computed, and kept, together: which they are depends on the texts that are asked for alone."""
+"""Texts computed and stored together. The blocks depend only on the texts requested."""
 FORMAT = 1
-"""Of what is computed: another one makes other spaces."""
+"""Version of the computed values; a new one starts new vector spaces."""
 
 M = TypeVar("M", Encoder, Scorer)
 MadeBy = Encoding | Scoring | Comparing
 _COMPUTING = threading.Lock()
-"""One computation at a time in a process: models use all its processors, and what one thread computes another need not."""
+"""Allows one computation at a time per process: a model uses all cores, and threads can reuse each other's results."""
 
 
 @dataclass(frozen=True, slots=True)
 class Computing:
-    """How local models are run here; nothing of it is part of what they give."""
+    """How local models are run. None of it affects their identity."""
 
     batch_tokens: int = 16384
     batch_size: int | None = None
 
     @classmethod
     def of(cls, resources: Mapping[str, ResourcesSpec]) -> Computing:
-        """As a spec says it, of its stage `embed`."""
+        """The settings in a spec's `resources` of stage `embed`."""
         said = resources.get(STAGE)
         return cls() if said is None else cls(said.batch_tokens, said.batch_size)
 
 
 @dataclass(slots=True)
 class Computed:
-    """What was computed in this process, and not found in the store."""
+    """Counts and seconds of what this process computed, as opposed to read from the store."""
 
     texts: int = 0
     tokens: int = 0
@@ -62,10 +62,10 @@ class Computed:
 
 
 class StoredModels:
-    """See `retrieve.Models`. Without a store everything is computed, and forgotten."""
+    """See `retrieve.Models`. Without a store, results live in this object only."""
 
     def __init__(self, store: Store | None, computing: Computing | None = Computing()) -> None:
-        """`computing`: None where nothing is to be computed."""
+        """`computing`: None to only read stored results and raise NotComputed for others."""
         self._store = store
         self._computing = computing
         said = computing or Computing()
@@ -79,7 +79,7 @@ class StoredModels:
         return self.rows(encoding, texts, self._encoded(encoding))
 
     def embed_share(self, encoding: Encoding, texts: Sequence[str], share: tuple[int, int]) -> None:
-        """Compute and keep a share (i, n) of what `embed` would: every nth block of the texts, from the ith on."""
+        """Compute and store a share (i, n) of what `embed` needs: every nth block of the texts, from index i on."""
         by_key = {vector_key(text): text for text in texts}
         self._compute(encoding, list(_blocks(by_key))[share[0] :: share[1]], by_key, self._encoded(encoding))
 
@@ -105,7 +105,7 @@ class StoredModels:
         return scores
 
     def rows(self, made_by: MadeBy, texts: Sequence[str], compute: Compute) -> Vectors:
-        """A row of numbers a text, in their order (`extract.Numbers`); what is not there yet is computed by `compute`."""
+        """One row of numbers per text, in order (`extract.Numbers`); rows not in the store are computed by `compute`."""
         import numpy as np
 
         space = self._space(made_by)
@@ -165,11 +165,11 @@ class StoredModels:
 
 
 class NotComputed(Exception):
-    """It takes vectors that nobody has computed yet."""
+    """Vectors or scores are not in the store, and nothing may be computed."""
 
 
 class Wanted:
-    """See `retrieve.Models`: computes nothing, and remembers which texts were to be embedded. Rankings by it mean nothing."""
+    """See `retrieve.Models`. Computes nothing and records which texts a retriever wants embedded; rankings by it mean nothing."""
 
     def __init__(self) -> None:
         self.texts: list[tuple[Encoding, Sequence[str]]] = []
@@ -187,7 +187,7 @@ class Wanted:
 
 
 def _blocks(texts: Mapping[bytes, str]) -> Iterator[Sequence[bytes]]:
-    """The texts' keys in blocks, texts of like length together: the same texts make the same blocks."""
+    """The texts' keys in blocks of texts of similar length. Equal sets of texts give equal blocks."""
     in_order = sorted(texts, key=lambda key: (-len(texts[key]), key))
     for start in range(0, len(in_order), TEXTS_A_BLOCK):
         yield in_order[start : start + TEXTS_A_BLOCK]

@@ -1,4 +1,4 @@
-"""What every workload has whose spec has `retrievers`."""
+"""Mixin of workloads whose spec has `retrievers`."""
 
 from __future__ import annotations
 
@@ -29,89 +29,89 @@ S = TypeVar("S", bound=Spec)
 
 
 class WithRetrievers:
-    """A workload whose spec has `retrievers`."""
+    """A workload whose spec has `retrievers`: it makes them, ranks by them, and computes their local models' vectors."""
 
     spec: Any
     inputs: Inputs
 
     @functools.cached_property
     def retrievers(self) -> dict[str, str | Entry]:
-        """What tables call each retriever -> its entry in the spec."""
+        """Name in tables -> the retriever's entry in the spec."""
         return {retriever_label(entry): entry for entry in self.spec.retrievers}
 
     @functools.cached_property
     def made(self) -> dict[str, Any]:
-        """What tables call each retriever -> the retriever."""
+        """Name in tables -> the retriever."""
         return {label: make_retriever(entry, self.spec.seed, self.run_file) for label, entry in self.retrievers.items()}
 
     def is_whole(self, retriever: str) -> bool:
-        """Whether a retriever's ranking is the corpus itself, in no order of its own."""
+        """Whether a retriever's ranking is the corpus itself, unordered."""
         return bool(self.made[retriever].whole)
 
     @functools.cached_property
     def unordered(self) -> frozenset[str]:
-        """The retrievers whose ranking is the corpus itself."""
+        """Names of the retrievers whose ranking is the corpus itself."""
         return frozenset(filter(self.is_whole, self.made))
 
     @functools.cached_property
     def services(self) -> Mapping[str, ModelSpec]:
-        """Model -> how it is asked, of the retrievers' models that somebody serves."""
+        """Model name -> how to call it, for the retrievers' service models."""
         return services(self.spec.retrievers)
 
     @functools.cached_property
     def asking(self) -> frozenset[str]:
-        """The retrievers that ask: their rankings are made while an item is answered, and not before."""
+        """Names of the retrievers that call a service. Their rankings are made in `answer`, all others in `prepare`."""
         return frozenset(label for label, entry in self.retrievers.items() if services([entry]))
 
     @functools.cached_property
     def encoders_here(self) -> list[Encoding | Scoring]:
-        """The models in this process that the retrievers need, each once."""
+        """The local models that the retrievers need, without repeats."""
         needed = (one for made in self.made.values() for one in models_of(made))
         return [one for one in dict.fromkeys(needed) if one.model not in self.services]
 
     @functools.cached_property
     def models(self) -> StoredModels:
-        """The retrievers' models in this process."""
+        """The retrievers' local models."""
         return StoredModels(self.inputs.store, Computing.of(self.spec.resources))
 
     @functools.cached_property
     def known_models(self) -> StoredModels:
-        """As `models`, but nothing is computed: for planning."""
+        """Like `models`, but computes nothing: for planning."""
         return StoredModels(self.inputs.store, None)
 
     @functools.cached_property
     def asked_texts(self) -> AskedTexts:
-        """What services were asked about last."""
+        """Cache of the lists of texts that services embedded last."""
         return AskedTexts()
 
     # --- rankings --------------------------------------------------------------------------------------------------------
 
     def rankings(self, corpus: Corpus, retriever: str, queries: Sequence[Query] | None = None) -> list[list[Ranked]]:
-        """A ranking a query, of all queries where none are named, by a retriever that asks nobody."""
+        """One ranking per query (default: all queries), by a retriever that calls no service."""
         return retrieve.rankings(self.made[retriever], corpus, queries, self.models)
 
     def planned_rankings(self, corpus: Corpus, retriever: str, queries: Sequence[Query] | None = None) -> list[list[Ranked]]:
-        """The rankings, or, where it takes vectors that nobody has computed yet, the documents in any order."""
+        """Like `rankings`; where vectors are not computed yet, the documents in pseudo-random order."""
         wanted = corpus.queries if queries is None else queries
         try:
             return retrieve.rankings(self.made[retriever], corpus, wanted, self.known_models)
         except NotComputed:
-            # Another order for each retriever and query, as it will be: what is asked of equal contexts is one question.
+            # The order differs by retriever and query, as it will in the run: equal contexts would be planned as one request.
             ids = corpus.document_ids
             return [retrieve.by_score([drawn(retriever, query.query_id, one) for one in ids]) for query in wanted]
 
     async def asked_ranking(self, ask: Ask, corpus: Corpus, retriever: str, query: Query) -> list[Ranked]:
-        """A query's ranking by a retriever that asks. Raises NoReply, and what `no_ranking` tells of."""
+        """A query's ranking by a retriever that calls a service. Raises NoReply, and the errors that `no_ranking` describes."""
         here = self.known_models if ask.planning else self.models
         models = AskedModels(ask, self.services, here, self.asked_texts)
         (ranking,) = await retrieve.rank_all(self.made[retriever], models, [query], corpus)
         return ranking
 
     async def asked_or_failed(self, ask: Ask, corpus: Corpus, retriever: str, query: Query, stage: str) -> list[Ranked] | None:
-        """As `asked_ranking`; None where there is none, and `ask` has the failure, of `stage`. Raises NoReply."""
+        """Like `asked_ranking`; on an error, None, with the failure reported to `ask` in `stage`. Raises NoReply."""
         try:
             return await self.asked_ranking(ask, corpus, retriever, query)
-        # The border to a person's own retrievers, of which one that asks may be made.
+        # A retriever that calls a service may contain a user's own retriever, which may raise anything.
         except BaseException as error:
             failed = no_ranking(error)
             if ask.planning:
@@ -119,28 +119,28 @@ class WithRetrievers:
             ask.fail(stage, failed)
             return None
 
-    # --- what models in this process compute -----------------------------------------------------------------------------
+    # --- local models -----------------------------------------------------------------------------
 
     @functools.cached_property
     def _computed(self) -> Mapping[str, Sequence[Any]]:
-        """What tables call each retriever -> the parts of it, or it itself, that need models here, and ask nobody."""
+        """Name in tables -> the retriever's parts that need local models and call no service; possibly the whole retriever."""
         return {label: local_parts(made, self.services) for label, made in self.made.items()}
 
     def compute_beside(self, corpus: Corpus, retriever: str) -> None:
-        """Of a retriever that asks, what models in this process compute and no answer is needed for."""
+        """For a retriever that calls a service: compute its local models' part that needs no answer of the service."""
         for part in self._computed[retriever]:
             retrieve.rankings(part, corpus, None, self.models)
 
     def corpora_to_compute(self, wanted: Iterable[tuple[str, str]]) -> list[dict[str, Any]]:
-        """(corpus, retriever) of items -> the parts of what models in this process compute: a corpus is one part, or as many as
-        there are actors to share it."""
+        """The parts of the local models' work for (corpus id, retriever) pairs; where there are more actors than corpora,
+        each corpus is split into shares."""
         found: dict[str, dict[str, None]] = {}
         for corpus_id, retriever in wanted:
             if self._computed[retriever]:
                 found.setdefault(corpus_id, {})[retriever] = None
-        said: ResourcesSpec | None = self.spec.resources.get(STAGE)
-        n = -(-said.actors // len(found)) if said and found else 1
-        # A corpus that is shared has its vectors first: what is scored is of rankings by them.
+        resources: ResourcesSpec | None = self.spec.resources.get(STAGE)
+        n = -(-resources.actors // len(found)) if resources and found else 1
+        # A shared corpus is embedded before it is scored, since scoring reranks rankings by its vectors.
         scores = any(isinstance(one, Scoring) for one in self.encoders_here)
         steps = ["all"] if n == 1 else ["embed", "score"] if scores else ["embed"]
         return [
@@ -151,7 +151,7 @@ class WithRetrievers:
         ]
 
     def compute_part(self, corpus: Corpus, part: Mapping[str, Any]) -> None:
-        """What a part of `corpora_to_compute` says, of the corpus that it names."""
+        """Compute one part of `corpora_to_compute` over its corpus."""
         place, n = part["share"]
         made = [one for retriever in part["retrievers"] for one in self._computed[retriever]]
         if part["step"] != "embed":
@@ -164,39 +164,39 @@ class WithRetrievers:
         for encoding, texts in wanted.texts:
             self.models.embed_share(encoding, texts, (place, n))
 
-    # --- what the retrievers are -----------------------------------------------------------------------------------------
+    # --- identity of the retrievers -----------------------------------------------------------------------------------------
 
     def run_file(self, path: str) -> str:
         """The text of a file of rankings that the spec names."""
         return self.inputs.text(path)
 
     def known(self, retriever: str) -> Any:
-        """What makes a retriever the one that it is."""
+        """The identity of a retriever, as part of a run's identity."""
         return identity_of(self.retrievers[retriever], self.inputs.digests())
 
     def known_retrievers(self) -> list[Any]:
-        """What makes the run's retrievers the ones that they are, whatever the order in which the spec lists them."""
+        """The identities of the run's retrievers, independent of their order in the spec."""
         return sorted(map(self.known, self.retrievers), key=_in_order)
 
 
 def _in_order(known: Any) -> tuple[bool, str]:
-    """How what is known of retrievers is sorted: names by themselves, before mappings."""
+    """Sort key of retrievers' identities: names first, then mappings by hash."""
     return (False, known) if isinstance(known, str) else (True, semantic_hash(known))
 
 
 def no_ranking(error: BaseException) -> Failed:
-    """Why there is no ranking, as its failure says it. Raises what is more than that: a full disk, a cancelled call, no reply."""
+    """The failure for a retriever's error. Raises errors that are not the retriever's: OSError, NoReply, cancellation."""
     if isinstance(error, (OSError, NoReply, *STOPS)):
         raise error
-    # A plain LookupError is a retriever's word for what the corpus lacks; KeyError and the like are mistakes.
+    # A plain LookupError means that the corpus lacks something (see `Retriever.rank`); KeyError and the like are bugs.
     if type(error) is LookupError:
         return Failed("missing_scores", str(error), retryable=True)
-    said = str(error) if isinstance(error, retrieve.BadRanking) else told(error)
-    return Failed("retriever_error", said, retryable=True)
+    message = str(error) if isinstance(error, retrieve.BadRanking) else told(error)
+    return Failed("retriever_error", message, retryable=True)
 
 
 def with_retrievers(spec: S, inputs: Inputs) -> S:
-    """The spec with its retrievers as they are here: folders of models by their content, files read. Raises SpecError."""
+    """The spec with its retrievers resolved on this machine (see `settled`). Raises SpecError."""
     try:
         return spec.model_copy(update={"retrievers": settled(spec.retrievers, inputs)})  # type: ignore[attr-defined]
     except UserError as error:
@@ -204,7 +204,7 @@ def with_retrievers(spec: S, inputs: Inputs) -> S:
 
 
 def check_retrievers(entries: Any) -> None:
-    """Raises ValueError where two retrievers would have one name in the tables."""
+    """Raises ValueError where two retrievers share a name in tables, or a service model has two different settings."""
     labels = [retriever_label(entry) for entry in entries]
     for index, (entry, label) in enumerate(zip(entries, labels, strict=True)):
         if label in labels[:index]:

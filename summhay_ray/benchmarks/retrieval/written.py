@@ -1,4 +1,4 @@
-"""Rankings, relevance and corpora as files that other tools read: TREC's, and BEIR's folders."""
+"""Exports rankings, relevance and corpora for other tools: TREC files and BEIR folders."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ _UNSAFE = re.compile(r"[^\w.+,()-]+")
 
 
 def write_trec(run: RunStore, folder: Path) -> list[Path]:
-    """A run's rankings as RETRIEVER.run, and `qrels`; all files or none.
+    """Write a run's rankings as RETRIEVER.run and its relevance as `qrels`; returns the paths.
 
-    A query's name has its corpus before it where two have one of that name. Raises UserError rather than overwrite a file.
+    A query id that occurs in several corpora is prefixed with its corpus id. Raises UserError, before writing, for an existing
+    file.
     """
     keys = ["retriever", "corpus_id", "query_id"]
     ranked, retrieved = run.table("ranked").sort(*keys, "rank"), run.table("retrieved").sort(*keys)
@@ -41,16 +42,16 @@ def write_trec(run: RunStore, folder: Path) -> list[Path]:
 
 
 def write_beir(workload: Any, folder: Path) -> list[Path]:
-    """Each corpus of a run as a BEIR folder named as it is; all files or none. Raises UserError rather than overwrite a file.
+    """Write each corpus of a run as a BEIR folder named after it; returns the paths.
 
-    `workload`: one with `corpus_queries` and `corpus`, as `Retrieving` has them.
+    `workload` has `corpus_queries` and `corpus`, like `Retrieving`. Raises UserError, before writing, where a file exists.
     """
     texts: dict[str, str] = {}
     for corpus_id in workload.corpus_queries():
         corpus = workload.corpus(corpus_id)
-        place = _UNSAFE.sub("_", corpus.name)
-        place = place if f"{place}/corpus.jsonl" not in texts else f"{place}-{corpus_id[:12]}"
-        texts |= {f"{place}/{path}": text for path, text in beir_files(corpus).items()}
+        subfolder = _UNSAFE.sub("_", corpus.name)
+        subfolder = subfolder if f"{subfolder}/corpus.jsonl" not in texts else f"{subfolder}-{corpus_id[:12]}"
+        texts |= {f"{subfolder}/{path}": text for path, text in beir_files(corpus).items()}
     return _written(folder, texts)
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from runs import summhay, write_spec
 
 from summhay_ray.benchmarks.odsum.build import Editor
-from summhay_ray.benchmarks.odsum.clusters import alike_by_words, clusters_of
+from summhay_ray.benchmarks.odsum.clusters import clusters_of, tfidf_similarity
 
 pytestmark = pytest.mark.core
 
@@ -86,7 +86,7 @@ def test_a_refusal_and_an_empty_text_are_failures_and_no_queries(
 
 
 def test_every_pair_of_a_cluster_is_above_the_threshold_unless_a_small_one_joined() -> None:
-    alike = alike_by_words([text for _, text, _, _ in QUERIES])
+    alike = tfidf_similarity([text for _, text, _, _ in QUERIES])
     assert clusters_of(alike, 0.3, 1, 6) == [(0, 1), (2, 3), (4,)]
     assert sorted(len(one) for one in clusters_of(alike, 0.3, 2, 6)) == [2, 3]
 
@@ -105,7 +105,8 @@ def test_sizes_hold_and_every_query_stands_once(n: int, seed: int, threshold: fl
 
 
 @pytest.mark.parametrize(
-    "fields,message", [({"least": 4, "most": 3}, "least: 4 is more than most, 3"), ({"split_at": "("}, "split_at: no pattern")]
+    "fields,message",
+    [({"least": 4, "most": 3}, "least: 4 is more than most, 3"), ({"split_at": "("}, "split_at: not a regular expression")],
 )
 def test_what_is_wrong_with_a_spec_is_one_line(tmp_path: Path, fields: dict[str, Any], message: str) -> None:
     from summhay_ray.api import load

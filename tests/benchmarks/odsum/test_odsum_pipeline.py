@@ -35,8 +35,8 @@ def test_queries_and_documents_are_found_by_their_texts(tmp_path: Path) -> None:
 def test_what_is_not_in_the_collection_is_named(tmp_path: Path) -> None:
     collection = read_collection(meetings(tmp_path / "m"), "m")
     for entry, message in (
-        ({"Query": "Nobody's.", "Article": MEETINGS["m1"]}, "entry 0: the collection holds no such query"),
-        ({"Query": QUERIES["0"]["query"], "Article": "Another text."}, "document 1 of its article is none of the collection"),
+        ({"Query": "Nobody's.", "Article": MEETINGS["m1"]}, "entry 0: the collection has no query with this text"),
+        ({"Query": QUERIES["0"]["query"], "Article": "Another text."}, "document 1 of its article is not in the collection"),
         ({"Query": 3, "Article": ""}, "entry 0: Query: expected text"),
     ):
         (tmp_path / "bad.json").write_text(json.dumps([entry]), encoding="utf-8")

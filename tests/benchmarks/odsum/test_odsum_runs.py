@@ -144,7 +144,7 @@ def test_an_imported_folder_is_named_by_its_content(tmp_path: Path) -> None:
     )
     found = summhay("retrieve", spec, "--store", tmp_path / "store", "--executor", "inline")
     assert (found["run"], found["retrieval"]) == (there["run"], there["retrieval"])
-    with pytest.raises(SpecError, match="is no collection that we know; expected queries.json and"):
+    with pytest.raises(SpecError, match="has no known format; expected queries.json and"):
         api.import_collection(tmp_path, str(tmp_path / "store"))
 
 
@@ -208,7 +208,7 @@ def test_samples_of_a_rating_are_drawn_at_the_temperature_that_the_release_has(t
             "samples above 1 at temperature 0",
         ),
         ({"metrics": [{"geval": "offline/rater", "criteria": ["relevance", "relevance"]}]}, "criteria: one is listed twice"),
-        ({"splits": ["tset"]}, "splits: no query is of 'tset'; there are: train, test"),
+        ({"splits": ["tset"]}, "splits: no query belongs to 'tset'; splits of this collection: train, test"),
         ({"k": [0]}, r"k\[0\]"),
         ({"retrievers": [], "summarizers": ["offline/lead"]}, "retrievers: the summarizers need at least one"),
         ({"summarizers": ["offline/lead"], "strategies": ["mapreduce"]}, "did you mean 'map-reduce'"),

@@ -146,7 +146,7 @@ def test_a_service_that_fails_is_a_failure_of_its_stage(base: str, tmp_path: Pat
     with pytest.raises(SpecError, match="'openai/no-such-embedder' has no known price"):
         api.retrieve({**fields(base), "retrievers": [{"embed": "openai/no-such-embedder"}]}, store=str(tmp_path / "store"))
     two = [{"embed": "openai/e", "price": {"input_per_mtok": price}, "name": f"e{price}"} for price in (1, 2)]
-    with pytest.raises(SpecError, match="'openai/e' is written in two ways"):
+    with pytest.raises(SpecError, match="'openai/e' has two different settings"):
         api.load({**fields(base), "retrievers": two, "summarizers": ["offline/lead"]})
 
 

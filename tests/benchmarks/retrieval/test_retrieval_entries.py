@@ -54,7 +54,7 @@ def test_what_tables_call_them() -> None:
         ({"embed": "m", "chunk": 3}, "{embed: ...}: chunk: unknown field; did you mean chunks?"),
         (
             {"embed": "m", "chunks": {"tokens": 5, "overlap": 5}},
-            "chunks: overlap: 5 of 5 tokens; expected fewer",
+            "chunks: overlap: 5 tokens in pieces of 5; expected fewer",
         ),
         ({"embed": ""}, "{embed: ...}: embed: string should have at least 1 character"),
         ({"fuse": ["bm25"]}, "{fuse: ...}: fuse: list should have at least 2 items"),

@@ -191,7 +191,7 @@ def test_the_command_prints_rows_or_tables(tmp_path: Path) -> None:
         ({"haystack": ["sample/news"], "retrievers": ["bm25"]}, "no field is named 'haystack'; did you mean 'haystacks'?"),
         ({"retrievers": ["bm25"]}, "haystacks: is empty"),
         ({"haystacks": ["sample/news"], "retrievers": ["bm25"], "k": [0]}, r"k\[0\]: input should be greater than or equal to 1"),
-        ({"kind": "synth", "topics": ["x"]}, "a spec of kind 'synth' has nothing to retrieve from"),
+        ({"kind": "synth", "topics": ["x"]}, "a spec of kind 'synth' has no retrievers"),
         ({"haystacks": ["sample/news"], "retrievers": ["released/vector"]}, "news holds no scores of 'released/vector'"),
     ],
 )
