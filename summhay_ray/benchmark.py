@@ -1,7 +1,8 @@
-"""The door for those who write a benchmark: data, questions, scores and pictures; all else is the engine's.
+"""Everything that you import to write a benchmark.
 
-A benchmark is a class of `Benchmark[MySpec]` with its `stages` and `tables`, and a few methods: `items`, `answer`, `score`,
-`report`. Run it with `kind: my_module:MyBenchmark` in a spec. docs/add-a-benchmark.md has a complete example.
+A benchmark is a subclass of `Benchmark[MySpec]` with `stages`, `tables` and four methods: `items`, `answer`, `score` and
+`report`. The engine does the rest. To run it, write `kind: my_module:MyBenchmark` in a spec. docs/add-a-benchmark.md explains a
+complete example.
 """
 
 from __future__ import annotations
@@ -58,13 +59,13 @@ S = TypeVar("S", bound=Spec)
 
 
 class Benchmark(Workload[S]):
-    """One run of a benchmark. Models named `offline/...` answer in the worker, without a key."""
+    """The base class of a benchmark; an instance is one run. Models named `offline/...` run in the worker and need no key."""
 
     own_models: ClassVar[Sequence[type[Any]]] = ()
-    """Classes of further models that need no key (`LocalModel`), of the benchmark's own."""
+    """The benchmark's own models that need no key (classes with the interface of `LocalModel`)."""
 
     def local_models(self) -> Mapping[str, LocalModel]:
-        """The models that come with this package and need no key, and the benchmark's own."""
+        """The models of this package that need no key, and those of `own_models`."""
         return LocalModels(model() for model in self.own_models)
 
 

@@ -1,6 +1,7 @@
-"""Plans, runs, resumes, watches and explains any workload, inline or on Ray: the only room that knows Ray.
+"""The engine room: plans, runs, resumes, watches and explains any workload, inline or on Ray. For benchmarks, cli and api.
 
-It knows no benchmark. Those who write one enter by `summhay_ray.benchmark`; importing this starts nothing and loads no Ray.
+It is the only room that knows Ray, and it knows no benchmark. To write a benchmark, import from `summhay_ray.benchmark`.
+Importing this package starts nothing and does not load Ray.
 """
 
 from summhay_ray.engine.ask import Ask, NoReply, Unreadable

@@ -1,7 +1,7 @@
-"""What is computed before items are prepared: parts over a pool of actors, each with its models. Part of the engine room.
+"""Runs `Workload.compute` on a pool of actors, each with its own models, before items are prepared. Part of the engine room.
 
-A part keeps what it computes in the store, as content, so that a part which a killed actor left behind is done again without what
-is there already; whoever prepares an item finds it there.
+Each part stores its results by their content, where `prepare` finds them. If an actor is killed, its part runs again and skips
+what is already stored.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from summhay_ray.engine.worker_actor import Batch, WorkOrder
 from summhay_ray.store import Store
 
 COMPUTING = "embed"
-"""What a spec's `resources` call the actors that compute."""
+"""The key of a spec's `resources` for these actors."""
 
 
 class Computer:
-    """Computes parts for Ray Data; the models that it has loaded serve all of them."""
+    """Computes parts for Ray Data. Its models are loaded once and serve all parts."""
 
     def __init__(self, order: WorkOrder) -> None:
         self._order = order
 
-    # Not in the constructor, of whose errors Ray tells only that there was one.
+    # Not in the constructor, whose errors Ray does not report in full.
     @cached_property
     def _workload(self) -> Workload[Any]:
         return stored_workload(Store(self._order.store_uri), self._order.record)
@@ -42,22 +42,22 @@ class Computer:
         return {"problem": np.array([self._computed(json.loads(text)) for text in batch["part"]], dtype=object)}
 
     def _computed(self, part: Mapping[str, Any]) -> str:
-        """Empty; or why the part could not be computed."""
+        """Compute a part. Returns why it failed; empty if it did not."""
         try:
             self._workload.compute(part)
-        # The border of the Ray task: who needs what is missing now computes it again, and tells what is wrong as a row.
+        # `prepare` will compute what is missing now, and report the error as a failure row.
         except Exception as error:  # noqa: BLE001
             return f"{type(error).__name__}: {error}"
         return ""
 
 
 async def compute(parts: Sequence[Mapping[str, Any]], order: WorkOrder, resources: ResourcesSpec, workers: int) -> None:
-    """Return when all parts are computed. `workers`: how many others hold a share of the CPUs. Raises PlacementError."""
+    """Return when all parts are computed. `workers`: number of worker actors that also hold CPUs. Raises PlacementError."""
     if not parts:
         return
-    # Ray would wait for them without a word.
+    # Without this check, Ray would wait for missing GPUs silently.
     check_gpus({COMPUTING: min(resources.actors, len(parts))}, {COMPUTING: resources})
-    # Ray Data's iterator blocks: it has a thread of its own.
+    # Ray Data's iterator blocks, so it runs in a thread of its own.
     thread = ThreadPoolExecutor(max_workers=1)
     try:
         await asyncio.get_running_loop().run_in_executor(thread, list, _computed(parts, order, resources, workers))
@@ -70,7 +70,7 @@ def _computed(parts: Sequence[Mapping[str, Any]], order: WorkOrder, resources: R
     import ray.data
 
     in_order_and_quiet()
-    # Beside the workers, and the task that reads the parts: a pool that takes all CPUs waits for ever.
+    # Leave CPUs for the workers and for the task that reads the parts; otherwise the pool would wait forever.
     free = float(ray.cluster_resources().get("CPU", 1.0)) - CPUS_A_WORKER * (workers + 2)
     actors = min(resources.actors, len(parts))
     data = ray.data.from_items([{"part": json.dumps(part)} for part in parts], override_num_blocks=len(parts)).map_batches(

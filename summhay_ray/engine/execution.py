@@ -1,6 +1,6 @@
-"""What a run asks of an executor: one start, from its ledger to its last commit. Part of the engine room; no Ray.
+"""The interface of an executor, which carries out one start of a run. Part of the engine room; no Ray.
 
-`inline.py` keeps it in this process, `on_ray.py` on actors. Both have the same ledger, log, budget, commits and tables.
+`inline.py` runs in this process, `on_ray.py` on Ray actors. Both use the same ledger, log, budget, commits and tables.
 """
 
 from __future__ import annotations
@@ -28,38 +28,38 @@ BY_SIGTERM = "stopped by SIGTERM"
 BY_REQUEST = "stopped by `summhay stop`"
 
 INLINE_WITHIN_S = 20.0
-"""About what a cluster needs to stand and to be quicker: work that is over before that is done in this process."""
+"""Work that takes less than this runs inline: a cluster needs about as long to start and to gain from it."""
 CALL_S = 0.004
-"""CPU seconds of a call, its item and its rows, in one process."""
+"""CPU seconds per call in one process, including its item and rows."""
 LOCAL_ITEM_S = 0.05
-"""The same of an item of a model that runs in the worker."""
+"""CPU seconds per item of a model that runs in the worker."""
 
 
 class Stopped(UserError):
-    """Somebody ended the run by SIGTERM, or by `summhay stop`; what was answered is kept."""
+    """The run was stopped by SIGTERM or by `summhay stop`. Its answers are kept."""
 
     exit_code = 143
 
 
 @dataclass(frozen=True)
 class Work:
-    """What is to be done in one start of a run, and for whom."""
+    """The work of one start of a run."""
 
     workload: Workload[Any]
     run: RunStore
     left: Mapping[str, Sequence[Item]]
-    """Source -> its unfinished items, in the order in which they are to be asked."""
+    """Source -> its unfinished items, in the order in which they are asked."""
     note: Callable[[str], None] | None = None
-    """Told in a line that the run stops, and what for it waits."""
+    """Called with a line when the run is stopping."""
 
     def stopping(self, in_flight: int) -> None:
-        """Somebody ends the run; so many calls are on their way."""
+        """Note that the run is stopping, and how many calls it still waits for."""
         if self.note is not None:
             calls = f"{in_flight} call{'' if in_flight == 1 else 's'}"
             self.note(f"stopping, waiting for {calls} in flight (again: at once)" if in_flight else "stopping")
 
     def in_queues(self) -> Counter[str]:
-        """Queue -> its unfinished items."""
+        """Queue -> number of its unfinished items."""
         return Counter(item.queue for items in self.left.values() for item in items)
 
 
@@ -70,39 +70,42 @@ class Execution(Protocol):
 
     @property
     def seats(self) -> Mapping[str, int]:
-        """Kind of worker -> how many."""
+        """Kind of worker -> number of workers."""
         ...
 
     def begin(self, heartbeat: Heartbeat, budgets: Budgets) -> None:
-        """Take the run over and read the log. Raises StoreError, Superseded."""
+        """Take the run over and read its log. Raises StoreError, Superseded."""
         ...
 
     def snapshot(self) -> dict[str, Any]:
-        """Counters, money and models, as the ledger has them; any thread may ask."""
+        """The ledger's counters, spending and models. It may be called from any thread."""
         ...
 
     def answer(self, left: Mapping[str, Sequence[Item]]) -> Counter[str]:
-        """Answer and commit all items that are left; gives how many were committed.
+        """Answer and commit the remaining items; returns the counts of what was committed.
 
-        Whatever ends it early (another driver, SIGTERM, Ctrl-C, an error), the calls in flight are waited for, and what they
-        gave is in the store. Raises Superseded, Stopped, and what hindered the workers.
+        If it ends early (another driver, SIGTERM, Ctrl-C, an error), it first waits for the calls in flight and stores their
+        answers. Raises Superseded, Stopped, and the errors of workers.
         """
         ...
 
     def finish(self) -> None:
-        """All is committed: leave few large parts."""
+        """Merge the committed blocks into few large ones, once everything is committed."""
         ...
 
 
 def seconds_inline(work: Work) -> float:
-    """About how long the work takes in one process, its models' answers and limits not counted."""
+    """Estimated seconds of computing in one process, without waiting for models and rate limits."""
     queues = work.workload.queues()
     items = [item for left in work.left.values() for item in left]
     return sum(LOCAL_ITEM_S if queues[item.queue].computes else CALL_S * (1 + item.size) for item in items)
 
 
 def choose(work: Work, executor: str, address: str | None) -> tuple[str, str]:
-    """(inline or ray, why it was taken; empty where a person said it). Raises UserError where what was said cannot be."""
+    """The executor (inline or ray) and why it was chosen; the reason is empty if the user chose it.
+
+    Raises UserError if `executor` and `address` contradict each other.
+    """
     if executor == "inline" and address:
         raise UserError("--executor inline runs in this process, and --address names a cluster; leave one of them out")
     if executor != "auto":
@@ -112,14 +115,14 @@ def choose(work: Work, executor: str, address: str | None) -> tuple[str, str]:
     if work.workload.spec.resources:
         return "ray", "executor: ray, since the spec gives resources to actors"
     seconds, n_items = seconds_inline(work), sum(map(len, work.left.values()))
-    told = f"{n_items} {work.workload.counted.items} take about {max(1, round(seconds))} s of computing"
+    estimate = f"{n_items} {work.workload.counted.items} take about {max(1, round(seconds))} s of computing"
     if seconds <= INLINE_WITHIN_S:
-        return "inline", f"executor: inline, since {told}, less than a cluster needs to start"
-    return "ray", f"executor: ray, since {told}"
+        return "inline", f"executor: inline, since {estimate}, less than a cluster needs to start"
+    return "ray", f"executor: ray, since {estimate}"
 
 
 def hear_sigterm() -> None:
-    """SIGTERM is an exception from now on, as Ctrl-C is; Ray's and asyncio's own ends take it away again."""
+    """Make SIGTERM raise Stopped from now on. Ray and asyncio reset the handler when they end, so it is set again after them."""
 
     def stop(*_: object) -> None:
         raise Stopped(BY_SIGTERM)
@@ -142,9 +145,9 @@ def hearing_sigterm() -> Iterator[None]:
 
 
 async def told_to_end(heartbeat: Heartbeat) -> None:
-    """Raises Superseded where another driver has taken the run over, or Stopped when SIGTERM or a request to stop comes."""
+    """Wait until the run must end. Raises Superseded if another driver takes it over, Stopped on SIGTERM or a stop request."""
     stop = asyncio.Event()
-    # Only the main thread may hear signals; in a notebook the person interrupts it.
+    # Only the main thread may handle signals; elsewhere, as in a notebook, the user interrupts the run.
     with contextlib.suppress(ValueError, RuntimeError):
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
     while True:
@@ -152,7 +155,7 @@ async def told_to_end(heartbeat: Heartbeat) -> None:
             async with asyncio.timeout(LOOK_EVERY_S):
                 await stop.wait()
         if stop.is_set():
-            # A second one ends the waiting, as a second Ctrl-C does.
+            # A second SIGTERM ends the waiting for calls, as a second Ctrl-C does.
             with contextlib.suppress(ValueError, RuntimeError):
                 asyncio.get_running_loop().remove_signal_handler(signal.SIGTERM)
                 hear_sigterm()
@@ -164,21 +167,21 @@ async def told_to_end(heartbeat: Heartbeat) -> None:
 
 
 async def first_end(work: asyncio.Future[T], others: Sequence[asyncio.Future[Any]]) -> T:
-    """The work's result, or the error of whatever ends first with one; nothing is left running."""
+    """The result of `work`, or the first error among `work` and `others`. All that still run are cancelled."""
     try:
         waiting = {work, *others}
         while not work.done():
             done, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
-            for one in done:
-                one.result()
+            for future in done:
+                future.result()
         return work.result()
     finally:
-        for one in (work, *others):
-            one.cancel()
+        for future in (work, *others):
+            future.cancel()
         await asyncio.gather(work, *others, return_exceptions=True)
 
 
 def own_modules() -> None:
-    """A person's own modules are looked for where the person stands, too."""
+    """Let the user's own modules be imported from the current folder, too."""
     if (here := os.getcwd()) not in sys.path:
         sys.path.append(here)

@@ -1,6 +1,7 @@
 """The inline executor: a run in this process, on one event loop, without Ray. Part of the engine room.
 
-For small runs, tests and notebooks: the first call leaves at once. Ledger, log, budget, commits and tables are a cluster's.
+It suits small runs, tests and notebooks, since the first call is sent at once. It uses the same ledger, log, budget, commits and
+tables as a run on a cluster.
 """
 
 from __future__ import annotations
@@ -26,17 +27,17 @@ from summhay_ray.store import Block, Finished, LogIndex, StoreError, has_ended, 
 
 SEAT = "inline"
 SOURCES_AT_ONCE = 16
-"""Sources that are prepared, and whose rows are committed, before their items are asked."""
+"""Sources that are prepared and committed together, before their items are answered."""
 DRAIN_S = 20.0
-"""The longest that an end which somebody forces waits for the answers that are on their way."""
+"""Longest time that a stopped run waits for the calls in flight."""
 SWEEP_PATIENCE_S = 5.0
 TELL_EVERY_S = 2.0
 SWITCH_S = 0.0005
-"""So long a thread computes before it gives way to another."""
+"""Longest time that a thread computes before it yields to another, in seconds (Python's default is 5 ms)."""
 
 
 class InlineExecution:
-    """One start of a run in this process."""
+    """One start of a run in this process; see `Execution`."""
 
     name = "inline"
     seats: Mapping[str, int] = {SEAT: 1}
@@ -44,7 +45,7 @@ class InlineExecution:
     def __init__(self, work: Work) -> None:
         self._work = work
         self._latest: dict[str, Any] = {}
-        self._told_at = float("-inf")
+        self._committed_at = float("-inf")
 
     def begin(self, heartbeat: Heartbeat, budgets: Budgets) -> None:
         """See `Execution`."""
@@ -53,7 +54,7 @@ class InlineExecution:
             self._recover(heartbeat)
         self._heartbeat = heartbeat
         self._committer = run.committer(heartbeat.session.number, heartbeat.session.told)
-        limits = {model: one.limits for model, one in settings.items() if not one.local}
+        limits = {name: model.limits for name, model in settings.items() if not model.local}
         index = LogIndex(files)
         index.know(run.run_id, self._committer.spent)
         self._ledger = Ledger(run.run_id, index, budgets, limits, probing=True)
@@ -66,7 +67,7 @@ class InlineExecution:
     def answer(self, left: Mapping[str, Sequence[Item]]) -> Counter[str]:
         """See `Execution`."""
         before = sys.getswitchinterval()
-        # The loop has the calls: it does not wait for a thread that plans, prepares or writes rows.
+        # The event loop, which makes the calls, must not wait for threads that plan, prepare or write rows.
         sys.setswitchinterval(SWITCH_S)
         try:
             return run_loop(lambda: self._run(left))
@@ -81,8 +82,8 @@ class InlineExecution:
     async def _run(self, left: Mapping[str, Sequence[Item]]) -> Counter[str]:
         run, workload = self._work.run, self._work.workload
         files, settings = run.store.files, workload.settings()
-        is_local = any(one.local for one in settings.values())
-        local = await asyncio.to_thread(workload.models_here) if is_local else {}
+        has_local = any(model.local for model in settings.values())
+        local = await asyncio.to_thread(workload.models_here) if has_local else {}
         log = open_log(files, self._heartbeat.session.number, f"{SEAT}-0")
         service = LedgerService(self._ledger)
         gateway = Gateway(settings, LocalPort(service, log.writer), files, log, run.run_id, local=local)
@@ -101,7 +102,7 @@ class InlineExecution:
                 async with contextlib.aclosing(self._work_items(left)) as blocks:
                     await first_end(asyncio.ensure_future(dispatcher.run(blocks)), [ending])
             except BaseException:
-                # What is on its way is paid for: it is waited for and kept.
+                # The calls in flight are paid for: wait for their answers and keep them.
                 service.stop()
                 self._latest = service.snapshot()
                 self._work.stopping(self._latest["in_flight"])
@@ -113,48 +114,48 @@ class InlineExecution:
         finally:
             tending.cancel()
             self._latest = service.snapshot()
-            # Whatever ended it: the next start knows what was spent.
+            # However the run ended, the next start must know what was spent.
             with contextlib.suppress(StoreError, OSError):
                 await self._add([None])
         return dispatcher.counts
 
     async def _work_items(self, left: Mapping[str, Sequence[Item]]) -> AsyncGenerator[Sequence[WorkItem], None]:
-        """Some sources at a time, their rows committed before their items are answered."""
+        """The work items, some sources at a time. The prepared rows of a source are committed before its items are answered."""
         workload, sources = self._work.workload, list(left)
         for start in range(0, len(sources), SOURCES_AT_ONCE):
-            some = sources[start : start + SOURCES_AT_ONCE]
+            batch = sources[start : start + SOURCES_AT_ONCE]
             if not prepares(workload):
-                yield [WorkItem(item) for source in some for item in left[source]]
+                yield [WorkItem(item) for source in batch for item in left[source]]
                 continue
             rows: list[Finished] = []
-            found: list[WorkItem] = []
-            for source in some:
-                made = await asyncio.to_thread(prepared, workload, source, left[source])
-                found += work_items(left[source], made)
-                if (one := finished_source(source, made)) is not None:
-                    rows.append(one)
+            works: list[WorkItem] = []
+            for source in batch:
+                ready = await asyncio.to_thread(prepared, workload, source, left[source])
+                works += work_items(left[source], ready)
+                if (finished := finished_source(source, ready)) is not None:
+                    rows.append(finished)
             if rows:
                 await self._commits(await asyncio.to_thread(self._work.run.write, PREPARED, rows))
-            yield found
+            yield works
 
     async def _add(self, blocks: Sequence[Block | None]) -> list[None]:
-        self._told_at = time.monotonic()
-        await asyncio.to_thread(self._committer.add, [one for one in blocks if one is not None], self._ledger.spent())
+        self._committed_at = time.monotonic()
+        await asyncio.to_thread(self._committer.add, [block for block in blocks if block is not None], self._ledger.spent())
         return [None] * len(blocks)
 
     async def _tend(self, service: LedgerService, worker: str) -> None:
-        """Beat for the one worker; the driver's sign of life is the snapshot."""
+        """Keep the run's only worker alive for the ledger, update the snapshot, and commit what was spent."""
         while True:
             service.beat(worker)
             self._latest = service.snapshot()
-            if time.monotonic() - self._told_at > TELL_EVERY_S:
-                # While no block is committed, what was spent is; a store that does not answer now hears of it later.
+            if time.monotonic() - self._committed_at > TELL_EVERY_S:
+                # Commit the spending even if there is no block; if the store does not answer, a later commit has it.
                 with contextlib.suppress(StoreError, OSError):
                     await self._commits(None)
             await asyncio.sleep(LOOK_EVERY_S)
 
     def _recover(self, heartbeat: Heartbeat) -> None:
-        """Far away the log of a start that died may lie on this machine's disk: what it paid for must be seen."""
+        """For a remote store: upload the logs that dead starts left on this disk, since their answers were paid for."""
         files = self._work.run.store.files
         sweep(files, SWEEP_PATIENCE_S, None)
         for number in heartbeat.session.record.earlier:

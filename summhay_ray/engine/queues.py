@@ -1,8 +1,8 @@
-"""How items reach the workers: one queue a group of models, so that no model slows another. Part of the engine room; no Ray.
+"""How items reach the workers: in one queue per group of models, so that no model slows another. Part of the engine room; no Ray.
 
-A queue sends its items to the workers of its kind on its own account: how many of them are out at a worker is bounded for each
-queue and worker, and a queue that is slow holds back nobody. Items of a group, which share a long prefix, go to one worker, in
-order, so that the gateway there can send the first of them alone.
+Each queue sends items to the workers of its kind, independently of other queues. The number of items in progress is limited for
+each queue and worker. Items of one group share a long prompt prefix; they go to one worker, in order, so that its gateway can
+send the first of them alone and the others can use the provider's prompt cache.
 """
 
 from __future__ import annotations
@@ -18,101 +18,106 @@ from summhay_ray.engine.contract import Item, Workload
 from summhay_ray.engine.spec import ResourcesSpec
 
 Kind = str
-"""Of a worker: `calling`, or `computing`, as models that run in the worker would hold up the calls of others in its event loop;
-or the family of models that the spec's `resources` give actors of their own, such as `transformers`."""
+"""The kind of a worker: `calling`; `computing`, for models that run in the worker and would block the event loop for calls; or a
+family of models with actors of its own by the spec's `resources`, such as `transformers`."""
 
 CALLING_AT_ONCE = 2000
-"""At least; and twice what a model of the queue may be asked at once, so that there is always a next one to ask."""
+"""Items in progress per calling worker: this, or twice a model's concurrency if that is more, so that one is always ready."""
 
 COMPUTING_AT_ONCE = (4, 32)
+"""Fewest and most items in progress per computing worker."""
 
 ITEMS_TOGETHER = 16
-"""A batch travels as one task, and is done when its last item is: more would wait for the slowest."""
+"""Maximum batch size. A batch returns when its slowest item is done, so large batches would wait too long."""
 
 BUDGET_STOPS = 64
-"""Items in a row that did not fit into the budget: then the queue sends no more."""
+"""A queue stops sending after this many consecutive items that did not fit into the budget."""
 
 AHEAD = 4000
-"""Items that wait in each queue: while every queue has so many, nothing more is prepared."""
+"""Preparing pauses while every queue has this many waiting items."""
 
 
 @dataclass(frozen=True, slots=True)
 class WorkItem:
-    """An item on its way to a worker, with what was prepared for it, or why nothing was."""
+    """An item to answer, with its prepared data, or with the reason why it could not be prepared."""
 
     item: Item
     prepared: Any = None
     problem: Mapping[str, Any] | None = None
-    """stage, error, message, retryable."""
+    """The failure of preparing: stage, error, message, retryable."""
 
 
 def batch_text(batch: Sequence[WorkItem]) -> str:
-    """A batch as JSON text."""
+    """A batch as JSON text, for `read_batch`."""
     return json.dumps([{**asdict(work.item), "prepared": work.prepared, "problem": work.problem} for work in batch])
 
 
 def read_batch(text: str) -> list[WorkItem]:
     """The work items of `batch_text`."""
-    found = json.loads(text)
-    return [WorkItem(prepared=one.pop("prepared"), problem=one.pop("problem"), item=Item(**one)) for one in found]
+    works = json.loads(text)
+    return [WorkItem(prepared=work.pop("prepared"), problem=work.pop("problem"), item=Item(**work)) for work in works]
 
 
 @dataclass(frozen=True, slots=True)
 class ItemResult:
-    """What became of an item: committed, or stopped at the budget."""
+    """The outcome of an item: committed, or stopped by the budget."""
 
     item_id: str
     over_budget: bool = False
     counted: int = 0
-    """Rows of the benchmark's counted table."""
+    """Number of its rows in the benchmark's counted table."""
     failures: int = 0
+    """Number of its failure rows."""
 
 
 @dataclass(frozen=True, slots=True)
 class QueueSettings:
-    """Where a queue's items go, and how many at once."""
+    """Which workers a queue sends its items to, and how many at a time."""
 
     kind: Kind
     workers: int
     at_once: int
-    """Items that may be out at each worker."""
+    """Maximum number of items in progress at each worker."""
     together: int
-    """Items that travel together, at most."""
+    """Maximum size of a batch."""
 
 
 def queue_settings(
     workload: Workload[Any], left: Mapping[str, int], workers: int, resources: Mapping[str, ResourcesSpec] | None = None
 ) -> dict[str, QueueSettings]:
-    """Queue -> its settings, for the queues that have items left (`left`: how many). `workers`: of each kind; of a family that
-    has `resources`, as many as these say."""
+    """Queue -> its settings, for the queues with items left (`left`: queue -> number of items).
+
+    `workers` is the number of workers of each kind; a family with `resources` has as many as these say.
+    """
     settings, queues = workload.settings(), workload.queues()
-    found = {}
+    by_queue = {}
     for name, n_items in sorted(left.items()):
         queue = queues[name]
-        asked = {model.partition("/")[0] for model in queue.models}
-        family = next((one for one in resources or {} if one in asked), "")
-        own = resources[family].actors if resources and family else workers
-        share = -(-n_items // (own * 4))
+        families = {model.partition("/")[0] for model in queue.models}
+        family = next((name for name in resources or {} if name in families), "")
+        n_workers = resources[family].actors if resources and family else workers
+        share = -(-n_items // (n_workers * 4))
         called = [settings[model].limits.concurrency for model in queue.models if not settings[model].local]
         least, most = COMPUTING_AT_ONCE
-        # Only what computes from its first to its last word is done sooner, and spread better, a few items at a time.
+        # Computing items finish sooner, and spread better over workers, a few at a time; calling items do not.
         if queue.at_once is not None:
             at_once = max(1, min(queue.at_once, share) if queue.computes else queue.at_once)
         else:
             at_once = max(CALLING_AT_ONCE, 2 * max(called)) if called else max(least, min(most, share))
         together = queue.together or (1 if queue.computes else max(1, min(ITEMS_TOGETHER, share)))
-        found[name] = QueueSettings(family or ("computing" if queue.computes else "calling"), own, at_once, together)
-    return found
+        kind = family or ("computing" if queue.computes else "calling")
+        by_queue[name] = QueueSettings(kind, n_workers, at_once, together)
+    return by_queue
 
 
 class ItemQueue:
-    """The items of one queue: those that wait, and how many are out at each worker."""
+    """One queue: its waiting items, and the number of items in progress at each worker."""
 
     def __init__(self, settings: QueueSettings) -> None:
         self.settings = settings
         self.waiting = 0
         self.closed = False
-        """The budget is used up: nothing more is sent."""
+        """Whether the budget is used up, so that nothing more is sent."""
         self._out = [0] * settings.workers
         self._shared: deque[WorkItem] = deque()
         self._own: list[deque[WorkItem]] = [deque() for _ in range(settings.workers)]
@@ -120,7 +125,7 @@ class ItemQueue:
         self._stops = 0
 
     def put(self, work: WorkItem) -> None:
-        """Queue an item; one of a group goes to the worker that has the group."""
+        """Add an item. All items of a group go to the same worker."""
         if self.closed:
             return
         self.waiting += 1
@@ -131,7 +136,7 @@ class ItemQueue:
         self._own[self._groups.setdefault(work.item.group, idlest)].append(work)
 
     def take(self) -> tuple[int, list[WorkItem]] | None:
-        """The next batch and the worker that it goes to; None while nothing waits or no worker has room."""
+        """The next batch and the worker (index) for it; None if nothing waits or no worker has room."""
         for worker in sorted(range(self.settings.workers), key=self._out.__getitem__):
             if self._out[worker] >= self.settings.at_once:
                 return None
@@ -145,7 +150,7 @@ class ItemQueue:
         return None
 
     def done(self, worker: int, results: Sequence[ItemResult]) -> None:
-        """A batch came back."""
+        """Note the results of a batch."""
         self._out[worker] -= len(results)
         for result in results:
             self._stops = self._stops + 1 if result.over_budget else 0
@@ -159,11 +164,11 @@ class ItemQueue:
 
 
 Send = Callable[[Kind, int, Sequence[WorkItem]], Awaitable[Sequence[ItemResult]]]
-"""Hand a batch to a worker (kind, index) and wait until all its items are committed or given up."""
+"""Sends a batch to a worker (kind, index) and waits until all its items are committed or stopped by the budget."""
 
 
 class Dispatcher:
-    """Feeds all queues at once. `counts`: items, counted rows and failures of the batches that came back."""
+    """Sends the items of all queues. `counts`: items, counted rows and failures of the batches that are done."""
 
     def __init__(self, queues: Mapping[str, QueueSettings], send: Send) -> None:
         self._queues = {name: ItemQueue(settings) for name, settings in queues.items()}
@@ -172,7 +177,8 @@ class Dispatcher:
         self.counts: Counter[str] = Counter()
 
     async def run(self, blocks: AsyncIterator[Sequence[WorkItem]]) -> None:
-        """Until every item is done, or every queue has used up its budget. The first error of any batch ends all, raised."""
+        """Return when every item is done, or every queue has used up the budget. The first error of a batch stops all and is
+        raised."""
         try:
             async with asyncio.TaskGroup() as batches:
                 async for block in blocks:

@@ -1,4 +1,4 @@
-"""Where a run stands when it is started: all items, the finished ones, and its tables as they are. Part of the engine room."""
+"""The state of a run at a start: its items, which of them are finished, and its tables. Part of the engine room."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from summhay_ray.engine.spec import near
 from summhay_ray.store import RunStore
 
 ITEM = "cell"
-"""What the store's blocks call items."""
+"""The kind of an item's rows in the store's blocks."""
 PREPARED = "context"
-"""What they call the rows that `prepare` made."""
+"""The kind of the rows that `prepare` made."""
 
 
 class RunSnapshot(RunStore):
-    """A run as it stands now: its manifest and tables are read once, whoever asks how often."""
+    """A run at one moment. Its manifest and whole tables are read once and then kept."""
 
     def __init__(self, run: RunStore) -> None:
         super().__init__(run.store, run.run_id, run.manifest(), run.declared)
         self._tables: dict[str, pl.DataFrame] = {}
 
     def table(self, table: str, units: Sequence[str] | None = None, columns: Sequence[str] | None = None) -> pl.DataFrame:
-        """See `RunStore.table`; only what is read whole is kept."""
+        """See `RunStore.table`. Only whole tables are kept."""
         if units is not None or columns is not None:
             return super().table(table, units, columns)
         return self.tables([table])[table]
@@ -40,28 +40,28 @@ class RunSnapshot(RunStore):
 
 @dataclass(frozen=True)
 class RunState:
-    """All items of a workload by source, and those that need no further try."""
+    """All items of a workload by source, and the ids of the finished ones, which are not tried again."""
 
     workload: Workload[Any]
     sources: Mapping[str, Sequence[Item]]
     finished: frozenset[str]
     chosen: frozenset[str] | None = None
-    """The items that this start is to answer, where not all of them."""
+    """The ids of the items that this start covers (`--limit`); None: all of them."""
 
     @property
     def total(self) -> int:
-        """Items of the workload."""
+        """Number of items of the workload."""
         return sum(map(len, self.sources.values()))
 
     def items(self) -> Iterator[Item]:
-        """The items that this start is to answer, and those that are finished among them."""
+        """The items that this start covers, finished ones included."""
         return (item for items in self.sources.values() for item in items if self._is_chosen(item))
 
     def _is_chosen(self, item: Item) -> bool:
         return self.chosen is None or item.id in self.chosen
 
     def left(self) -> dict[str, list[Item]]:
-        """Sources with their unfinished items, in the workload's order."""
+        """The unfinished items that this start covers, by source, in the workload's order."""
         open_items = {
             source: [item for item in items if item.id not in self.finished and self._is_chosen(item)]
             for source, items in self.sources.items()
@@ -70,7 +70,7 @@ class RunState:
 
 
 def checked_items(workload: Workload[Any]) -> Iterator[Item]:
-    """The workload's items. Raises BadBenchmark for one that is none, for two of one id, and for a queue that is not there."""
+    """The workload's items. Raises BadBenchmark for anything but an `Item`, a repeated id, or an unknown queue."""
     queues, seen = workload.queues(), set()
     with reading(f"{workload.kind}: items", "mend it and run again"):
         for item in workload.items():
@@ -89,8 +89,8 @@ def checked_items(workload: Workload[Any]) -> Iterator[Item]:
 
 
 def state_of(workload: Workload[Any], run: RunSnapshot, limit: int | None = None) -> RunState:
-    """How the workload's run stands; with a `limit`, so many of its items are to be answered in all. Raises BadBenchmark, as
-    `checked_items` does."""
+    """The state of the workload's run; with a `limit`, it covers only that many items. Raises BadBenchmark, as `checked_items`
+    does."""
     finished = frozenset(item for item, again in run.finished(ITEM).items() if not again)
     sources: dict[str, list[Item]] = {}
     for item in checked_items(workload):
@@ -104,7 +104,7 @@ def state_of(workload: Workload[Any], run: RunSnapshot, limit: int | None = None
 
 
 def item_counts(run: RunStore, total: int) -> dict[str, int]:
-    """Items of the run: all, those with every answer, those with a failure."""
+    """Numbers of items: `total`, `done` (committed without a failure) and `failed`."""
     committed = run.finished(ITEM)
     failures = run.table("failures")
     failed = set(failures[failures.columns[0]].to_list()) & set(committed)
@@ -112,7 +112,7 @@ def item_counts(run: RunStore, total: int) -> dict[str, int]:
 
 
 def commonest_failure(run: RunStore) -> dict[str, Any] | None:
-    """The class of failure that most rows have (`count`, `stage`, `error`), and the message that most of those have."""
+    """The most frequent class of failure (`count`, `stage`, `error`) and its most frequent `message`; None without failures."""
     failures = run.table("failures")
     if not failures.height:
         return None
@@ -124,12 +124,12 @@ def commonest_failure(run: RunStore) -> dict[str, Any] | None:
 
 
 def answers_used(run: RunStore) -> int:
-    """How many answers the run's rows stand on, item by item: one answer may serve several."""
+    """Number of answers that the run's rows use, counted per item: an answer that two items share counts twice."""
     failures = run.table("failures")
     item = failures.columns[0]
     used = [failures.filter(pl.col("kind") != "failed").select(item, "key")]
     for name, table in run.declared.items():
         if name != "failures" and {item, "key"} <= set(table.schema.names):
             used.append(run.table(name).select(item, "key"))
-    # Answers that no row names were used as well.
+    # Some answers are named by no row, yet were used as well.
     return max(pl.concat(used).filter(pl.col("key") != "").n_unique(), run.table("raw_answers", columns=[]).height)

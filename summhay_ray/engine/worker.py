@@ -1,6 +1,6 @@
-"""A worker: answers items, as many at once as come, and commits them together. Part of the engine room; no Ray.
+"""A worker: answers items concurrently and commits them in batches. Part of the engine room; no Ray.
 
-Everything of an item happens in one event loop; its rows go to the store as a block, and the ledger's side makes blocks count.
+An item is answered in one event loop. Its rows are written to the store as part of a block, and the ledger commits the block.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from summhay_ray.store import Block, Finished, RunStore
 COMMIT_EVERY_S = 2.0
 ITEMS_A_COMMIT = 64
 WORKERS_A_SECOND = 16
-"""Commits a second over all workers, at most: with more of them each waits longer, and its blocks are larger."""
+"""Maximum number of commits per second over all workers. With more workers, each waits longer and commits larger blocks."""
 
 
 class Answered:
-    """An item's rows, and what is to be done about it."""
+    """An answered item: its rows, and whether to try it again or leave it unfinished."""
 
     def __init__(self, item_id: str, rows: dict[str, list[Any]], ask: Ask) -> None:
         self.item_id, self.rows = item_id, rows
@@ -36,7 +36,10 @@ class Answered:
 
 
 class Commits:
-    """Commits items together: when 64 are ready, after two seconds, or when no other item is under way; one commit at a time."""
+    """Commits answered items in batches, one commit at a time.
+
+    A commit starts when 64 items are ready, after `every_s` seconds, or when no other item is in progress.
+    """
 
     def __init__(self, commit: Callable[[Sequence[Answered]], Awaitable[None]], every_s: float = COMMIT_EVERY_S) -> None:
         self._commit = commit
@@ -48,7 +51,7 @@ class Commits:
 
     @contextlib.contextmanager
     def under_way(self) -> Iterator[None]:
-        """While an item is being answered: a commit may wait for it."""
+        """A context around answering an item, so that a commit may wait for it."""
         self._under_way += 1
         try:
             yield
@@ -57,7 +60,7 @@ class Commits:
             self._look()
 
     async def keep(self, done: Answered) -> None:
-        """Return when the item is committed. Raises what the commit raised, for every item of it."""
+        """Return when the item is committed. If the commit fails, its error is raised for each of its items."""
         kept: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._ready.append((done, kept))
         self._look()
@@ -73,14 +76,14 @@ class Commits:
         while self._ready:
             self._full.clear()
             self._look()
-            # Not `wait_for`, which before Python 3.12 loses a cancellation that comes with the event.
+            # Not `wait_for`: before Python 3.12 it loses a cancellation that arrives together with the event.
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(self._every_s):
                     await self._full.wait()
             batch, self._ready = self._ready, []
             try:
                 await self._commit([done for done, _ in batch])
-            # The border between a commit and its items: whatever went wrong is theirs to raise.
+            # Every item of the commit raises its error.
             except Exception as error:  # noqa: BLE001
                 for _, kept in batch:
                     if not kept.done():
@@ -94,7 +97,7 @@ class Commits:
 class Worker:
     """Answers items of one workload through one gateway.
 
-    `commit` makes a block count; `count` adds to the run's counters. Both are the ledger's side.
+    `commit` commits a block, and `count` adds to the run's counters; both go to the ledger. `workers` is the number of workers.
     """
 
     def __init__(
@@ -112,7 +115,7 @@ class Worker:
         self._commits = Commits(self._commit, max(COMMIT_EVERY_S, workers / WORKERS_A_SECOND))
 
     async def answer(self, batch: Sequence[WorkItem]) -> list[ItemResult]:
-        """Answer a batch; items that the budget stopped are not committed."""
+        """Answer and commit a batch. Items that the budget stopped are not committed."""
         return list(await asyncio.gather(*map(self._item, batch)))
 
     async def _item(self, work: WorkItem) -> ItemResult:
@@ -136,7 +139,8 @@ class Worker:
         )
 
     def _written(self, ready: Sequence[Answered]) -> Block:
-        """The items' rows in the store; an item whose rows no column can hold is a failure there, and in the way of no other."""
+        """Write the items' rows to the store. An item with a value that its column cannot hold becomes a failure; the others are
+        written as they are."""
 
         def write() -> Block:
             return self._run.write(ITEM, [Finished(done.item_id, done.rows, done.retry) for done in ready])
@@ -144,8 +148,7 @@ class Worker:
         try:
             return write()
         except (TypeError, ValueError, OverflowError, NotImplementedError):
-            found = {done.item_id: flaw_of_values(self._workload, done.rows) for done in ready}
-            flaws = {item_id: flaw for item_id, flaw in found.items() if flaw}
+            flaws = {done.item_id: flaw for done in ready if (flaw := flaw_of_values(self._workload, done.rows))}
             if not flaws:
                 raise
         for done in ready:
@@ -158,20 +161,20 @@ class Worker:
 
 
 async def answered(workload: Workload[Any], work: WorkItem, ask: Ask) -> Answered:
-    """All rows of an item. Raises only what no row can hold (a full disk, a store that is away)."""
+    """Answer an item and collect its rows. Raises only errors that stop the run, such as a full disk or an unreachable store."""
     rows: Rows = {}
     ask.prepared = work.prepared
     if work.problem is not None:
-        told = dict(work.problem)
-        ask.fail(told.pop("stage"), Failed(**told))
+        problem = dict(work.problem)
+        ask.fail(problem.pop("stage"), Failed(**problem))
     else:
         rows = await _rows(workload, work, ask)
-    found = {table: list(one) for table, one in rows.items() if len(one)}
+    tables = {table: list(records) for table, records in rows.items() if len(records)}
     if ask.raw:
-        found["raw_answers"] = [ask.raw[key] for key in sorted(ask.raw)]
+        tables["raw_answers"] = [ask.raw[key] for key in sorted(ask.raw)]
     if ask.failures:
-        found["failures"] = ask.failures
-    return Answered(work.item.id, found, ask)
+        tables["failures"] = ask.failures
+    return Answered(work.item.id, tables, ask)
 
 
 async def _rows(workload: Workload[Any], work: WorkItem, ask: Ask) -> Rows:
@@ -183,14 +186,14 @@ async def _rows(workload: Workload[Any], work: WorkItem, ask: Ask) -> Rows:
         ask.gives_up(none)
     except (OSError, UserError, *STOPS):
         raise
-    # The border to a benchmark's own code: what goes wrong there is the item's row, and stops no other item.
+    # The benchmark's own code may raise anything: that is this item's failure, and stops no other item.
     except BaseException as error:  # noqa: BLE001
         ask.fail("", Failed("benchmark_error", told(error), retryable=True))
     return {}
 
 
 def check_rows(workload: Workload[Any], rows: Any) -> None:
-    """Raises BadBenchmark for rows of a table that the benchmark did not declare, of another class, or two with one key."""
+    """Raises BadBenchmark for rows of an undeclared table or of the wrong class, and for two rows with the same key."""
     tables = {table.name: table for table in workload.all_tables()}
     if not isinstance(rows, Mapping):
         mend = "`return {TABLE: [rows]}`"
@@ -207,19 +210,19 @@ def check_rows(workload: Workload[Any], rows: Any) -> None:
                 raise BadBenchmark(
                     f"{workload.kind} gives {type(record).__name__} as a row of {name}; expected {wanted.__name__}"
                 )
-            key = tuple(getattr(record, one) for one in tables[name].key)
+            key = tuple(getattr(record, column) for column in tables[name].key)
             if key in keys:
-                told = f"{', '.join(tables[name].key)} is {', '.join(map(repr, key))}"
-                raise BadBenchmark(f"{workload.kind}: one item gives two rows of {name} whose {told}; add to the table's key")
+                same = f"{', '.join(tables[name].key)} is {', '.join(map(repr, key))}"
+                raise BadBenchmark(f"{workload.kind}: one item gives two rows of {name} whose {same}; add to the table's key")
             keys.add(key)
 
 
 def flaw_of_values(workload: Workload[Any], rows: Rows) -> str:
-    """The first value of an item's rows that its column cannot hold, in one line; empty where there is none."""
+    """A line about the first value of an item's rows that its column cannot hold; empty if there is none."""
     for table in workload.all_tables():
         for record in rows.get(table.name, ()):
             if (name := table.columns.flaw(record)) is not None:
-                told = f"{getattr(record, name)!r:.80} ({type(getattr(record, name)).__name__})"
-                kind = next(one["type"] for one in table.columns.described() if one["name"] == name)
-                return f"{workload.kind} gives a row of {table.name} whose {name} is {told}; expected {kind}"
+                value = f"{getattr(record, name)!r:.80} ({type(getattr(record, name)).__name__})"
+                kind = next(column["type"] for column in table.columns.described() if column["name"] == name)
+                return f"{workload.kind} gives a row of {table.name} whose {name} is {value}; expected {kind}"
     return ""
