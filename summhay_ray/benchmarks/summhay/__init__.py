@@ -1,6 +1,7 @@
 """Summary of a Haystack (Laban et al., 2024): retrieve, summarize with citations, judge coverage, score (sections 3.3 to 5).
 
-`workload.py` is the benchmark; start reading there, then `cell.py`. For the other benchmarks of haystacks, and for `api`.
+Start reading in `workload.py`, which defines the benchmark, then in `cell.py`. The other benchmarks on haystacks and `api` import
+the names below.
 """
 
 from summhay_ray.benchmarks.summhay.compare import SystemComparison, SystemPair, compare_systems

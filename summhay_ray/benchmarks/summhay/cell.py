@@ -1,6 +1,6 @@
-"""One cell from its context to its rows: summarize, judge, score (paper, sections 3.3 and 4.1).
+"""One cell, from its context to its rows: summarize, judge, score (paper, sections 3.3 and 4.1).
 
-A summary is judged as soon as it is written. Whatever becomes of a question is a row: an answer, or a failure with its class.
+A summary is judged as soon as it is written. Every model call ends in a row: an answer, or a failure with its class.
 """
 
 from __future__ import annotations
@@ -33,36 +33,38 @@ TOKENS_A_BULLET = 60
 """Expected length of one bullet with its citations (paper, Table 2: about 30 words)."""
 
 AskedBy = Mapping[str, Collection[str]]
-"""Cascade's label -> the insights that it asks about."""
+"""Cascade's label -> ids of the insights it asks its model about; the free judge decides the others."""
 
 
 @dataclass(frozen=True, slots=True)
 class Truth:
-    """What a summary of one query is judged and scored against: all that a cell keeps of its haystack while it waits."""
+    """The reference for summaries of one query. A cell that waits to be judged keeps this and not its whole haystack."""
 
     insights: tuple[Insight, ...]
+    """The insights of the query's subtopic."""
     gold: Mapping[str, frozenset[int]]
+    """insight_id -> numbers of the documents that contain it."""
 
 
 def truth_of(haystack: Haystack, cell: Cell) -> Truth:
-    """The truth about a cell's query."""
+    """The reference insights of a cell's query, with their gold documents."""
     insights, gold = haystack.insights_of(cell.unit.subtopic_id), haystack.gold()
     return Truth(insights, {insight.insight_id: gold[insight.insight_id] for insight in insights})
 
 
 async def summarize_cell(grid: SummHay, cell: Cell, context: Context, ask: Ask) -> tuple[Summary | None, Truth]:
-    """The summary, or None where there is none: `ask` has the failure then."""
+    """Write the cell's summary. Returns it with its reference; None in its place if it failed: `ask` records the failure."""
     spec = grid.spec.summarizers[cell.summarizer]
     async with ask.turn("summarize", spec.model, spec.label):
         haystack = await grid.haystacks.fetch(cell.unit.haystack_id)
         truth = truth_of(haystack, cell)
-        bare = ask.of("summarize", output_tokens=lambda _: len(truth.insights) * TOKENS_A_BULLET)
+        ask_model = ask.of("summarize", output_tokens=lambda _: len(truth.insights) * TOKENS_A_BULLET)
         task = task_of(grid, cell, haystack, context)
 
-        async def asked() -> Any:
-            return await make_summarizer(spec.strategy).summarize(task, bare)
+        async def summarize() -> Any:
+            return await make_summarizer(spec.strategy).summarize(task, ask_model)
 
-        outcome = read_summary(await guarded("strategy_error", spec.strategy_label, asked(), ask.planning))
+        outcome = read_summary(await guarded("strategy_error", spec.strategy_label, summarize(), ask.planning))
     if isinstance(outcome, Answer):
         return _summary(cell, spec.label, context, outcome.value), truth
     ask.fail("context" if outcome.error == "context_window" else "summarize", outcome)
@@ -70,7 +72,7 @@ async def summarize_cell(grid: SummHay, cell: Cell, context: Context, ask: Ask) 
 
 
 def task_of(grid: SummHay, cell: Cell, haystack: Haystack, context: Context) -> Task:
-    """What the cell's summarizer is asked."""
+    """The task of the cell's summarizer: query, documents shown, model, prompt and sampling."""
     spec = grid.spec.summarizers[cell.summarizer]
     subtopic = next(subtopic for subtopic in haystack.subtopics if subtopic.subtopic_id == cell.unit.subtopic_id)
     return Task(
@@ -86,15 +88,18 @@ def task_of(grid: SummHay, cell: Cell, haystack: Haystack, context: Context) -> 
     )
 
 
-def lookup_of(cell: Cell, asked: str, system: str) -> str:
-    """Where the release holds what a `replay/` model is asked for; empty for any other model. `system`: the release's key."""
-    return lookup(cell.unit.haystack_id, cell.unit.subtopic_id, system) if asked.startswith("replay/") else ""
+def lookup_of(cell: Cell, model: str, system: str) -> str:
+    """The lookup that tells a `replay/` model which released answer to return; empty for any other model.
+
+    `system`: the release's name of the system.
+    """
+    return lookup(cell.unit.haystack_id, cell.unit.subtopic_id, system) if model.startswith("replay/") else ""
 
 
 def judge_settings(
     grid: Judging[Any], cell: Cell, system: str, spec: JudgeSpec, asked: Collection[str] | None = None
 ) -> JudgeSettings:
-    """How a judge is asked about the cell's summary. `asked`: the insights that a cascade asks about, where they are chosen."""
+    """The settings of one judge for the cell's summary. `asked`: ids of the insights a cascade asks about, if already chosen."""
     return JudgeSettings(
         model=spec.model,
         prompt=grid.prompt_of(spec),
@@ -107,10 +112,10 @@ def judge_settings(
 async def judge_all(
     grid: Judging[Any], cell: Cell, summary: Summary, truth: Truth, ask: Ask, asked: AskedBy | None = None
 ) -> Rows:
-    """Judgments and scores of a summary by every judge."""
+    """Judge a summary with every judge of the spec. Returns the rows of `judgments` and `scores`."""
     rows: dict[str, list[Any]] = {"judgments": [], "scores": []}
     system = release_system(grid, cell)
-    judging = (_judge(grid, cell, system, summary, truth, one, ask, (asked or {}).get(one.label)) for one in grid.spec.judges)
+    judging = (_judge(grid, cell, system, summary, truth, spec, ask, (asked or {}).get(spec.label)) for spec in grid.spec.judges)
     for judgments, scores in await asyncio.gather(*judging):
         rows["judgments"] += judgments
         rows["scores"] += scores
@@ -118,31 +123,34 @@ async def judge_all(
 
 
 def release_system(grid: Judging[Any], cell: Cell) -> str:
-    """What the release calls the system whose summary is judged: a stored summary has that name already."""
+    """The release's name of the system whose summary is judged. A stored summary (rejudge) carries that name already."""
     summarizers = getattr(grid.spec, "summarizers", ())
     return system_key(cell.unit.retriever, cell.unit.ordering, summarizers[cell.summarizer].model) if summarizers else cell.system
 
 
 def one_each(judged: Any, n_insights: int) -> list[Outcome[Verdict]]:
-    """A judge's outcomes, one an insight; where it gives another number, nobody knows which is whose, and none counts."""
+    """A judge's outcomes, one per insight.
+
+    If the judge returned a different number, they cannot be matched to insights, and every insight gets a Failed instead.
+    """
     if isinstance(judged, Failed):
         return [judged] * n_insights
     kinds = tuple(KIND)
-    if not isinstance(judged, list) or len(judged) != n_insights or not all(isinstance(one, kinds) for one in judged):
+    if not isinstance(judged, list) or len(judged) != n_insights or not all(isinstance(outcome, kinds) for outcome in judged):
         found = f"{len(judged)} outcomes" if isinstance(judged, list) else type(judged).__name__
         return [Failed("judge_error", f"the judge gave {found} for {n_insights} insights", retryable=True)] * n_insights
-    return [_checked(one) for one in judged]
+    return [_checked(outcome) for outcome in judged]
 
 
 def _checked(outcome: Any) -> Outcome[Verdict]:
-    """The outcome of a judgment, where it is one: a person's own judge may answer with anything."""
+    """The outcome if it is a valid judgment, else a Failed or Malformed: a user-defined judge may return anything."""
     if not isinstance(outcome, Answer):
         return cast(Outcome[Verdict], outcome)
     if not isinstance(verdict := outcome.value, Verdict):
         return Failed("judge_error", f"the judge gave an Answer of {type(verdict).__name__} and no Verdict", retryable=True)
     if verdict.value is not None and not 0 <= verdict.value <= 1:
-        told_value = f"the judge's value is {verdict.value}; expected 0 to 1"
-        return Malformed("unusable_value", told_value, outcome.key, outcome.attempts, outcome.usd_micros)
+        message = f"the judge's value is {verdict.value}; expected 0 to 1"
+        return Malformed("unusable_value", message, outcome.key, outcome.attempts, outcome.usd_micros)
     return outcome
 
 
@@ -174,10 +182,10 @@ async def _judge(
 ) -> tuple[list[Judgment], list[Any]]:
     insights, strategy, share = truth.insights, spec.strategy, 1.0
     if ask.planning:
-        # A cascade is planned as asking about all that it may ask about, of which a share is expected.
+        # A cascade is planned as if it asked about every insight; the expected cost is its share of that.
         strategy, share = planned(spec.strategy)
         if asked is not None:
-            insights, share = tuple(one for one in insights if one.insight_id in asked), 1.0
+            insights, share = tuple(insight for insight in insights if insight.insight_id in asked), 1.0
 
     def expected(request: Request) -> int:
         # One answer may hold several verdicts.
@@ -185,12 +193,12 @@ async def _judge(
 
     async with ask.turn("judge", spec.model, spec.label):
         settings = judge_settings(grid, cell, system, spec, None if ask.planning else asked)
-        bare = ask.of("judge", share, expected)
+        ask_model = ask.of("judge", share, expected)
         lever = spec.extract.planned() if ask.planning and spec.extract is not None else spec.extract
         if ask.planning and lever is not None:
             await tell_spared(strategy, insights, summary.bullets, settings, ask, "judge", lever)
-        asking = _asked(strategy, insights, summary, settings, bare, lever)
-        judged = await guarded("judge_error", spec.strategy, asking, ask.planning)
+        verdicts = _verdicts(strategy, insights, summary, settings, ask_model, lever)
+        judged = await guarded("judge_error", spec.strategy, verdicts, ask.planning)
     judgments = []
     for position, (insight, outcome) in enumerate(zip(insights, one_each(judged, len(insights)), strict=True)):
         if isinstance(outcome, Answer):
@@ -200,7 +208,7 @@ async def _judge(
     return judgments, _scores(judgments, summary, truth.gold, ask)
 
 
-async def _asked(
+async def _verdicts(
     strategy: str, insights: tuple[Insight, ...], summary: Summary, settings: JudgeSettings, ask: Any, lever: ExtractSpec | None
 ) -> Any:
     if lever is not None:
@@ -223,12 +231,12 @@ def _judgment(summary: Summary, judge: str, insight: Insight, position: int, out
 
 
 def _scores(judgments: list[Judgment], summary: Summary, gold: Mapping[str, frozenset[int]], ask: Ask) -> list[Any]:
-    raw = {judgment.insight_id: judgment.key for judgment in judgments}
+    keys = {judgment.insight_id: judgment.key for judgment in judgments}
     scores = []
     for scored in score_summary(judgments, summary.bullets, gold):
         if isinstance(scored, Failure):
-            found = Malformed(scored.error, scored.message, raw[scored.insight_id])
-            ask.fail("judge", found, judge=scored.judge, insight_id=scored.insight_id)
+            malformed = Malformed(scored.error, scored.message, keys[scored.insight_id])
+            ask.fail("judge", malformed, judge=scored.judge, insight_id=scored.insight_id)
         else:
             scores.append(scored)
     return scores

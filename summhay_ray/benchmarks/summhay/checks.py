@@ -1,4 +1,4 @@
-"""What is wrong with the names and prompts of a SummHay spec, told before anything is paid."""
+"""Checks of the names and prompts in a SummHay spec, made before any paid call."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def check_grid(grid: SummHay) -> None:
-    """Raises SpecError where a name, a prompt or a price that the spec needs is none."""
+    """Check every name and prompt of the spec. Raises SpecError for one that is unknown or unusable."""
     _check_names(grid)
     check_prompts([*grid.spec.summarizers, *grid.spec.judges], grid.prompts)
 
@@ -41,11 +41,14 @@ def _check_names(grid: SummHay) -> None:
 
 
 def check_judges(judges: Sequence[JudgeSpec], partners: Sequence[str]) -> None:
-    """Raises SpecError where a judge cannot be made, or its model is not there."""
+    """Raises SpecError for a judge that cannot be made or whose local model is missing.
+
+    `partners`: further models that the judges ask.
+    """
     try:
         for judging in judges:
             try_judge(judging.strategy)
-        for name in [*(one.model for one in judges), *partners]:
+        for name in [*(judging.model for judging in judges), *partners]:
             check_model(name)
     except (UnknownName, judge.BadName) as error:
         raise SpecError(f"spec: {error}") from error
@@ -61,7 +64,7 @@ def check_models(models: Sequence[ModelSpec]) -> None:
 
 
 def check_retrievers_of(workload: WithRetrievers, sources: Sequence[Outline]) -> None:
-    """Raises SpecError for a retriever that cannot be made, or whose scores a haystack does not store."""
+    """Raises SpecError for a retriever that cannot be made, or whose released scores a haystack lacks."""
     for entry in every(workload.spec.retrievers):
         try:
             _check_retriever(entry, workload, sources)
@@ -88,7 +91,7 @@ def _check_released(name: str, sources: Iterable[Outline]) -> None:
 
 
 def check_prompts(models: Sequence[SummarizerSpec | JudgeSpec], prompts: Mapping[str, str]) -> None:
-    """Raises SpecError for a prompt that lacks a placeholder, or that its model cannot read."""
+    """Raises SpecError for a prompt that lacks a placeholder, or a heading that offline/judge looks for."""
     for model in models:
         if not model.prompt:
             continue
@@ -97,7 +100,7 @@ def check_prompts(models: Sequence[SummarizerSpec | JudgeSpec], prompts: Mapping
             summarize.check_prompt(text) if isinstance(model, SummarizerSpec) else judge.check_prompt(text, model.strategy)
         except ValueError as error:
             raise SpecError(f"spec: prompt {model.prompt!r}: {error}") from error
-        # Any other model makes sense of any wording; this one reads the headings.
+        # Other models understand any wording; offline/judge finds its input by these headings.
         headings = ("Reference Insights:" if "per_summary" in model.strategy else "Reference Insight:", "Bullet Points:")
         absent = [heading for heading in headings if heading not in map(str.strip, text.splitlines())]
         if model.model == OfflineJudge.name and absent:

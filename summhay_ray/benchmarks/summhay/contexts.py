@@ -1,4 +1,4 @@
-"""Rankings and contexts of a grid's units (paper, sections 5.1 and 5.3)."""
+"""The ranking and the context of each unit (paper, sections 5.1 and 5.3)."""
 
 from __future__ import annotations
 
@@ -17,18 +17,21 @@ if TYPE_CHECKING:
 
 
 Ranker = Callable[[str, str, str], Sequence[retrieve.Ranked]]
-"""(haystack, subtopic, retriever) -> the ranking. Raises LookupError where the haystack lacks what the retriever reads."""
+"""(haystack_id, subtopic_id, retriever) -> the ranking. Raises LookupError if the haystack lacks data the retriever needs."""
 
 
 def make_context(
     grid: SummHay, haystack: Haystack, unit: Unit, ranked: Ranker
 ) -> tuple[Context | None, list[Ranking], Failed | None]:
-    """A unit's context and its ranking's rows, or (None, [], why not)."""
+    """Rank the documents and assemble the context of a unit.
+
+    Returns (context, rows of the ranking, None), or (None, [], failure).
+    """
     try:
         ranking = ranked(unit.haystack_id, unit.subtopic_id, unit.retriever)
-        context = _context(grid, haystack, unit, [one.number for one in ranking])
+        context = _context(grid, haystack, unit, [document.number for document in ranking])
         return context, _rows(haystack, unit, ranking), None
-    # The border to a person's own retrievers and orderings: what goes wrong there is a row, and stops no other row.
+    # User-defined retrievers and orderings run here: an error of theirs becomes a failure row and stops no other row.
     except BaseException as error:  # noqa: BLE001
         return None, [], no_ranking(error)
 
@@ -52,9 +55,9 @@ def _rows(haystack: Haystack, unit: Unit, ranking: Sequence[retrieve.Ranked]) ->
             subtopic_id=unit.subtopic_id,
             retriever=unit.retriever,
             rank=place,
-            number=int(one.number),
-            document_id=haystack.documents[one.number - 1].document_id,
-            score=float(one.score),
+            number=int(document.number),
+            document_id=haystack.documents[document.number - 1].document_id,
+            score=float(document.score),
         )
-        for place, one in enumerate(ranking, start=1)
+        for place, document in enumerate(ranking, start=1)
     ]

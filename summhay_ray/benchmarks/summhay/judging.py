@@ -1,4 +1,4 @@
-"""What every benchmark has whose judges read summaries: their prompts, their identity, and the haystacks that they judge by."""
+"""Base class of the benchmarks whose judges read summaries: haystacks, prompts, and the identity of each judge."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from summhay_ray.plugins import code_identity
 from summhay_ray.store import RunStore, Store
 
 TOKENS_A_VERDICT = 20
+"""Expected length of the verdict on one insight."""
 STAGE = Stage("judge", output_tokens=TOKENS_A_VERDICT)
 
 S = TypeVar("S", bound=JudgingSpec)
@@ -25,14 +26,14 @@ class Judging(Benchmark[S]):
     """A benchmark with judges of summaries."""
 
     sources: Sequence[Outline]
-    """What is known of the haystacks besides their documents."""
+    """An outline of each haystack: all but its documents."""
     haystacks: Haystacks
-    """The haystacks, loaded when they are asked for."""
+    """The haystacks, loaded on demand."""
     prompts: Mapping[str, str]
-    """Path as the spec writes it -> text."""
+    """Path of a prompt file, as written in the spec -> its text."""
 
     def restore(self, spec: S, store: Store, record: Mapping[str, Any]) -> None:
-        """As a run's record has it; nothing of the haystacks is read before it is asked for."""
+        """Set up the benchmark from a run's record. Haystacks and outlines are read on demand."""
         files = {**record.get("inputs", {}), **record.get("answers", {})}
         Benchmark.__init__(self, spec, Inputs.stored(store, files))
         entries = ((entry["haystack_id"], entry["object"], entry["name"]) for entry in record["haystacks"])
@@ -42,7 +43,7 @@ class Judging(Benchmark[S]):
 
     @classmethod
     def objects(cls, run: RunStore) -> Iterable[tuple[str, str]]:
-        """See `Workload`: the haystacks, and what is known of them."""
+        """See `Workload`: the haystacks, their outlines, and the files of given answers."""
         yield from super().objects(run)
         record = run.record
         yield from ((OUTLINES, record[OUTLINES]) for _ in range(OUTLINES in record))
@@ -50,11 +51,11 @@ class Judging(Benchmark[S]):
         yield from ((INPUT, digest) for digest in record.get("answers", {}).values())
 
     def local_models(self) -> Mapping[str, LocalModel]:
-        """See `Workload`; `replay/` reads the run's haystacks."""
+        """See `Workload`: `replay/` answers from the run's haystacks."""
         return LocalModels([Replay(self.haystacks.file)])
 
     def semantic(self, model: ModelSpec) -> dict[str, Any]:
-        """What makes a summarizer or a judge the one that it is: model, parameters, prompt, a person's own code."""
+        """What identifies a summarizer or judge: model, parameters, prompt, and the code of a user-defined strategy."""
         prompt = self.prompt_of(model)
         if isinstance(model, JudgeSpec):
             identity, code = judge.prompt_identity(prompt, model.strategy), judge.parse_strategy(model.strategy).base
@@ -65,17 +66,17 @@ class Judging(Benchmark[S]):
         return {**semantic_model(model, identity), **self.revision_of(model.model), "code": code_identity(code)}
 
     def identity_of(self, judging: JudgeSpec) -> str:
-        """sha256 (hex) of what makes a judge the one that it is: equal for judges that say the same of every summary."""
+        """sha256 (hex) of `semantic`: equal for judges whose judgments are interchangeable."""
         return semantic_hash(self.semantic(judging))
 
     def named_judges(self) -> list[list[str]]:
-        """Label and identity of every judge, as a run's record has them."""
+        """[label, identity] of every judge, as stored in a run's record."""
         return [[one.label, self.identity_of(one)] for one in self.spec.judges]
 
     def prompt_of(self, model: ModelSpec) -> str:
-        """The text of the model's prompt file, empty where it uses ours."""
+        """The text of the model's prompt file; empty for the built-in prompt."""
         return self.prompts[model.prompt] if model.prompt else ""
 
     def sampling_of(self, model: ModelSpec) -> dict[str, Any]:
-        """The semantic parameters that go with each call of the model."""
+        """The parameters sent with each call of the model; they are part of its key."""
         return {**model.sampling(), **self.revision_of(model.model)}

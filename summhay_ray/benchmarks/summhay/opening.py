@@ -1,6 +1,6 @@
-"""Haystacks into the store: their sources, and their tables in a run.
+"""Put haystacks into the store: their sources as objects, their tables into a run.
 
-Haystacks come and go a few at a time, however many there are.
+Only a few haystacks are in memory at a time.
 """
 
 from __future__ import annotations
@@ -16,25 +16,25 @@ from summhay_ray.haystack import ReleasedFile
 from summhay_ray.store import Finished, RunStore, Store
 
 STAGE = "haystack"
-"""What the store's blocks call haystacks."""
+"""Stage under which the store's blocks list haystacks."""
 HAYSTACKS_A_BLOCK = 16
 AT_ONCE = 8
-"""Sources that are on their way to the store at once."""
+"""Sources written to the store concurrently."""
 
 T = TypeVar("T")
 
 
 def open_haystacks(run: RunStore, haystacks: Haystacks, sources: Sequence[Outline]) -> None:
-    """Put the haystacks' own tables into a run, as far as they are not there."""
+    """Write the tables of those haystacks that the run does not hold yet."""
     kept = run.finished(STAGE)
-    # In the order of their ids, as the tables are: who reads all documents then reads each block once.
+    # Sorted by id, as the tables are, so that a reader of all documents reads each block once.
     absent = sorted(source.haystack_id for source in sources if source.haystack_id not in kept)
     for block in blocks_of(absent):
-        run.commit(STAGE, [Finished(one, haystack_rows(haystacks.file(one))) for one in block])
+        run.commit(STAGE, [Finished(haystack_id, haystack_rows(haystacks.file(haystack_id))) for haystack_id in block])
 
 
 def keep_sources(haystacks: Haystacks, sources: Sequence[Outline], store: Store) -> None:
-    """Put the sources into the store that are not there yet. Raises UserError for one that has changed since it was outlined."""
+    """Put the missing sources into the store. Raises UserError for a source that has changed since its outline was made."""
 
     def keep(source: Outline) -> None:
         if store.files.exists(f"objects/haystack/{source.digest}"):
@@ -54,12 +54,12 @@ def keep_sources(haystacks: Haystacks, sources: Sequence[Outline], store: Store)
 
 
 def blocks_of(items: Sequence[T]) -> Iterator[Sequence[T]]:
-    """The items, so many at a time as stand in one block."""
+    """The items in groups of HAYSTACKS_A_BLOCK."""
     return (items[start : start + HAYSTACKS_A_BLOCK] for start in range(0, len(items), HAYSTACKS_A_BLOCK))
 
 
 def haystack_rows(source: ReleasedFile) -> dict[str, list[Any]]:
-    """A haystack's own tables."""
+    """Table name -> the rows of one haystack."""
     haystack = source.haystack
     return {
         "haystacks": [haystack],

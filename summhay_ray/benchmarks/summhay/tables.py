@@ -1,4 +1,4 @@
-"""The tables of a SummHay run, and of what reads and makes its haystacks."""
+"""The tables of a SummHay run; every other run on haystacks has them too."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from summhay_ray.benchmark import RAW_ANSWERS, Table
 from summhay_ray.store import RunStore
 
 TABLES = (
-    # What a haystack holds, and the scores that its source has, are no columns: they are tables of their own, and a file.
+    # The parts of a haystack are tables of their own, and its released scores stay in its source: neither are columns here.
     Table("haystacks", records.Haystack, ("haystack_id",), ("documents", "subtopics", "insights", "released_scores")),
     Table("subtopics", records.Subtopic, ("haystack_id", "position")),
     Table("insights", records.Insight, ("haystack_id", "subtopic_id", "position")),
@@ -25,18 +25,18 @@ TABLES = (
     Table("checks", records.Check, ("cell_id", "position")),
     Table("failures", records.Failure, ("cell_id", "stage", "judge", "insight_id", "error", "message")),
 )
-"""Table name, the record of a row, and the fields that identify a row; a run on haystacks, of any kind, has all of them."""
+"""Each table's name, row record, key columns and omitted fields. Every run on haystacks, of any kind, has all of these tables."""
 
 BY_NAME = {table.name: table for table in (*TABLES, RAW_ANSWERS)}
 
 
 def rows_of(run: RunStore, name: str, cells: Sequence[str] | None = None) -> list[Any]:
-    """A table's rows as records; `cells`: only those of these cells."""
+    """The rows of a table as records; `cells`: only the rows of these cells."""
     return BY_NAME[name].records(of_cells(run, name, cells))
 
 
 def of_cells(run: RunStore, name: str, cells: Sequence[str] | None = None) -> pl.DataFrame:
-    """A table's rows; `cells`: only those of these cells. An import has none that was finished by itself."""
+    """The rows of a table as a frame; `cells`: only the rows of these cells."""
     if cells is None or "cell_id" not in run.declared[name].schema.names:
         return run.table(name, cells)
     return run.table(name).filter(pl.col("cell_id").is_in(cells))

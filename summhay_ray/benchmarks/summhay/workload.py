@@ -1,6 +1,6 @@
-"""SummHay as the engine runs it: which summaries a run must hold, how each is made, judged and scored.
+"""The SummHay benchmark for the engine: which cells a run has, and how each is answered, judged and scored.
 
-A cell is haystack x query x retriever x ordering x summarizer x repeat (paper, sections 3.3 and 5). Everything here is content:
+A cell is haystack x query x retriever x ordering x summarizer x repeat (paper, sections 3.3 and 5). Ids depend on content alone:
 the same spec and the same files give the same run, cells and keys on every machine.
 """
 
@@ -60,10 +60,8 @@ from summhay_ray.plugins import code_identity
 from summhay_ray.records import Context
 from summhay_ray.store import RunStore, Store
 
-TOKENS_A_BULLET = 60
-"""Expected length of one bullet with its citations (paper, Table 2: about 30 words)."""
 SHORTEST_BULLET = 10
-"""Tokens; with bullets of no more, a judge's prompt is as long as a summary of so many tokens can make it."""
+"""Tokens of the shortest bullet assumed in a plan. A summary of only such bullets makes its judge's prompt the longest."""
 _BULLET = "- " + "one of the words of a bullet point " * 4 + "[12][34][56]"
 _SHORT_BULLET = "- six words of a short bullet"
 
@@ -86,7 +84,7 @@ class SummHay(FromHaystacks, WithRetrievers, Judging[SummhaySpec]):
     # --- what the run is: haystacks, prompts, systems -------------------------------------------------------------------
 
     def identity(self) -> Any:
-        """See `Workload`. Haystacks and prompts are known by their content."""
+        """See `Workload`. Haystacks and prompts are identified by their content."""
         spec = self.spec
         return {
             "kind": self.kind,
@@ -101,7 +99,7 @@ class SummHay(FromHaystacks, WithRetrievers, Judging[SummhaySpec]):
         }
 
     def record(self, store: Store) -> dict[str, Any]:
-        """See `Workload`: enough to make the grid again without the spec's files."""
+        """See `Workload`: enough to rebuild the grid without the spec's files."""
         return {
             "spec": self.spec.model_dump(mode="json"),
             "prompts": dict(self.prompts),
@@ -119,13 +117,13 @@ class SummHay(FromHaystacks, WithRetrievers, Judging[SummhaySpec]):
 
     @classmethod
     def from_record(cls, store: Store, record: Mapping[str, Any]) -> SummHay:
-        """See `Workload`. Nothing of the haystacks is read before it is asked for."""
-        found = cls.__new__(cls)
-        found.restore(SummhaySpec.model_validate(record["spec"]), store, record)
-        return found
+        """See `Workload`. Haystacks are read on demand."""
+        grid = cls.__new__(cls)
+        grid.restore(SummhaySpec.model_validate(record["spec"]), store, record)
+        return grid
 
     def open(self, store: Store) -> RunStore:
-        """See `Workload`: the haystacks go into the store, and from here on its copies are read."""
+        """See `Workload`. Puts the haystacks into the store; from then on the stored copies are read."""
         keep_sources(self.haystacks, self.sources, store)
         run = super().open(store)
         open_haystacks(run, self.haystacks, self.sources)
@@ -136,14 +134,15 @@ class SummHay(FromHaystacks, WithRetrievers, Judging[SummhaySpec]):
     def own_code(self) -> Sequence[str]:
         """See `Workload`."""
         spec = self.spec
-        strategies = [*(strategy_name(one.strategy) for one in spec.summarizers), *(one.strategy for one in spec.judges)]
+        strategies = [strategy_name(summarizer.strategy) for summarizer in spec.summarizers]
+        strategies += [judge.strategy for judge in spec.judges]
         names = [*spec.orderings, *strategies]
-        levers = lever_code(*(one.extract for one in spec.judges))
+        levers = lever_code(*(judge.extract for judge in spec.judges))
         return [*super().own_code(), *own_code(spec.retrievers), *(name for name in names if ":" in name), *levers]
 
     @functools.cached_property
     def systems(self) -> dict[tuple[str, str, int], str]:
-        """(retriever, ordering, summarizer index) -> the release's key, or a longer one where two would share it."""
+        """(retriever, ordering, summarizer index) -> the system's key as in the release; a longer key if two would share one."""
         combos = [
             (retriever, ordering, index)
             for retriever in self.retrievers
@@ -162,7 +161,7 @@ class SummHay(FromHaystacks, WithRetrievers, Judging[SummhaySpec]):
     # --- cells ----------------------------------------------------------------------------------------------------------
 
     def units(self) -> Iterator[Unit]:
-        """All units, haystack by haystack, so that calls that share a prefix stand together."""
+        """All units, haystack by haystack, so that calls with a common prompt prefix are adjacent."""
         shown = [(retriever, ordering) for retriever in self.retrievers for ordering in self.orderings_of(retriever)]
         for source in self.sources:
             for retriever, ordering in shown:
@@ -170,14 +169,14 @@ class SummHay(FromHaystacks, WithRetrievers, Judging[SummhaySpec]):
                     yield Unit(source.haystack_id, subtopic.subtopic_id, retriever, ordering)
 
     def items(self) -> Iterator[Item]:
-        """The cells of every unit: every summarizer, every repeat."""
+        """See `Workload`: a cell for each unit, summarizer and repeat."""
         n_insights = {
             (source.haystack_id, subtopic.subtopic_id): n
             for source in self.sources
             for subtopic, n in zip(source.subtopics, source.n_insights, strict=True)
         }
-        summarizers = [(one.label, self.semantic(one)) for one in self.spec.summarizers]
-        named, known, whole = (functools.cache(one) for one in (_named, self.known, self.is_whole))
+        summarizers = [(summarizer.label, self.semantic(summarizer)) for summarizer in self.spec.summarizers]
+        named, known, whole = (functools.cache(function) for function in (_named, self.known, self.is_whole))
         for unit in self.units():
             shared = f"{unit.haystack_id}/{unit.retriever}/{unit.ordering}" if whole(unit.retriever) else ""
             content = {
@@ -202,54 +201,59 @@ class SummHay(FromHaystacks, WithRetrievers, Judging[SummhaySpec]):
         return Unit(*item.data["unit"]).subtopic_id
 
     def fair_order(self, items: Sequence[Item]) -> Sequence[Item]:
-        """See `Workload`: query by query, drawn over all haystacks, each with every system before the next: systems are held
-        against each other on the same queries."""
+        """See `Workload`: queries in random order over all haystacks, each with every system before the next query.
+
+        With `--limit`, systems are then compared on the same queries.
+        """
         queries: dict[tuple[str, str], list[Item]] = {}
         for item in items:
             unit = Unit(*item.data["unit"])
             queries.setdefault((unit.haystack_id, unit.subtopic_id), []).append(item)
         drawn = random.Random(self.spec.seed).sample(sorted(queries), len(queries))
-        return [item for query in drawn for item in sorted(queries[query], key=lambda one: one.data["repeat"])]
+        return [item for query in drawn for item in sorted(queries[query], key=lambda item: item.data["repeat"])]
 
     def n_items(self) -> int:
-        """How many cells the run has."""
+        """See `Workload`: the number of cells, without listing them."""
         shown = sum(len(self.orderings_of(retriever)) for retriever in self.retrievers)
         queries = sum(len(source.subtopics) for source in self.sources)
         n: int = queries * shown * len(self.spec.summarizers) * self.spec.repeats
         return n
 
     def queues(self) -> Mapping[str, Queue]:
-        """See `Workload`: one queue a summarizer, whose judges it needs as well."""
+        """See `Workload`: one queue per summarizer; each also needs every judge's model."""
         settings = self.settings()
-        judges = tuple(dict.fromkeys([*(one.model for one in self.spec.judges), *self.spec.partners()]))
-        return {one.label: Queue((one.model, *judges), computes=settings[one.model].local) for one in self.spec.summarizers}
+        judges = tuple(dict.fromkeys([*(judge.model for judge in self.spec.judges), *self.spec.partners()]))
+        return {
+            summarizer.label: Queue((summarizer.model, *judges), computes=settings[summarizer.model].local)
+            for summarizer in self.spec.summarizers
+        }
 
     # --- retrieve and order (section 5.1), summarize, judge (section 4.1) ------------------------------------------------
 
     def prepare(self, source: str, items: Sequence[Item]) -> Prepared:
-        """See `Workload`: the ranking and the context of a unit."""
+        """See `Workload`: the ranking and the context of a unit. If its retriever calls a service, `answer` makes them."""
         unit = Unit(*items[0].data["unit"])
         if unit.retriever not in self.asking:
             return self._prepared(unit, self._ranked)
         try:
             self._computed_beside(unit.haystack_id, unit.retriever)
-        # The border to a person's own retrievers.
+        # User-defined retrievers run here: any error of theirs becomes a failure row.
         except BaseException as error:  # noqa: BLE001
             return Prepared(problem=no_ranking(error), stage="context")
         return Prepared()
 
     def computing(self, items: Sequence[Item]) -> Sequence[Mapping[str, Any]]:
-        """See `Workload`: a part for each haystack that models in this process read."""
+        """See `Workload`: one part per haystack that local models must embed or score."""
         units = dict.fromkeys(Unit(*item.data["unit"]) for item in items)
         return self.corpora_to_compute((unit.haystack_id, unit.retriever) for unit in units)
 
     def compute(self, part: Mapping[str, Any]) -> None:
-        """See `Workload`: the vectors and scores that the rankings of a haystack need."""
+        """See `Workload`: compute the vectors and scores that the rankings of one haystack need."""
         self.compute_part(retrieve.corpus_of(self.haystacks[part["corpus"]]), part)
 
     @functools.cached_property
     def _computed_beside(self) -> Callable[[str, str], None]:
-        """What models in this process compute for a retriever that asks, of a haystack: once, for all of its queries."""
+        """Runs the local computations of a retriever that also calls a service, once for each haystack."""
 
         def compute(haystack_id: str, retriever: str) -> None:
             self.compute_beside(retrieve.corpus_of(self.haystacks[haystack_id]), retriever)
@@ -257,7 +261,7 @@ class SummHay(FromHaystacks, WithRetrievers, Judging[SummhaySpec]):
         return functools.cache(compute)
 
     def sketch(self, source: str, items: Sequence[Item]) -> Prepared:
-        """See `Workload`: what is shown of a haystack whose vectors nobody has computed yet is as long as what will be."""
+        """See `Workload`: a context as long as the real one, made without computing vectors."""
         unit = Unit(*items[0].data["unit"])
         return Prepared() if unit.retriever in self.asking else self._prepared(unit, self._outlined)
 
@@ -276,25 +280,25 @@ class SummHay(FromHaystacks, WithRetrievers, Judging[SummhaySpec]):
         return self._ranker(self.planned_rankings)
 
     def _ranker(self, rankings: Callable[..., Sequence[Sequence[retrieve.Ranked]]]) -> Ranker:
-        """What ranks one query of a haystack; the last rankings are remembered."""
+        """A cached function that ranks one query. Retrievers that only rank in batches rank a haystack's queries together."""
 
-        def one(haystack_id: str, subtopic_id: str, retriever: str) -> Sequence[retrieve.Ranked]:
+        def rank(haystack_id: str, subtopic_id: str, retriever: str) -> Sequence[retrieve.Ranked]:
             corpus = retrieve.corpus_of(self.haystacks[haystack_id])
-            (found,) = rankings(corpus, retriever, [query for query in corpus.queries if query.query_id == subtopic_id])
-            return found
+            (ranking,) = rankings(corpus, retriever, [query for query in corpus.queries if query.query_id == subtopic_id])
+            return ranking
 
-        def every(haystack_id: str, retriever: str) -> Mapping[str, Sequence[retrieve.Ranked]]:
+        def rank_all(haystack_id: str, retriever: str) -> Mapping[str, Sequence[retrieve.Ranked]]:
             corpus = retrieve.corpus_of(self.haystacks[haystack_id])
             return dict(zip((query.query_id for query in corpus.queries), rankings(corpus, retriever), strict=True))
 
-        singly, at_once = functools.lru_cache(maxsize=64)(one), functools.lru_cache(maxsize=16)(every)
+        singly, at_once = functools.lru_cache(maxsize=64)(rank), functools.lru_cache(maxsize=16)(rank_all)
         batched = {label for label, made in self.made.items() if not hasattr(made, "rank")}
         return lambda haystack_id, subtopic_id, retriever: (
             at_once(haystack_id, retriever)[subtopic_id] if retriever in batched else singly(haystack_id, subtopic_id, retriever)
         )
 
     async def answer(self, item: Item, ask: Ask) -> Rows:
-        """A cell: the summary, and what every judge says of it, insight by insight."""
+        """See `Workload`: one cell. Returns the rows of its summary, its judgments and its scores."""
         cell = Cell.of(item)
         rows: Rows = {}
         if cell.unit.retriever in self.asking:
@@ -303,15 +307,15 @@ class SummHay(FromHaystacks, WithRetrievers, Judging[SummhaySpec]):
                 return {}
         else:
             context = Context(**{**ask.prepared, "numbers": tuple(ask.prepared["numbers"])})
-        # Its haystack is held while it is summarized; while it waits to be judged, what it is judged against.
+        # The haystack is in memory only during summarizing; a cell that waits to be judged keeps the small reference.
         summary, truth = await summarize_cell(self, cell, context, ask)
         return rows if summary is None else {**rows, "summaries": [summary], **await judge_all(self, cell, summary, truth, ask)}
 
     async def _asked_context(self, unit: Unit, ask: Ask) -> tuple[Context | None, Rows]:
-        """The context of a unit whose retriever asks, and its rows; None where there is none, and `ask` has the failure."""
+        """The context of a unit whose retriever calls a service, and its rows; None if it failed: `ask` records the failure."""
         haystack = await self.haystacks.fetch(unit.haystack_id)
         corpus = retrieve.corpus_of(haystack)
-        query = next(one for one in corpus.queries if one.query_id == unit.subtopic_id)
+        query = next(query for query in corpus.queries if query.query_id == unit.subtopic_id)
         ranking = await self.asked_or_failed(ask, corpus, unit.retriever, query, "context")
         if ranking is None:
             return None, {}
@@ -321,13 +325,13 @@ class SummHay(FromHaystacks, WithRetrievers, Judging[SummhaySpec]):
         return context, {"rankings": rankings, "contexts": [context]} if context is not None else {}
 
     async def references(self, item: Item) -> Sequence[str]:
-        """See `Workload`: the subtopic's insights."""
+        """See `Workload`: the texts of the subtopic's insights."""
         unit = Cell.of(item).unit
         haystack = await self.haystacks.fetch(unit.haystack_id)
         return [insight.text for insight in haystack.insights_of(unit.subtopic_id)]
 
     def guess(self, item: Item, stage: str, size: Size) -> str | None:
-        """A summary that nobody knows yet: what its judges are asked depends on its length."""
+        """See `Workload`: a stand-in for a summary not yet written. The judges' prompts depend on its length."""
         if stage != "summarize":
             return None
         cell, n_insights = Cell.of(item), max(1, item.size // len(self.spec.judges))
@@ -337,12 +341,12 @@ class SummHay(FromHaystacks, WithRetrievers, Judging[SummhaySpec]):
         bullets = [_BULLET] * n_insights if size == "expected" else [_SHORT_BULLET] * max(longest // SHORTEST_BULLET, n_insights)
         return "\n".join(bullets)
 
-    # --- what it comes to -----------------------------------------------------------------------------------------------
+    # --- results and reports -----------------------------------------------------------------------------------------------
 
     def results(self, run: RunStore, compat: Compat = "default") -> Results:
         """See `Workload`: the scores of every system (section 4.1, Table 2)."""
-        found = results(run, compat)
-        return replace(found, warnings=(*found.warnings, *self.stray_answers()))
+        scored = results(run, compat)
+        return replace(scored, warnings=(*scored.warnings, *self.stray_answers()))
 
     def sections(self, run: RunStore, compat: Compat = "default") -> Sequence[Section]:
         """See `Workload`."""
@@ -351,7 +355,7 @@ class SummHay(FromHaystacks, WithRetrievers, Judging[SummhaySpec]):
         return sections(run, compat)
 
     def samples(self, run: RunStore) -> Samples:
-        """See `Workload`: each summary with its verdicts."""
+        """See `Workload`: each summary with its judgments."""
         from summhay_ray.benchmarks.summhay.samples import samples
 
         return samples(self, run)
@@ -365,12 +369,12 @@ class SummHay(FromHaystacks, WithRetrievers, Judging[SummhaySpec]):
         return {cell: asdict(place) for cell, place in places(run, item_ids, self).items()}
 
     def export(self, run: RunStore, folder: Path, judge: str = "") -> list[Path]:
-        """See `Workload`: as released JSON."""
+        """See `Workload`: JSON files in the released format."""
         return export(run, folder, judge)
 
 
 def _named(name: str) -> str:
-    """A name, and behind it the identity of its code where it is a person's own."""
+    """A name; for a user-defined ordering (`module:Class`) followed by the identity of its code."""
     return f"{name} {code_identity(name)}".rstrip()
 
 
