@@ -102,7 +102,7 @@ def test_files_that_are_none_are_refused(cli: Cli, tmp_path: Path) -> None:
     assert "cannot be read" in cli("import", tmp_path / "nowhere.json", "--store", store).refusal
     assert "has no known format" in cli("import", tmp_path, "--store", store).refusal
     one, same = write_json(tmp_path / "one.json", released()), write_json(tmp_path / "same.json", released())
-    assert cli("import", one, same, "--store", store).refusal == f"{same}: has the same content as {one}; leave one out"
+    assert cli("import", one, same, "--store", store).refusal == f"{same}: has the same content as {one}; remove one"
     assert not store.exists()
 
 

@@ -1,4 +1,4 @@
-"""Whether systems differ: paired on the queries that both answered, within one run or across two."""
+"""Compare systems of one run, or of two runs, by paired differences on the queries that both answered."""
 
 from __future__ import annotations
 
@@ -21,15 +21,17 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 FIGURES = {"joint": "joint", "coverage": "coverage", "citation": "citation_f1"}
-"""What is compared, and its column among the queries' means."""
+"""Figure that is compared -> its column in the means per query (`ScoreResult.queries`)."""
 MOST_PAIRS = 10_000
+"""More pairs of systems than this are refused."""
 _QUERY = ("haystack_id", "subtopic_id")
 _Z = 1.959963984540054
+"""97.5 % quantile of the normal distribution."""
 
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """One of two systems that are compared."""
+    """One system of a pair, with its run and the judge that scored it."""
 
     run: str
     system: str
@@ -38,23 +40,23 @@ class Side:
 
     @property
     def name(self) -> str:
-        """What tables call it."""
+        """The name of the system in tables."""
         return self.system
 
 
 @dataclass(frozen=True, slots=True)
 class SystemPair:
-    """Two systems by one figure: joint, coverage or citation."""
+    """The difference of two systems in one figure: joint, coverage or citation."""
 
     figure: str
     a: Side
     b: Side
     found: PairedDifference
     corrected: PairedDifference | None
-    """The same after the judges' bias against people is taken off; None where it is unknown, or not measured for the figure."""
+    """The difference after subtracting each judge's bias relative to people; None if a bias is unknown, and for citation."""
 
     def to_json(self) -> dict[str, Any]:
-        """The pair in one row of JSON."""
+        """The pair as a JSON object."""
         return {
             "figure": self.figure,
             "a": asdict(self.a),
@@ -66,21 +68,21 @@ class SystemPair:
 
 @dataclass(frozen=True)
 class SystemComparison:
-    """Systems compared in pairs, and their order with its uncertainty."""
+    """Systems compared in pairs, and their ranking with its uncertainty."""
 
     runs: tuple[str, ...]
     pairs: Sequence[SystemPair]
-    """Figure by figure; p-values are corrected over the pairs of one figure."""
+    """Figure by figure. p-values are corrected over all pairs of a figure."""
     standings: Mapping[str, Sequence[Standing]]
-    """Figure -> all systems that were compared, the best first."""
+    """Figure -> the compared systems, best first."""
     warnings: Sequence[str]
 
     def to_json(self) -> dict[str, Any]:
-        """The JSON document of `summhay compare` for systems."""
+        """The JSON document that `summhay compare` prints for systems."""
         return {
             "runs": list(self.runs),
-            "pairs": [one.to_json() for one in self.pairs],
-            "standings": {figure: [asdict(one) for one in found] for figure, found in self.standings.items()},
+            "pairs": [pair.to_json() for pair in self.pairs],
+            "standings": {figure: [asdict(standing) for standing in order] for figure, order in self.standings.items()},
             "warnings": list(self.warnings),
         }
 
@@ -93,59 +95,59 @@ def compare_systems(
     seed: int = 0,
     over: Over = "haystacks",
 ) -> SystemComparison:
-    """Compare systems on the queries that both answered. Raises UserError where nothing is there to compare.
+    """Compare systems on the queries that both answered. Raises UserError if there is nothing to compare.
 
-    One run: `systems` are two names or patterns (`*` stands for anything); without, every pair. Two runs: the systems that both
-    have, or of `systems` the first in the first run and the second in the second. `judges`: whose judgments count, one, or one
-    for each run; else the judge that all have. `over`: whether the figures are about other haystacks, or about further queries of
-    these.
+    `systems`: two names or patterns (`*` matches anything). In one run, systems that match the first are compared with those
+    that match the second; by default, every pair. In two runs, the first applies to the first run and the second to the
+    second; by default, systems of the same name are compared. `judges`: one judge, or one for each run; by default, a judge that
+    all runs share. `over`: whether the figures generalize to other haystacks, or only to further queries of these.
     """
     results = [score_run(run.at(), compat, rejudged=True) for run in runs]
-    named = _judges(results, judges)
-    tables = [_Values(result, judge) for result, judge in zip(results, named, strict=True)]
+    chosen = _judges(results, judges)
+    tables = [_Values(result, judge) for result, judge in zip(results, chosen, strict=True)]
     return compared(tables, _pairs(tables, systems), seed, over=over)
 
 
 class _Values:
-    """The figures of a run's systems by one judge, query by query."""
+    """The figures per query of a run's systems, by one judge."""
 
     def __init__(self, result: ScoreResult, judge: str) -> None:
         self.run, self.judge = result.run, judge
         self.bias: JudgeBias | None = result.biases.get(judge)
         rows = result.queries.filter(pl.col("judge") == judge)
-        self.systems = {one.system: one for one in result.systems if one.judge == judge and one.coverage is not None}
+        self.systems = {score.system: score for score in result.systems if score.judge == judge and score.coverage is not None}
         self._rows = {key[0]: frame for key, frame in rows.group_by("system")}
 
     def queries(self) -> set[tuple[str, str]]:
-        """All that some system answered."""
+        """(haystack_id, subtopic_id) of every query that at least one system answered."""
         return {row for frame in self._rows.values() for row in frame.select(_QUERY).iter_rows()}
 
     def of(self, system: str, figure: str, queries: Mapping[tuple[str, str], int]) -> NDArray[np.float64]:
-        """A system's figure of each of the queries, NaN where it has none."""
+        """A system's figure for each query, of shape (queries,); NaN where it has none. `queries`: query -> index."""
         import numpy as np
 
-        found = np.full(len(queries), np.nan)
+        figures = np.full(len(queries), np.nan)
         for haystack, subtopic, value in self._rows[system].select(*_QUERY, FIGURES[figure]).iter_rows():
             if value is not None and (haystack, subtopic) in queries:
-                found[queries[haystack, subtopic]] = value
-        return found
+                figures[queries[haystack, subtopic]] = value
+        return figures
 
     def side(self, system: str) -> Side:
-        """The system as a pair names it."""
+        """The system as a side of a pair."""
         return Side(self.run, system, self.systems[system].model, self.judge)
 
     def share(self, system: str) -> float:
-        """What is left of a system's coverage once the bias is taken off."""
+        """The factor by which subtracting the bias scales a system's coverage; 1 if the bias is unknown."""
         coverage = self.systems[system].coverage or 0.0
         return max(0.0, min(1.0, coverage - self.bias.mean)) / coverage if self.bias and coverage else 1.0
 
 
 Chosen = Sequence[tuple[tuple[int, str], tuple[int, str]]]
-"""Pairs of (which run, system)."""
+"""Pairs of systems, each as (index of the run, system)."""
 
 
 def all_pairs(result: ScoreResult, judge: str, seed: int = 0) -> SystemComparison | None:
-    """Every pair of a run's systems by one judge, by joint; None where there are too few, or too many, to compare."""
+    """Every pair of a run's systems by one judge, compared by joint; None for fewer than two systems or too many pairs."""
     values = _Values(result, judge)
     names = sorted(values.systems)
     if not 2 <= len(names) <= math.isqrt(2 * MOST_PAIRS):
@@ -156,11 +158,11 @@ def all_pairs(result: ScoreResult, judge: str, seed: int = 0) -> SystemCompariso
 def compared(
     tables: Sequence[_Values], chosen: Chosen, seed: int, figures: Iterable[str] = FIGURES, over: Over = "haystacks"
 ) -> SystemComparison:
-    """The pairs, figure by figure, all by the same resamples."""
+    """Compare the chosen pairs in each figure, all with the same resamples. Raises UserError without a common scored query."""
     import numpy as np
 
     known = [table.queries() for table in tables]
-    queries = {query: place for place, query in enumerate(sorted(set.intersection(*known)))}
+    queries = {query: index for index, query in enumerate(sorted(set.intersection(*known)))}
     if not queries:
         raise UserError(f"{' and '.join(table.run for table in tables)} have no query in common that is scored in both")
     resampling = Resampling([haystack for haystack, _ in queries], seed, over=over)
@@ -170,7 +172,7 @@ def compared(
     for figure in figures:
         values = {side: tables[side[0]].of(side[1], figure, queries) for side in sides}
         pairs += _of_figure(figure, tables, chosen, values, resampling)
-        labels = [one if len(tables) == 1 else f"{tables[which].run} {one}" for which, one in sides]
+        labels = [system if len(tables) == 1 else f"{tables[index].run} {system}" for index, system in sides]
         standings[figure] = resampling.standings(labels, np.stack([values[side] for side in sides], axis=1))
     return SystemComparison(tuple(table.run for table in tables), pairs, standings, _warnings(resampling, queries, tables))
 
@@ -182,18 +184,18 @@ def _of_figure(
     values: Mapping[tuple[int, str], NDArray[np.float64]],
     resampling: Resampling,
 ) -> list[SystemPair]:
-    found = []
+    pairs = []
     for a, b in chosen:
         difference = resampling.difference(values[a], values[b])
         if difference is not None:
             sides = tables[a[0]].side(a[1]), tables[b[0]].side(b[1])
             corrected = _corrected(figure, tables, (a, b), values, resampling)
-            found.append(SystemPair(figure, *sides, difference, corrected))
-    raw = with_holm([one.found for one in found])
-    unbiased = iter(with_holm([one.corrected for one in found if one.corrected is not None]))
+            pairs.append(SystemPair(figure, *sides, difference, corrected))
+    raw = with_holm([pair.found for pair in pairs])
+    unbiased = iter(with_holm([pair.corrected for pair in pairs if pair.corrected is not None]))
     return [
-        replace(one, found=own, corrected=None if one.corrected is None else next(unbiased))
-        for one, own in zip(found, raw, strict=True)
+        replace(pair, found=difference, corrected=None if pair.corrected is None else next(unbiased))
+        for pair, difference in zip(pairs, raw, strict=True)
     ]
 
 
@@ -204,8 +206,11 @@ def _corrected(
     values: Mapping[tuple[int, str], NDArray[np.float64]],
     resampling: Resampling,
 ) -> PairedDifference | None:
-    """As `metrics.bias.corrected`: coverage less the judge's mean bias, joint scaled as coverage is; the bias's own uncertainty
-    widens the interval, as far as it does not cancel between the two."""
+    """The difference after subtracting the judges' bias, as `metrics.bias.corrected` does for one system.
+
+    The judge's mean bias is subtracted from coverage; joint is scaled in proportion. The uncertainty of the bias widens the
+    interval; with the same bias on both sides, only the part that does not cancel does. None for citation or an unknown bias.
+    """
     biases = [tables[side[0]].bias for side in pair]
     if figure == "citation" or any(bias is None for bias in biases):
         return None
@@ -231,7 +236,7 @@ def _corrected(
 
 
 def _judges(results: Sequence[ScoreResult], wanted: Sequence[str]) -> list[str]:
-    """Whose judgments count in each run."""
+    """The judge chosen for each run. Raises UserError for an unknown judge, or if the runs share none."""
     known = [sorted({one.judge for one in result.systems if one.n_scored}) for result in results]
     for result, judges in zip(results, known, strict=True):
         if not judges:
@@ -272,7 +277,7 @@ def _pairs(tables: Sequence[_Values], wanted: Sequence[str]) -> Chosen:
 
 
 def _matching(table: _Values, wanted: str) -> Iterable[str]:
-    """The systems that a name or a pattern means: their own names, or COLUMN_ROW as tables of scores show them."""
+    """The systems that match a name or pattern: by their own name, or as COLUMN_MODEL of the tables of scores."""
     shown = {name: f"{column_of(one.retriever, one.ordering)}_{one.model}" for name, one in sorted(table.systems.items())}
     exact = [name for name, other in shown.items() if wanted in (name, other)]
     found = exact or [name for name, other in shown.items() if fnmatchcase(name, wanted) or fnmatchcase(other, wanted)]

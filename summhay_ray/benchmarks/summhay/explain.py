@@ -1,6 +1,6 @@
-"""Where a number of a stored run comes from: from a score to judgment, raw answer, prompt, price, documents cited.
+"""Trace a number of a stored run: from a score to its judgment, raw answer, prompt, price and cited documents.
 
-Everything is read from the store, so that it works while the run goes on, and from another machine.
+Everything is read from the store, so it also works while the run is in progress and from another machine.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ _PLACE = ("cell_id", "haystack_id", "subtopic_id", "system", "repeat")
 
 
 def check_key(key: str) -> None:
-    """Raises StoreError for a key that is too short to mean anything."""
+    """Raises StoreError for a key that is too short to identify anything."""
     if len(key) < SHORTEST_KEY:
         raise StoreError(f"key {key!r} is too short; give at least {SHORTEST_KEY} characters of a cell_id or of an answer's key")
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Which summary a cell is; empty where the store does not say (an imported judgment without its summary)."""
+    """The system, haystack and query of a cell; empty if the store lacks them (an imported judgment without its summary)."""
 
     system: str = ""
     haystack: str = ""
@@ -41,7 +41,7 @@ class Place:
 
 
 def places(run: RunStore, cell_ids: Iterable[str], grid: Any = None) -> dict[str, Place]:
-    """Cell -> where it stands, for cells with a summary and, where the `grid` is given, for those without."""
+    """cell_id -> its place. With a `grid`, also for cells without a summary; else their place is empty."""
     wanted = set(cell_ids)
     found = dict.fromkeys(sorted(wanted), Place())
     if not wanted:
@@ -57,10 +57,10 @@ def places(run: RunStore, cell_ids: Iterable[str], grid: Any = None) -> dict[str
 
 
 def explain(workload: Judging[Any] | None, run: RunStore, holder: RunStore, key: str, compat: Compat) -> dict[str, Any]:
-    """From a cell or an answer (its id or key, or the beginning of one) to everything that it stands on.
+    """Everything that led to a cell or an answer, as JSON. `key`: HAYSTACK/SUBTOPIC/SYSTEM, or the beginning of an id or key.
 
-    `holder`: the run that holds the summaries; `workload`: what asks, None where nothing was asked. Raises StoreError where
-    nothing, or more than one thing, has that key.
+    `holder`: the run with the summaries (for a rejudge, the judged run). `workload`: rebuilds the prompts; None for an import.
+    Raises StoreError if the key matches nothing, or more than one thing.
     """
     cell_id, judgment_key = _placed(holder, key) or _find(run, holder, key)
     found = rows_of(holder, "summaries", [cell_id])
@@ -69,7 +69,7 @@ def explain(workload: Judging[Any] | None, run: RunStore, holder: RunStore, key:
         place = asdict(places(run, [cell_id], workload)[cell_id])
         return {"run": run.run_id, "cell_id": cell_id, **place, "summary": None, "failures": failed}
     summary: Summary = found[0]
-    entry = next((one for one in run.record["haystacks"] if one["haystack_id"] == summary.haystack_id), None)
+    entry = next((entry for entry in run.record["haystacks"] if entry["haystack_id"] == summary.haystack_id), None)
     if entry is None:
         raise StoreError(f"{run.run_id}: its run.json lacks haystack {summary.haystack_id}; put back a copy of it")
     source = read_source(run.store, entry)
@@ -99,7 +99,7 @@ def explain(workload: Judging[Any] | None, run: RunStore, holder: RunStore, key:
 
 
 def _placed(holder: RunStore, key: str) -> tuple[str, str] | None:
-    """The summary at HAYSTACK/SUBTOPIC/SYSTEM, where the key is such a place; `#N` at its end is the N-th repeat."""
+    """(cell_id, '') of the summary at HAYSTACK/SUBTOPIC/SYSTEM, with `#N` appended for repeat N; None for another form of key."""
     if key.count("/") < 2:
         return None
     names = {entry["haystack_id"]: entry["name"] for entry in holder.record["haystacks"]}
@@ -112,7 +112,7 @@ def _placed(holder: RunStore, key: str) -> tuple[str, str] | None:
 
 
 def _find(run: RunStore, holder: RunStore, key: str) -> tuple[str, str]:
-    """(cell_id, key of the one judgment asked for, or empty)."""
+    """(cell_id, key of the judgment that the key names, or empty). Raises StoreError."""
     check_key(key)
     hits: set[tuple[str, str]] = set()
     for table in ("summaries", "failures", "judgments"):
@@ -165,9 +165,9 @@ def _judged(
 
 
 def prompts_of(workload: Judging[Any], run: RunStore, cell_id: str) -> dict[str, str]:
-    """Key -> prompt of every request of the cell, made again from content: the key proves that it is the same text.
+    """Key -> prompt of every request of the cell, rebuilt from content. The key proves that the text is the same.
 
-    Where another version asked with other prompts, their keys are absent.
+    Requests made by a version with other prompts are absent.
     """
     item = next((one for one in workload.items() if one.id == cell_id), None)
     if item is None:

@@ -1,4 +1,4 @@
-"""Runs out of a store as released files, one haystack at a time."""
+"""Write a stored run as JSON files in the released format, one haystack at a time."""
 
 from __future__ import annotations
 
@@ -22,29 +22,30 @@ from summhay_ray.store import RunStore
 
 
 def export(run: RunStore, folder: Path, judge: str = "") -> list[Path]:
-    """The run as released JSON files, one a haystack: an import as it came, a grid's run with its summaries.
+    """Write the run as released JSON files, one per haystack: an import unchanged, any other run with its summaries.
 
-    `judge`: whose judgments, of the run's judges or a rejudge's; the first of them where empty. An import holds its own
-    summaries and retriever scores whoever judged. Raises UserError rather than overwrite a file; then, and where one haystack
-    cannot be written, nothing is.
+    `judge`: whose judgments to write, from the run or a rejudge; the first judge by default. An import keeps its summaries and
+    retriever scores whichever judge is chosen. Raises UserError instead of overwriting a file. If any haystack cannot be
+    written, none is.
     """
-    judges = [one.judge for one in judges_of(run)]
+    judges = [judged_by.judge for judged_by in judges_of(run)]
     if judge and judge not in judges:
         raise UserError(f"judge {judge!r} did not judge this run; known: {', '.join(judges) or 'none'}")
     imported = "spec" not in run.record
     as_it_came = imported and judge in ("", RELEASED_JUDGE)
     rows = None if as_it_came else _Rows(run, judge or judges[0], imported)
     entries = run.record["haystacks"]
-    contents = (rows.exported(one) if rows else one.raw for one in (read_source(run.store, entry) for entry in entries))
+    sources = (read_source(run.store, entry) for entry in entries)
+    contents = (rows.exported(source) if rows else source.raw for source in sources)
     return write_files(folder, zip(file_names(entries), contents, strict=True))
 
 
 def write_files(
     folder: Path, contents: Iterable[tuple[str, Any]], again: Callable[[Path, Path], bool] | None = None
 ) -> list[Path]:
-    """Write JSON files into a folder, all or none. Raises UserError rather than overwrite one.
+    """Write (name, content) as JSON files into a folder, all or none. Raises UserError instead of overwriting one.
 
-    `again`: whether a file that is there (first) may be replaced by the new one (second).
+    `again`: (existing file, new file) -> whether the existing one may be replaced.
     """
     if folder.exists() and not folder.is_dir():
         raise UserError(f"{folder} is a file; give a folder")
@@ -72,17 +73,17 @@ def write_files(
 
 
 def taken(path: Path) -> str:
-    """The message for a file that is in the way."""
+    """The message for a file that already exists."""
     return f"{path} exists; give an empty folder"
 
 
 def released_text(content: Any) -> str:
-    """A released file's text."""
+    """The text of a released file."""
     return json.dumps(content, ensure_ascii=True, indent=2)
 
 
 def file_names(entries: Sequence[Mapping[str, str]]) -> list[str]:
-    """What the files of haystacks are called."""
+    """File names of the haystacks: NAME.json, with the haystack_id added where two share a name."""
     shared = Counter(entry["name"] for entry in entries)
     return [
         f"{entry['name']}.json" if shared[entry["name"]] == 1 else f"{entry['name']}-{entry['haystack_id']}.json"
@@ -91,7 +92,7 @@ def file_names(entries: Sequence[Mapping[str, str]]) -> list[str]:
 
 
 class _Rows:
-    """What a run holds of each haystack."""
+    """The rows of a run, to be exported haystack by haystack."""
 
     def __init__(self, run: RunStore, judge: str, imported: bool) -> None:
         self._summaries, self._rankings = map(run.table, ("summaries", "rankings"))
@@ -113,6 +114,6 @@ class _Rows:
 
 
 def _judged_again(raw: Mapping[str, Any], exported: Mapping[str, Any]) -> dict[str, Any]:
-    """The file as it came, with the judgments of `exported`."""
+    """The source unchanged but for its judgments, which come from `exported`."""
     pairs = zip(raw["subtopics"], exported["subtopics"], strict=True)
     return {**raw, "subtopics": [{**ours, "eval_summaries": theirs["eval_summaries"]} for ours, theirs in pairs]}

@@ -1,4 +1,7 @@
-"""The haystacks that a spec names: files, samples, sources in a store, and what other specs make. For every workload on them."""
+"""Read the haystacks that a spec names: files, samples, objects of a store, and the output of other specs.
+
+Every benchmark on haystacks inherits from `FromHaystacks`.
+"""
 
 from __future__ import annotations
 
@@ -17,25 +20,25 @@ from summhay_ray.store import Store, StoreError, StoreUnavailable
 
 SAMPLE = "sample/"
 _SPECS = (".yaml", ".yml")
-"""How an entry of the haystacks ends that is a spec whose run makes haystacks."""
+"""File endings of an entry that is itself a spec, whose run makes haystacks (synth)."""
 READS_AT_ONCE = 8
-"""Sources that are read from the store at once."""
+"""Sources read from the store concurrently."""
 
 S = TypeVar("S", bound=Spec)
 
 
 class FromHaystacks:
-    """A workload whose spec has `haystacks`."""
+    """Mixin for a workload whose spec has the field `haystacks`."""
 
     spec: Any
     inputs: Inputs
     sources: Sequence[Outline]
-    """What is known of the haystacks besides their documents."""
+    """An outline of each haystack: all but its documents."""
     haystacks: Haystacks
-    """The haystacks, loaded when they are asked for."""
+    """The haystacks, loaded on demand."""
 
     def read_sources(self) -> tuple[Outline, ...]:
-        """Read what the spec names, and make `haystacks` of it. Raises SpecError, InvalidHaystack."""
+        """Read every source that the spec names, set `haystacks`, and return the outlines. Raises SpecError, InvalidHaystack."""
         entries: dict[str, str] = {}
         sources = _outlines(self.spec.haystacks, self._content)
         for index, (entry, source) in enumerate(zip(self.spec.haystacks, sources, strict=True)):
@@ -46,7 +49,7 @@ class FromHaystacks:
         return sources
 
     def _content(self, entry: str) -> bytes:
-        """The content of one of the spec's haystacks."""
+        """The JSON text of one entry of the spec's haystacks."""
         if digest := in_store(entry):
             return _stored(entry, digest, self.inputs.store)
         if not entry.startswith(SAMPLE):
@@ -68,9 +71,11 @@ class FromHaystacks:
             raise SpecError(f"{error}; one in the store is {STORE} and its 64 hex digits") from error
 
     def by_store(self) -> Mapping[str, str]:
-        """See `Workload`: haystacks go by way of the store."""
+        """See `Workload`: haystacks in files are sent through the store."""
         entries = zip(self.spec.haystacks, self.sources, strict=True)
-        return {entry: store_entry(one) for entry, one in entries if not entry.startswith(SAMPLE) and in_store(entry) is None}
+        return {
+            entry: store_entry(source) for entry, source in entries if not entry.startswith(SAMPLE) and in_store(entry) is None
+        }
 
     def keep_by_store(self, store: Store) -> None:
         """See `Workload`."""
@@ -78,14 +83,14 @@ class FromHaystacks:
 
 
 def with_made(spec: S, inputs: Inputs) -> S:
-    """The spec with what the specs among its haystacks have made in the store, in their place. Raises SpecError, StoreError."""
+    """The spec with each entry that is itself a spec replaced by the haystacks its run has made. Raises SpecError, StoreError."""
     listed: list[str] = spec.haystacks  # type: ignore[attr-defined]
     if not any(entry.endswith(_SPECS) for entry in listed):
         return spec
     entries: list[str] = []
     for entry in listed:
-        found = _made_by(entry, inputs) if entry.endswith(_SPECS) else [entry]
-        entries += [one for one in found if one not in entries]
+        made = _made_by(entry, inputs) if entry.endswith(_SPECS) else [entry]
+        entries += [haystack for haystack in made if haystack not in entries]
     return spec.model_copy(update={"haystacks": entries})
 
 

@@ -1,7 +1,7 @@
-"""Released files into a store, as a run that was made elsewhere. `imports_on_ray.py` has the same for many files.
+"""Import released files into a store, as one run. `imports_on_ray.py` does the same for many files.
 
-Files are read twice, a few at a time: first all are checked, so that nothing is written where one is broken; then their rows go
-into blocks, and one commit makes all of them count: an import that is killed is no import.
+Files are read twice, a few at a time. The first pass checks all of them, so that nothing is written if one is broken. The second
+writes their rows into blocks; a single commit then publishes all blocks, so an import that is killed leaves no run.
 """
 
 from __future__ import annotations
@@ -36,10 +36,11 @@ from summhay_ray.records import Failure, Judgment, Score
 from summhay_ray.store import Block, Finished, RunStore, Store, columns_of, publish
 
 COUNTED = ("summaries", "judgments", "failures")
+"""Tables whose rows an import counts."""
 
 
 class Import(Judging[Any]):
-    """Summaries and judgments that were made elsewhere."""
+    """A run of summaries and judgments made elsewhere. Nothing is asked."""
 
     kind = "import"
     prefix = "i"
@@ -54,14 +55,14 @@ class Import(Judging[Any]):
     @classmethod
     def from_record(cls, store: Store, record: Mapping[str, Any]) -> Import:
         """See `Workload`."""
-        found = cls.__new__(cls)
+        workload = cls.__new__(cls)
         entries = ((entry["haystack_id"], entry["object"], entry["name"]) for entry in record["haystacks"])
-        found.haystacks = stored_haystacks(store, entries)
-        return found
+        workload.haystacks = stored_haystacks(store, entries)
+        return workload
 
     @classmethod
     def total(cls, run: RunStore) -> int:
-        """See `Workload`: its summaries."""
+        """See `Workload`: the number of its summaries."""
         return run.table("summaries").height
 
     def results(self, run: RunStore, compat: Compat = "default") -> Results:
@@ -77,13 +78,13 @@ class Import(Judging[Any]):
         return sections(run, compat)
 
     def samples(self, run: RunStore) -> Samples:
-        """See `Workload`: each summary with its verdicts."""
+        """See `Workload`: each summary with its judgments."""
         from summhay_ray.benchmarks.summhay.samples import samples
 
         return samples(None, run)
 
     def explain(self, run: RunStore, key: str, compat: Compat = "default") -> dict[str, Any]:
-        """See `Workload`: nothing was asked here."""
+        """See `Workload`. Prompts are absent, since nothing was asked."""
         from summhay_ray.benchmarks.summhay.explain import explain
 
         return explain(None, run, run, key, compat)
@@ -103,7 +104,7 @@ class Import(Judging[Any]):
 
 @dataclass(frozen=True)
 class ImportResult:
-    """What an import kept."""
+    """The counts of an import."""
 
     run: str
     haystacks: int
@@ -112,11 +113,11 @@ class ImportResult:
     summaries: int
     judgments: int
     failures: int
-    """Judgments without their summary, or that cannot be used: kept, and listed as failures."""
+    """Judgments without a summary or with an unusable answer. They are kept, and listed as failures."""
     warnings: tuple[str, ...]
 
     def to_json(self) -> dict[str, Any]:
-        """The JSON document of `summhay import`."""
+        """The JSON document that `summhay import` prints."""
         return {
             name: getattr(self, name)
             for name in ("run", "haystacks", "documents", "queries", "summaries", "judgments", "failures")
@@ -125,7 +126,7 @@ class ImportResult:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Files whose rows make one block, and where they go; `ids` once they were checked."""
+    """The files of one block, and the store they go into. `ids` (haystack_ids) and `run_id` are set after the check."""
 
     store_uri: str
     paths: tuple[str, ...]
@@ -134,32 +135,34 @@ class Batch:
 
 
 class Workbench:
-    """Where the batches are worked on, in order: here, one after the other. `importing.OnRay` is another."""
+    """Runs the batches, in order: here one after the other; in `imports_on_ray.OnRay` in parallel."""
 
     def check(self, batches: Iterable[Batch]) -> Iterator[Sequence[Outline]]:
-        """The outlines of each batch's files. Raises InvalidHaystack for the first file that is broken."""
+        """Check each batch; yields the outlines of its files. Raises InvalidHaystack for the first broken file."""
         return map(check_batch, batches)
 
     def keep(self, batches: Iterable[Batch]) -> Iterator[tuple[Block, Mapping[str, int]]]:
-        """Each batch's block, which counts for nobody yet, and the number of rows in it by table."""
+        """Write each batch; yields its block, not yet published, and the number of its rows by table."""
         return map(keep_batch, batches)
 
 
 def import_released(paths: Sequence[str], store: Store, workbench: Workbench | None = None) -> ImportResult:
-    """Keep released files as one run. Every file is checked before anything is written. Raises InvalidHaystack."""
+    """Import released files as one run. Every file is checked before anything is written. Raises InvalidHaystack."""
     bench = workbench or Workbench()
     sources = [
-        source for found in bench.check(Batch(store.files.uri, tuple(part)) for part in blocks_of(paths)) for source in found
+        source
+        for outlines in bench.check(Batch(store.files.uri, tuple(part)) for part in blocks_of(paths))
+        for source in outlines
     ]
     first: dict[str, str] = {}
     for path, source in zip(paths, sources, strict=True):
         if source.haystack_id in first:
-            raise InvalidHaystack(f"{path}: has the same content as {first[source.haystack_id]}; leave one out")
+            raise InvalidHaystack(f"{path}: has the same content as {first[source.haystack_id]}; remove one")
         first[source.haystack_id] = path
     run_id = "i" + hashlib.sha256("\n".join(sorted(first)).encode()).hexdigest()[:12]
     pairs = list(first.items())
     batches = [
-        Batch(store.files.uri, tuple(path for _, path in part), run_id, tuple(one for one, _ in part))
+        Batch(store.files.uri, tuple(path for _, path in part), run_id, tuple(haystack_id for haystack_id, _ in part))
         for part in blocks_of(pairs)
     ]
     blocks: list[Block] = []
@@ -183,12 +186,12 @@ def import_released(paths: Sequence[str], store: Store, workbench: Workbench | N
 
 
 def check_batch(batch: Batch) -> list[Outline]:
-    """The outlines of the files, read one at a time. Raises InvalidHaystack."""
+    """The outlines of a batch's files, read one at a time. Raises InvalidHaystack."""
     return [outline_of(read_file(path)) for path in batch.paths]
 
 
 def keep_batch(batch: Batch) -> tuple[Block, Mapping[str, int]]:
-    """Put the files into the store, and their rows into one block. Raises UserError for a file that changed since its check."""
+    """Put the files into the store, and their rows into one block. Raises UserError for a file changed since its check."""
     store = Store(batch.store_uri)
     finished = []
     counted: Counter[str] = Counter()
@@ -200,12 +203,12 @@ def keep_batch(batch: Batch) -> tuple[Block, Mapping[str, int]]:
         rows = {**haystack_rows(source), **_imported(source)}
         counted.update({table: len(records) for table, records in rows.items()})
         finished.append(Finished(haystack_id, rows))
-    # The run is created when all blocks are there.
+    # The run itself is created after all blocks are written.
     return RunStore(store, batch.run_id, declared=columns_of(Import.all_tables())).write(STAGE, finished), counted
 
 
 def read_file(path: str) -> ReleasedFile:
-    """The haystack of a released file. Raises InvalidHaystack."""
+    """Read a released file. Raises InvalidHaystack."""
     try:
         return read_released(read_json(path), path)
     except OSError as error:

@@ -1,7 +1,7 @@
-"""Many released files at once: the batches of an import as Ray Data. Ray only where the files are many.
+"""Import many released files in parallel, as a Ray Data pipeline. For few files, Ray is not started.
 
-Blocks are batches of files, by name: what a task holds is one file, what travels are outlines and what a manifest says of a
-block. Order is kept, so that the store gets what it gets without Ray.
+Tasks receive batches of file names and read one file at a time; only outlines and descriptions of blocks travel back. Order is
+kept, so the store ends up the same as without Ray.
 """
 
 from __future__ import annotations
@@ -19,24 +19,24 @@ from summhay_ray.haystack import InvalidHaystack
 from summhay_ray.store import Block, Store
 
 FILES_ALONE = 256
-"""More files than these are worth the seconds that Ray takes to start."""
+"""Up to this many files are imported without Ray, whose start takes seconds."""
 
 
 def import_files(paths: Sequence[str], store: Store, address: str = "") -> ImportResult:
-    """`import_released`; many files, or those for a cluster at `address`, which must see them, as a Ray Data pipeline."""
+    """`import_released`, on Ray if there are many files or an `address` of a cluster is given; its nodes must see the files."""
     if not address and len(paths) <= FILES_ALONE:
         return import_released(paths, store)
     return import_many(paths, store, address or "local")
 
 
 def import_many(paths: Sequence[str], store: Store, address: str = "local") -> ImportResult:
-    """`import_released` over a Ray of its own, or the one at `address`, whose nodes must see files and store."""
+    """`import_released` on a local Ray, or on the cluster at `address`, whose nodes must see the files and the store."""
     with many(address):
         return import_released(paths, store, OnRay())
 
 
 class OnRay(Workbench):
-    """The batches as a Ray Data pipeline, streaming: no more of them are under way than there are CPUs."""
+    """Runs the batches as a streaming Ray Data pipeline, at most one per CPU at a time."""
 
     def check(self, batches: Iterable[Batch]) -> Iterator[Sequence[Outline]]:
         """See `Workbench`."""

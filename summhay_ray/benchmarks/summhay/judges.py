@@ -1,7 +1,7 @@
-"""All that was judged of a run's summaries: by its own judges, and by those that came later.
+"""The judgments of a run's summaries: by the run's own judges, and by later rejudges.
 
-Which rejudges a run has stands in a numbered chain beside it, `runs/<run>/rejudges/00000001.json`, ...: {"run": "j..."}; the run
-itself is never changed.
+The rejudges of a run are listed in a numbered chain beside it: `runs/<run>/rejudges/00000001.json`, each {"run": "j..."}. The run
+itself never changes.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from summhay_ray.haystack import RELEASED_JUDGE
 from summhay_ray.store import Chain, RunStore, StoreError
 
 SUMMARIES_AT_ONCE = 10_000
+"""Summaries in one piece of `judged_pieces`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,15 +25,15 @@ class JudgedBy:
     """One judge of a run's summaries."""
 
     judge: str
-    """What it is called among all judges of the run: its label, with the id of its rejudge where another judge has that label."""
+    """Its name among all judges of the run: its label, followed by the rejudge's id if another judge has the same label."""
     label: str
-    """What the tables of `runs` call it."""
+    """Its name in the tables of `runs`."""
     runs: tuple[str, ...]
-    """The runs that hold its judgments, the earliest first: of a judgment that several hold the first counts."""
+    """The runs that hold its judgments, earliest first. If several hold the same judgment, the first counts."""
 
 
 def join_rejudges(run: RunStore, rejudge_id: str) -> None:
-    """Name a rejudge beside the run that it judges; one that is named already is not named again."""
+    """Add a rejudge to the chain of the run it judges, unless the chain already lists it."""
     chain = _chain(run)
     number = chain.latest()
     if rejudge_id in rejudge_ids(run):
@@ -42,16 +43,16 @@ def join_rejudges(run: RunStore, rejudge_id: str) -> None:
 
 
 def rejudge_ids(run: RunStore) -> list[str]:
-    """The rejudges of a run, in the order in which they first began. Raises StoreError where one of the records is damaged."""
+    """Ids of a run's rejudges, in the order in which they first started. Raises StoreError for a damaged record."""
     chain = _chain(run)
     found = [chain.read(number) for number in range(1, chain.latest() + 1)]
     return list(dict.fromkeys(str(one["run"]) for one in found if one is not None))
 
 
 def judges_of(run: RunStore) -> list[JudgedBy]:
-    """Every judge of the run's summaries, its own first. Judges with one label that are not the same have other names.
+    """Every judge of the run's summaries, the run's own first. Different judges with the same label get different names.
 
-    A rejudge that holds no judgment is not among them: what became of it, its own id tells.
+    Rejudges without any judgment are left out.
     """
     found: dict[tuple[str, str], list[str]] = {}
     for run_id, label, identity in _named(run):
@@ -65,12 +66,12 @@ def judges_of(run: RunStore) -> list[JudgedBy]:
 
 
 def all_judgments(run: RunStore) -> pl.DataFrame:
-    """The judgments of all judges of the run's summaries, sorted by primary key, `judge` as `judges_of` names it."""
+    """The judgments of all judges, sorted by primary key. `judge` is the name that `judges_of` gives."""
     return _all(run, "judgments")
 
 
 def all_scores(run: RunStore) -> pl.DataFrame:
-    """The scores of all judges of the run's summaries, as `all_judgments`."""
+    """The scores of all judges, as `all_judgments`."""
     return _all(run, "scores")
 
 
@@ -84,9 +85,10 @@ def costs_of(run: RunStore, judge: str, keys: Collection[str]) -> tuple[int, int
 
 
 def judged_pieces(run: RunStore, table: str, judges: Sequence[JudgedBy] | None) -> Iterator[tuple[pl.DataFrame, pl.DataFrame]]:
-    """The summaries in pieces, each with the rows of `table` (judgments or scores) of these summaries, sorted by primary key.
+    """Yields the summaries in pieces, each with its rows of `table` (judgments or scores), sorted by primary key.
 
-    `judges`: whose rows, named as they are there; None for the run's own rows as they stand. Holds a piece of each run at a time.
+    `judges`: the judges whose rows are wanted, under those names; None for the run's own rows. One piece of each run is in memory
+    at a time.
     """
     names = [run.run_id] if judges is None else list(dict.fromkeys(name for one in judges for name in one.runs))
     holders = {name: run if name == run.run_id else run.store.run(name).at() for name in names}
@@ -98,13 +100,13 @@ def judged_pieces(run: RunStore, table: str, judges: Sequence[JudgedBy] | None) 
 
 
 class _Ahead:
-    """Rows sorted by cell_id, of which those up to some cell are taken, again and again."""
+    """A reader of rows sorted by cell_id that returns them cell range by cell range."""
 
     def __init__(self, pieces: Iterator[pl.DataFrame]) -> None:
         self._pieces, self._rest = pieces, next(pieces)
 
     def until(self, cell: str) -> pl.DataFrame:
-        """The rows of all cells up to this one that were not taken yet."""
+        """The rows not yet returned, up to and including this cell's."""
         taken = []
         while True:
             end = self._rest["cell_id"].search_sorted(cell, "right")
@@ -116,12 +118,12 @@ class _Ahead:
 
 
 def _of_judges(judges: Sequence[JudgedBy], frames: Mapping[str, pl.DataFrame], table: str) -> pl.DataFrame:
-    """The rows of these judges in the runs' frames, each once, `judge` as `judges_of` names it, sorted by primary key."""
+    """The rows of these judges in the runs' frames, each row once, sorted by primary key. `judge` is as in `judges_of`."""
     key = list(BY_NAME[table].key)
     parts = [BY_NAME[table].frame(())]
     for one in judges:
         mine = pl.concat([frames[name].filter(pl.col("judge") == one.label) for name in one.runs])
-        # A judgment that is there is no failure, whichever of the runs could not get it.
+        # A judgment from any of the runs counts, even if another of them failed to get it.
         rows = mine.unique(subset=key, keep="first", maintain_order=True)
         parts.append(rows.with_columns(pl.lit(one.judge).alias("judge")))
     return pl.concat(parts).sort(key, maintain_order=True)
@@ -135,7 +137,7 @@ def _all(run: RunStore, table: str) -> pl.DataFrame:
 
 
 def _named(run: RunStore) -> Iterator[tuple[str, str, str]]:
-    """(run, label, identity) of every judge of the run and of its rejudges."""
+    """(run_id, label, identity) of every judge of the run and of its rejudges."""
     record = run.record
     if "judges" not in record:
         yield run.run_id, RELEASED_JUDGE, RELEASED_JUDGE
@@ -148,12 +150,12 @@ def _named(run: RunStore) -> Iterator[tuple[str, str, str]]:
 
 
 def _of_record(run: RunStore, record: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
-    # As it was when it judged: a person's own judge may be another by now, or be away.
+    # As recorded when it judged: the code of a user-defined judge may have changed since, or be missing.
     yield from ((run.run_id, label, identity) for label, identity in record["judges"])
 
 
 def check_judged(run: RunStore) -> None:
-    """Raises StoreError for a run that has no summaries of its own."""
+    """Raises StoreError for a run without summaries of its own."""
     record = run.record
     if (of := record.get("of")) is not None:
         raise StoreError(f"{run.run_id} holds judgments of the summaries of {of}; give that run")

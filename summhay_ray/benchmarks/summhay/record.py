@@ -1,4 +1,4 @@
-"""What the run's record of a benchmark on haystacks must hold, field by field."""
+"""Validation of the run records of benchmarks on haystacks, field by field."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _DIGEST = re.compile("[0-9a-f]{64}")
 
 
 def record_flaw(record: Mapping[str, Any], needed: Sequence[str]) -> str:
-    """What is wrong with a record that needs these fields, in a few words; empty where nothing is."""
+    """What is wrong with a record, in a few words; empty if it is valid. `needed`: the fields it must have."""
     for name in needed:
         if name not in record:
             return f"field {name} is missing"
@@ -51,7 +51,7 @@ def _is_judge_entry(value: Any) -> bool:
 def _is_source(value: Any) -> bool:
     if not isinstance(value, dict) or not all(_is_text(value.get(name)) for name in ("haystack_id", "name", "object")):
         return False
-    # Exports are called by it.
+    # Exported files are named after it.
     return "/" not in value["name"]
 
 

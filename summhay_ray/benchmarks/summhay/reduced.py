@@ -1,4 +1,7 @@
-"""A judge that reads, of a long summary, the bullets that an insight needs: the lever `extract` of a judge's entry."""
+"""Judge each insight by an extract of the summary: the option `extract` of a judge's entry.
+
+For a long summary, only the bullets that are relevant to the insight are shown, which shortens the prompt.
+"""
 
 from __future__ import annotations
 
@@ -19,15 +22,18 @@ from summhay_ray.records import Insight
 async def judge_reduced(
     strategy: str, insights: Sequence[Insight], bullets: Sequence[str], settings: JudgeSettings, ask: AskModel, lever: ExtractSpec
 ) -> list[Outcome[Verdict]]:
-    """One outcome an insight. Each is judged by its own bullets; the verdicts name them as the summary numbers them."""
+    """One outcome per insight, each judged by its own selection of bullets.
+
+    Bullet numbers in the verdicts are those of the whole summary.
+    """
     judge = make_judge(strategy)
 
-    async def one(insight: Insight) -> Outcome[Verdict]:
+    async def judge_one(insight: Insight) -> Outcome[Verdict]:
         index = extracts.choose_units(bullets, insight.text, lever.method, lever.tokens)
-        [found] = await judge.judge([insight], [bullets[number] for number in index], settings, ask)
-        return _as_numbered(found, index)
+        [outcome] = await judge.judge([insight], [bullets[number] for number in index], settings, ask)
+        return _as_numbered(outcome, index)
 
-    return list(await asyncio.gather(*map(one, insights)))
+    return list(await asyncio.gather(*map(judge_one, insights)))
 
 
 async def tell_spared(
@@ -39,8 +45,8 @@ async def tell_spared(
     stage: str,
     lever: ExtractSpec,
 ) -> None:
-    """For the plan: what the calls of `judge_reduced` do without."""
-    whole, made = list[Request](), list[Request]()
+    """For a plan: report what the extracts save, by comparing each reduced request with the whole one."""
+    whole, reduced = list[Request](), list[Request]()
 
     def noting(requests: list[Request]) -> AskModel:
         async def note(request: Request) -> Outcome[RawAnswer]:
@@ -50,16 +56,16 @@ async def tell_spared(
         return note
 
     await make_judge(strategy).judge(insights, bullets, settings, noting(whole))
-    await judge_reduced(strategy, insights, bullets, settings, noting(made), lever)
-    for one, other in zip(whole, made, strict=True):
-        ask.spares(stage, one, other)
+    await judge_reduced(strategy, insights, bullets, settings, noting(reduced), lever)
+    for before, after in zip(whole, reduced, strict=True):
+        ask.spares(stage, before, after)
 
 
-def _as_numbered(found: Outcome[Verdict], index: Sequence[int]) -> Outcome[Verdict]:
-    """The verdict with the number that its bullet has in the summary; one that names no bullet stays as it is."""
-    if not isinstance(found, Answer):
-        return found
-    shown = usable_bullet(found.value.bullet_id, len(index))
+def _as_numbered(outcome: Outcome[Verdict], index: Sequence[int]) -> Outcome[Verdict]:
+    """The verdict with its bullet renumbered as in the whole summary; unchanged if it names no usable bullet."""
+    if not isinstance(outcome, Answer):
+        return outcome
+    shown = usable_bullet(outcome.value.bullet_id, len(index))
     if shown is None:
-        return found
-    return replace(found, value=replace(found.value, bullet_id=json.dumps(index[shown - 1] + 1)))
+        return outcome
+    return replace(outcome, value=replace(outcome.value, bullet_id=json.dumps(index[shown - 1] + 1)))

@@ -1,7 +1,7 @@
-"""`replay/<model>`: the released summaries and judgments, as if the model answered now.
+"""`replay/<model>`: a local model that answers with the released summaries and judgments.
 
-A request's `lookup` says what is replayed: haystack, subtopic and system of a summary; an insight behind them: a judgment.
-The released judgments are GPT-4o's (SummHay, section 4.3): `replay/gpt-4o` judges, no other model does.
+A request's `lookup` names the answer: haystack, subtopic and system for a summary, followed by an insight for a judgment. The
+released judgments are by GPT-4o (SummHay, section 4.3), so only `replay/gpt-4o` can judge.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class _Released:
 
 
 class Replay:
-    """Reads released answers out of the run's sources; `file` gives a source by haystack_id."""
+    """Answers from the sources of a run. `file`: haystack_id -> source."""
 
     name: ClassVar[str] = "replay/"
     revision: ClassVar[str] = "1"
@@ -37,7 +37,7 @@ class Replay:
         self._released = lru_cache(maxsize=4)(self._read)
 
     def answer(self, request: Request) -> str:
-        """The released answer's text. Raises LookupError naming what the release lacks."""
+        """The text of the released answer. Raises LookupError, which names what the release lacks."""
         if not request.lookup:
             raise LookupError(f"{request.model} only replays cells of a released haystack; this request names none")
         (haystack_id, subtopic_id, system), end = json.JSONDecoder().raw_decode(request.lookup)
@@ -62,7 +62,7 @@ class Replay:
 
 
 def lookup(haystack_id: str, subtopic_id: str, system: str) -> str:
-    """The lookup of a summary; with `/` and an insight's id behind it, of the judgment of that insight in it."""
+    """The lookup of a summary. With `/` and an insight_id appended, it names the judgment of that insight."""
     return json.dumps([haystack_id, subtopic_id, system])
 
 

@@ -1,4 +1,4 @@
-"""Retrieval alone, over haystacks: every retriever's rankings and what they are worth (paper, section 5.1)."""
+"""The benchmark `retrieval`: rank the documents of haystacks or BEIR corpora, and measure the rankings (paper, section 5.1)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from summhay_ray.store import RunStore, Store
 
 
 class RetrievalSpec(RetrievalFields):
-    """Retrieval alone: haystacks x queries x retrievers, measured, and no summary."""
+    """Spec of a run that ranks haystacks x queries x retrievers and writes no summary."""
 
     kind: str = Field(default="retrieval", description="the benchmark: its name")
     haystacks: list[str] = Field(
@@ -48,7 +48,7 @@ class RetrievalSpec(RetrievalFields):
 
 
 class HaystackRetrieval(FromHaystacks, Retrieving[RetrievalSpec]):
-    """Every retriever over every haystack."""
+    """Every retriever on every haystack and BEIR corpus."""
 
     kind = "retrieval"
     tables = (*Retrieving.tables, BY_NAME["failures"])
@@ -70,14 +70,14 @@ class HaystackRetrieval(FromHaystacks, Retrieving[RetrievalSpec]):
 
     @functools.cached_property
     def _known_corpora(self) -> Mapping[str, tuple[str, Sequence[str]]]:
-        """BEIR folder's corpus_id -> the folder as the spec names it, and its queries' ids. Raises SpecError."""
-        found: dict[str, tuple[str, Sequence[str]]] = {}
+        """corpus_id of a BEIR folder -> (the folder as written in the spec, its query ids). Raises SpecError."""
+        known: dict[str, tuple[str, Sequence[str]]] = {}
         for index, folder in enumerate(self.spec.corpora):
             corpus = self._read(folder)
-            other = found.setdefault(corpus.corpus_id, (folder, [one.query_id for one in corpus.queries]))[0]
+            other = known.setdefault(corpus.corpus_id, (folder, [query.query_id for query in corpus.queries]))[0]
             if other != folder:
                 raise SpecError(f"spec: corpora[{index}]: {folder!r} has the same documents as {other!r}; remove one")
-        return found
+        return known
 
     def _read(self, folder: str) -> Corpus:
         try:
@@ -112,7 +112,7 @@ class HaystackRetrieval(FromHaystacks, Retrieving[RetrievalSpec]):
 
     @classmethod
     def from_record(cls, store: Store, record: Mapping[str, Any]) -> HaystackRetrieval:
-        """See `Workload`. Nothing of the haystacks is read before it is asked for."""
+        """See `Workload`. Haystacks are read on demand."""
         found = cls.__new__(cls)
         Retrieving.__init__(found, RetrievalSpec.model_validate(record["spec"]), Inputs.stored(store, record.get("inputs", {})))
         found.sources = LateOutlines(lambda: stored_outlines(store, record))
@@ -122,13 +122,13 @@ class HaystackRetrieval(FromHaystacks, Retrieving[RetrievalSpec]):
 
     @classmethod
     def objects(cls, run: RunStore) -> Iterable[tuple[str, str]]:
-        """See `Workload`: the haystacks, and what is known of them."""
+        """See `Workload`: the haystacks and their outlines."""
         yield from super().objects(run)
         yield OUTLINES, run.record[OUTLINES]
         yield from (("haystack", entry["object"]) for entry in run.record["haystacks"])
 
     def open(self, store: Store) -> RunStore:
-        """See `Workload`: the haystacks go into the store, and from here on its copies are read."""
+        """See `Workload`. Puts the haystacks into the store; from then on the stored copies are read."""
         keep_sources(self.haystacks, self.sources, store)
         run = super().open(store)
         entries = ((source.haystack_id, source.digest, source.name) for source in self.sources)
@@ -137,7 +137,7 @@ class HaystackRetrieval(FromHaystacks, Retrieving[RetrievalSpec]):
 
 
 def retrieval_fields(fields: Mapping[str, Any], where: str) -> dict[str, Any]:
-    """The fields of a SummHay spec that retrieval alone has. Raises SpecError for one that neither has."""
+    """Those fields of a SummHay spec that a retrieval spec has too. Raises SpecError for a field that neither kind has."""
     own, others = RetrievalSpec.model_fields, SummhaySpec.model_fields
     for name in fields:
         if name not in own and name not in others:

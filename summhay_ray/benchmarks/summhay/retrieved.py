@@ -1,4 +1,4 @@
-"""What the rankings of a SummHay run are worth, by the gold documents of its haystacks."""
+"""Measures of the rankings of a SummHay run against the gold documents of its haystacks."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from summhay_ray.benchmarks.summhay.spec import SummhaySpec
 from summhay_ray.store import RunStore
 
 Gold = Mapping[tuple[str, str], frozenset[int]]
-"""(haystack, subtopic) -> the documents that hold an insight of the subtopic."""
+"""(haystack_id, subtopic_id) -> numbers of the documents that contain an insight of the subtopic."""
 
 
 def retrieval_of(run: RunStore, sources: Sequence[Outline]) -> pl.DataFrame | None:
-    """A row for each retriever and k, and for what the token budget shows; None where the run has no rankings of its own."""
+    """One row per retriever and k, and one for the documents within the token budget; None for a run without rankings."""
     spec = run.record.get("spec", {})
     if not spec.get("retrievers"):
         return None
@@ -27,7 +27,7 @@ def retrieval_of(run: RunStore, sources: Sequence[Outline]) -> pl.DataFrame | No
     whole = set(contexts.filter(pl.col("ordering") != "given")["retriever"]) | {"full"}
     ks = spec.get("k", [])
     n_queries = sum(len(source.subtopics) for source in sources)
-    # Such as `none`: what shows no document at all retrieves nothing that could be measured.
+    # A retriever such as `none` shows no document: there is nothing to measure.
     empty = set(shown["retriever"]) - set(shown.filter(pl.col("n_shown") > 0)["retriever"])
     labels = map(retriever_label, SummhaySpec.model_validate(spec).retrievers)
     names = sorted(label for label in labels if label not in empty)
@@ -36,13 +36,13 @@ def retrieval_of(run: RunStore, sources: Sequence[Outline]) -> pl.DataFrame | No
 
 
 def _gold(run: RunStore, sources: Sequence[Outline]) -> Gold:
-    held = {source.haystack_id: source.gold() for source in sources}
-    found: defaultdict[tuple[str, str], set[int]] = defaultdict(set)
+    by_haystack = {source.haystack_id: source.gold() for source in sources}
+    documents: defaultdict[tuple[str, str], set[int]] = defaultdict(set)
     for haystack_id, subtopic_id, insight_id in (
         run.table("insights").select("haystack_id", "subtopic_id", "insight_id").iter_rows()
     ):
-        found[haystack_id, subtopic_id] |= held[haystack_id].get(insight_id, frozenset())
-    return {place: frozenset(numbers) for place, numbers in found.items()}
+        documents[haystack_id, subtopic_id] |= by_haystack[haystack_id].get(insight_id, frozenset())
+    return {query: frozenset(numbers) for query, numbers in documents.items()}
 
 
 def _retrieved(run: RunStore, shown: pl.DataFrame, gold: Gold, whole: set[str], deepest: int) -> Iterator[Retrieved]:
