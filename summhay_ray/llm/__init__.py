@@ -1,6 +1,6 @@
-"""The gateway to language models: the only room that knows litellm. Imports outcome and store, and no record of a benchmark.
+"""The gateway to language models: the only room that uses litellm. It imports `outcome`, `store` and `text`, and no benchmark.
 
-Importing this room imports no litellm: the first call that goes through it does.
+Importing this room does not import litellm; the first call through it does.
 """
 
 from summhay_ray.llm.answers import read_answer

@@ -1,4 +1,4 @@
-"""A provider's reply as the log's answer record, what it is charged, and what such a record is worth. Part of the llm room."""
+"""Turns a provider's reply into a priced answer record of the log, and such a record into an outcome. Part of the llm room."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from summhay_ray.outcome import Answer, Malformed, Outcome, Refusal
 from summhay_ray.text import count_tokens as count
 
 MOST_TOKENS = 20_000_000
-"""No model reads or writes more at once; a count beyond it is kept as so many."""
+"""No model reads or writes more tokens in one call; larger counts are stored as this number."""
 
 DEEPEST = 100
-"""Levels of a body that is kept; of those of providers none has ten."""
+"""A body nested deeper than this is not stored. No provider's bodies have ten levels."""
 
 _FINISH = {"max_tokens": "length", "model_length": "length", "eos": "stop", "eos_token": "stop", "end_turn": "stop"}
-"""What endpoints of OpenAI's protocol say in words of their own; a cut answer must be seen as one, whoever cut it."""
+"""Finish reasons that some endpoints use in place of OpenAI's. A cut answer must be recognized at every provider."""
 
 _REFUSED = ("refusal", "content_filter")
 _THOUGHTS = ("reasoning_content", "reasoning", "thinking")
@@ -34,7 +34,7 @@ _FIELDS = ("key", "model", "text", "finish_reason", "input_tokens", "cached_toke
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What a call was reserved for: its prompt as we count it, the longest answer, and the most that it can cost."""
+    """What was assumed when a call was reserved: our count of the prompt, the longest answer, and the worst case of its price."""
 
     input_tokens: int
     max_tokens: int
@@ -42,11 +42,12 @@ class Asked:
 
 
 def usage_of(usage: Any) -> Usage | None:
-    """The `usage` of an OpenAI-shaped answer, whatever is in it; None where input or output is missing or is no count.
+    """The `usage` of an OpenAI-shaped answer; None if its input or output tokens are missing or not a count.
 
-    Cached tokens are read as OpenAI (`prompt_tokens_details.cached_tokens`), DeepSeek (`prompt_cache_hit_tokens`) and litellm
-    for Anthropic (`cache_read_input_tokens`, `cache_creation_input_tokens`) write them: parts of `prompt_tokens`. Where they
-    exceed it, or where reasoning exceeds the answer or the total says that it stands beside it (xAI), they are added to it.
+    Cached tokens are read in the forms of OpenAI (`prompt_tokens_details.cached_tokens`), DeepSeek (`prompt_cache_hit_tokens`)
+    and litellm for Anthropic (`cache_read_input_tokens`, `cache_creation_input_tokens`), as parts of `prompt_tokens`. If they
+    exceed it, they are added to it. Reasoning tokens are a part of `completion_tokens`, unless they exceed it or the total shows
+    that they are counted separately (xAI); then they are added to it.
     """
     read, answered = _tokens(usage, "prompt_tokens"), _tokens(usage, "completion_tokens")
     if read is None or answered is None:
@@ -69,9 +70,9 @@ def usage_of(usage: Any) -> Usage | None:
 
 
 def reply_of(body: Any) -> Reply:
-    """The reply in the body of an OpenAI-shaped chat completion. Raises ValueError where it is none.
+    """The reply in the body of an OpenAI-shaped chat completion. Raises ValueError if the body is not one.
 
-    A refusal in its own field is the text of an answer that has no other. What a model thought is no part of the text.
+    A refusal in a field of its own becomes the text if there is no other. Reasoning is not part of the text.
     """
     choices = body.get("choices") if isinstance(body, Mapping) else None
     if not isinstance(choices, list):
@@ -81,7 +82,7 @@ def reply_of(body: Any) -> Reply:
         return Reply("", "no_choices", usage, body)
     said = [_said_in(choices[0]), *map(_further, choices[1:])]
     texts = ["" if finish in _REFUSED else text for text, finish in said]
-    # Of several choices those that were refused are no texts; where all were, the call was.
+    # Refused choices have no text. If all choices are refused, so is the call.
     first = next((index for index, text in enumerate(texts) if text.strip()), 0)
     logprobs = (_part(choices[0], "logprobs") or {}).get("content")
     logprobs = logprobs if isinstance(logprobs, list) else None
@@ -90,7 +91,7 @@ def reply_of(body: Any) -> Reply:
 
 
 def _said_in(choice: Any) -> tuple[str, str]:
-    """Text and end of a choice. Raises ValueError."""
+    """A choice's text and finish reason. Raises ValueError if it has no message."""
     message = _part(choice, "message")
     if message is None:
         raise ValueError("no chat completion: its first choice has no message")
@@ -103,7 +104,7 @@ def _said_in(choice: Any) -> tuple[str, str]:
 
 
 def _further(choice: Any) -> tuple[str, str]:
-    """The same of a choice after the first: what is no text costs the call nothing else."""
+    """The same for a choice after the first. A broken one has an empty text and does not fail the call."""
     try:
         return _said_in(choice)
     except ValueError:
@@ -113,25 +114,26 @@ def _further(choice: Any) -> tuple[str, str]:
 def answer_of(
     reply: Reply, settings: ModelSettings, asked: Asked, secrets: Sequence[str], learned: Learned | None = None
 ) -> dict[str, Any]:
-    """Text, end, tokens and price of a reply, and its body where it came from outside, with the secrets hidden.
+    """The fields of the log's answer record: text, finish reason, tokens, price and the provider's body, without secrets.
 
-    It is charged what its usage says. **Without usage** it is charged by our own counts with a margin (`learned` from the
-    model's other answers, else that of a strange tokenizer), nothing cached, at the dearest rate, and never more than was
-    reserved. The answer counts as the longest allowed where not all of it can be seen: cut, filtered, empty, one of several, or
-    of a model that may reason. **Usage that cannot be true** (no whole number, zero, negative, or less than half of our count in
-    prompt or text) is charged the greater of what it says and that. **Usage above what was reserved**, in dollars, or in tokens
-    where the model is free, is not credible: the reservation is charged; the answer tells the claim, and the `token_margin` that
-    would have reserved as much.
+    - The charge follows the reported usage.
+    - **Without usage**, our own counts are charged, with a margin (`learned` from the model's other answers, else that of an
+      unknown tokenizer), nothing cached, at the highest rate, and never more than was reserved. The answer counts as the longest
+      allowed if part of it may be hidden: it is cut, filtered, empty, one of several, calls tools, or its model may reason.
+    - **Usage that cannot be true** (not a whole number, zero, negative, or less than half of our count in prompt or text) is
+      charged like missing usage, but by its own counts where they are larger.
+    - **Usage above the reservation**, in dollars, or in tokens for a free model, is not credible: the reservation is charged. The
+      record holds the reported usage and the `token_margin` that would have covered it.
     """
     text: str = hidden(reply.text, secrets)
     usage = reply.usage
     if usage is not None and usage.searches and not usage.input_tokens:
-        # Who bills by searches need not say how many tokens they had.
+        # Providers that bill by searches need not report tokens.
         usage = replace(usage, input_tokens=asked.input_tokens)
     learned = learned or Learned()
     excess: dict[str, Any] = {}
     if settings.local:
-        # What runs here counts as we do; it costs nothing, unless a person wrote a price, to rehearse a paid run.
+        # A local model uses our counts. It is free, unless the spec gives it a price to rehearse a paid run.
         usage = usage or Usage(asked.input_tokens, _counted(reply))
         charged, saved = min(settings.price.micros(usage), asked.worst_micros), settings.price.saved_micros(usage)
     else:
@@ -170,13 +172,13 @@ def answer_of(
 
 
 def _counts_of(usage: Usage | None) -> Usage:
-    """The counts of a usage as numbers that a table holds: 0 where one is no count, and none beyond `MOST_TOKENS`."""
+    """The counts of a usage as numbers that fit a table: 0 for an invalid count, and at most `MOST_TOKENS`."""
     counts = (getattr(usage, name, None) for name in Usage.__dataclass_fields__)
     return Usage(*(min(number, MOST_TOKENS) if number is not None and _whole(number) else 0 for number in counts))
 
 
 def _excess(said: Usage, settings: ModelSettings, asked: Asked) -> dict[str, Any]:
-    """What a usage claims where it costs more than was reserved, or of a free model is more tokens; else nothing."""
+    """The record's fields about a usage above the reservation (in dollars; in tokens for a free model); empty if it is within."""
     tokens, micros = said.input_tokens + said.output_tokens, settings.price.micros(said)
     if asked.worst_micros:
         claimed, reserved = micros, asked.worst_micros
@@ -185,20 +187,20 @@ def _excess(said: Usage, settings: ModelSettings, asked: Asked) -> dict[str, Any
     if claimed <= reserved:
         return {}
     margin = claimed / reserved * settings.token_margin
-    # Reservations are rounded up to whole tokens, this one perhaps more than one with the larger margin.
+    # Reservations are rounded up to whole tokens, so that the quotient alone may be a little too small.
     while not settings.price.per_search and _reserved(replace(settings, token_margin=enough(margin)), asked) < claimed:
         margin *= 1.01
     return {"claimed_tokens": tokens, "claimed_micros": micros, "claimed_margin": margin}
 
 
 def _reserved(settings: ModelSettings, asked: Asked) -> int:
-    """Micro-dollars that are reserved for such a call, tokens where the model is free."""
+    """What is reserved for such a call: micro-dollars, or tokens for a free model."""
     tokens = settings.reserved_tokens(asked.input_tokens, asked.max_tokens)
     return settings.price.dearest_micros(*tokens) if asked.worst_micros else sum(tokens)
 
 
 def _within(said: Usage, reserved: tuple[int, int]) -> Usage:
-    """As much of a usage as was reserved."""
+    """The usage, cut to what was reserved (tokens of prompt and answer)."""
     read, answered = min(said.input_tokens, reserved[0]), min(said.output_tokens, reserved[1])
     cached = min(said.cached_tokens, read)
     written, reasoned = min(said.cache_write_tokens, read - cached), min(said.reasoning_tokens, answered)
@@ -206,12 +208,12 @@ def _within(said: Usage, reserved: tuple[int, int]) -> Usage:
 
 
 def _counted(reply: Reply) -> int:
-    """Tokens of all texts, by our count."""
+    """Our count of the tokens of all texts; 0 for vectors and scores."""
     return 0 if reply.numbers else sum(map(count, reply.texts))
 
 
 def _credible(usage: Usage, prompt: int, text: int) -> bool:
-    """Whether the provider's counts can be true, held against ours."""
+    """Whether the provider's counts are plausible, given our counts of prompt and text."""
     counts = tuple(getattr(usage, name) for name in Usage.__dataclass_fields__)
     whole = all(_whole(number) for number in counts)
     return whole and usage.input_tokens > 0 and 2 * usage.input_tokens >= prompt and 2 * usage.output_tokens >= text
@@ -241,7 +243,7 @@ def _whole(number: Any) -> bool:
 
 
 def _messages(raw: Any) -> Iterator[Mapping[str, Any]]:
-    """The messages of all choices of a body, as far as they are any."""
+    """The valid messages among all choices of a body."""
     choices = raw.get("choices") if isinstance(raw, Mapping) else None
     for choice in choices if isinstance(choices, list) else ():
         message = _part(choice, "message")
@@ -250,19 +252,19 @@ def _messages(raw: Any) -> Iterator[Mapping[str, Any]]:
 
 
 def _thoughts(raw: Any) -> Iterator[str]:
-    """What the model thought, as far as it is shown."""
+    """The visible reasoning of each message; empty if there is none."""
     for message in _messages(raw):
-        # Some endpoints say the same under two names.
+        # Some endpoints repeat the same text under two names.
         yield next((text for text in map(message.get, _THOUGHTS) if isinstance(text, str)), "")
 
 
 def letters(reply: Reply) -> int:
-    """Of all that the model wrote, as far as it is shown: how much there is to count."""
+    """Characters of the text and of the visible reasoning, which is what must be counted."""
     return len(reply.text) + sum(map(len, _thoughts(reply.raw)))
 
 
 def _tokens(usage: Any, name: str) -> int | None:
-    """A count of tokens, None where it is absent or no count."""
+    """A count of tokens, None if it is absent or not a count."""
     number = usage.get(name) if isinstance(usage, Mapping) else None
     return number if number is not None and _whole(number) else None
 
@@ -277,7 +279,7 @@ def _first(*numbers: int | None) -> int:
 
 
 def _text(content: Any) -> str:
-    """The text of a message: a string, or a list of parts of which those with a text count. Raises ValueError."""
+    """The text of a message: a string, or the joined texts of a list of parts. Raises ValueError for anything else."""
     if content is None:
         return ""
     if isinstance(content, str):
@@ -289,10 +291,10 @@ def _text(content: Any) -> str:
 
 
 def _clean(raw: Any, secrets: Sequence[str]) -> Any:
-    """The body with the secrets hidden, and fit for the log's JSON; None where it is too deep for some reader of it."""
+    """The body without secrets and as valid JSON; None if it is nested too deeply for some JSON readers."""
     if _deep(raw):
         return None
-    # Written once as a whole, which is quick; looked through value by value only where that shows something.
+    # One dump of the whole body is quick. Each value is searched only if the dump shows a reason to.
     try:
         text = json.dumps(raw, allow_nan=False)
     except (TypeError, ValueError):
@@ -307,9 +309,9 @@ def _deep(raw: Any) -> bool:
     for _ in range(DEEPEST):
         level = [
             inner
-            for one in level
-            if isinstance(one, Mapping | list)
-            for inner in (one.values() if isinstance(one, Mapping) else one)
+            for outer in level
+            if isinstance(outer, Mapping | list)
+            for inner in (outer.values() if isinstance(outer, Mapping) else outer)
         ]
         if not level:
             return False
@@ -317,7 +319,7 @@ def _deep(raw: Any) -> bool:
 
 
 def read_answer(record: Mapping[str, Any]) -> tuple[Outcome[RawAnswer], RawAnswer]:
-    """What the log's answer record says: the outcome, and the raw answer that it comes from."""
+    """The outcome and the raw answer in an answer record of the log."""
     known = {name: record[name] for name in _FIELDS}
     # Records of earlier versions lack these.
     texts, logprobs = tuple(record.get("further_texts", ())), record.get("logprobs", "")
@@ -327,7 +329,7 @@ def read_answer(record: Mapping[str, Any]) -> tuple[Outcome[RawAnswer], RawAnswe
 
 
 def outcome_of(raw: RawAnswer) -> Outcome[RawAnswer]:
-    """What a raw answer is worth before anything is parsed: an answer, a refusal, or malformed where it is empty."""
+    """The outcome of a raw answer before anything is parsed: an answer, a refusal, or malformed if it is empty."""
     if raw.finish_reason == "content_filter":
         return Refusal("content_filter", "the provider filtered the answer", raw.key, raw.attempts, raw.usd_micros)
     if raw.finish_reason == "refusal":

@@ -1,4 +1,4 @@
-"""Many callers, one trip: items that arrive while a trip is under way share the next one. Part of the llm room."""
+"""Batches the calls of many callers: items that arrive during one batch share the next one. Part of the llm room."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ R = TypeVar("R")
 
 
 class Batched(Generic[T, R]):
-    """`await batched(item)` gives the item's result of `work(items)`; an error of `work` reaches every caller of its trip.
+    """`await batched(item)` returns the item's result of `work(items)`. An error of `work` reaches every caller of the batch.
 
-    A caller that is cancelled does not stop the trip: its item is worked on, and its result is dropped.
+    Cancelling a caller does not stop the batch: its item is processed, and the result is dropped.
     """
 
     def __init__(self, work: Callable[[list[T]], Awaitable[Sequence[R]]]) -> None:
@@ -35,7 +35,7 @@ class Batched(Generic[T, R]):
                 batch, self._waiting = self._waiting, []
                 await self._travel(batch)
         finally:
-            # Only where the trip itself is cancelled is anybody left: nobody may wait for ever.
+            # Callers are left only if the task itself was cancelled; they must not wait for ever.
             for _, future in [*batch, *self._waiting]:
                 future.cancel()
             self._waiting = []
@@ -45,7 +45,7 @@ class Batched(Generic[T, R]):
             results = await self._work([item for item, _ in batch])
             if len(results) != len(batch):
                 raise RuntimeError(f"{len(results)} results came back for {len(batch)} items")
-        # The border between a trip and its callers: whatever went wrong is theirs to judge.
+        # Whatever went wrong is for the callers to judge.
         except Exception as error:  # noqa: BLE001
             for _, future in batch:
                 if not future.done():

@@ -1,6 +1,7 @@
-"""A response body, of which no more is read than its limit, whatever the server sends. Part of the llm room, for the room alone.
+"""Response bodies, read up to a limit whatever the server sends. Part of the llm room, for the room alone.
 
-Nothing packed is asked for. What comes packed all the same is unpacked up to the limit: a megabyte can hold a thousand.
+Requests ask for uncompressed bodies. A body that comes compressed all the same is unpacked up to the limit only: a megabyte can
+unpack to a gigabyte.
 """
 
 from __future__ import annotations
@@ -20,28 +21,28 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 
 UNPACKED = {"Accept-Encoding": "identity"}
-"""The header that asks for a body as it is."""
+"""The header that asks for an uncompressed body."""
 
 ERROR_BYTES = 1 << 16
-"""Of an error's body so much is read: what it means stands at its beginning."""
+"""How much is read of an error's body, whose meaning is at its beginning."""
 
 LONG = 100_000
-"""Work on texts of more letters takes 20 ms and more: too long for an event loop."""
+"""Work on texts of more characters takes 20 ms and more, which is too long for an event loop."""
 
 _WINDOWS = {"gzip": (zlib.MAX_WBITS | 32,), "x-gzip": (zlib.MAX_WBITS | 32,), "deflate": (zlib.MAX_WBITS | 32, -zlib.MAX_WBITS)}
-"""Encoding -> how zlib may read it; some servers send deflate without its header."""
+"""Encoding -> zlib's window bits to try; some servers send deflate without its header."""
 
 
 class UnreadableAnswer(Exception):
-    """The provider answered 200 with something that is no chat completion."""
+    """The provider answered 200, but the body is not what was asked for, or cannot be read."""
 
 
 class AnswerTooLarge(Exception):
-    """The provider's answer is longer than the model's limit."""
+    """The response body is longer than the model's limit."""
 
 
 class Body:
-    """The body of one response, in the pieces in which it comes. An error's is cut at its limit."""
+    """The body of one response, collected in pieces. An error's body is cut at its limit; an answer's raises."""
 
     def __init__(self, status: int, headers: Mapping[str, str], limit: int) -> None:
         self._answers = 200 <= status < 300
@@ -50,23 +51,23 @@ class Body:
         self._raw = bytearray()
 
     def take(self, piece: bytes) -> bool:
-        """Add a piece; whether another one is wanted."""
+        """Add a piece. Returns whether to read on."""
         self._raw += piece
         return len(self._raw) <= self._limit
 
     async def read(self, pieces: AsyncIterator[bytes]) -> bytes:
-        """`content`, after all the pieces that are wanted."""
+        """Read the pieces up to the limit, and return `content`."""
         async for piece in pieces:
             if not self.take(piece):
                 break
         return await asyncio.to_thread(self.content) if self._packed else self.content()
 
     def content(self) -> bytes:
-        """What was taken, unpacked. Raises AnswerTooLarge, UnreadableAnswer."""
+        """The collected body, unpacked. Raises AnswerTooLarge, UnreadableAnswer."""
         content = self._unpacked() if self._packed else bytes(self._raw)
         if self._answers and max(len(content), len(self._raw)) > self._limit:
             raise AnswerTooLarge(
-                f"the answer's body is longer than {self._limit} bytes; where that may be, write a larger max_answer_bytes "
+                f"the answer's body is longer than {self._limit} bytes; if that is right, write a larger max_answer_bytes "
                 "beside the model"
             )
         return content[: self._limit]
@@ -88,13 +89,13 @@ class Body:
 
 
 async def off_loop(letters: int, work: Callable[[], R]) -> R:
-    """The work's result; where its text is long, from a thread, while other calls go on."""
+    """The result of `work`. If its text is long (`letters` characters), the work runs in a thread."""
     return await asyncio.to_thread(work) if letters > LONG else work()
 
 
 @dataclass
 class _Bound:
-    """The limit of one call of an SDK, and why its answer was not taken."""
+    """The limit for one call of an SDK, and why its answer was rejected, if it was."""
 
     limit: int
     problem: AnswerTooLarge | UnreadableAnswer | None = None
@@ -113,9 +114,9 @@ _BOUND: ContextVar[_Bound | None] = ContextVar("summhay_body_limit", default=Non
 
 @contextmanager
 def bounded_bodies(limit: int) -> Iterator[None]:
-    """Of each answer that httpx gets within, no more than `limit` bytes are read.
+    """Within this context, httpx reads at most `limit` bytes of each answer.
 
-    Raises AnswerTooLarge or UnreadableAnswer in the place of what an SDK makes of them.
+    Raises AnswerTooLarge or UnreadableAnswer in place of the error that an SDK makes of them.
     """
     bound = _Bound(limit)
     token = _BOUND.set(bound)
@@ -129,8 +130,8 @@ def bounded_bodies(limit: int) -> Iterator[None]:
 
 @functools.cache
 def bound_httpx() -> None:
-    """Let httpx's clients keep to `bounded_bodies`; outside of it they are as they were."""
-    # litellm has it; who calls no litellm does without the time that it takes.
+    """Patch httpx's clients to respect `bounded_bodies`. Outside that context they are unchanged."""
+    # Imported here because only litellm needs httpx, whose import takes time.
     import httpx
 
     send, send_async = httpx.Client.send, httpx.AsyncClient.send
@@ -168,7 +169,7 @@ def bound_httpx() -> None:
 
 
 def _whole(response: httpx.Response, content: bytes) -> httpx.Response:
-    """The response with its body, as if it had come unpacked and in one piece."""
+    """The response with its whole body, as if it had come uncompressed."""
     import httpx
 
     ways = ("content-encoding", "content-length", "transfer-encoding")

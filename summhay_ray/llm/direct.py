@@ -1,6 +1,7 @@
-"""The direct transport: OpenAI's chat completions over aiohttp, for endpoints that speak them. Part of the llm room.
+"""The direct transport: OpenAI's protocol over aiohttp. Part of the llm room.
 
-For OpenAI itself, vLLM, SGLang, Together and whatever else has an OpenAI-compatible `api_base`: a tenth of litellm's cost a call.
+For OpenAI, vLLM, SGLang, Together and any other endpoint with an OpenAI-compatible `api_base`. It takes a tenth of litellm's time
+per call. Embeddings and reranking in Cohere's form go this way, too.
 """
 
 from __future__ import annotations
@@ -22,20 +23,20 @@ from summhay_ray.llm.request import Request
 from summhay_ray.llm.sampling import REVISION, bounded
 
 KEEPALIVE_S = 4.0
-"""Idle connections are closed before the server closes them (5 s is common): a call sent into a closing one is lost, and paid."""
+"""Idle connections are closed before the server does it (5 s is common): a call sent into a closing one is lost but paid."""
 
 CONNECT_S = 30.0
 COHERE = "https://api.cohere.com"
 BYTES_A_TEXT = 1 << 18
-"""8,192 dimensions, 32 characters each."""
+"""The most bytes of one text's vector or score: 8,192 dimensions of 32 characters each."""
 _FILES = 65_536
 _REASONING = re.compile(r"(o\d|gpt-5)")
-"""Models of OpenAI's that take the answer's length under another name only."""
+"""OpenAI's models that require `max_completion_tokens` in place of `max_tokens`."""
 _SHOWN = 2000
 
 
 class ProviderError(Exception):
-    """The provider answered with an error. The message begins with the status."""
+    """The provider answered with an error. The message begins with the HTTP status."""
 
     def __init__(self, status: int, body: str, headers: Mapping[str, str] | None = None) -> None:
         self.headers = {name.lower(): value for name, value in (headers or {}).items()}
@@ -49,18 +50,18 @@ class ProviderError(Exception):
 
 
 class DirectTransport:
-    """One aiohttp session for all endpoints."""
+    """Sends requests through one aiohttp session for all endpoints."""
 
     def __init__(self) -> None:
         _allow_files()
-        # Limits are the ledger's: the pool must not be a second, silent one.
+        # The ledger enforces the limits: the connection pool must not add a hidden one.
         connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=KEEPALIVE_S, ttl_dns_cache=60)
         self._session = aiohttp.ClientSession(
             connector=connector, cookie_jar=aiohttp.DummyCookieJar(), auto_decompress=False, headers=UNPACKED
         )
 
     async def send(self, request: Request, settings: ModelSettings, key: str | None) -> Reply:
-        """One POST.
+        """Send one POST and read the reply.
 
         Raises ProviderError, UnreadableAnswer, AnswerTooLarge, aiohttp's errors, TimeoutError, UnicodeEncodeError.
         """
@@ -95,7 +96,7 @@ def _address(request: Request, settings: ModelSettings) -> str:
 
 
 def _limit(request: Request, settings: ModelSettings) -> int:
-    """The most bytes of an honest answer: of numbers so many a text."""
+    """The most bytes of an answer: a bound per text for vectors and scores, else the model's own bound."""
     if request.inputs and settings.max_answer_bytes is None:
         return (1 << 20) + len(request.inputs) * BYTES_A_TEXT
     return settings.body_limit(request.sampling, request.n, request.logprobs)
@@ -123,7 +124,7 @@ def _read(content: str, request: Request) -> Reply:
         if request.task == "rerank":
             return scores_reply(body, len(request.inputs) - 1)
         if isinstance(body, dict) and "choices" not in body and isinstance(body.get("error"), dict):
-            # Some gateways put an error of the model behind them into a 200.
+            # Some gateways answer 200 with the error of the model behind them.
             code = body["error"].get("code")
             status = code if isinstance(code, int) and not isinstance(code, bool) and 400 <= code < 600 else 500
             raise ProviderError(status, content)
@@ -134,12 +135,12 @@ def _read(content: str, request: Request) -> Reply:
 
 
 def _message(body: str) -> str:
-    """What an error's body says, as OpenAI and its like write it."""
+    """The message in an error's body, in OpenAI's and similar forms; else the beginning of the body."""
     try:
-        found: Any = json.loads(body)
+        content: Any = json.loads(body)
     except (ValueError, RecursionError):
         return body[:_SHOWN]
-    error = found.get("error", found) if isinstance(found, dict) else found
+    error = content.get("error", content) if isinstance(content, dict) else content
     if not isinstance(error, dict):
         return str(error)[:_SHOWN]
     words = [error.get(name) for name in ("message", "detail", "type", "code")]
@@ -147,7 +148,7 @@ def _message(body: str) -> str:
 
 
 def _allow_files() -> None:
-    """Each call in flight is an open file; what the system grants is often far more than a process begins with."""
+    """Raise the process's limit of open files, since each call in flight needs one. The system often allows far more."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = _FILES if hard == resource.RLIM_INFINITY else min(_FILES, hard)
     if soft != resource.RLIM_INFINITY and soft < wanted:

@@ -1,7 +1,7 @@
-"""Usage above what was reserved: who may not be asked any more, and what a person is told. Part of the llm room.
+"""Reported usage above the reservation: which models it stops, and what the user is told. Part of the llm room.
 
-Such a usage is not credible: the reservation is charged in its place. It stands as long as the model's `token_margin` would not
-have reserved as much, whichever worker or start it came in: the log keeps it.
+Such usage is not credible, and the reservation is charged in its place. It counts against the model, in every worker and after
+every restart, until the model's `token_margin` is large enough to cover it: the log keeps it.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from summhay_ray.outcome import MICROS
 from summhay_ray.store import Excess
 
 MOST_EXCESSES = 3
-"""So many answers above their reservation stop a model,"""
+"""This many answers above their reservations stop a model."""
 
 FAR = 2.0
-"""and one that claims more than so many times of it."""
+"""A single answer that reports more than this many times its reservation stops a model, too."""
 
 USAGE_NOT_CREDIBLE = "usage_not_credible"
-"""Class of the failures of a model that was stopped for it."""
+"""Class of the failures of a model that was stopped for such usage."""
 
 
 @dataclass(frozen=True, slots=True)
 class Claims:
-    """What one model's answers claim above what was reserved for them, added up."""
+    """The totals of one model's answers whose reported usage exceeds their reservations."""
 
     model: str
     answers: int
@@ -35,51 +35,51 @@ class Claims:
     claimed_usd: float
     charged_usd: float
     token_margin: float
-    """What the model's entry would have to say for all of them to be credible."""
+    """The `token_margin` with which all of them would be credible."""
     stopped: bool
-    """Whether they are too many, or one of them too much, for the model to be asked any more."""
+    """Whether the model is stopped: there are too many such answers, or one exceeds its reservation by too much."""
 
     def __str__(self) -> str:
         which = "1 answer claims" if self.answers == 1 else f"{self.answers} answers claim"
-        claimed, charged = _told(self.claimed_tokens, self.claimed_usd), _told(self.charged_tokens, self.charged_usd)
+        claimed, charged = _amount(self.claimed_tokens, self.claimed_usd), _amount(self.charged_tokens, self.charged_usd)
         mend = f"if it really counts so, write token_margin: {self.token_margin:.12g} beside the model, else use another provider"
         return f"{which} {claimed}, more than was reserved: {charged} are charged; {mend}"
 
 
 class Doubts:
-    """What the models of one run claim above their reservations, each answer once; `margins`: model -> its `token_margin`."""
+    """Collects the answers of a run whose usage exceeds their reservations. `margins`: model -> its `token_margin`."""
 
     def __init__(self, margins: Mapping[str, float]) -> None:
         self._margins = dict(margins)
         self._found: dict[str, Excess] = {}
 
     def note(self, excesses: Mapping[str, Excess]) -> list[tuple[str, str]]:
-        """Take in answers by their keys; gives the models that they stop, each with the reason."""
+        """Add answers (by key, each counted once). Returns (model, reason) for each model that is to be stopped."""
         new = excesses.keys() - self._found.keys()
         self._found.update((key, excesses[key]) for key in new)
-        return [(one.model, str(one)) for one in self.claims() if one.stopped] if new else []
+        return [(claims.model, str(claims)) for claims in self.claims() if claims.stopped] if new else []
 
     def claims(self) -> list[Claims]:
-        """What stands against each model."""
+        """The totals of each model that has such answers."""
         return claims_of(self._found.values(), self._margins)
 
 
 def claims_of(excesses: Iterable[Excess], margins: Mapping[str, float]) -> list[Claims]:
-    """Of each model the claims that stand against its `token_margin` (1 where none is given), in the models' order."""
+    """The totals of each model, sorted by model. Answers that the model's `token_margin` (1 if absent) covers are left out."""
     found: dict[str, list[Excess]] = {}
-    for one in excesses:
-        if one.margin > margins.get(one.model, 1.0):
-            found.setdefault(one.model, []).append(one)
+    for excess in excesses:
+        if excess.margin > margins.get(excess.model, 1.0):
+            found.setdefault(excess.model, []).append(excess)
     return [_added(model, found[model], margins.get(model, 1.0)) for model in sorted(found)]
 
 
 def margins_of(settings: Mapping[str, Any]) -> dict[str, float]:
-    """Model -> its `token_margin`, of those that have one."""
+    """Model -> its `token_margin`, for the models that have one above 1."""
     return {model: one.token_margin for model, one in settings.items() if one.token_margin > 1}
 
 
 def enough(margin: float) -> float:
-    """A `token_margin` for a person to write: a hundredth more than `margin`, since reservations are rounded."""
+    """The `token_margin` to suggest: `margin` plus 1 %, rounded up to two decimals, since reservations are rounded."""
     return math.ceil(margin * 101) / 100
 
 
@@ -97,5 +97,5 @@ def _added(model: str, excesses: list[Excess], margin: float) -> Claims:
     )
 
 
-def _told(tokens: int, usd: float) -> str:
+def _amount(tokens: int, usd: float) -> str:
     return f"{tokens:,} tokens" + (f" for {usd:.6f} dollars" if usd else "")

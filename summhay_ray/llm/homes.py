@@ -1,4 +1,4 @@
-"""Where each provider lives, and which variables hold its key: by itself a key goes nowhere else. Part of the llm room."""
+"""Each provider's domains and the variables of its key, which by default is sent nowhere else. Part of the llm room."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Literal
 from urllib.parse import urlsplit
 
-# Provider, its key's variables (the first that is set), its domains. `*` among the variables: litellm can log in by itself, with
-# a cloud's credentials, and does so only at these domains; `+`: so with a token beside the key (ANTHROPIC_AUTH_TOKEN). `*` in a
-# domain: letters, digits, hyphens. No domain where customers serve what they like (amazonaws.com, googleapis.com as a whole).
-# A line that begins with a space goes on.
+# Columns: provider, the variables of its key (the first that is set counts), its domains. Among the variables, `*` means that
+# litellm can log in with a cloud's credentials, which it does only at these domains; `+`, with a token besides the key
+# (ANTHROPIC_AUTH_TOKEN). In a domain, `*` stands for letters, digits and hyphens. Domains where customers can serve anything
+# (amazonaws.com, googleapis.com as a whole) are left out. A line that begins with a space continues the one before.
 _TABLE = """
 ai21                      AI21_API_KEY                               api.ai21.com
 ai21_chat                 AI21_API_KEY                               api.ai21.com
@@ -129,17 +129,17 @@ zai                       ZAI_API_KEY                                api.z.ai
 
 @dataclass(frozen=True, slots=True)
 class Home:
-    """One line of the table."""
+    """One provider's entry in the table."""
 
     variables: tuple[str, ...]
     login: bool
-    """Whether litellm can log in with what is no key."""
+    """Whether litellm can log in without a key, with a cloud's credentials."""
     token: bool
-    """Whether it takes a token beside the key."""
+    """Whether the provider accepts a token in place of a key."""
     domains: tuple[str, ...]
 
     def holds(self, host: str) -> bool:
-        """Whether the host is one of the domains, or below one."""
+        """Whether the host is one of the domains or a subdomain of one."""
         return any(re.fullmatch(rf"(.+\.)?{_pattern(domain)}", host) for domain in self.domains)
 
 
@@ -154,22 +154,22 @@ def _read(line: str) -> tuple[str, Home]:
 
 
 HOMES = dict(_read(line) for line in re.split(r"\n(?! )", _TABLE.strip()))
-"""Provider -> its home, for the providers that have one address for all."""
+"""Provider -> its home, for the providers with fixed domains."""
 
 ANYWHERE = frozenset({"hosted_vllm", "vllm", "litellm_proxy", "openai_like", "custom_openai", "lm_studio", "llamafile"})
-"""Providers that are a protocol: their key is for an endpoint of one's own."""
+"""Providers that are only a protocol: their key is meant for the user's own endpoint."""
 
 _HERE = frozenset({"127.0.0.1", "::1", "localhost"})
 
-# What every parser of URLs reads alike: no user, no escapes, no backslash, no white space, nothing beyond ASCII.
+# URLs that all parsers read alike: no user, no escapes, no backslash, no white space, ASCII only.
 _PLAIN = re.compile(r"(https?)://(?:([a-z0-9.-]+)|\[([0-9a-f:.]+)\])(?::[0-9]{1,5})?(?:/[!-\[\]-~]*)?", re.IGNORECASE | re.ASCII)
 
 Place = Literal["home", "here", "clear", "elsewhere"]
-"""home: the provider's own. here: this machine. clear: a provider's domain, but over http. elsewhere: whatever else."""
+"""home: the provider's own domain. here: this machine. clear: some provider's domain, but over http. elsewhere: any other."""
 
 
 def place_of(provider: str, url: str | None) -> Place:
-    """What the URL is to the provider; without a URL litellm goes to the provider's own."""
+    """Where the URL leads, seen from the provider. Without a URL litellm goes to the provider's own domain."""
     if not url:
         return "home"
     scheme, host = _parts(url)
@@ -182,15 +182,15 @@ def place_of(provider: str, url: str | None) -> Place:
 
 
 def _parts(url: str) -> tuple[str, str]:
-    """Scheme and host in lower case; both empty where two parsers might not agree."""
+    """Scheme and host in lower case; both empty if parsers might disagree about the URL."""
     found = _PLAIN.fullmatch(url)
     return (found[1].lower(), (found[2] or found[3]).lower()) if found else ("", "")
 
 
 def origin_of(provider: str, url: str | None) -> str:
-    """Where a model answers: scheme, host and port of the URL; without one, of the provider's own place.
+    """Where a model answers: scheme, host and port of the URL; without a URL, of the provider's domain.
 
-    The provider's name where it has several places, or none that we know.
+    Without a URL, it is the provider's name if the provider has several domains or none that is known.
     """
     if not url:
         domains = HOMES[provider].domains if provider in HOMES else ()

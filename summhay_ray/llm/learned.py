@@ -1,7 +1,7 @@
-"""How a provider's counts compare with ours, learned from the answers that say what they used. Part of the llm room.
+"""The ratio of a provider's token counts to ours, learned from answers that report usage. Part of the llm room.
 
-An answer without usage is charged by our own count. The margin of a tokenizer that nobody knows would waste a budget on them,
-where a thousand other answers of the same model have told how it counts.
+An answer without usage is charged by our own count, with a margin. The margin for an unknown tokenizer is large; a ratio learned
+from other answers of the same model wastes less of the budget.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from summhay_ray.llm.models import ModelSettings
 
 ENOUGH = 30
-"""So many counts tell how a model counts."""
+"""Counts needed before the learned ratio is used."""
 
 LONG_ENOUGH = 40
-"""Tokens from which on a count tells something: in a short text one token more is a large share."""
+"""Shortest text, in our tokens, from which the ratio is learned: in shorter ones a single token changes it much."""
 
 SAFETY = 1.02
 SPARE = 4
@@ -23,20 +23,20 @@ SPARE = 4
 
 @dataclass
 class Learned:
-    """What is known of one model; `ratio` is the largest that was seen."""
+    """What is known of one model: the number of counts, and the largest ratio of the provider's count to ours."""
 
     seen: int = 0
     ratio: float = 0.0
 
     def note(self, ours: int, theirs: int) -> None:
-        """The provider counted `theirs` where we count `ours`."""
+        """Learn from a text in which we count `ours` tokens and the provider counted `theirs`."""
         if ours >= LONG_ENOUGH:
             self.seen += 1
             self.ratio = max(self.ratio, theirs / ours)
 
     def most_tokens(self, settings: ModelSettings, counted: int) -> int:
-        """The most tokens that the provider may have counted: by what was learned, or by the margin of a strange tokenizer."""
-        strange = settings.most_tokens(counted)
+        """The most tokens that the provider may have counted: by the learned ratio, or by the margin of an unknown tokenizer."""
+        unlearned = settings.most_tokens(counted)
         if self.seen < ENOUGH:
-            return strange
-        return min(strange, math.ceil(counted * self.ratio * SAFETY) + SPARE)
+            return unlearned
+        return min(unlearned, math.ceil(counted * self.ratio * SAFETY) + SPARE)

@@ -171,7 +171,7 @@ class Ledger:
             "in_flight": len(self._flights),
             "over_budget": self.over_budget,
             "stopping": self._stopping,
-            "stopped": {name: model.stop_told for name, model in self._models.items() if model.stopped},
+            "stopped": {name: model.stop_reason for name, model in self._models.items() if model.stopped},
             "models": models,
             "claims": [asdict(claims) for claims in self._doubts.claims()],
         }

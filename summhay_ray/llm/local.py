@@ -1,7 +1,7 @@
-"""The contract of a model that runs in this process and needs no key. Imported by `llm`; written in the rooms above.
+"""The contract of a model that runs in this process and needs no key. `llm` defines it; the rooms above implement it.
 
-A gateway is given such models beside the settings of all. Their answers take the very path of a paid answer: key, log, limits,
-budget, outcome.
+A gateway gets these models together with the settings of all models. Their answers take the same path as paid ones: key, log,
+limits, budget, outcome.
 """
 
 from __future__ import annotations
@@ -12,19 +12,19 @@ from summhay_ray.llm.request import Request
 
 
 class LocalModel(Protocol):
-    """`name` is what a spec writes: the whole of it (`offline/support`), or up to the slash for a family (`replay/`)."""
+    """A model in this process. `name` is its full name in a spec (`offline/support`), or the prefix of a family (`replay/`)."""
 
     name: ClassVar[str]
     revision: ClassVar[str]
-    """Part of every request's key: raise it when answers change, so that no answer of an older revision is taken for one.
+    """Part of every request's key. Change it when the answers change, so that no answer of an older revision is reused.
 
-    A model with a true `reads_sampling` is also given the request's sampling parameters, which any other never sees.
+    Only a model with a true attribute `reads_sampling` gets the request's sampling parameters.
     """
 
     def answer(self, request: Request) -> str:
-        """The answer's text, from the request's messages (and `lookup`, for replay): one, since it is deterministic.
+        """The text of the answer to the request's messages (for replay, to its `lookup`). It must be deterministic.
 
-        Called in one thread, one request after the other. Raises LookupError, saying what is missing, where there is no answer
-        to give.
+        Called in a single thread, one request after the other. Raises LookupError, with a message that says what is missing, if
+        there is no answer.
         """
         ...

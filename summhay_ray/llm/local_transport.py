@@ -14,19 +14,19 @@ from summhay_ray.text import count_tokens
 
 
 class MissingAnswer(Exception):
-    """A local model has no answer to give to this request."""
+    """A local model has no answer to this request."""
 
 
 class UnknownLocalModel(Exception):
-    """No local model has the name."""
+    """No local model has this name."""
 
 
 class LocalModelError(Exception):
-    """A local model made a mistake of its own."""
+    """A local model raised an error of its own."""
 
 
 class LocalTransport:
-    """`models` by full name, or by `provider/` for a family. They answer in one thread, in the order of the requests."""
+    """Answers in one thread, in the order of the requests. `models` are by full name, or by `provider/` for a family."""
 
     def __init__(self, models: Mapping[str, LocalModel]) -> None:
         self._models = models
@@ -40,18 +40,18 @@ class LocalTransport:
         return await asyncio.get_running_loop().run_in_executor(self._thread, _answered, model, request)
 
     async def close(self) -> None:
-        """End the thread after the answer that it is at."""
+        """End the thread after its current answer."""
         self._thread.shutdown(wait=False, cancel_futures=True)
 
 
 def _answered(model: LocalModel, request: Request) -> Reply:
-    # Without the sampling, unless the model reads it: it is asked for the same whatever else stands in the key.
+    # A model that does not read the sampling parameters must not see them: its answer may not depend on them.
     reads = getattr(model, "reads_sampling", False)
     asked = request if reads else Request(request.model, request.messages, lookup=request.lookup)
     try:
         text = model.answer(asked)
-    # The border to a model that anybody may have written: a mistake of its own, which KeyError and IndexError are, too, fails
-    # the row and no more.
+    # Anybody may have written the model: an error of its own fails the row only. KeyError and IndexError are LookupErrors, but
+    # mean a mistake in the model, not a missing answer.
     except Exception as error:
         if isinstance(error, LookupError) and not isinstance(error, KeyError | IndexError):
             raise MissingAnswer(str(error.args[0]) if error.args else "no answer") from error

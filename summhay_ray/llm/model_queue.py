@@ -101,7 +101,7 @@ class ModelQueue:
         return {worker: n for worker, n in given.items() if n}, self.slots.surplus(wanted, self.granted)
 
     @property
-    def stop_told(self) -> dict[str, str]:
+    def stop_reason(self) -> dict[str, str]:
         """Why the model was given up: `error` and `reason`."""
         return dict(zip(("error", "reason"), self.stopped or (), strict=False))
 

@@ -1,6 +1,7 @@
-"""Answers that are numbers: vectors of texts, scores of documents. Part of the llm room; read back by the door.
+"""Answers that are numbers: embeddings of texts, scores of documents. Part of the llm room; `benchmark` reads them back.
 
-In the log their text is JSON: of vectors `{"dimensions", "float32"}`, 4-byte floats, little-endian, in base64; of scores a list.
+The log stores them as JSON text: embeddings as `{"dimensions", "float32"}`, with little-endian 4-byte floats in base64; scores
+as a list.
 """
 
 from __future__ import annotations
@@ -20,20 +21,19 @@ if TYPE_CHECKING:
 
 
 def vectors_reply(body: Any, n: int) -> Reply:
-    """The reply in the body of OpenAI's embeddings. Raises ValueError where it is none, or not one vector a text."""
-    found = _placed(_listed(body, "data"), n, "embedding")
-    vectors = [_floats(one) for one in found]
-    if len({len(one) for one in vectors}) != 1 or not vectors[0]:
+    """The reply in the body of OpenAI's embeddings. Raises ValueError unless the body holds `n` vectors of equal length."""
+    vectors = [_floats(entry) for entry in _placed(_listed(body, "data"), n, "embedding")]
+    if len({len(vector) for vector in vectors}) != 1 or not vectors[0]:
         raise ValueError("no embeddings: the vectors are empty, or of several lengths")
-    packed = array("f", [number for one in vectors for number in one])
+    packed = array("f", [number for vector in vectors for number in vector])
     text = json.dumps({"dimensions": len(vectors[0]), "float32": base64.b64encode(packed.tobytes()).decode("ascii")})
     rest = {name: value for name, value in body.items() if name != "data"}
     return Reply(text, "stop", _usage(body.get("usage")), rest, numbers=True)
 
 
 def scores_reply(body: Any, n: int) -> Reply:
-    """The reply in the body of Cohere's rerank. Raises ValueError where it is none, or not one score a document."""
-    scores = [_number(one) for one in _placed(_listed(body, "results"), n, "relevance_score")]
+    """The reply in the body of Cohere's rerank. Raises ValueError unless the body holds `n` scores, one per document."""
+    scores = [_number(entry) for entry in _placed(_listed(body, "results"), n, "relevance_score")]
     meta = body.get("meta") if isinstance(body.get("meta"), Mapping) else {}
     billed = {**(meta.get("tokens") or {}), **(meta.get("billed_units") or {})}
     usage = _usage(body.get("usage")) or _usage(billed)
@@ -42,7 +42,7 @@ def scores_reply(body: Any, n: int) -> Reply:
 
 
 def vectors_of(text: str) -> NDArray[np.float32]:
-    """(texts, dimensions), of an answer's text."""
+    """The vectors in an answer's text, with shape (texts, dimensions)."""
     import numpy as np
 
     found = json.loads(text)
@@ -51,7 +51,7 @@ def vectors_of(text: str) -> NDArray[np.float32]:
 
 
 def scores_of(text: str) -> list[float]:
-    """One score a document, of an answer's text."""
+    """The scores in an answer's text, one per document."""
     return [float(score) for score in json.loads(text)]
 
 
@@ -63,8 +63,8 @@ def _listed(body: Any, name: str) -> list[Any]:
 
 
 def _placed(found: Sequence[Any], n: int, name: str) -> list[Any]:
-    """What each entry holds, by its index."""
-    placed = {one.get("index"): one.get(name) for one in found if isinstance(one, Mapping)}
+    """The field `name` of all entries, in the order of their indices. Raises ValueError unless these are 0 to n - 1."""
+    placed = {entry.get("index"): entry.get(name) for entry in found if isinstance(entry, Mapping)}
     if len(found) != n or sorted(placed, key=str) != sorted(range(n), key=str):
         raise ValueError(f"{len(found)} entries for {n} texts, or not one each")
     return [placed[place] for place in range(n)]
@@ -75,7 +75,7 @@ def _floats(given: Any) -> list[float]:
         return list(array("f", base64.b64decode(given, validate=True)))
     if not isinstance(given, list):
         raise ValueError("a vector is no list of numbers")
-    return [_number(one) for one in given]
+    return [_number(number) for number in given]
 
 
 def _number(given: Any) -> float:
@@ -85,7 +85,7 @@ def _number(given: Any) -> float:
 
 
 def _usage(given: Any) -> Usage | None:
-    """Tokens read, and searches; None where neither is told."""
+    """The input tokens and searches; None if neither is reported."""
     if not isinstance(given, Mapping):
         return None
     tokens = next((given[name] for name in ("prompt_tokens", "input_tokens", "total_tokens") if _counts(given.get(name))), None)

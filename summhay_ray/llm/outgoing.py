@@ -1,8 +1,8 @@
-"""What may leave this process in a call of litellm, whichever SDK sends it: they all send by httpx. Part of the llm room.
+"""Controls what litellm sends, through whichever SDK: all of them use httpx, which is patched here. Part of the llm room.
 
-litellm looks for keys in some hundred variables, files and globals of its own, beside the key that it is given, and follows
-redirects. What it sends passes here: only to the model's own place, with the model's own key, and no further. For some providers
-it also has an SDK send again what was lost or answered with an error, whatever is asked of it: here a request is sent once.
+litellm looks for keys in about a hundred variables, files and globals besides the key that it is given, and it follows redirects.
+Here, a request goes only to the model's own endpoint and only with the model's own key. For some providers litellm lets an SDK
+retry lost or failed requests, even when told not to. Here, each request is sent once.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from summhay_ray.llm.homes import HOMES, place_of
 from summhay_ray.llm.providers import provider_of
 from summhay_ray.llm.secrets import NoKey, told_secrets
 
-# Beside these, a foreign endpoint gets the headers that hold the key it is given, and no other: others tell of an account.
+# A foreign endpoint gets only these headers and those that hold its key: others may identify an account.
 _PROTOCOL = re.compile(
     r"accept(-.*)?|connection|content-.*|host|prefer|transfer-encoding|user-agent|x-stainless-.*|.*-(version|beta)"
 )
@@ -30,7 +30,7 @@ _PROTOCOL = re.compile(
 
 @dataclass
 class Outgoing:
-    """One call: to whom it may speak, and with what."""
+    """One call of litellm: where it may send requests, and with which key."""
 
     model: str
     api_base: str | None
@@ -38,9 +38,9 @@ class Outgoing:
     key: str | None
     sent: bool = False
     stopped: Exception | None = None
-    """Why nothing was sent, or what came was an error that an SDK wanted to try again."""
+    """The error to raise for the call: why nothing was sent, or the response that an SDK wanted to retry."""
     ends: dict[tuple[str, str], httpx.Response | Exception | None] = field(default_factory=dict)
-    """What became of each request, by method and address; None while it is under way."""
+    """The end of each request, by method and URL; None while it is under way."""
 
     def __post_init__(self) -> None:
         self.provider = provider_of(self.model)
@@ -48,9 +48,9 @@ class Outgoing:
         self.origin = _origin(httpx.URL(self.api_base)) if self.api_base else None
 
     def admitted(self, request: httpx.Request, options: dict[str, Any]) -> dict[str, Any]:
-        """How the request is sent; a foreign endpoint's loses all that is not for it.
+        """The options to send the request with. A request to a foreign endpoint is stripped of everything not meant for it.
 
-        Raises NoKey where it may not go, and where it was sent before, what became of it then.
+        Raises NoKey if the request may not be sent, and the earlier error if it was sent before.
         """
         if isinstance(self.stopped, ProviderError):
             raise self.stopped
@@ -79,18 +79,18 @@ class Outgoing:
             raise self._refused(f"a request to {request.url.host} was not sent: it holds a secret of the worker's environment")
 
     def _note(self, request: httpx.Request) -> None:
-        """The request goes out. A login before it has an address of its own; what only reads may be read again."""
+        """Record a request that is sent. A login before it has a URL of its own. GET and HEAD may be repeated."""
         self.sent = True
         if request.method not in ("GET", "HEAD"):
             self.ends[_name(request)] = None
 
     def ended(self, request: httpx.Request, end: httpx.Response | Exception) -> Exception | None:
-        """What became of a request. Gives the error of a redirect, as the direct transport has it."""
+        """Record the end of a request. Returns an error for a redirect, like the direct transport; else None."""
         if _name(request) in self.ends:
             self.ends[_name(request)] = end
         if isinstance(end, Exception):
             return None
-        # OpenAI's SDK and its like keep to this word of a server's.
+        # OpenAI's and similar SDKs obey this header.
         end.headers["x-should-retry"] = "false"
         if not 300 <= end.status_code < 400:
             return None
@@ -98,7 +98,7 @@ class Outgoing:
         return self.stopped
 
     def _again(self, end: httpx.Response | Exception | None) -> Exception:
-        """The error of a request that is to be sent again."""
+        """The error to raise when a request is sent a second time."""
         if isinstance(end, Exception):
             return end
         if end is not None and end.status_code >= 400:
@@ -108,7 +108,10 @@ class Outgoing:
         return self.stopped
 
     def _refused(self, why: str) -> Exception:
-        """What was not sent. litellm also asks for things beside a call (a tokenizer): once the call is sent, it may be paid."""
+        """The error of a request that is not sent. It stops the call only if nothing was sent before.
+
+        After that, the call may be paid, and litellm may be fetching something else (a tokenizer).
+        """
         reason = NoKey(why)
         if not self.sent:
             self.stopped = reason
@@ -120,7 +123,7 @@ _CALL: ContextVar[Outgoing | None] = ContextVar("summhay_outgoing", default=None
 
 @contextmanager
 def watching(call: Outgoing) -> Iterator[None]:
-    """Whatever is sent by httpx within is that call's. Raises what stopped it, in the place of what an SDK makes of it."""
+    """Within this context, httpx's requests belong to the call. Raises what stopped it, in place of an SDK's error."""
     token = _CALL.set(call)
     try:
         yield
@@ -133,7 +136,7 @@ def watching(call: Outgoing) -> Iterator[None]:
 
 
 def _beneath(error: BaseException | None, reason: Exception, depth: int = 0) -> bool:
-    """Whether the error was made of the reason."""
+    """Whether the reason is among the causes of the error."""
     if error is None or error is reason or depth > 20:
         return error is reason
     return _beneath(error.__cause__, reason, depth + 1) or _beneath(error.__context__, reason, depth + 1)
@@ -148,7 +151,7 @@ def _origin(url: httpx.URL) -> tuple[str, str, int | None]:
 
 
 def watch_httpx() -> None:
-    """Let httpx's clients ask the call that they send for; where there is none they are as they were."""
+    """Patch httpx's clients to check each request with its call. Outside a call they are unchanged."""
     send, send_async = httpx.Client.send, httpx.AsyncClient.send
 
     def watched(self: httpx.Client, request: httpx.Request, **options: Any) -> httpx.Response:

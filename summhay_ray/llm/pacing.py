@@ -1,6 +1,6 @@
-"""A model's limits over the whole cluster: a minute's requests and tokens, and calls at once. Part of the llm room.
+"""A model's limits over the whole cluster: requests and tokens per minute, and calls in flight. Part of the llm room.
 
-Time comes in as an argument, so that every rule can be tested without waiting.
+The time is always passed in as an argument, so that tests need not wait.
 """
 
 from __future__ import annotations
@@ -14,35 +14,35 @@ from summhay_ray.llm.models import Limits
 
 MINUTE_S = 60.0
 WINDOW_S = 60.6
-"""A minute, and how much later than its time a call may reach the provider."""
+"""The sliding window: a minute, and the most by which a call may reach the provider after its time."""
 
 MARGIN = 0.985
-"""Share of a limit at which calls are spaced: what is sent a little late must not fall into a full minute."""
+"""Share of a limit that calls are spaced for, so that a call sent a little late does not fall into a full minute."""
 
 UNASKED_PAUSE_S = 0.25
-"""After a 429 that names no time, nothing is sent to the model for so long at least."""
+"""The shortest pause after a 429 that names no time to wait."""
 
 LONGEST_UNASKED_PAUSE_S = 60.0
 CAREFUL_ROUNDS = 20.0
 CUT_AT_MOST_EVERY_S = 1.0
-"""Calls in flight together meet the same limit together: their 429s cut the cap once."""
+"""Calls in flight at the same time meet the same limit: all their 429s within this time cut the cap once."""
 
 
 @dataclass(slots=True)
 class Permit:
-    """What one sent call took of the limits, and when; corrected when the real use is known."""
+    """What one call takes of the limits, and when it is sent (`at`). Corrected when the real usage is known."""
 
     at: float
     amounts: dict[str, float]
     counts: bool = True
-    """Whether it stands in the last minute's sums."""
+    """Whether it is included in the sums over the last minute."""
 
 
 class Pacer:
     """Spaces a model's calls, so that no sliding minute holds more requests or tokens than its limits allow.
 
-    Two rules at once: each call takes its share of time (even spacing, no bursts), and the sum over the last minute stays
-    below the limit, whatever the sizes. A call larger than a whole minute's limit goes alone, after an empty minute.
+    Two rules hold at once. Each call takes its share of time, so that calls are evenly spaced. The sum over the last minute stays
+    within the limit, whatever the sizes of the calls. A call larger than a minute's limit goes alone, after an empty minute.
     """
 
     def __init__(self, limits: Limits) -> None:
@@ -58,11 +58,11 @@ class Pacer:
 
     @property
     def limited(self) -> bool:
-        """Whether there is any limit a minute."""
+        """Whether the model has any limit per minute."""
         return bool(self._rates)
 
     def earliest(self, now: float, amounts: Mapping[str, float]) -> float:
-        """The first time, from `now` on, at which a call of these amounts may be sent."""
+        """The earliest time, not before `now`, at which a call of these amounts may be sent."""
         start = max([now, self.paused_until, *self._free_at.values()])
         while self._window and self._window[0].at <= now - WINDOW_S:
             self._forget(self._window.popleft())
@@ -77,7 +77,7 @@ class Pacer:
         return start
 
     def take(self, start: float, amounts: Mapping[str, float]) -> Permit | None:
-        """Note that a call is sent at `start`."""
+        """Count a call that is sent at `start`. Returns its permit; None if the model has no limit per minute."""
         if not self._rates:
             return None
         permit = Permit(start, {name: amounts[name] for name in self._rates})
@@ -88,16 +88,16 @@ class Pacer:
         return permit
 
     def correct(self, permit: Permit, real: Mapping[str, float]) -> None:
-        """Replace what was reserved for a call by what it really used."""
+        """Replace the amounts that were reserved for a call by its real usage."""
         for name in self._rates.keys() & real.keys():
-            more = real[name] - permit.amounts[name]
-            self._free_at[name] += MINUTE_S * more / self._rates[name]
+            change = real[name] - permit.amounts[name]
+            self._free_at[name] += MINUTE_S * change / self._rates[name]
             permit.amounts[name] = real[name]
             if permit.counts:
-                self._used[name] += more
+                self._used[name] += change
 
     def cancel(self, permit: Permit) -> None:
-        """The call was not sent: its amounts are free; its time is gone."""
+        """Release the amounts of a call that was not sent. Its share of time is lost."""
         self._forget(permit)
         permit.amounts = dict.fromkeys(permit.amounts, 0.0)
 
@@ -108,9 +108,10 @@ class Pacer:
                 self._used[name] -= amount
 
     def round_of_429s(self, now: float) -> None:
-        """A 429 named no time: nothing is sent for a while, twice as long after each round of them without an answer.
+        """Pause after a 429 that named no time to wait.
 
-        A provider that answers some calls and refuses others wants fewer at once, and no longer pauses.
+        The pause doubles with each round of such 429s, and starts anew after an answer: a provider that still answers some calls
+        needs fewer calls at once, not longer pauses.
         """
         if now >= self._round_ends:
             seconds = min(UNASKED_PAUSE_S * 2.0**self._rounds, LONGEST_UNASKED_PAUSE_S)
@@ -119,20 +120,20 @@ class Pacer:
             self.pause(now, seconds)
 
     def answered(self) -> None:
-        """The model answers."""
+        """Note an answer: the next pause after a 429 is short again."""
         self._rounds = 0
 
     def pause(self, now: float, seconds: float) -> None:
-        """Nothing is sent before `seconds` have passed (Retry-After)."""
+        """Send nothing for this many seconds (Retry-After)."""
         self.paused_until = max(self.paused_until, now + seconds)
 
 
 @dataclass
 class Slots:
-    """Calls at once: tokens that the ledger gives to workers and gets back, never more of them out than the cap.
+    """A model's slots, which the ledger lends to workers. A slot permits one call in flight; at most `cap` are lent.
 
-    The cap is halved by a 429 and grows by one for each round of answered calls, up to the limit; near the height at which
-    the last 429 came, by one for twenty rounds.
+    A 429 halves the cap. It then grows by one per round of answered calls, up to `most`; near the height at which the last 429
+    came, by one per twenty rounds.
     """
 
     most: int
@@ -147,23 +148,23 @@ class Slots:
 
     @property
     def free(self) -> int:
-        """Tokens that nobody holds; negative after a cut."""
+        """Slots that are not lent; may be negative after a cut."""
         return int(self.cap) - sum(self.held.values())
 
     def cut(self, now: float) -> None:
-        """The provider answered 429."""
+        """Halve the cap after a 429."""
         if now - self._cut_at >= CUT_AT_MOST_EVERY_S:
             self._cut_at = now
             self._too_high = self.cap
             self.cap = max(1.0, self.cap / 2)
 
     def grow(self) -> None:
-        """A call was answered."""
+        """Raise the cap after an answer."""
         rounds = CAREFUL_ROUNDS if int(self.cap) + 1 >= int(min(self._too_high, self.most + 2)) else 1.0
         self.cap = min(float(self.most), self.cap + 1.0 / (rounds * self.cap))
 
     def give(self, worker: str, wanted: int) -> int:
-        """Tokens for a worker that has `wanted` calls open; 0 where it has enough, or none is free."""
+        """Lend slots to a worker with `wanted` open calls. Returns how many; 0 if it has enough or none is free."""
         given = max(0, min(wanted - self.held.get(worker, 0), self.free))
         if given:
             self.held[worker] = self.held.get(worker, 0) + given
@@ -171,16 +172,16 @@ class Slots:
         return given
 
     def take_back(self, worker: str, n: int) -> None:
-        """The worker gave tokens back."""
+        """Take back `n` slots from a worker."""
         self.held[worker] = max(0, self.held.get(worker, 0) - n)
         self._told.pop(worker, None)
 
     def surplus(self, wanted: Mapping[str, int], granted: Mapping[str, int]) -> dict[str, int]:
-        """Worker -> tokens that it may keep, for those that must give some back: others have less than their share.
+        """Worker -> slots that it may keep. Lists the workers that must give some back because others have less than their share.
 
-        Where somebody can send (a call is `granted`) and has no token at all, who cannot send keeps none: with fewer tokens than
-        workers, each would wait for the money that the other has reserved. Nobody is told the same twice, as long as nothing of
-        it has come back.
+        If a worker has a `granted` call but no slot, workers without a granted call keep no slot. Otherwise, with fewer slots
+        than workers, one may hold the slots and another the reserved money, and both wait for ever. A worker is not told the
+        same number again until some of its slots have come back.
         """
         hungry = [worker for worker, n in wanted.items() if n > self.held.get(worker, 0)]
         if self.free > 0 or not (hungry or self.free < 0):
@@ -196,14 +197,14 @@ class Slots:
         return news
 
     def _shares(self, wanted: Mapping[str, int], granted: Mapping[str, int]) -> dict[str, int]:
-        """Worker -> its part of the cap; what is left over is theirs who are sending, so that no token changes hands in vain."""
+        """Worker -> its share of the cap. The remainder goes to workers that are sending, so that no slot is moved in vain."""
         users = {worker for worker, n in (*wanted.items(), *self.held.items()) if n}
         order = sorted(users, key=lambda worker: (not (granted.get(worker) and self.held.get(worker)), worker))
         share, over = divmod(int(self.cap), max(1, len(users)))
         return {worker: share + (place < over) for place, worker in enumerate(order)}
 
     def forget(self, workers: Iterable[str]) -> None:
-        """The workers are dead."""
+        """Drop the slots of dead workers."""
         for worker in workers:
             self.held.pop(worker, None)
             self._told.pop(worker, None)

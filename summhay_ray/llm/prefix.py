@@ -1,7 +1,7 @@
-"""Calls that share a long prefix: the first goes alone, the others when the provider has it in its cache. Part of the llm room.
+"""Calls that share a long prefix: one goes first, the others follow once the provider has cached it. Part of the llm room.
 
-Providers discount a prompt's beginning that they have just read (from about 1,024 tokens on, for minutes). All queries of one
-haystack under one ordering share their documents; sent all at once, each would pay for them in full.
+Providers discount the beginning of a prompt if they have read it a few minutes before (from about 1,024 tokens on). The queries
+of one haystack under one ordering share their documents; sent all at once, each would pay for them in full.
 """
 
 from __future__ import annotations
@@ -12,45 +12,45 @@ import hashlib
 from collections.abc import AsyncIterator, Callable
 
 SHORTEST = 4096
-"""Characters from which on a shared beginning counts: about the 1,024 tokens from which providers cache."""
+"""Shortest prefix, in characters: about the 1,024 tokens from which on providers cache."""
 
 LIFETIME_S = 240.0
-"""How long a prefix is taken to be cached after its last use; providers promise five minutes and more."""
+"""How long a prefix is assumed to stay cached after its last use; providers promise at least five minutes."""
 
 _KEPT = 65_536
 
 
 def prefixes_of(model: str, prompt: str) -> tuple[str, ...]:
-    """What a prompt may share with others of its model: its beginnings of 4,096, 8,192, ... characters, and all of it.
+    """Hashes of the prompt's prefixes of 4,096, 8,192, ... characters, the last of them the whole prompt. Empty for a short one.
 
-    Empty for a short prompt. Two prompts share as many of them as they share text, so that the one that leads for the
-    documents of a haystack need not lead for what follows them.
+    The model is part of the hash. Two prompts have those prefixes in common that lie within their shared text, so that one call
+    can lead for a haystack's documents and another for the text that follows them.
     """
     if len(prompt) < SHORTEST:
         return ()
     hasher = hashlib.sha256(f"{model}\0".encode())
-    found, start, end = [], 0, SHORTEST
+    hashes, start, end = [], 0, SHORTEST
     while start < len(prompt):
         hasher.update(prompt[start:end].encode("utf-8", "surrogatepass"))
-        found.append(hasher.hexdigest())
+        hashes.append(hasher.hexdigest())
         start, end = end, end * 2
-    return tuple(found)
+    return tuple(hashes)
 
 
 class Turn:
-    """What a call says of its end: the provider answered it, or it was sent in vain."""
+    """A call's turn to be sent. The call reports how it ended: `answered()`, `failed()`, or neither if it was not sent."""
 
     def __init__(self, warm: Callable[[], None]) -> None:
         self.answered = warm
         self.in_vain = False
 
     def failed(self) -> None:
-        """The provider did not answer: who waits for the call goes on without another leader, or all would fail in a row."""
+        """Report that the provider did not answer. The waiting calls go on without a new leader, or all might fail one by one."""
         self.in_vain = True
 
 
 class PrefixGate:
-    """One worker's, on one event loop."""
+    """Holds back the calls of one worker, on one event loop, that share a prefix with a leading call."""
 
     def __init__(self, lifetime_s: float = LIFETIME_S) -> None:
         self._lifetime_s = lifetime_s
@@ -59,10 +59,10 @@ class PrefixGate:
 
     @contextlib.asynccontextmanager
     async def turn(self, prefixes: tuple[str, ...]) -> AsyncIterator[Turn]:
-        """The call's turn to be sent; it tells the turn how it ended.
+        """Wait for the call's turn. The caller reports to the turn how the call ended.
 
-        Of each beginning that is not in the cache one call leads, and the others that share it wait for its end; if it was
-        not sent after all, the next one leads. Shorter beginnings are taken first by all, so that nobody waits in a circle.
+        For each prefix that is not cached, one call leads, and the others with that prefix wait for its end. If the leader was
+        not sent after all, the next call leads. All calls take shorter prefixes first, so that they cannot wait in a circle.
         """
         mine: list[str] = []
         turn = Turn(lambda: self._warm(prefixes))
@@ -76,7 +76,7 @@ class PrefixGate:
                 self._leading.pop(prefix).set_result(turn.in_vain)
 
     async def _lead(self, prefix: str) -> bool:
-        """Whether the call leads; waits for who leads, until the beginning is in the cache or nobody leads."""
+        """Whether the call leads for the prefix. If another one leads, wait until the prefix is cached or a leader has failed."""
         loop = asyncio.get_running_loop()
         while self._warm_until.get(prefix, 0.0) < loop.time():
             leader = self._leading.get(prefix)

@@ -1,4 +1,4 @@
-"""Who serves a model, by its name: this process, an endpoint of OpenAI's protocol, or litellm. Part of the llm room."""
+"""The provider and the transport of a model, derived from its name. Part of the llm room."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import re
 from typing import Literal
 
 LOCAL_PREFIXES = ("offline/", "replay/", "answers/", "transformers/")
-"""Models that run in the worker: no key, no price, no limit."""
+"""Prefixes of models that run in the worker: they have no key, price or limits."""
 
 Transport = Literal["direct", "litellm", "local"]
-"""How a model is reached: OpenAI's protocol spoken by us, litellm, or a call in the worker itself."""
+"""How a model is reached. direct: our own client of OpenAI's protocol. litellm: that library. local: inside the worker."""
 
 _OPENAI_NAMES = """
 ai21 ai21_chat aiml apertis baseten cerebras chutes codestral cognition cometapi cortecs custom_openai darkbloom
@@ -27,9 +27,9 @@ sagemaker_chat sagemaker_nova sap scaleway snowflake text-completion-codestral t
 text-completion-openai triton vertex_ai vertex_ai_beta watsonx watsonx_text xiaomi_mimo
 """
 _OPENAI_PROVIDERS = frozenset(_OPENAI_NAMES.split())
-"""Prefixes of litellm (its `LlmProviders`) whose endpoints take OpenAI's chat completions as they are."""
+"""litellm's provider prefixes (its `LlmProviders`) whose endpoints accept OpenAI's chat completions unchanged."""
 _OTHER_PROVIDERS = frozenset(_OTHER_NAMES.split())
-"""Those that need litellm: for a protocol, an address or a login of their own."""
+"""The prefixes that need litellm, since the provider has its own protocol, URL scheme or login."""
 _PROVIDERS = _OPENAI_PROVIDERS | _OTHER_PROVIDERS
 
 _BARE_NAMES = {
@@ -37,7 +37,7 @@ _BARE_NAMES = {
     "anthropic": re.compile(r"claude-"),
     "cohere": re.compile(r"command(?:-|$)"),
 }
-"""Provider -> the models that litellm takes for its own without being told."""
+"""Provider -> the model names that litellm assigns to it without a prefix."""
 
 
 def is_local(model: str) -> bool:
@@ -46,9 +46,9 @@ def is_local(model: str) -> bool:
 
 
 def transport_of(model: str, api_base: str | None, written: str | None = None) -> Transport:
-    """How the model is reached: as `written`, else directly where there is an endpoint that speaks OpenAI's protocol.
+    """How the model is reached: as `written` in the spec, else directly if there is an endpoint of OpenAI's protocol.
 
-    That is: an `api_base`, and a provider of OpenAI's protocol before the slash, or no provider that we know.
+    That is the case with an `api_base`, unless the prefix before the slash is a provider that needs litellm.
     """
     if is_local(model):
         return "local"
@@ -58,17 +58,17 @@ def transport_of(model: str, api_base: str | None, written: str | None = None) -
 
 
 def provider_of(model: str) -> str:
-    """Whose model it is: what stands before the first slash, else by the name alone; empty where nobody can tell."""
+    """The model's provider: the part before the first slash, else derived from the bare name; empty if unknown."""
     root, slash, _ = model.partition("/")
     return root if slash else next((name for name, bare in _BARE_NAMES.items() if bare.match(model)), "")
 
 
 def wire_name(model: str) -> str:
-    """The model's name as an endpoint of OpenAI's protocol knows it: without litellm's prefix for the provider."""
+    """The model's name to send to an endpoint of OpenAI's protocol: without litellm's provider prefix."""
     return model.partition("/")[2] if _provider(model) else model
 
 
 def _provider(model: str) -> str:
-    """The provider that litellm would read from the name, empty where it names none."""
+    """The provider prefix that litellm would recognize in the name; empty if there is none."""
     prefix, slash, _ = model.partition("/")
     return prefix if slash and prefix in _PROVIDERS else ""

@@ -1,6 +1,6 @@
-"""The answers that this worker had last: who asks the same again has them at once. Part of the llm room, for the room alone.
+"""A worker's cache of its latest answers, for repeated requests. Part of the llm room, for the room alone.
 
-Each stands in the response log already, whose word they are: what is forgotten here is read there.
+Every answer in it is in the response log already, from which it is read once it is dropped here.
 """
 
 from __future__ import annotations
@@ -9,15 +9,15 @@ from summhay_ray.llm.raw_answer import RawAnswer
 from summhay_ray.outcome import Outcome
 
 KEPT_LETTERS = 8_000_000
-"""All answers that are kept have so many letters together at most."""
+"""Capacity in characters, over all answers."""
 ENTRY = 1_000
-"""What an answer takes beside its letters."""
+"""Characters that each answer counts in addition to its texts."""
 
 Answered = tuple[Outcome[RawAnswer], RawAnswer]
 
 
 class RecentAnswers:
-    """By the request's key, the latest ones."""
+    """The latest answers by the keys of their requests."""
 
     def __init__(self, letters: int = KEPT_LETTERS) -> None:
         self._most = letters
@@ -25,11 +25,11 @@ class RecentAnswers:
         self._answers: dict[str, Answered] = {}
 
     def get(self, key: str) -> Answered | None:
-        """The answer, None where it is not among the latest."""
+        """The answer to a request; None if it is not cached."""
         return self._answers.get(key)
 
     def put(self, outcome: Outcome[RawAnswer], raw: RawAnswer) -> None:
-        """Keep one that the log has; the oldest make room."""
+        """Add an answer that is in the log. The oldest ones are dropped to make room."""
         if raw.key in self._answers or _size(raw) > self._most:
             return
         self._answers[raw.key] = outcome, raw

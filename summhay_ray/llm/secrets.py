@@ -1,4 +1,4 @@
-"""Keys stay in the worker: what is logged, reported or raised passes here first. Part of the llm room."""
+"""Reads providers' keys, and hides them in all that is logged, reported or raised. Part of the llm room."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from summhay_ray.llm.providers import provider_of
 
 HIDDEN = "***"
 _SHORTEST = 8
-"""Shorter values (none, EMPTY, ...) are no secrets, and hiding them would spoil texts."""
+"""Shorter values (none, EMPTY, ...) are not secrets, and hiding them would damage texts."""
 _LONGEST_WORD = 16
 _SECRET_NAME = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD)$", re.IGNORECASE)
 _KEY_LIKE = re.compile(r"\b(sk|key|AIza)[-_A-Za-z0-9]{12,}|(?<=://)[^\s/@]+(?=@)|(?<=[Bb]earer )[^\s\"',]{8,}")
 
 
 class NoKey(Exception):
-    """A key cannot be read or cannot be sent; the message names the variable and the file, never their content."""
+    """A key is missing, or cannot be read or sent. The message names the variable or the file, never their content."""
 
 
 def key_of(api_key_env: str | None, model: str, api_base: str | None = None) -> str | None:
-    """The provider's key: the value of the variable, or the content of the file that `VARIABLE_FILE` names, else None.
+    """The provider's key: the value of its variable, or the content of the file named in `VARIABLE_FILE`; None without either.
 
-    Without a name, the variable is the provider's own (`openai/...`: OPENAI_API_KEY), and goes to nobody else: an endpoint of
-    another host gets a key only where the spec names its variable. Raises NoKey.
+    `api_key_env` names the variable. Without it, the provider's own variable is used (`openai/...`: OPENAI_API_KEY), and its key
+    is sent to that provider only; an endpoint on another host gets a key only if the spec names a variable. Raises NoKey.
     """
     provider = provider_of(model)
     place = place_of(provider, api_base)
@@ -46,7 +46,7 @@ def key_of(api_key_env: str | None, model: str, api_base: str | None = None) -> 
 
 def _value(name: str) -> str | None:
     value = (os.environ.get(name) or "").strip() or _file_key(name)
-    # No header can hold it; an SDK would say so with the key in its words, or as an error after which a call may be paid.
+    # No header can hold such a value. An SDK would print the key in its error, or raise one after which the call may be paid.
     if value and not (value.isascii() and value.isprintable()):
         raise NoKey(f"{name} (or the file that {name}_FILE names) holds more than a key: line breaks or letters no key has")
     return value
@@ -63,31 +63,31 @@ def _file_key(name: str) -> str | None:
 
 
 def known_secrets(api_key_env: str | None) -> list[str]:
-    """The values that this process must not tell, longest first."""
+    """The secret values in this process's environment and key files, longest first."""
     found = {value for name, value in os.environ.items() if name == api_key_env or _SECRET_NAME.search(name)}
     for name in [name.removesuffix("_FILE") for name in os.environ if name.endswith("_FILE")]:
         if name == api_key_env or _SECRET_NAME.search(name):
             with contextlib.suppress(NoKey):
                 found.add(_file_key(name) or "")
-    # As it is sent: a variable may end in a line break.
+    # Also without a final line break, as keys are sent.
     found |= {value.strip() for value in found}
     return sorted((value for value in found if len(value) >= _SHORTEST), key=len, reverse=True)
 
 
 def told_secrets(api_key_env: str | None) -> list[str]:
-    """Of those, what an answer's text must not repeat: only what looks drawn at random, since a plain word is no leak there."""
-    drawn = [value for value in known_secrets(api_key_env) if len(value) >= _LONGEST_WORD and re.search(r"\d", value)]
-    return [value for value in drawn if re.search(r"[A-Za-z]", value) and not re.search(r"\s", value)]
+    """The secrets to hide in answers: only those that look random, since a common word in an answer is not a leak."""
+    random_looking = [value for value in known_secrets(api_key_env) if len(value) >= _LONGEST_WORD and re.search(r"\d", value)]
+    return [value for value in random_looking if re.search(r"[A-Za-z]", value) and not re.search(r"\s", value)]
 
 
 def one_line(error: BaseException, secrets: Iterable[str]) -> str:
-    """The error's message in one line, without what is or looks like a key."""
+    """The error's message in one line of at most 500 characters, without anything that is or looks like a key."""
     text = " ".join(hidden(str(error), secrets).split())
     return _KEY_LIKE.sub(HIDDEN, text)[:500] or type(error).__name__
 
 
 def hidden(value: Any, secrets: Iterable[str]) -> Any:
-    """A JSON value without the secrets, without lone surrogates (no table can hold them) and without NaN or infinity."""
+    """A JSON value without the secrets, lone surrogates (which no table can hold), NaN or infinity."""
     if isinstance(value, str):
         for secret in secrets:
             value = value.replace(secret, HIDDEN)

@@ -1,7 +1,6 @@
-"""What carries one HTTP attempt: the contract, and which model uses which. Part of the llm room, for the room alone.
+"""The contract of a transport, and the choice of one for each model. Part of the llm room, for the room alone.
 
-A transport makes exactly one attempt, and raises where there is no answer. Retries, limits, budget and
-prices are not its business.
+A transport makes exactly one attempt, and raises if there is no answer. It knows nothing of retries, limits, budgets and prices.
 """
 
 from __future__ import annotations
@@ -20,29 +19,29 @@ class Transport(Protocol):
     """One way to reach models."""
 
     async def send(self, request: Request, settings: ModelSettings, key: str | None) -> Reply:
-        """One attempt. `key` is the provider's key, None where none is known. Raises whatever says why there is no answer."""
+        """Make one attempt. `key` is the provider's key, None if there is none. Any exception says why there is no answer."""
         ...
 
     async def close(self) -> None:
-        """Give connections back."""
+        """Close all connections."""
         ...
 
 
 _RERANKED_OTHERWISE = frozenset(
     ("azure_ai", "bedrock", "huggingface", "infinity", "jina_ai", "together_ai", "vertex_ai", "voyage")
 )
-"""Providers whose reranking has a form or a login of its own: litellm speaks it."""
+"""Providers whose reranking has its own form or login: it goes through litellm."""
 
 
 class Transports:
-    """One of each kind, made when it is first needed: importing what they stand on takes seconds. `local`: as for a gateway."""
+    """One transport of each kind, made on first use, since importing their libraries takes seconds. `local`: as in `Gateway`."""
 
     def __init__(self, local: Mapping[str, LocalModel] | None = None) -> None:
         self._local = local or {}
         self._made: dict[str, Transport] = {}
 
     def of(self, settings: ModelSettings, request: Request) -> Transport:
-        """The transport of a model, for what it is asked: reranking in Cohere's form is spoken by us."""
+        """The transport for a request to a model. Reranking in Cohere's form always goes directly."""
         kind = settings.transport
         if request.task == "rerank" and provider_of(settings.model) not in _RERANKED_OTHERWISE:
             kind = "direct"
@@ -65,7 +64,7 @@ class Transports:
         return LitellmTransport()
 
     async def close(self) -> None:
-        """Give all connections back."""
+        """Close all transports."""
         for transport in self._made.values():
             await transport.close()
         self._made.clear()

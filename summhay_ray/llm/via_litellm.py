@@ -1,4 +1,4 @@
-"""The provider-neutral transport: litellm, one attempt a call. Part of the llm room; imports litellm when it is first used."""
+"""The transport through litellm, one attempt per call. Part of the llm room; imports litellm on first use."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from summhay_ray.llm.sampling import REVISION, bounded
 from summhay_ray.llm.secrets import NoKey
 
 NO_KEY = "no-key"
-"""Given to litellm where there is no key; what holds it is not sent to a foreign endpoint."""
+"""Placeholder for a missing key, since litellm would search for one. Headers that hold it are not sent to a foreign endpoint."""
 
 
 @functools.cache
 def load_litellm() -> Any:
-    """The litellm module, imported once (seconds), with its network look-ups and prints switched off."""
+    """The litellm module with its network look-ups and prints switched off. The first import takes seconds."""
     os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
     os.environ.setdefault("LITELLM_LOG", "ERROR")
     import litellm
@@ -33,35 +33,35 @@ def load_litellm() -> Any:
     litellm.suppress_debug_info = True
     litellm.telemetry = False
     litellm.drop_params = False
-    _spare_its_books()
+    _disable_accounting()
     watch_httpx()
     bound_httpx()
     return litellm
 
 
-def _spare_its_books() -> None:
-    """Prices and logs are ours: litellm's sum of each call and its log entry, which nobody reads, cost a fifth of its speed."""
+def _disable_accounting() -> None:
+    """Disable litellm's price and log entry of each call: we have our own, and these take a fifth of its time."""
     from litellm.litellm_core_utils.litellm_logging import Logging
 
     async def nothing(*_: Any, **__: Any) -> None:
         return None
 
     for name, instead in (("response_cost_calculator", lambda *_, **__: None), ("async_success_handler", nothing)):
-        # Another version may have no such thing: then it is as slow as it is.
+        # Other versions may lack these methods and are then just slower.
         if hasattr(Logging, name):
             setattr(Logging, name, instead)
 
 
 def _make_known(litellm: Any, settings: ModelSettings) -> None:
-    """Enter a model that litellm's map lacks: else litellm searches for it several times a call, in all patterns that it has.
+    """Register a model that litellm's map lacks; else litellm searches all its patterns for it several times per call.
 
-    What it makes of the price is not used.
+    The price that litellm computes is not used.
     """
     if not settings.api_base:
         return
     try:
         litellm.get_model_info(settings.model)
-    # The border to litellm, which raises a bare Exception for a model that it does not know.
+    # litellm raises a bare Exception for an unknown model.
     except Exception:  # noqa: BLE001
         provider = settings.model.partition("/")[0]
         price = settings.price
@@ -70,9 +70,10 @@ def _make_known(litellm: Any, settings: ModelSettings) -> None:
 
 
 def _given(settings: ModelSettings, key: str | None) -> str | None:
-    """The key as litellm is given it: never none, or it looks for one; but for its own login, to the provider's own place.
+    """The key to give to litellm. Raises NoKey.
 
-    Raises NoKey.
+    It is None only at the provider's own domain, where litellm may log in without a key. At other endpoints a placeholder stands
+    for a missing key, since litellm would search for one.
     """
     model, provider = settings.model, provider_of(settings.model)
     home, place = HOMES.get(provider), place_of(provider, settings.api_base)
@@ -89,16 +90,16 @@ def _given(settings: ModelSettings, key: str | None) -> str | None:
 
 
 def spare_collector() -> None:
-    """Keep the garbage collector off what is there now: imports live as long as the process.
+    """Exclude all present objects from garbage collection: imports live as long as the process.
 
-    Walking litellm's million objects again and again costs a fifth of its speed.
+    Scanning litellm's million objects again and again takes a fifth of its time.
     """
     gc.collect()
     gc.freeze()
 
 
 class LitellmTransport:
-    """Every provider that litellm knows."""
+    """Sends requests to any provider that litellm knows."""
 
     def __init__(self) -> None:
         self._litellm = load_litellm()
@@ -107,7 +108,10 @@ class LitellmTransport:
         self._warm = False
 
     async def send(self, request: Request, settings: ModelSettings, key: str | None) -> Reply:
-        """One call of `litellm.acompletion`. Raises litellm's errors, those of the SDKs behind it, NoKey, ProviderError."""
+        """Make one call through litellm.
+
+        Raises litellm's errors, those of the SDKs behind it, NoKey, ProviderError, UnreadableAnswer and AnswerTooLarge.
+        """
         if settings.model not in self._known:
             self._known.add(settings.model)
             _make_known(self._litellm, settings)
@@ -143,4 +147,4 @@ class LitellmTransport:
         return await self._litellm.acompletion(**how, **request.asked, **bounded(request.sampling))
 
     async def close(self) -> None:
-        """litellm's connections live as long as the process."""
+        """Do nothing: litellm's connections live as long as the process."""
