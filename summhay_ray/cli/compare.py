@@ -42,7 +42,7 @@ def compare(
     from summhay_ray import api
     from summhay_ray.benchmarks.extract_evaluate import RaterComparison
     from summhay_ray.cli.show import document, lines, note, say, sections, tables
-    from summhay_ray.report import COMPARED_LEGEND, compare_tables, compared_systems_tables
+    from summhay_ray.report import COMPARED_LEGEND, compare_tables, compared_systems_tables, verdict_lines
 
     if other is not None or systems is not None:
         found = api.compare_systems(run, other, systems or (), judges or (), store, seed=seed, over=over)
@@ -55,7 +55,7 @@ def compare(
         for warning in found.warnings:
             note(f"warning: {warning}")
         tables(compared_systems_tables(found))
-        for line in COMPARED_LEGEND:
+        for line in (*COMPARED_LEGEND, *verdict_lines(found)):
             say(line)
         return
     result = api.compare(run, judges or (), store, rows)

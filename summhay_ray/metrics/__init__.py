@@ -29,7 +29,7 @@ from summhay_ray.metrics.correlation import (
 )
 from summhay_ray.metrics.coverage import score_judgment, score_summary
 from summhay_ray.metrics.intervals import column_intervals, mean_interval
-from summhay_ray.metrics.paired import SURE, Over, PairedDifference, Resampling, Standing, with_holm
+from summhay_ray.metrics.paired import LEVEL, SURE, Over, PairedDifference, Resampling, Standing, with_holm
 from summhay_ray.metrics.position import PositionSensitivity, position_sensitivity
 from summhay_ray.metrics.retrieval import RetrievalScore, retrieval_scores
 from summhay_ray.metrics.rouge_scores import ROUGE_TYPES, rouge
@@ -37,6 +37,7 @@ from summhay_ray.metrics.systems import SystemScore, TakenOff, column_of, system
 
 __all__ = [
     "COEFFICIENTS",
+    "LEVEL",
     "ROUGE_TYPES",
     "SURE",
     "Agreement",

@@ -59,21 +59,52 @@ class PairedDifference:
     fewer than six clusters, with the bias-reduced variance and the degrees of freedom of Bell and McCaffrey (2002)."""
     p_holm: float | None
     """`p` after Holm's correction over all pairs that were compared together."""
+    p_least: float
+    """The least `p` that the test can give with so many clusters."""
+    n_pairs: int
+    """How many pairs `p_holm`, `detectable` and `queries_needed` are of."""
     effect: float | None
     """Cohen's d of paired values: the mean of the queries' differences over their standard deviation."""
     wins: int
     ties: int
     losses: int
     """Queries on which A is above B, equal, below."""
+    freedom: float
+    """Degrees of freedom of `se`."""
     detectable: float | None
-    """The least true difference that so many queries find with a probability of 80 %, at 5 %."""
+    """The least true difference that so many queries find with a probability of 80 %, at 5 % shared among the pairs."""
     queries_needed: int | None
-    """So many queries in all would find a true difference of the size seen, with a probability of 80 %; None where it is 0."""
+    """So many queries in all would find a true difference of the size seen, with a probability of 80 %, at 5 % shared among the
+    pairs; None where it is 0."""
 
     @property
     def clusters(self) -> int:
         """How many things the spread is that of."""
         return self.n_haystacks if self.over == "haystacks" else self.n_queries
+
+    @property
+    def out_of_reach(self) -> bool:
+        """Whether so few clusters can never reach 5 % after Holm's correction over so many pairs."""
+        return self.p is not None and self.p_least * self.n_pairs > LEVEL
+
+    def verdict(self, a: str, b: str) -> str:
+        """What the figures come to, in plain words; `a` and `b` are the systems' names."""
+        if self.p is None or self.p_holm is None:
+            return "not known: too few queries or haystacks to tell"
+        if self.p_holm <= LEVEL:
+            higher, sign = (a, 1) if self.difference > 0 else (b, -1)
+            corrected = f" after Holm over {self.n_pairs:,} pairs" if self.n_pairs > 1 else ""
+            return f"differs: {higher} is higher by {100 * sign * self.difference:.1f} points (p {self.p_holm:.4f}{corrected})"
+        if self.out_of_reach:
+            return f"not shown to differ; {self.clusters} {self.over} are too few for {self.n_pairs:,} pairs at once"
+        if self.queries_needed is None:
+            return "not shown to differ; no number of queries would show so small a difference"
+        more = self.queries_needed - self.n_queries
+        if more <= 0:
+            return "not shown to differ; a few more queries may show it"
+        haystacks = math.ceil(more * self.n_haystacks / self.n_queries)
+        where = f", in {haystacks:,} further haystack{'s'[: haystacks > 1]}," if self.over == "haystacks" else ""
+        return f"not shown to differ; about {more:,} more quer{'ies' if more > 1 else 'y'}{where} would be needed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +116,7 @@ class _Spread:
     low: float | None = None
     high: float | None = None
     p: float | None = None
+    p_least: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,9 +129,11 @@ class Standing:
     n_queries: int
     first: float
     """Probability of being the first: the share of resamples in which it is; equals share."""
-    rank_low: int
-    """The 95 % interval of its rank, from 1."""
-    rank_high: int
+    rank: float
+    """By `mean`, from 1; equals share the mean of their ranks."""
+    rank_low: float
+    """The 95 % interval of its rank, in which equals share, too."""
+    rank_high: float
 
 
 class Resampling:
@@ -172,10 +206,13 @@ class Resampling:
             se=told.se,
             p=told.p,
             p_holm=None,
+            p_least=told.p_least,
+            n_pairs=1,
             effect=mean / spread if spread > _TIE else None,
             wins=int((own > _TIE).sum()),
             ties=int((abs(own) <= _TIE).sum()),
             losses=int((own < -_TIE).sum()),
+            freedom=told.freedom,
             detectable=None if told.se is None else told.se * _reach(told.freedom),
             queries_needed=_needed(mean, told.se, n, told.freedom),
         )
@@ -194,7 +231,9 @@ class Resampling:
         if freedom <= 0:
             return _Spread()
         se = math.sqrt(sum(float((one**2).sum()) for one in off) * n / freedom) / float(counts.sum())
-        return _Spread(freedom, se, *self._interval(sums, counts, freedom), self._p(sums))
+        exact = len(self._signs) == 2**self._n
+        least = 2.0 ** (1 - n) if exact else 1 / (len(self._signs) + 1)
+        return _Spread(freedom, se, *self._interval(sums, counts, freedom), self._p(sums), least)
 
     def _student(self, apart: NDArray[np.float64], mean: float) -> _Spread:
         """Student's t over clusters of any sizes, of which only the mean is estimated (Bell and McCaffrey, 2002)."""
@@ -237,6 +276,7 @@ class Resampling:
     def standings(self, names: Sequence[str], values: NDArray[np.float64]) -> list[Standing]:
         """The systems, the best first, from `values` of (queries, systems), NaN where a system has none."""
         import numpy as np
+        from scipy import stats
 
         parts = [self.sums(values[:, place]) for place in range(len(names))]
         sums, counts = (np.stack([part[which] for part in parts], axis=1) for which in (0, 1))
@@ -245,10 +285,12 @@ class Resampling:
             means = sums.sum(axis=0) / counts.sum(axis=0)
         best = drawn >= drawn.max(axis=1, keepdims=True) - _TIE
         first = (best / best.sum(axis=1, keepdims=True)).mean(axis=0)
-        ranks = np.argsort(np.argsort(-drawn, axis=1, kind="stable"), axis=1, kind="stable") + 1
+        # Equals differ in the last digits.
+        ranks = stats.rankdata(-np.round(drawn, 9), axis=1)
+        places = stats.rankdata(-np.round(means, 9), nan_policy="omit")
         low, high = np.quantile(ranks, (LEVEL / 2, 1 - LEVEL / 2), axis=0, method="inverted_cdf")
         found = [
-            Standing(name, float(means[k]), int(counts[:, k].sum()), float(first[k]), int(low[k]), int(high[k]))
+            Standing(name, float(means[k]), int(counts[:, k].sum()), *map(float, (first[k], places[k], low[k], high[k])))
             for k, name in enumerate(names)
             if counts[:, k].sum()
         ]
@@ -272,11 +314,11 @@ def _flips(n: int, rng: np.random.Generator, samples: int) -> NDArray[np.float64
 
 
 @functools.cache
-def _reach(freedom: float) -> float:
-    """Standard errors from 0 to the difference that is found with the power."""
+def _reach(freedom: float, pairs: int = 1) -> float:
+    """Standard errors from 0 to the difference that is found with the power, at the level that Holm's first step asks for."""
     from scipy import stats
 
-    return float(stats.t.ppf(1 - LEVEL / 2, freedom) + stats.t.ppf(POWER, freedom))
+    return float(stats.t.ppf(1 - LEVEL / pairs / 2, freedom) + stats.t.ppf(POWER, freedom))
 
 
 @functools.cache
@@ -290,14 +332,14 @@ def _tail(clusters: int, freedom: int) -> float:
     return float(stats.norm.sf(stats.t.ppf(1 - LEVEL / 2, freedom) * math.sqrt(clusters / freedom)))
 
 
-def _needed(mean: float, se: float | None, n: int, freedom: float) -> int | None:
+def _needed(mean: float, se: float | None, n: int, freedom: float, pairs: int = 1) -> int | None:
     """Queries in all, when each further one brings what those at hand brought."""
     if not se or abs(mean) <= _TIE:
         return None
     spread = se * math.sqrt(n)
 
     def enough(queries: int) -> bool:
-        return _reach(max(1, round(freedom * queries / n))) * spread / math.sqrt(queries) <= abs(mean)
+        return _reach(max(1, round(freedom * queries / n)), pairs) * spread / math.sqrt(queries) <= abs(mean)
 
     least, most = 1, 2
     while not enough(most) and most < MOST_QUERIES:
@@ -309,7 +351,13 @@ def _needed(mean: float, se: float | None, n: int, freedom: float) -> int | None
 
 
 def with_holm(found: Sequence[PairedDifference]) -> list[PairedDifference]:
-    """The differences with `p_holm` over all of them; those without a `p` stay without."""
+    """The differences with `p_holm` over all of them, and what it takes to find them so; those without a `p` stay as they are."""
     known = [one.p for one in found if one.p is not None]
     corrected = iter(holm(known))
-    return [replace(one, p_holm=next(corrected)) if one.p is not None else one for one in found]
+    return [_among(one, next(corrected), len(known)) if one.p is not None else one for one in found]
+
+
+def _among(one: PairedDifference, p_holm: float, pairs: int) -> PairedDifference:
+    needed = _needed(one.difference, one.se, one.n_queries, one.freedom, pairs)
+    detectable = None if one.se is None else one.se * _reach(one.freedom, pairs)
+    return replace(one, p_holm=p_holm, n_pairs=pairs, detectable=detectable, queries_needed=needed)

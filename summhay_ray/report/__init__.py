@@ -1,7 +1,7 @@
 """Tables of results. For cli; imports score and what lies below."""
 
 from summhay_ray.report.bench import BENCH_LEGEND, bench_tables
-from summhay_ray.report.compare import COMPARED_LEGEND, compare_tables, compared_systems_tables, rejudge_table
+from summhay_ray.report.compare import COMPARED_LEGEND, compare_tables, compared_systems_tables, rejudge_table, verdict_lines
 from summhay_ray.report.explained import amiss_table, answers_table, documents_table, kinds_table
 from summhay_ray.report.failed import failure_blocks, failures_table
 from summhay_ray.report.layout import Fitted, fitted
@@ -62,4 +62,5 @@ __all__ = [
     "shown",
     "usage_table",
     "verified_table",
+    "verdict_lines",
 ]

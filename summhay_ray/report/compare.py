@@ -10,16 +10,18 @@ if TYPE_CHECKING:
     from summhay_ray.benchmarks.rejudge import CompareResult, Difference, JudgeCounts, SystemMove
     from summhay_ray.benchmarks.summhay import SystemComparison, SystemPair
 from summhay_ray.engine import RunResult
-from summhay_ray.metrics import PairedDifference, Standing
+from summhay_ray.metrics import LEVEL, PairedDifference, Standing
 
 _SHORT = {"FULL_COVERAGE": "full", "PARTIAL_COVERAGE": "partial", "NO_COVERAGE": "none"}
 _TEXT_SHOWN = 90
-_PAIR = ("A", "B", "A - B (95 %)", "p", "Holm", "d", "W/T/L", "Least", "Needed", "Less bias", "n")
+_VERDICTS = 10
+"""Pairs of a figure that have a line each."""
+_PAIR = ("A", "B", "A - B (95 %)", "p", "Holm", "d", "W/T/L", "Detectable", "Needed", "Bias removed", "n")
 COMPARED_LEGEND = (
     "points (hundredths), paired by query; p: sign-flip test, of fewer than six haystacks Student's t; Holm: corrected over the "
     "table; d: mean over standard deviation; W/T/L: queries on which A is above, equal, below",
-    "Least: the least true difference that so many queries find (80 %, at 5 %); Needed: queries in all to find the one seen; "
-    "Less bias: once the judge's bias against people is taken off; n: queries of haystacks",
+    "Detectable: the least true difference that so many queries find (80 %, at 5 % after Holm); Needed: queries in all to find the "
+    "one seen, after Holm; Bias removed: A - B without the judge's bias against people; n: queries / haystacks",
 )
 
 
@@ -63,13 +65,32 @@ def compared_systems_tables(result: SystemComparison) -> list[TextTable]:
         grids.append(TextTable(f"{figure}: differences", _PAIR, tuple(_pair(one, result) for one in pairs), heads=2))
         if len(standings) > 2:
             rows = tuple(map(_standing, standings))
-            grids.append(TextTable(f"{figure}: order", ("System", "Mean", "First (%)", "Rank (95 %)", "n"), rows))
+            grids.append(TextTable(f"{figure}: order", ("System", "Mean", "Rank", "(95 %)", "First (%)", "n"), rows))
     return grids
+
+
+def verdict_lines(result: SystemComparison) -> list[str]:
+    """What the comparison comes to: a line for each pair, and where there are many one for each figure."""
+    lines = []
+    for figure in result.standings:
+        pairs = [one for one in result.pairs if one.figure == figure]
+        if len(pairs) <= _VERDICTS:
+            told = ((_names(one, result), one) for one in pairs)
+            lines += [f"{figure}, {a} and {b}: {one.found.verdict(a, b)}" for (a, b), one in told]
+        else:
+            differ = sum(one.found.p_holm is not None and one.found.p_holm <= LEVEL for one in pairs)
+            lines.append(f"{figure}: {differ:,} of {len(pairs):,} pairs differ (Holm at most 0.05); the others are not shown to differ")
+    return lines
+
+
+def _names(one: SystemPair, result: SystemComparison) -> tuple[str, str]:
+    a, b = (side.name if len(result.runs) == 1 else f"{side.run[:6]} {side.name}" for side in (one.a, one.b))
+    return a, b
 
 
 def _pair(one: SystemPair, result: SystemComparison) -> tuple[str, ...]:
     found = one.found
-    names = [side.name if len(result.runs) == 1 else f"{side.run[:6]} {side.name}" for side in (one.a, one.b)]
+    names = _names(one, result)
     return (
         *names,
         _points(found),
@@ -79,7 +100,7 @@ def _pair(one: SystemPair, result: SystemComparison) -> tuple[str, ...]:
         _percent(found.detectable),
         "-" if found.queries_needed is None else f"{found.queries_needed:,}",
         "-" if one.corrected is None else _points(one.corrected),
-        f"{found.n_queries} of {found.n_haystacks}",
+        f"{found.n_queries} / {found.n_haystacks}",
     )
 
 
@@ -89,8 +110,8 @@ def _points(found: PairedDifference) -> str:
 
 
 def _standing(one: Standing) -> tuple[str, ...]:
-    ranks = f"{one.rank_low}..{one.rank_high}"
-    return (one.name, _percent(one.mean), _percent(one.first), ranks, str(one.n_queries))
+    ranks = f"{one.rank_low:g}..{one.rank_high:g}"
+    return (one.name, _percent(one.mean), f"{one.rank:g}", ranks, _percent(one.first), str(one.n_queries))
 
 
 def rejudge_table(result: RunResult) -> TextTable:

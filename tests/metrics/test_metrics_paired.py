@@ -139,6 +139,46 @@ def test_a_certain_winner_is_first_and_equals_share() -> None:
     assert [one.first for one in same] == [0.5, 0.5]
 
 
+def test_equal_systems_share_rank_and_interval() -> None:
+    _, haystacks = drawn(8, 3, 1)
+    base = np.random.default_rng(4).normal(0.5, 0.1, 24)
+    # The same figures in their last digits.
+    values = np.stack([base - 0.3, base, base + 1e-15, base * (1 + 1e-15)], axis=1)
+    found = Resampling(haystacks).standings(["low", "c", "a", "b"], values)
+    assert {one.name: (one.rank, one.rank_low, one.rank_high) for one in found} == {
+        **dict.fromkeys("abc", (2.0, 2.0, 2.0)),
+        "low": (4.0, 4.0, 4.0),
+    }
+    assert [one.first for one in found] == pytest.approx([1 / 3, 1 / 3, 1 / 3, 0])
+    half = Resampling(haystacks).standings(["a", "b"], np.stack([base, base], axis=1))
+    assert {(one.rank, one.rank_low, one.rank_high) for one in half} == {(1.5, 1.5, 1.5)}
+
+
+def test_what_is_needed_and_said_counts_the_pairs_that_are_compared() -> None:
+    apart, haystacks = drawn(20, 3, 7)
+    alone = difference(apart - apart.mean() + 0.05, haystacks)
+    [among, *_] = with_holm([alone] * 50)
+    assert among.p == alone.p and among.n_pairs == 50
+    assert among.queries_needed is not None and alone.queries_needed is not None
+    assert among.queries_needed > 1.5 * alone.queries_needed
+    assert among.detectable is not None and alone.detectable is not None and among.detectable > alone.detectable
+    [single] = with_holm([alone])
+    assert single.verdict("x", "y").startswith("differs: x is higher by ")
+    assert among.verdict("x", "y").startswith("not shown to differ; about ")
+    assert not single.out_of_reach
+
+
+def test_so_few_queries_can_show_nothing_among_so_many_pairs() -> None:
+    clear = difference(np.array([0.15, 0.2, 0.1, 0.12, 0.18, 0.15, 0.16, 0.14]), ["h"] * 8)
+    assert clear.p == clear.p_least == 2 / 2**8
+    six, seven = (with_holm([clear] * pairs)[0] for pairs in (6, 7))
+    assert six.verdict("x", "y") == "differs: x is higher by 15.0 points (p 0.0469 after Holm over 6 pairs)"
+    assert not six.out_of_reach and seven.out_of_reach
+    assert seven.verdict("x", "y") == "not shown to differ; 8 queries are too few for 7 pairs at once"
+    few = with_holm([difference(np.array([0.1, -0.02, 0.03, 0.08]), ["g", "g", "h", "h"])])[0]
+    assert few.p_least == 0 and not few.out_of_reach
+
+
 @pytest.mark.parametrize("n_haystacks", [1, 3, 20])
 def test_intervals_cover_and_tests_do_not_cry_wolf(n_haystacks: int) -> None:
     # 150 experiments: the standard error of the share is 1.8 points. The soak below has 2,000.

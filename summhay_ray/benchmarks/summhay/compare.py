@@ -62,6 +62,7 @@ class SystemPair:
             "a": asdict(self.a),
             "b": asdict(self.b),
             "paired": asdict(self.found),
+            "verdict": self.found.verdict(self.a.name, self.b.name),
             "corrected": None if self.corrected is None else asdict(self.corrected),
         }
 
@@ -174,7 +175,7 @@ def compared(
         pairs += _of_figure(figure, tables, chosen, values, resampling)
         labels = [system if len(tables) == 1 else f"{tables[index].run} {system}" for index, system in sides]
         standings[figure] = resampling.standings(labels, np.stack([values[side] for side in sides], axis=1))
-    return SystemComparison(tuple(table.run for table in tables), pairs, standings, _warnings(resampling, queries, tables))
+    return SystemComparison(tuple(table.run for table in tables), pairs, standings, _warnings(resampling, queries, tables, pairs))
 
 
 def _of_figure(
@@ -286,7 +287,7 @@ def _matching(table: _Values, wanted: str) -> Iterable[str]:
     return found
 
 
-def _warnings(resampling: Resampling, queries: Mapping[tuple[str, str], int], tables: Sequence[_Values]) -> list[str]:
+def _warnings(resampling: Resampling, queries: Mapping[tuple[str, str], int], tables: Sequence[_Values], pairs: Sequence[SystemPair]) -> list[str]:
     haystacks = len({haystack for haystack, _ in queries})
     found = []
     if resampling.over == "queries":
@@ -299,6 +300,12 @@ def _warnings(resampling: Resampling, queries: Mapping[tuple[str, str], int], ta
         )
     elif haystacks < SURE:
         found.append(f"{haystacks} haystacks are fewer than {SURE}: a 95 % interval may cover somewhat less than it says")
+    if lost := [one.found for one in pairs if one.found.out_of_reach]:
+        worst = max(lost, key=lambda one: one.p_least)
+        found.append(
+            f"no difference can be shown among {worst.n_pairs:,} pairs: the least p of {worst.clusters} {worst.over} is "
+            f"{worst.p_least:.2g}, which Holm makes {min(1, worst.p_least * worst.n_pairs):.2g}; compare fewer with --systems A B"
+        )
     if len({table.judge for table in tables}) > 1:
         found.append("the runs are judged by different judges: a difference may be theirs")
     return found

@@ -157,16 +157,16 @@ def _is_it_real(compared: SystemComparison | None, judge: str) -> Iterator[Secti
             "system": one.name,
             "joint": one.mean,
             "first": one.first,
-            "rank": place,
-            "rank interval": f"{one.rank_low} to {one.rank_high}",
+            "rank": one.rank,
+            "rank interval": f"{one.rank_low:g} to {one.rank_high:g}",
             "n": one.n_queries,
         }
-        for place, one in enumerate(standings, 1)
+        for one in standings
     ]
     yield Section(
         "Which system is the best?",
         "The order by joint over queries, each counting once; First is the share of 10,000 resamples in which the system is the "
-        "first, the interval that of its rank (95 %).",
+        "first, the interval that of its rank (95 %). Equal systems share rank and first place.",
         _frame(order),
         {"joint": "%", "first": "%"},
         Chart.bar("system", "first"),
@@ -200,18 +200,19 @@ def _is_it_real(compared: SystemComparison | None, judge: str) -> Iterator[Secti
                     "win/tie/loss": _record(found, sign),
                     "least detectable": found.detectable,
                     "queries needed": None if found.queries_needed is None else float(found.queries_needed),
-                    "less bias": None if corrected is None else -sign * corrected.difference,
+                    "bias removed": None if corrected is None else -sign * corrected.difference,
                     "n": found.n_queries,
+                    "verdict": found.verdict(pair.a.name, pair.b.name),
                 }
             )
     if not forest:
         return
-    units = dict.fromkeys(("difference", "least detectable", "less bias"), "points")
+    units = dict.fromkeys(("difference", "least detectable", "bias removed"), "points")
     rest = f" Of {len(standings)} systems the first {FOREST} are shown." if len(standings) > FOREST else ""
     yield Section(
         f"Is it real? Joint, less that of {top[0]}",
         "Paired differences by query, in points; a system whose interval holds 0 may be as good as the best. Holm is p corrected "
-        f"over all {len(joint):,} pairs; queries needed would find the difference seen with a probability of 80 %.{rest}",
+        f"over all {len(joint):,} pairs; queries needed would find the difference seen after Holm, with a probability of 80 %.{rest}",
         _frame(forest),
         units,
         Chart.forest("difference", "system"),
