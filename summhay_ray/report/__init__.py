@@ -61,6 +61,6 @@ __all__ = [
     "serve_report",
     "shown",
     "usage_table",
-    "verified_table",
     "verdict_lines",
+    "verified_table",
 ]

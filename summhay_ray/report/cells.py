@@ -115,13 +115,18 @@ def _wide(section: Section, facets: Collection[str], figures: Sequence[str]) -> 
                 line.append(Cell(cell.text, cell.value, cell.small, cell.href, f"{cell.cls} best" if top else cell.cls))
         own = [row for row in rows if row[pivot.rows] == name]
         for rest in pivot.rest:
-            row = next((one for one in own if one[rest] is not None), own[0])
-            line.append(_cell(section, row, rest, True, ()))
+            line.append(_cell(section, {rest: _of_row([row[rest] for row in own])}, rest, True, ()))
         made.append([*line, _total(own)])
     units = [f"{figure} ({section.units[figure]})" if figure in section.units else figure for figure in figures]
     groups = [Group("", 1), *(Group(unit, len(across)) for unit in units), Group("", len(pivot.rest) + 1)]
     heads = [pivot.rows, *(plain(column) for _ in figures for column in across), *pivot.rest, "n"]
     return Grid(heads, made, 1, groups)
+
+
+def _of_row(values: Sequence[Any]) -> Any:
+    """One value for a row of the pivot: the mean of its columns', or what they all are."""
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if known and all(isinstance(value, float) for value in known) else next(iter(known), None)
 
 
 def _total(rows: Sequence[Mapping[str, Any]]) -> Cell:
