@@ -20,8 +20,8 @@ _PAIR = ("A", "B", "A - B (95 %)", "p", "Holm", "d", "W/T/L", "Detectable", "Nee
 COMPARED_LEGEND = (
     "points (hundredths), paired by query; p: sign-flip test, of fewer than six haystacks Student's t; Holm: corrected over the "
     "table; d: mean over standard deviation; W/T/L: queries on which A is above, equal, below",
-    "Detectable: the least true difference that so many queries find (80 %, at 5 % after Holm); Needed: queries in all to find the "
-    "one seen, after Holm; Bias removed: A - B without the judge's bias against people; n: queries / haystacks",
+    "Detectable: the least true difference that so many queries find (80 %, at 5 % after Holm); Needed: queries in all to find "
+    "the one seen so; Bias removed: A - B without the judge's bias against people; n: queries / haystacks",
 )
 
 
@@ -79,7 +79,8 @@ def verdict_lines(result: SystemComparison) -> list[str]:
             lines += [f"{figure}, {a} and {b}: {one.found.verdict(a, b)}" for (a, b), one in told]
         else:
             differ = sum(one.found.p_holm is not None and one.found.p_holm <= LEVEL for one in pairs)
-            lines.append(f"{figure}: {differ:,} of {len(pairs):,} pairs differ (Holm at most 0.05); the others are not shown to differ")
+            told = f"{differ:,} of {len(pairs):,} pairs differ (Holm at most 0.05)"
+            lines.append(f"{figure}: {told}; the others are not shown to differ")
     return lines
 
 

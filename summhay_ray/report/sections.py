@@ -180,7 +180,7 @@ def _value(value: Any, scale: int, percent: bool) -> str:
 
 def _n(row: Mapping[str, Any]) -> str:
     n, expected = row.get("n"), row.get("n_expected")
-    return f"{n}" if expected is None else f"{n}/{expected}"
+    return "-" if n is None else f"{n}" if expected is None else f"{n}/{expected}"
 
 
 def _lacks(row: Mapping[str, Any]) -> bool:

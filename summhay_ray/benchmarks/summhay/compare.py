@@ -287,7 +287,9 @@ def _matching(table: _Values, wanted: str) -> Iterable[str]:
     return found
 
 
-def _warnings(resampling: Resampling, queries: Mapping[tuple[str, str], int], tables: Sequence[_Values], pairs: Sequence[SystemPair]) -> list[str]:
+def _warnings(
+    resampling: Resampling, queries: Mapping[tuple[str, str], int], tables: Sequence[_Values], pairs: Sequence[SystemPair]
+) -> list[str]:
     haystacks = len({haystack for haystack, _ in queries})
     found = []
     if resampling.over == "queries":

@@ -212,7 +212,7 @@ def _is_it_real(compared: SystemComparison | None, judge: str) -> Iterator[Secti
     yield Section(
         f"Is it real? Joint, less that of {top[0]}",
         "Paired differences by query, in points; a system whose interval holds 0 may be as good as the best. Holm is p corrected "
-        f"over all {len(joint):,} pairs; queries needed would find the difference seen after Holm, with a probability of 80 %.{rest}",
+        f"over all {len(joint):,} pairs; queries needed would find the difference seen after Holm (80 %).{rest}",
         _frame(forest),
         units,
         Chart.forest("difference", "system"),
