@@ -79,8 +79,8 @@ def verdict_lines(result: SystemComparison) -> list[str]:
             lines += [f"{figure}, {a} and {b}: {one.found.verdict(a, b)}" for (a, b), one in told]
         else:
             differ = sum(one.found.p_holm is not None and one.found.p_holm <= LEVEL for one in pairs)
-            told = f"{differ:,} of {len(pairs):,} pairs differ (Holm at most 0.05)"
-            lines.append(f"{figure}: {told}; the others are not shown to differ")
+            counted = f"{differ:,} of {len(pairs):,} pairs differ (Holm at most 0.05)"
+            lines.append(f"{figure}: {counted}; the others are not shown to differ")
     return lines
 
 
