@@ -1,4 +1,4 @@
-"""Tables, sources, response log and commits: the only room that knows where bytes live. Knows no record."""
+"""Tables, sources, response log and commits. The only room that knows where bytes live; it knows no benchmark's records."""
 
 from summhay_ray.store.blocks import Block, Finished
 from summhay_ray.store.chain import Chain
@@ -13,7 +13,7 @@ from summhay_ray.store.drivers import (
     how_ended,
     is_alive,
     read_session,
-    tenures,
+    sessions,
 )
 from summhay_ray.store.errors import Damaged, NoCredentials, StoreError, StoreUnavailable, Superseded
 from summhay_ray.store.files import Files, LocalFiles, open_files
@@ -93,7 +93,7 @@ __all__ = [
     "seal_rest",
     "sweep",
     "table_digests",
-    "tenures",
+    "sessions",
     "unneeded",
     "vector_flaws",
     "vector_key",

@@ -1,9 +1,10 @@
 """Blocks: immutable objects that hold the rows of many finished units of one stage. Part of the store room.
 
-A block is one object, `<folder>/<sha256>.block`: the Parquet files of its tables one behind the other, before them one of
-the units that it finishes (`unit`, `retry`). Each row carries the place of its unit in that table (`_unit`, dropped on
-reading), so that of a unit which several blocks finish the rows of one count. What a block is made of stands in the manifest
-that names it (`summhay_ray.store.commits`), so a reader asks for the whole object once, or for a slice of it.
+A block is one object, `<folder>/<sha256>.block`: concatenated Parquet files. The first lists the units that the block finishes
+(columns `unit`, `retry`); one for each table follows. Each row carries the index of its unit in the first file (`_unit`,
+dropped on reading), so that when several blocks finish the same unit, the rows of only one of them are used. The manifest that
+names a block (`summhay_ray.store.commits`) says where each table lies in it, so a reader requests the whole object once, or a
+slice of it.
 """
 
 from __future__ import annotations
@@ -28,29 +29,29 @@ UNITS = "_units"
 UNIT = "_unit"
 _UNITS = pa.schema([pa.field("unit", pa.string()), pa.field("retry", pa.bool_())])
 _SMALL = 1 << 20
-"""Below this size (bytes) the whole object is asked for: one request costs more than what it brings too much."""
+"""Below this size (bytes) the whole object is read: another request would cost more than the unneeded bytes."""
 _BEGIN = 12
-"""So many characters of a key stand in a manifest: enough to tell blocks apart that follow each other."""
+"""How many characters of a key a manifest holds: enough to tell apart blocks whose key ranges do not overlap."""
 
 Unit = tuple[str, str]
-"""Stage and name."""
+"""(stage, name)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """One unit (a cell, a context, a haystack) that is finished, and its rows (table -> records)."""
+    """One finished unit (a cell, a context, a haystack) and its rows (table -> records)."""
 
     unit: str
     rows: Mapping[str, Sequence[Any]]
     retry: bool = False
-    """Whether a later run may try it again."""
+    """Whether the unit failed in a way that a later run may retry."""
 
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """Where a table lies in a block: bytes, rows and the CRC-32 of the bytes; how its least and its largest key begin.
+    """A table's slice of a block: offset and length in bytes, number of rows, CRC-32 of the bytes, and its range of keys.
 
-    Both are empty where the first column of the key is no text.
+    `low` and `high` are the first characters of the smallest and the largest key; empty if the first key column is not text.
     """
 
     offset: int
@@ -63,7 +64,7 @@ class Slice:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """One block as a manifest names it. `units`: how many it finishes; `level`: how often its rows were merged."""
+    """One block as a manifest lists it. `units`: how many units it finishes; `level`: how often its rows were merged."""
 
     name: str
     sha256: str
@@ -74,103 +75,105 @@ class Block:
     slices: Mapping[str, Slice]
 
     def to_json(self) -> dict[str, Any]:
-        """What stands in a manifest; a slice as [offset, length, rows, crc, low, high]."""
-        return {**asdict(self), "slices": {table: list(asdict(one).values()) for table, one in self.slices.items()}}
+        """The block's entry in a manifest; each slice is [offset, length, rows, crc, low, high]."""
+        return {**asdict(self), "slices": {table: list(asdict(piece).values()) for table, piece in self.slices.items()}}
 
     @classmethod
     def from_json(cls, body: Mapping[str, Any]) -> Block:
-        """The block of `to_json`."""
-        return cls(**{**body, "slices": {table: Slice(*one) for table, one in body["slices"].items()}})
+        """The inverse of `to_json`."""
+        return cls(**{**body, "slices": {table: Slice(*values) for table, values in body["slices"].items()}})
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What was read of a block: its units with their `retry`, and rows by table, each with `_unit`."""
+    """What was read from a block: its units, each with `retry`, and its rows by table, with the column `_unit`."""
 
     units: Sequence[tuple[Unit, bool]]
     rows: Mapping[str, pa.Table]
 
 
 def write_block(files: Files, folder: str, tables: Tables, stage: str, finished: Sequence[Finished]) -> Block:
-    """Write the rows of one unit or more as one block. Of a unit given twice a success counts before a failure, then the last.
+    """Write the rows of one or more units as one block. If a unit is given twice, a success beats a failure, then the last wins.
 
-    `tables`: all that the run has; the rows of no others are written.
+    `tables`: all tables of the run; rows of any other table are not written.
     """
     if not finished:
         raise ValueError("a block holds one unit at least")
     kept: dict[str, Finished] = {}
-    for one in finished:
-        if one.unit not in kept or not one.retry or kept[one.unit].retry:
-            kept[one.unit] = one
+    for unit in finished:
+        if unit.unit not in kept or not unit.retry or kept[unit.unit].retry:
+            kept[unit.unit] = unit
     rows = {}
     for table, columns in tables.items():
-        records = [record for one in kept.values() for record in one.rows.get(table, ())]
-        places = [place for place, one in enumerate(kept.values()) for _ in one.rows.get(table, ())]
+        records = [record for unit in kept.values() for record in unit.rows.get(table, ())]
+        indices = [index for index, unit in enumerate(kept.values()) for _ in unit.rows.get(table, ())]
         if records:
-            rows[table] = columns.arrow(records).append_column(UNIT, pa.array(places, pa.int32()))
-    return _put(files, folder, tables, Part([((stage, one.unit), one.retry) for one in kept.values()], rows), 0)
+            rows[table] = columns.arrow(records).append_column(UNIT, pa.array(indices, pa.int32()))
+    return _put(files, folder, tables, Part([((stage, unit.unit), unit.retry) for unit in kept.values()], rows), 0)
 
 
 def read_block(files: Files, block: Block, wanted: Tables) -> Part:
-    """The block's units and its rows of the wanted tables. Raises StoreError where it is absent or damaged."""
-    places = [block.slices[table] for table in block.slices if table in {UNITS, *wanted}]
-    # One request for all, unless it would bring much that nobody wants.
-    if block.size <= _SMALL or (len(places) > 2 and sum(place.length for place in places) > block.size // 2):
+    """The block's units and its rows of the wanted tables. Raises StoreError if the block is missing or damaged."""
+    slices = [block.slices[table] for table in block.slices if table in {UNITS, *wanted}]
+    # One request for everything, unless most of the bytes would be unneeded.
+    if block.size <= _SMALL or (len(slices) > 2 and sum(piece.length for piece in slices) > block.size // 2):
         return _unpacked(block, _whole(files, block), wanted)
     contents = {table: _slice(files, block, block.slices[table]) for table in {UNITS, *wanted} & block.slices.keys()}
     return _part(block, contents, wanted)
 
 
 def _unpacked(block: Block, whole: memoryview, wanted: Tables) -> Part:
-    places = {table: place for table, place in block.slices.items() if table == UNITS or table in wanted}
-    return _part(block, {table: whole[place.offset : place.offset + place.length] for table, place in places.items()}, wanted)
+    slices = {table: piece for table, piece in block.slices.items() if table == UNITS or table in wanted}
+    return _part(block, {table: whole[piece.offset : piece.offset + piece.length] for table, piece in slices.items()}, wanted)
 
 
 def _part(block: Block, contents: Mapping[str, memoryview], wanted: Tables) -> Part:
     names = {table: None if table == UNITS else [*wanted[table].schema.names, UNIT] for table in contents}
-    rows = {table: pq.ParquetFile(pa.BufferReader(one)).read(columns=names[table]) for table, one in contents.items()}
-    units = rows.pop(UNITS)
-    columns = (units[name].to_pylist() for name in ("unit", "retry"))
-    found = [((block.stage, unit), retry) for unit, retry in zip(*columns, strict=True)]
-    return Part(found, {table: wanted[table].read(one, UNIT) for table, one in rows.items()})
+    rows = {table: pq.ParquetFile(pa.BufferReader(content)).read(columns=names[table]) for table, content in contents.items()}
+    columns = rows.pop(UNITS)
+    units = [
+        ((block.stage, unit), retry)
+        for unit, retry in zip(columns["unit"].to_pylist(), columns["retry"].to_pylist(), strict=True)
+    ]
+    return Part(units, {table: wanted[table].read(stored, UNIT) for table, stored in rows.items()})
 
 
 def winners(parts: Sequence[Sequence[tuple[Unit, bool]]]) -> dict[Unit, tuple[int, bool]]:
-    """Unit -> the place of the part whose rows count, and `retry`: a success before a failure, then the last part."""
-    found: dict[Unit, tuple[int, bool]] = {}
-    for place, units in enumerate(parts):
+    """Unit -> (index of the part whose rows are used, its `retry`). A success beats a failure, then the last part wins."""
+    won: dict[Unit, tuple[int, bool]] = {}
+    for index, units in enumerate(parts):
         for unit, retry in units:
-            known = found.get(unit)
+            known = won.get(unit)
             if known is None or not retry or known[1]:
-                found[unit] = (place, retry)
-    return found
+                won[unit] = (index, retry)
+    return won
 
 
 def only(part: Part, ranks: Mapping[Unit, int]) -> dict[str, pa.Table]:
-    """The rows of the units in `ranks`, `_unit` replaced by their rank."""
-    # pa.array would load pandas, for a fifth of a second.
-    by_place = pl.Series([ranks.get(unit) for unit, _ in part.units], dtype=pl.Int32).to_arrow()
-    found = {}
+    """The rows of the units in `ranks`, by table, with `_unit` replaced by the unit's rank."""
+    # pa.array would import pandas, which takes a fifth of a second.
+    rank_of = pl.Series([ranks.get(unit) for unit, _ in part.units], dtype=pl.Int32).to_arrow()
+    selected = {}
     for table, rows in part.rows.items():
-        ranked = by_place.take(rows[UNIT].combine_chunks())
+        ranked = rank_of.take(rows[UNIT].combine_chunks())
         rows = rows.set_column(rows.column_names.index(UNIT), UNIT, ranked)
-        found[table] = rows.filter(ranked.is_valid()) if ranked.null_count else rows
-    return found
+        selected[table] = rows.filter(ranked.is_valid()) if ranked.null_count else rows
+    return selected
 
 
 def merge(files: Files, folder: str, tables: Tables, blocks: Sequence[Block], level: int) -> Block:
-    """Write a stage's blocks, adjacent in a manifest, as one of that level: of each unit the rows that count among them.
+    """Merge blocks of one stage that are adjacent in a manifest into one block of `level`; `winners` chooses each unit's rows.
 
-    Holds the blocks as they are stored, and unpacked what is kept and one block more.
+    Holds in memory the blocks as stored, the rows that are kept, and one unpacked block.
     """
     contents = [_whole(files, block) for block in blocks]
     units = [_unpacked(block, content, {}).units for block, content in zip(blocks, contents, strict=True)]
     won = winners(units)
     ranks = {unit: rank for rank, unit in enumerate(sorted(won))}
     kept: dict[str, list[pa.Table]] = {}
-    for place, block in enumerate(blocks):
-        own = {unit: ranks[unit] for unit, _ in units[place] if won[unit][0] == place}
-        for table, rows in only(_unpacked(block, contents[place], tables), own).items():
+    for index, block in enumerate(blocks):
+        chosen = {unit: ranks[unit] for unit, _ in units[index] if won[unit][0] == index}
+        for table, rows in only(_unpacked(block, contents[index], tables), chosen).items():
             if rows.num_rows:
                 kept.setdefault(table, []).append(rows)
     merged = {table: pa.concat_tables(kept.pop(table)) for table in sorted(kept)}
@@ -180,7 +183,7 @@ def merge(files: Files, folder: str, tables: Tables, blocks: Sequence[Block], le
 def _put(files: Files, folder: str, tables: Tables, part: Part, level: int) -> Block:
     names, retries = [unit for (_, unit), _ in part.units], [retry for _, retry in part.units]
     stage = part.units[0][0][0]
-    # The stage is part of the content, hence of the name: equal units of two stages are two blocks.
+    # The stage is part of the content, hence of the hash: equal units of two stages make two blocks.
     units = pa.table([names, retries], schema=_UNITS.with_metadata({"stage": stage}))
     contents, slices, offset = [], {}, 0
     for table, rows in {UNITS: units, **part.rows}.items():
@@ -200,7 +203,7 @@ def _put(files: Files, folder: str, tables: Tables, part: Part, level: int) -> B
 
 
 def _ends(keys: pa.ChunkedArray) -> tuple[str, str]:
-    """How the least and the largest of them begin."""
+    """The first characters of the smallest and the largest key; empty if the keys are not text."""
     if keys.type != pa.string():
         return "", ""
     ends = pc.min_max(keys).as_py()
@@ -217,18 +220,18 @@ def _whole(files: Files, block: Block) -> memoryview:
     return memoryview(content)
 
 
-def _slice(files: Files, block: Block, place: Slice) -> memoryview:
+def _slice(files: Files, block: Block, piece: Slice) -> memoryview:
     try:
-        content = files.read_range(block.name, place.offset, place.length)
+        content = files.read_range(block.name, piece.offset, piece.length)
     except FileNotFoundError:
         content = b""
-    if len(content) != place.length or zlib.crc32(content) != place.crc:
+    if len(content) != piece.length or zlib.crc32(content) != piece.crc:
         raise _damaged(files, block)
     return memoryview(content)
 
 
 def check_block(files: Files, block: Block) -> None:
-    """Raises Damaged where the block is absent or damaged."""
+    """Raise Damaged if the block is missing or damaged."""
     _whole(files, block)
 
 

@@ -1,9 +1,9 @@
-"""Numbered records, each written once, the newest of which counts. Part of the store room.
+"""A chain of numbered records, each written once; the newest is the current one. Part of the store room.
 
-`<folder>/00000001.json`, `00000002.json`, ...: whoever creates a number first has it, so of two writers that follow the same
-record exactly one goes on and the other sees what came between. `<folder>/latest` names a number from which the newest is
-found by looking upwards: it may be old, absent or wrong. No listing is used, since a bucket's may lag. Where the first records
-were deleted (`summhay_ray.store.clean`) `<folder>/first` names one that is there.
+The records are `<folder>/00000001.json`, `00000002.json`, ... The first writer to create a number wins it: if two writers append
+after the same record, one succeeds and the other must read the new record first. `<folder>/latest` is a hint: the search for
+the newest record starts at the number it names, and it may be old, missing or wrong. No listing is used, because a bucket's
+listing may lag. When the first records have been deleted (`summhay_ray.store.clean`), `<folder>/first` names an existing one.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _MEND = "delete it and run again: no answer is paid twice"
 
 
 class Chain:
-    """The records in one folder. `mend`: what a person does about a damaged one, for the message."""
+    """The records in one folder. `mend`: what a person should do about a damaged record, for the error message."""
 
     def __init__(self, files: Files, folder: str, mend: str = _MEND) -> None:
         self.files = files
@@ -30,29 +30,29 @@ class Chain:
         self._hint, self._first = f"{folder}/latest", f"{folder}/first"
 
     def name(self, number: int) -> str:
-        """The name of a record's file."""
+        """The file name of a record."""
         return f"{self.folder}/{number:08d}.json"
 
     def newest(self) -> tuple[int, dict[str, Any]] | None:
-        """The newest record and its number, None where there is none. Raises StoreError where it is damaged."""
+        """(number, body) of the newest record, or None if there is none. Raises StoreError if it is damaged."""
         hint = self._named(self._hint)
         content = self._content(hint)
         last = self._last(hint if content is not None else self._lowest())
         if last != hint or content is None:
             content = self._content(last)
-        # Of a record that is not the newest nothing is said: deleting it would break the chain.
+        # Only the newest record is checked: the message advises deleting it, and deleting an older one would break the chain.
         return None if content is None else (last, self._checked(last, content))
 
     def latest(self) -> int:
-        """The newest record's number, 0 where there is none. Reads no record."""
+        """The number of the newest record, 0 if there is none. Reads no record."""
         hint = self._named(self._hint)
         last = self._last(hint)
         return last if last > hint or self._taken(hint) else self._last(self._lowest())
 
     def known(self) -> tuple[int, list[int]]:
-        """The highest number that anything tells of, and those up to it whose records are gone. For people: a folder is listed.
+        """(highest number found, numbers below it whose records are missing). Lists the folder; only for messages to people.
 
-        A bucket's listing may lag: it is asked only where `latest` names no record, so that a gap may have hidden later ones.
+        A bucket's listing may lag. It is used only if `latest` names no record, since then a gap may hide later records.
         """
         hint, last = self._named(self._hint), self.latest()
         if self.files.folder is None and self._taken(hint):
@@ -63,20 +63,20 @@ class Chain:
         return max(there, default=0), sorted(gone - there - {0})
 
     def read(self, number: int) -> dict[str, Any] | None:
-        """A record's body, None where the number is free. Raises StoreError where it is damaged."""
+        """The body of a record, or None if the number is free. Raises StoreError if the record is damaged."""
         content = self._content(number)
         return None if content is None else self._checked(number, content)
 
     def append(self, number: int, body: Mapping[str, Any]) -> bool:
-        """Create the record `number`, which must follow one that exists; True where it holds `body` now, False where another's.
+        """Create record `number`, whose predecessor must exist. Return True if it now holds `body`, False if it holds another.
 
-        `body`: what JSON can hold, without a key `sha256`. A number that is taken by the same body counts as won: an answer
-        to our own write may have been lost.
+        `body`: a JSON object without the key `sha256`. A number already taken by the same body counts as success, because the
+        reply to our own write may have been lost.
         """
         content = _encoded(body)
         if not self.files.create(self.name(number), content) and self._content(number) != content:
             return False
-        # Nothing depends on the hint but speed, and what it follows is written.
+        # The record is written; the hint only affects speed.
         with contextlib.suppress(StoreError, OSError):
             self.files.put(self._hint, str(number).encode("ascii"))
         return True
@@ -89,15 +89,15 @@ class Chain:
         return int(text) if text.isascii() and text.isdigit() and len(text) < 9 else 0
 
     def delete_before(self, number: int) -> None:
-        """Say that the records before this one, which is there, are about to be deleted."""
+        """Record that the records before `number`, which must exist, are about to be deleted."""
         self.files.put(self._first, str(number).encode("ascii"))
 
     def _lowest(self) -> int:
-        """A number that is taken and follows all gaps, 0 where the first is the first."""
+        """A number from which the records have no gap: 0 if record 1 exists, else the one that `first` names."""
         return 0 if self._taken(1) else self._named(self._first)
 
     def _last(self, known: int) -> int:
-        """The last number from `known` on that is taken, found in steps that double: numbers are taken without a gap."""
+        """The last taken number at or after `known`, found by doubling steps, then bisection: numbers have no gaps."""
         step, last = 1, known
         while self._taken(last + step):
             last, step = last + step, step * 2
@@ -131,7 +131,7 @@ class Chain:
 
 
 def _encoded(body: Mapping[str, Any]) -> bytes:
-    """The record's bytes: its body and the sha256 (hex) over it. Equal bodies give equal bytes."""
+    """The record's bytes: its body with the body's sha256 (hex). Equal bodies give equal bytes."""
     digest = hashlib.sha256(_json(body)).hexdigest()
     return _json({**body, "sha256": digest})
 

@@ -1,8 +1,9 @@
-"""Deleting what no reader can need any more; answers never are. Part of the store room.
+"""Deletes files that no reader can need any more; answers are never deleted. Part of the store room.
 
-A reader takes the newest manifest and reads what it names. It may do so for as long as `RETENTION_S`: what any manifest names
-that was the newest within that time is kept. So are segments of the log and drivers' records, from when a pack has their answers.
-A run that somebody drives, or that is being imported, is left alone: what no manifest names there may be named in a moment.
+A reader takes the newest manifest and then has `RETENTION_S` to read what it names: whatever was named by a manifest that was
+the newest within that time is kept. Log segments and driver records of a bucket are kept for as long after a pack has copied the
+answers. A run that has a live driver, or that is being imported, is left alone: a file that no manifest names yet may be named
+in a moment.
 """
 
 from __future__ import annotations
@@ -28,36 +29,36 @@ from summhay_ray.store.packs import FOLDER as PACKS
 from summhay_ray.store.packs import pack_chain
 
 RETENTION_S = 24 * 3600.0
-"""How long what was replaced is kept: longer than anybody reads."""
+"""How long replaced files are kept: longer than any reader takes."""
 DAILY_S = 5.0
-"""So long the end of a run may take for it: of a store with very many runs some are looked at, each day others."""
+"""How long the daily cleaning at the end of a run may take. In a store with very many runs it checks a random part of them."""
 _MARK = "cleaned.json"
 
 
 @dataclass(frozen=True, slots=True)
 class Unneeded:
-    """A file that nobody needs, its size in bytes, and what it is."""
+    """A file that can be deleted, its size in bytes, and what it is."""
 
     name: str
     size: int
     what: str
     chain: Chain | None = None
-    """The chain whose first record it is: whoever looks for its newest must know that the first is gone."""
+    """Set if the file is the first record of this chain: the chain must then note that its beginning is gone."""
 
     def delete(self, files: Files) -> None:
-        """Delete it. Raises StoreError, OSError."""
+        """Delete the file. Raises StoreError or OSError."""
         if self.chain is not None:
             self.chain.delete_before(self.chain.latest())
         files.delete(self.name)
 
 
 def clean_daily(files: Files) -> None:
-    """Delete what nobody needs, where that was not done for a day. A store that cannot be cleaned now is another day."""
+    """Delete unneeded files if that was not done within the last day. Errors are ignored: the store is cleaned another day."""
     with contextlib.suppress(StoreError, OSError):
         if time.time() - _cleaned(files) > RETENTION_S:
             files.put(_MARK, json.dumps({"at": time.time()}).encode())
-            for one in unneeded(files, within_s=DAILY_S):
-                one.delete(files)
+            for file in unneeded(files, within_s=DAILY_S):
+                file.delete(files)
 
 
 def _cleaned(files: Files) -> float:
@@ -70,15 +71,16 @@ def _cleaned(files: Files) -> float:
 def unneeded(
     files: Files, older_s: float = RETENTION_S, within_s: float = math.inf, damaged: list[str] | None = None
 ) -> Iterator[Unneeded]:
-    """What nobody has needed for so long, in the order in which it is to be deleted.
+    """Files that have not been needed for `older_s` seconds, in the order in which they must be deleted.
 
-    `within_s`: looks for so long at most, at the runs in any order. `damaged`: gets a line for each run whose newest manifest
-    cannot be read: what it names is not known, and the run is left alone. Raises StoreError where that is so of the packs.
+    `within_s`: the longest search; if it is finite, the runs are visited in random order. `damaged`: receives a line for each
+    run whose newest manifest cannot be read; such a run is left alone, since it is not known which files it needs. Raises
+    StoreError if the packs' newest record cannot be read.
     """
     before, until = time.time() - older_s, time.monotonic() + within_s
     driven = {record.run for record in open_sessions(files) if is_alive(files, record.number)}
     packs = _standing(files, pack_chain(files), before)
-    # Who has read a segment goes on reading it, also when a pack has its answers.
+    # A driver that has read a segment goes on reading it, even when a pack has its answers.
     if packs and not driven:
         yield from _of_log(files, packs, before)
     through = packs[0]["through"] if packs else 0
@@ -89,7 +91,7 @@ def unneeded(
     for run_id in runs:
         if time.monotonic() > until:
             return
-        # One that is being imported has no record yet.
+        # A run that is being imported has no record yet.
         if run_id not in driven and files.exists(f"runs/{run_id}/run.json"):
             try:
                 yield from _of_run(files, run_id, before)
@@ -99,7 +101,7 @@ def unneeded(
 
 
 def _standing(files: Files, chain: Chain, before: float) -> list[Mapping[str, Any]]:
-    """The records that were the newest at that time or later, in their order; none where there is none."""
+    """The records that were the newest at the time `before` or later, in order; empty if the chain is empty."""
     newest = chain.newest()
     if newest is None:
         return []
@@ -119,17 +121,17 @@ def _of_run(files: Files, run_id: str, before: float) -> Iterator[Unneeded]:
 
 
 def _of_chain(files: Files, chain: Chain, before: float) -> Iterator[Unneeded]:
-    """The records that were replaced by then, the first ones first: what is left has no gap, wherever that is broken off."""
-    old = sorted((entry for entry in _old(files, chain.folder, before) if _stem(entry).isdigit()), key=lambda one: one.name)
+    """The records replaced before `before`, oldest first: wherever deleting stops, the remaining records have no gap."""
+    old = sorted((entry for entry in _old(files, chain.folder, before) if _stem(entry).isdigit()), key=lambda entry: entry.name)
     first: Chain | None = chain
-    # The last of these was the newest at that time.
+    # The last of these was the newest record at that time, so it is kept.
     for entry in old[:-1]:
         yield Unneeded(entry.name, entry.size, "earlier manifests", first)
         first = None
 
 
 def _of_log(files: Files, packs: Sequence[Mapping[str, Any]], before: float) -> Iterator[Unneeded]:
-    named = {name for body in packs for one in body["packs"] for name in (one["data"], one["index"])}
+    named = {name for body in packs for pack in body["packs"] for name in (pack["data"], pack["index"])}
     for entry in _old(files, PACKS, before):
         if entry.name not in named and entry.name.endswith((".jsonl", ".index")):
             yield Unneeded(entry.name, entry.size, "merged packs")
@@ -144,25 +146,26 @@ def _of_log(files: Files, packs: Sequence[Mapping[str, Any]], before: float) -> 
 
 
 def _are_there(files: Files, packs: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether every pack is in the store, of its size. The segments are the only other copy of the answers in them."""
+    """Whether every pack is in the store with its full size. The segments are the only other copy of its answers."""
     sizes = {entry.name: entry.size for entry in files.entries(PACKS)}
-    return all(sizes.get(one["data"]) == one["size"] and one["index"] in sizes for body in packs for one in body["packs"])
+    return all(sizes.get(pack["data"]) == pack["size"] and pack["index"] in sizes for body in packs for pack in body["packs"])
 
 
 def _of_drivers(files: Files, below: int, before: float) -> Iterator[Unneeded]:
-    """What drivers that have ended wrote, the first ones first; the last driver of each run says how that ended."""
+    """Files of ended drivers, oldest first. Those of a run's last driver are kept: they say how the run ended."""
     entries = [(entry, _stem(entry)) for entry in files.entries(DRIVERS)]
     numbers = sorted({int(stem) for _, stem in entries if stem.isdigit()})
     records = [record for number in numbers if (record := read_session(files, number)) is not None]
     last = {record.run: record.number for record in records}
-    gone = {one.number for one in records if one.number < below and last[one.run] != one.number and has_ended(files, one.number)}
-    for entry, stem in sorted(entries, key=lambda one: one[0].name):
-        if stem.isdigit() and int(stem) in gone and entry.written < before:
+    candidates = (record for record in records if record.number < below and last[record.run] != record.number)
+    ended = {record.number for record in candidates if has_ended(files, record.number)}
+    for entry, stem in sorted(entries, key=lambda pair: pair[0].name):
+        if stem.isdigit() and int(stem) in ended and entry.written < before:
             yield Unneeded(entry.name, entry.size, "ended drivers")
 
 
 def _stem(entry: Entry) -> str:
-    """What stands before the first point in the name of the file."""
+    """The file's base name up to its first dot."""
     return entry.name.rpartition("/")[2].partition(".")[0]
 
 

@@ -1,9 +1,9 @@
-"""Commits of a run: a chain of manifests, each of which names all blocks that count. Part of the store room.
+"""The commits of a run: a chain of manifests, each of which lists all blocks of the run. Part of the store room.
 
 `runs/<run>/commits/00000001.json`, ...: {"driver", "told", "added", "blocks", "spent"}. `driver` is the number of the driver
-whose the run is and `told` says where it works; `added` counts the blocks that were ever added, which merging leaves as it is.
-`spent` is what the run had spent by then, so that money is known where the log is lost: log writer -> a row for each stage and
-model, [stage, model, micro-dollars, those of calls in flight at their worst price, answers]. Earlier versions did not write it.
+that owns the run, and `told` says where it runs. `added` counts all blocks ever added; merging does not change it. `spent` is
+what the run had spent by then, so that it is known even if the log is lost: log writer -> one row for each stage and model,
+[stage, model, micro-dollars, the part of these that is reserved for calls in flight, answers]. Earlier versions did not write it.
 """
 
 from __future__ import annotations
@@ -22,14 +22,15 @@ from summhay_ray.store.log_books import Spent, Tally
 from summhay_ray.store.tables import Tables
 
 BLOCK_BYTES = 32 << 20
-"""Merged blocks are no larger. A reader holds what it wants of one block at a time, several times as large when unpacked."""
+"""Largest size of a merged block. A reader unpacks the tables it needs from one block at a time; unpacked they are several
+times as large."""
 _FAN = 8
-"""So many adjacent blocks of one level are merged: a row is written again at most log8(blocks) times before the run ends."""
+"""How many adjacent blocks of one level are merged: a row is rewritten at most log8(blocks) times before the run ends."""
 
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """One manifest. `number` 0: none was written yet."""
+    """One manifest; see the module for its fields. `number` 0: none was written yet."""
 
     number: int = 0
     driver: int = 0
@@ -49,17 +50,15 @@ class Manifests:
         self.chain = Chain(files, f"runs/{run_id}/commits", "delete it and run or import again: no answer is paid twice")
 
     def newest(self) -> Manifest:
-        """The manifest that counts."""
-        found = self.chain.newest()
-        if found is None:
-            return Manifest()
-        return _manifest(*found)
+        """The newest manifest, which is the current one. Raises StoreError if it is damaged."""
+        newest = self.chain.newest()
+        return Manifest() if newest is None else _manifest(*newest)
 
     def readable(self) -> tuple[Manifest, list[str]]:
-        """The newest manifest that can be read, and a line for each that is gone, or later and damaged."""
+        """The newest manifest that can be read, and a message for each one that is missing, or newer and damaged."""
         chain = self.chain
         last, gone = chain.known()
-        found = [
+        problems = [
             f"{chain.files.where(chain.name(number))} is gone; put it back from a copy, or run again: "
             "what it alone told is made again from the log, and no answer is paid twice"
             for number in gone
@@ -68,14 +67,14 @@ class Manifests:
             try:
                 body = chain.read(number)
             except StoreError as error:
-                found.append(str(error))
+                problems.append(str(error))
                 continue
             if body is not None:
-                return _manifest(number, body), found
-        return Manifest(), found
+                return _manifest(number, body), problems
+        return Manifest(), problems
 
     def follow(self, manifest: Manifest) -> bool:
-        """Write the manifest under its number; False where another has it."""
+        """Write the manifest under its number. Return False if another writer has taken the number."""
         body = {
             "driver": manifest.driver,
             "told": manifest.told,
@@ -85,24 +84,24 @@ class Manifests:
         }
         return self.chain.append(manifest.number, body)
 
-    def change(self, stands: Manifest, changed: Callable[[Manifest], Manifest]) -> Manifest:
-        """Bring a change of the newest manifest into the chain, whoever else writes to it; gives the manifest that stands then.
+    def change(self, newest: Manifest, changed: Callable[[Manifest], Manifest]) -> Manifest:
+        """Apply a change to the newest manifest, even while others write to the chain; return the manifest that is then newest.
 
-        `stands`: the newest as far as the caller knows. `changed` is asked again for each manifest that came between; where
-        it gives back what it got, nothing is written. What it raises ends the change.
+        `newest`: the newest manifest that the caller knows. `changed` maps a manifest to its successor; it is called again if
+        another writer appended first. If it returns its argument, nothing is written; what it raises passes through.
         """
         while True:
-            wanted = changed(stands)
-            if wanted is stands:
-                return stands
-            wanted = dataclasses.replace(wanted, number=stands.number + 1)
+            wanted = changed(newest)
+            if wanted is newest:
+                return newest
+            wanted = dataclasses.replace(wanted, number=newest.number + 1)
             if self.follow(wanted):
                 return wanted
-            stands = self.newest()
+            newest = self.newest()
 
 
 class Committer:
-    """Commits blocks for the driver whose the run is, and merges them. Any thread may call; `RunStore.committer` makes it."""
+    """Commits and merges blocks for the driver that owns the run. Thread-safe; made by `RunStore.committer`."""
 
     def __init__(self, manifests: Manifests, tables: Tables, driver: int, told: str = "") -> None:
         self.driver = driver
@@ -112,50 +111,51 @@ class Committer:
         self._appending = threading.Lock()
         self._merging = threading.Lock()
         self._added: set[str] = set()
-        self._stands = manifests.change(manifests.newest(), self._mine)
+        self._newest = manifests.change(manifests.newest(), self._claimed)
 
-    def _mine(self, stands: Manifest) -> Manifest:
-        if stands.driver > self.driver:
-            who = f" ({stands.told})" if stands.told else ""
+    def _claimed(self, newest: Manifest) -> Manifest:
+        """The manifest with this driver as owner; the same object if it owns the run already. Raises Superseded."""
+        if newest.driver > self.driver:
+            who = f" ({newest.told})" if newest.told else ""
             raise Superseded(
                 f"run {self._manifests.run_id}: another driver{who} took the run over; this one stops, nothing is lost"
             )
-        if (stands.driver, stands.told) == (self.driver, self._told):
-            return stands
-        return dataclasses.replace(stands, driver=self.driver, told=self._told)
+        if (newest.driver, newest.told) == (self.driver, self._told):
+            return newest
+        return dataclasses.replace(newest, driver=self.driver, told=self._told)
 
     @property
     def spent(self) -> Spent:
-        """What the run had spent when it was last told."""
-        return self._stands.spent
+        """What the run had spent according to the newest manifest known here."""
+        return self._newest.spent
 
     def add(self, blocks: Sequence[Block], spent: Spent | None = None) -> None:
-        """Make the blocks count, by one manifest. A block that was added before is not added again. Raises Superseded.
+        """Commit the blocks by one manifest. A block that was added before is not added again. Raises Superseded.
 
-        `spent`: what the run has spent by now, all of it; None: as it was last told.
+        `spent`: the run's total spending so far; None leaves it as in the newest manifest.
         """
 
-        def added(stands: Manifest) -> Manifest:
-            known = self._added.union(block.name for block in stands.blocks)
+        def added(newest: Manifest) -> Manifest:
+            known = self._added.union(block.name for block in newest.blocks)
             new = {block.name: block for block in blocks if block.name not in known}
-            mine = self._mine(stands)
+            mine = self._claimed(newest)
             if spent is not None and _told_spent(spent) != _told_spent(mine.spent):
                 mine = dataclasses.replace(mine, spent=spent)
             return _with(mine, list(new.values())) if new else mine
 
         with self._appending:
-            self._stands = self._manifests.change(self._stands, added)
+            self._newest = self._manifests.change(self._newest, added)
             self._added.update(block.name for block in blocks)
 
     def compact(self) -> int:
-        """Merge what is due; how many blocks were merged. Reads and writes blocks while `add` goes on. Raises Superseded."""
+        """Merge the blocks that are due and return how many were merged. `add` may run meanwhile. Raises Superseded."""
         with self._merging:
-            return self._merge(due(self._stands.blocks))
+            return self._merge(due(self._newest.blocks))
 
     def finish(self) -> None:
-        """Merge all into few blocks. Raises Superseded."""
+        """Merge all blocks into as few as the size limit allows. Raises Superseded."""
         with self._merging:
-            piles = [pile for single in _by_stage(self._stands.blocks) for pile in _packed(single)]
+            piles = [pile for single in _by_stage(self._newest.blocks) for pile in _packed(single)]
             self._merge([dataclasses.replace(pile, level=pile.level + 1) for pile in piles])
 
     def _merge(self, piles: Sequence[_Pile]) -> int:
@@ -163,8 +163,8 @@ class Committer:
         groups = [pile for pile in piles if len(pile.blocks) > 1]
         merged = [(pile.blocks, merge(files, folder, self._tables, pile.blocks, pile.level)) for pile in groups]
 
-        def replaced(stands: Manifest) -> Manifest:
-            mine = self._mine(stands)
+        def replaced(newest: Manifest) -> Manifest:
+            mine = self._claimed(newest)
             blocks = mine.blocks
             for group, block in merged:
                 blocks = _replaced(blocks, group, block)
@@ -172,18 +172,18 @@ class Committer:
 
         if merged:
             with self._appending:
-                self._stands = self._manifests.change(self._stands, replaced)
+                self._newest = self._manifests.change(self._newest, replaced)
         return sum(len(pile.blocks) for pile in groups)
 
 
 def add_blocks(manifests: Manifests, blocks: Sequence[Block], driver: int = 0) -> None:
-    """Make the blocks count on top of whatever manifest stands; whose the run is stays, `driver`'s where it is nobody's."""
+    """Commit the blocks on top of the newest manifest without changing the run's owner; a new run gets `driver` as owner."""
 
-    def added(stands: Manifest) -> Manifest:
-        known = {block.name for block in stands.blocks}
+    def added(newest: Manifest) -> Manifest:
+        known = {block.name for block in newest.blocks}
         new = [block for block in blocks if block.name not in known]
-        mine = stands if stands.number else dataclasses.replace(stands, driver=driver)
-        return _with(mine, new) if new else stands
+        mine = newest if newest.number else dataclasses.replace(newest, driver=driver)
+        return _with(mine, new) if new else newest
 
     manifests.change(manifests.newest(), added)
 
@@ -204,10 +204,10 @@ def _told_spent(spent: Spent) -> dict[str, list[list[Any]]]:
     }
 
 
-def _spent_of(told: Mapping[str, Sequence[Sequence[Any]]]) -> Spent:
+def _spent_of(body: Mapping[str, Sequence[Sequence[Any]]]) -> Spent:
     return {
-        writer: {(stage, model): Tally(micros, answers, open_micros=at_most) for stage, model, micros, at_most, answers in rows}
-        for writer, rows in told.items()
+        writer: {(stage, model): Tally(micros, answers, open_micros=reserved) for stage, model, micros, reserved, answers in rows}
+        for writer, rows in body.items()
     }
 
 
@@ -216,7 +216,7 @@ def _with(manifest: Manifest, new: Sequence[Block]) -> Manifest:
 
 
 def _replaced(blocks: tuple[Block, ...], group: Sequence[Block], merged: Block) -> tuple[Block, ...]:
-    """The blocks with the group's as one, in the place of the first; as they are where another has merged some of it."""
+    """The blocks with `merged` at the position of the group's first; unchanged if another driver has merged some of the group."""
     sought = {block.name for block in group}
     if not sought <= {block.name for block in blocks}:
         return blocks
@@ -227,7 +227,7 @@ def _replaced(blocks: tuple[Block, ...], group: Sequence[Block], merged: Block) 
 
 @dataclass(frozen=True, slots=True)
 class _Pile:
-    """Blocks of one stage, one behind the other, that are to become one."""
+    """Consecutive blocks of one stage that are to become one block."""
 
     level: int
     size: int
@@ -235,13 +235,13 @@ class _Pile:
 
 
 def _by_stage(blocks: Sequence[Block]) -> Iterator[list[_Pile]]:
-    """Each stage's blocks. Stages are not merged with each other: who wants judgments need not read past documents."""
+    """Each stage's blocks. Stages are not merged with each other, so that reading judgments does not read documents."""
     for stage in sorted({block.stage for block in blocks}):
         yield [_Pile(block.level, block.size, (block,)) for block in blocks if block.stage == stage]
 
 
 def due(blocks: Sequence[Block]) -> list[_Pile]:
-    """A manifest's blocks as piles: where 8 of one level lie side by side they become one, or few where that grows large."""
+    """A manifest's blocks as piles: 8 adjacent blocks of one level form one pile, or a few if one would be too large."""
     return [pile for piles in _by_stage(blocks) for pile in _due(piles)]
 
 
@@ -249,9 +249,9 @@ def _due(single: Sequence[_Pile]) -> list[_Pile]:
     piles: list[_Pile] = []
     for pile in single:
         piles.append(pile)
-        # What was merged may be the eighth of its own level.
+        # The merged pile may itself be the eighth of its level.
         while len(last := piles[-_FAN:]) == _FAN and _alike(last):
-            piles[-_FAN:] = [one if one in last else dataclasses.replace(one, level=one.level + 1) for one in _packed(last)]
+            piles[-_FAN:] = [new if new in last else dataclasses.replace(new, level=new.level + 1) for new in _packed(last)]
     return piles
 
 
@@ -260,7 +260,7 @@ def _alike(piles: Sequence[_Pile]) -> bool:
 
 
 def _packed(piles: Sequence[_Pile]) -> list[_Pile]:
-    """Piles put together with those beside them as long as they stay small enough."""
+    """Adjacent piles joined as long as each stays within `BLOCK_BYTES`."""
     packed: list[_Pile] = []
     for pile in piles:
         if packed and packed[-1].size + pile.size <= BLOCK_BYTES:

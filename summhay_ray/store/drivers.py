@@ -1,9 +1,11 @@
-"""Who drives a store's runs: every start of a run has a number, its tenure. Part of the store room.
+"""Driver sessions: every start of a run is a session with a number of its own. Part of the store room.
 
-`drivers/00000001.json`, `00000002.json`, ... are one chain; `<number>.beat` is written every two seconds while the driver lives,
-`<number>.stop` by whoever asks it to stop, `<number>.end.json` once, when it ends, by itself or by whoever found it dead, and far
-away `<number>.closed` when its writers have ended for good. Each record names the earlier tenures that were not closed when it
-began: nobody has to look at all.
+The session records `drivers/00000001.json`, `00000002.json`, ... form one chain. Beside a record lie:
+`<number>.beat`, the heartbeat, written every two seconds while the driver lives;
+`<number>.stop`, written by a process that asks the driver to stop;
+`<number>.end.json`, written once when the session ends, by the driver or by a process that found it dead;
+`<number>.closed`, in a bucket only, written when the session's log writers have ended for good.
+Each record lists the earlier sessions that were not closed when it began, so that nobody has to check them all.
 """
 
 from __future__ import annotations
@@ -25,20 +27,20 @@ from summhay_ray.store.files import Files
 
 FOLDER = "drivers"
 TAKEOVER_S = 90.0
-"""An earlier driver of the run hears of it within seconds, and may wait for the calls in flight and pack up."""
+"""How long an earlier driver of the run has to end. It notices the takeover within seconds, then may await calls in flight."""
 
 WATCH_S = 10.0
-"""A driver on another machine whose beat does not change for so long is dead."""
+"""A driver on another machine is taken for dead when its beat has not changed for this long."""
 
 LOOK_S = 0.25
 BEAT_S = 2.0
 HEARD_S = 2.5 * BEAT_S
-"""Who asks how a run stands waits so long for a driver's beat."""
+"""How long a status query waits for a driver's next beat."""
 
 
 @dataclass(frozen=True, slots=True)
 class Here:
-    """Where a process runs: `host` for people; `machine` and `started` tell whether a pid still means it."""
+    """Where a process runs. `host` is for people; `machine` and `started` tell whether a pid still denotes the same process."""
 
     host: str
     machine: str
@@ -61,21 +63,21 @@ class SessionRecord:
     """Seconds since 1970, by the driver's clock."""
     paying: bool
     seats: dict[str, int]
-    """Kind of worker -> how many there are: their log writers are named after them."""
+    """Kind of worker -> number of workers. Each worker's seat names its log writers."""
     earlier: tuple[int, ...]
-    """Tenures before it that somebody may still have to look at: see `is_closed`."""
+    """Earlier sessions that were not yet closed; see `is_closed`."""
 
     def seat_names(self) -> list[str]:
         """`calling-0`, `calling-1`, ..."""
         return [f"{kind}-{number}" for kind, n in sorted(self.seats.items()) for number in range(n)]
 
     def told(self) -> str:
-        """Who it is, for a message."""
+        """Where the driver runs, for a message: `on HOST, pid N`."""
         return f"on {self.host}, pid {self.pid}"
 
 
 class DriverSession:
-    """This driver's tenure; `begin` makes it."""
+    """The session of this process's driver; made by `begin`."""
 
     def __init__(self, files: Files, record: SessionRecord) -> None:
         self._files = files
@@ -85,22 +87,25 @@ class DriverSession:
 
     @property
     def number(self) -> int:
-        """Higher than all that began before."""
+        """The session's number, higher than that of every earlier session."""
         return self.record.number
 
     @property
     def told(self) -> str:
-        """Who this driver is, for a message: `on HOST, pid N`."""
+        """Where this driver runs, for a message: `on HOST, pid N`."""
         return self.record.told()
 
     def beat(self) -> None:
-        """Say that the driver lives; every two seconds. What goes wrong with it is nobody's end."""
+        """Write a heartbeat; to be called every two seconds. Errors are ignored: a missed beat must not end a run."""
         self._n_beats += 1
         with contextlib.suppress(StoreError, OSError):
             self._files.put(_name(self.number, "beat"), f"{self.record.driver} {self._n_beats}".encode())
 
     def superseded(self) -> str | None:
-        """Who drives the run now, if a later driver does (`on HOST, pid N`), or who took this one for dead. Two reads."""
+        """The later driver that has taken the run, or the one that took this driver for dead; else None.
+
+        The driver is described as `on HOST, pid N`. Costs two reads.
+        """
         while (later := read_session(self._files, self._looked + 1)) is not None:
             if later.run == self.record.run and (_end(self._files, later.number) or {}).get("how") != "refused":
                 return later.told()
@@ -109,36 +114,36 @@ class DriverSession:
         return str(end.get("by", "another driver")) if end and end.get("how") == "dead" else None
 
     def asked_to_stop(self) -> bool:
-        """Whether somebody asked this driver to stop. One look."""
+        """Whether a process has asked this driver to stop. Costs one existence check."""
         return self._files.exists(_name(self.number, "stop"))
 
     def end(self, how: str) -> None:
-        """Say that it is over: done, stopped, superseded."""
+        """Record the end of the session. `how`: done, stopped, superseded or refused."""
         _close(self._files, self.number, {"how": how})
 
 
 def begin(
     files: Files, run_id: str, paying: bool, seats: Mapping[str, int], wait_s: float = TAKEOVER_S, here: Here | None = None
 ) -> DriverSession:
-    """Begin a tenure: the next number. An earlier driver of the same run is given `wait_s` to end.
+    """Begin a session with the next number. An earlier driver of the same run has `wait_s` seconds to end.
 
-    Raises StoreError where another run is being paid for in the store, where the earlier driver does not end, or where a
-    later one of the same run has come meanwhile; the tenure is over then.
+    Raises StoreError if a paid driver of another run is at work in the store, if the earlier driver does not end, or if a
+    later driver of the same run has begun meanwhile. The new session has then ended.
     """
     here = here or this_process()
     record = _register(files, run_id, paying, seats, here)
-    tenure = DriverSession(files, record)
-    tenure.beat()
+    session = DriverSession(files, record)
+    session.beat()
     try:
-        _make_way(files, tenure, here, wait_s)
+        _make_way(files, session, here, wait_s)
     except BaseException as error:
-        tenure.end("refused" if isinstance(error, StoreError) else "stopped")
+        session.end("refused" if isinstance(error, StoreError) else "stopped")
         raise
-    return tenure
+    return session
 
 
-def tenures(files: Files, after: int = 0) -> Iterator[SessionRecord]:
-    """All tenures in their order, those after a number."""
+def sessions(files: Files, after: int = 0) -> Iterator[SessionRecord]:
+    """All sessions with a number above `after`, in order."""
     number = after + 1
     while (record := read_session(files, number)) is not None:
         yield record
@@ -146,7 +151,7 @@ def tenures(files: Files, after: int = 0) -> Iterator[SessionRecord]:
 
 
 def open_sessions(files: Files) -> Iterator[SessionRecord]:
-    """The tenures of which nobody has said that they are over; their drivers may be dead."""
+    """The sessions without a recorded end; their drivers may be dead."""
     newest = session_chain(files).newest()
     numbers = (*newest[1]["earlier"], newest[0]) if newest is not None else ()
     for number in numbers:
@@ -156,24 +161,24 @@ def open_sessions(files: Files) -> Iterator[SessionRecord]:
 
 
 def read_session(files: Files, number: int) -> SessionRecord | None:
-    """A tenure's record, None where nobody has begun it."""
+    """The record of a session, or None if there is no session of that number."""
     body = session_chain(files).read(number)
     return None if body is None else _record(number, body)
 
 
 def has_ended(files: Files, number: int) -> bool:
-    """Whether the tenure is known to be over: its driver said so, or one found it dead."""
+    """Whether the session's end is recorded, by its driver or by a process that found the driver dead."""
     return files.exists(_name(number, "end.json"))
 
 
 def how_ended(files: Files, number: int) -> str | None:
-    """How a tenure ended: done, stopped, superseded, refused or dead; None where nobody has said that it is over."""
+    """How a session ended: done, stopped, superseded, refused or dead. None if no end is recorded."""
     end = _end(files, number)
     return None if end is None else str(end.get("how", "stopped"))
 
 
 def is_alive(files: Files, number: int, patience_s: float = HEARD_S) -> bool:
-    """Whether the driver of a tenure is at work: by its pid on its own machine, elsewhere by a beat within `patience_s`."""
+    """Whether the session's driver is alive: judged by its pid on its own machine, elsewhere by a beat within `patience_s`."""
     record = read_session(files, number)
     if record is None:
         return False
@@ -184,27 +189,27 @@ def is_alive(files: Files, number: int, patience_s: float = HEARD_S) -> bool:
 
 
 def ask_to_stop(files: Files, number: int) -> None:
-    """Ask the driver of a tenure to stop; it hears of it within seconds, wherever it works."""
+    """Ask the session's driver to stop. It notices within seconds, on whatever machine it runs."""
     files.create(_name(number, "stop"), b"")
 
 
 def is_closed(files: Files, number: int) -> bool:
-    """Whether nobody need look at the tenure any more: it is over, and far away also its writers have ended for good."""
+    """Whether the session needs no more attention: it has ended and, in a bucket, its log writers have ended for good."""
     return has_ended(files, number) if files.folder is not None else files.exists(_name(number, "closed"))
 
 
 def close(files: Files, number: int) -> None:
-    """Say that the writers of a tenure that is over have ended, and that its seats are closed."""
+    """Record that the log writers of an ended session have ended and that its seats are closed."""
     files.create(_name(number, "closed"), b"")
 
 
 def find_dead(files: Files, number: int, by: str = "another driver") -> None:
-    """Say that a tenure is over whose driver cannot say so; where it did, its own word stands."""
+    """Record that a session's driver is dead. An end that the driver recorded itself is kept."""
     _close(files, number, {"how": "dead", "by": by})
 
 
 def this_process() -> Here:
-    """This process, as other processes can find it."""
+    """This process, described so that other processes can find it."""
     pid = os.getpid()
     return Here(socket.gethostname(), _machine(), pid, _started(pid))
 
@@ -215,7 +220,7 @@ def _register(files: Files, run_id: str, paying: bool, seats: Mapping[str, int],
         newest = chain.newest()
         number, before = (0, None) if newest is None else (newest[0], _record(newest[0], newest[1]))
         candidates = () if before is None else (*before.earlier, number)
-        earlier = tuple(one for one in candidates if not is_closed(files, one))
+        earlier = tuple(candidate for candidate in candidates if not is_closed(files, candidate))
         record = SessionRecord(
             number=number + 1,
             run=run_id,
@@ -230,11 +235,11 @@ def _register(files: Files, run_id: str, paying: bool, seats: Mapping[str, int],
             return record
 
 
-def _make_way(files: Files, tenure: DriverSession, here: Here, wait_s: float) -> None:
-    """Wait until nobody before us drives the run, and see that nobody else pays."""
-    mine = tenure.record
-    others = [one for one in (read_session(files, number) for number in mine.earlier) if one is not None]
-    watches = [_Watch(files, one, here) for one in others if one.run == mine.run or (one.paying and mine.paying)]
+def _make_way(files: Files, session: DriverSession, here: Here, wait_s: float) -> None:
+    """Wait until no earlier driver has the run; raise StoreError if another run is being paid for in the store."""
+    mine = session.record
+    others = [record for record in (read_session(files, number) for number in mine.earlier) if record is not None]
+    watches = [_Watch(files, other, here) for other in others if other.run == mine.run or (other.paying and mine.paying)]
     until, beaten = time.monotonic() + wait_s, time.monotonic()
     while watches:
         for watch in list(watches):
@@ -255,31 +260,31 @@ def _make_way(files: Files, tenure: DriverSession, here: Here, wait_s: float) ->
             raise Superseded(
                 f"run {mine.run}: its earlier driver ({slow.told()}) does not make way; end that process, then run again"
             )
-        later = tenure.superseded()
+        later = session.superseded()
         if later is not None:
             raise Superseded(f"run {mine.run}: another driver ({later}) took the run over; this one stops, nothing is lost")
         if time.monotonic() - beaten >= BEAT_S:
-            tenure.beat()
+            session.beat()
             beaten = time.monotonic()
         time.sleep(LOOK_S)
 
 
 class _Watch:
-    """Finds out whether an earlier driver lives: by its pid on its own machine, by its beat elsewhere."""
+    """Watches whether an earlier driver is alive: by its pid on its own machine, by its beat elsewhere."""
 
     def __init__(self, files: Files, record: SessionRecord, here: Here) -> None:
         self.record = record
         self.alive = False
         self._files = files
-        self._near = bool(here.machine) and here.machine == record.machine and bool(record.started)
+        self._same_machine = bool(here.machine) and here.machine == record.machine and bool(record.started)
         self._beat = self._read()
         self._since = time.monotonic()
 
     def look(self) -> str:
-        """`ended`, `dead`, `alive`, or `unknown` for the time being."""
+        """The driver's state now: `ended`, `dead`, `alive` or `unknown`."""
         if has_ended(self._files, self.record.number):
             return "ended"
-        if self._near:
+        if self._same_machine:
             self.alive = _started(self.record.pid) == self.record.started
             return "alive" if self.alive else "dead"
         beat, now = self._read(), time.monotonic()
@@ -298,7 +303,7 @@ class _Watch:
 
 
 def session_chain(files: Files) -> Chain:
-    """The drivers' records."""
+    """The chain of session records."""
     return Chain(files, FOLDER, mend="put it back from a copy; without it nobody knows whose answers and spending are whose")
 
 
@@ -330,7 +335,7 @@ def _name(number: int, suffix: str) -> str:
 
 
 def _machine() -> str:
-    """What pids are numbers of: this boot and pid namespace; empty where the system does not tell."""
+    """What a pid is relative to: host name, boot and pid namespace. Empty if the system does not say."""
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
         return f"{socket.gethostname()} {boot} {os.readlink('/proc/self/ns/pid')}"
@@ -339,7 +344,7 @@ def _machine() -> str:
 
 
 def _started(pid: int) -> str:
-    """When the process started, in ticks since the boot; empty where there is none, or it is no more than a zombie."""
+    """When the process started, in ticks since boot; empty if there is no such process or it is a zombie."""
     try:
         fields: Sequence[str] = Path(f"/proc/{pid}/stat").read_text("utf-8", "replace").rpartition(")")[2].split()
     except OSError:

@@ -1,14 +1,14 @@
-"""A file as its folder lists it. Part of the store room."""
+"""One file in a folder listing. Part of the store room."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """What a listing tells of a file."""
+    """A file's name, size and time in a listing."""
 
     name: str
     size: int
     """Bytes."""
     written: float
-    """Seconds since 1970, by the clock of the place."""
+    """When it was written: seconds since 1970, by the clock of the disk or bucket."""

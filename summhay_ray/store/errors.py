@@ -1,27 +1,27 @@
-"""What can be wrong with a store. Part of the store room."""
+"""The errors that a store raises. Part of the store room."""
 
 from summhay_ray.errors import UserError
 
 
 class StoreError(UserError):
-    """The store, a run in it or a record of it is not usable; the message says which, why and how to mend it."""
+    """The store, one of its runs or one of its records cannot be used; the message says which, why, and how to mend it."""
 
 
 class Damaged(StoreError):
-    """A block of a run's rows is absent or damaged."""
+    """A block of a run's rows is missing or damaged."""
 
 
 class NoCredentials(StoreError):
-    """This machine has no credentials for the place; another one, such as a cluster's node, may have some."""
+    """This machine has no credentials for the bucket; another machine, such as a cluster node, may have them."""
 
 
 class StoreUnavailable(StoreError):
-    """The place does not answer for as long as it is worth trying, or has no room; nothing is wrong with what was asked."""
+    """The store did not answer within the retry time, or its disk is full. The request itself is valid."""
 
     exit_code = 1
 
 
 class Superseded(StoreError):
-    """Another driver has the run. What this one committed stands."""
+    """Another driver has taken the run over. What this driver committed stays valid."""
 
     exit_code = 1

@@ -1,8 +1,8 @@
-"""Where a store's bytes live: a folder of this machine, or a bucket. Part of the store room; other rooms never see paths.
+"""The files of a store, in a folder on this machine or in a bucket. Part of the store room; other rooms never see paths.
 
-What counts is written by `create` (all of a file or nothing, and never over another), so that readers see whole things only;
-a folder's response log is appended (`summhay_ray.store.response_log`), its records carry length and checksum. `put` writes over
-what is there: for hints, on which nothing depends but speed.
+Data is written by `create`, which writes a whole file or nothing and never overwrites, so readers never see half a file. The
+response log in a folder is appended to instead (`summhay_ray.store.response_log`); each of its records carries its length and a
+checksum. `put` overwrites: it is for hints, which affect only speed.
 """
 
 from __future__ import annotations
@@ -22,75 +22,75 @@ from summhay_ray.store.s3_place import SCHEME
 
 
 class Files(Protocol):
-    """A store's files. Names are relative and use `/`. Raises StoreError, OSError where the place cannot be reached."""
+    """A store's files. Names are relative and use `/`. Methods raise StoreError or OSError if the store cannot be reached."""
 
     @property
     def uri(self) -> str:
-        """What `open_files` takes to open the same place, on another machine too."""
+        """The URI by which `open_files` opens the same store, also on another machine."""
         ...
 
     @property
     def folder(self) -> Path | None:
-        """The folder, where the files are one that every process of this machine can append to; None elsewhere."""
+        """The local folder that holds the files and that every process of this machine can append to; None for a bucket."""
         ...
 
     def create(self, name: str, content: bytes) -> bool:
-        """Write `content` under `name`, durably and whole. False where the name is taken: nothing is written then."""
+        """Write `content` under `name`, durably and whole. Return False and write nothing if the name is taken."""
         ...
 
     def put(self, name: str, content: bytes) -> None:
-        """Write whole, over what is there. For hints alone."""
+        """Write the whole file, replacing what is there. Only for hints."""
         ...
 
     def writing(self, name: str) -> contextlib.AbstractContextManager[Path]:
-        """A file of this machine to write to. What it holds when the block ends stands under `name`, over what was there.
+        """Give a local file to write to; when the block ends, its content replaces the file `name`.
 
-        Whoever looks sees all of it or what stood there before; nothing is written where the block raises.
+        Readers see either the old content or the new. Nothing is written if the block raises.
         """
         ...
 
     def read(self, name: str) -> bytes:
-        """The whole content. Raises FileNotFoundError."""
+        """Read the whole file. Raises FileNotFoundError."""
         ...
 
     def read_range(self, name: str, offset: int, length: int) -> bytes:
-        """`length` bytes from `offset` on, fewer at the end. Raises FileNotFoundError."""
+        """Read `length` bytes starting at `offset`, fewer at the end of the file. Raises FileNotFoundError."""
         ...
 
     def exists(self, name: str) -> bool:
-        """Whether `name` was created."""
+        """Whether `name` exists."""
         ...
 
     def where(self, name: str) -> str:
-        """`name` as a person finds it."""
+        """The full path or S3 URI of `name`, for messages."""
         ...
 
     def names(self, folder: str, suffix: str = "") -> Iterator[str]:
-        """Names of the files right in `folder`, sorted. A bucket's listing may lag: nothing that counts may depend on it."""
+        """Names of the files directly in `folder`, sorted. A bucket's listing may lag, so correctness must not depend on it."""
         ...
 
     def folders(self, folder: str) -> Iterator[str]:
-        """Last parts of the names of the folders right in `folder`, sorted. May lag as `names` may."""
+        """Base names of the folders directly in `folder`, sorted. May lag like `names`."""
         ...
 
     def entries(self, folder: str) -> Iterator[Entry]:
-        """The files right in `folder`, unfinished ones (`.NAME.part`) among them; may lag as `names` may."""
+        """The files directly in `folder`, including unfinished ones (`.NAME.part`). May lag like `names`."""
         ...
 
     def delete(self, name: str) -> None:
-        """Delete a file that nobody needs; nothing where it is gone."""
+        """Delete a file; does nothing if it is already gone."""
         ...
 
     def check(self) -> None:
-        """Whether a store can live here, within seconds: it can be reached, read and written, and `create` creates once.
+        """Check, within seconds, that the store can be reached, read and written, and that `create` never overwrites.
 
-        Raises StoreError, which says in one line what is in the way and how to mend it.
+        Raises StoreError with one line that says what is wrong and how to mend it.
         """
         ...
 
 
 class LocalFiles:
-    """A folder."""
+    """A store in a local folder."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -114,7 +114,7 @@ class LocalFiles:
         return self.root / name
 
     def create(self, name: str, content: bytes) -> bool:
-        """Write `content` under `name`, durably and whole. False where the name is taken: nothing is written then."""
+        """See `Files`."""
         target = self.path(name)
         target.parent.mkdir(parents=True, exist_ok=True)
         if target.exists():
@@ -135,7 +135,7 @@ class LocalFiles:
         return True
 
     def read(self, name: str) -> bytes:
-        """The whole content. Raises FileNotFoundError."""
+        """See `Files`."""
         return self.path(name).read_bytes()
 
     def put(self, name: str, content: bytes) -> None:
@@ -162,7 +162,7 @@ class LocalFiles:
             return stream.read(length)
 
     def exists(self, name: str) -> bool:
-        """Whether `name` was created."""
+        """See `Files`."""
         return self.path(name).exists()
 
     def folders(self, folder: str) -> Iterator[str]:
@@ -173,7 +173,10 @@ class LocalFiles:
 
     @contextlib.contextmanager
     def lock(self, name: str) -> Iterator[bool]:
-        """Hold `name` while the block runs; gives False where another process of this machine holds it. Ends with the process."""
+        """Lock the file `name` while the block runs; yields False if another process of this machine has locked it.
+
+        The lock is released when the process dies.
+        """
         path = self.path(name)
         path.parent.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
@@ -188,13 +191,13 @@ class LocalFiles:
             os.close(descriptor)
 
     def names(self, folder: str, suffix: str = "") -> Iterator[str]:
-        """Names of the files right in `folder`, sorted; none where the folder does not exist."""
+        """See `Files`. Yields nothing if the folder does not exist."""
         here = self.path(folder)
         if not here.is_dir():
             return
         with os.scandir(here) as entries:
-            found = sorted(entry.name for entry in entries if entry.is_file() and not entry.name.startswith("."))
-        for name in found:
+            names = sorted(entry.name for entry in entries if entry.is_file() and not entry.name.startswith("."))
+        for name in names:
             if name.endswith(suffix):
                 yield f"{folder}/{name}" if folder else name
 
@@ -203,20 +206,20 @@ class LocalFiles:
         here = self.path(folder)
         if not here.is_dir():
             return
-        with os.scandir(here) as found:
-            for entry in found:
-                # A file may be gone meanwhile: another cleans, or it was unfinished.
+        with os.scandir(here) as entries:
+            for entry in entries:
+                # A file may vanish meanwhile: another process cleans the store, or the file was unfinished.
                 with contextlib.suppress(FileNotFoundError):
                     if entry.is_file():
-                        told = entry.stat()
-                        yield Entry(f"{folder}/{entry.name}", told.st_size, told.st_mtime)
+                        stat = entry.stat()
+                        yield Entry(f"{folder}/{entry.name}", stat.st_size, stat.st_mtime)
 
     def delete(self, name: str) -> None:
         """See `Files`."""
         self.path(name).unlink(missing_ok=True)
 
     def check(self) -> None:
-        """See `Files`. Makes the folder; leaves nothing in it."""
+        """See `Files`. Creates the folder and leaves nothing in it."""
         probe = f".summhay-check-{uuid.uuid4().hex[:12]}"
         try:
             try:
@@ -230,7 +233,7 @@ class LocalFiles:
             raise StoreError(f"store {str(self.root)!r}: its file system does not create files once; use another one")
 
     def _link(self, name: str) -> bool:
-        """Whether a taken name is given once more, as no file system must."""
+        """Whether the file system wrongly lets a hard link overwrite an existing name."""
         try:
             self.create(f"{name}-second", b"")
             os.link(self.path(f"{name}-second"), self.path(name))
@@ -242,7 +245,7 @@ class LocalFiles:
 
 
 def sync_folder(folder: Path) -> None:
-    """Wait until the names in the folder are on disk."""
+    """Wait until the folder's directory entries are on disk."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -251,7 +254,10 @@ def sync_folder(folder: Path) -> None:
 
 
 def open_files(uri: str) -> Files:
-    """The files behind a store URI: a folder's path, or `s3://bucket/prefix`. Reaches nothing; raises StoreError for others."""
+    """The files of a store URI: a folder's path, or `s3://bucket/prefix`. Makes no connection.
+
+    Raises StoreError for any other URI.
+    """
     if uri.startswith(SCHEME):
         from summhay_ray.store.s3 import open_s3
 
@@ -262,13 +268,13 @@ def open_files(uri: str) -> Files:
     root = Path(uri.removeprefix("file://")).expanduser().absolute()
     if root.exists() and not root.is_dir():
         raise StoreError(f"store {uri!r}: is a file; give a folder")
-    if (above := next((one for one in root.parents if one.exists()), None)) is not None and not above.is_dir():
+    if (above := next((parent for parent in root.parents if parent.exists()), None)) is not None and not above.is_dir():
         raise StoreError(f"store {uri!r}: {above} is a file; give a folder")
     return LocalFiles(root)
 
 
 def _problem_of(root: Path, error: OSError) -> StoreError:
-    """Why a folder cannot be a store."""
+    """The error to raise for a folder that cannot be a store."""
     store, why = f"store {str(root)!r}", error.strerror or type(error).__name__
     if error.errno in {errno.ENOSPC, errno.EDQUOT}:
         return StoreUnavailable(

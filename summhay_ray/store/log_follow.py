@@ -1,7 +1,7 @@
 """Reads what is new in the response log: of a folder's files where each was left, of a bucket's chains from their last number.
 
-Part of the store room. In a bucket: tenures by number, their seats from the driver's record, the writers of a seat by
-incarnation, a writer's segments by number. Each ends where the next number is missing; a writer that has ended and a tenure that
+Part of the store room. In a bucket: sessions by number, their seats from the driver's record, the writers of a seat by
+incarnation, a writer's segments by number. Each ends where the next number is missing; a writer that has ended and a session that
 is over are never looked at again. Reading changes nothing that is known: `Reading` is taken in by the index.
 """
 
@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from summhay_ray.store.drivers import has_ended, tenures
+from summhay_ray.store.drivers import has_ended, sessions
 from summhay_ray.store.files import Files
 from summhay_ray.store.log_books import kept
 from summhay_ray.store.log_lines import (
@@ -57,9 +57,9 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class Begun:
-    """A tenure and its seats; `over`: nothing more can come from it."""
+    """A session and its seats; `over`: nothing more can come from it."""
 
-    tenure: int
+    session: int
     seats: tuple[str, ...] = ()
     over: bool = False
 
@@ -92,21 +92,21 @@ class Seat:
 class Chains:
     """How far a bucket's log was read."""
 
-    tenure: int = 0
+    session: int = 0
     """All up to this one are known."""
     packed: frozenset[int] = frozenset()
     """Later ones that need not be read: others than these hold what they wrote."""
     seats: dict[tuple[int, str], Seat] = field(default_factory=dict)
-    """Those of tenures that are not over."""
+    """Those of sessions that are not over."""
 
     def begin(self, begun: Begun) -> None:
-        """Enter a tenure, or that it is over."""
-        self.tenure = max(self.tenure, begun.tenure)
+        """Enter a session, or that it is over."""
+        self.session = max(self.session, begun.session)
         for name in begun.seats:
             if begun.over:
-                self.seats.pop((begun.tenure, name), None)
+                self.seats.pop((begun.session, name), None)
             else:
-                self.seats.setdefault((begun.tenure, name), Seat())
+                self.seats.setdefault((begun.session, name), Seat())
 
     def take(self, segment: Segment) -> bool:
         """Enter a segment; False where it was entered before."""
@@ -141,9 +141,9 @@ def new_lines(folder: Path, read_to: dict[str, int], but: Collection[str]) -> It
 
 def new_segments(files: Files, chains: Chains, but: Collection[str]) -> Iterator[Begun | Segment]:
     """What was created in a bucket, in the order in which it is to be entered."""
-    records = list(tenures(files, chains.tenure))
+    records = list(sessions(files, chains.session))
     fresh = [Begun(one.number, () if one.number in chains.packed else tuple(one.seat_names())) for one in records]
-    seats = {**chains.seats, **{(begun.tenure, name): Seat() for begun in fresh for name in begun.seats}}
+    seats = {**chains.seats, **{(begun.session, name): Seat() for begun in fresh for name in begun.seats}}
     states = {place: Seat(seat.n, dict(seat.going), {}, seat.closed) for place, seat in seats.items()}
     numbers = {place[0] for place in states}
     # Asked before their segments are read: what is written between the two would be passed over for ever.

@@ -94,8 +94,8 @@ class LogIndex:
 
     def _is_over(self, writer: str) -> bool:
         """Whether the store has all that the writer will ever bring: far away answers may be on their way."""
-        tenure = writer.partition("-")[0]
-        return self.near or not tenure.isdigit() or has_ended(self.files, int(tenure))
+        session = writer.partition("-")[0]
+        return self.near or not session.isdigit() or has_ended(self.files, int(session))
 
     def refresh(self, but: Collection[str] = ()) -> None:
         """Read what the writers appended since the last refresh, `but` for some of them (a later refresh reads them)."""
@@ -141,8 +141,8 @@ class LogIndex:
     def forget_unshipped(self, writer: str) -> None:
         """Drop answers of a writer that no segment read so far holds: those that were lost with its machine."""
         place, _, incarnation = writer.rpartition("-")
-        tenure, _, seat_name = place.partition("-")
-        seat = self._chains.seats.get((int(tenure), seat_name)) if tenure.isdigit() and incarnation.isdigit() else None
+        session, _, seat_name = place.partition("-")
+        seat = self._chains.seats.get((int(session), seat_name)) if session.isdigit() and incarnation.isdigit() else None
         if self.near or seat is None:
             return
         read_to = seat.going.get(int(incarnation), seat.ended.get(int(incarnation), 0))

@@ -140,9 +140,9 @@ def segment_number(name: str) -> int | None:
     return int(number) if name.count("/") == 2 and number.isdigit() else None
 
 
-def writer_name(tenure: int, seat: str, incarnation: int) -> str:
-    """The name of the writer that has a seat of a tenure for the n-th time."""
-    return f"{tenure:08d}-{seat}-{incarnation}"
+def writer_name(session: int, seat: str, incarnation: int) -> str:
+    """The name of the writer that has a seat of a session for the n-th time."""
+    return f"{session:08d}-{seat}-{incarnation}"
 
 
 def read_at(files: Files, location: Location) -> dict[str, Any]:

@@ -101,16 +101,16 @@ class LogWriter:
             self._descriptor = None
 
 
-def open_log(files: Files, tenure: int, seat: str) -> Writer:
-    """The log of whoever has the seat (`calling-3`) in a tenure now; each time it is opened the writer is another.
+def open_log(files: Files, session: int, seat: str) -> Writer:
+    """The log of whoever has the seat (`calling-3`) in a session now; each time it is opened the writer is another.
 
     Raises StoreError where the store or the spool cannot be written, `Evicted` where the seat is closed.
     """
     if files.folder is None:
-        return SpoolWriter(files, tenure, seat)
+        return SpoolWriter(files, session, seat)
     for incarnation in itertools.count():
         try:
-            return LogWriter(LocalFiles(files.folder), writer_name(tenure, seat, incarnation))
+            return LogWriter(LocalFiles(files.folder), writer_name(session, seat, incarnation))
         except FileExistsError:
             continue
     raise AssertionError

@@ -1,9 +1,9 @@
-"""A run's tables as plain files that any tool opens. Part of the store room.
+"""A run's tables as plain files that any tool can open. Part of the store room.
 
-When a run ends each of its tables is one Parquet file, `runs/<run>/tables/<table>/part-0.parquet`: sorted by key, each row once,
-a column's meaning in its metadata. A file is replaced whole when the run goes on and ends again; on disk a reader that has it
-open keeps what it opened. `runs/<run>/tables.json` says as of which commit they are: a run that ends as it was writes nothing;
-and it has the digest of each, which takes longer to compute than all else that a finished run is asked for.
+When a run ends, each of its tables is written as one Parquet file, `runs/<run>/tables/<table>/part-0.parquet`: sorted by key,
+each row once, with each column's meaning in the metadata. If the run goes on and ends again, the file is replaced as a whole; on
+a local disk a reader that has it open keeps the old content. `runs/<run>/tables.json` holds the number of the commit that was
+written, so that an unchanged run writes nothing, and each table's digest, which is slow to compute.
 """
 
 from __future__ import annotations
@@ -28,21 +28,21 @@ from summhay_ray.store.tables import Columns
 from summhay_ray.text import BEGINS_FORMULA
 
 TableFormat = Literal["parquet", "csv", "jsonl"]
-"""What a table can be written as."""
+"""The formats in which a table can be written."""
 
 
 def publish(run: RunStore) -> list[str]:
-    """Write the run's tables beside it, where they are not written as of its newest commit.
+    """Write the run's tables into its folder unless they are up to date with its newest commit.
 
-    Gives a warning where that cannot be done: the run has ended all the same.
+    Returns a list with a warning if that fails, because the run itself has succeeded; otherwise an empty list.
     """
     try:
         now = run.at()
         files, mark = now.store.files, f"runs/{now.run_id}/tables.json"
-        if _told(files, mark).get("commit") != now.version():
+        if _published(files, mark).get("commit") != now.version():
             write_tables(now, files, f"runs/{now.run_id}/tables/")
-            told = {"commit": now.version(), "blocks": _blocks(now), "digests": now.digests()}
-            files.put(mark, json.dumps(told).encode())
+            published = {"commit": now.version(), "blocks": _blocks(now), "digests": now.digests()}
+            files.put(mark, json.dumps(published).encode())
     except (StoreError, OSError) as error:
         why = str(error) or type(error).__name__
         return [f"the tables were not written as Parquet: {why}; run again, or: summhay export {run.run_id} --tables FOLDER"]
@@ -50,9 +50,10 @@ def publish(run: RunStore) -> list[str]:
 
 
 def write_tables(run: RunStore, files: Files, prefix: str = "", kind: TableFormat = "parquet") -> dict[str, str]:
-    """Write every table of the run as it stands now under `prefix`; gives the name of each table's file.
+    """Write every table of the run, as of its newest manifest, under `prefix`. Return table -> file name.
 
-    Whoever looks sees a whole file or none. In CSV lists are JSON, and no text is a formula. Holds a piece of a table at a time.
+    Readers see a whole file or none. In CSV, lists are written as JSON and text that a spreadsheet would take for a formula
+    is escaped. Holds one piece of a table in memory.
     """
     now, written = run.at(), {}
     for table, pieces in pieces_of(now.store.files, now.manifest().blocks, now.declared):
@@ -64,24 +65,24 @@ def write_tables(run: RunStore, files: Files, prefix: str = "", kind: TableForma
 
 
 def table_digests(run: RunStore) -> dict[str, dict[str, Any]]:
-    """Table -> its number of rows and the hash of its sorted rows: as `publish` kept them, else counted now.
+    """Table -> {"rows": number of rows, "sha256": hash of the sorted rows}, from `publish` if up to date, else computed.
 
-    Raises Damaged where a block of the run is absent or damaged.
+    Raises Damaged if a block of the run is missing or damaged.
     """
-    told = _told(run.store.files, f"runs/{run.run_id}/tables.json")
-    if told.get("blocks") != _blocks(run):
+    published = _published(run.store.files, f"runs/{run.run_id}/tables.json")
+    if published.get("blocks") != _blocks(run):
         return run.digests()
     for block in run.manifest().blocks:
         check_block(run.store.files, block)
-    return dict(told["digests"])
+    return dict(published["digests"])
 
 
 def _blocks(run: RunStore) -> str:
-    """What the run's rows are made of, in one hash."""
+    """One hash (hex) over the hashes of all blocks of the run."""
     return hashlib.sha256("".join(block.sha256 for block in run.manifest().blocks).encode("ascii")).hexdigest()
 
 
-def _told(files: Files, mark: str) -> Mapping[str, Any]:
+def _published(files: Files, mark: str) -> Mapping[str, Any]:
     try:
         body = json.loads(files.read(mark))
     except (FileNotFoundError, ValueError):
@@ -91,8 +92,8 @@ def _told(files: Files, mark: str) -> Mapping[str, Any]:
 
 def _write(path: Path, columns: Columns, pieces: Iterable[pl.DataFrame], kind: TableFormat, run_id: str) -> None:
     if kind == "parquet":
-        told = {"run": run_id, "table": columns.table, "primary_key": json.dumps(columns.key)}
-        schema = columns.schema.with_metadata(told)
+        metadata = {"run": run_id, "table": columns.table, "primary_key": json.dumps(columns.key)}
+        schema = columns.schema.with_metadata(metadata)
         with pq.ParquetWriter(path, schema, compression="zstd") as writer:
             for piece in pieces:
                 writer.write_table(piece.to_arrow().cast(schema))
@@ -108,13 +109,14 @@ def _write(path: Path, columns: Columns, pieces: Iterable[pl.DataFrame], kind: T
 
 
 def _flat(piece: pl.DataFrame, columns: Columns) -> pl.DataFrame:
-    """The piece with its lists as JSON, and an apostrophe before what a spreadsheet would take for a formula."""
+    """The piece with lists as JSON, and with an apostrophe before text that a spreadsheet would take for a formula."""
     lists = [field.name for field in columns.schema if pa.types.is_list(field.type)]
-    texts = [
-        pl.Series(name, [None if one is None else json.dumps(one.to_list()) for one in piece[name]], pl.String) for name in lists
+    as_json = [
+        pl.Series(name, [None if cell is None else json.dumps(cell.to_list()) for cell in piece[name]], pl.String)
+        for name in lists
     ]
-    flat = piece.with_columns(texts)
-    found = [pl.col(name) for name, kind in flat.schema.items() if kind == pl.String]
+    flat = piece.with_columns(as_json)
+    texts = [pl.col(name) for name, kind in flat.schema.items() if kind == pl.String]
     return flat.with_columns(
-        pl.when(one.str.contains(BEGINS_FORMULA)).then(one.str.replace("^", "'")).otherwise(one) for one in found
+        pl.when(text.str.contains(BEGINS_FORMULA)).then(text.str.replace("^", "'")).otherwise(text) for text in texts
     )

@@ -1,8 +1,8 @@
-"""The log of tenures that are over, in few large objects. Part of the store room.
+"""The log of sessions that are over, in few large objects. Part of the store room.
 
 A pack is a data object (`log/packs/<sha256>.jsonl`: the answers' lines one behind the other, at most 64 MiB) and an index
 (`<sha256>.index`, zlib over JSON: the answers' keys and lengths, and what all records came to). The chain `log/packs/` names the
-packs that count and the tenures that need no reading any more. The segments stay for a day (`clean`): whoever has read them goes
+packs that count and the sessions that need no reading any more. The segments stay for a day (`clean`): whoever has read them goes
 on without packs.
 """
 
@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from summhay_ray.store.chain import Chain
-from summhay_ray.store.drivers import SessionRecord, close, has_ended, tenures
+from summhay_ray.store.drivers import SessionRecord, close, has_ended, sessions
 from summhay_ray.store.errors import StoreError
 from summhay_ray.store.files import Files
 from summhay_ray.store.log_books import Books, Excess, Open, Tally
@@ -39,7 +39,7 @@ _MEND = (
 
 @dataclass(frozen=True, slots=True)
 class Packed:
-    """What all packs hold, and which tenures that covers: those up to `through`, and `others`."""
+    """What all packs hold, and which sessions that covers: those up to `through`, and `others`."""
 
     books: Books
     through: int = 0
@@ -80,7 +80,7 @@ def read_packs(files: Files) -> Packed:
 
 
 def pack(files: Files) -> int:
-    """Pack the log of all tenures that are over and whose writers have ended; how many they were. Only far away.
+    """Pack the log of all sessions that are over and whose writers have ended; how many they were. Only far away.
 
     Where another packs at the same time one of them wins, and the other's trouble was in vain.
     """
@@ -91,15 +91,15 @@ def pack(files: Files) -> int:
     done = set(body["others"])
     ready: list[int] = []
     writers: list[tuple[str, int]] = []
-    for record in tenures(files, body["through"]):
+    for record in sessions(files, body["through"]):
         ended = None if record.number in done or not has_ended(files, record.number) else _ended_writers(files, record)
         if ended is not None:
             ready.append(record.number)
             writers += ended
     if not ready:
         return 0
-    for tenure in ready:
-        close(files, tenure)
+    for session in ready:
+        close(files, session)
     packs = _write(files, writers, body["packs"])
     through, others = _told(body["through"], done | set(ready))
     return len(ready) if chain.append(number + 1, {"packs": packs, "through": through, "others": others}) else 0
@@ -112,13 +112,13 @@ def _told(through: int, done: set[int]) -> tuple[int, list[int]]:
 
 
 def _ended_writers(files: Files, record: SessionRecord) -> list[tuple[str, int]] | None:
-    """(writer, how many segments) of a tenure, its seats closed; None where one of its writers has not ended."""
+    """(writer, how many segments) of a session, its seats closed; None where one of its writers has not ended."""
     found: list[tuple[str, int]] = []
     for seat in record.seat_names():
         incarnation = 0
         while True:
             writer = writer_name(record.number, seat, incarnation)
-            # Whoever begins after the end of its tenure would write what no reader looks for.
+            # Whoever begins after the end of its session would write what no reader looks for.
             if files.create(segment_name(writer, 0), Mark(0, end=True, closed=True).line()):
                 break
             n = free_number(files, writer, 1)

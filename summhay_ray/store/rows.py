@@ -1,4 +1,4 @@
-"""The rows that count in the blocks of one manifest, by table. Part of the store room."""
+"""Reads tables from the blocks of one manifest. Part of the store room."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from summhay_ray.store.files import Files
 from summhay_ray.store.tables import Columns, Tables, digest_of
 
 TOGETHER = 16 << 20
-"""So many stored bytes of rows are unpacked and sorted at a time where they are only needed for a moment."""
+"""How many stored bytes of rows are unpacked and sorted at a time when a table is read in pieces."""
 
 Keep = Callable[[pa.Table, Part], pa.Table]
-"""Rows of a block, the block's units -> the rows that are wanted."""
+"""Filters the rows of a block: (rows, the block's part) -> the wanted rows."""
 
 
 def finished_of(files: Files, blocks: Sequence[Block], stage: str) -> dict[str, bool]:
-    """Unit -> whether it may be tried again, of one stage."""
+    """Unit -> whether it may be retried, for the units of one stage."""
     parts = [read_block(files, block, {}).units for block in blocks if block.stage == stage]
     return {unit: retry for (_, unit), (_, retry) in winners(parts).items()}
 
@@ -29,10 +29,10 @@ def finished_of(files: Files, blocks: Sequence[Block], stage: str) -> dict[str, 
 def frames_of(
     files: Files, blocks: Sequence[Block], wanted: Tables, units: Sequence[str] | None = None
 ) -> dict[str, pl.DataFrame]:
-    """The tables, each row once, sorted by primary key; of these units only where they are given.
+    """The tables, each row once, sorted by primary key. `units`: only the rows of units with these names.
 
-    Of rows with one key that several units brought the first unit's counts, in the order of stages and names: however the
-    rows were batched and merged, the table is the same.
+    If several units have a row with the same key, the first unit wins, in the order of stage and name. So a table is the same
+    however its rows were batched and merged.
     """
     return _frames(files, blocks, wanted, None if units is None else _of_units(units))
 
@@ -41,20 +41,25 @@ def _frames(files: Files, blocks: Sequence[Block], wanted: Tables, keep: Keep | 
     parts = [_read(files, block, wanted, keep) for block in _with_any(blocks, wanted)]
     won = winners([part.units for part in parts])
     ranks = {unit: rank for rank, unit in enumerate(sorted(won))}
-    found: dict[str, list[pa.Table]] = {name: [] for name in wanted}
-    for place in range(len(parts)):
-        part, parts[place] = parts[place], Part([], {})
-        for name, rows in only(part, _own(part, place, won, ranks)).items():
-            found[name].append(rows)
-    return {name: columns.frame(found.pop(name)) for name, columns in wanted.items()}
+    collected: dict[str, list[pa.Table]] = {name: [] for name in wanted}
+    for index in range(len(parts)):
+        # Each part is let go once its rows are collected.
+        part, parts[index] = parts[index], Part([], {})
+        for name, rows in only(part, _winning(part, index, won, ranks)).items():
+            collected[name].append(rows)
+    return {name: columns.frame(collected.pop(name)) for name, columns in wanted.items()}
 
 
-def _own(part: Part, place: int, won: Mapping[Unit, tuple[int, bool]], ranks: Mapping[Unit, int]) -> dict[Unit, int]:
-    return {unit: ranks[unit] for unit, _ in part.units if won[unit][0] == place}
+def _winning(part: Part, index: int, won: Mapping[Unit, tuple[int, bool]], ranks: Mapping[Unit, int]) -> dict[Unit, int]:
+    """The units whose rows are taken from the part of this index, with their ranks."""
+    return {unit: ranks[unit] for unit, _ in part.units if won[unit][0] == index}
 
 
 def _with_any(blocks: Sequence[Block], wanted: Tables) -> list[Block]:
-    """The blocks of the stages that bring rows of these tables: one without such rows may finish a unit of another anew."""
+    """All blocks of the stages that have rows of these tables.
+
+    A block without such rows is included, because it may replace a unit of another block.
+    """
     stages = {block.stage for block in blocks if not block.slices.keys().isdisjoint(wanted)}
     return [block for block in blocks if block.stage in stages]
 
@@ -68,17 +73,17 @@ def _of_units(units: Sequence[str]) -> Keep:
     wanted = set(units)
 
     def keep(rows: pa.Table, part: Part) -> pa.Table:
-        places = [place for place, ((_, unit), _) in enumerate(part.units) if unit in wanted]
-        # Not pa.array, which would load pandas.
-        return rows.filter(pc.is_in(rows[UNIT], pl.Series(places, dtype=pl.Int32).to_arrow()))
+        indices = [index for index, ((_, unit), _) in enumerate(part.units) if unit in wanted]
+        # pa.array would import pandas.
+        return rows.filter(pc.is_in(rows[UNIT], pl.Series(indices, dtype=pl.Int32).to_arrow()))
 
     return keep
 
 
 def pieces_of(files: Files, blocks: Sequence[Block], tables: Tables) -> Iterator[tuple[str, Iterable[pl.DataFrame]]]:
-    """Each table with its rows in pieces, one behind the other in the order of its key; each is to be read before the next.
+    """Each table with its rows in consecutive pieces, in the order of its key. Exhaust one table before taking the next.
 
-    Holds little more than one block at a time.
+    Holds little more than one block in memory.
     """
     sizes = {name: sum(block.slices[name].length for block in blocks if name in block.slices) for name in tables}
     for group in _groups({name: size for name, size in sizes.items() if size <= TOGETHER}):
@@ -91,16 +96,15 @@ def pieces_of(files: Files, blocks: Sequence[Block], tables: Tables) -> Iterator
 
 
 def units_of(files: Files, blocks: Sequence[Block], wanted: Tables) -> Iterator[tuple[str, Mapping[str, pl.DataFrame]]]:
-    """Each unit that counts with its rows of the wanted tables, in the order of the blocks. Holds one block at a time."""
+    """Each unit with its rows of the wanted tables, in the order of the blocks. Holds one block in memory."""
     blocks = _with_any(blocks, wanted)
     won = winners([read_block(files, block, {}).units for block in blocks])
     for place, block in enumerate(blocks):
         part = read_block(files, block, wanted)
-        frames = {name: _frame(rows).partition_by(UNIT, as_dict=True) for name, rows in part.rows.items()}
+        by_index = {name: _frame(rows).partition_by(UNIT, as_dict=True) for name, rows in part.rows.items()}
         for index, ((stage, unit), _) in enumerate(part.units):
             if won[stage, unit][0] == place:
-                own = {name: found[index,].drop(UNIT) for name, found in frames.items() if (index,) in found}
-                yield unit, own
+                yield unit, {name: frames[index,].drop(UNIT) for name, frames in by_index.items() if (index,) in frames}
 
 
 def _frame(rows: pa.Table) -> pl.DataFrame:
@@ -110,9 +114,9 @@ def _frame(rows: pa.Table) -> pl.DataFrame:
 
 
 def digests_of(files: Files, blocks: Sequence[Block], tables: Tables) -> dict[str, dict[str, Any]]:
-    """Table -> its number of rows and the hash of its sorted rows. Holds little more than one block at a time."""
-    found = {name: _digest(pieces) for name, pieces in pieces_of(files, blocks, tables)}
-    return {name: found[name] for name in tables}
+    """Table -> {"rows": number of rows, "sha256": hash of the sorted rows}. Holds little more than one block in memory."""
+    digests = {name: _digest(pieces) for name, pieces in pieces_of(files, blocks, tables)}
+    return {name: digests[name] for name in tables}
 
 
 def _digest(pieces: Iterable[pl.DataFrame]) -> dict[str, Any]:
@@ -129,10 +133,10 @@ def _digest(pieces: Iterable[pl.DataFrame]) -> dict[str, Any]:
 
 
 def _groups(sizes: Mapping[str, int]) -> Iterator[list[str]]:
-    """The tables in groups that are small enough together, so that each block is read as seldom as may be."""
+    """The tables in groups, each small enough to hold in memory, so that each block is read only a few times."""
     group: list[str] = []
     for name in sorted(sizes, key=sizes.__getitem__):
-        if group and sum(sizes[one] for one in group) + sizes[name] > 2 * TOGETHER:
+        if group and sum(sizes[table] for table in group) + sizes[name] > 2 * TOGETHER:
             yield group
             group = []
         group.append(name)
@@ -141,7 +145,7 @@ def _groups(sizes: Mapping[str, int]) -> Iterator[list[str]]:
 
 
 class _Pieces:
-    """A large table in pieces, one behind the other in the order of its key; rows of one key are in one piece."""
+    """A large table in consecutive pieces, in the order of its key; rows with the same key are in the same piece."""
 
     def __init__(self, files: Files, blocks: Sequence[Block], columns: Columns) -> None:
         self._files, self._name = files, columns.table
@@ -154,25 +158,28 @@ class _Pieces:
     def __iter__(self) -> Iterator[pl.DataFrame]:
         for places in self._apart():
             size = sum(self._blocks[place].slices[self._name].length for place in places)
-            # A merged block is unpacked at once in any case.
+            # A single block of up to twice the size is one piece: it must be unpacked whole in any case.
             count = 1 if len(places) == 1 and size <= 2 * TOGETHER else 1 + size // TOGETHER
             for keep in self._ranges(places, count):
                 yield self._piece(places, keep)
 
     def _apart(self) -> list[list[int]]:
-        """The places of the blocks that have rows, in groups of which each ends before the next begins."""
-        found = [(block.slices[self._name], place) for place, block in enumerate(self._blocks) if self._name in block.slices]
+        """Indices of the blocks that have rows, in groups whose ranges of keys do not overlap, in the order of the key."""
+        slices = [(block.slices[self._name], place) for place, block in enumerate(self._blocks) if self._name in block.slices]
         groups: list[list[int]] = []
         end = None
-        for one, place in sorted(found, key=lambda item: (item[0].low, item[1])):
-            if end is None or one.low > end:
+        for piece, place in sorted(slices, key=lambda item: (item[0].low, item[1])):
+            if end is None or piece.low > end:
                 groups.append([])
             groups[-1].append(place)
-            end = one.high if end is None else max(end, one.high)
+            end = piece.high if end is None else max(end, piece.high)
         return [sorted(group) for group in groups]
 
     def _ranges(self, places: Sequence[int], count: int) -> list[Keep | None]:
-        """Ranges of the key with about as many rows each; each is read through all these blocks, of which one is unpacked."""
+        """Filters for `count` ranges of the key with about equally many rows; [None] if one piece is enough.
+
+        Each range is then read from all these blocks, one unpacked at a time.
+        """
         if count == 1:
             return [None]
         keys = [read_block(self._files, self._blocks[place], self._wanted).rows[self._name][self._key] for place in places]
@@ -181,11 +188,11 @@ class _Pieces:
         return [_between(self._key, low, high) for low, high in zip([None, *starts], [*starts, None], strict=True)]
 
     def _piece(self, places: Sequence[int], keep: Keep | None) -> pl.DataFrame:
-        found = []
+        rows = []
         for place in places:
             part = _read(self._files, self._blocks[place], self._wanted, keep)
-            found.append(only(part, _own(part, place, self._won, self._ranks))[self._name])
-        return self._wanted[self._name].frame(found)
+            rows.append(only(part, _winning(part, place, self._won, self._ranks))[self._name])
+        return self._wanted[self._name].frame(rows)
 
 
 def _between(column: str, low: Any, high: Any) -> Keep:

@@ -1,4 +1,4 @@
-"""What a run's record (`run.json`) must hold for anybody to read the run. Part of the store room, for `runs.py`."""
+"""Checks the fields of a run's record (`run.json`) that every reader needs. Part of the store room, for `runs.py`."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from typing import Any
 
 
 def record_flaw(record: Mapping[str, Any]) -> str:
-    """What is wrong with a record, in a few words that name the field; empty where nothing is.
+    """What is wrong with a record, in a few words that name the field; empty if nothing is.
 
-    What a benchmark wants of its own fields, it checks itself.
+    A benchmark checks its own fields itself.
     """
     kind, name, tables = record.get("kind", ""), record.get("name", ""), record.get("tables", [])
     if not isinstance(kind, str) or not kind:
         return f"field kind: expected the name of a benchmark, found {repr(record.get('kind'))[:60]}"
     if not isinstance(name, str):
         return "field name: expected text"
-    if not isinstance(tables, list) or not all(isinstance(one, dict) for one in tables):
+    if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
         return "field tables: expected a list of name, key, columns"
     stages = record.get("stages", [])
-    if not isinstance(stages, list) or not all(isinstance(one, str) for one in stages):
+    if not isinstance(stages, list) or not all(isinstance(stage, str) for stage in stages):
         return "field stages: expected a list of names"
     return ""

@@ -1,12 +1,12 @@
 """A store and its runs: sources under their hash, and each run's tables as its newest manifest gives them.
 
-Part of the store room. Layout under the store:
+Part of the store room. Layout of a store:
 `format.json` · `objects/<kind>/<sha256>` (haystack sources, prompts) · `log/` (response log) ·
-`runs/<run>/run.json` (what made the run, and what its tables are) · `runs/<run>/blocks/<sha256>.block` (rows) ·
-`runs/<run>/commits/<number>.json` (which blocks count).
+`runs/<run>/run.json` (the run's record: its spec and its tables) · `runs/<run>/blocks/<sha256>.block` (rows) ·
+`runs/<run>/commits/<number>.json` (manifests: which blocks are in the run).
 
-Where several blocks finish one unit (two drivers, or a failed cell tried again by a later run) a success counts before a
-failure that may be tried again, then the last in the manifest's order: the same for every reader.
+If several blocks finish the same unit (two drivers, or a later run that retried a failed cell), a success beats a failure that
+may be retried; otherwise the last block in the manifest wins. Every reader decides alike.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from summhay_ray.store.tables import Columns, Table, Tables, columns_of
 
 FORMAT = 2
 RUN_FORMAT = 3
-"""How a run is written. It is part of what a run's id is made of, so that no run meets one that was written otherwise."""
+"""The version of a run's layout. It is part of the run id, so that runs of different layouts never share a folder."""
 MAX_RECORD = 64 * 2**20
-"""Bytes of a record at most: a run of a hundred thousand haystacks has a third of it."""
+"""Largest run record, in bytes: that of a run with a hundred thousand haystacks is a third as large."""
 
 
 class Store:
-    """A store: sources, response log and runs. Opening creates nothing; the first write does."""
+    """A store: sources, response log and runs. Opening one creates nothing; the first write creates it."""
 
     def __init__(self, uri: str) -> None:
         self.uri = uri
@@ -48,17 +48,17 @@ class Store:
         except FileNotFoundError:
             return
         except StoreUnavailable as error:
-            # Who never answered is no service that has gone for a while: the place is wrong, as far as anybody can tell.
+            # A service that has never answered is more likely named wrongly than down for a while.
             raise StoreError(str(error)) from None
 
-    def _check(self, found: Any) -> None:
-        if not isinstance(found, int):
+    def _check(self, version: Any) -> None:
+        if not isinstance(version, int):
             raise StoreError(f"store {self.uri!r}: format.json names no format; is this a store?")
-        if found > FORMAT:
-            raise StoreError(f"store {self.uri!r}: format {found} is newer than this version reads ({FORMAT}); upgrade")
-        if found < FORMAT:
+        if version > FORMAT:
+            raise StoreError(f"store {self.uri!r}: format {version} is newer than this version reads ({FORMAT}); upgrade")
+        if version < FORMAT:
             raise StoreError(
-                f"store {self.uri!r}: format {found} was written by an earlier version; "
+                f"store {self.uri!r}: format {version} was written by an earlier version; "
                 "copy its log folder into a new folder and run again with that as the store: no answer is paid twice"
             )
 
@@ -68,7 +68,7 @@ class Store:
             self._marked = True
 
     def put_object(self, kind: str, content: bytes) -> str:
-        """Keep `content` under its sha256 (hex), which is returned."""
+        """Store `content` under its sha256 (hex) and return that."""
         self._mark()
         digest = hashlib.sha256(content).hexdigest()
         name = f"objects/{kind}/{digest}"
@@ -77,7 +77,7 @@ class Store:
         return digest
 
     def get_object(self, kind: str, digest: str) -> bytes:
-        """The object, checked against its name. Raises StoreError where it is absent or damaged."""
+        """Read an object and check it against its hash. Raises StoreError if it is missing or damaged."""
         name = f"objects/{kind}/{digest}"
         try:
             content = self.files.read(name)
@@ -89,41 +89,42 @@ class Store:
         return content
 
     def run_ids(self) -> list[str]:
-        """All runs of the store, sorted. For people: a bucket's listing may lack the latest."""
+        """The ids of all runs of the store, sorted. For display only: a bucket's listing may lack the latest."""
         return [name for name in self.files.folders("runs") if self.files.exists(f"runs/{name}/run.json")]
 
     def run(self, run_id: str) -> RunStore:
-        """A run that exists; the beginning of its id is enough where no other begins so.
+        """Open an existing run by its id or by an unambiguous beginning of it.
 
-        Raises StoreError naming the runs there are.
+        Raises StoreError, which lists the existing runs, if none or several match.
         """
         if run_id not in ("", ".", "..") and "/" not in run_id and self.files.exists(f"runs/{run_id}/run.json"):
             return RunStore(self, run_id)
         known = self.run_ids()
-        found = [one for one in known if run_id and one.startswith(run_id)]
-        if len(found) > 1:
-            raise StoreError(f"store {self.uri!r}: {run_id!r} begins the ids of {', '.join(found)}; write more of it")
-        if not found:
+        matching = [known_id for known_id in known if run_id and known_id.startswith(run_id)]
+        if len(matching) > 1:
+            raise StoreError(f"store {self.uri!r}: {run_id!r} begins the ids of {', '.join(matching)}; write more of it")
+        if not matching:
             raise StoreError(
                 f"store {self.uri!r} has no run {run_id!r}; it has: {', '.join(known) or 'none'}; "
                 "another store is given by --store or $SUMMHAY_STORE"
             )
-        return RunStore(self, found[0])
+        return RunStore(self, matching[0])
 
     def size(self, run_id: str) -> tuple[int, float]:
-        """Bytes that the run's files take, and when it was created (seconds since 1970, by the store's clock)."""
+        """(bytes that the run's files take, when the run was created: seconds since 1970 by the store's clock)."""
         folder = f"runs/{run_id}"
-        here = list(self.files.entries(folder))
-        below = [f"{folder}/{one}" for one in self.files.folders(folder)]
-        below += [f"{one}/{table}" for one in below for table in self.files.folders(one)]
-        created = next((one.written for one in here if one.name == f"{folder}/run.json"), 0.0)
-        return sum(one.size for one in here) + sum(one.size for place in below for one in self.files.entries(place)), created
+        subfolders = [f"{folder}/{name}" for name in self.files.folders(folder)]
+        subfolders += [f"{parent}/{table}" for parent in subfolders for table in self.files.folders(parent)]
+        entries = list(self.files.entries(folder))
+        created = next((entry.written for entry in entries if entry.name == f"{folder}/run.json"), 0.0)
+        entries += (entry for subfolder in subfolders for entry in self.files.entries(subfolder))
+        return sum(entry.size for entry in entries), created
 
     def create_run(self, run_id: str, record: Mapping[str, Any], tables: Iterable[Table]) -> RunStore:
-        """The run, created where it does not exist; its record is what the first creator wrote, and `tables` what it holds.
+        """Open the run, creating it if it does not exist. Its record stays as its first creator wrote it.
 
-        One that an earlier version wrote keeps its columns: no others but its `later` ones may have come since.
-        Raises StoreError where it exists with other tables: rows that fit in none of them would be lost.
+        A run of an earlier version keeps its columns; it may lack only those that a table lists as `later`. Raises StoreError
+        if the run exists with other tables, because rows that fit none of them would be lost.
         """
         tables = list(tables)
         wanted = columns_of(tables)
@@ -140,10 +141,10 @@ class Store:
 
 
 class RunStore:
-    """One run's record, commits and tables.
+    """The record, commits and tables of one run.
 
-    `still`: the manifest that is read, instead of the newest at each call. `declared`: what its tables are, where the run is not
-    created yet, or was asked before; else its record says it.
+    `still`: a fixed manifest to read instead of the newest one at each call. `declared`: the run's tables if they are known
+    already; otherwise they are read from the run's record.
     """
 
     def __init__(self, store: Store, run_id: str, still: Manifest | None = None, declared: Tables | None = None) -> None:
@@ -155,89 +156,89 @@ class RunStore:
 
     @property
     def record(self) -> dict[str, Any]:
-        """What `create_run` wrote; its tables are `tables`. Raises StoreError where it is damaged."""
+        """The record that `create_run` wrote; its field `tables` describes the tables. Raises StoreError if it is damaged."""
         name = f"runs/{self.run_id}/run.json"
-        found = _object(self.store.files, name)
-        if wrong := record_flaw(found):
-            raise StoreError(f"{self.store.files.where(name)} is damaged: {wrong}; put back a copy of it, or use another store")
-        return found
+        record = _object(self.store.files, name)
+        if flaw := record_flaw(record):
+            raise StoreError(f"{self.store.files.where(name)} is damaged: {flaw}; put back a copy of it, or use another store")
+        return record
 
     @property
     def declared(self) -> Tables:
-        """The run's tables, as its record has them; it is read once. Raises StoreError for a run of an earlier version."""
+        """The run's tables according to its record, which is read once. Raises StoreError for a run of an earlier version."""
         if self._declared is None:
             self._declared = _declared(self.record, self.run_id)
         return self._declared
 
     def at(self, manifest: Manifest | None = None) -> RunStore:
-        """The run as it stands now, or as a manifest has it: whatever is committed from here on, what is read of it stays."""
+        """A fixed view of the run as of `manifest` (default: the newest one); later commits do not change what it reads."""
         return RunStore(self.store, self.run_id, manifest or self.manifest(), self.declared)
 
     def manifest(self) -> Manifest:
-        """The manifest that counts. Raises StoreError where it is damaged."""
+        """The current manifest. Raises StoreError if it is damaged."""
         return self._still or self._manifests.newest()
 
     def readable(self) -> tuple[RunStore, list[str]]:
-        """The run as it stands now by the newest manifest that can be read, and a line for each that is gone or damaged."""
-        manifest, found = self._manifests.readable()
-        return RunStore(self.store, self.run_id, manifest, self._declared), found
+        """A view of the run as of the newest readable manifest, and a message for each one that is missing or damaged."""
+        manifest, problems = self._manifests.readable()
+        return RunStore(self.store, self.run_id, manifest, self._declared), problems
 
     def without_damaged(self) -> tuple[RunStore, list[str]]:
-        """The run as it stands now without its blocks that are absent or damaged, and a line for each of these."""
-        manifest, whole, found = self.manifest(), [], []
+        """A view of the run without its missing and damaged blocks, and a message for each of these."""
+        manifest, whole, problems = self.manifest(), [], []
         for block in manifest.blocks:
             try:
                 check_block(self.store.files, block)
                 whole.append(block)
             except Damaged as error:
-                found.append(str(error))
-        return RunStore(self.store, self.run_id, replace(manifest, blocks=tuple(whole)), self._declared), found
+                problems.append(str(error))
+        return RunStore(self.store, self.run_id, replace(manifest, blocks=tuple(whole)), self._declared), problems
 
     def log(self, packed: bool = True) -> LogIndex:
-        """The store's log as it stands, and what the run's commits tell of its money. Raises StoreError where it cannot be read.
+        """An index of the store's log that also knows the spending in the run's commits. Raises StoreError if it is unreadable.
 
-        `packed`: read the packs; without them the segments that they were made of.
+        `packed`: read the packs; if False, read the segments that they were made of.
         """
         index = LogIndex(self.store.files, _packed=not packed)
-        # First: what is committed was in the log by then.
+        # The commits are read before the log, because whatever is committed is in the log already.
         index.know(self.run_id, self.manifest().spent)
         index.refresh()
         return index
 
     def version(self) -> int:
-        """The number of the newest manifest, 0 where there is none."""
+        """The number of the newest manifest, 0 if there is none."""
         return self._still.number if self._still else self._manifests.chain.latest()
 
     def added(self) -> int:
-        """How many blocks were ever added: what merging and taking a run over leave as it is."""
+        """How many blocks were ever added. Merging blocks and taking the run over do not change it."""
         return self.manifest().added
 
     def write(self, stage: str, finished: Sequence[Finished]) -> Block:
-        """Write the rows of one finished unit or more as an immutable block, which counts for nobody until it is committed."""
-        self._chosen(sorted({table for one in finished for table in one.rows}))
+        """Write the rows of finished units (at least one) as an immutable block. Readers ignore it until it is committed."""
+        self._chosen(sorted({table for unit in finished for table in unit.rows}))
         return write_block(self.store.files, self._manifests.folder, self.declared, stage, finished)
 
     def committer(self, driver: int, told: str = "") -> Committer:
-        """Take the run over for a driver and commit for it. `told`: where it works, such as "on HOST, pid 7".
+        """Take the run over for a driver and return its committer. `told`: where the driver runs, such as "on HOST, pid 7".
 
-        Raises Superseded where a driver with a higher number has it.
+        Raises Superseded if a driver with a higher number owns the run.
         """
         return Committer(self._manifests, self.declared, driver, told)
 
     def commit(self, stage: str, finished: Sequence[Finished], driver: int = 0) -> None:
-        """Write and commit for one process alone, on top of whatever stands: whose the run is stays as it is."""
+        """Write and commit rows on top of the newest manifest without changing the run's owner. For a single writer."""
         if finished:
             add_blocks(self._manifests, [self.write(stage, finished)], driver)
 
     def finished(self, stage: str) -> dict[str, bool]:
-        """Unit -> whether its failure may be tried again, for every committed unit of a stage."""
+        """Every committed unit of a stage -> whether it failed in a way that may be retried."""
         return finished_of(self.store.files, self.manifest().blocks, stage)
 
     def table(self, table: str, units: Sequence[str] | None = None, columns: Sequence[str] | None = None) -> pl.DataFrame:
-        """All committed rows of a table, each once, sorted by primary key; `units`: only those that units of these names brought.
+        """All committed rows of a table, each once, sorted by primary key. `units`: only the rows of units with these names.
 
-        `columns`: only these and the key's, which is quicker where others are long. Raises StoreError for a table that the run
-        has not.
+        `columns`: only these columns and those of the key, which saves time if others are long. Raises StoreError if the run
+        has no such table.
         """
         wanted = self._chosen([table])
         if columns is not None:
@@ -245,20 +246,20 @@ class RunStore:
         return frames_of(self.store.files, self.manifest().blocks, wanted, units)[table]
 
     def tables(self, names: Sequence[str]) -> dict[str, pl.DataFrame]:
-        """Several tables of one moment; each block is read once for all of them."""
+        """Several tables as of the same manifest; each block is read once for all of them."""
         return frames_of(self.store.files, self.manifest().blocks, self._chosen(names))
 
     def pieces(self, table: str) -> Iterator[pl.DataFrame]:
-        """As `table`, in pieces one behind the other, of which little more than one is held at a time."""
+        """Like `table`, but in consecutive pieces; little more than one piece is in memory at a time."""
         for _, pieces in pieces_of(self.store.files, self.manifest().blocks, self._chosen([table])):
             yield from pieces
 
     def by_unit(self, names: Sequence[str]) -> Iterator[tuple[str, Mapping[str, pl.DataFrame]]]:
-        """Each unit that is finished with its rows of these tables, block by block; one block is held at a time."""
+        """Each finished unit with its rows of these tables, block by block; one block is in memory at a time."""
         return units_of(self.store.files, self.manifest().blocks, self._chosen(names))
 
     def digests(self) -> dict[str, dict[str, Any]]:
-        """Table -> its number of rows and the hash of its sorted rows."""
+        """Table -> {"rows": number of rows, "sha256": hash of the sorted rows}."""
         return digests_of(self.store.files, self.manifest().blocks, self.declared)
 
     def _chosen(self, names: Sequence[str]) -> Tables:
@@ -275,7 +276,7 @@ def _declared(record: Mapping[str, Any], run_id: str) -> Tables:
             "a new run takes every answer from the log"
         )
     try:
-        return {one["name"]: Columns.from_json(one) for one in record["tables"]}
+        return {table["name"]: Columns.from_json(table) for table in record["tables"]}
     except (KeyError, TypeError) as error:
         raise StoreError(
             f"run {run_id}: its run.json describes a table in a way that this version cannot read ({error})"
@@ -283,7 +284,7 @@ def _declared(record: Mapping[str, Any], run_id: str) -> Tables:
 
 
 def _differing(stored: Tables, wanted: Tables, later: Mapping[str, Collection[str]]) -> list[str]:
-    """The tables that are not the same in both, but for columns that only the wanted one has, and that came later."""
+    """The names of the tables that differ, apart from `later` columns that only the wanted table has."""
     return sorted(
         name
         for name in stored.keys() | wanted.keys()
@@ -292,11 +293,11 @@ def _differing(stored: Tables, wanted: Tables, later: Mapping[str, Collection[st
 
 
 def _object(files: Files, name: str) -> dict[str, Any]:
-    read = files.read_range(name, 0, MAX_RECORD + 1)
+    content = files.read_range(name, 0, MAX_RECORD + 1)
     try:
-        content = json.loads(read) if len(read) <= MAX_RECORD else None
+        body = json.loads(content) if len(content) <= MAX_RECORD else None
     except (ValueError, RecursionError):
-        content = None
-    if not isinstance(content, dict):
+        body = None
+    if not isinstance(body, dict):
         raise StoreError(f"{files.where(name)} is damaged: expected a JSON object; put back a copy of it, or use another store")
-    return content
+    return body

@@ -59,9 +59,9 @@ class _Part:
 class SpoolWriter:
     """The log writer of a store far away; see `Writer`. `unshipped`, `flush` and `close` may be called from other threads."""
 
-    def __init__(self, files: Files, tenure: int, seat: str) -> None:
+    def __init__(self, files: Files, session: int, seat: str) -> None:
         self._files = files
-        self._held = _take_seat(files, tenure, seat)
+        self._held = _take_seat(files, session, seat)
         self.writer = self._held.writer
         self._changed = threading.Condition()
         self._part: _Part | None = None
@@ -283,10 +283,10 @@ class SpoolWriter:
         part.path.unlink(missing_ok=True)
 
 
-def _take_seat(files: Files, tenure: int, seat: str) -> Held:
+def _take_seat(files: Files, session: int, seat: str) -> Held:
     """The first name of the seat that nobody has had, with its first segment in the store."""
     for incarnation in itertools.count():
-        held = begin(files, writer_name(tenure, seat, incarnation))
+        held = begin(files, writer_name(session, seat, incarnation))
         try:
             name = segment_name(held.writer, 0)
             if files.create(name, Mark(0, owner=held.token).line()):
@@ -298,7 +298,7 @@ def _take_seat(files: Files, tenure: int, seat: str) -> Held:
         held.remove()
         if mark is not None and mark.closed:
             raise Evicted(
-                f"seat {seat} of tenure {tenure} is closed: its driver was taken for dead; nothing more is written in it"
+                f"seat {seat} of session {session} is closed: its driver was taken for dead; nothing more is written in it"
             )
     raise AssertionError
 

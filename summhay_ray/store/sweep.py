@@ -62,24 +62,24 @@ def seal(files: Files, writer: str) -> None:
         number = free_number(files, writer, number)
 
 
-def seal_rest(files: Files, tenure: int) -> None:
-    """End every writer of a tenure that is over, and close its seats: nobody begins to write in them any more."""
+def seal_rest(files: Files, session: int) -> None:
+    """End every writer of a session that is over, and close its seats: nobody begins to write in them any more."""
     if files.folder is not None:
         return
-    record = read_session(files, tenure)
+    record = read_session(files, session)
     if record is None:
-        raise StoreError(f"{files.uri}: no driver of number {tenure} ever began; nothing to end")
+        raise StoreError(f"{files.uri}: no driver of number {session} ever began; nothing to end")
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        list(pool.map(lambda seat: close_seat(files, tenure, seat), record.seat_names()))
-    find_dead(files, tenure)
-    close(files, tenure)
+        list(pool.map(lambda seat: close_seat(files, session, seat), record.seat_names()))
+    find_dead(files, session)
+    close(files, session)
 
 
-def close_seat(files: Files, tenure: int, seat: str) -> None:
+def close_seat(files: Files, session: int, seat: str) -> None:
     """End the writers that had the seat, and take its next name for nobody."""
     incarnation = 0
     while True:
-        writer = writer_name(tenure, seat, incarnation)
+        writer = writer_name(session, seat, incarnation)
         if files.create(segment_name(writer, 0), Mark(0, end=True, closed=True).line()):
             return
         mark = read_mark(files, writer, 0)

@@ -1,4 +1,4 @@
-"""Tenures: every start has a number of its own, one run pays at a time, the dead are told from the living."""
+"""Driver sessions: every start has a number of its own, one run pays at a time, the dead are told from the living."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from far_files import FarFiles
 
-from summhay_ray.store import Chain, StoreError, begin, how_ended, is_alive, read_session, tenures
+from summhay_ray.store import Chain, StoreError, begin, how_ended, is_alive, read_session, sessions
 from summhay_ray.store import drivers as room
 
 pytestmark = pytest.mark.core
@@ -38,15 +38,15 @@ from summhay_ray.store.drivers import begin
 from summhay_ray.store.errors import StoreError
 from summhay_ray.store.files import LocalFiles
 try:
-    tenure = begin(LocalFiles(Path(folder)), run, True, {"calling": 1})
+    session = begin(LocalFiles(Path(folder)), run, True, {"calling": 1})
 except StoreError as error:
     print("refused", error, flush=True)
     sys.exit()
-print("began", tenure.number, flush=True)
+print("began", session.number, flush=True)
 while how == "stay":
     time.sleep(0.05)
-    if how == "stay" and tenure.superseded():
-        tenure.end("superseded")
+    if how == "stay" and session.superseded():
+        session.end("superseded")
         print("superseded", flush=True)
         sys.exit()
 time.sleep(30)
@@ -88,18 +88,18 @@ def said(process: subprocess.Popen[str]) -> str:
     return process.stdout.readline().strip()
 
 
-def test_a_tenure_by_hand(files: FarFiles) -> None:
-    tenure = begin(files, "r1", True, SEATS)
+def test_a_session_by_hand(files: FarFiles) -> None:
+    session = begin(files, "r1", True, SEATS)
     record = read_session(files, 1)
-    assert record is not None and record == tenure.record
-    assert (tenure.number, record.run, record.paying, record.pid, record.earlier) == (1, "r1", True, os.getpid(), ())
+    assert record is not None and record == session.record
+    assert (session.number, record.run, record.paying, record.pid, record.earlier) == (1, "r1", True, os.getpid(), ())
     assert record.seat_names() == ["calling-0", "calling-1", "calling-2", "calling-3", "computing-0", "computing-1"]
-    assert tenure.told == f"on {HERE.host}, pid {os.getpid()}" and tenure.superseded() is None
-    tenure.end("done")
-    tenure.end("stopped")
+    assert session.told == f"on {HERE.host}, pid {os.getpid()}" and session.superseded() is None
+    session.end("done")
+    session.end("stopped")
     assert json.loads(files.read("drivers/00000001.end.json")) == {"how": "done"}
     assert begin(files, "r2", True, SEATS).number == 2
-    assert [one.number for one in tenures(files)] == [1, 2] and [one.number for one in tenures(files, 1)] == [2]
+    assert [one.number for one in sessions(files)] == [1, 2] and [one.number for one in sessions(files, 1)] == [2]
     assert read_session(files, 3) is None
 
 
@@ -160,8 +160,8 @@ def test_a_driver_killed_on_this_machine_is_dead_at_once(
     os.kill(process.pid, signal.SIGKILL)
     process.wait()
     began = time.monotonic()
-    tenure = begin(files, "r2", True, SEATS)
-    assert tenure.number == 3 and time.monotonic() - began < 60.0
+    session = begin(files, "r2", True, SEATS)
+    assert session.number == 3 and time.monotonic() - began < 60.0
     assert json.loads(files.read("drivers/00000001.end.json"))["how"] == "dead"
 
 
@@ -206,13 +206,13 @@ def test_others_see_whether_a_driver_is_at_work(files: FarFiles) -> None:
 
 
 def test_a_beat_that_fails_is_nobodys_end(files: FarFiles) -> None:
-    tenure = begin(files, "r", True, SEATS)
+    session = begin(files, "r", True, SEATS)
 
     def fail(operation: str, name: str) -> None:
         raise OSError("away")
 
     files.before = fail
-    tenure.beat()
+    session.beat()
 
 
 @pytest.mark.parametrize("same", [False, True])
@@ -222,23 +222,23 @@ def test_sixteen_at_once_have_numbers_of_their_own_and_one_pays(files: FarFiles,
 
     def drive(number: int) -> None:
         try:
-            tenure = begin(FarFiles(files.root), "r" if same else f"r{number}", True, SEATS)
+            session = begin(FarFiles(files.root), "r" if same else f"r{number}", True, SEATS)
         except StoreError as error:
             errors.append(str(error))
             return
-        while same and tenure.number < 16 and not tenure.superseded():
+        while same and session.number < 16 and not session.superseded():
             time.sleep(0.02)
-        if same and tenure.number < 16:
-            tenure.end("superseded")
+        if same and session.number < 16:
+            session.end("superseded")
         else:
-            paying.append(tenure)
+            paying.append(session)
 
     threads = [threading.Thread(target=drive, args=(number,)) for number in range(16)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert [one.number for one in tenures(files)] == list(range(1, 17))
+    assert [one.number for one in sessions(files)] == list(range(1, 17))
     assert [one.number for one in paying] == [16 if same else 1]
     assert all("took the run over" in error if same else "is paying" in error for error in errors)
 
@@ -247,7 +247,7 @@ def test_sixteen_processes_at_once(files: FarFiles, started: list[subprocess.Pop
     for number in range(16):
         start(files, f"r{number}", "sleep", started)
     lines = [said(process) for process in started]
-    assert sorted(one.number for one in tenures(files)) == list(range(1, 17))
+    assert sorted(one.number for one in sessions(files)) == list(range(1, 17))
     assert [line for line in lines if line.startswith("began")] == ["began 1"]
 
 
@@ -258,11 +258,11 @@ def test_two_processes_on_one_run(files: FarFiles, started: list[subprocess.Pope
     assert (said(first), said(second)) == ("superseded", "began 2")
 
 
-def test_old_tenures_are_not_looked_at(files: FarFiles) -> None:
+def test_old_sessions_are_not_looked_at(files: FarFiles) -> None:
     for _ in range(30):
-        tenure = begin(files, "r", True, SEATS)
-        tenure.end("done")
-        room.close(files, tenure.number)
+        session = begin(files, "r", True, SEATS)
+        session.end("done")
+        room.close(files, session.number)
     files.counts.clear()
     assert begin(files, "r", True, SEATS).record.earlier == ()
     assert files.counts.total() <= 12

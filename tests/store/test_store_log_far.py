@@ -52,7 +52,7 @@ def test_it_reads_what_is_new_and_nothing_twice(files: FarFiles, logs: list[Spoo
         assert len(index.answers) == number + 1 and index.spent("r") == number + 1
     files.counts.clear()
     index.refresh()
-    # The next tenure, the next segment of two writers, the next writer of two seats.
+    # The next session, the next segment of two writers, the next writer of two seats.
     assert (files.counts["read"], files.counts["exists"]) == (5, 0) and not index.near
 
 
@@ -163,7 +163,7 @@ def test_answers_that_a_sweep_saved_are_kept(files: FarFiles, logs: list[SpoolWr
     assert set(index.answers) == {"shipped", "saved"} and index.read("saved") == answer("saved")
 
 
-def test_a_tenure_that_is_over_is_looked_at_no_more(files: FarFiles, logs: list[SpoolWriter]) -> None:
+def test_a_session_that_is_over_is_looked_at_no_more(files: FarFiles, logs: list[SpoolWriter]) -> None:
     index = LogIndex(files)
     put(logs[0], "a")
     for log in logs:

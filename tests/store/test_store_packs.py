@@ -49,8 +49,8 @@ def told(index: LogIndex, runs: tuple[str, ...] = ("r", "q")) -> dict[str, Any]:
     }
 
 
-def tenure(files: FarFiles, seed: int, *, seal_one: bool = False) -> int:
-    """A tenure of two seats that writes a bit of everything, and ends."""
+def session(files: FarFiles, seed: int, *, seal_one: bool = False) -> int:
+    """A session of two seats that writes a bit of everything, and ends."""
     dice, begun = random.Random(seed), begin(files, "r", False, {"calling": 2})
     for seat in ("calling-0", "calling-1", "calling-0"):
         log, me = open_log(files, begun.number, seat), f"{seed}-{seat}-{dice.random()}"
@@ -81,14 +81,14 @@ def tenure(files: FarFiles, seed: int, *, seal_one: bool = False) -> int:
 
 def test_with_packs_and_without_the_log_says_the_same(files: FarFiles) -> None:
     for seed in range(6):
-        tenure(files, seed, seal_one=seed % 3 == 1)
+        session(files, seed, seal_one=seed % 3 == 1)
         if seed % 2:
             assert pack(files) == 2
             assert told(index_of(files)) == told(index_of(files, packed=False))
     assert pack(files) == 0
-    live = tenure(files, 99)
+    live = session(files, 99)
     index = index_of(files)
-    assert told(index) == told(index_of(files, packed=False)) and index._chains.tenure == live
+    assert told(index) == told(index_of(files, packed=False)) and index._chains.session == live
     assert any(location.name.startswith("log/packs/") for location in index.answers.values())
 
 
@@ -96,7 +96,7 @@ def test_a_follower_goes_on_while_others_pack(files: FarFiles) -> None:
     index = LogIndex(files)
     for seed in range(4):
         index.refresh()
-        tenure(files, seed)
+        session(files, seed)
         index.refresh(but={"nobody"})
         assert pack(files) == 1
         index.refresh()
@@ -108,7 +108,7 @@ def test_who_has_not_ended_is_not_packed(files: FarFiles) -> None:
     log = open_log(files, first.number, "calling-0")
     log.append([answer("early")])
     log.flush()
-    tenure(files, 1)
+    session(files, 1)
     assert pack(files) == 1
     assert told(index_of(files)) == told(index_of(files, packed=False))
     first.end("stopped")
@@ -127,7 +127,7 @@ def test_who_has_not_ended_is_not_packed(files: FarFiles) -> None:
 
 def test_small_packs_become_one(files: FarFiles) -> None:
     for seed in range(10):
-        tenure(files, seed)
+        session(files, seed)
         pack(files)
     newest = Chain(files, "log/packs").newest()
     assert newest is not None and newest[0] == 10 and len(newest[1]["packs"]) == 1
@@ -137,7 +137,7 @@ def test_no_pack_is_larger_than_it_may_be(files: FarFiles, monkeypatch: pytest.M
     monkeypatch.setattr(room, "SIZE", 3000)
     monkeypatch.setattr(room, "SMALL", 100)
     for seed in range(4):
-        tenure(files, seed)
+        session(files, seed)
         pack(files)
     newest = Chain(files, "log/packs").newest()
     assert newest is not None and len(newest[1]["packs"]) > 3
@@ -160,8 +160,8 @@ def test_an_end_in_one_pack_closes_a_call_of_another(files: FarFiles, monkeypatc
 
 @pytest.mark.parametrize("hook", ["before", "after"])
 def test_packing_cut_off_anywhere_loses_and_doubles_nothing(files: FarFiles, hook: str) -> None:
-    tenure(files, 1)
-    tenure(files, 2, seal_one=True)
+    session(files, 1)
+    session(files, 2, seal_one=True)
     expected, cut, packed = told(index_of(files, packed=False)), 0, 0
     while not packed:
         again, n = FarFiles(files.root), [0]
@@ -183,7 +183,7 @@ def test_packing_cut_off_anywhere_loses_and_doubles_nothing(files: FarFiles, hoo
 
 
 def test_two_who_pack_at_once(files: FarFiles) -> None:
-    tenure(files, 1)
+    session(files, 1)
     again = FarFiles(files.root)
     other: list[int] = []
 
@@ -196,12 +196,12 @@ def test_two_who_pack_at_once(files: FarFiles) -> None:
     assert told(index_of(files)) == told(index_of(files, packed=False))
 
 
-def write_segments(files: LocalFiles, tenure_number: int, seat: str, n: int, size: int) -> None:
+def write_segments(files: LocalFiles, session_number: int, seat: str, n: int, size: int) -> None:
     """A writer's log as it would have been shipped, without the waiting."""
-    writer, per = f"{tenure_number:08d}-{seat}-0", 32
+    writer, per = f"{session_number:08d}-{seat}-0", 32
     files.create(segment_name(writer, 0), Mark(0).line())
     for number in range(1, n // per + 1):
-        keys = [f"{tenure_number:02d}{seat}{number:06d}{k:03d}".ljust(64, "0") for k in range(per)]
+        keys = [f"{session_number:02d}{seat}{number:06d}{k:03d}".ljust(64, "0") for k in range(per)]
         lines = [encode(record) for key in keys for record in (intent(key, 9), answer(key, 3, text="x" * size))]
         files.path(segment_name(writer, number)).write_bytes(b"".join(lines) + Mark(number, end=number == n // per).line())
 
@@ -225,7 +225,7 @@ def test_a_hundred_thousand_answers_are_opened_with_few_reads(files: FarFiles) -
 
 @pytest.mark.parametrize("suffix", ["index", "jsonl"])
 def test_a_damaged_pack_is_one_line_and_can_be_deleted(files: FarFiles, suffix: str) -> None:
-    tenure(files, 1)
+    session(files, 1)
     expected = told(index_of(files))
     pack(files)
     for path in (files.root / "log" / "packs").glob(f"*.{suffix}"):

@@ -47,7 +47,7 @@ def write(uri: str, seat: str, n: int, *, killed: bool) -> None:
 
 def test_faults_and_deaths_lose_and_double_nothing(s3_bucket: Bucket) -> None:
     files = open_files(s3_bucket.uri())
-    tenure, n = begin(files, "r", True, SEATS), 150
+    session, n = begin(files, "r", True, SEATS), 150
     with FaultProxy(s3_bucket.server.url) as proxy:
         proxy.add(Fault("lose", method="PUT", share=0.2))
         proxy.add(Fault("503", share=0.2))
@@ -66,7 +66,7 @@ def test_faults_and_deaths_lose_and_double_nothing(s3_bucket: Bucket) -> None:
     index = LogIndex(files)
     index.refresh()
     assert (len(index.answers), index.spent("r"), index.damaged) == (4 * n, 4 * n * 2, 0)
-    tenure.end("done")
+    session.end("done")
     assert pack(files) == 1
     packed = LogIndex(files)
     packed.refresh()
