@@ -1,4 +1,4 @@
-"""What the log's records come to: where each key's answer is, and what each run has spent. Part of the store room; no I/O."""
+"""Adds up the log's records: where each key's answer is, and what each run has spent. Part of the store room; no I/O."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from summhay_ray.store.log_lines import Charge, Entry, Location, Mark, writer_of
 
 Purpose = tuple[str, str]
-"""What money was spent on: stage (summarize, judge, ...) and model."""
+"""(stage, model): what money was spent on; a stage is summarize, judge, ..."""
 
 COUNTS = ("input_tokens", "cached_tokens", "output_tokens", "saved_micros")
 _NEEDED = {"kind", "call", "run", "key", "usd_micros"}
@@ -19,7 +19,7 @@ _KEPT = (*sorted(_NEEDED), "stage", "model", *COUNTS, *_CLAIMED)
 
 
 class Excess(NamedTuple):
-    """A usage above what was reserved for its call: what the provider claims, and what is charged in its place."""
+    """A claimed usage above what was reserved for the call: what the provider claims, and what is charged instead."""
 
     model: str
     claimed_tokens: int
@@ -27,11 +27,11 @@ class Excess(NamedTuple):
     claimed_micros: int
     charged_micros: int
     margin: float
-    """The model's `token_margin` that would have reserved as much."""
+    """The `token_margin` of the model that would have reserved enough."""
 
     @classmethod
     def of(cls, record: Mapping[str, Any]) -> Excess | None:
-        """The excess that an answer record tells of; None where its usage was credible."""
+        """The excess in an answer record; None if its usage was within the reservation."""
         if not record.get("claimed_margin"):
             return None
         tokens, micros, margin = (record[name] for name in _CLAIMED)
@@ -41,43 +41,43 @@ class Excess(NamedTuple):
 
 @dataclass
 class Tally:
-    """What the calls of one purpose in one run came to."""
+    """The totals of one run's calls for one purpose."""
 
     usd_micros: int = 0
-    """All that is charged: answers, and calls that ended without one."""
+    """Everything charged: for answers, for calls that ended without one, and `open_micros`."""
     answers: int = 0
     input_tokens: int = 0
     cached_tokens: int = 0
     output_tokens: int = 0
     saved_micros: int = 0
-    """What the answers would have cost more without the provider's cache."""
+    """How much more the answers would have cost without the provider's cache."""
     open_micros: int = 0
-    """The part of `usd_micros` that stands for calls whose end is not told yet: their worst price."""
+    """The part of `usd_micros` that is reserved for calls whose end is not recorded yet, at their worst price."""
 
     @property
     def settled_micros(self) -> int:
-        """The part that never becomes less."""
+        """The part of `usd_micros` that can no longer shrink, in micro-dollars."""
         return self.usd_micros - max(0, self.open_micros)
 
     def add(self, other: Tally) -> None:
-        """Add another's numbers."""
+        """Add the numbers of another tally."""
         for name, amount in vars(other).items():
             setattr(self, name, getattr(self, name) + amount)
 
     def at_least(self, known: Tally) -> Tally:
-        """The same, where it tells of all that is `known` to be settled; else with what is known in the place of what lacks."""
+        """This tally, raised to what is `known` to be settled where it falls short of that."""
         settled = max(self.settled_micros, known.settled_micros)
         charged = self.usd_micros if self.usd_micros >= known.settled_micros else known.usd_micros
         return replace(self, usd_micros=charged, open_micros=charged - settled, answers=max(self.answers, known.answers))
 
 
 Spent = Mapping[str, Mapping[Purpose, Tally]]
-"""Log writer -> purpose -> what a run's calls came to: of a tally the money and the number of answers alone."""
+"""Log writer -> purpose -> a run's totals. Only the money and the number of answers of each tally are set."""
 
 
 @dataclass(frozen=True, slots=True)
 class Open:
-    """A call that was about to be sent and of whose end no record tells."""
+    """A call with an intent record and no record of its end."""
 
     writer: str
     key: str
@@ -86,24 +86,25 @@ class Open:
 
 @dataclass
 class Books:
-    """The records taken so far, added up by run, writer and purpose."""
+    """The totals of all records entered so far, by run, writer and purpose."""
 
     answers: dict[str, Location] = field(default_factory=dict)
     damaged: Counter[str] = field(default_factory=Counter)
-    """File -> how many of its records could not be read."""
+    """File -> number of its damaged records."""
     tallies: dict[str, dict[str, dict[Purpose, Tally]]] = field(default_factory=dict)
     open: dict[str, Open] = field(default_factory=dict)
     """Call -> its intent."""
     void: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
+    """Writer -> keys of its calls that ended without an answer."""
     ends: list[tuple[str, str, str, str, str]] = field(default_factory=list)
-    """(call, run, writer, stage, model) of ends that cost money or brought no answer, and whose intent was not among these."""
+    """(call, run, writer, stage, model) of ends without an intent among these records, if they cost money or are void."""
     allowed: dict[str, tuple[Charge, ...]] = field(default_factory=dict)
-    """Writer that has not ended -> what its newest segment allows it to spend, which is entered as spent."""
+    """Writer that has not ended -> what its newest segment allows it to spend. The tallies include it."""
     excesses: dict[str, dict[str, Excess]] = field(default_factory=dict)
-    """Run -> key -> the usage above what was reserved for it."""
+    """Run -> key -> the usage in excess of its reservation."""
 
     def take(self, location: Location, record: Mapping[str, Any] | None) -> None:
-        """Enter a record; None for a damaged one."""
+        """Enter a record; `record` is None if it is damaged."""
         if record is None or not record.keys() >= _NEEDED:
             self.damaged[location.name] += 1
             return
@@ -130,11 +131,11 @@ class Books:
             self.void[writer].add(record["key"])
 
     def segment(self, writer: str, entries: Sequence[Entry], mark: Mark | None) -> None:
-        """Enter a writer's next segment; its allowance stands instead of the one before. None for a damaged mark."""
+        """Enter a writer's next segment. Its allowance replaces the previous one; `mark` is None if it is damaged."""
         for location, record in entries:
             self.take(location, record)
         if mark is None:
-            # What it allows nobody knows; what the one before it did stays charged.
+            # The new allowance is unknown, so the previous one stays charged.
             return
         self._charge(writer, self.allowed.pop(writer, ()), -1)
         self._charge(writer, mark.allowance)
@@ -153,7 +154,7 @@ class Books:
         tally.open_micros -= worst
 
     def merge(self, later: Books) -> None:
-        """Enter what stands in other books, as if its records came after these."""
+        """Enter the totals of other books, as if their records followed these."""
         self.damaged.update(later.damaged)
         for key, location in later.answers.items():
             self.answers.setdefault(key, location)
@@ -161,8 +162,8 @@ class Books:
             for writer, purposes in writers.items():
                 for purpose, tally in purposes.items():
                     self.tally(run, writer, purpose).add(tally)
-        for run, found in later.excesses.items():
-            self.excesses.setdefault(run, {}).update(found)
+        for run, excesses in later.excesses.items():
+            self.excesses.setdefault(run, {}).update(excesses)
         for writer, keys in later.void.items():
             self.void[writer] |= keys
         for call, run, writer, stage, model in later.ends:
@@ -173,10 +174,10 @@ class Books:
         self.open.update(later.open)
 
     def tally(self, run: str, writer: str, purpose: Purpose) -> Tally:
-        """The tally to enter into."""
+        """The tally of a run, writer and purpose, created if it does not exist."""
         return self.tallies.setdefault(run, {}).setdefault(writer, {}).setdefault(purpose, Tally())
 
 
 def kept(record: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
-    """What the books need of a record: answers are long."""
+    """The fields of a record that the books need; the text of an answer, which is long, is left out."""
     return None if record is None else {name: record[name] for name in _KEPT if name in record}

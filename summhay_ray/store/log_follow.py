@@ -1,8 +1,9 @@
-"""Reads what is new in the response log: of a folder's files where each was left, of a bucket's chains from their last number.
+"""Reads what is new in the response log. Part of the store room.
 
-Part of the store room. In a bucket: sessions by number, their seats from the driver's record, the writers of a seat by
-incarnation, a writer's segments by number. Each ends where the next number is missing; a writer that has ended and a session that
-is over are never looked at again. Reading changes nothing that is known: `Reading` is taken in by the index.
+In a folder, each file is read on from where the last reading stopped. In a bucket, four levels of numbered names are followed:
+sessions by number, their seats (from the driver's record), the writers of a seat by incarnation, and the segments of a writer by
+number. Each level ends at the first missing number; ended writers and sessions are not read again. Reading changes no state: the
+index (`log_index`) takes in what was read.
 """
 
 from __future__ import annotations
@@ -30,12 +31,12 @@ from summhay_ray.store.log_lines import (
 
 ENTRIES = 4096
 AT_ONCE = 16
-"""Seats that are read at the same time."""
+"""Number of seats that are read in parallel."""
 
 
 @dataclass(frozen=True, slots=True)
 class Lines:
-    """New records of a file in a folder, from one byte to another."""
+    """New records of one log file in a folder: those in the bytes from `start` to `end`."""
 
     name: str
     start: int
@@ -45,19 +46,19 @@ class Lines:
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """A writer's next segment."""
+    """The next segment of a writer in a bucket."""
 
     seat: tuple[int, str]
     incarnation: int
     number: int
     entries: tuple[Entry, ...]
     mark: Mark | None
-    """None where it is damaged."""
+    """None if it is damaged."""
 
 
 @dataclass(frozen=True, slots=True)
 class Begun:
-    """A session and its seats; `over`: nothing more can come from it."""
+    """A driver session and its seats. `over`: it will write nothing more."""
 
     session: int
     seats: tuple[str, ...] = ()
@@ -66,13 +67,16 @@ class Begun:
 
 @dataclass
 class Seat:
-    """What is known of a seat: its writers that have not ended (incarnation -> next segment), and how many there were."""
+    """What is known of a seat and the writers that have held it."""
 
     n: int = 0
+    """Number of writers so far."""
     going: dict[int, int] = field(default_factory=dict)
+    """Incarnation of a writer that has not ended -> number of its next segment."""
     ended: dict[int, int] = field(default_factory=dict)
-    """Incarnation that has ended -> the first number that holds no record of it."""
+    """Incarnation of a writer that has ended -> the first segment number that holds none of its records."""
     closed: bool = False
+    """Whether no further writer can take the seat."""
 
     def take(self, segment: Segment) -> bool:
         """See `Chains.take`."""
@@ -90,17 +94,17 @@ class Seat:
 
 @dataclass
 class Chains:
-    """How far a bucket's log was read."""
+    """How far a bucket's log has been read."""
 
     session: int = 0
-    """All up to this one are known."""
+    """All sessions up to this number are known."""
     packed: frozenset[int] = frozenset()
-    """Later ones that need not be read: others than these hold what they wrote."""
+    """Later sessions that need not be read because packs hold their records."""
     seats: dict[tuple[int, str], Seat] = field(default_factory=dict)
-    """Those of sessions that are not over."""
+    """(session, seat name) -> seat, for the sessions that are not over."""
 
     def begin(self, begun: Begun) -> None:
-        """Enter a session, or that it is over."""
+        """Enter a new session, or the end of a known one."""
         self.session = max(self.session, begun.session)
         for name in begun.seats:
             if begun.over:
@@ -109,13 +113,16 @@ class Chains:
                 self.seats.setdefault((begun.session, name), Seat())
 
     def take(self, segment: Segment) -> bool:
-        """Enter a segment; False where it was entered before."""
+        """Enter a segment. Return False if it was entered before or is not the next one."""
         seat = self.seats.get(segment.seat)
         return seat is not None and seat.take(segment)
 
 
 def new_lines(folder: Path, read_to: dict[str, int], but: Collection[str]) -> Iterator[Lines]:
-    """What was appended in a folder, some thousand lines at a time. A line without its end is left for the next reading."""
+    """What was appended in a folder, some thousand lines at a time, except by the writers `but`.
+
+    `read_to`: file -> the byte where the last reading stopped. An unfinished line is left for the next reading.
+    """
     for path in sorted((folder / FOLDER).glob("*.jsonl")):
         name = f"{FOLDER}/{path.name}"
         if writer_of(name) in but or path.name.startswith("."):
@@ -140,13 +147,13 @@ def new_lines(folder: Path, read_to: dict[str, int], but: Collection[str]) -> It
 
 
 def new_segments(files: Files, chains: Chains, but: Collection[str]) -> Iterator[Begun | Segment]:
-    """What was created in a bucket, in the order in which it is to be entered."""
-    records = list(sessions(files, chains.session))
-    fresh = [Begun(one.number, () if one.number in chains.packed else tuple(one.seat_names())) for one in records]
+    """The new sessions and segments of a bucket in the order to enter them, except those of the writers `but`."""
+    records = sessions(files, chains.session)
+    fresh = [Begun(record.number, () if record.number in chains.packed else tuple(record.seat_names())) for record in records]
     seats = {**chains.seats, **{(begun.session, name): Seat() for begun in fresh for name in begun.seats}}
     states = {place: Seat(seat.n, dict(seat.going), {}, seat.closed) for place, seat in seats.items()}
     numbers = {place[0] for place in states}
-    # Asked before their segments are read: what is written between the two would be passed over for ever.
+    # Checked before the segments are read: a segment written between the two steps would otherwise be missed for ever.
     ended = {number for number in numbers if number < max(numbers) and has_ended(files, number)}
     yield from fresh
     with ThreadPoolExecutor(AT_ONCE) as pool:
@@ -170,7 +177,7 @@ def _of_seat(files: Files, place: tuple[int, str], seat: Seat, but: Collection[s
             for segment in _of_writer(files, place, incarnation, seat.going.get(incarnation, 0)):
                 seat.take(segment)
                 yield segment
-        # Who begins after one that is known to live sits in its seat: there is nobody yet.
+        # No writer can follow one that has not ended, so there is none to look for yet.
         if incarnation >= seat.n or (writer in but and incarnation == seat.n - 1):
             return
         incarnation += 1

@@ -1,4 +1,4 @@
-"""What the response log holds, near or far, kept up to date. Part of the store room."""
+"""An index of the response log, local or in a bucket, that can be refreshed. Part of the store room."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Part = Lines | Begun | Segment | Packed
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
-    """What `LogIndex.fetch` read and `take` takes in."""
+    """What `LogIndex.fetch` has read, for `LogIndex.take`."""
 
     parts: tuple[Part, ...] = ()
 
@@ -27,8 +27,8 @@ class Fetched:
 class LogIndex:
     """What the log holds: where each key's answer is, and what each run has spent. `refresh` reads what is new.
 
-    Reading a store far away takes its time: `fetch` reads, in another thread if need be, and changes nothing; `take` takes it
-    in. What was taken before is passed over.
+    Reading a bucket takes time, so `refresh` can be done in two steps: `fetch` reads and changes nothing, and may run in
+    another thread; `take` enters what was read. Entering the same records twice has no effect.
     """
 
     files: Files
@@ -37,77 +37,80 @@ class LogIndex:
     _chains: Chains = field(default_factory=Chains)
     _packed: bool = False
     _known: dict[str, dict[str, dict[Purpose, Tally]]] = field(default_factory=dict)
-    """Run -> writer -> purpose: what is known to be settled, whether the log still tells of it or not."""
+    """Run -> writer -> purpose -> what is known to be settled, even if the log has lost the records."""
 
     @property
     def near(self) -> bool:
-        """Whether the log is read where it is appended, at once."""
+        """Whether the log is in a local folder, where records can be read as soon as they are appended."""
         return self.files.folder is not None
 
     @property
     def answers(self) -> dict[str, Location]:
-        """Key -> where its answer stands. Who learns of an answer before the log tells of it may enter it."""
+        """Key -> location of its answer. A caller that learns of an answer before the log is read may add it."""
         return self._books.answers
 
     @property
     def damaged(self) -> int:
-        """How many records could not be read."""
+        """Number of damaged records."""
         return self._books.damaged.total()
 
     @property
     def damaged_files(self) -> Mapping[str, int]:
-        """File -> how many of its records could not be read."""
+        """File -> number of its damaged records."""
         return self._books.damaged
 
     def know(self, run: str, spent: Spent) -> None:
-        """Take in what a commit tells of the run's money: where the log tells less, that counts."""
-        self._known[run] = {writer: {one: replace(tally) for one, tally in rows.items()} for writer, rows in spent.items()}
+        """Take in a run's spending from a commit. Where the log holds less, the commit's numbers are used."""
+        self._known[run] = {
+            writer: {purpose: replace(tally) for purpose, tally in tallies.items()} for writer, tallies in spent.items()
+        }
 
     def settled(self, run: str, writer: str, purpose: Purpose, usd_micros: int, answers: int) -> None:
-        """Take in that a call is settled: its end is in the log."""
+        """Take in that a call is settled, that is, that the log holds its end."""
         tally = self._known.setdefault(run, {}).setdefault(writer, {}).setdefault(purpose, Tally())
         tally.add(Tally(usd_micros, answers))
 
     def spent_of(self, run: str) -> dict[str, dict[Purpose, Tally]]:
-        """Writer -> purpose -> what the run's calls came to: as the log tells it, or as it is known where that is more."""
-        written, known = self._books.tallies.get(run, {}), self._known.get(run, {})
-        found: dict[str, dict[Purpose, Tally]] = {writer: dict(tallies) for writer, tallies in written.items()}
+        """Writer -> purpose -> the run's totals: those of the log, or those known from elsewhere if they are higher."""
+        logged, known = self._books.tallies.get(run, {}), self._known.get(run, {})
+        spent: dict[str, dict[Purpose, Tally]] = {writer: dict(tallies) for writer, tallies in logged.items()}
         for writer, tallies in known.items():
-            mine = found.setdefault(writer, {})
+            of_writer = spent.setdefault(writer, {})
             for purpose, tally in tallies.items():
-                mine[purpose] = mine.get(purpose, Tally()).at_least(tally)
-        return found
+                of_writer[purpose] = of_writer.get(purpose, Tally()).at_least(tally)
+        return spent
 
     def lacking(self, run: str) -> dict[str, Tally]:
-        """Writer -> the money and the answers of the run that are known and that the log does not tell of any more."""
-        found = {}
+        """Writer -> the run's known money and answers that the log has lost."""
+        lost = {}
         for writer, tallies in self.spent_of(run).items():
-            written = self._books.tallies.get(run, {}).get(writer, {})
-            lacks, is_over = Tally(), self._is_over(writer)
+            logged = self._books.tallies.get(run, {}).get(writer, {})
+            total, is_over = Tally(), self._is_over(writer)
             for purpose, tally in tallies.items():
-                told = written.get(purpose, Tally())
-                ends = tally.settled_micros - told.settled_micros if is_over else 0
-                lacks.add(Tally(max(ends, tally.usd_micros - told.usd_micros), tally.answers - told.answers if is_over else 0))
-            if lacks.usd_micros or lacks.answers:
-                found[writer] = lacks
-        return found
+                in_log = logged.get(purpose, Tally())
+                settled = tally.settled_micros - in_log.settled_micros if is_over else 0
+                answers = tally.answers - in_log.answers if is_over else 0
+                total.add(Tally(max(settled, tally.usd_micros - in_log.usd_micros), answers))
+            if total.usd_micros or total.answers:
+                lost[writer] = total
+        return lost
 
     def _is_over(self, writer: str) -> bool:
-        """Whether the store has all that the writer will ever bring: far away answers may be on their way."""
+        """Whether the store has all records that the writer will ever write. In a bucket, answers may still be on their way."""
         session = writer.partition("-")[0]
         return self.near or not session.isdigit() or has_ended(self.files, int(session))
 
     def refresh(self, but: Collection[str] = ()) -> None:
-        """Read what the writers appended since the last refresh, `but` for some of them (a later refresh reads them)."""
+        """Read what was appended since the last refresh, except by the writers `but`, which a later refresh reads."""
         for part in self._new(frozenset(but)):
             self.take(Fetched((part,)))
 
     def fetch(self, but: Collection[str] = ()) -> Fetched:
-        """Read the same, and change nothing. Raises StoreError, OSError where the store cannot be read."""
+        """Read what `refresh` would read, without changing the index. Raises StoreError or OSError if the store is unreadable."""
         return Fetched(tuple(self._new(frozenset(but))))
 
     def take(self, fetched: Fetched) -> None:
-        """Take in what was read."""
+        """Enter what `fetch` read."""
         for part in fetched.parts:
             if isinstance(part, Lines):
                 if self._read_to.get(part.name, 0) == part.start:
@@ -139,7 +142,7 @@ class LogIndex:
             self._books.segment(writer_name(*segment.seat, segment.incarnation), segment.entries, segment.mark)
 
     def forget_unshipped(self, writer: str) -> None:
-        """Drop answers of a writer that no segment read so far holds: those that were lost with its machine."""
+        """Drop a writer's answers that are in none of the segments read so far: they were lost with its machine."""
         place, _, incarnation = writer.rpartition("-")
         session, _, seat_name = place.partition("-")
         seat = self._chains.seats.get((int(session), seat_name)) if session.isdigit() and incarnation.isdigit() else None
@@ -151,42 +154,42 @@ class LogIndex:
                 del self.answers[key]
 
     def spent(self, run: str) -> int:
-        """Micro-dollars of the run: real prices, the worst price of calls whose end no record tells, what may be on its way."""
+        """The run's spending in micro-dollars: actual prices, worst prices of calls without a recorded end, and allowances."""
         return sum(tally.usd_micros for tally in self.tallies(run).values())
 
     def untold(self, run: str) -> int:
-        """Of these, what writers that have not ended may have spent since their last segment: far away alone."""
-        told = self.spent_of(run)
+        """The part of `spent` that writers may have spent since their last segment. Zero for a local store."""
+        spent = self.spent_of(run)
         return sum(
-            min(micros, told[writer][stage, model].open_micros)
+            min(micros, spent[writer][stage, model].open_micros)
             for writer, charges in self._books.allowed.items()
-            for one, stage, model, micros in charges
-            if one == run
+            for charged_run, stage, model, micros in charges
+            if charged_run == run
         )
 
     def spent_by(self, run: str) -> dict[str, dict[Purpose, int]]:
-        """The same for each writer and purpose."""
-        told = self.spent_of(run)
-        return {name: {purpose: tally.usd_micros for purpose, tally in tallies.items()} for name, tallies in told.items()}
+        """The run's spending in micro-dollars by writer and purpose."""
+        spent = self.spent_of(run)
+        return {name: {purpose: tally.usd_micros for purpose, tally in tallies.items()} for name, tallies in spent.items()}
 
     def tallies(self, run: str) -> dict[Purpose, Tally]:
-        """Purpose -> what the run's calls came to, over all writers."""
-        found: dict[Purpose, Tally] = {}
+        """Purpose -> the run's totals over all writers."""
+        totals: dict[Purpose, Tally] = {}
         for tallies in self.spent_of(run).values():
             for purpose, tally in tallies.items():
-                found.setdefault(purpose, Tally()).add(tally)
-        return found
+                totals.setdefault(purpose, Tally()).add(tally)
+        return totals
 
     def excesses(self, run: str) -> Mapping[str, Excess]:
-        """Key -> the usage above what was reserved for its call, for the run's answers that claim so much."""
+        """Key -> the excess usage, for the run's answers whose claimed usage exceeds their reservation."""
         return self._books.excesses.get(run, {})
 
     def unanswered(self, writer: str) -> set[str]:
-        """The keys of a writer's calls that cost money and that no answer ends: void, or with no end at all."""
-        return {one.key for one in self._books.open.values() if one.writer == writer} | self._books.void.get(writer, set())
+        """The keys of a writer's calls that ended without an answer (void) or have no recorded end."""
+        return {call.key for call in self._books.open.values() if call.writer == writer} | self._books.void.get(writer, set())
 
     def read(self, key: str) -> dict[str, Any] | None:
-        """The answer record of a key, or None."""
+        """The answer record of a key, or None if it has no answer."""
         location = self.answers.get(key)
         return None if location is None else read_at(self.files, location)
 

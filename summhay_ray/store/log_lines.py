@@ -1,7 +1,8 @@
-"""A record's line in the response log, and the names of the log's files. Part of the store room.
+"""The lines of the response log and the names of its files. Part of the store room.
 
-One line a record: CRC-32 in hex, length in bytes, JSON. In a folder each writer appends to `log/<writer>.jsonl`; in a bucket it
-creates segments, `log/<writer>/00000000.jsonl` and so on, whose last line is a `Mark`: what a reader must know of the writer.
+Each record is one line: CRC-32 in hex, length in bytes, JSON. In a folder each writer appends to `log/<writer>.jsonl`. In a
+bucket it creates segments, `log/<writer>/00000000.jsonl` and so on; the last line of a segment is a `Mark`, which tells readers
+the state of the writer.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ _HEAD = re.compile(rb"([0-9a-f]{8}) (\d{1,15}) ")
 
 
 class Location(NamedTuple):
-    """Where a record's line stands."""
+    """Where a record's line is: file name, offset and length in bytes."""
 
     name: str
     offset: int
@@ -30,31 +31,33 @@ class Location(NamedTuple):
 
 
 Entry = tuple[Location, Mapping[str, Any] | None]
-"""A line and its record, None where it is damaged."""
+"""(location, record) of a line; the record is None if it is damaged."""
 
 Charge = tuple[str, str, str, int]
-"""Run, stage, model, micro-dollars."""
+"""(run, stage, model, micro-dollars)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """The last line of a segment: its number, what its writer may spend before the next one appears, and whether one will."""
+    """The last line of a segment: its number, what its writer may spend before the next segment, and whether it is the last."""
 
     number: int
     allowance: tuple[Charge, ...] = ()
-    """The worst cases of calls that may have been sent and that no segment tells of yet."""
+    """The worst prices of calls that may have been sent but are in no segment yet."""
     end: bool = False
+    """Whether this is the writer's last segment."""
     sealed: bool = False
-    """The end was set by another, who could not read what the writer may still hold: the allowance stays charged."""
+    """The writer was ended by another process, which could not read its unshipped records: the allowance stays charged."""
     closed: bool = False
-    """No writer is behind it: the seat is closed, and none may begin in it."""
+    """There is no writer of this name: the seat is closed, and no writer may begin in it."""
     owner: str = ""
+    """In a first segment: the token of the writer's spool folder."""
 
     def line(self) -> bytes:
         """The mark as a line of the log."""
-        told: dict[str, Any] = {"kind": "segment", "n": self.number, "allowance": self.allowance, "end": self.end}
-        said = {name: getattr(self, name) for name in ("sealed", "closed", "owner") if getattr(self, name)}
-        return encode({**told, **said})
+        required: dict[str, Any] = {"kind": "segment", "n": self.number, "allowance": self.allowance, "end": self.end}
+        optional = {name: getattr(self, name) for name in ("sealed", "closed", "owner") if getattr(self, name)}
+        return encode({**required, **optional})
 
 
 def encode(record: Mapping[str, Any]) -> bytes:
@@ -64,13 +67,13 @@ def encode(record: Mapping[str, Any]) -> bytes:
 
 
 def decode(line: bytes) -> dict[str, Any] | None:
-    """The record of a line, or None where length or checksum is wrong."""
+    """The record of a line, or None if its length or checksum is wrong."""
     found = _record_at(line, 0)
     return found[0] if found is not None and len(line) - found[1] <= 1 else None
 
 
 def _record_at(line: bytes, start: int) -> tuple[dict[str, Any], int] | None:
-    """The record whose head stands at `start`, and where its body ends."""
+    """(record, end of its body) for the record that begins at `start`; None if it is damaged."""
     head = _HEAD.match(line, start)
     if head is None:
         return None
@@ -83,9 +86,9 @@ def _record_at(line: bytes, start: int) -> tuple[dict[str, Any], int] | None:
 
 
 def records_of(line: bytes) -> Iterator[tuple[int, int, dict[str, Any] | None]]:
-    """(start, end, record) of a line; None for what is damaged.
+    """(start, end, record) for each record of a line; the record is None if it is damaged.
 
-    A flipped line break joins two lines: the length of the first still says where the second begins.
+    If a line break is corrupted, one line holds two records; the length of the first shows where the second begins.
     """
     start = 0
     while start < len(line):
@@ -96,7 +99,7 @@ def records_of(line: bytes) -> Iterator[tuple[int, int, dict[str, Any] | None]]:
 
 
 def entries_of(name: str, content: bytes) -> Iterator[Entry]:
-    """The records of a file's bytes, each with its place."""
+    """The records in a file's content, each with its location."""
     offset = 0
     for line in io.BytesIO(content):
         for start, end, record in records_of(line):
@@ -105,18 +108,18 @@ def entries_of(name: str, content: bytes) -> Iterator[Entry]:
 
 
 def mark_of(content: bytes) -> tuple[int, Mark | None]:
-    """Where a segment's records end, and its mark; None (and the whole length) where it has none that is whole."""
+    """(end of the segment's records in bytes, its mark); (full length, None) if the mark is missing or damaged."""
     start = content.rfind(b"\n", 0, max(0, len(content) - 1)) + 1
     record = decode(content[start:])
     if record is None or record.get("kind") != "segment":
         return len(content), None
     allowance = tuple((str(run), str(stage), str(model), int(micros)) for run, stage, model, micros in record["allowance"])
-    said = {name: record[name] for name in ("end", "sealed", "closed", "owner") if name in record}
-    return start, Mark(record["n"], allowance, **said)
+    fields = {name: record[name] for name in ("end", "sealed", "closed", "owner") if name in record}
+    return start, Mark(record["n"], allowance, **fields)
 
 
 def whole(content: bytes) -> int:
-    """Where the last whole record of a file ends: what stands behind it was torn off when its writer died."""
+    """Where the last complete record of a file ends, in bytes; what follows was cut off when its writer died."""
     end = 0
     for location, record in entries_of("", content):
         if record is not None and content[location.offset + location.length - 1 : location.offset + location.length] == b"\n":
@@ -125,7 +128,7 @@ def whole(content: bytes) -> int:
 
 
 def writer_of(name: str) -> str:
-    """The writer of a log file."""
+    """The name of the writer of a log file."""
     return name.removeprefix(f"{FOLDER}/").split("/")[0].split(".")[0]
 
 
@@ -135,18 +138,18 @@ def segment_name(writer: str, number: int) -> str:
 
 
 def segment_number(name: str) -> int | None:
-    """The number of a segment, None for another file's name."""
+    """The number of the segment with this file name; None if it is not a segment."""
     number = name.rpartition("/")[2].removesuffix(".jsonl")
     return int(number) if name.count("/") == 2 and number.isdigit() else None
 
 
 def writer_name(session: int, seat: str, incarnation: int) -> str:
-    """The name of the writer that has a seat of a session for the n-th time."""
+    """The name of the writer that holds a seat of a session; `incarnation` counts the seat's writers from 0."""
     return f"{session:08d}-{seat}-{incarnation}"
 
 
 def read_at(files: Files, location: Location) -> dict[str, Any]:
-    """The record at a location. Raises StoreError where it is absent or damaged."""
+    """The record at a location. Raises StoreError if it is missing or damaged."""
     try:
         line = files.read_range(location.name, location.offset, location.length)
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""Who appends to the response log, near by: a file of one's own in the store's folder. Part of the store room."""
+"""Writers of the response log: the protocol, and the writer for a local store. Part of the store room."""
 
 from __future__ import annotations
 
@@ -14,38 +14,36 @@ from summhay_ray.store.spool_folder import write_all
 
 
 class Writer(Protocol):
-    """Appends to the log under a name of its own."""
+    """Appends to the log; no other writer has the same name."""
 
     @property
     def writer(self) -> str:
-        """Its name, unique among all writers of the store."""
+        """The writer's name, unique in the store."""
         ...
 
     def append(self, records: Sequence[Mapping[str, Any]]) -> list[Location]:
-        """Write the records; they survive this process when it returns. One caller at a time.
+        """Write the records and return their locations. They then survive the death of this process. One caller at a time.
 
-        Raises OSError (disk full, ...): then none of them counts; `Evicted` where another has ended this writer.
+        Raises OSError (disk full, ...), in which case none of the records is valid, and `Evicted` if another process has ended
+        this writer.
         """
         ...
 
     def flush(self) -> None:
-        """Return when all that was appended is in the store. Raises StoreError, OSError."""
+        """Wait until all appended records are in the store. Raises StoreError or OSError."""
         ...
 
     def unshipped(self, location: Location) -> dict[str, Any] | None:
-        """The record there, where this writer wrote it and the store lacks it yet."""
+        """The record at a location if this writer wrote it and it has not reached the store yet; else None."""
         ...
 
     def close(self) -> None:
-        """`flush`, and tell readers that nothing more will come."""
+        """Flush, and mark the writer as ended for its readers."""
         ...
 
 
 class LogWriter:
-    """Appends to log files of its own in a folder. `append` returns when the records are on disk. One caller at a time.
-
-    `writer` is unique among all writers of a store.
-    """
+    """The writer for a local store; see `Writer`. It appends to files of its own in the log folder."""
 
     def __init__(self, files: LocalFiles, writer: str) -> None:
         if not writer or "/" in writer or "." in writer:
@@ -67,7 +65,7 @@ class LogWriter:
         return descriptor
 
     def append(self, records: Sequence[Mapping[str, Any]]) -> list[Location]:
-        """Write the records and wait for the disk once. Raises OSError (disk full, ...): then none of them counts."""
+        """See `Writer`. Waits for the disk once for all records."""
         lines = [encode(record) for record in records]
         descriptor = self._begin() if self._descriptor is None else self._descriptor
         self._descriptor = None
@@ -77,7 +75,7 @@ class LogWriter:
             os.fsync(descriptor)
             whole = True
         finally:
-            # What follows a torn record would be lost with it, so the next append begins a new file.
+            # A record after an incomplete one could not be read, so the next append begins a new file.
             if not whole:
                 os.close(descriptor)
         self._descriptor = descriptor
@@ -88,23 +86,23 @@ class LogWriter:
         return locations
 
     def flush(self) -> None:
-        """See `Writer`: what was appended is in the store."""
+        """See `Writer`. Does nothing: appended records are in the store already."""
 
     def unshipped(self, location: Location) -> dict[str, Any] | None:
-        """See `Writer`: nothing ever is."""
+        """See `Writer`. Always None: appended records are in the store already."""
         return None
 
     def close(self) -> None:
-        """Give the file back."""
+        """Close the log file."""
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None
 
 
 def open_log(files: Files, session: int, seat: str) -> Writer:
-    """The log of whoever has the seat (`calling-3`) in a session now; each time it is opened the writer is another.
+    """Open the log for the worker in a seat (`calling-3`) of a session. Each opening makes a writer with a new name.
 
-    Raises StoreError where the store or the spool cannot be written, `Evicted` where the seat is closed.
+    Raises StoreError if the store or the spool cannot be written, `Evicted` if the seat is closed.
     """
     if files.folder is None:
         return SpoolWriter(files, session, seat)

@@ -1,9 +1,9 @@
-"""The log of sessions that are over, in few large objects. Part of the store room.
+"""Packs: the log of ended sessions in a few large objects. Only in a bucket. Part of the store room.
 
-A pack is a data object (`log/packs/<sha256>.jsonl`: the answers' lines one behind the other, at most 64 MiB) and an index
-(`<sha256>.index`, zlib over JSON: the answers' keys and lengths, and what all records came to). The chain `log/packs/` names the
-packs that count and the sessions that need no reading any more. The segments stay for a day (`clean`): whoever has read them goes
-on without packs.
+A pack is a data object (`log/packs/<sha256>.jsonl`: the lines of the answers, at most 64 MiB) and an index (`<sha256>.index`,
+JSON compressed by zlib: the keys and lengths of the answers, and the totals of all records). The chain `log/packs/` names the
+current packs and the sessions that they cover. The segments are kept for another day (`clean`), for readers that have already
+read some of them.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from summhay_ray.store.sweep import free_number, read_mark
 FOLDER = "log/packs"
 SIZE = 64 << 20
 SMALL = 1 << 20
-"""Packs up to about this size are written again with the next one, so that many small runs do not make many packs."""
+"""Packs up to about this size (bytes) are merged into the next one, so that many small runs do not make many packs."""
 
 AT_ONCE = 16
 _MEND = (
@@ -39,7 +39,7 @@ _MEND = (
 
 @dataclass(frozen=True, slots=True)
 class Packed:
-    """What all packs hold, and which sessions that covers: those up to `through`, and `others`."""
+    """The totals of all packs, and the sessions that they cover: those up to `through`, and `others`."""
 
     books: Books
     through: int = 0
@@ -48,13 +48,13 @@ class Packed:
 
 @dataclass
 class _Pack:
-    """A pack in the making."""
+    """A pack that is being built."""
 
     content: bytearray = field(default_factory=bytearray)
     keys: list[str] = field(default_factory=list)
     lengths: list[int] = field(default_factory=list)
     books: Books = field(default_factory=Books)
-    """All but the answers, which have no place yet."""
+    """The totals, without the answers' locations, which are not known yet."""
 
     def add(self, key: str, line: bytes) -> None:
         self.content += line
@@ -63,14 +63,14 @@ class _Pack:
 
 
 def read_packs(files: Files) -> Packed:
-    """What the packs of a store hold; nothing where there are none. Raises StoreError where one is damaged."""
+    """Read the indexes of all packs; empty if there are none. Raises StoreError if one is damaged."""
     newest = pack_chain(files).newest()
     if newest is None:
         return Packed(Books())
     body = newest[1]
     books = Books()
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        for pack, index in zip(body["packs"], pool.map(lambda one: _read_index(files, one), body["packs"]), strict=True):
+        for pack, index in zip(body["packs"], pool.map(lambda pack: _read_index(files, pack), body["packs"]), strict=True):
             later, offset = _books_of(index["books"]), 0
             for key, length in zip(index["keys"], index["lengths"], strict=True):
                 later.answers.setdefault(key, Location(pack["data"], offset, length))
@@ -80,9 +80,9 @@ def read_packs(files: Files) -> Packed:
 
 
 def pack(files: Files) -> int:
-    """Pack the log of all sessions that are over and whose writers have ended; how many they were. Only far away.
+    """Pack the log of every session that has ended with all its writers; return how many sessions were packed.
 
-    Where another packs at the same time one of them wins, and the other's trouble was in vain.
+    Does nothing for a local store. If two processes pack at the same time, one wins and the other's work is discarded.
     """
     if files.folder is not None:
         return 0
@@ -101,24 +101,25 @@ def pack(files: Files) -> int:
     for session in ready:
         close(files, session)
     packs = _write(files, writers, body["packs"])
-    through, others = _told(body["through"], done | set(ready))
+    through, others = _covered(body["through"], done | set(ready))
     return len(ready) if chain.append(number + 1, {"packs": packs, "through": through, "others": others}) else 0
 
 
-def _told(through: int, done: set[int]) -> tuple[int, list[int]]:
+def _covered(through: int, done: set[int]) -> tuple[int, list[int]]:
+    """(last session up to which all are packed, later ones that are packed)."""
     while through + 1 in done:
         through += 1
     return through, sorted(number for number in done if number > through)
 
 
 def _ended_writers(files: Files, record: SessionRecord) -> list[tuple[str, int]] | None:
-    """(writer, how many segments) of a session, its seats closed; None where one of its writers has not ended."""
-    found: list[tuple[str, int]] = []
+    """Close a session's seats; return (writer, number of segments) for its writers, or None if one has not ended."""
+    writers: list[tuple[str, int]] = []
     for seat in record.seat_names():
         incarnation = 0
         while True:
             writer = writer_name(record.number, seat, incarnation)
-            # Whoever begins after the end of its session would write what no reader looks for.
+            # A writer that began after the end of its session would write records that no reader looks for.
             if files.create(segment_name(writer, 0), Mark(0, end=True, closed=True).line()):
                 break
             n = free_number(files, writer, 1)
@@ -127,13 +128,13 @@ def _ended_writers(files: Files, record: SessionRecord) -> list[tuple[str, int]]
                 return None
             if last.closed:
                 break
-            found.append((writer, n))
+            writers.append((writer, n))
             incarnation += 1
-    return found
+    return writers
 
 
 def _write(files: Files, writers: Sequence[tuple[str, int]], before: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """The packs that stand after these writers' log is packed, too."""
+    """Pack the log of these writers; return the entries of all packs, including those from `before` that stay."""
     packs, now, seen = list(before), _Pack(), set()
     books = Books()
     for writer, content, mark in _segments(files, writers):
@@ -155,12 +156,12 @@ def _write(files: Files, writers: Sequence[tuple[str, int]], before: Sequence[Ma
 
 
 def _segments(files: Files, writers: Sequence[tuple[str, int]]) -> Iterator[tuple[str, bytes, Mark | None]]:
-    """(writer, records, mark) of all segments in their order, some of them read ahead."""
+    """(writer, records, mark) of all segments in order; some are read ahead."""
     places = [(writer, number) for writer, n in writers for number in range(n)]
     with ThreadPoolExecutor(AT_ONCE) as pool:
         for start in range(0, len(places), 4 * AT_ONCE):
             some = places[start : start + 4 * AT_ONCE]
-            for (writer, _), content in zip(some, pool.map(lambda one: files.read(segment_name(*one)), some), strict=True):
+            for (writer, _), content in zip(some, pool.map(lambda place: files.read(segment_name(*place)), some), strict=True):
                 end, mark = mark_of(content)
                 yield writer, content[:end], mark
 
@@ -171,7 +172,7 @@ def _absorbs(now: _Pack, before: Mapping[str, Any]) -> bool:
 
 
 def _absorb(files: Files, before: Mapping[str, Any], now: _Pack) -> _Pack:
-    """Both as one: the earlier one's answers first."""
+    """The two packs merged; the answers of `before` come first."""
     index, content = _read_index(files, before), _read(files, before["data"])
     joined = _Pack(bytearray(content), list(index["keys"]), list(index["lengths"]), _books_of(index["books"]))
     known, offset = set(joined.keys), 0
@@ -184,9 +185,9 @@ def _absorb(files: Files, before: Mapping[str, Any], now: _Pack) -> _Pack:
 
 
 def _keep(files: Files, pack: _Pack) -> dict[str, Any]:
-    """Write the pack's objects, and give what the chain says of it."""
+    """Write the pack's two objects and return its entry in the chain."""
     data = _create(files, bytes(pack.content), "jsonl")
-    index = {"keys": pack.keys, "lengths": pack.lengths, "books": _told_books(pack.books)}
+    index = {"keys": pack.keys, "lengths": pack.lengths, "books": _books_to_json(pack.books)}
     body = zlib.compress(json.dumps(index, separators=(",", ":")).encode("ascii"), 6)
     return {"data": data, "size": len(pack.content), "index": _create(files, body, "index")}
 
@@ -212,7 +213,7 @@ def _read(files: Files, name: str) -> bytes:
     return content
 
 
-def _told_books(books: Books) -> dict[str, Any]:
+def _books_to_json(books: Books) -> dict[str, Any]:
     return {
         "damaged": dict(books.damaged),
         "tallies": [
@@ -221,29 +222,29 @@ def _told_books(books: Books) -> dict[str, Any]:
             for writer, purposes in writers.items()
             for purpose, tally in purposes.items()
         ],
-        "open": {call: [one.writer, one.key, one.usd_micros] for call, one in books.open.items()},
+        "open": {call: [intent.writer, intent.key, intent.usd_micros] for call, intent in books.open.items()},
         "void": {writer: sorted(keys) for writer, keys in books.void.items()},
         "ends": books.ends,
         "excesses": books.excesses,
     }
 
 
-def _books_of(told: Mapping[str, Any]) -> Books:
-    damaged = told["damaged"]
-    # Earlier versions tell how many, not where.
+def _books_of(body: Mapping[str, Any]) -> Books:
+    damaged = body["damaged"]
+    # Earlier versions wrote only the number of damaged records, not their files.
     books = Books(damaged=Counter(damaged if isinstance(damaged, dict) else {FOLDER: damaged} if damaged else {}))
-    for run, writer, stage, model, numbers in told["tallies"]:
+    for run, writer, stage, model, numbers in body["tallies"]:
         books.tally(run, writer, (stage, model)).add(Tally(*numbers))
-    books.open.update({call: Open(*one) for call, one in told["open"].items()})
-    for writer, keys in told["void"].items():
+    books.open.update({call: Open(*intent) for call, intent in body["open"].items()})
+    for writer, keys in body["void"].items():
         books.void[writer].update(keys)
-    # Packs of earlier versions tell of none.
-    for run, excesses in told.get("excesses", {}).items():
-        books.excesses[run] = {key: Excess(*one) for key, one in excesses.items()}
-    books.ends.extend((call, run, writer, stage, model) for call, run, writer, stage, model in told["ends"])
+    # Packs of earlier versions have no excesses.
+    for run, excesses in body.get("excesses", {}).items():
+        books.excesses[run] = {key: Excess(*values) for key, values in excesses.items()}
+    books.ends.extend((call, run, writer, stage, model) for call, run, writer, stage, model in body["ends"])
     return books
 
 
 def pack_chain(files: Files) -> Chain:
-    """The records of the packs that count."""
+    """The chain of records that list the current packs."""
     return Chain(files, FOLDER, mend=_MEND)

@@ -1,9 +1,10 @@
 """The response log: every answer, durable before anything depends on it, shared by all runs of a store. Part of the store room.
 
-Its parts: lines and names (`log_lines`), writers near (`log_writer`) and far (`spool`, `sweep`), what the records come to
-(`log_books`), the index (`log_index`, `log_follow`), packs (`packs`). Three kinds of record: `intent` (a call that costs money is
-about to be sent: its worst price), `answer` (what came back, and its price), `void` (the call ended without an answer: what it is
-charged). An intent with neither stays charged at its worst price. Each says for which stage and model of which run the money is.
+Its parts: lines and names (`log_lines`), writers for a local folder (`log_writer`) and for a bucket (`spool`, `sweep`), totals
+(`log_books`), the index (`log_index`, `log_follow`), packs (`packs`). There are three kinds of record: `intent` (a call that
+costs money is about to be sent; its worst price), `answer` (the answer and its price) and `void` (the call ended without an
+answer; what is charged for it). An intent without an answer or void stays charged at its worst price. Each record names the run,
+stage and model that the money is spent on.
 """
 
 from summhay_ray.store.log_books import Excess, Purpose, Spent, Tally

@@ -1,7 +1,7 @@
-"""A bucket as a store's files. Part of the store room; loads boto3: only `open_files` imports it, for an `s3://` URI.
+"""A store's files in an S3 bucket. Part of the store room; imports boto3, so only `open_files` imports it, for an `s3://` URI.
 
-`create` is S3's conditional write (`If-None-Match: *`, "conditional writes" in the S3 user guide). Every object carries the
-token of the very write that made it, so that a write whose answer was lost is known for our own when it is tried again.
+`create` is S3's conditional write (`If-None-Match: *`, "conditional writes" in the S3 user guide). Every object carries a token
+of the write that created it, so that a write whose reply was lost is recognized as our own when it is retried.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from summhay_ray.store.s3_place import Place, parse_place
 
 TOKEN = "summhay-write"
 PART_BYTES = 64 << 20
-"""Larger files are uploaded in parts of this size: at most 10,000 are allowed."""
+"""Larger files are uploaded in parts of this size; S3 allows at most 10,000 parts."""
 PATIENCE_S = 60.0
-# A check is a person waiting: a service that is down is told of within seconds.
+# A person waits for a check: a service that is down must be reported within seconds.
 CHECK_S, CHECK_ANSWER_S, CHECK_UNREACHED = 6.0, 4.0, 3
 CHECKED, CHECKED_CONTENT = ".summhay-check", b"summhay\n"
 
 
 class S3Files:
-    """A prefix of a bucket; see `Files`. Threads may share one; another process reopens it by `uri` or by pickling."""
+    """A store under a prefix of a bucket; see `Files`. Thread-safe. Another process reopens it by `uri` or by unpickling."""
 
     def __init__(self, place: Place, patience_s: float = PATIENCE_S, answer_s: float = ANSWER_S) -> None:
         self._patience_s, self._answer_s = patience_s, answer_s
@@ -48,7 +48,7 @@ class S3Files:
 
     @property
     def uri(self) -> str:
-        """See `Files`. Names the endpoint that boto3 found here, so that another machine finds the same service."""
+        """See `Files`. Includes the endpoint that boto3 found here, so that another machine finds the same service."""
         return self._service.place.uri
 
     @property
@@ -62,13 +62,13 @@ class S3Files:
         return f"s3://{self._named.bucket}/{self._named.key(name)}{at}"
 
     def _patience(self) -> float:
-        """A place that has never answered here may not be there at all: that is told of within seconds."""
+        """How long to retry, in seconds: briefly for a service that has never answered, since it may not exist."""
         return self._patience_s if self._met else min(self._patience_s, CHECK_S)
 
     def create(self, name: str, content: bytes) -> bool:
-        """See `Files`. True as well where an earlier try of this very call had written and its answer was lost.
+        """See `Files`. Also returns True if an earlier try of this call wrote the object and only its reply was lost.
 
-        Raises StoreError; after StoreUnavailable nothing is known: the content may be there, or appear a little later.
+        Raises StoreError. After StoreUnavailable the outcome is unknown: the object may exist, or appear a little later.
         """
         token, until, tried = uuid.uuid4().hex, Until(self._patience), 0
         while True:
@@ -78,10 +78,10 @@ class S3Files:
             except Taken:
                 pass
             try:
-                # Asked always: not only we may have sent the write twice, but any proxy on the way.
+                # Checked even on a first try: a proxy on the way may have sent the write twice.
                 return _token_of(self._ask("head_object", name, until)) == token
             except FileNotFoundError:
-                # Deleted by a person between the two requests: the name is free again.
+                # The object was deleted between the two requests, so the name is free again.
                 tried += 1
             if not until.pause(tried, reached=True):
                 raise StoreError(
@@ -104,7 +104,7 @@ class S3Files:
                 self._put_in_parts(name, path)
 
     def _put_in_parts(self, name: str, path: Path) -> None:
-        """A multipart upload: the object is there, whole, when it is completed."""
+        """Upload in parts; the object appears as a whole when the upload is completed."""
         upload = self._ask("create_multipart_upload", name, Until(self._patience))["UploadId"]
         try:
             with path.open("rb") as stream:
@@ -115,7 +115,7 @@ class S3Files:
             whole = {"Parts": parts}
             self._ask("complete_multipart_upload", name, Until(self._patience), UploadId=upload, MultipartUpload=whole)
         except BaseException:
-            # Parts that nobody completes are stored, and paid for, until somebody deletes them.
+            # The parts of an incomplete upload are stored, and cost money, until it is aborted.
             with contextlib.suppress(StoreError, FileNotFoundError):
                 self._ask("abort_multipart_upload", name, Until(self._patience), UploadId=upload)
             raise
@@ -139,7 +139,7 @@ class S3Files:
         except BeyondEnd:
             return b""
         content = bytes(answer["Body"])
-        # A service may ignore a range: then the whole came.
+        # A service may ignore the range and send the whole object.
         return content if "ContentRange" in answer else content[offset : offset + length]
 
     def exists(self, name: str) -> bool:
@@ -151,7 +151,7 @@ class S3Files:
         return True
 
     def names(self, folder: str, suffix: str = "") -> Iterator[str]:
-        """See `Files`. One request for 1,000 names."""
+        """See `Files`. One request per 1,000 names."""
         above = self._above(folder)
         for page in self._service.pages(self._patience, above):
             for entry in page.get("Contents", ()):
@@ -182,19 +182,19 @@ class S3Files:
                     yield name
 
     def check(self) -> None:
-        """See `Files`. At most 5 requests; leaves one small object, the first time."""
+        """See `Files`. Makes at most 5 requests and leaves one small object, which later checks reuse."""
         probe = S3Files(self._service.place, CHECK_S, CHECK_ANSWER_S)
         try:
             probe._probe(Until(lambda: CHECK_S, unreached=CHECK_UNREACHED))
         except StoreUnavailable as problem:
-            # Before a run has begun, a service that cannot be reached is most often one that was named wrongly.
+            # Before a run has begun, a service that cannot be reached has most likely been named wrongly.
             raise StoreError(str(problem)) from None
         finally:
             probe._service.close()
 
     def _probe(self, until: Until) -> None:
         store, at = f"store {self._named.bare}", self._named.endpoint_url or "AWS"
-        # Chains are read up to the first number that is missing: missing must be told from denied.
+        # Chains are read up to the first missing number, so a missing object must not look like a denied one.
         try:
             self._ask("get_object", f"{CHECKED}-{uuid.uuid4().hex}", until)
         except FileNotFoundError:
@@ -218,15 +218,15 @@ class S3Files:
         return True
 
     def _above(self, folder: str) -> str:
-        """What the keys right in `folder` begin with."""
+        """The common prefix of the keys directly in `folder`."""
         return self._named.key(f"{folder}/" if folder else "")
 
     def _write(self, name: str, content: bytes, until: Until, token: str, **condition: str) -> None:
         digest = base64.b64encode(hashlib.md5(content, usedforsecurity=False).digest()).decode()
-        # A browser shows a page as one only where it is told that it is one.
+        # Without the right content type a browser does not display an HTML page.
         kind = mimetypes.guess_type(name)[0] or "application/octet-stream"
-        told = {"ContentMD5": digest, "ContentType": kind, "Metadata": {TOKEN: token}}
-        self._ask("put_object", name, until, Body=content, **told, **condition)
+        headers = {"ContentMD5": digest, "ContentType": kind, "Metadata": {TOKEN: token}}
+        self._ask("put_object", name, until, Body=content, **headers, **condition)
 
     def _ask(self, operation: str, name: str, until: Until, **options: Any) -> dict[str, Any]:
         try:
@@ -242,11 +242,11 @@ class S3Files:
 
 
 def open_s3(uri: str) -> S3Files:
-    """The files behind an `s3://` URI; reaches nothing yet. Raises StoreError for an unusable URI."""
+    """The files of an `s3://` URI. Makes no connection. Raises StoreError for an unusable URI."""
     return S3Files(parse_place(uri))
 
 
 def _token_of(answer: dict[str, Any]) -> str | None:
-    """Which write made the object."""
+    """The token of the write that created the object; None if it has none."""
     metadata: dict[str, str] = answer.get("Metadata", {})
     return next((value for name, value in metadata.items() if name.lower() == TOKEN), None)

@@ -1,7 +1,7 @@
-"""Requests to S3, tried again while that is worth it, then one clear error. Part of the store room; only `s3.py` calls it.
+"""Requests to S3 with retries, then one clear error. Part of the store room; only `s3.py` calls it.
 
-The tries are ours, not botocore's: its quota of retries is shared by all threads and runs dry in a storm, and it does not try
-again when a connection breaks off within an answer's body.
+The retries are our own: botocore's retry quota is shared by all threads and runs out when many requests fail, and botocore does
+not retry when a connection breaks in the middle of a response body.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ PAUSES_S = (0.05, 5.0)
 
 
 class Taken(Exception):
-    """The condition of a write does not hold."""
+    """The condition of a conditional write failed: the object exists."""
 
 
 class BeyondEnd(Exception):
-    """The range begins behind the object's end."""
+    """The requested range begins after the object's end."""
 
 
 class Until:
-    """How long requests are tried: for `patience_s()` from now on, with growing random pauses between.
+    """A deadline for retries: `patience_s()` seconds from now on, with growing random pauses between the tries.
 
-    patience_s: asked before each pause, for it may grow while a request is tried: others have been answered meanwhile.
-    unreached: how many tries of one request may find nobody at all (refused, unknown name).
+    patience_s: called before each pause, since the patience grows once another request has been answered.
+    unreached: how many tries of one request may fail to reach the service at all (connection refused, unknown host).
     """
 
     def __init__(self, patience_s: Callable[[], float], unreached: int | None = None) -> None:
@@ -50,11 +50,11 @@ class Until:
 
     @property
     def tried_s(self) -> float:
-        """Since it began."""
+        """Seconds since the first try."""
         return time.monotonic() - self._began
 
     def pause(self, tried: int, reached: bool) -> bool:
-        """Waits before the next try; False where no time or no try is left."""
+        """Wait before the next try. Return False at once if no time or no try is left."""
         if not reached and self._unreached is not None and tried >= self._unreached:
             return False
         pause_s = min(PAUSES_S[1], PAUSES_S[0] * 2**tried) * random.uniform(0.5, 1.0)
@@ -65,7 +65,7 @@ class Until:
 
 
 class Service:
-    """The S3 service of one place, with a client of its own in each process (a forked child must not share connections)."""
+    """The S3 service of one place. Each process gets a client of its own: a forked child must not share connections."""
 
     def __init__(self, place: Place, answer_s: float = ANSWER_S) -> None:
         self._named, self._answer_s = place, answer_s
@@ -74,13 +74,13 @@ class Service:
 
     @property
     def place(self) -> Place:
-        """The place, with the endpoint that boto3 found in this process's settings, if it is not AWS's. Raises StoreError."""
+        """The place, including the endpoint from this process's boto3 settings if it is not AWS's. Raises StoreError."""
         return self._client()[0]
 
     def ask(self, operation: str, until: Until, **options: Any) -> dict[str, Any]:
-        """One request of the bucket; a `Body` that comes is read to its end, as bytes.
+        """Make one request to the bucket and return the response, with a `Body` read fully as bytes.
 
-        Raises FileNotFoundError (no such key), Taken, BeyondEnd, StoreError; StoreUnavailable where it was tried in vain.
+        Raises FileNotFoundError (no such key), Taken, BeyondEnd, StoreError; StoreUnavailable if all retries failed.
         """
         place, client = self._client()
         tried = 0
@@ -98,7 +98,7 @@ class Service:
                     raise problem_of(error, place, until.tried_s) from None
 
     def pages(self, patience_s: Callable[[], float], prefix: str) -> Iterator[dict[str, Any]]:
-        """The pages of a listing right below `prefix`; each is tried for `patience_s()`."""
+        """The pages of a listing directly below `prefix`; each is retried for `patience_s()` seconds."""
         more: dict[str, str] = {}
         while True:
             page = self.ask("list_objects_v2", Until(patience_s), Prefix=prefix, Delimiter="/", **more)
@@ -108,7 +108,7 @@ class Service:
             more = {"ContinuationToken": page["NextContinuationToken"]}
 
     def close(self) -> None:
-        """Lets the connections go."""
+        """Close the connections."""
         if self._made is not None:
             self._made[2].close()
         self._made = None
@@ -127,14 +127,14 @@ class Service:
         client = _connect(place, self._answer_s)
         found = str(client.meta.endpoint_url).rstrip("/")
         if place.endpoint_url is None and not _is_aws(found):
-            # Settled once: another machine, with other settings, must reopen this very place by its URI.
+            # The endpoint becomes part of the URI, so that a machine with other settings opens the same place.
             place = parse_place(with_endpoint(place.uri, found))
             client = _connect(place, self._answer_s)
         return place, client
 
 
 def _connect(place: Place, answer_s: float) -> Any:
-    # A name of its own for a bucket's host needs DNS, which services beside AWS rarely have.
+    # Bucket names in the host name need DNS entries, which services other than AWS rarely have.
     style = {"addressing_style": "path"} if place.endpoint_url is not None else {}
     config = botocore.config.Config(
         connect_timeout=min(CONNECT_S, answer_s),
@@ -142,18 +142,19 @@ def _connect(place: Place, answer_s: float) -> Any:
         retries={"total_max_attempts": 1, "mode": "standard"},
         max_pool_connections=POOL,
         s3=style,
-        # Services beside AWS choke on the newer checksums; every object that counts carries a checksum of its own.
+        # Services other than AWS fail on the newer checksums; the store's objects carry checksums of their own.
         request_checksum_calculation="when_required",
         response_checksum_validation="when_required",
     )
-    # boto3's default session is not made for threads; what it reads of its own files, a tenth of a second each time, is.
+    # boto3's default session is not thread-safe. Its data loader is, and sharing it saves a tenth of a second per client.
     session = botocore.session.Session()
     session.register_component("data_loader", _data_loader())
     client = boto3.session.Session(botocore_session=session).client(
         "s3", endpoint_url=place.endpoint_url, region_name=place.region, config=config
     )
     if place.endpoint_url is not None:
-        # A redirection that names no region (a web server's) makes botocore ask for the bucket's region, which is redirected, ...
+        # On a redirect without a region (from a web server), botocore asks for the bucket's region.
+        # That request is redirected too, and so on without end.
         client.meta.events.register("before-call.s3.HeadBucket", _no_region)
     return client
 
@@ -173,7 +174,7 @@ def _is_aws(endpoint_url: str) -> bool:
 
 
 def _raise_said(operation: str, error: Exception) -> None:
-    """Answers that are none of an error: raises what they mean."""
+    """Raise FileNotFoundError, Taken or BeyondEnd for error codes that stand for an expected outcome."""
     code = code_of(error)
     if code == "NoSuchKey" or (operation == "head_object" and code in {"404", "NotFound"}):
         raise FileNotFoundError from None

@@ -1,6 +1,6 @@
-"""What went wrong with a bucket, in one line: what, where, how to mend. Part of the store room; only `s3.py` calls it.
+"""Turns errors of boto3 into one line: what is wrong, where, and how to mend it. Part of the store room, for the S3 modules.
 
-botocore's own messages are never repeated: they hold request dumps and, for some services, keys.
+botocore's own messages are never repeated: they contain request dumps and, for some services, keys.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from urllib3.exceptions import HTTPError as RawHttpError
 from summhay_ray.store.errors import NoCredentials, StoreError, StoreUnavailable
 from summhay_ray.store.s3_place import Place
 
-# What a call to a bucket can raise; anything else is our own mistake and passes.
+# What a request to a bucket can raise; any other exception is a bug of ours and is not caught.
 ERRORS = (boto.BotoCoreError, boto.ClientError, ResponseParserError, RawHttpError)
 AGAIN_CODES = frozenset(
     {
@@ -36,17 +36,17 @@ DENIED_CODES = ("AccessDenied", "AllAccessDisabled", "AccountProblem", "InvalidO
 
 
 def code_of(error: Exception) -> str:
-    """S3's code of the error; a bare HTTP status where the answer had no body; "" where none came."""
+    """S3's error code; the HTTP status if the response had no body; "" if there was no response."""
     return str(error.response.get("Error", {}).get("Code", "")) if isinstance(error, boto.ClientError) else ""
 
 
 def status_of(error: Exception) -> int:
-    """The HTTP status; 0 where no answer came."""
+    """The HTTP status; 0 if there was no response."""
     return int(error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)) if isinstance(error, boto.ClientError) else 0
 
 
 def worth_again(error: Exception) -> bool:
-    """Whether the same request may succeed a little later."""
+    """Whether a retry of the same request may succeed."""
     if isinstance(error, boto.SSLError):
         return "CERTIFICATE" not in str(error).upper() and "WRONG_VERSION" not in str(error).upper()
     if isinstance(error, boto.ConnectionError | boto.HTTPClientError | boto.IncompleteReadError | RawHttpError):
@@ -57,23 +57,23 @@ def worth_again(error: Exception) -> bool:
 
 
 def problem_of(error: Exception, place: Place, tried_s: float = 0.0) -> StoreError:
-    """The error to raise. `tried_s`: for how long it was tried again."""
+    """The error to raise. `tried_s`: for how long the request was retried."""
     at = place.endpoint_url or ("AWS" if place.region is None else f"AWS ({place.region})")
     if worth_again(error):
         return StoreUnavailable(f"store {place.bare}: {_silence(error, at)}, tried for {tried_s:.0f} s; {_mend_silence(place)}")
     if isinstance(error, boto.NoCredentialsError | boto.NoAuthTokenError):
         return NoCredentials(f"store {place.bare}: no credentials; {GIVE_KEY}")
-    said = _refusal(error, place, at) if isinstance(error, boto.ClientError) else _own_side(error, at)
-    return StoreError(f"store {place.bare}: {said}")
+    why = _refusal(error, place, at) if isinstance(error, boto.ClientError) else _own_side(error, at)
+    return StoreError(f"store {place.bare}: {why}")
 
 
 def not_s3(at: str, how: str) -> str:
-    """For an endpoint that is a web server, but not S3."""
+    """The message for an endpoint that is a web server but not S3."""
     return f"{at} answers, but not as S3 does ({how}); check endpoint_url"
 
 
 def _refusal(error: boto.ClientError, place: Place, at: str) -> str:
-    """What the service said no to."""
+    """The message for a request that the service refused."""
     code, status = code_of(error), status_of(error)
     if code == "NoSuchBucket":
         return f"{at} has no bucket {place.bucket!r}; create it, or correct the store's URI (bucket, endpoint_url, region)"
@@ -100,7 +100,7 @@ def _refusal(error: boto.ClientError, place: Place, at: str) -> str:
 
 
 def _own_side(error: Exception, at: str) -> str:
-    """What failed before or after the service's say."""
+    """The message for an error on this machine, or on the way to the service."""
     if isinstance(error, boto.PartialCredentialsError):
         return f"half of the credentials is missing ({error.kwargs.get('cred_var', 'see boto3')}); {CHECK_KEY}"
     if isinstance(error, boto.ProfileNotFound):
@@ -119,7 +119,7 @@ def _own_side(error: Exception, at: str) -> str:
 
 
 def _silence(error: Exception, at: str) -> str:
-    """Why nothing came of it, for errors that are worth trying again."""
+    """Why the service is unavailable, for errors that are worth a retry."""
     text = str(error.kwargs.get("error", "")) if isinstance(error, boto.EndpointConnectionError) else ""
     if "refused" in text:
         return f"{at} refuses the connection"
@@ -142,7 +142,7 @@ def _lacks_feature(error: Exception) -> bool:
 
 
 def _region_of(error: boto.ClientError) -> str:
-    """The bucket's region, as far as the service tells."""
+    """The bucket's region if the response names it, else ""."""
     headers: dict[str, Any] = error.response.get("ResponseMetadata", {}).get("HTTPHeaders", {})
     found = str(error.response.get("Error", {}).get("Region") or headers.get("x-amz-bucket-region") or "")
     return found if found.replace("-", "").isalnum() else ""

@@ -1,4 +1,4 @@
-"""What an `s3://` URI says: bucket, prefix, endpoint, region. Part of the store room; reads no environment, reaches nothing."""
+"""Parses an `s3://` URI: bucket, prefix, endpoint, region. Part of the store room; reads no environment, makes no connection."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ LONGEST_PREFIX = 512
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A bucket and a prefix in it (no slash at its ends; empty: the whole bucket), and the service; None: as boto3 finds it."""
+    """A bucket, a prefix in it, and the service.
+
+    `prefix` has no slash at either end; an empty one means the whole bucket. A None is filled in from boto3's settings.
+    """
 
     bucket: str
     prefix: str = ""
@@ -29,22 +32,22 @@ class Place:
 
     @property
     def bare(self) -> str:
-        """Without the service: what the `aws` command takes."""
+        """The URI without endpoint and region, as the `aws` command takes it."""
         return f"{SCHEME}{self.bucket}/{self.prefix}".rstrip("/")
 
     @property
     def uri(self) -> str:
-        """The one spelling of this place that `parse_place` gives back."""
+        """The normalized URI of this place; `parse_place` is its inverse."""
         options = {name: value for name in OPTIONS if (value := getattr(self, name)) is not None}
         return self.bare + ("?" + urlencode(options, safe=":/") if options else "")
 
     def key(self, name: str) -> str:
-        """The key of the store's file `name`."""
+        """The S3 key of the store's file `name`."""
         return f"{self.prefix}/{name}" if self.prefix else name
 
 
 def parse_place(uri: str) -> Place:
-    """Raises StoreError, in one line that repeats no secret, where `uri` names no usable place."""
+    """Parse a URI. Raises StoreError, with one line that repeats no secret, if it names no usable place."""
     path, _, query = uri.removeprefix(SCHEME).partition("?")
     bucket, _, prefix = path.partition("/")
     if "@" in bucket or ":" in bucket:
@@ -67,9 +70,9 @@ def parse_place(uri: str) -> Place:
 
 
 def with_endpoint(uri: str, endpoint_url: str | None) -> str:
-    """`uri` as ONE string that opens the same place anywhere. What the URI itself says wins; a folder has no endpoint.
+    """`uri` with the endpoint added, so that it opens the same place on any machine.
 
-    Raises StoreError for an unusable place or endpoint.
+    An endpoint in the URI itself wins; a folder is returned as it is. Raises StoreError for an unusable place or endpoint.
     """
     if not uri.startswith(SCHEME):
         return uri
@@ -92,7 +95,7 @@ def _options(place: Place, query: str) -> dict[str, str]:
 
 
 def _endpoint(endpoint_url: str, store: str) -> str:
-    """Checked, without a slash at its end."""
+    """The endpoint, checked, without a trailing slash."""
     mend = "give one such as http://127.0.0.1:9000"
     if "@" in endpoint_url:
         raise StoreError(f"{store}: endpoint_url must not hold credentials, boto3 finds them; {mend}")
@@ -107,5 +110,5 @@ def _endpoint(endpoint_url: str, store: str) -> str:
 
 
 def _quoted(text: str) -> str:
-    """In quotes, one line, not longer than a line bears."""
+    """The text in quotes, on one line, cut to 80 characters."""
     return repr(text if len(text) <= 80 else text[:77] + "...")

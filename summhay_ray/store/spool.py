@@ -1,8 +1,8 @@
-"""Who appends to the response log, far away: to a file here first, from there to the store. Part of the store room.
+"""The writer of the response log in a bucket: to a local file first, from there to the store. Part of the store room.
 
-A thread ships what waits as one segment, at 64 records or two seconds after the oldest. Law 2 through the loss of this machine:
-what calls that no segment tells of may cost is told by the one before (its allowance); an intent beyond it is shipped before
-`append` returns, and so before its call is sent.
+A thread ships the waiting records as one segment when there are 64 of them or the oldest is two seconds old. The budget holds
+even if this machine is lost: each segment states an allowance, an upper bound on what calls that no segment records yet may
+cost. An intent beyond the allowance is shipped before `append` returns, and so before its call is sent.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from summhay_ray.store.spool_folder import Evicted, Held, begin, write_all
 RECORDS = 64
 AGE_S = 2.0
 AHEAD = 32
-"""An allowance is so many times the worst call seen, for each purpose."""
+"""For each purpose, the allowance is this many times the worst price of a call so far."""
 
 PAUSE_S = 1.0
 PATIENCE_S = 600.0
-"""An intent beyond the allowance waits so long for the store; then `append` raises what is wrong with it."""
+"""How long an intent beyond the allowance waits for the store; then `append` raises the store's error."""
 
 Purposes = Counter[tuple[str, str, str]]
 """(run, stage, model) -> micro-dollars."""
@@ -38,7 +38,7 @@ Purposes = Counter[tuple[str, str, str]]
 
 @dataclass
 class _Part:
-    """A segment to be, and the file that holds its records."""
+    """A segment that is not shipped yet, and the local file that holds its records."""
 
     number: int
     path: Path
@@ -48,7 +48,7 @@ class _Part:
     since: float = 0.0
     intents: Purposes = field(default_factory=Counter)
     mark: Mark | None = None
-    """Set once, when its shipping begins: whoever tries again must write the same bytes."""
+    """Set once, when shipping begins: a retry must write the same bytes."""
 
     def shut(self) -> None:
         if self.descriptor is not None:
@@ -57,7 +57,7 @@ class _Part:
 
 
 class SpoolWriter:
-    """The log writer of a store far away; see `Writer`. `unshipped`, `flush` and `close` may be called from other threads."""
+    """The log writer for a bucket; see `Writer`. `unshipped`, `flush` and `close` may be called from other threads."""
 
     def __init__(self, files: Files, session: int, seat: str) -> None:
         self._files = files
@@ -66,14 +66,14 @@ class SpoolWriter:
         self._changed = threading.Condition()
         self._part: _Part | None = None
         self._waiting: list[_Part] = []
-        """Closed, in their order; the first is being shipped."""
+        """Full parts in order; the first is being shipped."""
         self._next = 1
         self._shipped = 0
         self._worst: Purposes = Counter()
         self._allowed: Purposes = Counter()
-        """What the store's newest segment allows."""
+        """The allowance in the newest segment that the store has."""
         self._wanted = 0
-        """All segments below this number are wanted in the store at once."""
+        """All segments below this number are to be shipped at once."""
         self._failures = 0
         self._problem: StoreError | OSError | None = None
         self._evicted = False
@@ -82,7 +82,7 @@ class SpoolWriter:
         self._thread.start()
 
     def append(self, records: Sequence[Mapping[str, Any]]) -> list[Location]:
-        """See `Writer`. Waits for the store where the records are intents beyond what it allows."""
+        """See `Writer`. Waits for the store if the records hold intents beyond the allowance."""
         lines = [encode(record) for record in records]
         with self._changed:
             self._check()
@@ -95,7 +95,7 @@ class SpoolWriter:
                 purpose = (record["run"], record.get("stage", ""), record.get("model", ""))
                 part.intents[purpose] += record["usd_micros"]
                 self._worst[purpose] = max(self._worst[purpose], record["usd_micros"])
-            # An answer never waits: that it is on this disk is all that can be done for it.
+            # An answer never waits: once it is on this disk, waiting makes it no safer.
             if intents and self._over():
                 self._want(part.number + 1)
                 self._wait(lambda: not self._over(), time.monotonic() + PATIENCE_S)
@@ -116,18 +116,18 @@ class SpoolWriter:
     def unshipped(self, location: Location) -> dict[str, Any] | None:
         """See `Writer`."""
         with self._changed:
-            found = [part for part in self._parts() if segment_name(self.writer, part.number) == location.name]
-        if not found or location.offset + location.length > found[0].size:
+            part = next((part for part in self._parts() if segment_name(self.writer, part.number) == location.name), None)
+        if part is None or location.offset + location.length > part.size:
             return None
         try:
-            with found[0].path.open("rb") as stream:
+            with part.path.open("rb") as stream:
                 stream.seek(location.offset)
                 return decode(stream.read(location.length))
         except FileNotFoundError:
             return None
 
     def close(self) -> None:
-        """See `Writer`. Where it raises, what is left is a sweep's to ship."""
+        """See `Writer`. If it raises, the rest is left for a sweep to ship."""
         with self._changed:
             if self._ended:
                 return
@@ -151,7 +151,7 @@ class SpoolWriter:
 
     def _begin(self) -> _Part:
         path = self._held.part(self._next)
-        # A file of this number can only be one that nothing of counts.
+        # A file of this number can only be an abandoned one without a valid record.
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o600)
         sync_folder(path.parent)
         self._part = _Part(self._next, path, descriptor)
@@ -177,7 +177,7 @@ class SpoolWriter:
         return locations
 
     def _break_off(self, part: _Part) -> None:
-        """End the file before what is torn; the next append begins another."""
+        """Cut off an incomplete record and close the file; the next append begins another."""
         assert part.descriptor is not None
         with contextlib.suppress(OSError):
             os.ftruncate(part.descriptor, part.size)
@@ -190,9 +190,9 @@ class SpoolWriter:
             self._next = part.number
 
     def _over(self, times: int = 1) -> bool:
-        """Whether the intents that the store lacks exceed what it allows (`times` 2: half of it).
+        """Whether the unshipped intents exceed the allowance (with `times` 2: half of it).
 
-        Worst cases only grow, so what its next segment allows is never less: whatever passed here stays within that, too.
+        Worst prices only grow, so the next segment's allowance is never smaller: intents that pass here stay within it too.
         """
         spent: Purposes = Counter()
         for part in self._parts():
@@ -204,7 +204,7 @@ class SpoolWriter:
         self._changed.notify_all()
 
     def _wait(self, done: Callable[[], bool], until: float | None = None) -> None:
-        """Wait for `done`; raises what a trip to the store failed with: at once, or (`until`) not before a time what may pass."""
+        """Wait for `done`. Raises the error of a failed shipment at once, or only after `until` if the error may pass."""
         failures = self._failures
         while not done():
             if self._evicted:
@@ -241,7 +241,7 @@ class SpoolWriter:
                 self._held.release()
 
     def _due(self) -> _Part | None:
-        """The next part to ship, its mark set; None where there will be none."""
+        """Wait for the next part to ship and return it with its mark set; None if there will be no more."""
         with self._changed:
             while not self._ended:
                 part = self._part
@@ -284,7 +284,7 @@ class SpoolWriter:
 
 
 def _take_seat(files: Files, session: int, seat: str) -> Held:
-    """The first name of the seat that nobody has had, with its first segment in the store."""
+    """Take the first free writer name of the seat by writing its first segment. Raises Evicted if the seat is closed."""
     for incarnation in itertools.count():
         held = begin(files, writer_name(session, seat, incarnation))
         try:

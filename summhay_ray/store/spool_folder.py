@@ -1,8 +1,8 @@
-"""Where records wait, on a disk of this machine, for their way to a store far away. Part of the store room.
+"""The spool: local folders in which log records wait to be shipped to a bucket. Part of the store room.
 
-`<spool>/<hash of the store's URI>/<writer>.<token>/`: `lock`, held (flock) while the writer lives, and one file for each segment
-that the store lacks. The token stands in the writer's first segment too: a folder whose writer lost the race for its name is
-known by it.
+`<spool>/<hash of the store's URI>/<writer>.<token>/` holds `lock`, which is locked (flock) while the writer lives, and one file
+for each segment that is not in the store yet. The writer's first segment holds the token too, which shows whether the writer of
+a folder won or lost the race for its name.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ _NEW = ".new-"
 
 
 class Evicted(OSError):
-    """Another has ended this writer or closed its seat, and nothing more is written: its records would count for nobody."""
+    """Another process has ended this writer or closed its seat. It can write nothing more, since no reader would see it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """A writer's folder in the spool, with its lock held."""
+    """A writer's folder in the spool, locked by this process."""
 
     writer: str
     token: str
@@ -40,36 +40,36 @@ class Held:
     lock: int
 
     def parts(self) -> dict[int, Path]:
-        """Segment number -> the file with its records, in their order."""
-        found = {int(path.stem): path for path in self.folder.glob("*.jsonl") if path.stem.isdigit()}
-        return dict(sorted(found.items()))
+        """Segment number -> the file with its records, in order."""
+        parts = {int(path.stem): path for path in self.folder.glob("*.jsonl") if path.stem.isdigit()}
+        return dict(sorted(parts.items()))
 
     def part(self, number: int) -> Path:
-        """The file of a segment."""
+        """The path of a segment's file."""
         return self.folder / f"{number:08d}.jsonl"
 
     def release(self) -> None:
-        """Give the lock back; the folder stays for a sweep."""
+        """Release the lock; the folder stays for a sweep."""
         os.close(self.lock)
 
     def remove(self) -> None:
-        """Remove the folder: all of it is in the store, or counts for nobody."""
+        """Remove the folder, whose records are all in the store or invalid, and release the lock."""
         shutil.rmtree(self.folder, ignore_errors=True)
         os.close(self.lock)
 
 
 def spool_of(files: Files, environ: Mapping[str, str] | None = None) -> Path:
-    """The spool of a store on this machine."""
+    """This machine's spool folder for a store."""
     environ = os.environ if environ is None else environ
     state = environ.get(_STATE) or Path("~/.local/state").expanduser()
     root = Path(environ.get(SPOOL) or Path(state) / "summhay" / "spool")
-    # A region says how the place is reached, not which it is.
+    # The region is left out: it says how the bucket is reached, not which bucket it is.
     place = files.uri.split("?")[0] + "".join(re.findall(r"[?&]endpoint_url=[^&]*", files.uri))
     return root / hashlib.sha256(place.encode()).hexdigest()[:16]
 
 
 def begin(files: Files, writer: str) -> Held:
-    """A folder of one's own for a writer to be, locked. Raises StoreError where it cannot be made."""
+    """Create and lock a folder for a new writer. Raises StoreError if that fails."""
     spool, token = spool_of(files), uuid.uuid4().hex[:16]
     new = spool / f"{_NEW}{token}"
     try:
@@ -82,7 +82,7 @@ def begin(files: Files, writer: str) -> Held:
         ) from error
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        # Only now can a sweep see it: before, it could be taken for a dead writer's.
+        # Renamed only once it is locked: a sweep would take an unlocked folder for a dead writer's.
         folder = new.rename(spool / f"{writer}.{token}")
         sync_folder(spool)
     except BaseException:
@@ -92,7 +92,7 @@ def begin(files: Files, writer: str) -> Held:
 
 
 def left_behind(files: Files) -> Iterator[tuple[str, Path]]:
-    """(writer, folder) of all that is in the spool, of writers dead or alive."""
+    """(writer, folder) of everything in the spool, whether the writer is alive or dead."""
     spool = spool_of(files)
     if not spool.is_dir():
         return
@@ -103,11 +103,11 @@ def left_behind(files: Files) -> Iterator[tuple[str, Path]]:
 
 
 def hold(writer: str, folder: Path) -> Held | None:
-    """The folder with its lock, None where a living process holds it. Raises FileNotFoundError where it has gone."""
+    """Lock the folder; None if a living process holds the lock. Raises FileNotFoundError if the folder is gone."""
     lock = os.open(folder / _LOCK, os.O_RDWR)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        # It may have been removed, and the lock with it, between opening and locking.
+        # The folder may have been removed, together with its lock file, between opening and locking.
         if os.stat(folder / _LOCK).st_ino == os.fstat(lock).st_ino:
             return Held(writer, folder.name.rpartition(".")[2], folder, lock)
         raise FileNotFoundError(folder)
@@ -120,11 +120,11 @@ def hold(writer: str, folder: Path) -> Held | None:
 
 
 def write_all(descriptor: int, content: bytes) -> None:
-    """Write until all is written."""
+    """Write all bytes of `content`. The OSError that it raises names the folder."""
     block = memoryview(content)
     try:
         while block:
             block = block[os.write(descriptor, block) :]
     except OSError as error:
-        # A full disk does not say which one it is.
+        # The error of a full disk does not say which disk it is.
         raise OSError(error.errno, error.strerror, str(Path(f"/proc/self/fd/{descriptor}").resolve().parent)) from error

@@ -1,4 +1,7 @@
-"""What dead writers left: shipped from this machine's spool, or, where nobody can, ended as it stands. Part of the store room."""
+"""Ends dead log writers of a bucket. Part of the store room.
+
+`sweep` ships the records that they left in this machine's spool; `seal` ends those whose machine cannot be reached.
+"""
 
 from __future__ import annotations
 
@@ -15,14 +18,14 @@ from summhay_ray.store.spool_folder import Held, hold, left_behind
 
 LOOK_S = 0.05
 AT_ONCE = 16
-"""Seats that are closed at the same time."""
+"""Number of seats that are closed in parallel."""
 
 
 def sweep(files: Files, patience_s: float = 5.0, awaited: Collection[str] | None = None) -> list[str]:
-    """Ship what dead writers of this machine left for this store, and end them; the names of those that are ended now.
+    """Ship the records that dead writers of this machine left for this store, end the writers, and return their names.
 
-    A writer that may be dying (its lock is held, and it is `awaited`; None: each is) is waited for as long as `patience_s`.
-    Several may sweep at once. Raises StoreError, OSError: then what is left is the next sweep's.
+    A writer whose lock is still held may be dying: it is waited for up to `patience_s` if it is in `awaited` (None: every
+    writer is). Several sweeps may run at once. Raises StoreError or OSError; the rest is then left for the next sweep.
     """
     if files.folder is not None:
         return []
@@ -45,9 +48,9 @@ def sweep(files: Files, patience_s: float = 5.0, awaited: Collection[str] | None
 
 
 def seal(files: Files, writer: str) -> None:
-    """End a writer whose machine nobody can reach; what it may have spent since its last segment stays charged.
+    """End a writer whose machine cannot be reached; what it may have spent since its last segment stays charged.
 
-    If it still lives, its next segment finds the number taken, and it writes nothing more.
+    If the writer is still alive, it finds the number of its next segment taken and writes nothing more.
     """
     if files.folder is not None:
         return
@@ -63,7 +66,7 @@ def seal(files: Files, writer: str) -> None:
 
 
 def seal_rest(files: Files, session: int) -> None:
-    """End every writer of a session that is over, and close its seats: nobody begins to write in them any more."""
+    """End every writer of an ended session and close its seats, so that no new writer can begin in them."""
     if files.folder is not None:
         return
     record = read_session(files, session)
@@ -76,7 +79,7 @@ def seal_rest(files: Files, session: int) -> None:
 
 
 def close_seat(files: Files, session: int, seat: str) -> None:
-    """End the writers that had the seat, and take its next name for nobody."""
+    """End the writers that have held the seat, and mark its next writer name as closed."""
     incarnation = 0
     while True:
         writer = writer_name(session, seat, incarnation)
@@ -90,7 +93,7 @@ def close_seat(files: Files, session: int, seat: str) -> None:
 
 
 def free_number(files: Files, writer: str, known: int = 0) -> int:
-    """The first number from `known` on that no segment has: they are taken without a gap."""
+    """The first free segment number at or after `known`; numbers have no gaps."""
 
     def taken(number: int) -> bool:
         return files.exists(segment_name(writer, number))
@@ -106,12 +109,12 @@ def free_number(files: Files, writer: str, known: int = 0) -> int:
 
 
 def read_mark(files: Files, writer: str, number: int) -> Mark | None:
-    """The mark of a segment, None where it is damaged."""
+    """The mark of a segment; None if it is damaged."""
     return mark_of(files.read(segment_name(writer, number)))[1]
 
 
 def _ship_all(files: Files, held: Held) -> bool:
-    """Ship a dead writer's records and end it; False where it never began or another has ended it."""
+    """Ship a dead writer's records and end it. Return False if it never began or another process has ended it."""
     done = False
     try:
         done = _owns(files, held) and _ship_parts(files, held)
@@ -123,19 +126,19 @@ def _ship_all(files: Files, held: Held) -> bool:
 
 
 def _owns(files: Files, held: Held) -> bool:
-    """Whether the name is this folder's writer's, and not of one that was quicker to take it."""
+    """Whether the writer of this folder won the name, and not another writer that was quicker."""
     try:
         mark = read_mark(files, held.writer, 0)
     except FileNotFoundError:
         return False
-    # Of a damaged beginning nobody can tell; a folder with records is that of one who had begun.
+    # If the first segment is damaged, the owner is unknown; but a folder with records belongs to a writer that had begun.
     return bool(held.parts()) if mark is None else mark.owner == held.token
 
 
 def _ship_parts(files: Files, held: Held) -> bool:
     parts = {number: path.read_bytes() for number, path in held.parts().items()}
     parts = {number: content[: whole(content)] for number, content in parts.items()}
-    # What nothing of counts has no segment: its writer would have given the number to the next.
+    # A file without a complete record gets no segment: its writer would have reused the number.
     parts = {number: content for number, content in parts.items() if content}
     for number, content in parts.items():
         later = [rest for following, rest in parts.items() if following > number]
@@ -159,10 +162,10 @@ def _ship_parts(files: Files, held: Held) -> bool:
 
 
 def _intents(contents: list[bytes]) -> tuple[Charge, ...]:
-    """What the calls in files that are not shipped yet may cost."""
-    found: Counter[tuple[str, str, str]] = Counter()
+    """The sum of the intents in files that are not shipped yet, by run, stage and model."""
+    charges: Counter[tuple[str, str, str]] = Counter()
     for content in contents:
         for _, record in entries_of("", content):
             if record is not None and record.get("kind") == "intent":
-                found[record["run"], record.get("stage", ""), record.get("model", "")] += record["usd_micros"]
-    return tuple((run, stage, model, micros) for (run, stage, model), micros in sorted(found.items()))
+                charges[record["run"], record.get("stage", ""), record.get("model", "")] += record["usd_micros"]
+    return tuple((run, stage, model, micros) for (run, stage, model), micros in sorted(charges.items()))

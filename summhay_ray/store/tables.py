@@ -1,7 +1,7 @@
-"""Tables: records as rows of columns, whatever the records are. Part of the store room.
+"""Tables: records of any class as rows and columns. Part of the store room.
 
-Whoever has records names them as tables (`Table`); a run keeps their columns (`Columns`) in its record, and whoever reads it
-needs nothing else. A table's primary key is what makes a row one row, whoever wrote it and how often.
+A `Table` makes a table of a record class. A run keeps the table's `Columns` in its record, so that the run can be read without
+the class. Rows with the same primary key are the same row, however often they were written.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _NAMES: Mapping[Any, str] = {
     tuple[int, ...]: "list<item: int64>",
     tuple[float, ...]: "list<item: double>",
 }
-"""A field's type -> the column's, by its name in `schemas/` and in a run's record."""
+"""The Python type of a field -> the type of its column, as named in `schemas/` and in a run's record."""
 
 _ARROW: Mapping[str, pa.DataType] = {
     "string": pa.string(),
@@ -48,14 +48,14 @@ _ARROW: Mapping[str, pa.DataType] = {
 }
 _NAME_OF = {kind: name for name, kind in _ARROW.items()}
 _OF_A_KEY = (pa.string(), pa.int64(), pa.float64(), pa.bool_())
-"""Types that every row has exactly one value of, and that can be sorted."""
+"""The types that a key column may have: single values that can be sorted."""
 _WORD = re.compile(r"[a-z][a-z0-9_]*")
 _SUPPORTED = "str, int, float, bool, tuple[str, ...], tuple[int, ...], tuple[float, ...], or one of these | None"
 
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """A table as a run keeps it: its name, the columns that identify a row, and all columns."""
+    """A table as a run's record describes it: its name, its key columns and all its columns."""
 
     table: str
     key: tuple[str, ...]
@@ -75,39 +75,41 @@ class Columns:
         ]
 
     def to_json(self) -> dict[str, Any]:
-        """What stands in a run's record."""
+        """The table's entry in a run's record."""
         return {"name": self.table, "key": list(self.key), "columns": self.described()}
 
     @classmethod
     def from_json(cls, body: Mapping[str, Any]) -> Columns:
-        """The columns of `to_json`. Raises KeyError for a type that this version has not."""
-        found = [_field(one["name"], one["type"], one["nullable"], one["meaning"]) for one in body["columns"]]
-        return cls(body["name"], tuple(body["key"]), pa.schema(found))
+        """The inverse of `to_json`. Raises KeyError for a type that this version does not know."""
+        fields = [_field(column["name"], column["type"], column["nullable"], column["meaning"]) for column in body["columns"]]
+        return cls(body["name"], tuple(body["key"]), pa.schema(fields))
 
     def only(self, names: Collection[str]) -> Columns:
-        """The columns of the key, and these."""
-        return Columns(self.table, self.key, pa.schema([one for one in self.schema if one.name in {*self.key, *names}]))
+        """The key columns and the named ones."""
+        return Columns(self.table, self.key, pa.schema([field for field in self.schema if field.name in {*self.key, *names}]))
 
     def same_as(self, other: Columns, later: Collection[str] = ()) -> bool:
-        """Whether both have the same columns and key, whatever the columns are said to mean. The other may have some of the
-        `later` ones besides."""
+        """Whether both have the same columns and key; meanings are ignored. The other may also have columns named in `later`."""
         names = self.schema.names
-        kept = pa.schema([one for one in other.schema if one.name in names or one.name not in later])
+        kept = pa.schema([field for field in other.schema if field.name in names or field.name not in later])
         return self.key == other.key and self.schema.equals(kept)
 
     def arrow(self, rows: Sequence[Any]) -> pa.Table:
-        """The rows (records that have the columns as attributes). Raises ValueError for a null where none may stand."""
+        """The rows as an Arrow table; each is a record with the columns as attributes.
+
+        Raises ValueError for a null in a column that does not allow it, and for a NaN in a key column.
+        """
         found = pa.table({name: [_cell(getattr(row, name)) for row in rows] for name in self.schema.names}, schema=self.schema)
         for field in self.schema:
             if not field.nullable and found[field.name].null_count:
                 raise ValueError(f"table {self.table}: {field.name} may not be null")
-            # Nothing equals what is no number, not even itself.
+            # NaN equals nothing, not even itself, so it cannot identify a row.
             if field.name in self.key and field.type == pa.float64() and any(map(math.isnan, found[field.name].to_pylist())):
                 raise ValueError(f"table {self.table}: {field.name} is part of the key, and may not be NaN")
         return found
 
     def flaw(self, row: Any) -> str | None:
-        """The first column that cannot hold what a row has for it; None where each can."""
+        """The name of the first column that cannot hold the row's value; None if every column can."""
         for field in self.schema:
             value = getattr(row, field.name)
             not_a_number = field.name in self.key and isinstance(value, float) and math.isnan(value)
@@ -120,7 +122,7 @@ class Columns:
         return None
 
     def read(self, found: pa.Table, *more: str) -> pa.Table:
-        """These columns of what was stored, then those named in `more`."""
+        """These columns of a stored table, followed by the columns named in `more`."""
         schema = self.schema
         for name in more:
             schema = schema.append(pa.field(name, found.schema.field(name).type))
@@ -129,7 +131,7 @@ class Columns:
     def frame(self, found: Sequence[pa.Table]) -> pl.DataFrame:
         """Arrow tables of one schema as one frame, each row once, sorted by primary key.
 
-        Of rows with one key the first in the order of the columns beyond these counts, then the first that was given.
+        Of rows with the same key, the first wins, in the order of any columns beyond these, then in the order given.
         """
         frame = pl.from_arrow(pa.concat_tables(found) if found else pa.Table.from_batches([], self.schema))
         if not isinstance(frame, pl.DataFrame):
@@ -147,7 +149,7 @@ Tables = Mapping[str, Columns]
 class Table:
     """A table and the dataclass whose instances are its rows.
 
-    A column is a field, `Annotated[type, "its meaning in one line"]`, or of a plain type, without a meaning.
+    Each field is a column. Its type is `Annotated[type, "its meaning in one line"]`, or a plain type without a meaning.
     """
 
     name: str
@@ -155,13 +157,13 @@ class Table:
     key: tuple[str, ...]
     """The columns that identify a row."""
     without: tuple[str, ...] = ()
-    """Fields of the record that are no columns."""
+    """Fields of the record that are not columns."""
     later: tuple[str, ...] = ()
-    """Columns with a default that came later: a run that was written before goes on without them."""
+    """Columns, with a default, that were added later: an older run continues without them."""
 
     @functools.cached_property
     def columns(self) -> Columns:
-        """The columns that the record's fields make. Raises UserError for a field or a key that cannot be one."""
+        """The columns made from the record's fields. Raises UserError for an unusable field or key."""
         record = self.record.__name__
         if not _WORD.fullmatch(self.name):
             raise UserError(f"table {self.name!r}: expected small letters, digits and _, beginning with a letter")
@@ -197,29 +199,29 @@ class Table:
         return _field(name, _NAMES[plain[0]], len(parts) > 1, str(meaning))
 
     def describe(self) -> dict[str, Any]:
-        """The table as a JSON document: what stands in `schemas/<table>.json`."""
+        """The table as a JSON document, the content of `schemas/<table>.json`."""
         doc = (self.record.__doc__ or "").strip()
         return {"table": self.name, "row": doc, "primary_key": list(self.key), "columns": self.columns.described()}
 
     def frame(self, rows: Iterable[Any]) -> pl.DataFrame:
-        """The rows as a polars frame, each once (the first), sorted by primary key."""
+        """The rows as a polars frame, sorted by primary key; of rows with the same key, the first."""
         return self.columns.frame([self.columns.arrow(list(rows))])
 
     def records(self, frame: pl.DataFrame) -> list[Any]:
-        """The frame's rows as records of the table's class."""
+        """The frame's rows as instances of the record class."""
         return [
             self.record(**{name: tuple(v) if isinstance(v, list) else v for name, v in row.items()}) for row in frame.to_dicts()
         ]
 
 
 def columns_of(tables: Iterable[Table]) -> Tables:
-    """The columns of each table. Raises UserError where two have one name, and as `Table.columns` does."""
-    found: dict[str, Columns] = {}
+    """Table name -> columns. Raises UserError if two tables have the same name, and as `Table.columns` does."""
+    columns: dict[str, Columns] = {}
     for table in tables:
-        if table.name in found:
+        if table.name in columns:
             raise UserError(f"two tables are named {table.name!r}; give each a name of its own")
-        found[table.name] = table.columns
-    return found
+        columns[table.name] = table.columns
+    return columns
 
 
 def _field(name: str, kind: str, nullable: bool, meaning: str) -> pa.Field:
@@ -231,17 +233,17 @@ def _cell(value: Any) -> Any:
 
 
 def digest(frame: pl.DataFrame) -> str:
-    """sha256 over the frame's rows in their order, each as JSON: equal for equal tables on every machine."""
+    """sha256 (hex) over the frame's rows in order, each as JSON. Equal tables have equal digests on every machine."""
     return digest_of([frame])
 
 
 def digest_of(frames: Iterable[pl.DataFrame]) -> str:
-    """`digest` of a table that comes in pieces, which are asked for one at a time."""
+    """`digest` of a table in pieces, which are consumed one at a time."""
     hasher = hashlib.sha256()
     for frame in frames:
         names = sorted(frame.columns)
         line = "{" + ", ".join(f"{json.dumps(name)}: %s" for name in names) + "}\n"
-        # Several copies of a slice's text are held at once.
+        # Slices are small because several copies of a slice's text are in memory at once.
         for part in frame.iter_slices(max(1, min(10_000, _SLICE_BYTES * frame.height // max(1, int(frame.estimated_size()))))):
             columns = [_texts(part[name]) for name in names]
             hasher.update("".join(map(line.__mod__, zip(*columns, strict=True))).encode("ascii"))
@@ -249,7 +251,7 @@ def digest_of(frames: Iterable[pl.DataFrame]) -> str:
 
 
 def _texts(series: pl.Series) -> list[str]:
-    """Each value as JSON writes it; by column, since a row at a time costs three times as much."""
+    """Each value of a column as JSON. Whole columns are converted because going by rows takes three times as long."""
     if series.dtype == pl.Int64:
         return ["null" if value is None else str(value) for value in series.to_list()]
     if series.dtype == pl.String:

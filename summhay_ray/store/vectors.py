@@ -1,7 +1,8 @@
-"""Vectors as content: computed once, kept as Parquet, shared by all runs of the store. Part of the store room.
+"""Embedding vectors: computed once, kept as Parquet, shared by all runs of the store. Part of the store room.
 
-A space holds the vectors that are made one way (model, revision, options); in it a vector is known by the sha256 of its text.
-Each file, `vectors/SPACE/SHA256.parquet`, is named by its own content, so that a damaged one is seen, taken away, and made again.
+A space holds the vectors of one configuration (model, revision, options); in it, the key of a vector is the sha256 of its text.
+Each file, `vectors/SPACE/SHA256.parquet`, is named by the hash of its content, so that a damaged file is noticed and deleted, and
+its vectors are computed again.
 """
 
 from __future__ import annotations
@@ -24,39 +25,39 @@ if TYPE_CHECKING:
 FOLDER = "vectors"
 SUFFIX = ".parquet"
 OPEN_FILES = 64
-"""Files of a space whose vectors stay in memory: some 25 MB."""
+"""How many files of a space stay in memory: about 25 MB."""
 
 
 @dataclass(frozen=True)
 class Kept:
-    """One vector and the tokens that it was made of."""
+    """One vector and the number of tokens of its text."""
 
     vector: NDArray[np.float32]
     n_tokens: int
 
 
 def vector_key(text: str) -> bytes:
-    """What a text's vector is known by in its space."""
+    """The key of a text's vector: the sha256 of the text."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
 
 
 class VectorSpace:
-    """The vectors of one space, of which what was read stays in memory; any thread may ask."""
+    """The vectors of one space. Thread-safe; the files read most recently stay in memory."""
 
     def __init__(self, files: Files | None, space: str) -> None:
-        """`files`: the store's; None for a space that nothing is kept of."""
+        """`files`: the store's files; None for a space that is kept in memory only."""
         self._files = files
         self._folder = f"{FOLDER}/{space}"
         self._where: dict[bytes, str] = {}
         """Key -> the file that holds its vector."""
         self._open: OrderedDict[str, dict[bytes, Kept]] = OrderedDict()
-        """The files read last."""
+        """File -> its vectors, for the files read most recently."""
         self._lock = threading.Lock()
         self.damaged: list[str] = []
-        """Files that were not what their names say, and were taken away."""
+        """Files whose content did not match their names and that were deleted."""
 
     def get(self, keys: Iterable[bytes]) -> dict[bytes, Kept]:
-        """What is there of the keys; files that came meanwhile are looked at where one is not known yet."""
+        """The stored vectors of these keys. New files are read only if a key is not known yet."""
         wanted = dict.fromkeys(keys)
         with self._lock:
             if any(key not in self._where for key in wanted):
@@ -70,7 +71,7 @@ class VectorSpace:
             }
 
     def put(self, keys: Sequence[bytes], vectors: NDArray[np.float32], n_tokens: Sequence[int], half: bool = False) -> None:
-        """Keep (keys, dimensions) vectors as one file. `half`: as 2-byte floats, which the vectors are then rounded to."""
+        """Store vectors, an array of shape (keys, dimensions), as one file. `half`: round them to 2-byte floats."""
         import numpy as np
 
         content = _parquet(keys, vectors.astype(np.float16 if half else np.float32), n_tokens)
@@ -87,7 +88,7 @@ class VectorSpace:
                 self._rows(name)
 
     def _rows(self, name: str) -> Mapping[bytes, Kept]:
-        """What a file holds; nothing where it is damaged, and then it is taken away: whoever needs it computes it again."""
+        """The vectors in a file. A damaged file is deleted and gives none; its vectors are computed again when needed."""
         if name not in self._open and self._files is not None:
             content = self._files.read(name)
             if hashlib.sha256(content).hexdigest() != name.rpartition("/")[2].removesuffix(SUFFIX):
@@ -104,13 +105,13 @@ class VectorSpace:
         for key in rows:
             self._where.setdefault(key, name)
         self._open[name] = rows
-        # Without a store, what is let go is gone.
+        # Without a store there is no file to read again, so nothing is dropped.
         while self._files is not None and len(self._open) > OPEN_FILES:
             self._open.popitem(last=False)
 
 
 def vector_flaws(files: Files) -> Mapping[str, int]:
-    """Vector files of the store -> vectors that it holds, or -1 for one that is not what its name says. Changes nothing."""
+    """Vector file of the store -> number of its vectors, or -1 if it is damaged. Changes nothing."""
     import pyarrow.parquet as pq
 
     found: dict[str, int] = {}
@@ -131,7 +132,7 @@ def _parquet(keys: Sequence[bytes], values: NDArray[Any], n_tokens: Sequence[int
         {"key": pa.array(keys, pa.binary(32)), "n_tokens": pa.array(list(map(int, n_tokens)), pa.int32()), "vector": vectors}
     )
     sink = io.BytesIO()
-    # Vectors hardly compress: time is not spent on it.
+    # Vectors hardly compress, so compression would only cost time.
     pq.write_table(table, sink, compression="none", write_statistics=False)
     return sink.getvalue()
 
