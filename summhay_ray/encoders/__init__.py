@@ -1,6 +1,6 @@
-"""The encoders room: models in this process that turn texts into vectors, or say how well a text answers a query.
+"""The encoders room: local models that embed texts, or score texts for a query.
 
-It needs the extra `embed` (torch, sentence-transformers) and is the only room that loads such models; it imports `errors` alone.
+It needs the extra `embed` (torch, sentence-transformers), is the only room that loads such models, and imports only `errors`.
 """
 
 from summhay_ray.encoders.bare import (

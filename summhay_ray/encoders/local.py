@@ -1,4 +1,4 @@
-"""Models in this process, by sentence-transformers and transformers. Part of the encoders room."""
+"""Local models loaded by sentence-transformers and transformers. Part of the encoders room."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 BATCH_TOKENS = 16384
-"""Tokens of a batch, padding counted, where nothing else is said."""
+"""Default tokens per batch, including padding."""
 STRETCHED, ORIGINAL = 4096, 512
-"""Positions of a stretched model, and of the one that it was made of (LongEmbed, Zhu et al. 2024, section 4)."""
+"""Positions of a model with extended positions, and of its original (LongEmbed, Zhu et al. 2024, section 4)."""
 
 
 class Encoder:
-    """A model that is loaded, once, and encodes texts batch by batch."""
+    """A loaded embedding model that encodes texts in batches."""
 
     def __init__(self, encoding: Encoding, model: Any, device: str) -> None:
         self.encoding = encoding
@@ -29,8 +29,8 @@ class Encoder:
         self._model = model
 
     def encode(self, texts: Sequence[str], batch_tokens: int = BATCH_TOKENS, batch_size: int | None = None) -> Vectors:
-        """The vectors of the texts, in their order; what is computed together is of like length. `batch_tokens`: the tokens of
-        a batch, padding counted; `batch_size`: its texts, at most."""
+        """The vectors of the texts, in their order. Texts of similar length share a batch. `batch_tokens`: maximum tokens per
+        batch, including padding; `batch_size`: maximum texts per batch."""
         import numpy as np
 
         n_tokens = self.count_tokens(texts)
@@ -43,7 +43,7 @@ class Encoder:
         return Vectors(np.zeros((0, 0), dtype=np.float32) if values is None else values, np.array(n_tokens, dtype=np.int64))
 
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
-        """The model's own tokens of each text, as far as it reads them."""
+        """Tokens of each text by the model's tokenizer, after truncation."""
         return _lengths(self._model.tokenizer, texts, self._model.max_seq_length)
 
     def _encoded(self, texts: list[str]) -> NDArray[np.float32]:
@@ -56,8 +56,11 @@ class Encoder:
 
 
 class StretchedEncoder(Encoder):
-    """A model of stretched positions (LongEmbed): mean pooling, length 1; a text of the original length has its positions spread
-    over the stretched ones, a longer one, and what stands beside a longer one, has them as they are."""
+    """A model with extended positions (LongEmbed), with mean pooling and vectors of length 1.
+
+    With `stretched` positions, a text within the original length has its positions spread over the extended range; a longer text
+    has consecutive positions. With `plain`, all texts have consecutive positions.
+    """
 
     def __init__(self, encoding: Encoding, model: Any, tokenizer: Any, device: str) -> None:
         super().__init__(encoding, model, device)
@@ -75,7 +78,7 @@ class StretchedEncoder(Encoder):
         mask = given["attention_mask"]
         places = torch.arange(mask.shape[1]).expand_as(mask)
         if self.encoding.positions == "stretched":
-            # Of a batch each text has the positions that it has alone; what is padded is masked, wherever it stands.
+            # Positions depend on each text alone, not on its batch; padding is masked, so its positions do not matter.
             short = mask.sum(dim=1, keepdim=True) <= ORIGINAL
             places = torch.where(
                 short, (places * (STRETCHED // ORIGINAL)).clamp(max=self._model.config.max_position_embeddings - 1), places
@@ -89,7 +92,7 @@ class StretchedEncoder(Encoder):
 
 
 class Scorer:
-    """A cross-encoder that is loaded, once, and scores pairs of query and text."""
+    """A loaded cross-encoder that scores pairs of query and text."""
 
     def __init__(self, scoring: Scoring, model: Any, device: str) -> None:
         self.scoring = scoring
@@ -99,7 +102,7 @@ class Scorer:
     def score(
         self, pairs: Sequence[tuple[str, str]], batch_tokens: int = BATCH_TOKENS, batch_size: int | None = None
     ) -> NDArray[np.float32]:
-        """One score a pair, in their order, as `CrossEncoder.predict` gives them."""
+        """One score per pair, in order, as from `CrossEncoder.predict`."""
         import numpy as np
 
         scores = np.zeros(len(pairs), dtype=np.float32)
@@ -109,25 +112,25 @@ class Scorer:
         return scores
 
     def count_tokens(self, pairs: Sequence[tuple[str, str]]) -> list[int]:
-        """The model's own tokens of each pair, as far as it reads them."""
+        """Tokens of each pair by the model's tokenizer, after truncation."""
         longest = self._model.max_seq_length or self._model.tokenizer.model_max_length
         return _lengths(self._model.tokenizer, [list(pair) for pair in pairs], longest)
 
 
 def load_encoder(encoding: Encoding, device: str = "") -> Encoder:
-    """The encoder on `device`, or on the best there is. Raises NoModel, in one line, where it cannot be loaded."""
+    """The encoder on `device`, by default on `best_device()`. Raises NoModel where it cannot be loaded."""
     if encoding.positions:
         return loaded(encoding.model, lambda name: _stretched(encoding, name, device or best_device()), encoding.revision)
     return loaded(encoding.model, lambda name: _sentence_model(encoding, name, device or best_device()), encoding.revision)
 
 
 def load_scorer(scoring: Scoring, device: str = "") -> Scorer:
-    """The cross-encoder on `device`, or on the best there is. Raises NoModel, in one line, where it cannot be loaded."""
+    """The cross-encoder on `device`, by default on `best_device()`. Raises NoModel where it cannot be loaded."""
     return loaded(scoring.model, lambda name: _cross_encoder(scoring, name, device or best_device()), scoring.revision)
 
 
 def best_device() -> str:
-    """`cuda`, where this process sees a GPU, else `cpu`. Raises NoModel where torch is not installed."""
+    """`cuda` if this process has a GPU, else `cpu`. Raises NoModel where torch is not installed."""
     try:
         import torch
     except ImportError as error:
@@ -136,7 +139,7 @@ def best_device() -> str:
 
 
 def batches(lengths: Sequence[int], tokens: int, size: int | None) -> Iterator[list[int]]:
-    """Places of texts that are computed together, the longest first, so that what does not fit into memory shows at once."""
+    """Indices of texts in batches, the longest first, so that a lack of memory shows at once."""
     batch: list[int] = []
     for place in sorted(range(len(lengths)), key=lambda place: -lengths[place]):
         if batch and (lengths[batch[0]] * (len(batch) + 1) > tokens or len(batch) == size):
@@ -155,15 +158,15 @@ def _lengths(tokenizer: Any, texts: Sequence[Any], longest: int | None) -> list[
 
 
 def loaded(name: str, load: Callable[[str], T], revision: str = "") -> T:
-    """What `load` makes of the model's folder or hub name. Raises NoModel, in one line, where it cannot be loaded."""
+    """The result of `load`, called with the model's folder or hub name. Raises NoModel where it cannot be loaded."""
     found = check_model(name, revision)
     _quiet()
     try:
         return load(str(found.folder or name))
     except ImportError as error:
         raise NoModel(f"model {name!r} needs torch and sentence-transformers ({error}); {INSTALL}") from error
-    # Their libraries raise OSError for a model that is nowhere, ValueError, KeyError or TypeError for one of a wrong kind, and
-    # RuntimeError for weights that do not fit.
+    # The libraries raise OSError for a missing model, RuntimeError for weights that do not fit, and the others for a model of the
+    # wrong kind.
     except (OSError, ValueError, KeyError, TypeError, RuntimeError, AttributeError) as error:
         said = " ".join(str(error).split())[:200]
         mend = f"give a folder, put it into ${MODELS}/{name.rpartition('/')[2]}, or run where the model hub can be reached"
@@ -171,7 +174,7 @@ def loaded(name: str, load: Callable[[str], T], revision: str = "") -> T:
 
 
 def _quiet() -> None:
-    """No progress bars and warnings of libraries."""
+    """Switch off the progress bars and warnings of transformers."""
     try:
         from transformers.utils import logging
     except ImportError:
@@ -181,7 +184,7 @@ def _quiet() -> None:
 
 
 def _is_here(made_by: Encoding | Scoring) -> tuple[bool, bool]:
-    """Whether the model's files are on this machine, and whether they are in a folder of their own: it has no revisions."""
+    """(whether the model's files are on this machine, whether they are in a plain folder, which has no revisions)."""
     own = find_model(made_by.model).folder is not None
     return own or is_cached(made_by.model, made_by.revision), own
 

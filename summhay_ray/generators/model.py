@@ -1,4 +1,4 @@
-"""A model of transformers as a local model: loaded once a process, when it is first asked. Part of the generators room."""
+"""A transformers model as a local model, loaded when first called. Part of the generators room."""
 
 from __future__ import annotations
 
@@ -13,34 +13,36 @@ from summhay_ray.llm import LocalModel, Request
 from summhay_ray.summarize import asked_in
 
 GENERATORS = "transformers/"
-"""How the names of these models begin; behind it stands a hub's name, or a folder."""
+"""Prefix of these models' names, before a hub name or a folder."""
 DOCUMENT_END = "<doc-sep>"
 MOST_TOKENS = 4096
-"""Of the input of a model that says nothing of its positions."""
+"""Maximum input tokens of a model whose configuration gives no limit."""
 _OWN = ("max_tokens", "temperature", "seed", "input", "source_tokens", "dtype", "extra_body", "top_p", "num_beams")
 _INPUTS = ("prompt", "bart", "primera")
 
 
 class Generator(LocalModel):
-    """One model. Beside `max_tokens` and `temperature` (0: the likeliest words) a spec's `extra` may say:
+    """One transformers model. Besides `max_tokens` and `temperature` (0: no sampling), a spec's `extra` may set:
 
-    input: `prompt` (the prompt as it is), `bart` (query, documents, query, with the tokenizer's separator between, as ODSum feeds
-    BART), or `primera` (each of n documents cut to an n-th of the tokens, `<doc-sep>` after each, global attention on the first
-    token). source_tokens: where the input is cut; by default the model's own positions. num_beams, top_p. dtype: float32 or
-    bfloat16.
+    - input: `prompt` (the prompt unchanged, the default), `bart` (query, documents, query, with the tokenizer's separator between
+      them, like ODSum's input to BART), or `primera` (each of n documents cut to an n-th of the tokens, `<doc-sep>` after each,
+      global attention on the first token).
+    - source_tokens: maximum input tokens; by default the model's positions.
+    - num_beams, top_p.
+    - dtype: float32 (the default) or bfloat16.
     """
 
     reads_sampling: ClassVar[bool] = True
 
     def __init__(self, name: str) -> None:
-        """`name`: with the prefix. Raises NoModel for a folder that holds no model."""
+        """`name` includes the prefix. Raises NoModel for a folder without a model."""
         found = find_model(name.removeprefix(GENERATORS))
         self.name = name
         self.revision = folder_revision(found.folder) if found.folder else "hub"
         self._place = str(found.folder or name.removeprefix(GENERATORS))
 
     def answer(self, request: Request) -> str:
-        """What the model writes. Raises LookupError for options that it does not know, and where it cannot be loaded."""
+        """The generated text. Raises LookupError for unknown options, and NoModel where the model cannot be loaded."""
         options = dict(request.sampling)
         if unknown := sorted(set(options) - set(_OWN)):
             raise LookupError(f"{self.name} takes no {unknown[0]!r}; it takes {', '.join(_OWN[:-1])} and {_OWN[-1]}")
@@ -51,16 +53,16 @@ class Generator(LocalModel):
 
         model, tokenizer = _loaded(self._place, str(options.get("dtype", "float32")))
 
-        whole = bool(model.config.is_encoder_decoder)
-        room = _positions(model, options.get("source_tokens"), 0 if whole else int(options.get("max_tokens", 0)))
-        ids = _input(request, shape, model, tokenizer, room, whole)
+        encodes = bool(model.config.is_encoder_decoder)
+        room = _positions(model, options.get("source_tokens"), 0 if encodes else int(options.get("max_tokens", 0)))
+        ids = _input(request, shape, tokenizer, room, encodes)
         given = torch.tensor([ids], device=model.device)
         longest, beams = int(options.get("max_tokens", 256)), int(options.get("num_beams", 1))
         chosen: dict[str, Any] = {"max_new_tokens": longest, "num_beams": beams}
         temperature = float(options.get("temperature") or 0)
         if temperature > 0:
             chosen |= {"do_sample": True, "temperature": temperature, "top_p": float(options.get("top_p", 1.0))}
-            # One answer to one request, on every machine of a kind.
+            # Equal requests get equal answers on equal hardware.
             torch.manual_seed(int.from_bytes(hashlib.sha256(request.key.encode("ascii")).digest()[:4], "big"))
         else:
             chosen["do_sample"] = False
@@ -68,11 +70,11 @@ class Generator(LocalModel):
             chosen["global_attention_mask"] = torch.tensor([[1] + [0] * (len(ids) - 1)], device=model.device)
         with torch.inference_mode():
             out = model.generate(given, attention_mask=torch.ones_like(given), **chosen)[0]
-        return str(tokenizer.decode(out if whole else out[len(ids) :], skip_special_tokens=True)).strip()
+        return str(tokenizer.decode(out if encodes else out[len(ids) :], skip_special_tokens=True)).strip()
 
 
 def check_generator(name: str) -> None:
-    """Raises NoModel, in one line, where transformers is not installed, the folder holds no model, or a hub's is not at hand."""
+    """Raises NoModel where torch is missing, the folder has no model, or the hub's model is neither cached nor reachable."""
     best_device()
     find_at_hand(name.removeprefix(GENERATORS))
 
@@ -87,8 +89,8 @@ def _loaded(place: str, dtype: str) -> tuple[Any, Any]:
         kind = AutoModelForSeq2SeqLM if config.is_encoder_decoder else AutoModelForCausalLM
         model = kind.from_pretrained(place, dtype=getattr(torch, dtype)).to(best_device()).eval()
         return model, AutoTokenizer.from_pretrained(place)
-    # transformers raises OSError for a model that is nowhere, ValueError, KeyError or TypeError for one of a wrong kind, and
-    # RuntimeError for weights that do not fit; AttributeError for a dtype that is none.
+    # transformers raises OSError for a missing model, ValueError, KeyError or TypeError for a wrong kind of model, and
+    # RuntimeError for weights that do not fit; an unknown dtype raises AttributeError.
     except (OSError, ValueError, KeyError, TypeError, RuntimeError, AttributeError) as error:
         raise NoModel(
             f"model {place!r} cannot be loaded ({type(error).__name__}: {' '.join(str(error).split())[:200]})"
@@ -96,16 +98,16 @@ def _loaded(place: str, dtype: str) -> tuple[Any, Any]:
 
 
 def _positions(model: Any, wanted: Any, for_answer: int) -> int:
-    """Tokens that the input may have."""
+    """Maximum input tokens: the model's positions minus `for_answer`, and at most `wanted`."""
     names = ("max_encoder_position_embeddings", "max_position_embeddings", "n_positions")
     own = next((int(found) for name in names if (found := getattr(model.config, name, None))), None)
     bounds = [*([] if wanted is None else [int(wanted)]), *([] if own is None else [own - for_answer])]
     return max(1, min(bounds)) if bounds else MOST_TOKENS
 
 
-def _input(request: Request, shape: str, model: Any, tokenizer: Any, room: int, whole: bool) -> list[int]:
-    """The tokens of what the model reads, at most so many."""
-    if shape == "prompt" and not whole and tokenizer.chat_template:
+def _input(request: Request, shape: str, tokenizer: Any, room: int, encodes: bool) -> list[int]:
+    """The input's token ids, at most `room`. `encodes`: whether the model has an encoder, and so no chat template."""
+    if shape == "prompt" and not encodes and tokenizer.chat_template:
         messages = [{"role": one.role, "content": one.content} for one in request.messages]
         ids: list[int] = tokenizer.apply_chat_template(messages, add_generation_prompt=True, return_dict=False)
         return ids[:room]
@@ -124,7 +126,7 @@ def _input(request: Request, shape: str, model: Any, tokenizer: Any, room: int, 
 
 
 def _per_document(tokenizer: Any, texts: Sequence[str], room: int) -> list[int]:
-    """Of n documents the first `room // n` tokens each, and the separator after each (PRIMERA, Xiao et al., 2022)."""
+    """The first tokens of each document, in equal shares of `room`, each with a separator (PRIMERA, Xiao et al., 2022)."""
     separator = tokenizer.convert_tokens_to_ids(DOCUMENT_END)
     ends = [] if separator is None or separator == tokenizer.unk_token_id else [separator]
     first, last = _frame(tokenizer)
@@ -133,7 +135,7 @@ def _per_document(tokenizer: Any, texts: Sequence[str], room: int) -> list[int]:
 
 
 def _frame(tokenizer: Any) -> tuple[list[int], list[int]]:
-    """The tokens that the tokenizer puts before and behind a text."""
+    """(tokens before a text, tokens after it) that the tokenizer adds."""
     framed, bare = list(tokenizer("a")["input_ids"]), _bare(tokenizer, "a")
     at = next(at for at in range(len(framed) + 1) if framed[at : at + len(bare)] == bare)
     return framed[:at], framed[at + len(bare) :]

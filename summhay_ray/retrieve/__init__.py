@@ -1,7 +1,7 @@
-"""Retrievers: queries and a corpus in, rankings out. Imports records, plugins, text and encoders; `benchmarks` imports it.
+"""The retrieve room: queries and a corpus in, rankings out. Imports records, plugins, text and encoders; `benchmarks` imports it.
 
-A corpus is ordered documents with ids, and queries; a haystack is one (`corpus_of`). `make` a retriever by its name, or take
-one of the classes here, and ask it with `rankings`, or with `rank_all` where its models answer later.
+A corpus is a list of documents with ids, and queries; `corpus_of` turns a haystack into one. Make a retriever by its name with
+`make`, or construct a class of this room. Then call `rankings`, or await `rank_all` where the models are remote services.
 """
 
 from __future__ import annotations
@@ -73,16 +73,19 @@ __all__ = [
 def make(name: str, seed: int) -> Any:
     """The retriever that a spec names: `bm25`, `released/vector`, `my_package.my_module:MyRetriever`.
 
-    What stands behind the first slash is the retriever's argument. Raises UnknownName for a name that nothing answers to,
-    for an argument that the retriever does not take, and for one that it needs and did not get. What it gives is a `Retriever`,
-    a `BatchRetriever` or a `ModelRetriever`; `rankings` and `rank_all` ask each of them.
+    The part after the first slash is the retriever's argument. Returns a `Retriever`, `BatchRetriever` or `ModelRetriever`;
+    `rankings` and `rank_all` accept all three. Raises UnknownName for an unknown name, an unexpected argument or a missing one.
     """
     head, slash, argument = name.partition("/")
     if slash and not argument:
-        raise plugins.UnknownName(f"retriever {name!r} ends in a slash; name what stands behind it, or leave the slash out")
+        raise plugins.UnknownName(f"retriever {name!r} ends in a slash; add the argument after it, or remove the slash")
     if ":" in head:
-        found = plugins.load(head)
-        if not isinstance(found, type) or not _ranks(found) or not isinstance(getattr(found, "whole", None), bool):
+        retriever_class = plugins.load(head)
+        if (
+            not isinstance(retriever_class, type)
+            or not _ranks(retriever_class)
+            or not isinstance(getattr(retriever_class, "whole", None), bool)
+        ):
             raise plugins.UnknownName(
                 f"{head!r} is no retriever; expected a class with `whole` (True or False) and `rank` or `rank_all`"
             )
@@ -90,15 +93,15 @@ def make(name: str, seed: int) -> Any:
         retrievers = plugins.discover(sys.modules[__name__])
         if head not in retrievers:
             raise plugins.unknown("retriever", head, retrievers)
-        found = retrievers[head]
+        retriever_class = retrievers[head]
     with plugins.own_code(f"retriever {name!r} cannot be made", "its class is called with the argument and the seed"):
-        return found(argument, seed)
+        return retriever_class(argument, seed)
 
 
-def _ranks(found: type) -> bool:
-    return any(hasattr(found, method) for method in ("rank", "rank_all", "rank_with"))
+def _ranks(candidate: type) -> bool:
+    return any(hasattr(candidate, method) for method in ("rank", "rank_all", "rank_with"))
 
 
 def known() -> list[str]:
-    """The names of the retrievers of this room, sorted; `released` is a family and takes a name behind a slash."""
+    """The names of this room's retrievers, sorted. `released` needs an argument: `released/NAME`."""
     return sorted(plugins.discover(sys.modules[__name__]))

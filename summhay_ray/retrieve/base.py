@@ -1,8 +1,8 @@
-"""The contract of a retriever. Imports records only; `retrieve/__init__.py` is the door for other rooms.
+"""The contract of a retriever. Imports records only; other rooms import `summhay_ray.retrieve`.
 
-To add one: put one file into this folder with a class that has a `name` and the `rank` method below; the spec then knows
-the name. A class of your own module works without a file here: write `retrievers: [my_package.my_module:MyRetriever]`.
-One that answers all queries of a corpus at once has `rank_all` in the place of `rank` (`BatchRetriever`).
+To add a retriever, put a file into this folder with a class that has the members of `Retriever`; specs can then use its `name`.
+A class in your own module needs no file here: write `retrievers: [my_package.my_module:MyRetriever]`. A retriever that handles
+all queries of a corpus at once has `rank_all` instead of `rank` (`BatchRetriever`).
 """
 
 from __future__ import annotations
@@ -29,42 +29,42 @@ class Ranked:
 class Retriever(Protocol):
     """Query and haystack in, ranking out (paper, section 5.1).
 
-    `argument` is what stands behind the slash of the spec's name (`released/vector` -> "vector"), `seed` the spec's.
+    `argument` is the part after the slash of the name in the spec (`released/vector` -> "vector"); `seed` is the spec's.
     """
 
     name: ClassVar[str]
     whole: ClassVar[bool]
-    """True where the ranking is the haystack itself: orderings apply, and the token budget does not."""
+    """True where the ranking is the haystack itself: orderings apply, but the token budget does not."""
 
     def __init__(self, argument: str = "", seed: int = 0) -> None: ...
 
     def rank(self, subtopic: Subtopic, haystack: Haystack) -> list[Ranked]:
-        """All documents that may be shown, best first, ties in document order; empty for no documents.
+        """The documents that may be shown, best first, ties in document order; may be empty.
 
-        Raises LookupError, saying what is missing, where the haystack lacks what the retriever reads.
+        Raises LookupError, naming what is missing, where the haystack lacks data that the retriever needs.
         """
         ...
 
 
 @runtime_checkable
 class BatchRetriever(Protocol):
-    """Queries and corpus in, a ranking a query out: for retrievers that answer many queries faster than one by one."""
+    """Queries and corpus in, one ranking per query out: for retrievers that handle many queries faster than one by one."""
 
     def rank_all(self, queries: Sequence[Query], corpus: Corpus) -> Sequence[Sequence[Ranked]]:
-        """One ranking a query, in their order, each as `Retriever.rank` gives it; raises LookupError as that does."""
+        """One ranking per query, in their order. Each ranking, and LookupError, as in `Retriever.rank`."""
         ...
 
 
 @runtime_checkable
 class ModelRetriever(Protocol):
-    """A retriever of this room that needs models: vectors of texts, or how well texts answer a query."""
+    """A retriever of this room that needs models: embeddings of texts, or relevance scores of texts for a query."""
 
     async def rank_with(self, models: Models, queries: Sequence[Query], corpus: Corpus) -> Sequence[Sequence[Ranked]]:
-        """As `BatchRetriever.rank_all`; whoever calls it decides where the models run and who pays."""
+        """Like `BatchRetriever.rank_all`, with models provided by the caller."""
         ...
 
 
 def by_score(scores: Sequence[float]) -> list[Ranked]:
-    """The ranking of `scores` (one a document, in document order): highest first, ties in document order."""
+    """The ranking by `scores` (one per document, in document order): highest first, ties in document order."""
     order = sorted(range(len(scores)), key=lambda index: -scores[index])
     return [Ranked(index + 1, float(scores[index])) for index in order]

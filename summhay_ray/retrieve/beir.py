@@ -1,4 +1,4 @@
-"""Corpora as BEIR's folders: corpus.jsonl, queries.jsonl, qrels/test.tsv (Thakur et al. 2021). Part of the `retrieve` room."""
+"""Reads and writes BEIR folders: corpus.jsonl, queries.jsonl, qrels/test.tsv (Thakur et al. 2021). Part of `retrieve`."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ CORPUS, QUERIES, QRELS = "corpus.jsonl", "queries.jsonl", "qrels/test.tsv"
 
 
 def read_beir(read: Callable[[str], str], name: str) -> Corpus:
-    """The corpus of a folder. `read` gives the text of one of its files; documents stand in the file's order.
+    """The corpus in a folder, with documents in the file's order. `read` returns the text of a file by its path in the folder.
 
-    A title stands before its text, with a blank between. Queries without a line in the qrels know no relevant document. A query's
-    `metadata` may hold `references`. Raises BadTrec, naming file and line.
+    A document's text is its title, a space and its text. Queries without a line in the qrels have no gold documents. A query's
+    `metadata` may have `references`. Raises BadTrec, naming file and line.
     """
     documents = _records(read(CORPUS), f"{name}/{CORPUS}")
     queries = _records(read(QUERIES), f"{name}/{QUERIES}")
     gold = _qrels(read(QRELS), f"{name}/{QRELS}")
     if unknown := sorted(gold.keys() - queries.keys()):
-        raise BadTrec(f"{name}/{QRELS}: query {unknown[0]!r} is none of {QUERIES}; take its lines out")
+        raise BadTrec(f"{name}/{QRELS}: query {unknown[0]!r} is not in {QUERIES}; remove its lines")
     return Corpus(
         name=name,
         document_ids=tuple(documents),
@@ -36,8 +36,8 @@ def read_beir(read: Callable[[str], str], name: str) -> Corpus:
 
 
 def beir_files(corpus: Corpus) -> dict[str, str]:
-    """A corpus as the files of a BEIR folder: path in it -> text. Grades are those that measures weigh; a query's references are
-    its `metadata`."""
+    """Path -> text of the BEIR folder of a corpus. Relevance is written as in `Corpus.grades`, a query's references as its
+    `metadata`."""
     rows = [f"{query.query_id}\t{name}\t{grade:g}\n" for query in corpus.queries for name, grade in corpus.grades(query).items()]
     titles = corpus.titles or ("",) * len(corpus.texts)
     documents = zip(corpus.document_ids, titles, corpus.texts, strict=True)
@@ -58,7 +58,7 @@ def _title(record: Mapping[str, Any]) -> str:
 
 
 def _references(record: Mapping[str, Any]) -> tuple[str, ...]:
-    """A query's references; none where its metadata holds no list of texts of that name."""
+    """The texts in the list `references` of a query's metadata; empty where there is no such list."""
     metadata = record.get("metadata")
     found = metadata.get("references") if isinstance(metadata, dict) else None
     return tuple(one for one in found if isinstance(one, str)) if isinstance(found, list) else ()
@@ -69,7 +69,7 @@ def _line(record: Mapping[str, Any]) -> str:
 
 
 def _records(text: str, where: str) -> dict[str, dict[str, Any]]:
-    """_id -> the record of each line."""
+    """_id -> record, for each line that is not blank. Raises BadTrec."""
     found: dict[str, dict[str, Any]] = {}
     for line, content in enumerate(text.split("\n"), start=1):
         if not content.strip():
@@ -77,11 +77,11 @@ def _records(text: str, where: str) -> dict[str, dict[str, Any]]:
         try:
             record = json.loads(content)
         except (ValueError, RecursionError):
-            raise BadTrec(f'{where}:{line}: is no JSON object; expected {{"_id": ..., "text": ...}}') from None
+            raise BadTrec(f'{where}:{line}: is not a JSON object; expected {{"_id": ..., "text": ...}}') from None
         if not isinstance(record, dict) or not all(isinstance(record.get(name), str) for name in ("_id", "text")):
-            raise BadTrec(f'{where}:{line}: has no _id and text; expected {{"_id": ..., "text": ...}}')
+            raise BadTrec(f'{where}:{line}: lacks a text _id or text; expected {{"_id": ..., "text": ...}}')
         if record["_id"] in found:
-            raise BadTrec(f"{where}:{line}: _id {record['_id']!r} stands there twice; give each its own")
+            raise BadTrec(f"{where}:{line}: _id {record['_id']!r} is a duplicate; give each line its own")
         found[record["_id"]] = record
     return found
 

@@ -1,7 +1,7 @@
-"""BM25 over a corpus that is indexed once: `bm25`, and its tokenizations `{bm25: split|words|stems}`. Part of `retrieve`.
+"""BM25 with an inverted index: `bm25`, and `{bm25: split|words|stems|wordnet}` for its tokenizations. Part of `retrieve`.
 
-The scores are, to the last bit, those of rank_bm25's BM25Okapi (k1 1.5, b 0.75, floor of common terms 0.25 of the mean weight),
-which reads every document again for every term of every query.
+The scores equal, to the last bit, those of rank_bm25's BM25Okapi (k1 1.5, b 0.75, weight of common terms 0.25 of the mean
+weight), which reads every document for every query term.
 """
 
 from __future__ import annotations
@@ -33,22 +33,22 @@ _STORY_WORDS = ("plot", "story", "setting")
 
 
 def _split(text: str) -> list[str]:
-    """What stands between single spaces, as it is: `str.split(" ")`, the tokenization of ODSum's release."""
+    """The strings between single spaces, unchanged: `str.split(" ")`, the tokenization of ODSum's release."""
     return text.split(" ")
 
 
 def _words(text: str) -> list[str]:
-    """Runs of letters and digits, lower case, without English stop words: `post-SVB` is two terms, `?` is none."""
+    """Runs of letters and digits, in lower case, without English stop words: `post-SVB` is two terms, `?` none."""
     return [term for term in _WORD.findall(text.lower()) if term not in stop_words()]
 
 
 def _stems(text: str) -> list[str]:
-    """The Snowball stems (Porter 2) of the words."""
+    """Snowball stems (Porter 2) of `_words`."""
     return [_stem(term) for term in _words(text)]
 
 
 def _wordnet(text: str) -> list[str]:
-    """Porter stems of WordNet's noun lemmas: the second BM25 of ODSum's release, behind its Table 6 and its story lists."""
+    """Porter stems of WordNet's noun lemmas: the second BM25 of ODSum's release, used for its Table 6 and story rankings."""
     terms = word_tokens(_NO_WORD.sub("", text.lower()))
     return [_lemma_stem(term) for term in terms if term not in stop_words() and term not in _STORY_WORDS]
 
@@ -62,7 +62,7 @@ def _lemma_stem(term: str) -> str:
 
 @functools.cache
 def _wordnets() -> tuple[Any, Any]:
-    """Raises UnknownName where WordNet's data is not installed."""
+    """NLTK's WordNet lemmatizer and Porter stemmer. Raises UnknownName where WordNet's data is not installed."""
     from nltk.stem import PorterStemmer, WordNetLemmatizer
 
     lemmatizer = WordNetLemmatizer()
@@ -97,50 +97,50 @@ _TERMS: Mapping[Tokenization, Callable[[str], list[str]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Index:
-    """Term -> the documents that hold it, and how much each gains by it."""
+    """An inverted index. `postings`: term -> (indices of the documents with the term, score it adds to each)."""
 
     n_documents: int
     postings: Mapping[str, tuple[NDArray[np.int64], NDArray[np.float64]]]
 
     def scores(self, terms: Sequence[str]) -> NDArray[np.float64]:
-        """One score a document; a term that stands twice among `terms` counts twice."""
+        """One score per document; a term that occurs twice in `terms` counts twice."""
         import numpy as np
 
-        found = np.zeros(self.n_documents)
+        scores = np.zeros(self.n_documents)
         for term in terms:
             if (posting := self.postings.get(term)) is not None:
-                found[posting[0]] += posting[1]
-        return found
+                scores[posting[0]] += posting[1]
+        return scores
 
 
 def index_of(documents: Sequence[Sequence[str]], floor: float | None = None) -> Index:
-    """The index of documents given as terms. `floor`: the least weight of a term, where it has one."""
+    """The index of documents given as lists of terms. `floor`: minimum weight of a term; None for no minimum."""
     import numpy as np
 
     counts = [Counter(terms) for terms in documents]
-    holders: dict[str, list[int]] = {}
-    for number, count in enumerate(counts):
+    indices_of: dict[str, list[int]] = {}
+    for index, count in enumerate(counts):
         for term in count:
-            holders.setdefault(term, []).append(number)
-    if not holders:
+            indices_of.setdefault(term, []).append(index)
+    if not indices_of:
         return Index(len(documents), {})
-    weights = _weights({term: len(found) for term, found in holders.items()}, len(documents))
+    weights = _weights({term: len(indices) for term, indices in indices_of.items()}, len(documents))
     lengths = np.array([len(terms) for terms in documents])
     norm = K1 * (1 - B + B * lengths / (int(lengths.sum()) / len(documents)))
     postings = {}
-    for term, found in holders.items():
-        held = np.array(found, dtype=np.int64)
-        times = np.array([counts[number][term] for number in found])
+    for term, indices in indices_of.items():
+        rows = np.array(indices, dtype=np.int64)
+        frequency = np.array([counts[index][term] for index in indices])
         weight = weights[term] if floor is None else max(weights[term], floor)
-        postings[term] = held, weight * (times * (K1 + 1) / (times + norm[held]))
+        postings[term] = rows, weight * (frequency * (K1 + 1) / (frequency + norm[rows]))
     return Index(len(documents), postings)
 
 
-def _weights(holders: Mapping[str, int], n_documents: int) -> dict[str, float]:
-    """Term -> its inverse document frequency; below zero, a share of the mean weight."""
-    weights = {term: math.log(n_documents - n + 0.5) - math.log(n + 0.5) for term, n in holders.items()}
+def _weights(document_frequency: Mapping[str, int], n_documents: int) -> dict[str, float]:
+    """Term -> its inverse document frequency; a negative one is replaced by EPSILON times the mean weight."""
+    weights = {term: math.log(n_documents - n + 0.5) - math.log(n + 0.5) for term, n in document_frequency.items()}
     total = 0.0
-    # One by one: from Python 3.12 on, `sum` keeps digits that rank_bm25 loses.
+    # A loop, since `sum` is more exact from Python 3.12 on and would differ from rank_bm25.
     for weight in weights.values():
         total += weight
     common = EPSILON * (total / len(weights))
@@ -148,8 +148,8 @@ def _weights(holders: Mapping[str, int], n_documents: int) -> dict[str, float]:
 
 
 def _index(tokenization: Tokenization) -> Callable[[Corpus], Index]:
-    # In a handful of documents the mean weight, and with it the floor of common terms, can fall below zero: a document
-    # would lose by holding a term of the query. `split` is the release's, which does so.
+    # With few documents the mean weight, and so the weight of common terms, can be negative: a document would lose score by
+    # containing a query term. `split` and `wordnet` keep that, as the release does.
     floor = None if tokenization in ("split", "wordnet") else 0.0
     return lambda corpus: index_of([_TERMS[tokenization](text) for text in corpus.texts], floor)
 
@@ -158,7 +158,7 @@ _INDEXES = {name: PerCorpus(_index(name)) for name in _TERMS}
 
 
 class Bm25(OverCorpus):
-    """Okapi BM25. `bm25` is over lower-case words, and never negative; the other tokenizations are named."""
+    """Okapi BM25. The name `bm25` means tokenization `words`, whose scores are never negative."""
 
     name: ClassVar[str] = "bm25"
     whole: ClassVar[bool] = False
@@ -176,10 +176,10 @@ class Bm25(OverCorpus):
         self.tokenization: Any = tokenization
 
     def ranking(self, query: Query, corpus: Corpus) -> list[Ranked]:
-        """All documents, best first; a document without a term of the search text scores 0."""
+        """All documents, best first; a document without any term of the query scores 0."""
         scores = _INDEXES[self.tokenization](corpus).scores(_TERMS[self.tokenization](query.text)).tolist()
         if self.tokenization == "wordnet":
-            # The release sorts upwards and turns that round: of equal scores the later document comes first.
+            # The release sorts in ascending order and reverses: of equal scores the later document comes first.
             order = sorted(range(len(scores)), key=lambda index: (-scores[index], -index))
             return [Ranked(index + 1, float(scores[index])) for index in order]
         return by_score(scores)

@@ -1,4 +1,4 @@
-"""What retrievers search: ordered documents, and queries that may know their relevant documents. Part of the `retrieve` room."""
+"""The input of retrievers: ordered documents, and queries with or without gold documents. Part of the `retrieve` room."""
 
 from __future__ import annotations
 
@@ -13,52 +13,52 @@ from summhay_ray.records import Haystack, Subtopic
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A question to a corpus."""
+    """A query to a corpus."""
 
     query_id: str
     """Unique within its corpus."""
     text: str
-    """What is searched for."""
+    """The search text."""
     gold: Mapping[str, float] = field(default_factory=dict)
-    """document_id -> how relevant the document is, above 0; empty where nobody knows."""
+    """document_id -> grade of relevance, above 0; empty where unknown."""
     stored: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-    """Retriever name -> document_id -> score, as the source stores them."""
+    """Retriever name -> document_id -> score, for scores stored in the source."""
     references: tuple[str, ...] = ()
-    """What a right answer says, where the source has some; no retriever reads it."""
+    """Reference answers, where the source has some; no retriever reads them."""
 
 
 @dataclass(frozen=True)
 class Corpus:
-    """Documents in their order, by which ties are broken, and the queries that are put to them."""
+    """Documents, whose order breaks ties in rankings, and the queries to them."""
 
     name: str
     document_ids: tuple[str, ...]
     texts: tuple[str, ...] = field(repr=False)
-    """One a document."""
+    """One per document."""
     queries: tuple[Query, ...] = field(default=(), repr=False)
     graded: bool = False
-    """Whether a query's `gold` holds grades that nDCG weighs; otherwise a document is relevant or it is not."""
+    """Whether nDCG weighs the grades in `gold`; if false, relevance is binary."""
     topic: str = ""
-    """What all documents are about: part of what random retrieval draws by."""
+    """Topic of all documents; random retrieval uses it as part of its seed."""
     source: Haystack | None = field(default=None, repr=False)
-    """The haystack that the corpus is made of, where it is made of one."""
+    """The haystack that the corpus was made from, if any."""
     titles: tuple[str, ...] = field(default=(), repr=False)
-    """One a document, where documents have some: its text begins with it (see `titled`)."""
+    """One per document, or empty. A document's text begins with its title (see `titled`)."""
 
     def grades(self, query: Query) -> dict[str, float]:
-        """Document -> how relevant it is to a query, as measures and files have it: 1 where relevance is yes or no."""
+        """document_id -> grade of relevance to a query, for metrics and files; 1 where relevance is binary."""
         return {name: grade if self.graded else 1.0 for name, grade in query.gold.items() if grade > 0}
 
     @functools.cached_property
     def corpus_id(self) -> str:
-        """A content hash of the documents: corpora with one id have the same documents in the same order."""
+        """Content hash of the documents: corpora with equal ids have the same documents in the same order."""
         if self.source is not None:
             return self.source.haystack_id
         content = json.dumps([self.document_ids, self.texts]).encode("ascii")
         return hashlib.sha256(content).hexdigest()
 
     def as_haystack(self) -> Haystack:
-        """The corpus as retrievers of a person's own see it that rank one subtopic of a haystack: a query is a subtopic."""
+        """The corpus as a haystack, with queries as subtopics, for retrievers with `Retriever.rank`."""
         return self.source or self._haystack
 
     @functools.cached_property
@@ -85,17 +85,17 @@ class Corpus:
 
 
 def titled(title: str, text: str) -> str:
-    """A document's text with its title before it, as BEIR's own loaders show it to retrievers."""
+    """A document's text with its title in front, as BEIR's own loaders pass it to retrievers."""
     return f"{title} {text}".strip() if title else text
 
 
 def untitled(title: str, text: str) -> str:
-    """A document's text without the title that `titled` put before it."""
+    """Inverse of `titled`: the text without its title."""
     return text[len(title.lstrip()) :].removeprefix(" ") if title else text
 
 
 def corpus_of(haystack: Haystack) -> Corpus:
-    """A haystack as a corpus: its subtopics are the queries, and a document is as relevant as it holds insights of theirs."""
+    """A haystack as a corpus: subtopics are queries, and a document's grade is the number of the subtopic's insights in it."""
     return Corpus(
         name=haystack.name,
         document_ids=tuple(document.document_id for document in haystack.documents),
@@ -107,11 +107,11 @@ def corpus_of(haystack: Haystack) -> Corpus:
 
 
 def query_of(subtopic: Subtopic, haystack: Haystack) -> Query:
-    """A subtopic as a query: what retrieval searches for is the query and the subtopic, joined by a space."""
-    held = zip(haystack.documents, haystack.oracle_scores(subtopic.subtopic_id), strict=True)
+    """A subtopic as a query. The search text is the query and the subtopic, joined by a space."""
+    n_insights_of = zip(haystack.documents, haystack.oracle_scores(subtopic.subtopic_id), strict=True)
     return Query(
         query_id=subtopic.subtopic_id,
         text=subtopic.search_text,
-        gold={document.document_id: float(n_insights) for document, n_insights in held if n_insights},
+        gold={document.document_id: float(n_insights) for document, n_insights in n_insights_of if n_insights},
         stored=haystack.released_scores.get(subtopic.subtopic_id, {}),
     )

@@ -1,4 +1,4 @@
-"""Retrieval by vectors: `vector` (paper, section 5.1, "Vect") and `{embed: MODEL, ...}`. Part of the `retrieve` room."""
+"""Dense retrieval: `vector` and `longe` (paper, section 5.1, "Vect", "LongE"), `{embed: MODEL, ...}`. Part of `retrieve`."""
 
 from __future__ import annotations
 
@@ -25,35 +25,35 @@ MPNET = "sentence-transformers/all-mpnet-base-v2"
 
 @dataclass(frozen=True, slots=True)
 class Chunks:
-    """Documents are embedded in pieces of so many cl100k tokens, of which neighbours share `overlap`."""
+    """Documents are embedded in pieces of `tokens` cl100k tokens; neighbouring pieces share `overlap` tokens."""
 
     tokens: int
     overlap: int = 0
     combine: Combine = "max"
-    """max: a document is as near as its nearest piece. mean, weighted: as the mean of its pieces' vectors, weighted by tokens."""
+    """max: a document scores as its most similar piece; mean: as the mean of its pieces' vectors; weighted: by tokens."""
 
     def of(self, text: str) -> list[tuple[str, int]]:
-        """The pieces of a text, each with its tokens; a text without a token is one piece. A character that a cut would split
-        belongs to the piece before the cut."""
-        pieces, found = token_pieces(text), []
-        for start in range(0, max(1, len(pieces) - self.overlap), self.tokens - self.overlap):
-            part = pieces[start : start + self.tokens]
-            found.append((_decoded(pieces, start, start + len(part)), max(1, len(part))))
-        return found
+        """(text, tokens) of each piece of a text; an empty text is one piece. A character that a cut would split belongs to the
+        piece before the cut."""
+        tokens, pieces = token_pieces(text), []
+        for start in range(0, max(1, len(tokens) - self.overlap), self.tokens - self.overlap):
+            part = tokens[start : start + self.tokens]
+            pieces.append((_decoded(tokens, start, start + len(part)), max(1, len(part))))
+        return pieces
 
 
-def _decoded(pieces: Sequence[bytes], start: int, end: int) -> str:
-    """The text of the tokens from `start` to `end`, with the rest of a character that begins in them, and none begun before."""
-    text = b"".join(pieces[start:end])
-    while end < len(pieces) and pieces[end] and _continues(pieces[end][0]):
-        text, end = text + pieces[end], end + 1
+def _decoded(tokens: Sequence[bytes], start: int, end: int) -> str:
+    """The text of the tokens from `start` to `end`: all of a character that begins in them, and nothing of one begun earlier."""
+    text = b"".join(tokens[start:end])
+    while end < len(tokens) and tokens[end] and _continues(tokens[end][0]):
+        text, end = text + tokens[end], end + 1
     while start > 0 and text and _continues(text[0]):
         text = text[1:]
     return text.decode("utf-8", "ignore")
 
 
 def _continues(byte: int) -> bool:
-    """Whether a byte goes on with a character of UTF-8 that began before it."""
+    """Whether a byte is a UTF-8 continuation byte."""
     return byte & 0b1100_0000 == 0b1000_0000
 
 
@@ -69,7 +69,7 @@ class Dense:
 
 
 class Embed:
-    """Score: how near the vector of each document is to the query's."""
+    """Score: similarity of each document's vector to the query's."""
 
     whole: ClassVar[bool] = False
 
@@ -83,46 +83,46 @@ class Embed:
         dense = self.dense
         pieces = [dense.chunks.of(text) if dense.chunks else [(text, 1)] for text in corpus.texts]
         texts = [dense.document_prefix + piece for document in pieces for piece, _ in document]
-        asked = await models.embed(dense.encoding, [dense.query_prefix + query.text for query in queries])
+        query_vectors = await models.embed(dense.encoding, [dense.query_prefix + query.text for query in queries])
         if not texts:
             return [[] for _ in queries]
-        held = await models.embed(dense.encoding, texts)
+        piece_vectors = await models.embed(dense.encoding, texts)
         owner = np.repeat(np.arange(len(pieces)), [len(document) for document in pieces])
         weights = np.array([n for document in pieces for _, n in document], dtype=np.float64)
-        scores = self._scores(asked.values.astype(np.float64), held.values.astype(np.float64), owner, weights)
+        scores = self._scores(query_vectors.values.astype(np.float64), piece_vectors.values.astype(np.float64), owner, weights)
         return [by_score(row) for row in scores.tolist()]
 
     def _scores(
-        self, asked: NDArray[np.float64], held: NDArray[np.float64], owner: NDArray[np.int64], weights: NDArray[np.float64]
+        self, queries: NDArray[np.float64], pieces: NDArray[np.float64], owner: NDArray[np.int64], weights: NDArray[np.float64]
     ) -> NDArray[np.float64]:
-        """(queries, documents)"""
+        """Scores (queries, documents). `owner`, `weights`: (pieces,), the document of each piece and its tokens."""
         import numpy as np
 
         starts = np.flatnonzero(np.diff(owner, prepend=-1))
         combine = self.dense.chunks.combine if self.dense.chunks else "max"
         if combine == "max":
-            best: NDArray[np.float64] = np.maximum.reduceat(self._similarity(asked, held), starts, axis=1)
+            best: NDArray[np.float64] = np.maximum.reduceat(self._similarity(queries, pieces), starts, axis=1)
             return best
         share = weights if combine == "weighted" else np.ones_like(weights)
-        mean = np.add.reduceat(held * share[:, None], starts) / np.add.reduceat(share, starts)[:, None]
-        return self._similarity(asked, mean)
+        mean = np.add.reduceat(pieces * share[:, None], starts) / np.add.reduceat(share, starts)[:, None]
+        return self._similarity(queries, mean)
 
-    def _similarity(self, asked: NDArray[np.float64], held: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _similarity(self, queries: NDArray[np.float64], documents: NDArray[np.float64]) -> NDArray[np.float64]:
         if self.dense.similarity == "cosine":
-            asked, held = _unit(asked), _unit(held)
-        # Not by matrices: how a product of matrices is summed depends on how many rows it has, and a query's ranking must not.
-        found: NDArray[np.float64] = _dots(asked, held)
-        return found
+            queries, documents = _unit(queries), _unit(documents)
+        return _dots(queries, documents)
 
 
-def _dots(asked: NDArray[np.float64], held: NDArray[np.float64]) -> NDArray[np.float64]:
+def _dots(queries: NDArray[np.float64], documents: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Dot products (queries, documents)."""
     import numpy as np
 
-    return np.stack([(held * row).sum(axis=1) for row in asked]) if len(asked) else np.zeros((0, len(held)))
+    # No matrix product: its rounding depends on the number of rows, and a query's scores must not depend on other queries.
+    return np.stack([(documents * row).sum(axis=1) for row in queries]) if len(queries) else np.zeros((0, len(documents)))
 
 
 def _unit(vectors: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The vectors at length 1; one of length 0 stays so."""
+    """The vectors scaled to length 1; zero vectors stay zero."""
     import numpy as np
 
     lengths = np.sqrt((vectors * vectors).sum(axis=1, keepdims=True))
@@ -131,7 +131,7 @@ def _unit(vectors: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 class Vector(Embed):
-    """all-mpnet-base-v2 and cosine, as the release has it: each text cut at the model's own 384 tokens."""
+    """Cosine similarity of all-mpnet-base-v2 vectors, as in the release; texts are cut at the model's limit of 384 tokens."""
 
     name: ClassVar[str] = "vector"
     whole: ClassVar[bool] = False
@@ -143,10 +143,10 @@ class Vector(Embed):
 
 
 class Longe:
-    """dwzhu/e5-base-4k, whose positions are stretched to 4,096 (paper, section 5.1, "LongE"), as the release has it.
+    """dwzhu/e5-base-4k, with positions stretched to 4,096 (paper, section 5.1, "LongE"), as in the release.
 
-    Score: 100 times the cosine. The release encodes a document and the query together, so that the positions of both are
-    stretched where both are within 512 tokens, and of neither where one of them is longer.
+    Score: 100 times the cosine. The release encodes a document and the query in one batch: the positions of both are stretched
+    where both are within 512 tokens, and of neither where one is longer.
     """
 
     name: ClassVar[str] = "longe"
@@ -164,24 +164,28 @@ class Longe:
         """See `ModelRetriever`."""
         import numpy as np
 
-        asked = [f"query: {query.text}" for query in queries]
-        held = [f"passage: {text}" for text in corpus.texts]
-        asked_short, asked_long = [await models.embed(one, asked) for one in (self.stretched, self.plain)]
-        if not held:
+        query_texts = [f"query: {query.text}" for query in queries]
+        passages = [f"passage: {text}" for text in corpus.texts]
+        stretched_queries, plain_queries = [await models.embed(one, query_texts) for one in (self.stretched, self.plain)]
+        if not passages:
             return [[] for _ in queries]
-        held_own = await models.embed(self.stretched, held)
-        # A document within the original length has other positions beside a query that is longer: it hardly ever is.
-        beside = await models.embed(self.plain, held) if asked_short.n_tokens.max(initial=0) > self.ORIGINAL else held_own
+        stretched_passages = await models.embed(self.stretched, passages)
+        # A short document's plain vector is needed only with a query of more than 512 tokens, which is rare.
+        long_query = stretched_queries.n_tokens.max(initial=0) > self.ORIGINAL
+        plain_passages = await models.embed(self.plain, passages) if long_query else stretched_passages
         rankings = []
-        for place, n_tokens in enumerate(asked_short.n_tokens):
-            short = np.maximum(held_own.n_tokens, n_tokens) <= self.ORIGINAL
-            near, far = _row(asked_short, place, held_own), _row(asked_long, place, beside)
-            rankings.append(by_score((100 * np.where(short, near, far)).tolist()))
+        for index, n_tokens in enumerate(stretched_queries.n_tokens):
+            both_short = np.maximum(stretched_passages.n_tokens, n_tokens) <= self.ORIGINAL
+            stretched = _row(stretched_queries, index, stretched_passages)
+            plain = _row(plain_queries, index, plain_passages)
+            rankings.append(by_score((100 * np.where(both_short, stretched, plain)).tolist()))
         return rankings
 
 
-def _row(asked: Vectors, place: int, held: Vectors) -> NDArray[np.float64]:
+def _row(queries: Vectors, index: int, documents: Vectors) -> NDArray[np.float64]:
+    """Dot products (documents,) of one query."""
     import numpy as np
 
-    found: NDArray[np.float64] = _dots(asked.values[place : place + 1].astype(np.float64), held.values.astype(np.float64))[0]
-    return found
+    query = queries.values[index : index + 1].astype(np.float64)
+    dots: NDArray[np.float64] = _dots(query, documents.values.astype(np.float64))[0]
+    return dots

@@ -10,11 +10,11 @@ from summhay_ray.retrieve.plain import Plain
 
 
 class Full(Plain):
-    """All documents, in document order, each with score 0; orderings apply to them and the token budget does not."""
+    """All documents, in document order, each with score 0. Orderings apply; the token budget does not."""
 
     name: ClassVar[str] = "full"
     whole: ClassVar[bool] = True
 
     def ranking(self, query: Query, corpus: Corpus) -> list[Ranked]:
-        """Every document of the haystack."""
+        """Every document of the corpus."""
         return [Ranked(number, 0.0) for number in range(1, len(corpus.texts) + 1)]

@@ -1,4 +1,4 @@
-"""Several rankings made one: `{fuse: [bm25, vector], method: rrf|sum}`. Part of the `retrieve` room."""
+"""Fusion of several rankings: `{fuse: [bm25, vector], method: rrf|sum}`. Part of the `retrieve` room."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from summhay_ray.retrieve.models import Models
 
 Method = Literal["rrf", "sum"]
 RRF_K = 60
-"""Of reciprocal rank fusion (Cormack, Clarke, Buettcher 2009)."""
+"""The constant of reciprocal rank fusion (Cormack, Clarke, Buettcher 2009)."""
 
 
 class Fuse:
-    """rrf: the sum of 1 / (60 + rank). sum: the sum of the scores, each ranking's spread over 0 to 1 (min-max)."""
+    """Score: for `rrf`, the sum of 1 / (60 + rank); for `sum`, the sum of scores, min-max scaled to 0..1 per ranking."""
 
     whole: ClassVar[bool] = False
 
@@ -24,7 +24,7 @@ class Fuse:
         self.method = method
 
     async def rank_with(self, models: Models, queries: Sequence[Query], corpus: Corpus) -> list[list[Ranked]]:
-        """See `ModelRetriever`. A document that none of the rankings holds is in none of the result."""
+        """See `ModelRetriever`. Documents in none of the fused rankings are left out."""
         from summhay_ray.retrieve.ranking import rank_all
 
         rankings = [await rank_all(part, models, queries, corpus) for part in self.parts]
@@ -44,9 +44,9 @@ def _by_rank(ranking: Sequence[Ranked]) -> list[tuple[int, float]]:
 
 
 def _by_share(ranking: Sequence[Ranked]) -> list[tuple[int, float]]:
-    """Each document's share of the way from the least score to the greatest; where all are equal, nothing."""
+    """(document number, min-max scaled score) of each document; 0 where all scores are equal."""
     if not ranking:
         return []
-    least, greatest = min(one.score for one in ranking), max(one.score for one in ranking)
-    width = greatest - least
-    return [(one.number, (one.score - least) / width if width > 0 else 0.0) for one in ranking]
+    lowest, highest = min(one.score for one in ranking), max(one.score for one in ranking)
+    width = highest - lowest
+    return [(one.number, (one.score - lowest) / width if width > 0 else 0.0) for one in ranking]

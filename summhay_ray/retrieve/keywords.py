@@ -1,4 +1,4 @@
-"""The `keywords` retriever (paper, section 5.1, "KWs"), defined as the release does. Part of the `retrieve` room."""
+"""The `keywords` retriever (paper, section 5.1, "KWs"), defined as in the release. Part of the `retrieve` room."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _vocabularies_of = PerCorpus(_vocabularies)
 
 
 class Keywords(Plain):
-    """Score: share of the search text's tokens (0..1), stop words removed and repeats kept, that the document has.
+    """Score: share (0..1) of the search text's tokens that occur in the document; stop words are removed, repeats count.
 
-    Punctuation is a token like any other, as in the release. A search text of nothing but stop words scores 0 everywhere.
+    Punctuation marks are tokens, as in the release. A search text of only stop words scores 0 everywhere.
     """
 
     name: ClassVar[str] = "keywords"

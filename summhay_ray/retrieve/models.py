@@ -1,4 +1,4 @@
-"""The models that retrievers of this room need, whoever runs them and pays for them. Part of the `retrieve` room."""
+"""The interface to models of retrievers, and its implementation with local models. Part of the `retrieve` room."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from summhay_ray.encoders import Encoder, Encoding, Scorer, Scoring, Vectors, lo
 
 
 class Models(Protocol):
-    """Vectors of texts, and scores of texts for a query."""
+    """Embeds texts, and scores texts for a query. Implementations run models locally or call services."""
 
     async def embed(self, encoding: Encoding, texts: Sequence[str]) -> Vectors:
-        """One vector a text, in their order."""
+        """One vector per text, in their order."""
         ...
 
     async def score(self, scoring: Scoring, query: str, texts: Sequence[str]) -> Sequence[float]:
-        """How well each text answers the query, in their order."""
+        """The relevance of each text to the query, in their order."""
         ...
 
 
 class ModelsHere:
-    """Models that are loaded into this process when they are first needed, and keep nothing."""
+    """Models in this process, loaded when first needed. Results are not stored."""
 
     def __init__(self) -> None:
         self._encoders: dict[Encoding, Encoder] = {}
@@ -37,5 +37,5 @@ class ModelsHere:
         """See `Models`. Raises NoModel."""
         if scoring not in self._scorers:
             self._scorers[scoring] = load_scorer(scoring)
-        found: list[float] = self._scorers[scoring].score([(query, text) for text in texts]).tolist()
-        return found
+        scores: list[float] = self._scorers[scoring].score([(query, text) for text in texts]).tolist()
+        return scores

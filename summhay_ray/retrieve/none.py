@@ -1,4 +1,4 @@
-"""The `none` retriever: the baseline that sees no document (paper, section 5.5). Part of the `retrieve` room."""
+"""The `none` retriever: the baseline without documents (paper, section 5.5). Part of the `retrieve` room."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The `oracle` retriever: the upper bound of retrieval (paper, section 5.1, "Orac"), and it with errors. Part of `retrieve`."""
+"""The `oracle` retriever: retrieval's upper bound (paper, section 5.1, "Orac"), optionally with errors. Part of `retrieve`."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ Errors = Literal["replace", "add", "drop", "shuffle"]
 
 
 class Oracle(OverCorpus):
-    """Score: how relevant each document is to the query; in a haystack, how many of the subtopic's insights it contains.
+    """Score: each document's grade of relevance to the query; in a haystack, how many of the subtopic's insights it contains.
 
-    `{oracle: replace, share: 0.2}` makes errors, drawn by the seed and the content, in a share of the relevant documents:
-    another document takes the place of each (`replace`), as many others come in between (`add`), they are ranked as documents
-    that nobody needs (`drop`), or they stand in another order (`shuffle`).
+    `{oracle: replace, share: 0.2}` makes errors for a share of the relevant documents, drawn by seed and content. `replace`: an
+    irrelevant document takes the score of each, which falls to 0. `add`: as many irrelevant documents get the same scores.
+    `drop`: their scores fall to 0. `shuffle`: they exchange their scores.
     """
 
     name: ClassVar[str] = "oracle"
@@ -34,22 +34,22 @@ class Oracle(OverCorpus):
         self.seed, self.errors, self.share = seed, errors, share
 
     def ranking(self, query: Query, corpus: Corpus) -> list[Ranked]:
-        """All documents, those with the most insights first; documents without one come last, in their order."""
+        """All documents, the most relevant first; irrelevant documents come last, in document order."""
         scores = [query.gold.get(document_id, 0.0) for document_id in corpus.document_ids]
         return by_score(self._with_errors(scores, random.Random(repr((self.seed, corpus.topic, query.query_id)))))
 
     def _with_errors(self, scores: list[float], draw: random.Random) -> list[float]:
-        relevant = [place for place, score in enumerate(scores) if score > 0]
-        others = [place for place, score in enumerate(scores) if score <= 0]
+        relevant = [index for index, score in enumerate(scores) if score > 0]
+        irrelevant = [index for index, score in enumerate(scores) if score <= 0]
         chosen = draw.sample(relevant, round(self.share * len(relevant)))
-        found = list(scores)
+        changed = list(scores)
         if self.errors == "shuffle":
-            for place, source in zip(chosen, draw.sample(chosen, len(chosen)), strict=True):
-                found[place] = scores[source]
+            for index, source in zip(chosen, draw.sample(chosen, len(chosen)), strict=True):
+                changed[index] = scores[source]
         if self.errors in ("replace", "drop"):
-            for place in chosen:
-                found[place] = 0.0
+            for index in chosen:
+                changed[index] = 0.0
         if self.errors in ("replace", "add"):
-            for place, source in zip(draw.sample(others, min(len(chosen), len(others))), chosen, strict=False):
-                found[place] = scores[source]
-        return found
+            for index, source in zip(draw.sample(irrelevant, min(len(chosen), len(irrelevant))), chosen, strict=False):
+                changed[index] = scores[source]
+        return changed

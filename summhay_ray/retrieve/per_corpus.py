@@ -1,4 +1,4 @@
-"""What retrievers of this room prepare once a corpus (tokens, an index), kept for the last few corpora of a worker."""
+"""A cache of what retrievers prepare once per corpus (tokens, an index), for the last few corpora of a process."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 class PerCorpus(Generic[T]):
-    """`build(corpus)`, remembered by corpus_id (a content hash) for the `kept` corpora used last."""
+    """Caches `build(corpus)` by corpus_id (a content hash), for the `kept` most recently used corpora. Thread-safe."""
 
     def __init__(self, build: Callable[[Corpus], T], kept: int = 4) -> None:
         self._build = build

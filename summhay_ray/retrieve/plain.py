@@ -1,4 +1,4 @@
-"""What the retrievers of this room have in common. For this room alone."""
+"""Base classes of the retrievers of this room. For this room alone."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from summhay_ray.retrieve.corpus import Corpus, Query, corpus_of, query_of
 
 
 class OverCorpus:
-    """Answers queries to a corpus, one by one or all at once; a haystack is a corpus as any."""
+    """Base of retrievers that rank a corpus for one query at a time, by `ranking`."""
 
     def rank(self, subtopic: Subtopic, haystack: Haystack) -> list[Ranked]:
         """See `Retriever`."""
@@ -28,7 +28,7 @@ class OverCorpus:
 
 
 class Plain(OverCorpus):
-    """Refuses an argument; keeps the seed."""
+    """Base of retrievers without an argument."""
 
     name: ClassVar[str] = ""
     whole: ClassVar[bool] = False

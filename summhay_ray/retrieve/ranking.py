@@ -1,4 +1,4 @@
-"""One way to ask any retriever: all queries of a corpus at once. Part of the `retrieve` room."""
+"""Calls any kind of retriever, for all queries of a corpus at once, and checks its rankings. Part of the `retrieve` room."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ T = TypeVar("T")
 
 
 class BadRanking(ValueError):
-    """What a retriever gives is no ranking; the message says, in one line, what is wrong and what is expected."""
+    """A retriever returned an invalid ranking; the message says what is wrong and what is expected."""
 
 
 async def rank_all(retriever: Any, models: Models, queries: Sequence[Query], corpus: Corpus) -> list[list[Ranked]]:
-    """A ranking a query by a retriever of whatever form.
+    """One checked ranking per query, by a `Retriever`, `BatchRetriever` or `ModelRetriever`.
 
-    Raises LookupError where the corpus lacks what it reads, and BadRanking for numbers that no document has, a document that is
-    ranked twice, a score that is no number, or another number of rankings than of queries.
+    Raises LookupError where the corpus lacks data that the retriever needs, and BadRanking for unknown document numbers,
+    duplicate documents, scores that are not finite, or a wrong number of rankings.
     """
     if isinstance(retriever, ModelRetriever):
         found: Any = await retriever.rank_with(models, queries, corpus)
@@ -35,20 +35,22 @@ async def rank_all(retriever: Any, models: Models, queries: Sequence[Query], cor
         found = [retriever.rank(known.get(one.query_id) or _subtopic(one, corpus), haystack) for one in queries]
     name = getattr(retriever, "name", "") or type(retriever).__name__
     if not isinstance(found, list | tuple) or len(found) != len(queries):
-        told = f"{len(found)} rankings" if isinstance(found, list | tuple) else type(found).__name__
-        raise BadRanking(f"retriever {name!r} gave {told} for {len(queries)} queries; expected a list of one ranking a query")
+        given = f"{len(found)} rankings" if isinstance(found, list | tuple) else type(found).__name__
+        raise BadRanking(
+            f"retriever {name!r} gave {given} for {len(queries)} queries; expected a list with one ranking per query"
+        )
     return [_checked(ranking, name, query, corpus) for ranking, query in zip(found, queries, strict=True)]
 
 
 def _checked(ranking: Any, name: str, query: Query, corpus: Corpus) -> list[Ranked]:
-    """The ranking, where it is one: the retriever may be a person's own."""
+    """The ranking as a list of Ranked with plain numbers. Raises BadRanking."""
     where = f"retriever {name!r}, query {query.query_id!r} of {corpus.name!r}"
     if not isinstance(ranking, list | tuple):
         raise BadRanking(f"{where}: gave {type(ranking).__name__}; expected a list of Ranked(number, score)")
     n, found = len(corpus.texts), dict[int, Ranked]()
     for place, one in enumerate(ranking, start=1):
         try:
-            # Their numbers may be numpy's.
+            # A user's own retriever may return numpy numbers.
             number, score = operator.index(one.number), float(one.score)
         except (AttributeError, TypeError, ValueError):
             raise BadRanking(f"{where}: place {place} holds {one!r:.60}; expected Ranked(number, score)") from None
@@ -65,17 +67,20 @@ def _checked(ranking: Any, name: str, query: Query, corpus: Corpus) -> list[Rank
 def rankings(
     retriever: Any, corpus: Corpus, queries: Sequence[Query] | None = None, models: Models | None = None
 ) -> list[list[Ranked]]:
-    """As `rank_all`, at once: of all queries where none are named, by models in this process where none are given."""
+    """Like `rank_all`, without awaiting. Defaults: all queries of the corpus, and models in this process."""
     return at_once(rank_all(retriever, models or ModelsHere(), corpus.queries if queries is None else queries, corpus))
 
 
 def at_once(work: Coroutine[Any, Any, T]) -> T:
-    """What a coroutine gives that waits for nothing outside of itself; no event loop is needed, and one may be running."""
+    """The result of a coroutine that never suspends. Works with and without a running event loop.
+
+    Raises RuntimeError where the coroutine suspends.
+    """
     try:
         work.send(None)
     except StopIteration as done:
-        found: T = done.value
-        return found
+        result: T = done.value
+        return result
     work.close()
     raise RuntimeError("the models of this retriever answer later: await rank_all")
 

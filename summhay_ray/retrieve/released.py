@@ -1,4 +1,4 @@
-"""The `released/NAME` retrievers: scores that the corpus's source stores (vector, rerank3, ...). Part of `retrieve`."""
+"""The `released/NAME` retrievers: scores stored in the corpus's source (vector, rerank3, ...). Part of `retrieve`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from summhay_ray.retrieve.plain import OverCorpus
 
 
 class Released(OverCorpus):
-    """Ranks by the stored scores of retriever NAME, which may itself hold slashes: `released/dwzhu/e5-base-4k`."""
+    """Ranks by the stored scores of retriever NAME, which may contain slashes: `released/dwzhu/e5-base-4k`."""
 
     name: ClassVar[str] = "released"
     whole: ClassVar[bool] = False
@@ -23,9 +23,9 @@ class Released(OverCorpus):
         self.argument = argument
 
     def ranking(self, query: Query, corpus: Corpus) -> list[Ranked]:
-        """All documents; stored scores of documents that the corpus does not have are left aside.
+        """All documents. Stored scores of documents outside the corpus are ignored.
 
-        Raises LookupError where the source stores no such retriever, or no score for one of the documents.
+        Raises LookupError where the source has no scores of this retriever, or none for one of the documents.
         """
         scores = query.stored.get(self.argument)
         where = f"haystack {corpus.name!r}, subtopic {query.query_id!r}"

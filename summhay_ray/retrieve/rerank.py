@@ -16,14 +16,14 @@ RERANK3 = "cohere/rerank-english-v3.0"
 
 
 class Rerank:
-    """Score: the model's, for the first `top` documents of another ranking; the others stand behind them, in their order."""
+    """Reranks the first `top` documents of another ranking by the model's scores; the others follow in their order."""
 
     whole: ClassVar[bool] = False
 
     def __init__(self, scoring: Scoring, of: Any = None, top: int | None = None) -> None:
         self.scoring = scoring
         self.of = of
-        """The retriever whose ranking is ranked again; None: all documents are scored."""
+        """The retriever whose ranking is reranked; None: all documents are scored."""
         self.top = top
 
     async def rank_with(self, models: Models, queries: Sequence[Query], corpus: Corpus) -> list[list[Ranked]]:
@@ -40,13 +40,13 @@ class Rerank:
             return list(given)
         scores = await models.score(self.scoring, query.text, [corpus.texts[number - 1] for number in head])
         ranked = [Ranked(head[one.number - 1], one.score) for one in by_score(scores)]
-        # Below every score that the model gave, and in the order that they had.
-        least = min(scores)
-        return [*ranked, *(Ranked(one.number, least - place) for place, one in enumerate(given[len(head) :], start=1))]
+        # The other documents get falling scores below the model's, so that they keep their order.
+        lowest = min(scores)
+        return [*ranked, *(Ranked(one.number, lowest - rank) for rank, one in enumerate(given[len(head) :], start=1))]
 
 
 class Rerank3(Rerank):
-    """Cohere's rerank-english-v3.0 over all documents, as the release has it."""
+    """Cohere's rerank-english-v3.0 over all documents, as in the release."""
 
     name: ClassVar[str] = "rerank3"
     whole: ClassVar[bool] = False

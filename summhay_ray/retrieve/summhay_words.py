@@ -1,7 +1,7 @@
-"""The words of SummHay's release: tokens as NLTK makes them. For the retrievers of this room; nothing is downloaded or unpickled.
+"""The tokenization of SummHay's release, equal to `nltk.word_tokenize`. For this room; nothing is downloaded or unpickled.
 
-`nltk.word_tokenize` is the Punkt sentence splitter, trained for English (`text/punkt.py`), before NLTK's word tokenizer. The
-stop words come from `data/` (data/README.txt says whence).
+`nltk.word_tokenize` applies the Punkt sentence splitter for English (here `text/punkt.py`), then NLTK's word tokenizer. The stop
+words are in `data/`; data/README.txt names their source.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from summhay_ray.text import punkt_sentences
 
 
 def word_tokens(text: str) -> list[str]:
-    """The lower-cased tokens of `text`, punctuation among them, as the release cuts its documents and queries."""
+    """The lower-case tokens of `text`, including punctuation, as in the release."""
     tokenizer = _tokenizer()
     return [token.lower() for sentence in punkt_sentences(text) for token in tokenizer.tokenize(sentence)]
 
 
 @functools.cache
 def stop_words() -> frozenset[str]:
-    """NLTK's English stop words, lower case."""
+    """NLTK's English stop words, in lower case."""
     return frozenset(_lines(_data() / "stopwords_english.txt"))
 
 

@@ -1,4 +1,4 @@
-"""Rankings and relevance in TREC's formats, and rankings read back: `{run: FILE}`. Part of the `retrieve` room."""
+"""Reads and writes TREC runs and qrels; `{run: FILE}` ranks by a run file. Part of the `retrieve` room."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ RunLines = Mapping[str, Sequence[tuple[str, float]]]
 
 
 class BadTrec(UserError):
-    """A file that is no TREC run or qrels; the message names the file and the line."""
+    """A malformed TREC or BEIR file; the message names the file and the line."""
 
 
 def read_run(text: str, name: str) -> RunLines:
-    """The rankings of a run file: `query Q0 document rank score tag` a line. Ordered by score, ties as the file has them."""
+    """The rankings in a run file (lines `query Q0 document rank score tag`), ordered by score, ties in the file's order."""
     found: dict[str, dict[str, float]] = {}
     for line, fields in _lines(text, name, (6,), "query_id Q0 document_id rank score tag"):
         query_id, _, document_id, _, score, _ = fields
@@ -32,7 +32,7 @@ def read_run(text: str, name: str) -> RunLines:
 
 
 def read_qrels(text: str, name: str) -> dict[str, dict[str, float]]:
-    """query_id -> document_id -> relevance, of `query 0 document relevance` a line; what is not relevant is left out."""
+    """query_id -> document_id -> relevance, from lines `query 0 document relevance`; irrelevant documents are left out."""
     found: dict[str, dict[str, float]] = {}
     for line, fields in _lines(text, name, (4,), "query_id 0 document_id relevance"):
         relevance = grade_of(fields[3], f"{name}:{line}", "relevance")
@@ -43,7 +43,7 @@ def read_qrels(text: str, name: str) -> dict[str, dict[str, float]]:
 
 
 def run_lines(query_id: str, document_ids: Iterable[str], tag: str) -> str:
-    """The lines of one ranking. Scores fall by one a rank: readers that break ties by the document's name see our order."""
+    """The lines of one ranking. Scores fall by one per rank, so that readers that break ties by document name keep our order."""
     ranked = list(document_ids)
     names = [_word(name) for name in (query_id, *ranked, tag)]
     return "".join(
@@ -58,7 +58,7 @@ def qrels_lines(query_id: str, gold: Mapping[str, float]) -> str:
 
 def _word(name: str) -> str:
     if not name or name.split() != [name]:
-        raise BadTrec(f"a TREC file cannot hold the name {name!r}, which has a blank in it or is empty; give it another name")
+        raise BadTrec(f"a TREC file cannot hold the name {name!r}, which is empty or contains white space; give it another name")
     return name
 
 
@@ -72,7 +72,7 @@ def _lines(text: str, name: str, widths: Sequence[int], form: str) -> Iterable[t
 
 
 def number_of(text: str, where: str, what: str) -> float:
-    """The finite number that a field says. Raises BadTrec, naming `where` it stands."""
+    """The finite number in a field. Raises BadTrec, naming `where`."""
     try:
         number = float(text)
     except ValueError:
@@ -83,15 +83,15 @@ def number_of(text: str, where: str, what: str) -> float:
 
 
 def grade_of(text: str, where: str, what: str) -> float:
-    """How relevant a field says that a document is. Raises BadTrec for what is no whole number: measures know no other grades."""
+    """The relevance grade in a field. Raises BadTrec for anything but a whole number, since nDCG weighs whole grades only."""
     grade = number_of(text, where, what)
     if not grade.is_integer():
-        raise BadTrec(f"{where}: the {what} is {text!r}; expected a whole number, since nDCG weighs whole grades alone")
+        raise BadTrec(f"{where}: the {what} is {text!r}; expected a whole number, since nDCG weighs whole grades only")
     return grade
 
 
 class Run(OverCorpus):
-    """The rankings of a run file. A query is named by its id, or by CORPUS/ID where several corpora have one of that name."""
+    """Ranks by a run file. A line names a query by its id, or by CORPUS/ID where several corpora share the id."""
 
     whole: ClassVar[bool] = False
 
@@ -100,7 +100,7 @@ class Run(OverCorpus):
         self.name = name
 
     def ranking(self, query: Query, corpus: Corpus) -> list[Ranked]:
-        """The documents that the file ranks, in its order. Raises LookupError for a query or a document that is in one alone."""
+        """The documents that the file ranks for the query. Raises LookupError for a query without lines, or unknown documents."""
         found = self.lines.get(f"{corpus.name}/{query.query_id}", self.lines.get(query.query_id))
         if found is None:
             raise LookupError(f"run {self.name!r} ranks nothing for query {query.query_id!r} of {corpus.name!r}")

@@ -1,4 +1,4 @@
-"""The door of room summarize: contexts, prompts, strategies, bullets, offline summarizers. Imports records, outcome and llm."""
+"""The summarize room: contexts, prompts, strategies, bullets and offline summarizers. Imports records, outcome and llm."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SHORT_NAMES = {
     "refine-h2l": "refine-high-to-low",
     "refine-l2h": "refine-low-to-high",
 }
-"""Short name of a strategy -> its name."""
+"""Short name of a strategy -> its full name."""
 
 __all__ = [
     "SHORT_NAMES",
@@ -51,9 +51,9 @@ __all__ = [
 
 
 def make_summarizer(strategy: str | Mapping[str, Any] = "direct") -> Summarizer:
-    """The strategy of that name, or the class at `module:Class`; `{strategy: NAME, option: value}` is one with options.
+    """The strategy with a name or short name, or the class at `module:Class`; `{strategy: NAME, option: value}` sets options.
 
-    Raises plugins.UnknownName where there is none, and for options that it does not take.
+    Raises plugins.UnknownName for an unknown strategy, an unknown option or a wrong value.
     """
     from summhay_ray.summarize import strategies
 
@@ -78,7 +78,7 @@ def make_summarizer(strategy: str | Mapping[str, Any] = "direct") -> Summarizer:
 
 
 def strategy_options(name: str) -> list[str]:
-    """The options that a strategy of ours takes; none for a name that is not ours."""
+    """The options of a built-in strategy; empty for any other name."""
     from summhay_ray.summarize import strategies
 
     made = plugins.discover(strategies).get(SHORT_NAMES.get(name, name))
@@ -86,7 +86,7 @@ def strategy_options(name: str) -> list[str]:
 
 
 def local_models() -> dict[str, type[LocalModel]]:
-    """The summarizers that need no key, by the name that a spec writes (`offline/support`, `offline/lead`)."""
+    """The offline summarizers, which need no API key, by name (`offline/support`, `offline/lead`)."""
     from summhay_ray.summarize import offline
 
     return plugins.discover(offline)

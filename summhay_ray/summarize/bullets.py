@@ -1,4 +1,4 @@
-"""A summary's lines, and whether it is one. Part of the summarize room."""
+"""Splits a summary into bullets, and detects refusals. Part of the summarize room."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ _LONGEST_REFUSAL = 600
 
 
 def bullets_of(text: str) -> tuple[str, ...]:
-    r"""The lines of an answer that are not blank, stripped, in their order: split on "\n" alone (paper, section 4.1).
+    r"""The non-blank lines of an answer, stripped, in order; split on "\n" only (paper, section 4.1).
 
-    Headings, introductions and remarks stay bullets, as in the release: judges number the bullets from 1 over all of them.
-    What a reasoning model thinks aloud before `</think>` is no part of its summary.
+    Headings, introductions and remarks count as bullets, as in the release: judges number all of them from 1. The reasoning of a
+    model before `</think>` is not part of its summary.
     """
     answer = text.rpartition("</think>")[2]
     return tuple(line.strip() for line in answer.split("\n") if line.strip())
 
 
 def refuses(text: str) -> bool:
-    """Whether an answer refuses in words: short, without a citation, and it begins with "I cannot help", "I'm unable to ..."."""
+    """Whether an answer is a refusal: short, without citations, and beginning with "I cannot help", "I'm unable to ..."."""
     answer = text.rpartition("</think>")[2].strip()
     return len(answer) <= _LONGEST_REFUSAL and not re.search(r"\[[\d, ]+\]", answer) and bool(_REFUSAL.match(answer))

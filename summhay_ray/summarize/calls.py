@@ -1,4 +1,4 @@
-"""One call of a strategy, and what is read of its answer. Part of the summarize room, for its strategies."""
+"""One model call of a strategy, and the text of its answer. Part of the summarize room."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from summhay_ray.summarize.prompting import render, template_hash
 
 
 async def call(task: Task, ask: Ask) -> Outcome[RawAnswer]:
-    """The model's answer to the prompt of the task's step, or why there is none."""
+    """The model's answer to the prompt of the task's step, or the reason that there is none."""
     request = Request(
         model=task.model,
         messages=render(task),
@@ -22,5 +22,5 @@ async def call(task: Task, ask: Ask) -> Outcome[RawAnswer]:
 
 
 def written(answer: RawAnswer) -> str:
-    """The text of an answer without what a reasoning model thinks aloud before `</think>`."""
+    """The text of an answer without the reasoning before `</think>`."""
     return answer.text.rpartition("</think>")[2].strip()

@@ -1,7 +1,7 @@
-"""What a model is shown for one query: which documents, in which order, how much of the last. Part of `summarize`.
+"""The context of one query: which documents the model is shown, in which order, and how much of the last. Part of `summarize`.
 
-Retrieval: the first tokens of the documents by rank (paper, section 5.1: 15,000). Whole haystack: all documents, in the
-order that the plan names. A `Context` holds numbers only; `shown` gives the texts again, the same on every machine.
+After retrieval, documents are taken in rank order up to a token budget (paper, section 5.1: 15,000). A whole haystack is shown in
+the order that the plan names. A `Context` holds only document numbers; `shown` restores the texts, equal on every machine.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from summhay_ray.text import count_tokens, first_tokens
 
 @dataclass(frozen=True, slots=True)
 class ContextPlan:
-    """How the contexts of one retriever and ordering are made, for every query alike."""
+    """How contexts are made for one retriever and ordering; the same for every query."""
 
     retriever: str
     """Retriever as the spec names it."""
     ordering: str = "given"
-    """Order of a whole haystack; a ranking stays as it is, which is `given`."""
+    """Ordering of a whole haystack. A ranking keeps its order, which is `given`."""
     token_budget: int | None = None
-    """cl100k tokens of documents at most, at least 1; null for no limit. A whole haystack has none."""
+    """Maximum cl100k tokens of documents, at least 1; None for no limit. Ignored for a whole haystack."""
     seed: int = 0
-    """The spec's seed: part of the context's identity, whether or not the retriever draws."""
+    """The spec's seed. Part of the context's id, even where the retriever is not random."""
     whole: bool = False
-    """The retriever's own `whole`: its ranking is the haystack itself."""
+    """The retriever's `whole`: whether its ranking is the haystack itself."""
 
     def __post_init__(self) -> None:
         if self.token_budget is not None and self.token_budget < 1:
@@ -40,16 +40,16 @@ class ContextPlan:
 
 
 def assemble(haystack: Haystack, subtopic_id: str, ranked: Sequence[int], plan: ContextPlan) -> Context:
-    """The context of one query from document numbers in ranking order.
+    """The context of one query. `ranked`: document numbers in ranking order.
 
-    Documents are taken whole as long as the total stays below the budget. The one that reaches or passes it is the last:
-    `last_tokens` is what the budget left of it, null where the budget is reached with its last token, so that nothing is
-    cut. Raises ValueError where `ranked` repeats a document or names one that the haystack does not have.
+    Documents are taken while the total is below the budget. The last document may exceed it: `last_tokens` is then the number of
+    its tokens within the budget, and None where nothing is cut. Raises ValueError where `ranked` repeats a document or has an
+    unknown number.
     """
     _check(haystack, ranked, plan)
     if plan.whole:
-        held = set(ranked)
-        numbers = [number for number in order(plan.ordering, haystack, subtopic_id, plan.seed) if number in held]
+        in_ranking = set(ranked)
+        numbers = [number for number in order(plan.ordering, haystack, subtopic_id, plan.seed) if number in in_ranking]
     else:
         numbers = list(ranked)
     numbers, total, last_tokens = _cut(_texts(haystack), numbers, _budget(plan))
@@ -68,12 +68,12 @@ def assemble(haystack: Haystack, subtopic_id: str, ranked: Sequence[int], plan: 
 def shown(haystack: Haystack, context: Context) -> tuple[Shown, ...]:
     """The documents as the model sees them, in the context's order, each with its number in the haystack.
 
-    Where the cut falls inside a character, that character is left out; where it is the document's first, its text is
-    empty. Raises ValueError for the context of another haystack.
+    A character that the cut would split is left out; if it is the document's first, the text is empty. Raises ValueError for the
+    context of another haystack.
     """
     if context.haystack_id != haystack.haystack_id:
         owner = f"{context.haystack_id!r}, not {haystack.haystack_id!r}"
-        raise ValueError(f"context {context.context_id!r} belongs to haystack {owner}; pass the haystack that it was made of")
+        raise ValueError(f"context {context.context_id!r} belongs to haystack {owner}; pass the haystack that it was made from")
     texts = _texts(haystack)
     documents = [Shown(number, texts[number]) for number in context.numbers]
     if context.last_tokens is not None:
@@ -95,7 +95,7 @@ def _check(haystack: Haystack, ranked: Sequence[int], plan: ContextPlan) -> None
 
 
 def _cut(texts: dict[int, str], numbers: list[int], budget: int | None) -> tuple[list[int], int, int | None]:
-    """The numbers that the budget admits, their tokens, and the tokens kept of the last where it is cut."""
+    """(numbers within the budget, their tokens, tokens kept of the last document or None where it is not cut)."""
     total = 0
     for place, number in enumerate(numbers, start=1):
         length = count_tokens(texts[number])

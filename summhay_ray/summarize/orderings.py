@@ -1,7 +1,7 @@
 """The order in which a whole haystack is shown (paper, section 5.4 and Table 3). Part of the `summarize` room.
 
-To add one: write a function `(haystack, subtopic_id, seed) -> document numbers` anywhere on the Python path and name it in
-the spec: `orderings: [my_package.my_module:my_ordering]`.
+To add one, write a function `(haystack, subtopic_id, seed) -> document numbers` anywhere on the Python path, and name it in the
+spec: `orderings: [my_package.my_module:my_ordering]`.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ Ordering = Callable[[Haystack, str, int], list[int]]
 def order(name: str, haystack: Haystack, subtopic_id: str, seed: int) -> list[int]:
     """The numbers of all documents in the order shown.
 
-    given: document order. random: seeded by content. top, bottom: by oracle score, descending or ascending, equal scores in
-    document order. middle: see there. Raises UnknownName for a name that nothing answers to, and ValueError where a
-    user's function does not return every document once.
+    given: document order. random: pseudo-random, by seed and content. top, bottom: by oracle score, descending or ascending, ties
+    in document order. middle: relevant documents in the middle (`_middle`). Raises UnknownName for an unknown name, and
+    ValueError where a user's function does not return every document exactly once.
     """
     numbers = list(_find(name)(haystack, subtopic_id, seed))
     if sorted(numbers) != sorted(document.number for document in haystack.documents):
@@ -33,7 +33,7 @@ def order(name: str, haystack: Haystack, subtopic_id: str, seed: int) -> list[in
 
 
 def check_ordering(name: str) -> None:
-    """Raises UnknownName where no ordering, of ours or at `module:function`, answers to the name."""
+    """Raises UnknownName unless the name is a built-in ordering or a `module:function`."""
     _find(name)
 
 
@@ -41,9 +41,11 @@ def _find(name: str) -> Ordering:
     if ":" in name:
         loaded = plugins.load(name)
         if not callable(loaded):
-            raise plugins.UnknownName(f"{name!r} is no ordering; expected a function (haystack, subtopic_id, seed) -> numbers")
-        own: Ordering = loaded
-        return own
+            raise plugins.UnknownName(
+                f"{name!r} is not an ordering; expected a function (haystack, subtopic_id, seed) -> numbers"
+            )
+        ordering: Ordering = loaded
+        return ordering
     if name not in _ORDERINGS:
         raise plugins.unknown("ordering", name, _ORDERINGS)
     return _ORDERINGS[name]
@@ -69,14 +71,14 @@ def _bottom(haystack: Haystack, subtopic_id: str, seed: int) -> list[int]:
 
 
 def _middle(haystack: Haystack, subtopic_id: str, seed: int) -> list[int]:
-    """Relevant documents, best first, between the others: a seeded coin sends each of those before or behind them."""
+    """Relevant documents, best first, in the middle; a seeded coin puts each other document before or after them."""
     scores = _scores(haystack, subtopic_id)
     draws = _draws("middle", haystack, subtopic_id, seed)
     rest = [number for number, score in scores.items() if score == 0]
     relevant = [number for number in _top(haystack, subtopic_id, seed) if scores[number] > 0]
     before = [number for number in rest if draws[number][0] % 2 == 0]
-    behind = [number for number in rest if draws[number][0] % 2 == 1]
-    return before + relevant + behind
+    after = [number for number in rest if draws[number][0] % 2 == 1]
+    return before + relevant + after
 
 
 _ORDERINGS: dict[str, Ordering] = {"given": _given, "random": _random, "top": _top, "bottom": _bottom, "middle": _middle}
@@ -88,10 +90,10 @@ def _scores(haystack: Haystack, subtopic_id: str) -> dict[int, int]:
 
 
 def _draws(purpose: str, haystack: Haystack, subtopic_id: str, seed: int) -> dict[int, bytes]:
-    """One even draw a document, from content alone: the same on every machine and in every process."""
+    """Document number -> a hash of seed and content, used as a uniform draw; equal in every process."""
     draws = {}
     for document in haystack.documents:
-        # Not the haystack's id: it changes with every summary that is added to a file, and the draw must not.
+        # Not the haystack's id: it changes when a summary is added to a haystack's file, and the order must not.
         content = ["ordering", purpose, seed, haystack.topic, subtopic_id, document.document_id]
         draws[document.number] = hashlib.sha256(json.dumps(content).encode("ascii")).digest()
     return draws

@@ -1,17 +1,17 @@
-"""Room summarize: from a task to the text of its prompt. Used through `summhay_ray.summarize`; imports records and base.
+"""Room summarize: renders the prompt of a task. Used through `summhay_ray.summarize`; imports records and base.
 
-Documents stand first and everything that depends on the query after them, so that all queries over one context share one
-long prefix (paper, sections 3.3 and 5.5, for the content of the prompts). Our prompts and users' prompt files use the same
-placeholders, those of the release among them:
+Documents come first and the query after them, so that all queries over one context share a long prefix. The content of the
+prompts follows sections 3.3 and 5.5 of the paper. Built-in prompts and users' prompt files use the same placeholders, which
+include those of the release:
 
     [DOCUMENTS] = [ARTICLES] = [CONVERSATIONS]            the documents, each under a header line such as `Article 7:`
-    [N_documents] = [N_articles] = [N_conversations]      how many are shown
+    [N_documents] = [N_articles] = [N_conversations]      number of documents shown
     [TOPIC] = [SCENARIO]   [PARTICIPANTS]                 of the haystack
     [SUBTOPIC]   [QUERY]   [N_insights]   [N_words]       of the query
-    [NOTES]   [N_notes]                                   the summaries that a further step starts from
+    [NOTES]   [N_notes]                                   earlier summaries, for a reduce or refine step
 
-All are filled in one pass: what is inserted is never searched for placeholders. Every header line is a true one: a line
-of an inserted text that imitates a header, the end mark of our prompts or a code fence is quoted with `> `.
+Placeholders are filled in one pass, so inserted text is never searched for placeholders. Inserted text cannot forge structure: a
+line that imitates a header, an end mark of our prompts or a code fence is quoted with `> `.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from importlib import resources
 from summhay_ray.summarize.base import Form, Shown, Task
 
 END_MARK = "=== End of documents ==="
-"""The line of our prompts after which nothing is a document's text."""
+"""The line of built-in prompts that ends the documents."""
 HEADER_WORDS = {"news": "Article", "conversation": "Conversation"}
-"""Domain -> the word of its header lines; any other domain has `Document`."""
+"""Domain -> the first word of its header lines; `Document` for any other domain."""
 NOTES_MARK = "=== Summaries so far ==="
-"""The line of our prompts after which the summaries of earlier steps stand ..."""
+"""The line of built-in prompts before the summaries of earlier steps."""
 NOTES_END = "=== End of summaries so far ==="
-"""... and the one that ends them."""
+"""The line of built-in prompts after the summaries of earlier steps."""
 QUOTE = "> "
 
 _FIRST = {"bullets": ("conversation", "generic", "news", "none"), "answer": ("answer", "answer_none")}
@@ -49,9 +49,9 @@ _KNOWN = (*_DOCUMENTS, *_COUNTS, *_TOPICS, *_ASKS, *_MORE)
 _PLACEHOLDER = re.compile("|".join(map(re.escape, _KNOWN)))
 _LOOKS_LIKE_ONE = re.compile(r"(?<!\[)\[(?:N_\w+|[A-Z][A-Z_]{2,})\](?!\])")
 _MARKUP = {"[INST]"}
-"""What a chat template may write."""
+"""Bracketed words of chat templates, which are not misspelt placeholders."""
 
-# Everything that Unicode or an editor shows as a new line, so that no viewer sees a header that is not a true one.
+# Everything that Unicode or an editor treats as a line break, so that no viewer shows a forged header.
 _LINE_BREAK = re.compile("(\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029])")
 _DECORATION = re.compile(r"(?:[^\w>]|_)*")
 _FENCE = re.compile(r"\s*(?:```|~~~)")
@@ -61,13 +61,16 @@ _IMITATION = re.compile(
     r"|(?:end\s+of\s+)?summaries\s+so\s+far\b",
     re.IGNORECASE,
 )
-# A header has some 20 visible characters; the rest is room for invisible ones strewn between them.
+# A header has about 20 visible characters; the rest allows for invisible characters between them.
 _HEAD = 400
 
 
 def render(task: Task) -> str:
-    """The prompt of the task's step. Of its first: its own prompt file, else ours for the form and domain, else (no document
-    shown) the no-document baseline's."""
+    """The prompt of the task's step.
+
+    The template of a first step is the user's prompt file if there is one, else the built-in prompt for the form and domain, or
+    for the form without documents.
+    """
     return fill(_template(task), task)
 
 
@@ -83,9 +86,9 @@ def _hash(template: str) -> str:
 
 @functools.lru_cache(maxsize=64)
 def prompt_identity(text: str = "", form: Form = "bullets", steps: bool = False) -> str:
-    """sha256 (hex) of a user's prompt file, or of all prompts of ours where `text` is empty: part of a run's identity.
+    """sha256 (hex) of a user's prompt file, or of the form's built-in prompts where `text` is empty: part of a run's identity.
 
-    `steps`: also of those of the further steps that some strategies ask.
+    `steps`: include the prompts of reduce and refine steps, which some strategies need.
     """
     parts = [text] if text else [_own(name) for name in _FIRST[form]]
     parts += [_own(name) for name in _FURTHER[form].values()] if steps else []
@@ -93,18 +96,18 @@ def prompt_identity(text: str = "", form: Form = "bullets", steps: bool = False)
 
 
 def check_prompt(text: str) -> None:
-    """Raises ValueError, in one line, where a user's prompt file lacks a placeholder that no summary can do without."""
+    """Raises ValueError where a user's prompt file lacks a required placeholder or has an unknown one."""
     if not any(name in text for name in _DOCUMENTS):
-        raise ValueError(f"the prompt has no place for the documents: write {' or '.join(_DOCUMENTS)} where they shall stand")
+        raise ValueError(f"the prompt has no placeholder for the documents: add {' or '.join(_DOCUMENTS)}")
     if not any(name in text for name in _ASKS):
-        raise ValueError(f"the prompt does not say what is asked: write {' or '.join(_ASKS)} where it shall stand")
+        raise ValueError(f"the prompt has no placeholder for the query: add {' or '.join(_ASKS)}")
     unknown = sorted({name for name in _LOOKS_LIKE_ONE.findall(text) if not _PLACEHOLDER.fullmatch(name)} - _MARKUP)
     if unknown:
-        raise ValueError(f"{unknown[0]} is no placeholder; known: {', '.join(_KNOWN)}")
+        raise ValueError(f"{unknown[0]} is not a placeholder; known: {', '.join(_KNOWN)}")
 
 
 def fill(template: str, task: Task) -> str:
-    """`template` with every placeholder replaced, in one pass."""
+    """`template` with every placeholder replaced in one pass."""
     documents = documents_section(task.shown, task.haystack.domain)
     values = _values(task)
 
@@ -112,14 +115,14 @@ def fill(template: str, task: Task) -> str:
         name = found.group()
         if name not in _DOCUMENTS:
             return values[name]
-        # A header that shares its line with words of the template would be no header line.
+        # A header must start its own line.
         inline = found.start() > 0 and template[found.start() - 1] != "\n"
         return "\n" + documents if inline else documents
 
     return _PLACEHOLDER.sub(value, template)
 
 
-# Every repeat of a query shows the same documents.
+# Cached, since every query and repeat over a context shows the same documents.
 @functools.lru_cache(maxsize=32)
 def documents_section(shown: tuple[Shown, ...], domain: str) -> str:
     """Header line, text and a blank line for each document, in the order shown."""
@@ -129,13 +132,13 @@ def documents_section(shown: tuple[Shown, ...], domain: str) -> str:
 
 @functools.lru_cache(maxsize=512)
 def neutral(text: str) -> str:
-    """`text` with `> ` before each line that imitates a header, our end mark or a code fence; nothing else is changed."""
+    """`text` with `> ` before each line that imitates a header, a mark of our prompts or a code fence."""
     parts = _LINE_BREAK.split(text)
     return "".join(QUOTE + part if index % 2 == 0 and _imitates(part) else part for index, part in enumerate(parts))
 
 
 def n_insights(task: Task) -> int:
-    """How many insights are asked for: those of the subtopic that some document contains, or all where none does."""
+    """How many insights to request: the subtopic's insights that some document contains, or all where none does."""
     insights, contained = task.haystack.insights_of(task.subtopic.subtopic_id), task.haystack.contained
     return sum(insight.insight_id in contained for insight in insights) or len(insights)
 

@@ -1,6 +1,6 @@
-"""What of the documents one call is shown: cut to a budget, one document at a time, or in chunks. Part of the summarize room.
+"""Divides documents among calls: cut to a budget, one document per call, or in chunks. Part of the summarize room.
 
-Every piece keeps the number of its document, so that a summary can cite it. Lengths are cl100k tokens.
+Every piece keeps the number of its document, so that a summary can cite it. Lengths are in cl100k tokens.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from summhay_ray.summarize.base import Shown
 from summhay_ray.text import count_tokens, first_tokens
 
 Units = Literal["documents", "chunks"]
-"""What a strategy of several calls goes through."""
+"""The input of each call of a strategy with several calls: one document, or one chunk."""
 
 CHUNK_TOKENS = 6800
-"""Tokens of a chunk, as ODSum's scripts have it."""
+"""Tokens per chunk, as in ODSum's scripts."""
 
 _SENTENCE_END = re.compile(r"[.!?](?=\s)")
 _WORD_CUT = re.compile(r"\S+\Z")
@@ -25,20 +25,20 @@ _JOINT = "\n\n"
 
 
 def head(shown: Sequence[Shown], budget: int | None) -> tuple[Shown, ...]:
-    """The documents in their order, as far as the budget reaches: the last may be cut."""
+    """The first documents within the budget, in order; the last may be cut."""
     kept, left = [], math.inf if budget is None else budget
     for document in shown:
         if left <= 0:
             break
         cut = _cut(document, left)
         kept.append(cut)
-        # What is cut takes the room that is left, even where its next token did not fit.
+        # A cut document uses up the budget, even where the cut text is a token shorter.
         left = left - count_tokens(cut.text) if cut is document else 0
     return tuple(kept)
 
 
 def heads(shown: Sequence[Shown], budget: int | None, share_unused: bool = False) -> tuple[Shown, ...]:
-    """Of each of n documents its first `budget // n` tokens. `share_unused`: longer ones get the room that shorter ones leave."""
+    """The first `budget // n` tokens of each of n documents. `share_unused`: what short documents leave goes to longer ones."""
     if budget is None or not shown:
         return tuple(shown)
     rooms = [budget // len(shown)] * len(shown)
@@ -52,17 +52,17 @@ def heads(shown: Sequence[Shown], budget: int | None, share_unused: bool = False
 
 
 def units_of(shown: Sequence[Shown], units: Units, budget: int | None, chunk_tokens: int) -> list[tuple[Shown, ...]]:
-    """The documents, or chunks of all of them, one call each; a document beyond the budget is several units."""
+    """The input of each call: one document, or one chunk of all documents. A document beyond the budget becomes several units."""
     if units == "chunks":
         return chunks(shown, chunk_tokens)
     return [(part,) for document in shown for part in _parts(document, budget)]
 
 
 def chunks(shown: Sequence[Shown], chunk_tokens: int) -> list[tuple[Shown, ...]]:
-    """The concatenated documents in `1 + tokens // chunk_tokens` chunks of as many characters each.
+    """The concatenated documents in at most `1 + tokens // chunk_tokens` chunks of about equal numbers of characters.
 
-    A chunk goes on to the next end of a sentence, so that there may be fewer; where documents meet does not matter (ODSum's
-    scripts). Texts are cut nowhere else and all of them is there.
+    Each chunk is extended to the next end of a sentence, so there may be fewer chunks. A chunk may span documents, as in ODSum's
+    scripts. No text is left out.
     """
     article = _JOINT.join(document.text for document in shown)
     n_chunks = 1 + sum(count_tokens(document.text) for document in shown) // chunk_tokens
@@ -77,7 +77,7 @@ def chunks(shown: Sequence[Shown], chunk_tokens: int) -> list[tuple[Shown, ...]]
 
 
 def _parts(document: Shown, budget: int | None) -> Iterator[Shown]:
-    """The document, in parts of at most so many tokens, which end with a word."""
+    """The document in parts of at most `budget` tokens, cut between words where possible."""
     text = document.text
     while budget is not None and count_tokens(text) > budget and (part := first_tokens(text, budget)):
         part = part if text[len(part)].isspace() else _WORD_CUT.sub("", part) or part
@@ -87,7 +87,7 @@ def _parts(document: Shown, budget: int | None) -> Iterator[Shown]:
 
 
 def _pieces(shown: Sequence[Shown], start: int, end: int) -> Iterator[Shown]:
-    """What stands between two places of the concatenated documents."""
+    """The pieces of documents between two character offsets of the concatenated documents."""
     at = 0
     for document in shown:
         first, last = max(start - at, 0), min(end - at, len(document.text))

@@ -102,7 +102,7 @@ def test_unknown_placeholders_are_refused_with_the_known_ones(tmp_path: Path, cl
     (tmp_path / "p.txt").write_text("[INST] [ARTICLES] [QUERY], cite as [1][2]. [ARTICEL]")
     spec = write_spec(tmp_path, {**SMALL, "summarizers": [{"model": "offline/lead", "prompt": "p.txt"}]})
     told = cli("plan", spec).refusal
-    assert told.startswith(f"{spec}: prompt 'p.txt': [ARTICEL] is no placeholder; known: [DOCUMENTS], [ARTICLES], ")
+    assert told.startswith(f"{spec}: prompt 'p.txt': [ARTICEL] is not a placeholder; known: [DOCUMENTS], [ARTICLES], ")
     (tmp_path / "j.txt").write_text("[[INSIGHT]] [[BULLETS]] [[SUMMARY]]")
     judged = write_spec(
         tmp_path, {**SMALL, "summarizers": ["offline/lead"], "judges": [{"model": "openai/x", "price": 0, "prompt": "j.txt"}]}

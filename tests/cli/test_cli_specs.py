@@ -56,7 +56,7 @@ def model(**fields: Any) -> dict[str, Any]:
             {"limits": {"offline/led": {"rpm": 1}}},
             "SPEC: limits: nothing in the spec asks 'offline/led'; did you mean offline/lead?",
         ),
-        (model(prompt="empty.txt"), "SPEC: prompt 'empty.txt': the prompt has no place for the documents"),
+        (model(prompt="empty.txt"), "SPEC: prompt 'empty.txt': the prompt has no placeholder for the documents"),
         (model(prompt="nowhere.txt"), "SPEC: no file 'nowhere.txt' in "),
         (
             {"judges": [{"model": "offline/judge", "prompt": "empty.txt"}]},

@@ -82,8 +82,7 @@ def test_the_text_is_rebuilt_from_the_record_alone(texts: list[str], budget: int
     context, documents = context_of(haystack, list(range(1, len(texts) + 1)), retrieved(budget))
     stored = json.loads(json.dumps([context.numbers, context.last_tokens]))
     again = replace(context, numbers=tuple(stored[0]), last_tokens=stored[1])
-    for counts in tokens._counts():
-        counts.clear()
+    tokens._counts.cache_clear()
     assert shown(haystack, again) == documents
 
 

@@ -125,7 +125,7 @@ def test_an_own_function_by_module_and_name(tmp_path: Path, monkeypatch: pytest.
     assert order("own_orderings:backwards", haystack, "s1", 0) == [3, 2, 1]
     with pytest.raises(ValueError, match="returned 3 numbers for the 3 documents of haystack 'made'; it must return every"):
         order("own_orderings:lossy", haystack, "s1", 0)
-    with pytest.raises(plugins.UnknownName, match="is no ordering"):
+    with pytest.raises(plugins.UnknownName, match="is not an ordering"):
         order("own_orderings:constant", haystack, "s1", 0)
     with pytest.raises(plugins.UnknownName, match="cannot be imported"):
         order("own_orderings:absent", haystack, "s1", 0)

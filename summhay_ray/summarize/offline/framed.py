@@ -1,7 +1,7 @@
-"""Room summarize, offline models: what a prompt shows and asks that has its text under `### Context:`. Imported by this folder.
+"""Room summarize, offline models: parses prompts whose text is under `### Context:`. Imported by this folder.
 
-The frame is ETHIC's (Lee et al., 2024, appendix B): the text, a sentence that begins `Now, respond to the instruction`, and under
-`### Instruction:` what is asked; `### Options:`, `### Background:` and `### Target Case:` bring what it is asked about.
+The layout is ETHIC's (Lee et al., 2024, appendix B): the text, a sentence that begins `Now, respond to the instruction`, and the
+request under `### Instruction:`. `### Options:`, `### Background:` and `### Target Case:` hold its material.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ SECTION = re.compile(r"^<(Section|Segment) (\d{1,6})>", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class Framed:
-    """A prompt's parts; empty where it has none of that name."""
+    """The parts of a prompt; a missing part is empty."""
 
     context: str
     instruction: str
     options: tuple[tuple[int, str], ...] = ()
     """(number, text) in the order of the prompt."""
     background: str = ""
-    """What documents, or citations, are held against."""
+    """The text under `### Background:` or `### Target Case:`, against which documents or citations are matched."""
 
 
 def read_frame(prompt: str) -> Framed | None:
-    """The parts of a prompt; None where it is not framed so."""
+    """The parts of a prompt; None where it does not have this layout."""
     found = _FRAME.search(prompt)
     if found is None:
         return None
@@ -41,7 +41,7 @@ def read_frame(prompt: str) -> Framed | None:
 
 
 def numbered(text: str, headers: Sequence[re.Match[str]]) -> list[tuple[int, str]]:
-    """(number, text below it) of each header; its last group is the number."""
+    """(number, text below it) of each header. The last group of a header's match is the number."""
     ends = [*(header.start() for header in headers), len(text)][1:]
     pairs = zip(headers, ends, strict=True)
     return [(int(header[header.lastindex or 0]), text[header.end() : end].strip()) for header, end in pairs]

@@ -1,8 +1,8 @@
 """Room summarize, offline models: TF-IDF vectors of all sentences of a context. Imported by this folder; imports `words`.
 
-An inverted index: comparing one sentence with all others touches only the sentences that share a term with it, so that
-memory grows with the text and never with the square of the number of sentences. The vectors are binary term vectors
-weighted by inverse sentence frequency, of length 1: a dot product is a cosine.
+With an inverted index, comparing a sentence with all others touches only sentences that share a term with it, and memory grows
+with the text, not with the square of the number of sentences. Vectors are binary term vectors weighted by inverse sentence
+frequency and scaled to length 1, so a dot product is a cosine.
 """
 
 from __future__ import annotations
@@ -21,22 +21,23 @@ Floats = npt.NDArray[np.float64]
 
 # A shorter sentence (a heading, "She agreed.") states no insight.
 _FEWEST_TERMS = 4
-# A cluster is described well by its nearest 500 sentences; the bound keeps a text of one repeated sentence harmless.
+# The nearest 500 sentences describe a cluster well; the bound limits the cost of a text that repeats one sentence.
 _MOST_NEIGHBOURS = 500
 
 
 @dataclass(frozen=True, slots=True)
 class Vector:
-    """A sparse vector: term numbers and their weights, of one shape."""
+    """A sparse vector: term numbers and their weights, of equal shape."""
 
     terms: Ints
     weights: Floats
 
 
 class SentenceIndex:
-    """The sentences of `documents` ((number, text) pairs), by place: `n` of them in document order, then text order.
+    """The sentences of `documents` ((number, text) pairs), indexed 0..n-1 in document order, then text order.
 
-    `texts` (n), `lengths` in words (n), `documents` as places in `numbers` (n), `numbers` of the documents (n_documents).
+    `texts` (n); `lengths` in words (n); `documents` (n), the index in `numbers` of each sentence's document; `numbers`
+    (n_documents), the documents' numbers.
     """
 
     def __init__(self, documents: Iterable[tuple[int, str]]) -> None:
@@ -53,7 +54,7 @@ class SentenceIndex:
                 if len(terms) < _FEWEST_TERMS:
                     continue
                 bag = tuple(sorted(self._places.setdefault(term, len(self._places)) for term in terms))
-                # A document that repeats itself supports a statement once.
+                # A sentence that a document repeats counts once.
                 if bag not in seen:
                     seen.add(bag)
                     self.texts.append(sentence)
@@ -71,7 +72,7 @@ class SentenceIndex:
 
     @property
     def n_terms(self) -> int:
-        """Number of different terms: the length of a dense vector."""
+        """Number of distinct terms: the length of a dense vector."""
         return len(self._places)
 
     def _weigh(self, bags: list[list[int]]) -> None:
@@ -95,7 +96,7 @@ class SentenceIndex:
         return Vector(self._terms[span], self._weights[span])
 
     def encode(self, text: str) -> Vector:
-        """The vector of any text, of length 1; terms that no sentence has are left out, and it may be empty."""
+        """The vector of any text, scaled to length 1. Terms that are in no sentence are left out, so it may be empty."""
         places = sorted({self._places[term] for term in terms_of(text) if term in self._places})
         return self.unit(Vector(np.array(places, dtype=np.int64), self._idf[places] if places else np.zeros(0)))
 
@@ -115,7 +116,7 @@ class SentenceIndex:
         return sums(rows, weights, self.n)
 
     def document_similarities(self, vector: Vector) -> Floats:
-        """Cosine of `vector` (of length 1) with the sum of each document's sentence vectors (n_documents)."""
+        """Cosine of `vector` (length 1) with the sum of each document's sentence vectors (n_documents)."""
         owners = np.repeat(self.documents, np.diff(self._starts))
         cells, places = np.unique(owners * self.n_terms + self._terms, return_inverse=True)
         totals = sums(places, self._weights, cells.size)
@@ -124,7 +125,7 @@ class SentenceIndex:
         return dots / np.maximum(norms, np.finfo(np.float64).tiny)
 
     def centroid(self, sentences: Ints, weights: Floats, most_terms: int) -> Vector:
-        """The weighted mean direction of some sentences, reduced to its heaviest terms, of length 1."""
+        """The weighted sum of some sentences' vectors, reduced to its `most_terms` heaviest terms and scaled to length 1."""
         dense = np.zeros(self.n_terms)
         for sentence, weight in zip(sentences.tolist(), weights.tolist(), strict=True):
             vector = self.vector(sentence)
@@ -134,7 +135,7 @@ class SentenceIndex:
         return self.unit(Vector(terms, dense[terms]))
 
     def neighbours(self, sentence: int, least: float) -> tuple[Ints, Floats]:
-        """The sentences at least `least` similar to a sentence, itself among them, in their order, and how similar they are."""
+        """(sentences, similarities) at least `least` similar to a sentence, itself included, in document order; at most 500."""
         key = (sentence, least)
         if key not in self._neighbours:
             similar = self.similarities(self.vector(sentence))
@@ -152,5 +153,5 @@ def sums(groups: Ints, values: Floats, n: int) -> Floats:
 
 @functools.lru_cache(maxsize=2)
 def index_of(documents: tuple[tuple[int, str], ...]) -> SentenceIndex:
-    """The index of `documents`, kept for the queries that follow over the same documents (two contexts at most)."""
+    """The index of `documents`, cached for further queries over the same documents (last two contexts)."""
     return SentenceIndex(documents)

@@ -1,7 +1,7 @@
-"""Room summarize: the simple baseline `offline/lead`. Found by name; reads the prompt text and nothing else.
+"""Room summarize: the simple baseline `offline/lead`. Found by name; reads only the prompt.
 
-What a reader gets who takes the documents nearest the query, one sentence of each, and looks no further: no statement is
-checked against a second document, so that citations can be precise but never thorough.
+It takes one sentence from each of the documents most similar to the query. No statement is compared with a second document, so
+citations may have high precision, but recall is low.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from summhay_ray.summarize.offline.index import Floats, SentenceIndex, index_of
 from summhay_ray.summarize.offline.reading import read
 from summhay_ray.summarize.offline.words import as_bullet, as_text
 
-# Leading sentences set the scene: the first one counts that is half as near the query as the document's nearest.
+# Leading sentences are introductory: the lead is the first sentence at least half as similar to the query as the best one.
 _NEAR = 0.5
 
 
 class Lead:
-    """The documents that match the query best, and of each its first sentence near the query, citing that document alone."""
+    """Takes the documents most similar to the query; from each its first sentence close to the query, with one citation."""
 
     name: ClassVar[str] = "offline/lead"
     revision: ClassVar[str] = "1"
 
     def answer(self, request: Request) -> str:
-        """One bullet an insight asked for, at most one a document; empty where the documents yield nothing."""
+        """One bullet per insight requested, at most one per document, or one text. No bullets where the documents yield none."""
         question = read(request.prompt)
         index = index_of(tuple(sorted(question.documents)))
         query = index.encode(question.query)
@@ -42,7 +42,8 @@ class Lead:
 
 
 def _lead(index: SentenceIndex, relevance: Floats, place: int) -> int | None:
-    own = np.flatnonzero(index.documents == place)
-    if own.size == 0:
+    """The lead sentence of a document; None for a document without sentences."""
+    sentences = np.flatnonzero(index.documents == place)
+    if sentences.size == 0:
         return None
-    return int(own[np.argmax(relevance[own] >= _NEAR * relevance[own].max())])
+    return int(sentences[np.argmax(relevance[sentences] >= _NEAR * relevance[sentences].max())])

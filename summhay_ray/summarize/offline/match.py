@@ -1,7 +1,7 @@
-"""Room summarize: `offline/match`, which says what documents bear on a background. Found by name; reads the prompt alone.
+"""Room summarize: `offline/match`, which lists the documents relevant to a background. Found by name; reads only the prompt.
 
-A document belongs to it whose words are half as near the background as those of the nearest document; where even that is far,
-none does. Of segments with citation marks only the words around the marks count. Words are all that it knows: a floor.
+A document is relevant if its cosine with the background is at least half the highest, and at least 0.08. In segments with
+citation marks only the words around the marks count. It compares words only: a lower bound for models that understand the text.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from summhay_ray.summarize.offline.index import index_of
 _ID = re.compile(r"^\[(\d{1,12})\]", re.MULTILINE)
 _MARK = "[CITATION]"
 _AROUND = 400
-"""Characters before and behind a mark."""
+"""Characters kept before and after a citation mark."""
 _NEAR, _FAR = 0.5, 0.08
-"""Shares of the nearest document's cosine that make another one near; a cosine below which no document is."""
+"""Share of the highest cosine that a relevant document reaches; minimum cosine of a relevant document."""
 
 
 class Match:
-    """Ids of the documents near the background, and of all others."""
+    """Lists the ids of the relevant documents, and of all others."""
 
     name: ClassVar[str] = "offline/match"
     revision: ClassVar[str] = "1"
 
     def answer(self, request: Request) -> str:
-        """Two lines, as the prompt asks for them. Raises LookupError for a prompt without a background or ids."""
+        """The two lines that the prompt asks for. Raises LookupError for a prompt without a background or ids."""
         asked = read_frame(request.prompt)
         shown = _documents(asked) if asked is not None else []
         if asked is None or not asked.background or not shown:

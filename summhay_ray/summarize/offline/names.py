@@ -1,7 +1,7 @@
-"""Room summarize: `offline/names`, which lists the names or numbers that a text holds. Found by name; reads the prompt alone.
+"""Room summarize: `offline/names`, which lists names or numbers in a text. Found by name; reads only the prompt.
 
-What is asked for decides by which rules: speakers of a transcript, counts of people, numbers of citations, else names of persons.
-The rules know forms, not the world: a floor for models that do.
+The instruction decides which: speakers of a transcript, counts of people, numbers of citations, or else names of persons. The
+rules use the form of words only: a lower bound for models that understand the text.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from summhay_ray.llm import Request
 from summhay_ray.summarize.offline.framed import SECTION, Framed, numbered, read_frame
 from summhay_ray.text import FUNCTION_WORDS, MONTHS, citations, turns
 
-_TITLES_TOLD = """
+_TITLE_WORDS = """
     mr mrs ms miss mx dr prof professor sir dame lord lady captain colonel major general sergeant lieutenant admiral doctor father
     mother brother sister aunt uncle king queen prince princess count countess baron inspector judge senator president minister
     secretary speaker chair chairman chairwoman reverend saint st rev hon right honourable
 """
-_TITLES = frozenset(_TITLES_TOLD.split())
+_TITLES = frozenset(_TITLE_WORDS.split())
 _DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday", "christmas", "easter")
 _CALENDAR = frozenset([*(month.lower() for month in MONTHS), *_DAYS])
-_SAYING_TOLD = """
+_SAYING_WORDS = """
     said says say asked asks replied answered cried shouted whispered muttered nodded smiled laughed grinned shrugged sighed
     thought knew felt turned looked stood sat walked went came took
 """
-_SAYING = frozenset(_SAYING_TOLD.split())
+_SAYING = frozenset(_SAYING_WORDS.split())
 _WORD = re.compile(r"[^\W\d_]+(?:['’\-][^\W\d_]+)*")
 _ENDS = re.compile(r"[.!?:;\"“”‘(\[\n*_—–-]\s*\Z")
 _ONES = (
@@ -54,21 +54,21 @@ _DIGITS = re.compile(r"\d+")
 
 
 class Names:
-    """What stands in the text and is of the kind that is asked for, each once, in the order of the text."""
+    """Lists the names or numbers of the requested kind, without repeats, in the order of the text."""
 
     name: ClassVar[str] = "offline/names"
     revision: ClassVar[str] = "1"
 
     def answer(self, request: Request) -> str:
-        """A list in one line, with semicolons between numbers and commas between names; None where there is nothing.
+        """A list on one line, with semicolons between numbers and commas between names; the text "None" for an empty list.
 
         Raises LookupError for a prompt without a context.
         """
         asked = read_frame(request.prompt)
         if asked is None:
             raise LookupError("offline/names answers prompts with '### Context:' and '### Instruction:'; this one has none")
-        find, between = _asked(asked.instruction)
-        return between.join(dict.fromkeys(find(_part(asked)))) or "None"
+        find, separator = _finder(asked.instruction)
+        return separator.join(dict.fromkeys(find(_part(asked)))) or "None"
 
 
 def _part(asked: Framed) -> str:
@@ -78,7 +78,8 @@ def _part(asked: Framed) -> str:
     return parts.get(int(named[1]), asked.context) if named else asked.context
 
 
-def _asked(instruction: str) -> tuple[Callable[[str], Iterable[str]], str]:
+def _finder(instruction: str) -> tuple[Callable[[str], Iterable[str]], str]:
+    """(the function that finds what the instruction asks for, the separator of its list)."""
     words = instruction.lower()
     if "speaker of" in words or "speakers" in words:
         return speakers, ", "
@@ -90,28 +91,28 @@ def _asked(instruction: str) -> tuple[Callable[[str], Iterable[str]], str]:
 
 
 def speakers(text: str) -> Iterator[str]:
-    """The single words of what stands before the colons of turns; titles left away."""
+    """The words of speakers' names, before the colons of turns; without titles."""
     for name in dict.fromkeys(turns(text)):
         yield from (word for word in _WORD.findall(name) if word.lower() not in _TITLES | FUNCTION_WORDS and len(word) > 1)
 
 
 def person_names(text: str) -> Iterator[str]:
-    """Capitalized words that stand beside a title or a verb of saying, or twice within sentences; titles left away."""
+    """Capitalized words next to a title or a verb such as "said", or twice inside sentences; without titles."""
     words = list(_WORD.finditer(text))
     lower = {word.group() for word in words if word.group().islower()}
     within: Counter[str] = Counter()
-    told: Counter[str] = Counter()
+    marked: Counter[str] = Counter()
     for place, match in enumerate(words):
         word = re.sub(r"['’]s\Z", "", match.group())
         if not _is_name(word, lower):
             continue
         before = words[place - 1].group().lower() if place else ""
         after = words[place + 1].group().lower() if place + 1 < len(words) else ""
-        told[word] += before in _TITLES or after in _SAYING or before in _SAYING
+        marked[word] += before in _TITLES or after in _SAYING or before in _SAYING
         within[word] += bool(place) and _ENDS.search(text, max(0, match.start() - 3), match.start()) is None
     for match in words:
         word = re.sub(r"['’]s\Z", "", match.group())
-        if told[word] or within[word] > 1:
+        if marked[word] or within[word] > 1:
             yield word
 
 
@@ -122,7 +123,7 @@ def _is_name(word: str, lower: set[str]) -> bool:
 
 
 def people_counts(text: str) -> Iterator[str]:
-    """Whole numbers before a word for people, in digits or words, and those of `n = 40`."""
+    """Whole numbers before a word for people, in digits or words, and numbers such as in `n = 40`."""
     for match in re.finditer(f"{_COUNT.pattern}|{_OF_SIZE.pattern}", text, re.IGNORECASE):
         said = (match[1] or match[2]).replace(",", "").lower()
         number = int(said) if said.isdigit() else _in_words(said)
@@ -138,6 +139,6 @@ def _in_words(said: str) -> int | None:
 
 
 def cited_numbers(text: str) -> Iterator[str]:
-    """The numbers within citations, each apart, but for the year in brackets."""
+    """The numbers in citations, one by one, without the year in parentheses."""
     for begin, end in citations(text):
         yield from _DIGITS.findall(text[begin:end].partition("(")[0])

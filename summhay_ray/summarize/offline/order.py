@@ -1,8 +1,7 @@
-"""Room summarize: `offline/order`, which puts summaries of parts into the order of the text. Found by name; reads the prompt
-alone.
+"""Room summarize: `offline/order`, which sorts summaries by their place in the text. Found by name; reads only the prompt.
 
-Each option stands where the text's window is that has most of its words, rare ones above all. A summary in other words than the
-text's is lost on it: a floor for models that read.
+Each option is placed at the window of the text with the highest tf-idf cosine. A paraphrase without the text's words is not
+recognized: a lower bound for models that understand the text.
 """
 
 from __future__ import annotations
@@ -17,17 +16,17 @@ from summhay_ray.summarize.offline.index import index_of
 from summhay_ray.summarize.offline.words import sentences_of
 
 _WINDOW, _STEP = 12, 4
-"""Sentences of a window, and between the beginnings of two."""
+"""Sentences per window; sentences from the start of one window to the next."""
 
 
 class Order:
-    """Options by the place of the window that is most like each."""
+    """Sorts the options by the position of their most similar window."""
 
     name: ClassVar[str] = "offline/order"
     revision: ClassVar[str] = "1"
 
     def answer(self, request: Request) -> str:
-        """`[4], [1], ...`. Raises LookupError for a prompt without options."""
+        """The options' numbers in order: `[4], [1], ...`. Raises LookupError for a prompt without options."""
         asked = read_frame(request.prompt)
         if asked is None or not asked.options:
             raise LookupError("offline/order answers prompts with '### Context:' and '### Options:'; this one has none")

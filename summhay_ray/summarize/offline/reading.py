@@ -1,15 +1,15 @@
-"""Room summarize, offline models: what a prompt asks, read from its text alone. Imported by this folder; imports prompting.
+"""Room summarize, offline models: extracts documents and query from a prompt's text. Imported by this folder; imports prompting.
 
-In our own prompts the end mark closes the documents and three labelled lines hold the query: both are exact, since
-rendering quotes whatever imitates them in a document. The summaries of earlier steps, between marks of their own, are read as
-what the documents say that they cite, or as documents where they cite none. In a user's prompt file (release wording, say) it
-is best effort:
+In built-in prompts the end mark closes the documents and three labelled lines hold the query. Both are exact, since rendering
+quotes imitations of them in documents. Bullets of earlier summaries count as text of the documents that they cite; paragraphs of
+earlier answers, which cite none, count as further documents. For users' prompt files (such as the release's) reading is best
+effort:
 
-- the instructions are what stands before the first header, and what follows the last document; there the instructions
-  begin with the first paragraph that asks for a number of insights or speaks of `the following topic` or `the articles
-  above`, or else with the last paragraph, unless the text before the documents asks for that number already;
-- the number is that of `7 main insights`, `exactly 7 bullet points` and the like, or else 5;
-- the query is what stands in double quotes and behind `topic:`, `question:` or `query:`, or else all of the instructions.
+- The instructions are the text before the first header, and a tail after the last document. The tail begins at the first
+  paragraph that requests a number of insights or mentions `the following topic` or `the articles above`. Without such a paragraph
+  it is the last one, or empty where the text before the documents requests a number.
+- The number is that of `7 main insights`, `exactly 7 bullet points` and the like, or else 5.
+- The query is the text in double quotes and after `topic:`, `question:` or `query:`, or else all of the instructions.
 """
 
 from __future__ import annotations
@@ -36,25 +36,25 @@ _NOTES = re.compile(rf"(?:\A|\n){re.escape(NOTES_MARK)}\n(.*?)\n{re.escape(NOTES
 _CITED = re.compile(r"\[(\d{1,9}(?: *, *\d{1,9})*)\]", re.ASCII)
 _ANSWER = re.compile(r"^Length of the answer: at most (\d{1,9}) words$", re.MULTILINE | re.ASCII)
 _WORDS_A_SENTENCE = 25
-# What a reader would give who is asked for "the main insights" without a number.
+# A usual number of "main insights" where the prompt gives none.
 _DEFAULT_NUMBER = 5
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What a prompt shows and asks."""
+    """The content of a prompt: documents, query, and the form of the answer."""
 
     documents: tuple[tuple[int, str], ...]
     """(number, text) in the order of the prompt."""
     query: str
-    """Subtopic and question, as words to search with."""
+    """Subtopic and question, as search text."""
     n_insights: int
     n_words: int | None = None
-    """Where one text is asked for: how long it may be."""
+    """Maximum words of an answer as one text; None where bullets are requested."""
 
 
 def read(prompt: str) -> Question:
-    """The documents, the query and the number of insights asked for in `prompt`."""
+    """The documents, the query and the number of insights requested in `prompt`."""
     notes = _NOTES.search(prompt)
     if notes:
         prompt = f"{prompt[: notes.start()]}\n\n{prompt[notes.end() :]}"
@@ -87,7 +87,7 @@ def _documents(text: str) -> tuple[tuple[int, str], ...]:
 
 
 def _with_bullets(documents: tuple[tuple[int, str], ...], notes: str) -> tuple[tuple[int, str], ...]:
-    """The documents, each with the bullets that cite it."""
+    """The documents, each followed by the bullets that cite it."""
     texts = {number: [text] for number, text in documents}
     for line in notes.splitlines():
         statement = _CITED.sub("", line).strip().lstrip("-*• ")
@@ -98,7 +98,7 @@ def _with_bullets(documents: tuple[tuple[int, str], ...], notes: str) -> tuple[t
 
 
 def _with_answers(documents: tuple[tuple[int, str], ...], notes: str) -> tuple[tuple[int, str], ...]:
-    """The documents, and behind them each paragraph of earlier answers as one more."""
+    """The documents, followed by each paragraph of earlier answers as a document."""
     first = max((number for number, _ in documents), default=0) + 1
     paragraphs = [part for part in _PARAGRAPH.split(notes) if part.strip()]
     return (*documents, *((first + place, text) for place, text in enumerate(paragraphs)))

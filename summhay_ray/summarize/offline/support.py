@@ -1,8 +1,8 @@
-"""Room summarize: the extractive baseline `offline/support`. Found by name; reads the prompt text and nothing else.
+"""Room summarize: the extractive baseline `offline/support`. Found by name; reads only the prompt.
 
-Insights repeat across the documents of a haystack (paper, section 3.2): so look for sentences that several documents say in
-nearly the same words, prefer those near the query whose documents are about the query, and cite every document that
-says them. Documents are data: nothing in them is obeyed, and the order in which they are shown changes nothing.
+Insights repeat across the documents of a haystack (paper, section 3.2). The model therefore looks for sentences that several
+documents share in nearly the same words, prefers those close to the query from documents about the query, and cites every
+document that contains them. Instructions inside documents have no effect, nor has the order of the documents.
 """
 
 from __future__ import annotations
@@ -20,48 +20,47 @@ from summhay_ray.summarize.offline.index import Floats, Ints, SentenceIndex, Vec
 from summhay_ray.summarize.offline.reading import read
 from summhay_ray.summarize.offline.words import as_bullet, as_text
 
-# Sentences that share half of their direction say the same thing ...
+# Cosine from which two sentences belong to one cluster.
 _SAME = 0.5
-# ... and a sentence this near the middle of a cluster supports it: the middle is a steadier measure than one sentence, so
-# it may be farther. What a chosen cluster reaches at 0.4 is told already.
+# Cosine with a cluster's centroid from which a sentence supports the cluster: lower, since a centroid is a steadier measure.
 _SUPPORTS = 0.35
-_TOLD = 0.4
-# A statement that four documents make repeats beyond chance; fewer count in proportion, and one alone, which repeats nothing,
-# counts so little that it comes last.
+# Cosine with a chosen cluster's centroid from which a sentence is redundant.
+_REDUNDANT = 0.4
+# Four documents give a statement full support; fewer count in proportion. A single document, without repetition, has so little
+# weight that its statements come last.
 _ENOUGH_DOCUMENTS = 4
 _ALONE = 0.1
-# A document is about the query when a few of its sentences are: the mean of its best three.
+# A document's relevance is the mean of its three most relevant sentences.
 _BEST_SENTENCES = 3
-# Pseudo-relevance feedback: twice, the best 50 clusters lend the query their words, since queries are short.
+# Pseudo-relevance feedback, since queries are short: after each round but the last, the best 50 clusters extend the query.
 _ROUNDS = 3
 _FEEDBACK = 50
 _FEEDBACK_TERMS = 1000
 _CENTROID_TERMS = 40
-# Only the sentences nearest the query are clustered: a whole haystack of the paper (100 documents) fits, more is bounded.
+# Only this many sentences nearest the query are clustered. The paper's haystacks (100 documents) fit in full.
 _MOST_SEEDS = 5000
 _SUMMARY = re.compile(r"\bsummar", re.IGNORECASE)
-# Of a section so many sentences are its summary.
+# Sentences of a section's summary.
 _OF_A_SECTION = 5
-# Characters of one that has no sentence of four words.
+# Characters of the summary of a section without a sentence of four terms.
 _LONGEST_SECTION = 300
-# The summary may have 300 words (paper, section 3.1): a bullet takes what those after it leave it at 20 words each.
+# A summary has at most 300 words (paper, section 3.1). Each bullet leaves 20 words for every later one.
 _SUMMARY_WORDS = 300
 _SPARE_WORDS = 20
 _LONGEST_BULLET = 45
 
 
 class Support:
-    """Clusters of similar sentences, ranked by relevance and support: of each its central sentence, citing all its documents."""
+    """Ranks clusters of similar sentences by relevance and support; states the central sentence of each, citing its documents."""
 
     name: ClassVar[str] = "offline/support"
     revision: ClassVar[str] = "1"
 
     def answer(self, request: Request) -> str:
-        """One bullet an insight asked for, or the sentences of one text; fewer where the documents say less, empty where they
-        yield nothing.
+        """One bullet per insight requested, or one text; fewer bullets, or none, where the documents do not yield enough.
 
-        Where the prompt has a context of sections below `<Section 1>`, instead each section's most central sentences below its
-        header; where it asks for a summary of its whole context, that one's.
+        For a context with headers such as `<Section 1>`: each header with the most central sentences of its section. For a prompt
+        that requests a summary of its whole `### Context:`: the most central sentences of the context.
         """
         asked = read_frame(request.prompt)
         if asked is not None and SECTION.search(asked.context):
@@ -76,19 +75,19 @@ class Support:
         if question.n_words is None:
             chosen = _chosen(index, clusters, question.n_insights, _SUMMARY_WORDS)
             return "\n".join(as_bullet(sentence, numbers) for sentence, numbers in chosen)
-        return as_text(one for one, _ in _chosen(index, clusters, question.n_insights, question.n_words))
+        return as_text(sentence for sentence, _ in _chosen(index, clusters, question.n_insights, question.n_words))
 
 
 def _of_sections(asked: Framed) -> str:
-    """A summary of each section below its header."""
+    """Each section's header, with a summary of the section below it."""
     headers = list(SECTION.finditer(asked.context))
     shown = numbered(asked.context, headers)
-    said = _central([text for _, text in shown])
-    return "\n\n".join(f"{header.group()}\n{text}" for header, text in zip(headers, said, strict=True))
+    summaries = _central([text for _, text in shown])
+    return "\n\n".join(f"{header.group()}\n{text}" for header, text in zip(headers, summaries, strict=True))
 
 
 def _central(texts: Sequence[str]) -> list[str]:
-    """Of each text its sentences that are nearest all of it, in their order."""
+    """For each text, its sentences most similar to the whole text, in order; its beginning where it has no sentence."""
     index = index_of(tuple(enumerate(texts)))
     found = []
     for place, text in enumerate(texts):
@@ -101,7 +100,7 @@ def _central(texts: Sequence[str]) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class _Clusters:
-    """One cluster around each seed sentence: the seeds (m) and what each is worth (m), 0 for nothing to do with the query."""
+    """One cluster around each seed sentence: the seeds (m) and their scores (m), 0 for clusters unrelated to the query."""
 
     seeds: Ints
     worth: Floats
@@ -112,7 +111,7 @@ def _ranked(index: SentenceIndex, query: Vector) -> _Clusters:
     for round_ in range(_ROUNDS):
         relevance = index.similarities(asked)
         if not relevance.any():
-            # No word of the query occurs: what the most documents say is the best answer left.
+            # No query term occurs: rank by support alone.
             relevance = np.ones(index.n)
         seeds = np.sort(np.argsort(-relevance, kind="stable")[:_MOST_SEEDS])
         clusters = _Clusters(seeds, _worth(index, seeds, relevance))
@@ -124,7 +123,7 @@ def _ranked(index: SentenceIndex, query: Vector) -> _Clusters:
 
 
 def _worth(index: SentenceIndex, seeds: Ints, relevance: Floats) -> Floats:
-    """Relevance of a cluster's sentences x relevance and number of its documents x how alike they say it (m)."""
+    """Score of each cluster (m): root of its sentences' relevance x its documents' relevance x support x mean similarity."""
     near = [index.neighbours(seed, _SAME) for seed in seeds.tolist()]
     owner = np.repeat(np.arange(seeds.size), [members.size for members, _ in near])
     members = np.concatenate([members for members, _ in near])
@@ -136,13 +135,13 @@ def _worth(index: SentenceIndex, seeds: Ints, relevance: Floats) -> Floats:
     document_relevance = sums(owner, about, seeds.size) / np.sqrt(n_documents)
     support = np.minimum(n_documents, _ENOUGH_DOCUMENTS) / _ENOUGH_DOCUMENTS * np.where(n_documents < 2, _ALONE, 1.0)
     likeness = sums(owner, alike, seeds.size) / n_documents
-    # Machines may differ in the last bits: rounding keeps ties ties, and they stand in document order.
+    # Machines may differ in the last bits. Rounding keeps ties equal, and argmax breaks them in document order.
     worth: Floats = np.round(np.sqrt(sentence_relevance) * document_relevance * support * likeness, 12)
     return worth
 
 
 def _about(index: SentenceIndex, relevance: Floats) -> Floats:
-    """How far each document's relevance exceeds half of the mean, or a tenth of it where it hardly does (n_documents)."""
+    """Relevance of each document (n_documents) minus half the mean relevance, but at least a tenth of its own."""
     order = np.lexsort((-relevance, index.documents))
     owner = index.documents[order]
     first = np.searchsorted(owner, owner)
@@ -154,7 +153,7 @@ def _about(index: SentenceIndex, relevance: Floats) -> Floats:
 
 
 def _best_per_document(owner: Ints, documents: Ints, alike: Floats) -> tuple[Ints, Ints, Floats]:
-    """Of each cluster, the most alike sentence of each document: clusters, documents, likeness."""
+    """(clusters, documents, similarities) of the most similar sentence per cluster and document."""
     order = np.lexsort((-alike, documents, owner))
     owner, documents, alike = owner[order], documents[order], alike[order]
     first = np.ones(owner.size, dtype=bool)
@@ -180,7 +179,7 @@ def _chosen(index: SentenceIndex, clusters: _Clusters, wanted: int, most_words: 
         words += int(index.lengths[central])
         worth[seed] = 0.0
         worth[members] = 0.0
-        worth[nearness >= _TOLD] = 0.0
+        worth[nearness >= _REDUNDANT] = 0.0
     return chosen
 
 

@@ -1,6 +1,7 @@
-"""Room summarize, offline models: terms and sentences of a text, and bullets. Imported by this folder alone; imports text.
+"""Room summarize, offline models: terms and sentences of a text, and formatting of answers. For this folder; imports text.
 
-Titles, function words and endings of its own: the answers of these models depend on them, and other ones are another `revision`.
+The titles, function words and suffixes are fixed here because answers depend on them: a change requires a new `revision` of the
+models.
 """
 
 from __future__ import annotations
@@ -10,12 +11,12 @@ from collections.abc import Iterable
 
 from summhay_ray.text import FUNCTION_WORDS, sentences
 
-# Kana and CJK ideographs are written without spaces: there, each character is a term.
+# Kana and CJK ideographs are written without spaces, so each character is a term.
 _WIDE = "\u3040-\u30ff\u3400-\u9fff"
 _TERM = re.compile(rf"\d+(?:[.,]\d+)*|[{_WIDE}]|[^\W\d_{_WIDE}][^\W_{_WIDE}]*")
 _SUFFIXES = ("ies", "es", "s", "ing", "ed")
 _SHORTEST_STEM = 4
-# A term longer than any word of a language is noise (base64, a line without spaces): its beginning identifies it.
+# A longer term is noise (base64, a line without spaces) and is cut to this many characters.
 _LONGEST_TERM = 40
 
 _UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]+")
@@ -31,28 +32,28 @@ _FUNCTION_WORDS = FUNCTION_WORDS - frozenset(_TELLING.split()) | {"hers", "itsel
 
 
 def sentences_of(text: str) -> list[str]:
-    """The sentences of `text` in their order, stripped, none longer than 600 characters."""
+    """The sentences of `text` in order, stripped, each at most 600 characters long."""
     return sentences(text, _TITLES)
 
 
 def terms_of(text: str) -> list[str]:
-    """The words of `text` in their order, lower case, without function words and without the commonest English endings."""
+    """The words of `text` in order, in lower case, without function words and common English suffixes."""
     words = (word[:_LONGEST_TERM] for word in _TERM.findall(text.lower()))
     return [_stem(word) for word in words if word not in _FUNCTION_WORDS]
 
 
 def as_bullet(sentence: str, numbers: list[int]) -> str:
-    """One line: the sentence and its citations. Brackets and line breaks of the document's own cannot pass for ours."""
+    """A bullet with citations. Brackets and line breaks in the sentence are replaced, so that they cannot imitate ours."""
     return f"- {as_sentence(sentence)} " + "".join(f"[{number}]" for number in numbers)
 
 
 def as_text(sentences: Iterable[str]) -> str:
-    """The sentences as one text; where there is none, that the documents say nothing: a text is asked for, and this is one."""
+    """The sentences as one text; without sentences, one that says so, since a text is expected."""
     return " ".join(map(as_sentence, sentences)) or "The documents do not say."
 
 
 def as_sentence(sentence: str) -> str:
-    """The sentence on one line, without brackets and without a bullet's mark."""
+    """The sentence on one line, with parentheses for square brackets, and without a leading bullet mark."""
     return " ".join(_UNPRINTABLE.sub(" ", sentence).translate(_BRACKETS).split()).lstrip("-*•– ")
 
 

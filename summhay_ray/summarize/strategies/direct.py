@@ -11,10 +11,10 @@ from summhay_ray.summarize.calls import call
 
 
 class Direct:
-    """The paper's summarizer (section 3.3): the model reads everything at once and answers once."""
+    """The paper's summarizer (section 3.3): one call that shows the whole context."""
 
     name: ClassVar[str] = "direct"
 
     async def summarize(self, task: Task, ask: Ask) -> Outcome[RawAnswer]:
-        """The model's answer to the one prompt, or why there is none."""
+        """The model's answer, or the reason that there is none."""
         return await call(task, ask)

@@ -1,4 +1,4 @@
-"""Room summarize: an answer that was made elsewhere. Found by name."""
+"""Room summarize: an answer read from a file. Found by name."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from summhay_ray.summarize.base import Task
 
 
 class Given:
-    """What a file holds for the query: nothing is shown to anyone, so that retrieval makes no difference."""
+    """The answer that a file holds for the query. No model is called, so retrieval makes no difference."""
 
     name: ClassVar[str] = "given"
 
     async def summarize(self, task: Task, ask: Ask) -> Outcome[RawAnswer]:
-        """The answer to `task.lookup`, or that there is none."""
+        """The answer stored under `task.lookup`, or the failure that there is none."""
         return await ask(Request(task.model, task.subtopic.query, task.sampling, sample=task.sample, lookup=task.lookup))

@@ -1,4 +1,4 @@
-"""Room summarize: a summary of each document, and one of these (ODSum, section 7: map-reduce). Found by name."""
+"""Room summarize: summarize each document, then merge the summaries (ODSum, section 7: map-reduce). Found by name."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from summhay_ray.text import count_tokens
 
 @dataclass(frozen=True, config=ConfigDict(strict=True, extra="forbid"))
 class MapReduce:
-    """One call for each document or chunk, all at once, and one that makes a summary of the answers.
+    """One concurrent call per document or chunk, and a call that merges the answers into one summary.
 
-    Answers that together exceed the budget are reduced group by group first. Where no document is shown, the one answer stands.
+    Answers that together exceed the budget are first merged in groups. Without documents there is only one call.
     """
 
     name: ClassVar[str] = "map-reduce"
     units: Units = "documents"
     tokens: Annotated[int | None, Field(ge=1)] = None
-    """The budget of a call; None: the run's. A longer document is several units."""
+    """Token budget of a call; None: the run's. A longer document is split into several calls."""
     chunk_tokens: Annotated[int, Field(ge=1)] = CHUNK_TOKENS
 
     async def summarize(self, task: Task, ask: Ask) -> Outcome[RawAnswer]:
-        """The last reduction, or the first part that has no answer."""
+        """The final merge, or the first outcome that is not an answer."""
         if not task.shown:
             return await call(task, ask)
         budget = self.tokens or task.token_budget
@@ -52,7 +52,7 @@ class MapReduce:
 
 
 def _groups(notes: Sequence[str], budget: int | None) -> list[tuple[str, ...]]:
-    """The notes in groups that fit the budget; one group where none of several would fit."""
+    """The notes in groups within the budget; a single group where no two neighbouring notes fit together."""
     groups: list[list[str]] = []
     room = 0
     for note in notes:

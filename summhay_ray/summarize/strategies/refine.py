@@ -1,4 +1,4 @@
-"""Room summarize: a summary of the first document, made better by each further one (ODSum, section 7: refine). Found by name."""
+"""Room summarize: summarize the first document, then refine with each further one (ODSum, section 7: refine). Found by name."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from summhay_ray.summarize.units import CHUNK_TOKENS, Units, units_of
 
 @dataclass(frozen=True, config=ConfigDict(strict=True, extra="forbid"))
 class RefineHighToLow:
-    """One call for each document or chunk, the best first; each is shown the answer before it."""
+    """One call per document or chunk, the best-ranked first. Each call is shown the previous answer."""
 
     name: ClassVar[str] = "refine-high-to-low"
     from_last: ClassVar[bool] = False
     units: Units = "documents"
     tokens: Annotated[int | None, Field(ge=1)] = None
-    """The budget of a call; None: the run's. A longer document is several units."""
+    """Token budget of a call; None: the run's. A longer document is split into several calls."""
     chunk_tokens: Annotated[int, Field(ge=1)] = CHUNK_TOKENS
 
     async def summarize(self, task: Task, ask: Ask) -> Outcome[RawAnswer]:
-        """The last answer, or the first call that has none."""
+        """The last answer, or the first outcome that is not an answer."""
         first, *rest = self._parts(task)
         found = await call(replace(task, shown=first), ask)
         for part in rest:
@@ -45,7 +45,7 @@ class RefineHighToLow:
 
 @dataclass(frozen=True, config=ConfigDict(strict=True, extra="forbid"))
 class RefineLowToHigh(RefineHighToLow):
-    """The same from the last document to the best, which then has the last word."""
+    """Like `RefineHighToLow`, from the last-ranked document to the best."""
 
     name: ClassVar[str] = "refine-low-to-high"
     from_last: ClassVar[bool] = True

@@ -1,4 +1,4 @@
-"""Room summarize: one call whose documents are cut to a budget (ODSum, section 7: truncation). Found by name."""
+"""Room summarize: one call, with documents cut to a budget (ODSum, section 7: truncation). Found by name."""
 
 from __future__ import annotations
 
@@ -17,27 +17,27 @@ from summhay_ray.summarize.units import head, heads
 
 @dataclass(frozen=True, config=ConfigDict(strict=True, extra="forbid"))
 class TruncateAll:
-    """The concatenated documents in rank order, cut where the budget ends."""
+    """Documents in rank order, cut where the budget ends."""
 
     name: ClassVar[str] = "truncate-all"
     tokens: Annotated[int | None, Field(ge=1)] = None
-    """The budget; None: the run's."""
+    """Token budget; None: the run's."""
 
     async def summarize(self, task: Task, ask: Ask) -> Outcome[RawAnswer]:
-        """The answer to one prompt."""
+        """The model's answer, or the reason that there is none."""
         return await call(replace(task, shown=head(task.shown, self.tokens or task.token_budget)), ask)
 
 
 @dataclass(frozen=True, config=ConfigDict(strict=True, extra="forbid"))
 class TruncateOne:
-    """Each of n documents cut to an n-th of the budget."""
+    """Each of n documents, cut to an n-th of the budget."""
 
     name: ClassVar[str] = "truncate-one"
     tokens: Annotated[int | None, Field(ge=1)] = None
-    """The budget; None: the run's."""
+    """Token budget; None: the run's."""
     share_unused: bool = False
-    """Whether longer documents get the room that shorter ones leave; ODSum's scripts leave it unused."""
+    """Whether longer documents get what shorter ones leave of the budget; ODSum's scripts leave it unused."""
 
     async def summarize(self, task: Task, ask: Ask) -> Outcome[RawAnswer]:
-        """The answer to one prompt."""
+        """The model's answer, or the reason that there is none."""
         return await call(replace(task, shown=heads(task.shown, self.tokens or task.token_budget, self.share_unused)), ask)

@@ -154,14 +154,14 @@ def test_titles_references_and_grades_go_through_a_beir_folder_as_they_are(tmp_p
 @pytest.mark.parametrize(
     ("changed", "told"),
     [
-        ({"corpus": '{"_id": "a"}\n'}, r"small/corpus.jsonl:1: has no _id and text"),
-        ({"corpus": "[]\n"}, r"small/corpus.jsonl:1: has no _id and text"),
-        ({"corpus": "{\n"}, r"small/corpus.jsonl:1: is no JSON object"),
-        ({"queries": '{"_id": "a", "text": ""}\n' * 2}, r"small/queries.jsonl:2: _id 'a' stands there twice"),
+        ({"corpus": '{"_id": "a"}\n'}, r"small/corpus.jsonl:1: lacks a text _id or text"),
+        ({"corpus": "[]\n"}, r"small/corpus.jsonl:1: lacks a text _id or text"),
+        ({"corpus": "{\n"}, r"small/corpus.jsonl:1: is not a JSON object"),
+        ({"queries": '{"_id": "a", "text": ""}\n' * 2}, r"small/queries.jsonl:2: _id 'a' is a duplicate"),
         ({"qrels": "q1 d1 1\n"}, r"small/qrels/test.tsv:2: expected query-id, corpus-id and score between tabs, found 1 fields"),
         ({"qrels": "q1\td1\tyes\n"}, r"small/qrels/test.tsv:2: the score is 'yes'; expected a number"),
         ({"qrels": "q1\td1\t0.5\n"}, r"small/qrels/test.tsv:2: the score is '0.5'; expected a whole number"),
-        ({"qrels": "q9\td1\t1\n"}, r"small/qrels/test.tsv: query 'q9' is none of queries.jsonl"),
+        ({"qrels": "q9\td1\t1\n"}, r"small/qrels/test.tsv: query 'q9' is not in queries.jsonl"),
     ],
 )
 def test_a_wrong_beir_folder_is_told_by_file_and_line(tmp_path: Path, changed: dict[str, str], told: str) -> None:
