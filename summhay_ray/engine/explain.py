@@ -1,6 +1,6 @@
-"""From an item to its rows, questions, answers and prices, for any benchmark. Part of the engine room; no calls.
+"""Explains an item of any benchmark: its rows, prompts, answers and prices. Part of the engine room; no calls.
 
-Prompts are made again from content, by the benchmark's own `answer`: a key proves that it is the same text.
+The benchmark's own `answer` builds the prompts again from the stored content; an equal key proves that the text is the same.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from summhay_ray.outcome import Answer, Failed, Outcome
 from summhay_ray.store import LogIndex, RunStore, StoreError
 
 SHORTEST = 4
-"""So much of an id or a key must be given."""
+"""Minimum length of a prefix of an id or a key."""
 
 
 class Replay:
-    """Asks an item's questions again, of the response log alone, and notes them."""
+    """Runs an item again with answers from the response log only, and records its requests."""
 
     def __init__(self, workload: Workload[Any], run: RunStore) -> None:
         self._workload = workload
@@ -47,7 +47,7 @@ class Replay:
         return outcome, raw
 
     def item(self, item: Item) -> None:
-        """Ask what the item asks."""
+        """Run the item, and record its requests in `asked`."""
         found = prepared(self._workload, item.source, [item]) if prepares(self._workload) else Prepared()
         [work] = work_items([item], found)
         ask = Ask(self._workload, item, self.complete, ConcurrencyLimiter(self._workload.settings()))
@@ -55,7 +55,7 @@ class Replay:
 
 
 def first_request(workload: Workload[Any], item: Item) -> Request | None:
-    """What an item asks first, which is looked at and not asked; None where it asks nothing, or lacks what must be prepared."""
+    """The first request of an item, which is not sent; None if the item asks nothing or cannot be prepared."""
     asked: list[Request] = []
 
     async def complete(request: Request, stage: str) -> tuple[Outcome[RawAnswer], RawAnswer | None]:
@@ -69,7 +69,7 @@ def first_request(workload: Workload[Any], item: Item) -> Request | None:
 
 
 def explained(workload: Workload[Any], run: RunStore, key: str) -> dict[str, Any]:
-    """An item and all that it stands on. `key`: its id, or the key of an answer, or how one of them begins. Raises StoreError."""
+    """An item with its rows and calls, as JSON. `key`: its id, an answer's key, or a prefix of either. Raises StoreError."""
     item = find_item(workload, run, key)
     replay = Replay(workload, run)
     replay.item(item)
@@ -89,14 +89,14 @@ def _call(replay: Replay, key: str) -> dict[str, Any]:
 
 
 def rows_of(workload: Workload[Any], run: RunStore, item_id: str) -> Iterator[tuple[str, list[dict[str, Any]]]]:
-    """Table -> the item's rows, for the tables that have some."""
+    """The item's rows by table, without empty tables."""
     for table in workload.all_tables():
         if (frame := run.table(table.name, [item_id])).height:
             yield table.name, frame.to_dicts()
 
 
 def find_item(workload: Workload[Any], run: RunStore, key: str) -> Item:
-    """The item of an id, or of an answer's key. Raises StoreError, naming how many begin so where it is not one."""
+    """The item with an id or an answer's key that begins with `key`. Raises StoreError unless there is exactly one."""
     items = {item.id: item for item in workload.items()}
     found = {one for one in items if one == key} or {one for one in items if len(key) >= SHORTEST and one.startswith(key)}
     if not found and len(key) >= SHORTEST:

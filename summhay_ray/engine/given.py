@@ -1,4 +1,4 @@
-"""Answers that were made elsewhere: `{answers: FILE, name: NAME}` in the place of a model. Part of the engine room."""
+"""Answers from a file instead of a model: `{answers: FILE, name: NAME}` in a spec. Part of the engine room."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from summhay_ray.llm import LocalModel, Request
 
 
 class GivenAnswers(LocalModel):
-    """A model whose answers lie in a file: JSON lines `{"query_id": ..., "text": ...}`. A request's `lookup` is a query's id."""
+    """A model that answers from a file of JSON lines, `{"query_id": ..., "text": ...}`. A request's `lookup` is the query id."""
 
     def __init__(self, name: str, content: bytes, file: str) -> None:
-        """Raises SpecError where a line of the file cannot be used."""
+        """Raises SpecError, naming the line, if the file cannot be used."""
         self.texts = answers_of(content, file)
         self.file = file
         self.name, self.revision = name, hashlib.sha256(content).hexdigest()
 
     def answer(self, request: Request) -> str:
-        """The text for the query. Raises LookupError where the file has none."""
+        """The text for the request's query. Raises LookupError if the file has none."""
         if request.lookup not in self.texts:
             raise LookupError(f"{self.file} holds no answer to query_id {request.lookup!r}")
         return self.texts[request.lookup]
 
 
 def answers_of(content: bytes, file: str) -> dict[str, str]:
-    """Query's id -> text, of JSON lines. Raises SpecError, naming the line."""
+    """Query's id -> text, read from JSON lines. Raises SpecError, naming the line."""
     texts: dict[str, str] = {}
     for number, line in enumerate(content.removeprefix(b"\xef\xbb\xbf").split(b"\n"), start=1):
         if not line.strip():

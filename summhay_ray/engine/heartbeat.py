@@ -1,4 +1,4 @@
-"""A start of a run holds its place: beats for it, and hears when another start takes the run over. Part of the engine room."""
+"""The heartbeat of a start: shows that its driver lives, and notices takeovers and stop requests. Part of the engine room."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ BEAT_EVERY_S = 2.0
 
 
 class Heartbeat:
-    """While the block runs the tenure is alive for others to see; after it, it has ended, and others see how."""
+    """Keeps the driver's session alive in the store while the block runs; afterwards records how it ended."""
 
     def __init__(self, session: DriverSession) -> None:
         self.session = session
         self.superseded = ""
-        """Who has taken the run over; empty while nobody has."""
+        """The driver that took the run over; empty if none did."""
         self.asked_to_stop = False
-        """Whether somebody asked this start to stop."""
+        """Whether `summhay stop` asked this start to stop."""
         self.how = "stopped"
-        """How the tenure ends: stopped, until its run is done."""
+        """How the session ends: "stopped" unless the run sets "done"."""
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._beat, name="tenure", daemon=True)
 
@@ -32,13 +32,13 @@ class Heartbeat:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
         self._over.set()
         self._thread.join()
-        # A store that cannot be reached now hears of the end by the beats that do not come.
+        # If the store cannot be reached, the missing beats show the end.
         with contextlib.suppress(StoreError, OSError):
             self.session.end("superseded" if self.superseded else self.how)
 
     def _beat(self) -> None:
         while not self._over.wait(BEAT_EVERY_S):
-            # A store that does not answer for a while is asked again; what must not happen without it, waits for it anyway.
+            # If the store does not answer, try again with the next beat: whatever needs the store waits for it anyway.
             with contextlib.suppress(StoreError, OSError):
                 self.session.beat()
                 self.superseded = self.superseded or self.session.superseded() or ""

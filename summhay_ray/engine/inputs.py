@@ -1,6 +1,6 @@
-"""The files that a spec names: read from its folder, kept in the store by their content, read from there ever after.
+"""The files that a spec names. Part of the engine room.
 
-Part of the engine room.
+A new run reads them from the spec's folder and stores their content; a stored run reads them from the store.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from summhay_ray.inputs import find, read_json
 from summhay_ray.store import Store
 
 KIND = "input"
-"""Kind of the store's objects that hold them."""
+"""The kind of these files among the store's objects."""
 
 
 class Inputs:
-    """Reads files by the names that a spec gives them. Each is a part of the run's identity from the first time it is read."""
+    """Reads files by their names in a spec. Every file that is read becomes part of the run's identity."""
 
     def __init__(self, folder: Path, store: Callable[[], Store | None] = lambda: None) -> None:
         self.folder = folder
@@ -33,7 +33,7 @@ class Inputs:
 
     @functools.cached_property
     def store(self) -> Store | None:
-        """Where inputs lie that are named by their content; None where no store is given. Raises StoreError."""
+        """The store, which holds inputs that are named by their content; None if there is none. Raises StoreError."""
         return self._open()
 
     @classmethod
@@ -46,7 +46,7 @@ class Inputs:
         return inputs
 
     def read(self, entry: str) -> bytes:
-        """The file's content. Raises SpecError where there is none; one that has changed meanwhile is refused."""
+        """The file's content. Raises SpecError if there is no such file, or if it changed since it was first read."""
         if self._settled and entry not in self._digests:
             raise SpecError(
                 f"{entry!r} is read for the first time while the run is under way; read it in `items` or `__init__`: a run's "
@@ -59,29 +59,29 @@ class Inputs:
         return content
 
     def give(self, entry: str, content: bytes) -> None:
-        """Content that lies in no file of the spec's folder: `read` gives it, and it is kept with the run as a file's is."""
+        """Provide content that is not a file in the spec's folder. `read` returns it, and the run stores it like a file."""
         self._given[entry] = content
 
     @property
     def settled(self) -> bool:
-        """Whether all that the run stands on is known: it is a stored run, or one that is under way."""
+        """Whether the run's files are all known, because the run is stored or has started. No further file can be read then."""
         return self._settled
 
     def settle(self) -> None:
-        """All files that the run stands on were read: another one is refused from now on."""
+        """Declare that all files of the run were read. From now on, another file is refused."""
         self._settled = True
 
     def digests(self) -> dict[str, str]:
-        """File as the spec names it -> sha256 (hex) of its content, for all that were read."""
+        """Name in the spec -> sha256 (hex) of the content, for all files that were read."""
         return dict(self._digests)
 
     def keep(self, store: Store, entries: Iterable[str] | None = None) -> dict[str, str]:
-        """Put what was read, or these of it, into the store; gives their `digests`."""
-        kept = self._digests if entries is None else entries
-        return {entry: store.put_object(KIND, self.read(entry)) for entry in kept}
+        """Put the files that were read (or only `entries`) into the store; returns their `digests`."""
+        names = self._digests if entries is None else entries
+        return {entry: store.put_object(KIND, self.read(entry)) for entry in names}
 
     def path(self, entry: str) -> Path:
-        """Where a file lies on this machine: in the spec's folder, else where the person stands. Raises SpecError for none."""
+        """The path of a file: in the spec's folder, else in the current folder. Raises SpecError if there is none."""
         path = find(entry, self.folder)
         if path is None:
             raise SpecError(f"spec: no file {entry!r} in {str(self.folder)!r}; paths start from the spec's folder")
@@ -101,12 +101,12 @@ class Inputs:
         return content
 
     def text(self, entry: str) -> str:
-        """The file's text. Raises SpecError where it is not UTF-8."""
+        """The file's text. Raises SpecError if it is not UTF-8."""
         try:
             return self.read(entry).decode("utf-8")
         except UnicodeDecodeError:
             raise SpecError(f"spec: {entry!r} is not UTF-8 text") from None
 
     def files(self) -> dict[str, Path]:
-        """File as the spec names it -> where it lies on this machine."""
+        """Name in the spec -> path on this machine, for the files that were read from disk."""
         return dict(self._files)

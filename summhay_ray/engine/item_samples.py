@@ -1,4 +1,4 @@
-"""The items of any benchmark as samples: each with its rows and its models' answers. Part of the engine room; no calls."""
+"""The items of a run as samples for the report's viewer, with rows and answers. Part of the engine room; no calls."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from summhay_ray.store import RunStore
 
 
 def item_samples(workload: Workload[Any], run: RunStore) -> Samples:
-    """Every item that is finished with its rows and its models' answers."""
+    """A sample for every committed item, with its rows and its models' answers."""
     items = {item.id: item for item in checked_items(workload)}
     names = [table.name for table in workload.all_tables()]
     plain = (str, int, float, bool)
@@ -35,7 +35,7 @@ def item_samples(workload: Workload[Any], run: RunStore) -> Samples:
 
 
 def answers_of(run: RunStore) -> Iterator[tuple[str, Any]]:
-    """The run's raw answers for the shelf `answers`, by key."""
+    """The run's raw answers for the shelf `answers`: (key, the fields that are not empty)."""
     for piece in run.pieces("raw_answers"):
         for row in piece.iter_rows(named=True):
             yield row.pop("key"), {name: value for name, value in row.items() if value not in (None, "", 0, [])}

@@ -1,6 +1,6 @@
-"""One task for each of many files, over Ray; what the files are, it does not know. Part of the engine room.
+"""Runs one Ray task per item, such as a file, for work outside runs. Part of the engine room.
 
-Who has few does without Ray, so that it is imported when this is called.
+Ray is imported only when this is called, since callers with few items do without it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ CPUS_A_TASK = 1
 
 @contextlib.contextmanager
 def many(address: str = "local") -> Iterator[None]:
-    """While the block runs, `through` has a Ray of its own, or the one at `address`."""
+    """A context in which `through` can be used: it starts a Ray of its own, or joins the one at `address`."""
     from summhay_ray.engine.on_ray import ray_session
 
     with ray_session(address):
@@ -27,8 +27,11 @@ def many(address: str = "local") -> Iterator[None]:
 
 
 def through(work: Any, items: Iterable[Mapping[str, Any]], error: type[UserError] = UserError) -> Iterator[Any]:
-    """Each item's result, in order, by a pipeline with a task each: `work` takes them as JSON, in the column `item`, and gives
-    `answers`. A UserError travels as its message: whoever waits here raises it, as an `error` where it is an input's."""
+    """The result of each item, in order, computed by one task per item.
+
+    `work` is called with a batch whose column `item` holds JSON, and returns `answers(...)`. An answer with `invalid` (a message
+    about an input) is raised here as `error`, one with `problem` as UserError.
+    """
     import ray.data
 
     from summhay_ray.engine.ray_data import in_order_and_quiet
@@ -36,8 +39,8 @@ def through(work: Any, items: Iterable[Mapping[str, Any]], error: type[UserError
     in_order_and_quiet()
     rows = [{"item": json.dumps(item)} for item in items]
     data = ray.data.from_items(rows, override_num_blocks=len(rows)).map_batches(work, batch_size=1, num_cpus=CPUS_A_TASK)
-    with contextlib.closing(iter(data.iter_batches(batch_size=None, prefetch_batches=1))) as found:
-        for block in found:
+    with contextlib.closing(iter(data.iter_batches(batch_size=None, prefetch_batches=1))) as blocks:
+        for block in blocks:
             for text in block["found"]:
                 answer = json.loads(text)
                 if "invalid" in answer:
@@ -48,5 +51,5 @@ def through(work: Any, items: Iterable[Mapping[str, Any]], error: type[UserError
 
 
 def answers(found: Iterable[Any]) -> dict[str, Any]:
-    """What `through` reads: each one's `found`, or why there is none, as `invalid` or `problem`."""
-    return {"found": np.array([json.dumps(one) for one in found], dtype=object)}
+    """The output that `through` expects from `work`: a mapping per item with `found` (the result), `invalid` or `problem`."""
+    return {"found": np.array([json.dumps(answer) for answer in found], dtype=object)}

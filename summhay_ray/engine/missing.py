@@ -1,4 +1,4 @@
-"""What of a stored run is missing or damaged: a line a file, with what it means and how to mend it. Part of the engine room."""
+"""Finds missing or damaged files of a stored run: a line for each, with its effect and a remedy. Part of the engine room."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from summhay_ray.store import LogIndex, RunStore, StoreError
 
 
 def short_log(run: RunStore, index: LogIndex) -> tuple[str, ...]:
-    """A line where the log tells of less money than the run's commits do; none where it tells of all."""
+    """A line if the log records less spending than the run's commits; else none."""
     micros = sum(tally.usd_micros for tally in index.lacking(run.run_id).values())
     if not micros:
         return ()
@@ -21,7 +21,7 @@ def short_log(run: RunStore, index: LogIndex) -> tuple[str, ...]:
 
 
 def lost_log(run: RunStore, index: LogIndex) -> list[str]:
-    """A line for each file of the log that is gone, cut or damaged."""
+    """A line for each file of the log that is missing, cut or damaged."""
     files, found = run.store.files, []
     for writer, lacks in sorted(index.lacking(run.run_id).items()):
         near, far = f"log/{writer}.jsonl", f"log/{writer}"
@@ -39,7 +39,7 @@ def lost_log(run: RunStore, index: LogIndex) -> list[str]:
 
 
 def lost_inputs(run: RunStore, objects: Iterable[tuple[str, str]]) -> list[str]:
-    """A line for each of these objects (kind, sha256) that is gone or damaged."""
+    """A line for each of these objects (kind, sha256) that is missing or damaged."""
     found = []
     for kind, digest in sorted(set(objects)):
         try:

@@ -1,6 +1,7 @@
-"""Answers that came from elsewhere than where their model is reached now. Part of the engine room; no calls.
+"""Warns of reused answers that came from another endpoint than the model's present one. Part of the engine room; no calls.
 
-A key knows no place: an answer of another endpoint is reused. That is right where the same model answers there, and must be said.
+The key of an answer does not include the endpoint, so an answer from another endpoint is reused. That is right if the same model
+answers at both, and the user must know of it.
 """
 
 from __future__ import annotations
@@ -14,24 +15,24 @@ from summhay_ray.llm import ModelSettings
 from summhay_ray.store import RunStore
 
 Origins = Mapping[tuple[str, str], int]
-"""(model, origin) -> answers."""
+"""(model, origin) -> number of answers."""
 
 
 def origins_of(settings: Mapping[str, ModelSettings]) -> dict[str, str]:
-    """Model -> where it is reached, for those that are not in this process."""
-    return {model: one.origin for model, one in settings.items() if one.origin}
+    """Model -> the origin of its answers now, for models outside this process."""
+    return {name: model.origin for name, model in settings.items() if model.origin}
 
 
 def origins_in(run: RunStore) -> Counter[tuple[str, str]]:
-    """Where the answers came from that the run stands on; nothing for a run of a version that did not write it down."""
+    """The origins of the run's answers; empty for a run of a version that did not record them."""
     if "origin" not in run.declared["raw_answers"].schema.names:
         return Counter()
-    found = run.table("raw_answers", columns=["model", "origin"]).group_by("model", "origin").agg(pl.len())
-    return Counter({(model, origin): n for model, origin, n in found.iter_rows()})
+    counted = run.table("raw_answers", columns=["model", "origin"]).group_by("model", "origin").agg(pl.len())
+    return Counter({(model, origin): n for model, origin, n in counted.iter_rows()})
 
 
 def other_origins(found: Origins, now: Mapping[str, str]) -> tuple[str, ...]:
-    """A line for each model and place from where answers are reused though the model is reached elsewhere `now`."""
+    """A line for each model and origin of reused answers that differs from the model's origin `now`."""
     return tuple(
         f"{model}: {n} answers came from {origin}, and it is reached at {now[model]} now; they are reused. Where another "
         "model answers there, give it a `revision:` in the spec, and it is asked anew"

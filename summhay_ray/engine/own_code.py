@@ -1,4 +1,4 @@
-"""A person's own code, at its borders: what is wrong with it is one line that says where. Part of the engine room."""
+"""Turns exceptions of a user's own code into one-line errors that say where they come from. Part of the engine room."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from summhay_ray.errors import UserError
 
 
 class BadBenchmark(UserError):
-    """A benchmark does what its own declarations do not allow: its run stops before more is paid, and says so in one line."""
+    """A benchmark violates the contract or its own declarations. The run stops before it spends more; the message is one line."""
 
 
 class Unplannable(UserError):
-    """A person's own code raises where it is asked what it would ask."""
+    """A user's own code raised an exception while it was planned."""
 
     exit_code = 1
 
 
 @contextlib.contextmanager
 def planning(name: str) -> Iterator[None]:
-    """While a person's code, called `name`, is asked what it would ask: what it raises is Unplannable, in one line."""
+    """A context for planning with a user's code, called `name`: its exceptions become Unplannable, in one line."""
     try:
         yield
     except (OSError, UserError, *plugins.STOPS):
         raise
-    # The border to strategies, as in `guarded`.
+    # A user's code may raise anything.
     except BaseException as error:
         raise Unplannable(
             f"the run cannot be planned: {name!r}, tried on a first question, raises {plugins.told(error)}; mend it (an answer "
@@ -36,11 +36,11 @@ def planning(name: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def reading(what: str, mend: str) -> Iterator[None]:
-    """While a benchmark's own code is at work (`what`): what it raises is a BadBenchmark, and says where; `mend`: what to do."""
+    """A context for a benchmark's own code: its exceptions become BadBenchmark. `what` says where, `mend` what to do about it."""
     try:
         yield
     except (OSError, UserError, KeyboardInterrupt, *plugins.STOPS):
         raise
-    # The border to a benchmark's own code: nothing that it raises may look like an error of the run.
+    # A benchmark's code may raise anything; it must not look like an error of the engine.
     except BaseException as error:
         raise BadBenchmark(f"{what} raises {plugins.told(error)}; {mend}") from error

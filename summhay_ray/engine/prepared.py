@@ -1,4 +1,4 @@
-"""Batched work before items are answered (computing, reading what is stored). Part of the engine room; no Ray."""
+"""Prepares sources before their items are answered. Part of the engine room; no Ray."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ from summhay_ray.store import Finished
 
 
 def prepares(workload: Workload[Any]) -> bool:
-    """Whether the benchmark prepares anything."""
+    """Whether the benchmark overrides `prepare`."""
     return type(workload).prepare is not Workload.prepare
 
 
 def prepared(workload: Workload[Any], source: str, items: Sequence[Item], planning: bool = False) -> Prepared:
-    """What the items of a source are given; where a person's own code raises, the items' failure. Raises OSError, UserError.
+    """The prepared data of a source's items; or a problem, if the benchmark's code raises. Raises OSError, UserError.
 
-    `planning`: what it may be taken for, where finding it out takes long.
+    `planning`: call the cheaper `sketch` instead of `prepare`.
     """
     try:
         return workload.sketch(source, items) if planning else workload.prepare(source, items)
     except (OSError, UserError):
         raise
-    # The border to a person's own code (a plug-in): what goes wrong there stops no other item.
+    # The benchmark's own code may raise anything: that fails this source's items, and stops no others.
     except BaseException as error:  # noqa: BLE001
         return Prepared(problem=Failed("benchmark_error", told(error), retryable=True))
 
 
 def work_items(items: Sequence[Item], found: Prepared) -> list[WorkItem]:
-    """The items on their way, with what was prepared for them."""
+    """The items as work items, with their prepared data or problem."""
     problem: Mapping[str, Any] | None = None
     if found.problem is not None:
         retry = getattr(found.problem, "retryable", False)
@@ -42,6 +42,6 @@ def work_items(items: Sequence[Item], found: Prepared) -> list[WorkItem]:
 
 
 def finished_source(source: str, found: Prepared) -> Finished | None:
-    """The rows that preparing made, as a unit of the store; None where there are none."""
+    """The rows that preparing a source made, ready to be committed; None if there are none."""
     rows = {table: list(records) for table, records in found.rows.items() if len(records)}
     return Finished(source, rows) if rows else None

@@ -1,4 +1,4 @@
-"""How far a run is, for a live display: from the ledger's snapshots, with rates over seconds. Part of the engine room."""
+"""The progress of a run for a live display, computed from the ledger's snapshots. Part of the engine room."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from summhay_ray.outcome import MICROS
 
 RATE_OVER_S = 10.0
 LEFT_OVER_S = 60.0
-"""The time left is told by the rate of so many seconds: longer than a pause, shorter than a change."""
+"""Seconds over which the rate for the time left is measured: longer than a pause, short enough to follow changes."""
 ENOUGH = 0.1
-"""Without a plan, the time left is told when this share of the items is done."""
+"""Without a plan, the time left is estimated once this share of the items is done."""
 BEAT_EVERY_S = 0.25
 SHOWN_EVERY_S = 0.5
 
@@ -24,7 +24,7 @@ Snapshot = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class ModelProgress:
-    """One remote model: calls answered, the last minute's use beside its limits (None: no limit), and what hinders it."""
+    """One remote model: its calls, its use in the last minute with the limits (None: no limit), and what slows it."""
 
     model: str
     calls: int = 0
@@ -37,26 +37,26 @@ class ModelProgress:
     output_tpm: float | None = None
     in_flight: int = 0
     cap: int = 0
-    """Calls at once that it is asked now; a 429 halves it, answers raise it."""
+    """Current limit on concurrent calls; a 429 halves it, answers raise it."""
     limited: int = 0
-    """429s."""
+    """Number of 429 responses."""
     retries: int = 0
     paused_s: float = 0.0
     refused_s: float = 0.0
-    """For so long it has answered nothing but 429; after `LONGEST_PAUSE_S` it is given up."""
+    """Seconds for which it has answered nothing but 429; after `LONGEST_PAUSE_S` the model is stopped."""
     stopped: str = ""
-    """Class of the error for which it was given up; empty where it was not."""
+    """Class of the error that stopped the model; empty if it is not stopped."""
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a run is: for a live display."""
+    """The progress of a run at one moment."""
 
     run: str
     items_total: int
     items_done: int
     rows_total: int
-    """Of the table that the benchmark counts; 0 where it counts none."""
+    """Expected rows of the benchmark's counted table; 0 if it counts none."""
     rows: int
     failures: int
     spent_usd: float
@@ -66,32 +66,32 @@ class Progress:
     reserved_usd: float = 0.0
     """The worst case of the calls in flight."""
     left_usd: float | None = None
-    """Of the budget, neither spent nor reserved."""
+    """The part of the budget that is neither spent nor reserved."""
     calls: int = 0
     calls_a_second: float = 0.0
     limited: int = 0
-    """429s."""
+    """Number of 429 responses."""
     retries: int = 0
     models: tuple[ModelProgress, ...] = ()
-    """The remote ones that were asked."""
+    """The remote models that were asked."""
     in_flight: int = 0
     stopping: bool = False
-    """Nothing more is sent: only the calls in flight are waited for."""
+    """Whether the run only waits for the calls in flight, and sends no more."""
     reused: int = 0
-    """Answers that were paid before."""
+    """Answers from the log, which were paid for before."""
     unit: str = "items"
-    """What people call the items."""
+    """The word for items."""
     table: str = ""
-    """The table whose rows are counted."""
+    """Name of the counted table."""
     calls_expected: int | None = None
-    """Calls and answers reused of this start, about, None until the plan is made."""
+    """Expected number of calls and reused answers in this start; None until the plan is made."""
     doing: str = ""
-    """What it is at while no call is under way."""
+    """The present activity while no call is in flight, such as "preparing"."""
 
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """What a run holds at its end, and what it held at this start."""
+    """The size of a run: its items and rows in all, and those that were finished before this start."""
 
     run: str
     unit: str
@@ -105,7 +105,7 @@ class Extent:
 
 
 class Planned(Protocol):
-    """What is planned of one stage and model."""
+    """The plan of one stage and model; see `StagePlan`."""
 
     @property
     def model(self) -> str: ...
@@ -120,60 +120,59 @@ class Planned(Protocol):
 
 
 LOCAL = ""
-"""All models that answer in the workers, as one: nobody counts their calls apart."""
+"""Stands for all models that run in the workers: their calls are only counted together."""
 
 
 @dataclass
-class _Asked:
-    """What is planned of one model, over all stages."""
+class _ModelPlan:
+    """The plan of one model, over all stages."""
 
     calls: int = 0
     input_tokens: int = 0
     output_tokens: int = 0
 
 
-def _by_model(planned: Sequence[Planned], models: Mapping[str, ModelSettings]) -> dict[str, _Asked]:
-    found: dict[str, _Asked] = {}
-    for one in planned:
-        settings = models.get(one.model)
-        total = found.setdefault(LOCAL if settings is None or settings.local else one.model, _Asked())
-        total.calls += one.calls
-        total.input_tokens += one.input_tokens
-        total.output_tokens += one.output_tokens
-    return found
+def _by_model(planned: Sequence[Planned], models: Mapping[str, ModelSettings]) -> dict[str, _ModelPlan]:
+    totals: dict[str, _ModelPlan] = {}
+    for stage in planned:
+        settings = models.get(stage.model)
+        total = totals.setdefault(LOCAL if settings is None or settings.local else stage.model, _ModelPlan())
+        total.calls += stage.calls
+        total.input_tokens += stage.input_tokens
+        total.output_tokens += stage.output_tokens
+    return totals
 
 
 def _answered(snapshot: Snapshot) -> dict[str, int]:
-    """Model -> calls answered in this start."""
+    """Model -> number of calls answered in this start."""
     remote = {name: numbers.get("calls", 0) for name, numbers in snapshot.get("models", {}).items()}
     return {**remote, LOCAL: max(0, snapshot.get("made", 0) - sum(remote.values()))}
 
 
 class Timeline:
-    """Makes a Progress of each snapshot. `planned`: the calls of this start, and the answers to reuse; None as long as nobody
-    knows."""
+    """Turns snapshots into `Progress`. `planned` returns the plan of this start, or None as long as there is none."""
 
     def __init__(self, extent: Extent, started: float, planned: Callable[[], Sequence[Planned] | None]) -> None:
         self._extent = extent
         self._started = started
         self._planned = planned
         self._began: dict[str, float] = {}
-        """Model -> when its first call was on its way, or answered."""
+        """Model -> time at which its first call was seen in flight or answered."""
         self._seen: deque[tuple[float, Snapshot]] = deque()
         self._answered: deque[tuple[float, Mapping[str, int]]] = deque()
 
     def progress(self, snapshot: Snapshot, now: float) -> Progress:
-        """How far the run is at `now` (seconds, monotonic)."""
+        """The progress at `now` (seconds, monotonic)."""
         self._seen.append((now, snapshot))
         while len(self._seen) > 2 and self._seen[0][0] < now - RATE_OVER_S:
             self._seen.popleft()
         extent, done = self._extent, snapshot.get("items_done", 0)
         seconds = now - self._started
-        # A worker that was killed counts again what it commits again.
+        # A worker that was killed and restarted counts some items twice.
         items = min(extent.items, extent.items_before + done)
         spent, reserved = (snapshot.get(name, 0) / MICROS for name in ("spent_micros", "reserved_micros"))
         budget, planned = extent.budget_usd, self._planned()
-        expected = None if planned is None else sum(one.calls + one.reused for one in planned)
+        expected = None if planned is None else sum(stage.calls + stage.reused for stage in planned)
         return Progress(
             run=extent.run,
             items_total=extent.items,
@@ -202,8 +201,11 @@ class Timeline:
         )
 
     def _left(self, snapshot: Snapshot, now: float, items: int, planned: Sequence[Planned] | None) -> float | None:
-        """Seconds left, None where nothing tells: of the model that needs longest for the calls it has left of the plan, at the
-        rate that it was seen to answer, and no sooner than its limits allow; without a plan, of the items."""
+        """Estimated seconds left; None if unknown.
+
+        With a plan: the longest time that a model needs for its remaining planned calls, at its observed rate or its rate limits,
+        whichever is slower. Without a plan: from the share of items done.
+        """
         calls = _answered(snapshot)
         for model, n in calls.items():
             if n or snapshot.get("models", {}).get(model, {}).get("in_flight", 0):
@@ -219,27 +221,27 @@ class Timeline:
             done, to_do = items - extent.items_before, extent.items - extent.items_before
             return (now - self._started) / done * (extent.items - items) if done >= max(1, ENOUGH * to_do) else None
         longest: float | None = None
-        for model, asked in _by_model(planned, extent.models).items():
-            left = asked.calls - calls.get(model, 0)
+        for model, model_plan in _by_model(planned, extent.models).items():
+            left = model_plan.calls - calls.get(model, 0)
             if left <= 0:
                 continue
-            seconds = self._needs(model, asked, left, calls.get(model, 0), now)
+            seconds = self._needs(model, model_plan, left, calls.get(model, 0), now)
             if seconds is None and model != LOCAL:
                 return None
             longest = seconds if longest is None else max(longest, seconds or 0.0)
-        # Where more calls were made than expected nobody knows how many more.
+        # None as well if more calls were made than planned: the number of further ones is unknown.
         return longest
 
-    def _needs(self, model: str, asked: _Asked, left: int, calls: int, now: float) -> float | None:
-        """Seconds that a model needs for so many calls."""
+    def _needs(self, model: str, planned: _ModelPlan, left: int, calls: int, now: float) -> float | None:
+        """Estimated seconds that a model needs for its remaining calls; None if unknown."""
         settings = self._extent.models.get(model)
-        share = left / asked.calls
-        minutes = settings.limits.minutes(left, asked.input_tokens * share, asked.output_tokens * share) if settings else None
+        share = left / planned.calls
+        minutes = settings.limits.minutes(left, planned.input_tokens * share, planned.output_tokens * share) if settings else None
         then, before = self._answered[0]
         since, known = max(then, self._began.get(model, now)), before.get(model, 0)
         at_rate = (now - since) / (calls - known) * left if calls > known and now > since else None
-        found = [one for one in (at_rate, None if minutes is None else minutes * 60) if one is not None]
-        return max(found, default=None)
+        estimates = [seconds for seconds in (at_rate, None if minutes is None else minutes * 60) if seconds is not None]
+        return max(estimates, default=None)
 
     def _model(self, name: str, snapshot: Snapshot) -> ModelProgress:
         numbers: Mapping[str, Any] = snapshot["models"][name]
@@ -270,7 +272,8 @@ class Timeline:
 
 
 class Watch:
-    """Two threads: one asks for snapshots, which is the driver's sign of life, and one shows them, which may be slow."""
+    """Shows progress while the block runs, with two threads: one asks for snapshots, which also keeps the driver alive for the
+    ledger; the other shows them, which may be slow."""
 
     def __init__(self, ask: Callable[[], Snapshot], show: Callable[[Snapshot], None]) -> None:
         self._ask = ask

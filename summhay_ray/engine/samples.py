@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 @dataclass(frozen=True, slots=True)
 class Facet:
-    """What samples are listed and filtered by: a column of the viewer's list."""
+    """A column of the viewer's list, by which samples are sorted and filtered."""
 
     name: str
     kind: Literal["text", "number", "flag"] = "text"
@@ -32,11 +32,11 @@ class SampleRecord:
 
 @dataclass(frozen=True)
 class Samples:
-    """The samples of a run, and what they share. Everything is read once, as it is asked for."""
+    """The samples of a run, and the shelves that they share. Everything is read lazily, and once."""
 
     facets: Sequence[Facet]
     samples: Iterable[SampleRecord]
     shelves: Mapping[str, Iterable[tuple[str, Any]]] = field(default_factory=dict)
-    """Shelf -> id and content (JSON), sorted by id."""
+    """Shelf -> its entries, (id, JSON content), sorted by id."""
     prompts: Mapping[str, str] = field(default_factory=dict)
-    """Name -> the text of a prompt, with placeholders where the page fills in what a sample holds."""
+    """Name -> text of a prompt, with placeholders that the page fills from a sample."""

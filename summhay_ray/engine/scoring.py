@@ -1,4 +1,4 @@
-"""What a run's tables come to, for any benchmark: its own scores and sections, held against its declarations.
+"""Computes a run's results with the benchmark's own `score` and `report`, and checks what they return.
 
 Part of the engine room; no calls.
 """
@@ -18,12 +18,12 @@ from summhay_ray.engine.state import checked_items
 from summhay_ray.store import RunStore
 
 ITEMS = "items"
-"""The frame of all items, as `score` is given it."""
+"""Name of the frame of all items among the tables that `score` gets."""
 _MEND = "mend it and run again: no answer is paid twice"
 
 
 def scored(workload: Workload[Any], run: RunStore) -> Results:
-    """The scores and sections of the run as it stands. Raises BadBenchmark, in one line, for what is wrong with them."""
+    """The scores and sections of the run so far. Raises BadBenchmark if the benchmark returns something invalid."""
     tables = run.tables([table.name for table in workload.all_tables()])
     items = items_frame(workload)
     for name in (table.name for table in workload.tables):
@@ -43,7 +43,7 @@ def scored(workload: Workload[Any], run: RunStore) -> Results:
 
 
 def items_frame(workload: Workload[Any]) -> pl.DataFrame:
-    """A row for each item: `item_id`, `model`, and of its data what is a number, a text or a truth value."""
+    """A row for each item: `item_id`, `model`, and the values of its data that are numbers, texts or truth values."""
     rows = [
         {**{name: value for name, value in item.data.items() if _is_plain(value)}, "item_id": item.id, "model": item.model}
         for item in checked_items(workload)
@@ -62,12 +62,12 @@ def _check_scores(workload: Workload[Any], scores: Tables) -> None:
         raise BadBenchmark(f"{workload.kind}: score gives {type(scores).__name__}; expected a mapping of name to frame; {_MEND}")
     for name, frame in scores.items():
         if not isinstance(frame, pl.DataFrame):
-            told = type(frame).__name__
-            raise BadBenchmark(f"{workload.kind}: score gives {told} as {name!r}; expected a polars DataFrame; {_MEND}")
+            kind = type(frame).__name__
+            raise BadBenchmark(f"{workload.kind}: score gives {kind} as {name!r}; expected a polars DataFrame; {_MEND}")
 
 
 def _plain(frame: pl.DataFrame) -> list[dict[str, Any]]:
-    """The rows as JSON may hold them: no figure that is none."""
+    """The rows as JSON values; NaN and infinities become null."""
     return [{name: _finite(value) for name, value in row.items()} for row in frame.to_dicts()]
 
 
@@ -78,16 +78,16 @@ def _finite(value: Any) -> Any:
 
 
 def _check_keys(workload: Workload[Any], run: RunStore, table: str, rows: int) -> None:
-    """Raises BadBenchmark where rows of two items have one key: one of them would be lost."""
+    """Raises BadBenchmark if rows of two items have the same key, since one of them would be lost."""
     written = sum(block.slices[table].rows for block in run.manifest().blocks if table in block.slices)
-    # Of an item that was tried again the earlier rows stand in their block, too: only then it is looked at more closely.
+    # The counts differ for two reasons: an item that was tried again (its earlier rows are still in their block), or equal keys.
     if written == rows:
         return
     key = list(run.declared[table].key)
-    found: dict[tuple[Any, ...], str] = {}
+    item_of: dict[tuple[Any, ...], str] = {}
     for item in checked_items(workload):
         for row in run.table(table, [item.id]).select(key).iter_rows():
-            if (other := found.setdefault(row, item.id)) != item.id:
+            if (other := item_of.setdefault(row, item.id)) != item.id:
                 raise BadBenchmark(
                     f"{workload.kind}: items {other!r} and {item.id!r} both give a row of {table} whose {', '.join(key)} is "
                     f"{', '.join(map(repr, row))}; add to the table's key what tells them apart; no answer is paid twice"

@@ -1,4 +1,4 @@
-"""A section of a report, as data: the terminal and Markdown render it, and whatever comes later. Part of the engine room."""
+"""A section of a report as data; the terminal, Markdown and HTML render it. Part of the engine room."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from summhay_ray.errors import UserError
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """A chart of a section's table: columns by their names."""
+    """A chart of a section's table; its fields name columns."""
 
     kind: Literal["line", "bar", "scatter", "forest", "matrix"]
     x: str
     y: str
     series: str = ""
-    """What lines, colours or, in a matrix, the fields' colours tell apart."""
+    """The column that lines or colours stand for; in a matrix, the figure that colours a field."""
     sure: str = ""
-    """Of a matrix: the column of p-values; a field with less than 0.05 has a dot."""
+    """For a matrix: the column of p-values; a field below 0.05 gets a dot."""
     front: bool = False
-    """Of points: the line of those that no other beats, with less of x and more of y."""
+    """For points: draw the Pareto front, where no other point has both a smaller x and a larger y."""
 
     @classmethod
     def line(cls, x: str, y: str, series: str = "") -> Chart:
@@ -43,7 +43,7 @@ class Chart:
 
     @classmethod
     def forest(cls, x: str, y: str) -> Chart:
-        """The figure x of each row, named y, with its interval beside the line of no difference."""
+        """The figure x of each row, labelled y, with its interval, beside a line at zero difference."""
         return cls("forest", x, y)
 
     @classmethod
@@ -54,9 +54,9 @@ class Chart:
 
 @dataclass(frozen=True, slots=True)
 class Pivot:
-    """A wide view of a section's table: a row for each value of `rows`, under each figure a column for each of `columns`.
+    """A wide view of a section's table: a row for each value of `rows`, and for each figure a column per value of `columns`.
 
-    Of the columns `rest` a row has the first value that is there.
+    For each column of `rest`, a row shows the first value that is not null.
     """
 
     rows: str
@@ -64,38 +64,38 @@ class Pivot:
     figures: tuple[str, ...]
     rest: tuple[str, ...] = ()
     reference: tuple[str, ...] = ()
-    """Rows to hold the others against, such as people's: they take no part in which figure is the best of its column."""
+    """Rows that are only shown for comparison, such as people's; they do not count when a column's best figure is marked."""
 
 
 @dataclass(frozen=True)
 class Section:
-    """Title, text, and a table of figures with their units; a figure without the n behind it is not shown."""
+    """A titled text with a table of figures and their units. A table with figures must have a column `n`."""
 
     title: str
     text: str = ""
     table: pl.DataFrame | None = None
-    """Rows as they are to be shown. Its columns `n` and `n_expected` say how much stands behind the figures of a row, columns
-    NAME_low and NAME_high are the interval of the figure NAME."""
+    """The rows in the order in which they are shown. Columns `n` and `n_expected` are the actual and expected number of values
+    behind a row's figures; columns NAME_low and NAME_high are the interval of the figure NAME."""
     units: Mapping[str, str] = field(default_factory=dict)
     """Column -> its unit, such as % or s; fractions with the unit % or points are shown times 100."""
     chart: Chart | None = None
     pivot: Pivot | None = None
-    """How a page shows the table; the terminal, Markdown, CSV and JSON show its rows."""
+    """How the HTML page shows the table; the terminal, Markdown, CSV and JSON show its rows."""
     name: str = ""
-    """What `result.figure(...)` and links call it; the title's words where it says nothing."""
+    """The section's name for `result.figure(...)` and links; by default its title."""
     listing: str = ""
-    """A text that stands as it is, such as a spec."""
+    """A preformatted text, such as a spec."""
     notes: Sequence[str] = ()
     more: bool = False
-    """Shown where everything is asked for."""
+    """Whether the section is only shown when everything is asked for."""
 
     @property
     def slug(self) -> str:
-        """The section's name in small letters, digits and `_`."""
+        """The section's name in lower-case letters, digits and `_`."""
         return re.sub(r"[^a-z0-9]+", "_", (self.name or self.title).lower()).strip("_") or "section"
 
     def __post_init__(self) -> None:
-        """Raises UserError for figures without an `n`, and for a column that a chart or a unit names and the table has not."""
+        """Raises UserError for figures without a column `n`, and if a chart, pivot or unit names a column that does not exist."""
         columns = [] if self.table is None else self.table.columns
         figures = [] if self.table is None else [name for name in columns if self.table.schema[name].is_float()]
         if figures and "n" not in columns:
@@ -109,5 +109,5 @@ class Section:
         for what, names in named.items():
             for name in names:
                 if name and name not in columns:
-                    told = ", ".join(columns) or "no table"
-                    raise UserError(f"section {self.title!r}: {what} names a column {name!r} that it has not; it has: {told}")
+                    known = ", ".join(columns) or "no table"
+                    raise UserError(f"section {self.title!r}: {what} names a column {name!r} that it has not; it has: {known}")

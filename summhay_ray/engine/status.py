@@ -1,6 +1,6 @@
-"""How a stored run stands: what is done, what it cost, whether somebody is at it. Part of the engine room; no Ray, no calls.
+"""The status of a stored run: what is done, what it cost, and whether it is running. Part of the engine room; no Ray, no calls.
 
-Everything is read from the store, so that it works while the run goes on, and from another machine.
+Everything is read from the store, so it works from any machine, and while the run goes on.
 """
 
 from __future__ import annotations
@@ -40,57 +40,57 @@ from summhay_ray.store import (
 )
 
 STOPS_WITHIN_S = 60.0
-"""A driver hears of a request within two seconds, and may wait twenty for the calls in flight."""
+"""A driver notices a stop request within 2 s, and may then wait 20 s for the calls in flight."""
 LOOK_EVERY_S = 0.25
 
 
 @dataclass(frozen=True)
 class StatusResult:
-    """How a stored run stands."""
+    """The status of a stored run."""
 
     run: str
     kind: str
     name: str
     status: str
-    """running; else done, partial (finished, with failures or with usage that is not credible), budget (unfinished since its
-    budget stopped it), limited (a first look at some of its items), interrupted (unfinished since its driver was ended),
-    unfinished (nothing tells why), imported."""
+    """running; done; partial (finished, with failures or usage that is not credible); budget (its budget stopped it); limited
+    (a first look at some of its items); interrupted (its driver was stopped or died); unfinished (for an unknown reason);
+    imported."""
     cells: Mapping[str, int]
+    """Numbers of items: `total`, `done` (without a failure) and `failed`."""
     failures: Mapping[str, int]
-    """Class of error -> rows."""
+    """Class of error -> number of rows."""
     usd: Mapping[str, float | None]
-    """Spent so far, and the budget of the latest start, null where it had none or nothing tells."""
+    """Dollars `spent` so far, and the `budget` of the latest start, which is null if it had none or it is unknown."""
     usage: Sequence[Mapping[str, Any]]
-    """A row for each stage and model: planned (with its bounds where it has some) beside real, cached share of the input, dollars
-    that the cache saved."""
+    """A row for each stage and model: planned and real use, cached share of the input, dollars that the cache saved."""
     finish_reasons: Mapping[str, int]
-    """Why answers ended other than by stopping -> how many: `length` are cut answers."""
+    """Finish reason -> number of answers, without the usual `stop`; `length` means a cut answer."""
     damaged: int
-    """Records of the store's log that cannot be read; what they paid for is asked again."""
+    """Records of the store's log that cannot be read. Their questions are asked again."""
     tables: Mapping[str, Mapping[str, Any]]
-    """Table -> rows and hash of its sorted rows."""
+    """Table -> number of rows, and a hash of its sorted rows."""
     untold_usd: float = 0.0
-    """What workers that are at it, or were killed, may have spent beyond that: the store hears of it every two seconds."""
+    """Most that workers, running or killed, may have spent since they last reported, which they do every two seconds."""
     stop: Mapping[str, Any] | None = None
-    """Where the run stands still: what its budget left to do."""
+    """Why the latest start ended early, and what it left to do; None if it did not."""
     left: Mapping[str, Any] | None = None
-    """What is left to do: cells, calls, and their dollars expected; calls and usd are null where nothing tells."""
+    """The remaining work: cells, calls, and expected dollars; calls and usd are null if unknown."""
     unit: str = "items"
-    """What people call the items that `cells` counts."""
+    """The word for the items that `cells` counts."""
     claims: Sequence[Mapping[str, Any]] = ()
-    """A row for each model whose provider claims more than was reserved for its answers: tokens and dollars claimed, and charged,
-    the `token_margin` that would cover it, and whether the model is stopped."""
+    """A row for each model whose provider claims more usage than was reserved: tokens and dollars claimed and charged, the
+    `token_margin` that would cover them, and whether the model is stopped."""
     driver: str = ""
-    """Of a run that is running: who drives it, `on HOST, pid N`."""
+    """The driver of a running run: `on HOST, pid N`."""
     warnings: Sequence[str] = ()
-    """Where the log tells of less money than the run's commits; and of answers that came from elsewhere than where their model
-    is reached now, a line each."""
+    """One line each: a log that records less spending than the run's commits, and models of which answers from another origin are
+    used."""
     problems: Sequence[str] = ()
-    """What is missing or damaged, a line for each file: without it the tables and figures here are less than was made."""
+    """A line for each missing or damaged file. Tables and figures here lack what it held."""
     store_format: int = FORMAT
-    """The number of the store's format."""
+    """The version of the store's format."""
     began: str = ""
-    """When the run was created, in ISO 8601, UTC."""
+    """When the run was created (ISO 8601, UTC)."""
 
     def _repr_html_(self) -> str:
         """For a notebook."""
@@ -105,24 +105,24 @@ class StatusResult:
 
 @dataclass(frozen=True, slots=True)
 class RunEntry:
-    """A run of a store in one line."""
+    """One run in a list of the store's runs."""
 
     run: str
     name: str
     kind: str
     created: str
-    """When, in ISO 8601, UTC."""
+    """When the run was created (ISO 8601, UTC)."""
     status: str
-    """As `StatusResult.status`; damaged where it cannot be read (`summhay status RUN` says why)."""
+    """As `StatusResult.status`; or damaged, if it cannot be read (`summhay status RUN` says why)."""
     cells: Mapping[str, int] | None
-    """Null where the run is damaged, as the dollars are: nobody knows them."""
+    """Numbers of items, as `StatusResult.cells`; None for a damaged run, as are the dollars."""
     usd: float | None
     bytes: int
-    """Of its tables and commits; the answers are the store's."""
+    """Size of its tables and commits. Answers are not included: they belong to the store."""
 
 
 def entries(store: Store) -> list[RunEntry]:
-    """Every run of the store, the latest first. Raises StoreError where the log cannot be read."""
+    """Every run of the store, newest first. Raises StoreError if the log cannot be read."""
     found, index = [], LogIndex(store.files)
     index.refresh()
     for run_id in store.run_ids():
@@ -155,7 +155,7 @@ def _entry(run: RunStore, index: LogIndex, created: str, size: int) -> RunEntry:
 
 
 def status(run: RunStore) -> StatusResult:
-    """Read how the run stands. What of it is missing or damaged is told, and the rest is read. Raises StoreError."""
+    """The status of a run. Missing or damaged files are listed, and the rest is read. Raises StoreError."""
     still, problems = run.readable()
     try:
         return _status(still, problems)
@@ -169,7 +169,7 @@ def _status(run: RunStore, problems: Sequence[str]) -> StatusResult:
     failures = Counter(run.table("failures")["error"].to_list())
     ends = Counter(run.table("raw_answers", columns=["finish_reason"])["finish_reason"].to_list())
     stop, driver = None, ""
-    # A run is told of without the benchmark's own code, too: it may be a person's, who is elsewhere.
+    # The status works without the benchmark's code, which may be a user's own and missing here.
     benchmark = _benchmark(run, record)
     lost = [] if benchmark is None else lost_inputs(run, benchmark.objects(run))
     packs: list[str] = []
@@ -218,7 +218,7 @@ def _status(run: RunStore, problems: Sequence[str]) -> StatusResult:
 
 
 def _driver(run: RunStore) -> tuple[str, str]:
-    """(who drives the run, empty where nobody does; how its latest start ended, empty where nothing tells)."""
+    """(The driver of the run, empty if it is not running; how its latest start ended, empty if unknown)."""
     start = latest_start(run)
     if start is None:
         return "", ""
@@ -230,9 +230,9 @@ def _driver(run: RunStore) -> tuple[str, str]:
 
 
 def stop(run: RunStore, wait_s: float = STOPS_WITHIN_S) -> str:
-    """Have whoever drives the run stop: `on HOST, pid N`. Returns when it has, its calls in flight answered.
+    """Ask the run's driver to stop, wait until it has (with its calls in flight answered), and return it: `on HOST, pid N`.
 
-    Raises UserError where nobody drives the run, or where it has not stopped within `wait_s`.
+    Raises UserError if the run is not running, or has not stopped within `wait_s` seconds.
     """
     driver, _ = _driver(run)
     start = latest_start(run)
@@ -250,7 +250,7 @@ def stop(run: RunStore, wait_s: float = STOPS_WITHIN_S) -> str:
 
 
 def _state(cells: Mapping[str, int], stop: Mapping[str, Any] | None, driver: str, how: str) -> str:
-    """How a run stands that is not imported."""
+    """The status of a run that is not imported."""
     open_items = cells["total"] - cells["done"] - cells["failed"]
     if driver and cells["done"] < cells["total"]:
         return "running"
@@ -270,7 +270,7 @@ def _left(
     usage: Sequence[Mapping[str, Any]],
     open_items: int,
 ) -> dict[str, Any]:
-    """What is left to do of a run: as its stop tells, as its bounds say, else as planned less what was made."""
+    """The remaining work: as recorded when it stopped, else from the benchmark's bounds, else planned minus real usage."""
     if stop is not None:
         return dict(stop.get("left") or {})
     if benchmark is not None and benchmark.bounds is not Workload.bounds:

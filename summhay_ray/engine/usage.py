@@ -1,8 +1,7 @@
-"""What was planned beside what it came to, and where a budget stopped a run. Part of the engine room; no Ray, no calls.
+"""Planned and real usage of a run, and records of its starts and stops. Part of the engine room; no Ray, no calls.
 
-`runs/<run>/plan.json` is the plan as it stood when the run first started; `runs/<run>/starts/<number>.json` tell of the starts
-and `runs/<run>/stops/<number>.json` of those that their budget ended, one after the other. All are written once and never
-changed.
+`runs/<run>/plan.json` is the plan at the first start. `runs/<run>/starts/<number>.json` record the starts, and
+`runs/<run>/stops/<number>.json` those that ended early. All are written once and never changed.
 """
 
 from __future__ import annotations
@@ -21,16 +20,16 @@ from summhay_ray.store import Chain, LogIndex, Purpose, RunStore, StoreError, Ta
 _NOTHING_ELSE = "nothing else depends on it"
 _PLANNED = ("calls", "reused", "input_tokens", "output_tokens", "usd", "usd_max")
 _BOUNDS = ("min_calls", "max_calls", "min_input_tokens", "max_input_tokens", "min_output_tokens", "max_output_tokens", "usd_min")
-"""Of a plan that gives bounds, besides."""
+"""Further fields of a plan that gives bounds."""
 
 
 def keep_plan(run: RunStore, plan: PlanResult) -> None:
-    """Write the plan beside the run's record; the first plan stays."""
+    """Store the run's plan. If there is one already, it stays."""
     run.store.files.create(_plan_name(run), _bytes(plan.to_json()))
 
 
 def read_plan(run: RunStore) -> dict[str, Any] | None:
-    """The plan as `PlanResult.to_json` gave it, None where the run keeps none. Raises StoreError where it is damaged."""
+    """The stored plan, as `PlanResult.to_json` gave it; None if there is none. Raises StoreError if it is damaged."""
     files, name = run.store.files, _plan_name(run)
     try:
         read = files.read(name)
@@ -47,57 +46,57 @@ def read_plan(run: RunStore) -> dict[str, Any] | None:
 
 @dataclass(frozen=True)
 class Reach:
-    """How a start reaches its models, as far as a reader of the run must know."""
+    """How a start reaches its models; recorded with the start."""
 
     margins: Mapping[str, float] = field(default_factory=dict)
-    """Model -> its `token_margin`, of those that have one."""
+    """Model -> its `token_margin`, for models that have one."""
     origins: Mapping[str, str] = field(default_factory=dict)
-    """Model -> where it answers."""
+    """Model -> the origin of its answers, such as the endpoint."""
 
     @classmethod
     def of(cls, settings: Mapping[str, ModelSettings]) -> Reach:
-        """By a spec's settings."""
+        """The reach that a spec's settings describe."""
         return cls(margins_of(settings), origins_of(settings))
 
     def told(self) -> dict[str, Any]:
-        """As a start's record has it."""
+        """The fields of a start's record."""
         return {"token_margins": dict(self.margins), "origins": dict(self.origins)}
 
 
 def keep_start(run: RunStore, tenure: int, budget_usd: float | None, reach: Reach = Reach()) -> None:
-    """Tell that the run goes on, and how: what stopped an earlier start does not stand any more."""
+    """Record a start of the run. An earlier stop no longer stands."""
     _append(_chain(run, "starts"), {"tenure": tenure, "budget_usd": budget_usd, **reach.told()})
 
 
 def keep_reach(run: RunStore, reach: Reach) -> None:
-    """Tell that the latest start, which has nothing left to ask, is looked at with its models reached in another way."""
+    """Record a changed reach for a run that has nothing left to ask."""
     start = latest_start(run)
     if start is not None and latest_reach(run) != reach:
         _append(_chain(run, "starts"), {**start, **reach.told()})
 
 
 def latest_reach(run: RunStore) -> Reach:
-    """How the run's latest start reached its models, as far as it told."""
+    """How the run's latest start reached its models, as far as it is recorded."""
     start = latest_start(run) or {}
     return Reach(start.get("token_margins", {}), start.get("origins", {}))
 
 
 def latest_start(run: RunStore) -> dict[str, Any] | None:
-    """What `keep_start` told last: `tenure` and `budget_usd`. None for a run that only earlier versions started."""
+    """The latest record of `keep_start` (`tenure`, `budget_usd`, ...); None for a run that only earlier versions started."""
     newest = _chain(run, "starts").newest()
     return newest[1] if newest else None
 
 
 def keep_stop(run: RunStore, generation: int, content: Mapping[str, Any]) -> None:
-    """Tell why a start of the run ended early: {"status": "budget", "budget_usd": ..., "left": {...}}.
+    """Record why a start ended early: {"status": "budget", "budget_usd": ..., "left": {...}}.
 
-    A start that committed nothing shares its generation with the next one: each has a record of its own.
+    Every start has its own record, even if it committed nothing and shares its generation with the next one.
     """
     _append(_stops(run), {**content, "generation": generation, "commits": run.added()})
 
 
 def standing_stop(run: RunStore) -> dict[str, Any] | None:
-    """The stop that the run still stands at: the latest, where the run was not started, and nothing committed, since."""
+    """The latest stop, if the run was not started and nothing was committed since; else None."""
     newest = _stops(run).newest()
     if newest is None or newest[1].get("commits") != run.added():
         return None
@@ -106,27 +105,27 @@ def standing_stop(run: RunStore) -> dict[str, Any] | None:
 
 
 def latest_budget(run: RunStore) -> float | None:
-    """The budget in dollars of the run's latest start, as far as it is known; None where there was none, too.
+    """The budget of the run's latest start, in dollars; None if it had none or it is unknown.
 
-    Earlier versions do not tell of a start: a run that they stopped at its budget went on with another, which nothing tells.
+    Earlier versions did not record starts: the budget with which they resumed a stopped run is unknown.
     """
     if (start := latest_start(run)) is not None:
         budget: float | None = start["budget_usd"]
         return budget
-    told = [standing_stop(run)] if _stops(run).latest() else [read_plan(run), run.record.get("spec")]
-    return next((one.get("budget_usd") for one in told if one), None)
+    records = [standing_stop(run)] if _stops(run).latest() else [read_plan(run), run.record.get("spec")]
+    return next((record.get("budget_usd") for record in records if record), None)
 
 
 def usage_of_run(run: RunStore, index: LogIndex) -> list[dict[str, Any]]:
-    """Stage and model -> planned beside real: calls, tokens and dollars, what was read from caches and what that saved.
+    """A row for each stage and model: planned and real calls, tokens and dollars, cached tokens and what they saved.
 
-    `planned` is null where the plan did not foresee it; what was reused then is no part of it, as it is no part of `real`. Of a
-    run that is planned by bounds it has the least and the most, too.
+    `planned` is null for a stage and model that the plan does not have. Neither side counts reused answers as calls. For a run
+    that is planned by bounds, `planned` also has the least and the most.
     """
-    planned = {(one["stage"], one["model"]): one for one in (read_plan(run) or {}).get("stages", [])}
+    planned = {(stage["stage"], stage["model"]): stage for stage in (read_plan(run) or {}).get("stages", [])}
     real = index.tallies(run.run_id)
     order = list(run.record.get("stages", ()))
-    purposes = sorted({*planned, *real}, key=lambda one: (order.index(one[0]) if one[0] in order else -1, one[1]))
+    purposes = sorted({*planned, *real}, key=lambda purpose: (order.index(purpose[0]) if purpose[0] in order else -1, purpose[1]))
     return [_row(purpose, planned.get(purpose), real.get(purpose, Tally())) for purpose in purposes]
 
 
