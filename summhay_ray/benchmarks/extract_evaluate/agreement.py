@@ -1,4 +1,4 @@
-"""How far ratings from less agree with ratings from all of it, beside what they spare: of one rater, or of two."""
+"""Agreement of two series of ratings, such as from extracts and from the full document, with the cost of each."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from summhay_ray.outcome import MICROS
 from summhay_ray.store import RunStore
 
 TEXT = (
-    "Same: equal after rounding. Concordance (Lin; of whole numbers Cohen's kappa with quadratic weights) asks for the same "
-    "ratings, not only for ratings that rise together."
+    "Same: equal after rounding. Concordance (Lin; for whole numbers it is Cohen's kappa with quadratic weights) requires equal "
+    "ratings, where a correlation only requires that they rise together."
 )
 
 
 @dataclass(frozen=True, slots=True)
 class RatingAgreement:
-    """Two ratings each of the same things, `other` the one that is held against the first; None where nothing makes a figure."""
+    """Agreement of two series of ratings of the same texts; a figure that is undefined is None."""
 
     n: int
     pearson: float | None
@@ -32,11 +32,11 @@ class RatingAgreement:
     same: float | None
     """Share of ratings that are equal after rounding."""
     difference: float | None
-    """Mean of the other's less the first's, on the scale."""
+    """Mean of the second series minus the first, in points of the scale."""
 
 
 def agreement(first: Sequence[float], other: Sequence[float]) -> RatingAgreement:
-    """Compare ratings, in one order."""
+    """The agreement of two series of equal length; position i of both rates the same text."""
     n = len(first)
     if not n:
         return RatingAgreement(0, None, None, None, None)
@@ -46,24 +46,24 @@ def agreement(first: Sequence[float], other: Sequence[float]) -> RatingAgreement
 
 
 def _whole(rating: float) -> int:
-    """The nearest whole number, halves up: all points of a scale are alike, where Python rounds 2.5 to 2 and 3.5 to 4."""
+    """The nearest whole number, halves up. (`round` rounds halves to even: 2.5 to 2, but 3.5 to 4.)"""
     return math.floor(rating + 0.5)
 
 
 @dataclass(frozen=True)
 class RaterComparison:
-    """Two raters of one run, or one of each of two runs, over what both rated."""
+    """Two raters compared on the texts that both rated. They are of one run, or of one run each."""
 
     runs: tuple[str, str]
-    """Whose run each is of; the same where they are of one."""
+    """The run of each rater; equal if both are of one run."""
     raters: tuple[str, str]
     n_rated: tuple[int, int]
-    """What each of them rated."""
-    found: RatingAgreement
+    """How many texts each of them rated."""
+    overall: RatingAgreement
     by_criterion: Mapping[str, RatingAgreement]
     prompt_tokens: tuple[int, int]
     usd: tuple[float, float]
-    """Dollars of each one's ratings of what both rated."""
+    """Dollars that each rater's ratings of the shared texts cost."""
 
     def to_json(self) -> dict[str, Any]:
         """The JSON document of `summhay compare`."""
@@ -72,14 +72,14 @@ class RaterComparison:
             "other_run": self.runs[1],
             "judges": list(self.raters),
             "n_scored": list(self.n_rated),
-            "agreement": asdict(self.found),
+            "agreement": asdict(self.overall),
             "by_criterion": {name: asdict(one) for name, one in self.by_criterion.items()},
             "input_tokens": list(self.prompt_tokens),
             "usd": list(self.usd),
         }
 
     def sections(self) -> list[Section]:
-        """For people."""
+        """The comparison as a section with a table: a row per criterion, and one for all."""
         one_run = self.runs[0] == self.runs[1]
         first, other = (
             self.raters if one_run else (f"{rater} of {run}" for rater, run in zip(self.raters, self.runs, strict=True))
@@ -87,27 +87,31 @@ class RaterComparison:
         usd, tokens = (
             f"{' / '.join(map(form.format, pair))}" for form, pair in (("{:.4f}", self.usd), ("{:,}", self.prompt_tokens))
         )
-        rows = [{"criterion": name, **asdict(one)} for name, one in {**self.by_criterion, "all": self.found}.items()]
-        told = f"{other} held against {first}, on what both rated. Dollars: {usd}; prompt tokens: {tokens}. {TEXT}"
+        rows = [{"criterion": name, **asdict(one)} for name, one in {**self.by_criterion, "all": self.overall}.items()]
+        text = f"{other} compared with {first}, on what both rated. Dollars: {usd}; prompt tokens: {tokens}. {TEXT}"
         title = f"{first} and {other}" + (f" on {self.runs[0]}" if one_run else "")
-        return [Section(title, told, pl.DataFrame(rows), {"same": "%"})]
+        return [Section(title, text, pl.DataFrame(rows), {"same": "%"})]
 
 
 def compare_raters(
     rates: RatingTable, run: RunStore, raters: Sequence[str] = (), against: RunStore | None = None
 ) -> RaterComparison:
-    """Compare two of a run's raters; where it has just two, none need be named. With `against`, one of its raters and
-    one of that run's: where both have just one, or one of the same name, none need be named. Raises UserError."""
+    """Compare two raters of a run, or, with `against`, a rater of `run` with one of that run.
+
+    `raters` may be left out if the run has exactly two raters; with `against`, if each run has only one, or if exactly one name
+    is in both. Raises UserError, which lists the raters, if the two cannot be determined, and if they rated no text in common.
+    """
     runs = (run, against or run)
-    tables = [_ratings(rates, one) for one in runs]
+    tables = [_ratings(rates, store) for store in runs]
     known = [table["rater"].unique(maintain_order=True).to_list() for table in tables]
     chosen = list(raters) or (known[0] if against is None else _one_each(*known))
     apart = against is not None or len(set(chosen)) == 2
     if len(chosen) != 2 or not apart or any(name not in names for name, names in zip(chosen, known, strict=True)):
-        told = "; ".join(
-            f"{one.run_id} has ratings by {', '.join(names) or 'nobody'}" for one, names in zip(runs, known, strict=True)
-        )
-        raise UserError(f"compare takes two raters: --judges A B; {told if against is not None else told.partition('; ')[0]}")
+        listed = [
+            f"{store.run_id} has ratings by {', '.join(names) or 'nobody'}" for store, names in zip(runs, known, strict=True)
+        ]
+        shown = "; ".join(listed if against is not None else listed[:1])
+        raise UserError(f"compare takes two raters: --judges A B; {shown}")
     first, other = chosen
     mine, theirs = (table.filter(pl.col("rater") == name) for table, name in zip(tables, chosen, strict=True))
     both = mine.join(theirs, on=rates.of, suffix="_2").sort(rates.of)
@@ -121,7 +125,7 @@ def compare_raters(
         runs=(run.run_id, runs[1].run_id),
         raters=(first, other),
         n_rated=(mine.height, theirs.height),
-        found=_of(both),
+        overall=_of(both),
         by_criterion={str(name): _of(rows) for (name,), rows in parts.items()},
         prompt_tokens=(int(sums[0]), int(sums[1])),
         usd=(sums[2] / MICROS, sums[3] / MICROS),
@@ -129,7 +133,7 @@ def compare_raters(
 
 
 def _ratings(rates: RatingTable, run: RunStore) -> pl.DataFrame:
-    """What is rated, by whom, with tokens and dollars of the answer; a rating that could not be read is none."""
+    """The readable ratings of a run, with the key of the rated text, the rater, and the answer's tokens and price."""
     table = run.at().table(rates.table)
     rater = pl.col(rates.rater) if rates.rater in table.columns else pl.lit(rates.rater)
     if "usd_micros" not in table.columns:

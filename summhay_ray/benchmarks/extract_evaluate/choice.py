@@ -1,4 +1,4 @@
-"""Which method and budget to judge with: by the paper's rule, or as a front of cost and correlation."""
+"""Choose the method and budget to judge with: by the paper's rule, or from the Pareto front of cost and correlation."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
 SMALL = 1024
-"""The budget up to which the paper calls its choice Pareto efficient (section 3.4, "under 1024": 1024 is included)."""
+"""The largest budget of the choice that the paper calls Pareto efficient (section 3.4, "under 1024"; 1024 is included)."""
 
 DIGITS = 9
 
@@ -17,7 +17,7 @@ Rule = Literal["release", "front"]
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """What judging by extracts of one method and budget comes to."""
+    """Correlation and cost of judging by the extracts of one method and budget."""
 
     method: str
     budget: int | None
@@ -25,7 +25,7 @@ class Cell:
     pearson: float | None
     spearman: float | None
     usd: float | None = None
-    """Dollars a pair, where known."""
+    """Dollars per pair; None: unknown."""
 
 
 C = TypeVar("C")
@@ -33,13 +33,13 @@ C = TypeVar("C")
 
 
 def choose(cells: Iterable[C], rule: Rule = "release") -> tuple[C | None, Any]:
-    """The best cell, and what is efficient beside it.
+    """(best cell, efficient cells): best has the greatest Pearson + Spearman; `rule` says what is efficient.
 
-    `release`: best is the greatest Pearson + Spearman, and efficient the greatest up to 1024 tokens: the rule that gives all
-    entries of the paper's Table 2 from its Table 3, chosen on the very pairs that are reported; the full document (budget None)
-    does not count. `front`: efficient is the list of cells that no other beats in both cost and Pearson + Spearman, cheapest
-    first; cost is `usd` where all cells have it, else the budget. Of equals (to nine digits) the cheaper counts, then the first;
-    a cell whose correlation is undefined (None, NaN) is left out. Raises ValueError for another rule.
+    `release`: best is taken among extracts only (not the full document, budget None); efficient is the best cell of at most 1024
+    tokens. This rule gives all entries of the paper's Table 2 from its Table 3; it chooses on the same pairs that it reports.
+    `front`: efficient is the list of cells that no other beats in both cost and Pearson + Spearman, cheapest first. Cost is `usd`
+    if all cells have it, else the budget. Ties (to nine decimals) go to the cheaper cell, then to the first. Cells with an
+    undefined correlation (None, NaN) are left out. Raises ValueError for another rule.
     """
     known = [cell for cell in cells if _number(_of(cell, "pearson")) and _number(_of(cell, "spearman"))]
     if rule == "release":
@@ -51,7 +51,7 @@ def choose(cells: Iterable[C], rule: Rule = "release") -> tuple[C | None, Any]:
 
 
 def front(cells: Sequence[C]) -> list[C]:
-    """The cells that none beats: none is cheaper with as high a correlation, or as cheap with a higher one."""
+    """The Pareto front, cheapest first: each further cell costs more and has a higher Pearson + Spearman."""
     priced = _priced(cells)
     found: list[C] = []
     for cell in sorted(cells, key=lambda cell: (_cost(cell, priced), -total(cell))):
@@ -61,7 +61,7 @@ def front(cells: Sequence[C]) -> list[C]:
 
 
 def total(cell: Any) -> float:
-    """Pearson + Spearman, without what sums of equal figures differ by in their last digits."""
+    """Pearson + Spearman, rounded to nine decimals so that float noise breaks no tie."""
     return round(float(_of(cell, "pearson") + _of(cell, "spearman")), DIGITS)
 
 

@@ -1,4 +1,4 @@
-"""Summaries with their sources and people's scores: the paper's benchmark files, the reference files, and one's own."""
+"""Read summaries with their sources and human scores: the paper's benchmark files, the reference files, or your own."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from typing import Any
 from summhay_ray.benchmark import SpecError
 
 ALIASES = {"consistency": ("consistency", "factual_consistency"), "faithfulness": ("faithfulness", "correctness")}
-"""Criterion -> what files call people's scores for it, where that is not the criterion's name alone."""
+"""Criterion -> the names that files use for its human scores; a criterion that is not listed has only its own name."""
 SHOWN = 60
 SAMPLE = "sample/"
-"""How entries begin that come with the package."""
+"""Prefix of `pairs` entries that come with the package."""
 
 
 @dataclass(frozen=True)
 class Pair:
-    """One summary, and what it is judged by."""
+    """One summary with its source, reference and human scores."""
 
     dataset: str
     doc_id: str
@@ -29,25 +29,25 @@ class Pair:
     summary: str = field(repr=False)
     reference: str = field(default="", repr=False)
     scores: Mapping[str, float] = field(default_factory=dict)
-    """What people say, by whatever names the file has."""
+    """Human scores, by the names in the file."""
 
     @property
     def id(self) -> str:
-        """Names it among all pairs of a run."""
+        """Unique among all pairs of a run."""
         return f"{self.dataset}/{self.doc_id}/{self.system_id}"
 
     def human(self, criterion: str) -> float | None:
-        """People's score for a criterion; None where the file has none."""
+        """The human score for a criterion; None if the file has none."""
         return next((self.scores[name] for name in ALIASES.get(criterion, (criterion,)) if name in self.scores), None)
 
 
 def read_pairs(text: str, file: str) -> list[Pair]:
     """The pairs of a file. Raises SpecError, in one line that names file, entry and field.
 
-    Three forms: a JSON list, or JSON lines, of `{doc_id, system_id, source, system_output, reference, scores}` (the paper's
-    benchmark files), or `{"documents": {doc_id: {"source": ...}}, "pairs": [{doc_id, system_id, summary, ...}]}`, in which a
-    source stands once. `summary` and `system_output` are one field; `reference` and `scores` may be left out. A pair's dataset is
-    its own `dataset`, else the file's, else the file's name.
+    Three forms: a JSON list or JSON lines of `{doc_id, system_id, source, system_output, reference, scores}` (the paper's
+    benchmark files), or `{"documents": {doc_id: {"source": ...}}, "pairs": [{doc_id, system_id, summary, ...}]}`, which stores
+    each source once. `summary` and `system_output` are synonyms; `reference` and `scores` are optional. The dataset is the pair's
+    `dataset`, else the file's, else the file's name without its suffix.
     """
     content = _content(text, file)
     name = PurePath(file).stem
@@ -66,7 +66,7 @@ def read_pairs(text: str, file: str) -> list[Pair]:
 
 
 def sample(entry: str) -> bytes:
-    """The content of `sample/NAME`, which comes with the package. Raises SpecError where no sample has that name."""
+    """The content of `sample/NAME`, which comes with the package. Raises SpecError if there is no such sample."""
     folder = resources.files("summhay_ray.benchmarks.extract_evaluate").joinpath("sample")
     file = folder.joinpath(f"{entry.removeprefix(SAMPLE)}.json")
     if not file.is_file():
@@ -76,7 +76,7 @@ def sample(entry: str) -> bytes:
 
 
 def check_unique(pairs: Sequence[Pair]) -> None:
-    """Raises SpecError where two pairs have one name."""
+    """Raise SpecError if two pairs have the same id."""
     seen: set[str] = set()
     for pair in pairs:
         if pair.id in seen:

@@ -1,4 +1,4 @@
-"""From ratings to what they are worth: correlations with people, differences from the full document, choices. Pure."""
+"""Score the ratings: correlation with human scores, difference from the full document, choice of a method. Pure."""
 
 from __future__ import annotations
 
@@ -23,26 +23,26 @@ if TYPE_CHECKING:
 
 PAIR = ("dataset", "doc_id", "system_id")
 TASK = ("dataset", "criterion", "rater")
-"""What one table of the paper is about."""
+"""The columns that identify a task: one table of the paper."""
 BINS = 10
-"""Parts of a source, for where extracts come from."""
+"""Equal parts of a source, for the positions of extracted sentences."""
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How figures are made: no part of what the run is."""
+    """Settings of the scores; not part of the run's identity."""
 
     seed: int
     resamples: int
     splits: int
     price_per_mtok: float
     failed_as: float | None = None
-    """What a rating that failed counts as; None: it is left out, and told."""
+    """The rating that stands in for a malformed one; None: it is left out. Calls that failed are always left out."""
 
 
 @dataclass(frozen=True)
 class Column:
-    """The ratings of one cell, a place each in the task's order of pairs."""
+    """The ratings of one cell (method and budget), in the task's order of pairs."""
 
     method: str
     budget: int
@@ -55,12 +55,12 @@ class Column:
 
     @property
     def place(self) -> dict[str, Any]:
-        """As tables name it."""
+        """The columns that identify the cell in tables."""
         return {"method": self.method, "budget": self.budget}
 
     @property
     def cell(self) -> Cell:
-        """For a choice; the full document has no budget."""
+        """The cell for `choose`, where the full document has budget None."""
         return Cell(self.method, self.budget or None, self.found.pearson, self.found.spearman, self.usd)
 
 
@@ -74,17 +74,17 @@ class Task:
     human: Sequence[float | None]
     columns: Sequence[Column]
     boot: Bootstrap | None
-    """None where people scored nothing."""
+    """None if there are no human scores."""
     scored: Sequence[int]
-    """Places of the pairs that people scored: those of the bootstrap."""
+    """Positions of the pairs with a human score; the bootstrap covers only these."""
 
     def of(self, method: str) -> Column | None:
-        """The column of a full document."""
+        """The column of a full-document method (FULL or CUT); None if the run has none."""
         return next((one for one in self.columns if one.method == method), None)
 
 
 def measured(tables: Tables, settings: Settings) -> Tables:
-    """All figures, as frames."""
+    """Table name -> frame, for all scores."""
     tasks = list(_tasks(tables, settings))
     return {
         "correlations": _frame([row for task in tasks for row in _correlations(task)], CORRELATIONS),
@@ -147,7 +147,7 @@ def _frame(rows: Sequence[Mapping[str, Any]], schema: Schema) -> pl.DataFrame:
 
 
 def _tasks(tables: Tables, settings: Settings) -> Iterator[Task]:
-    """Expected is every item; what it got, and what people say of its summary, stands beside it."""
+    """The tasks, each with every item: joined with its rating, if any, and with the human score of its summary."""
     key = [*PAIR, "method", "budget", "criterion", "rater"]
     columns = [*key, "rating", "prompt_tokens", "usd_micros"]
     malformed = tables["failures"].filter(pl.col("kind") == "malformed")["item_id"].unique()
@@ -195,7 +195,7 @@ def _mean(values: pl.Series) -> float | None:
 
 
 def _correlations(task: Task) -> Iterator[dict[str, Any]]:
-    """A row a cell: Tables 3 and 4."""
+    """One row per cell (Tables 3 and 4)."""
     known = [one for one in task.columns if one.found.pearson is not None and one.found.spearman is not None]
     on_front = {(cell.method, cell.budget or 0) for cell in front([one.cell for one in known])}
     for one in task.columns:
@@ -208,14 +208,14 @@ def _correlations(task: Task) -> Iterator[dict[str, Any]]:
             "on_front": (one.method, one.budget) in on_front,
             "documents": len(there),
             "n": one.found.n if task.boot else sum(rating is not None for rating in one.ratings),
-            # Where people scored something, a pair that they did not score is none to correlate.
+            # If some pairs have human scores, the others are not expected to correlate.
             "n_expected": len(task.scored) if task.boot else len(one.ratings),
             "reason": one.found.reason,
         }
 
 
 def _figures(found: Correlations, drawn: Mapping[str, Any], boot: Bootstrap | None) -> dict[str, float | None]:
-    """The three coefficients, each with its interval."""
+    """The three coefficients, each with the ends of its interval."""
     row: dict[str, float | None] = {}
     for name in COEFFICIENTS:
         value = getattr(found, name)
@@ -226,7 +226,7 @@ def _figures(found: Correlations, drawn: Mapping[str, Any], boot: Bootstrap | No
 
 
 def _differences(task: Task) -> Iterator[dict[str, Any]]:
-    """Every cell less the full document, and less what the paper's code calls so, over the same resamples and the same pairs."""
+    """Correlation of every cell minus that of FULL, and of CUT, on the same pairs and resamples, at each level."""
     for against in filter(None, map(task.of, (FULL, CUT))):
         for one in task.columns:
             if one is against or not task.boot:
@@ -241,13 +241,13 @@ def _differences(task: Task) -> Iterator[dict[str, Any]]:
                         between = task.boot.interval(first.drawn[name] - second.drawn[name])
                         ends = (between.low, between.high) if between else (None, None)
                         row |= {name: a - b, f"{name}_low": ends[0], f"{name}_high": ends[1]}
-                # What is undefined at a level is told there, once a cell.
+                # Where Pearson is undefined, only the first level has a row.
                 if level == LEVEL_NAMES[0] or "pearson" in row:
                     yield row
 
 
 def _agreement(task: Task) -> Iterator[dict[str, Any]]:
-    """Every cell's ratings held against those from the full document, and the share of its dollars that they spare."""
+    """Agreement of every cell's ratings with those from the full document, and the share of its dollars that is saved."""
     full = task.of(FULL)
     for one in task.columns if full is not None else ():
         if one is full or full is None:
@@ -259,7 +259,7 @@ def _agreement(task: Task) -> Iterator[dict[str, Any]]:
 
 
 def _levels(task: Task) -> Iterator[dict[str, Any]]:
-    """Beside the pooled correlations of the paper: the mean within documents, and that of the systems' means."""
+    """Correlations within documents (mean) and between systems' means, in addition to the paper's pooled ones."""
     for one in task.columns if task.boot else ():
         for level, at in list(zip(LEVEL_NAMES, _at_levels(task, one.ratings), strict=True))[1:]:
             figures = _figures(at.found, at.drawn, task.boot)
@@ -272,18 +272,18 @@ LEVEL_NAMES = ("pooled", "within documents", "between systems")
 
 @dataclass(frozen=True)
 class AtLevel:
-    """Correlations of one cell's ratings at one level."""
+    """The correlations of one cell at one level."""
 
     found: Correlations
     drawn: Mapping[str, Any]
     """Coefficient -> its values in the resamples."""
     n: int
-    """Pairs, documents or systems that count."""
+    """Pairs, documents or systems, by level, that entered the figure."""
     n_expected: int
 
 
 def _at_levels(task: Task, ratings: Sequence[float | None]) -> Sequence[AtLevel]:
-    """Ratings, a place each in the task's order, at each of `LEVEL_NAMES`."""
+    """The correlations of ratings, in the task's order of pairs, at each of `LEVEL_NAMES`. The task needs a bootstrap."""
     assert task.boot is not None
     given, human = ([of[place] for place in task.scored] for of in (ratings, task.human))
     documents, systems = ([of[place] for place in task.scored] for of in (task.documents, task.systems))
@@ -301,7 +301,7 @@ def _at_levels(task: Task, ratings: Sequence[float | None]) -> Sequence[AtLevel]
 
 
 def _choices(task: Task, settings: Settings) -> Iterator[dict[str, Any]]:
-    """Table 2: the full document both ways, the paper's choices, and the same choices measured on documents left out."""
+    """Table 2: the full document (FULL and CUT), the paper's choices, and the same choices on held-out documents."""
     if task.boot is None:
         return
     by_place = {(one.method, one.budget): one for one in task.columns}
@@ -322,7 +322,7 @@ def _chosen(task: Task, name: str, one: Column) -> dict[str, Any]:
 
 
 def _held_out(task: Task, settings: Settings) -> Iterator[dict[str, Any]]:
-    """Choose on a half of the documents, measure on the other; the mean over all splits, and where 95 % of them lie."""
+    """Choose on one half of the documents and measure on the other: the mean over all splits, and their middle 95 %."""
     import numpy as np
 
     documents = [task.documents[place] for place in task.scored]
@@ -372,11 +372,11 @@ def _held_out(task: Task, settings: Settings) -> Iterator[dict[str, Any]]:
 
 
 _PAPERS = ("pearson", "spearman")
-"""The coefficients that the paper prints, and chooses by."""
+"""The coefficients that the paper reports and chooses by."""
 
 
 def _spread(values: Mapping[str, NDArray[np.float64]]) -> dict[str, float | None]:
-    """Mean over the splits, and where 95 % of them lie."""
+    """Mean over the splits, and the range of the middle 95 % of them."""
     import numpy as np
 
     row: dict[str, float | None] = {}
@@ -403,7 +403,7 @@ def _metrics(tables: Tables, settings: Settings) -> Iterator[dict[str, Any]]:
 
 
 def _lengths(extracts: pl.DataFrame) -> pl.DataFrame:
-    """Table 5: tokens of the extracts, a row a dataset, method and budget."""
+    """Table 5: tokens of the extracts, one row per dataset, method and budget."""
     tokens = pl.col("tokens")
     figures = [tokens.mean().alias("mean"), *(tokens.quantile(q, "linear").alias(f"q{100 * q:.0f}") for q in (0.25, 0.75))]
     over = (tokens > pl.col("budget")).sum().cast(pl.Int64).alias("over_budget")
@@ -412,8 +412,10 @@ def _lengths(extracts: pl.DataFrame) -> pl.DataFrame:
 
 
 def _positions(extracts: pl.DataFrame) -> pl.DataFrame:
-    """Figure 2: where extracts of 1024 tokens (else of the largest budget below, else of the least) come from: the share of their
-    sentences in each tenth of the source, each extract counting once."""
+    """Figure 2: the share of extracted sentences in each tenth of the source; every extract has the same weight.
+
+    For the largest budget of at most 1024 tokens; if all are larger, for the smallest.
+    """
     budgets = sorted(set(extracts["budget"].to_list()))
     budget = max([one for one in budgets if one <= SMALL], default=budgets[0] if budgets else SMALL)
     chosen = extracts.filter((pl.col("budget") == budget) & (pl.col("index").list.len() > 0))

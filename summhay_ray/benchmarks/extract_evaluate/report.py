@@ -1,4 +1,4 @@
-"""What people are shown of a run: Tables 2 to 5 and figures 2, 3 and 8 of the paper, with intervals."""
+"""The report sections of a run: Tables 2 to 5 and Figures 2, 3 and 8 of the paper, with intervals."""
 
 from __future__ import annotations
 
@@ -11,20 +11,21 @@ from summhay_ray.benchmark import Chart, Section, Tables
 from summhay_ray.benchmarks.extract_evaluate.agreement import TEXT
 from summhay_ray.benchmarks.extract_evaluate.measure import TASK
 
-INTERVALS = "Intervals are 95 %, of the bootstrap over documents: all summaries of a document are drawn together."
+INTERVALS = "Intervals: 95 %, bootstrap over documents; all summaries of a document are drawn together."
 CHOICES_TEXT = (
-    "Best is the greatest Pearson + Spearman of all extracts, on the very pairs that are reported, as the paper chooses: it "
-    "flatters. Held out: chosen on one half of the documents and measured on the other, the mean over many halves with the range "
-    "that holds 95 % of them (no confidence interval); the method named is the one chosen most often, in that share of them."
+    "Best: the extract with the greatest Pearson + Spearman. It is chosen on the same pairs that are reported, as in the paper, "
+    "which is optimistic. Held out: chosen on one half of the documents and measured on the other. The figure is the mean over "
+    "many splits, with the range of the middle 95 % of them (not a confidence interval); the method shown is the one chosen most "
+    "often, and share says how often."
 )
 FULL_TEXT = (
-    "full is the whole source; full-release is the source as the paper's code cuts it: so many characters as there was room "
-    "for tokens, so that a long source is a short lead. The paper compares with the latter."
+    "full: the whole source. full-release: the source as the paper's code cuts it, to as many characters as there was room for "
+    "tokens, so that only the beginning of a long source is left. The paper compares with full-release."
 )
 
 
 def sections(scores: Tables) -> Sequence[Section]:
-    """All sections, the choices first."""
+    """All sections, the choice of method and budget first."""
     return [*_sections(scores)]
 
 
@@ -53,18 +54,18 @@ def _sections(scores: Tables) -> Iterator[Section]:
         )
         for name in ("pearson", "spearman") if curve.height > 1 else ():
             title = f"{name.capitalize()} by length: {task}"
-            # The full document as a level line, as in the paper's figure.
+            # The full document as a horizontal line, as in the paper's figure.
             levels = cells.filter(pl.col("budget") == 0).drop("budget").join(curve.select("budget").unique(), how="cross")
             both = pl.concat([_only(levels.sort("method", "budget"), name), _only(curve, name)])
             yield Section(title, INTERVALS, both, chart=Chart.line("budget", name, "method"), more=True)
         priced = cells.filter(pl.col("usd").is_not_null() & pl.col("pearson").is_not_null())
         if priced.height > 1:
-            told = "Every cell by what a pair costs; those on the front are beaten by none in both."
+            text = "Every cell by its cost per pair. On the front: no other cell beats it in both cost and correlation."
             table = priced.select(
                 "method", "budget", "usd", "pearson", "pearson_low", "pearson_high", "on_front", "n", "n_expected"
             )
             yield Section(
-                f"Cost and correlation: {task}", told, table, chart=Chart.scatter("usd", "pearson", "method"), more=True
+                f"Cost and correlation: {task}", text, table, chart=Chart.scatter("usd", "pearson", "method"), more=True
             )
     yield from _more(scores)
 
@@ -78,28 +79,26 @@ def _unscored(task: str, cells: pl.DataFrame) -> Section:
 def _more(scores: Tables) -> Iterator[Section]:
     differences = scores["differences"]
     if differences.height:
-        text = (
-            "Every cell's correlation less that of the full document (against), over the same pairs and resamples. " + INTERVALS
-        )
-        yield Section("Less the full document", text, _without(differences, "kendall"), more=True)
+        text = "Every cell's correlation minus that of the full document (against), on the same pairs and resamples. " + INTERVALS
+        yield Section("Difference from the full document", text, _without(differences, "kendall"), more=True)
     if scores["agreement"].height:
-        text = f"Every cell's ratings held against those from the full document; spared: the share of its dollars. {TEXT}"
+        text = f"Every cell's ratings compared with those from the full document. spared: share of its dollars saved. {TEXT}"
         units = {"usd": "$ a pair", "spared": "%", "same": "%"}
         yield Section("Agreement with the full document", text, scores["agreement"], units, more=True)
     if scores["levels"].height:
         text = (
-            "Within documents: the mean of the correlations of a document's summaries, n documents; of two summaries it is 1 or "
-            "-1, and a document counts where neither ratings nor scores are all equal. Between systems: of the systems' means, n "
-            f"systems, at least three, since two always lie on a line. {INTERVALS}"
+            "Within documents: the correlation over a document's summaries, averaged over n documents. Two summaries give 1 "
+            "or -1. A document whose ratings or scores are all equal does not count. Between systems: the correlation of means "
+            f"of n systems; it needs at least three, since two always lie on a line. {INTERVALS}"
         )
         yield Section("Within documents and between systems", text, _without(scores["levels"], "kendall"), more=True)
     if scores["lengths"].height:
-        text = "cl100k tokens of the extracts. Over budget: extracts that exceed it, which those of compat: release may."
+        text = "cl100k tokens of the extracts. over_budget: extracts longer than their budget, only with compat: release."
         yield Section("Lengths of the extracts", text, scores["lengths"], more=True)
     for (dataset, budget), rows in scores["positions"].group_by("dataset", "budget", maintain_order=True):
         yield Section(
             f"Where extracts of {budget} tokens come from: {dataset}",
-            "Share of an extract's sentences in each tenth of its source (1 is the beginning), the mean over all extracts.",
+            "Share of an extract's sentences in each tenth of its source (1 is the beginning), averaged over all extracts.",
             rows.drop("dataset", "budget"),
             {"share": "%"},
             Chart.line("part", "share", "method"),
@@ -108,7 +107,7 @@ def _more(scores: Tables) -> Iterator[Section]:
 
 
 def _budget() -> Any:
-    """The full document's budget is none."""
+    """The budget column, null for the full document."""
     return pl.when(pl.col("budget") > 0).then(pl.col("budget"))
 
 
@@ -117,7 +116,7 @@ def _units(table: pl.DataFrame, units: dict[str, str]) -> dict[str, str]:
 
 
 def _plain(cells: pl.DataFrame) -> pl.DataFrame:
-    """Without what is told elsewhere: Kendall's tau-b lies in the scores, and a reason is shown where there is one."""
+    """The cells without Kendall's tau-b (it is in the scores), and without `reason` if no cell has one."""
     without = _without(cells, "kendall")
     return without.drop("reason") if not any(cells["reason"].to_list()) else without
 

@@ -1,4 +1,4 @@
-"""The spec of an Extract-then-Evaluate run: pairs x (methods x budgets, and the full document) x criteria x raters."""
+"""The spec of an Extract-then-Evaluate run: pairs x (methods x budgets + full document) x criteria x raters."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from summhay_ray.benchmarks.rating import Rater, checked
 from summhay_ray.errors import UserError
 
 FULL, CUT = "full", "full-release"
-"""The whole source; and as the paper's code shows it, cut by mistake."""
+"""The whole source; and the source as the paper's code cuts it, by mistake."""
 PRICE = 30.0
-"""Dollars a million input tokens that the paper reckons with (section 3.1, footnote 4)."""
+"""The paper's price in dollars per million input tokens (section 3.1, footnote 4)."""
 
 
 def _criterion(value: Any) -> Any:
@@ -24,12 +24,12 @@ def _criterion(value: Any) -> Any:
 
 
 def _pair(value: Any) -> Any:
-    """YAML and JSON have lists alone."""
+    """A list as a tuple: YAML and JSON have no tuples."""
     return tuple(value) if isinstance(value, list) else value
 
 
 def _metric(value: Any) -> Any:
-    """`{bartscore: FOLDER}` is a metric with its model."""
+    """Expand the short forms: `NAME`, and `{NAME: MODEL}` for a metric with its model."""
     if isinstance(value, str):
         return {"metric": value}
     if isinstance(value, dict) and len(value) == 1 and "metric" not in value:
@@ -39,10 +39,10 @@ def _metric(value: Any) -> Any:
 
 
 class CriterionSpec(Strict):
-    """What is rated: a criterion of the paper, or one with a prompt of one's own."""
+    """What is rated: a criterion of the paper, or your own with its prompt."""
 
     name: str = Field(min_length=1, description="consistency, relevance, faithfulness, or one of your own, with scale and prompt")
-    human: str = Field(default="", description="the field of `scores` that holds people's; its name where empty")
+    human: str = Field(default="", description="the field of `scores` with the human scores; empty: the criterion's name")
     scale: Annotated[tuple[int, int], BeforeValidator(_pair)] | None = Field(
         default=None, description="[low, high], whole numbers; null: the criterion's own"
     )
@@ -59,26 +59,26 @@ class CriterionSpec(Strict):
 
     @property
     def on(self) -> judge.Scale:
-        """The scale."""
+        """The scale: that of the spec, else the criterion's own."""
         return judge.Scale(*self.scale) if self.scale else judge.CRITERIA[self.name].scale
 
     def made(self, prompt: str) -> judge.Criterion:
-        """The criterion. `prompt`: the text of its file, empty for ours. Raises ValueError where that lacks a placeholder."""
+        """The criterion. `prompt`: the text of its prompt file; empty: ours. Raises ValueError if a placeholder is missing."""
         own = judge.CRITERIA.get(self.name)
         text = prompt or (own.prompt if own else "")
         return judge.Criterion(self.name, self.on, text, own.version if own and not prompt else 1)
 
 
 class MetricSpec(Strict):
-    """A metric that asks no model of a provider: one that ships, or module:Class."""
+    """A metric that calls no provider: a built-in one, or module:Class."""
 
     metric: str = Field(min_length=1, description=f"{', '.join(METRICS)}, or module:Class of your own")
-    name: str = Field(default="", description="what tables call it; the metric where empty")
-    model: str = Field(default="", description="folder or hub name of its weights, where it reads some")
+    name: str = Field(default="", description="its name in tables; empty: the metric")
+    model: str = Field(default="", description="folder or hub name of its weights, if it reads any")
 
     @property
     def label(self) -> str:
-        """What tables call it."""
+        """Its name in tables."""
         return self.name or self.metric
 
     @model_validator(mode="after")
@@ -92,36 +92,36 @@ MetricEntry = Annotated[MetricSpec, BeforeValidator(_metric, json_schema_input_t
 
 
 class ExtractEvaluateSpec(Spec):
-    """A run: every pair is rated by every rater for every criterion, from every extract and from the full document."""
+    """Every rater rates every pair for every criterion, from every extract and from the full document."""
 
     kind: str = Field(default="extract_evaluate", description="the benchmark")
     pairs: list[str] = Field(
-        min_length=1, description="files of summaries with sources and people's scores, from the spec's folder; or sample/pairs"
+        min_length=1, description="files of summaries with sources and human scores, relative to the spec; or sample/pairs"
     )
     criteria: list[CriterionEntry] = Field(
         default=[CriterionSpec(name="faithfulness")], min_length=1, description="what is rated"
     )
     methods: list[str] = Field(
-        default=["lead", "rouge-1", "rouge-2", "rouge-1+2"], description="how sentences are extracted; or module:Class"
+        default=["lead", "rouge-1", "rouge-2", "rouge-1+2"], description="extraction methods; or module:Class"
     )
-    budgets: list[int] = Field(default=list(extracts.BUDGETS), description="tokens of an extract, at most (cl100k)")
+    budgets: list[int] = Field(default=list(extracts.BUDGETS), description="maximum length of an extract, in cl100k tokens")
     full: list[Literal["whole", "release"]] = Field(
         default=["whole", "release"],
         description="the source without extraction: whole, and as the paper's code cuts it (by characters in place of tokens)",
     )
-    full_tokens: int = Field(default=8000, ge=1, description="tokens of a prompt from which on the release cuts the source")
-    models: dict[str, str] = Field(default_factory=dict, description="method -> folder or hub name of the weights that it reads")
-    raters: list[Rater] = Field(min_length=1, description="who rates")
+    full_tokens: int = Field(default=8000, ge=1, description="full: release cuts the source of longer prompts, in tokens")
+    models: dict[str, str] = Field(default_factory=dict, description="method -> folder or hub name of its model")
+    raters: list[Rater] = Field(min_length=1, description="the models that rate")
     metrics: list[MetricEntry] = Field(default=[], description="baselines beside the raters: rouge-1, bertscore, bartscore, ...")
     compat: Literal["default", "release"] = Field(
-        default="default", description="release: extracts and answers as the paper's code makes and reads them, mistakes included"
+        default="default", description="release: make extracts and read answers as the paper's code does, mistakes included"
     )
     price_per_mtok: float = Field(
-        default=PRICE, ge=0, description="dollars a million input tokens at which the cost of a free rater's prompts is shown"
+        default=PRICE, ge=0, description="dollars per million input tokens, used to show a cost for raters that are free"
     )
-    resamples: int = Field(default=2000, ge=100, description="of the bootstrap over documents")
+    resamples: int = Field(default=2000, ge=100, description="resamples of the bootstrap over documents")
     splits: int = Field(
-        default=200, ge=0, description="halves of the documents on which a method is chosen, to be measured on the other"
+        default=200, ge=0, description="random splits of the documents: a method is chosen on one half and measured on the other"
     )
 
     NOT_SEMANTIC = Spec.NOT_SEMANTIC | {"price_per_mtok", "resamples", "splits"}
@@ -164,7 +164,7 @@ class ExtractEvaluateSpec(Spec):
         return self
 
     def cells(self) -> list[tuple[str, int]]:
-        """(method, budget) of all that raters are shown; the full document has budget 0."""
+        """(method, budget) of each text that raters are shown for a pair; the full document has budget 0."""
         fulls = [(FULL, 0)] * ("whole" in self.full) + [(CUT, 0)] * ("release" in self.full)
         return [*fulls, *((method, budget) for method in self.methods for budget in self.budgets)]
 

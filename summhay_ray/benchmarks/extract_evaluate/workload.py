@@ -1,4 +1,4 @@
-"""Extract-then-Evaluate: every summary is rated from extracts of its source, and from all of it (paper, section 2)."""
+"""Extract-then-Evaluate: every summary is rated from extracts of its source, and from the whole source (paper, section 2)."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ from summhay_ray.text import count_tokens
 
 @dataclass(frozen=True, slots=True)
 class ExtractRow:
-    """A row of table `extracts`: what a rater is shown of one source for one summary."""
+    """A row of table `extracts`: the extract of one source for one summary."""
 
     dataset: Annotated[str, "the file's dataset"]
     doc_id: Annotated[str, "the source"]
     system_id: Annotated[str, "who wrote the summary"]
     method: Annotated[str, "how sentences were chosen"]
-    budget: Annotated[int, "tokens that the extract may have"]
+    budget: Annotated[int, "maximum tokens of the extract"]
     index: Annotated[tuple[int, ...], "the sentences' numbers in the source, from 0, in the order in which they are shown"]
     tokens: Annotated[int, "cl100k tokens of the extract"]
     n_sentences: Annotated[int, "sentences of the source"]
@@ -61,14 +61,14 @@ class RatingRow:
     doc_id: Annotated[str, "the source"]
     system_id: Annotated[str, "who wrote the summary"]
     method: Annotated[str, "how sentences were chosen; full: the whole source; full-release: as the paper's code cuts it"]
-    budget: Annotated[int, "tokens that the extract may have; 0 for the full source"]
+    budget: Annotated[int, "maximum tokens of the extract; 0 for the full source"]
     criterion: Annotated[str, "what is rated"]
     rater: Annotated[str, "who rates"]
     rating: Annotated[float, "on the criterion's scale"]
     how: Annotated[str, "text: one answer; samples: the mean of several; logprobs: the expectation over the first token"]
-    votes: Annotated[tuple[float, ...], "what each sample says that could be read"]
-    n_asked: Annotated[int, "samples that were asked for"]
-    mass: Annotated[float | None, "probability of the scale's numbers together, where log probabilities were read"]
+    votes: Annotated[tuple[float, ...], "the ratings of the readable samples"]
+    n_asked: Annotated[int, "samples that were requested"]
+    mass: Annotated[float | None, "total probability of the scale's numbers; null without log probabilities"]
     prompt_tokens: Annotated[int, "cl100k tokens of the prompt"]
     usd_micros: Annotated[int, "price of the answers in millionths of a dollar"]
     key: Annotated[str, "the first raw answer"]
@@ -76,24 +76,24 @@ class RatingRow:
 
 @dataclass(frozen=True, slots=True)
 class HumanRow:
-    """A row of table `human_scores`: what people say of a summary."""
+    """A row of table `human_scores`: the human score of a summary for one criterion."""
 
     dataset: Annotated[str, "the file's dataset"]
     doc_id: Annotated[str, "the source"]
     system_id: Annotated[str, "who wrote the summary"]
     criterion: Annotated[str, "what is scored"]
-    score: Annotated[float, "as the file has it"]
+    score: Annotated[float, "as in the file"]
 
 
 @dataclass(frozen=True, slots=True)
 class MetricRow:
-    """A row of table `metric_scores`: what a metric that asks no model of a provider says of a summary."""
+    """A row of table `metric_scores`: the score of a summary by a metric that calls no provider."""
 
     dataset: Annotated[str, "the file's dataset"]
     doc_id: Annotated[str, "the source"]
     system_id: Annotated[str, "who wrote the summary"]
     metric: Annotated[str, "as the spec names it"]
-    score: Annotated[float | None, "null where it has no meaning (no reference)"]
+    score: Annotated[float | None, "null if undefined: there is no reference, or the metric returned NaN or an infinity"]
 
 
 PAIR = ("dataset", "doc_id", "system_id")
@@ -101,7 +101,7 @@ LEAD = "lead"
 
 
 class ExtractEvaluate(Benchmark[ExtractEvaluateSpec]):
-    """An item is one summary, one extract (or the full source), one criterion, one rater."""
+    """An item is one rating: a summary, an extract (or the full source), a criterion and a rater."""
 
     kind = "extract_evaluate"
     stages = (Stage("rate", output_tokens=TOKENS_A_RATING, example="4"),)
@@ -127,13 +127,13 @@ class ExtractEvaluate(Benchmark[ExtractEvaluateSpec]):
 
     @functools.cached_property
     def pairs(self) -> Mapping[str, Pair]:
-        """All pairs by their names, in the order of the files."""
+        """All pairs by id, in the order of the files."""
         found = [pair for name in self.spec.pairs for pair in read_pairs(self.inputs.text(name), name)]
         check_unique(found)
         return {pair.id: pair for pair in found}
 
     def identity(self) -> Any:
-        """See `Workload`: with our prompts, and a person's own code."""
+        """See `Workload`. Includes the prompts, user code, and revisions of local models."""
         prompts = {name: one.prompt_hash for name, one in self.criteria.items()}
         own = [*self.spec.methods, *(one.metric for one in self.spec.metrics)]
         code = {name: code_identity(name) for name in own if ":" in name}
@@ -143,7 +143,7 @@ class ExtractEvaluate(Benchmark[ExtractEvaluateSpec]):
         return {**super().identity(), "prompts": prompts, "own": code, "revisions": revisions, "weights": weights}
 
     def _weights(self) -> Iterator[tuple[str, str]]:
-        """The folder or hub name of the weights that each method and metric reads; empty for none."""
+        """(label, folder or hub name of its model) of each method and metric; the latter is empty if it reads none."""
         for method in self.spec.methods:
             yield f"method {method}", self.spec.models.get(method) or extracts.own_model(method)
         for one in self.spec.metrics:
@@ -156,7 +156,7 @@ class ExtractEvaluate(Benchmark[ExtractEvaluateSpec]):
         return [*super().own_code(), *(name for name in own if ":" in name), *levers]
 
     def items(self) -> Iterator[Item]:
-        """Pair by pair, so that its extracts are made once."""
+        """All ratings, pair by pair, so that the extracts of a pair are made once."""
         for pair in self.pairs.values():
             for method, budget in self.spec.cells():
                 for criterion in self.criteria:
@@ -171,8 +171,8 @@ class ExtractEvaluate(Benchmark[ExtractEvaluateSpec]):
                             "rater": rater.label,
                         }
                         shown = method if method in (FULL, CUT) else f"{method}@{budget}"
-                        # Prompts begin with what is shown: that of a document where the summary does not choose it, whoever
-                        # summarizes; else that of a pair, whatever the criterion.
+                        # Items whose prompts share a prefix form a group. A prompt begins with the text that is shown. If that
+                        # depends on the summary, the group is the pair and extract, else it is the document.
                         chosen = method not in (FULL, CUT, LEAD) or rater.extract is not None
                         begins = f"{pair.id}/{shown}" if chosen else f"{pair.dataset}/{pair.doc_id}"
                         yield Item(
@@ -183,10 +183,10 @@ class ExtractEvaluate(Benchmark[ExtractEvaluateSpec]):
                             group=f"{begins}/{rater.label}",
                         )
 
-    # --- a pair: its extracts, people's scores, metrics ----------------------------------------------------------------
+    # --- a pair: its extracts, human scores, metrics ----------------------------------------------------------------
 
     def prepare(self, source: str, items: Sequence[Item]) -> Prepared:
-        """All extracts of one pair, all budgets of a method in one pass, and what needs no rater."""
+        """Everything about a pair that needs no rater: its extracts, human scores and metric scores."""
         pair = self.pairs[source]
         made = {method: self._extracts(pair, method, self._models) for method in self.spec.methods}
         n_sentences = extracts.n_sentences(pair.source)
@@ -210,18 +210,18 @@ class ExtractEvaluate(Benchmark[ExtractEvaluateSpec]):
         )
 
     def computing(self, items: Sequence[Item]) -> Sequence[Mapping[str, Any]]:
-        """See `Workload`: a part for each pair whose extracts need models in this process."""
+        """See `Workload`: one part per pair, if any method runs a model in this process."""
         if not any(map(self._reads_weights, self.spec.methods)):
             return ()
         return [{"pair": source} for source in dict.fromkeys(item.source for item in items)]
 
     def compute(self, part: Mapping[str, Any]) -> None:
-        """See `Workload`: what models say of a pair's sentences."""
+        """See `Workload`: run these models on the sentences of a pair; the results go to the store."""
         for method in filter(self._reads_weights, self.spec.methods):
             self._extracts(self.pairs[part["pair"]], method, self._models)
 
     def sketch(self, source: str, items: Sequence[Item]) -> Prepared:
-        """See `Workload`: no model is loaded. Extracts that nobody has computed yet are planned as long ones."""
+        """See `Workload`: no model is loaded. Extracts that are not computed yet get stand-ins that fill their budgets."""
         pair, made = self.pairs[source], dict[str, Mapping[int, extracts.Extract]]()
         for method in self.spec.methods:
             try:
@@ -241,7 +241,7 @@ class ExtractEvaluate(Benchmark[ExtractEvaluateSpec]):
 
     @functools.cached_property
     def _known(self) -> StoredModels:
-        """As `_models`, but nothing is computed."""
+        """As `_models`, but raises NotComputed instead of computing."""
         return StoredModels(self.inputs.store, None)
 
     def _reads_weights(self, method: str) -> bool:
@@ -254,30 +254,30 @@ class ExtractEvaluate(Benchmark[ExtractEvaluateSpec]):
     # --- a rating ------------------------------------------------------------------------------------------------------
 
     async def answer(self, item: Item, ask: Ask) -> Rows:
-        """One rating."""
+        """Ask for one rating."""
         data = item.data
         pair = self.pairs[item.source]
         rater = next(one for one in self.spec.raters if one.label == data["rater"])
         criterion = self.criteria[data["criterion"]]
         if ask.prepared == [] and self.spec.compat == "default":
-            told = f"no sentence of the source fits into {data['budget']} tokens; take a larger budget"
-            ask.fail("rate", Failed("empty_extract", told))
+            message = f"no sentence of the source fits into {data['budget']} tokens; take a larger budget"
+            ask.fail("rate", Failed("empty_extract", message))
             return {}
         values = {"SOURCE": self._shown(pair, item, criterion, ask.prepared), "SUMMARY": pair.summary}
         outcome = await rated(self, ask, "rate", rater, criterion, values, self.spec.compat)
         if not isinstance(outcome, Answer):
             ask.fail("rate", outcome)
             return {}
-        found = outcome.value
+        rating = outcome.value
         [first, *_] = judge.rating_requests(criterion, shown_of(rater.extract, values), self._settings(rater))
         prompt_tokens = count_tokens(first.messages[0].content)
         row = RatingRow(
             **{name: data[name] for name in ("dataset", "doc_id", "system_id", "method", "budget", "criterion", "rater")},
-            rating=found.value,
-            how=found.how,
-            votes=tuple(found.votes),
-            n_asked=found.n_asked,
-            mass=found.mass,
+            rating=rating.value,
+            how=rating.how,
+            votes=tuple(rating.votes),
+            n_asked=rating.n_asked,
+            mass=rating.mass,
             prompt_tokens=prompt_tokens,
             usd_micros=outcome.usd_micros,
             key=outcome.key,
@@ -295,34 +295,36 @@ class ExtractEvaluate(Benchmark[ExtractEvaluateSpec]):
     def _settings(self, rater: RaterSpec) -> judge.Rater:
         return rater.rater(self.revision_of(rater.model))
 
-    # --- what it comes to ----------------------------------------------------------------------------------------------
+    # --- scores ----------------------------------------------------------------------------------------------
 
     def score(self, tables: Tables) -> Tables:
-        """See `measure.py`. With `--compat release` a rating that failed counts as 0, as in the paper's code."""
+        """See `measure.py`. With `--compat release` a malformed rating counts as 0, as in the paper's code."""
         spec, failed_as = self.spec, 0.0 if self.compat == "release" else None
         settings = Settings(spec.seed, spec.resamples, spec.splits, spec.price_per_mtok, failed_as)
         return measured(tables, settings)
 
     def details(self, scores: Tables) -> Mapping[str, Any]:
-        """Beside the scores: by which prompts they came. Ratings by different ones are not to be compared."""
-        told = {
+        """`criteria`: scale and prompt of each criterion. Ratings by different prompts must not be compared."""
+        criteria = {
             name: {"scale": [one.scale.low, one.scale.high], "version": one.version, "prompt_hash": one.prompt_hash}
             for name, one in self.criteria.items()
         }
-        return {"criteria": told}
+        return {"criteria": criteria}
 
     def report(self, scores: Tables) -> Sequence[Section]:
-        """Tables 2 to 5 and figures 2, 3 and 8 of the paper, of these pairs and raters."""
+        """Tables 2 to 5 and Figures 2, 3 and 8 of the paper, for these pairs and raters."""
         return sections(scores)
 
 
 def _shown_to(items: Sequence[Item], made: Mapping[str, Mapping[int, extracts.Extract]]) -> dict[str, list[int]]:
-    """Item -> the numbers of the sentences that its rater is shown."""
+    """Item id -> the numbers of the sentences that the rater is shown; full documents are left out."""
     return {item.id: list(made[item.data["method"]][item.data["budget"]].index) for item in items if item.data["method"] in made}
 
 
-def cut_as_released(source: str, summary: str, template: str, most: int) -> str:
-    """The source as the paper's code cuts it where template, source and summary exceed `most` tokens: it keeps as many characters
-    as there is room for tokens, about a fifth of what was meant."""
+def cut_as_released(source: str, summary: str, template: str, max_tokens: int) -> str:
+    """The source, cut as by the paper's code if template, source and summary together exceed `max_tokens`.
+
+    The code keeps as many characters as there is room for tokens, about a fifth of the intended length.
+    """
     beside = count_tokens(template) + count_tokens(summary) + 1
-    return source if beside + count_tokens(source) <= most else source[: max(most - beside, 0)]
+    return source if beside + count_tokens(source) <= max_tokens else source[: max(max_tokens - beside, 0)]

@@ -1,7 +1,7 @@
-"""Metrics of summaries that are rated beside the judges: the baselines of the paper's Table 2, and whatever else is put here.
+"""Metrics of summaries to compare the judges with: the baselines of the paper's Table 2, and your own.
 
-`base.py` says how one is added: one file, or `module:Class`. FactCC and SummaC come in so; nothing that this package installs has
-their weights.
+`base.py` says how to add one: a file here, or `module:Class`. FactCC and SummaC need the latter: no dependency of this package
+has their weights.
 """
 
 import sys
@@ -16,7 +16,7 @@ __all__ = ["METRICS", "Metric", "Texts", "make_metric"]
 
 
 def make_metric(name: str, model: str = "") -> Metric:
-    """The metric of a name. Raises UnknownName where there is none, and ValueError where it needs a model or takes none."""
+    """The metric with this name. Raises UnknownName if there is none, ValueError if it lacks a model or takes none."""
     if ":" in name:
         found = plugins.load(name)
         if not callable(getattr(found, "score", None)):

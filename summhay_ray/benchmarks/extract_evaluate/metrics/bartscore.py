@@ -1,6 +1,7 @@
-"""`bartscore`: how likely a model finds the summary after its source (Yuan et al., 2021). Any seq2seq folder or hub name.
+"""`bartscore`: the likelihood of the summary given its source (Yuan et al., 2021). `model`: any seq2seq folder or hub name.
 
-The direction that measures faithfulness; the paper names neither direction nor checkpoint. A source is cut at the model's length.
+Source to summary is the direction that measures faithfulness; the paper names neither direction nor checkpoint. The source is cut
+at the model's maximum length.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""The contract of a metric: texts in, a number a summary out.
+"""The contract of a metric: it takes texts and returns one number per summary.
 
-To add one: put one file into this folder with a class that has a `name` and the method `score`; a spec names it under `metrics:`.
-A class of your own module works without a file here: `metrics: [my_module:SummaC]`. One that reads weights takes their folder or
-hub name when it is made (`takes_model = True`; `own_model` says which where nobody names others), and loads them when it first
-scores.
+To add one: put a file into this folder with a class that has a `name` and the method `score`; a spec names it under `metrics:`.
+A class in your own module needs no file here: `metrics: [my_module:SummaC]`. A metric that runs a model sets
+`takes_model = True`, takes the model's folder or hub name in its constructor (default: `own_model`), and loads it at the first
+`score`.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from typing import ClassVar, Protocol
 
 @dataclass(frozen=True, slots=True)
 class Texts:
-    """A summary, and what it may be scored by."""
+    """A summary, and the texts that a metric may compare it with."""
 
     summary: str
     source: str
     reference: str
-    """Empty where the data has none."""
+    """Empty if the data has none."""
 
 
 class Metric(Protocol):
@@ -30,5 +30,5 @@ class Metric(Protocol):
     takes_model: ClassVar[bool] = False
 
     def score(self, texts: Sequence[Texts]) -> Sequence[float | None]:
-        """One score each, in order; None where it has no meaning (no reference)."""
+        """One score per text, in order; None if undefined (no reference). NaN and infinities count as None."""
         ...

@@ -1,4 +1,4 @@
-"""`bertscore`: F of the summary's tokens against the reference's, by vectors (Zhang et al., 2020); extra `bertscore`."""
+"""`bertscore`: BERTScore F1 of the summary against the reference (Zhang et al., 2020). Needs the extra `bertscore`."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from summhay_ray.metrics import bertscore
 
 
 class BertScoreF1:
-    """`model`: a name that `bert_score` knows, or `FOLDER@LAYER`."""
+    """`model`: a name known to `bert_score`, or `FOLDER@LAYER`."""
 
     name: ClassVar[str] = "bertscore"
     takes_model: ClassVar[bool] = True
     own_model: ClassVar[str] = "roberta-large"
-    """What `bert_score` takes for English where nothing is said; the paper names no other."""
+    """The default of `bert_score` for English; the paper names no model."""
 
     def __init__(self, model: str = own_model) -> None:
         self._model, self._layer = named_layers(model)

@@ -1,4 +1,4 @@
-"""`rouge-1`, `rouge-2`: F1 against the reference, by py-rouge's rules, as the paper's baselines are."""
+"""`rouge-1`, `rouge-2`: F1 against the reference by py-rouge's rules, like the paper's baselines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`words`: how long the summary is. What correlates no better than this has measured length."""
+"""`words`: the length of the summary. A metric that correlates no better than this may only measure length."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from summhay_ray.benchmarks.extract_evaluate.metrics.base import Texts
 
 
 class Words:
-    """The summary's words, between blanks."""
+    """The number of words of the summary, split at white space."""
 
     name: ClassVar[str] = "words"
 
