@@ -1,4 +1,4 @@
-"""Information coverage (ETHIC, section 2.3 and appendix A): what share of a context a question needs, for any benchmark."""
+"""Information coverage (ETHIC, section 2.3 and appendix A): the share of its context that a question needs, for any benchmark."""
 
 from summhay_ray.benchmarks.coverage.run import CoverageRequest, coverage_run
 from summhay_ray.benchmarks.coverage.workload import Coverage

@@ -1,9 +1,9 @@
-"""Who says whether a chunk is needed: the prompt for a model (appendix A, in our own words), and two evaluators without a key.
+"""Decide whether a chunk is needed: the prompt for a model (paper, appendix A, worded anew), and two evaluators without a key.
 
-Part of the coverage folder. A model judges passage by passage. The offline ones do not understand a question: they are shown all
-passages at once, with what a right answer holds where the benchmark says it. A passage is needed that supports some sentence of
-that: by itself, or, where none does (an abstract says things in its own words), as nearly as the passage that supports it best.
-Where nobody says what is right, the query's own words must do. Both are a floor beside a model's judgment.
+Part of the coverage folder. A model judges one passage at a time. The offline evaluators do not understand a question: they get
+all passages at once, with the contents of a right answer (the references) if the benchmark has them. A passage is needed if it
+supports a sentence of the references: by itself, or, if no passage does (abstracts paraphrase), nearly as well as the best one.
+Without references the query's words take their place. Both are a floor to compare a model's judgments with.
 """
 
 from __future__ import annotations
@@ -49,55 +49,55 @@ VERSION = 2
 
 _FINAL = re.compile(r"#\s*Final Score\W*\s*([01])\b", re.IGNORECASE)
 _SHARED = 0.8
-"""Of the words that say something in a reference sentence, the share that a passage must have to support it by itself.
-tests/perf/coverage_evaluators.py holds these figures against people's annotations; docs/ethic.md has what it says."""
+"""The share of a reference sentence's content words that a passage must contain to support it by itself.
+tests/perf/coverage_evaluators.py checks these thresholds against human annotations; docs/ethic.md has the results."""
 _LEAST, _NEARLY = 0.3, 0.8
-"""Of a sentence that no passage supports by itself: the share, words weighted by their rarity, that the best passage must have,
-and of that the share which another one must have."""
+"""For a sentence that no passage supports by itself: the share of its words, weighted by rarity, that the best passage must
+contain, and the fraction of the best passage's share that another passage must reach."""
 _NEAR = 0.8
-"""The cosine of a passage's sentence with a reference sentence that supports it by itself."""
+"""The cosine that a sentence of a passage must reach with a reference sentence to support it by itself."""
 _LEAST_NEAR, _NEARLY_NEAR = 0.4, 0.9
-"""As `_LEAST` and `_NEARLY`, of cosines."""
+"""As `_LEAST` and `_NEARLY`, for cosines."""
 _ASKED = 0.3
-"""Of the query's words, the share that a passage must have where nobody says what a right answer holds."""
+"""Without references: the share of the query's words (or the cosine) that a passage must reach."""
 _TELLING = 5
-"""Words that a reference sentence must have beside function words: a passage has those of shorter ones by chance."""
+"""The least number of content words of a reference sentence: a passage contains those of a shorter one by chance."""
 _SHORT = 3
-"""A reference of no more words is a label: the passage must have it word for word."""
+"""A reference of at most this many words is a label: a passage must contain each of its words, unstemmed."""
 _KEPT = 50_000
-"""Vectors of sentences that are remembered: questions about one context share its sentences."""
+"""How many sentence vectors are cached: questions about one context share its sentences."""
 
 
 def question(passage: str, query: str) -> list[Message]:
-    """What a model is asked about a passage."""
+    """The messages that ask a model about one passage."""
     return [user(PROMPT.format(passage=passage, query=query))]
 
 
 def verdict(answer: str) -> bool | None:
-    """Whether the passage is needed, by the last final score of an answer; None where it has none."""
+    """Whether the passage is needed: the last "Final Score" of an answer; None if it has none."""
     found = _FINAL.findall(answer)
     return found[-1] == "1" if found else None
 
 
 def whole_question(passages: Sequence[str], query: str, references: Sequence[str]) -> list[Message]:
-    """What an offline evaluator is asked about all passages of a context."""
+    """The messages that ask an offline evaluator about all passages of a context."""
     material = {"task": TASK, "query": query, "right_answer": list(references), "passages": list(passages)}
     return [user(json.dumps(material, ensure_ascii=False))]
 
 
 def verdicts(answer: str) -> list[bool]:
-    """An offline evaluator's verdicts, passage by passage."""
+    """The verdicts of an offline evaluator's answer, one per passage."""
     return [one == 1 for one in json.loads(answer)]
 
 
 class LexicalCoverage:
-    """By the words that a passage and what a right answer holds have in common."""
+    """Judges by the words that a passage shares with the references."""
 
     name: ClassVar[str] = "offline/coverage"
     revision: ClassVar[str] = "3"
 
     def answer(self, request: Request) -> str:
-        """0 or 1 for each passage, as JSON. Raises LookupError for another prompt."""
+        """A JSON list with 0 or 1 for each passage. Raises LookupError for any other prompt."""
         passages, query, references = _read(request.prompt)
         words = [set(plain_words(one)) for one in passages]
         roots = [{root(word) for word in one} for one in words]
@@ -117,7 +117,7 @@ class LexicalCoverage:
 
 
 class EmbeddedCoverage:
-    """By the cosine of their sentences' vectors (all-MiniLM-L6-v2); labels word for word. Needs the extra `embed`."""
+    """Judges by cosines of sentence vectors (all-MiniLM-L6-v2), and labels by their words. Needs the extra `embed`."""
 
     name: ClassVar[str] = "offline/coverage-embed"
     revision: ClassVar[str] = "3"
@@ -126,7 +126,7 @@ class EmbeddedCoverage:
         self._kept: dict[str, Any] = {}
 
     def answer(self, request: Request) -> str:
-        """0 or 1 for each passage, as JSON. Raises LookupError for another prompt, and where the extra is not installed."""
+        """A JSON list with 0 or 1 for each passage. Raises LookupError for any other prompt, or if the extra is missing."""
         passages, query, references = _read(request.prompt)
         labels, texts = _parts(references) if references else ([], _sentences(query))
         words = [set(plain_words(one)) for one in passages]
@@ -141,7 +141,7 @@ class EmbeddedCoverage:
         return _scored(needed)
 
     def _nearness(self, own: Sequence[str], texts: Sequence[str]) -> list[float]:
-        """Of each text the greatest cosine with a sentence."""
+        """The greatest cosine of each text with any of the sentences `own`; -1 if there are none."""
         if not own:
             return [-1.0] * len(texts)
         found: list[float] = (self._vectors(own) @ self._vectors(texts).T).max(axis=0).tolist()
@@ -160,7 +160,7 @@ class EmbeddedCoverage:
 
 
 def _supporting(values: Sequence[float], weighted: Sequence[float], enough: float, least: float, nearly: float) -> list[bool]:
-    """Which passages support a sentence: those with enough of it; where none has, those with nearly as much as the best."""
+    """Which passages support a sentence: those with enough of it, or, if there are none, those near the best one."""
     by_itself = [value >= enough for value in values]
     best = max(weighted, default=0.0)
     if any(by_itself) or best < least:
@@ -177,14 +177,14 @@ def _read(prompt: str) -> tuple[list[str], str, list[str]]:
 
 
 def _parts(references: Sequence[str]) -> tuple[list[list[str]], list[str]]:
-    """(words of labels, sentences that say something); each once."""
+    """(words of each label, sentences with content words), without duplicates."""
     listed = dict.fromkeys(sentence for one in references for sentence in _sentences(one))
     labels = [words for one in listed if 0 < len(words := plain_words(one)) <= _SHORT]
     return labels, [one for one in listed if len(plain_words(one)) > _SHORT and _roots(one)]
 
 
 def _sentences(reference: str) -> list[str]:
-    """The sentences of a reference, without those that say too little; a label is one as it is."""
+    """The sentences of a reference with enough content words; the whole reference if none has."""
     return [one for one in sentences(reference) if len(_roots(one)) >= _TELLING] or [reference]
 
 

@@ -1,8 +1,8 @@
-"""The questions whose coverage is measured: sampled from a benchmark's items, as its prompts show them. Part of the coverage
-folder.
+"""Sample the questions whose coverage is measured from a benchmark's items. Part of the coverage folder.
 
-No benchmark need know of this. What an item asks first is looked at and not asked; its prompt is taken apart into context and
-query: by ETHIC's frame, by headers such as `Article 3:` and a mark at their end, else at the last paragraph.
+Any benchmark works unchanged: the first request of an item is built but not sent, and its prompt is split into context and query.
+The split follows ETHIC's frame, or headers such as `Article 3:` with a mark after the last article; else the last paragraph is
+the query.
 """
 
 from __future__ import annotations
@@ -23,26 +23,27 @@ _HEADER = re.compile(r"^(?:Article|Conversation|Document) \d{1,9}:$", re.MULTILI
 _MARK = re.compile(r"^=== End of [\w ]+ ===$", re.MULTILINE)
 _GROUP = ("task", "domain")
 _TRIES = 3
-"""Times the sample that are looked at where some items ask nothing."""
+"""At most this many times the sample size are tried, because some items yield no question."""
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A context, what is asked about it, and what a right answer holds, as far as the benchmark says."""
+    """A context, the query about it, and the contents of a right answer, if the benchmark gives them."""
 
     item: str
     group: str
     document: str
-    """Items of one are alike: intervals are over documents."""
+    """The source document: the cluster of the intervals, since its items are alike."""
     context: str = field(repr=False)
     query: str = field(repr=False)
     references: tuple[str, ...] = field(default=(), repr=False)
 
 
 def sampled(workload: Workload[Any], a_group: int, seed: int) -> list[Question]:
-    """At most so many questions of each group of items, drawn by the seed; of a benchmark with several models those of the first.
+    """At most `a_group` questions of each group of items, drawn with the seed.
 
-    A group is what an item's data call its task and domain. Raises SpecError where no item asks anything about a text.
+    A group is an item's task and domain, as far as its data has them. If several models answer the same items, those of the first
+    model are used. Raises SpecError if no item asks about a text.
     """
     groups: dict[str, list[Item]] = {}
     first = next((item.queue for item in workload.items()), "")
@@ -50,7 +51,7 @@ def sampled(workload: Workload[Any], a_group: int, seed: int) -> list[Question]:
     tasks: dict[str, str] = {}
     for item in workload.items():
         group = "/".join(str(item.data[name]) for name in _GROUP if isinstance(item.data.get(name), str))
-        # Another model may be asked other tasks; where it is asked the same, one is enough.
+        # Another model may have other tasks; for tasks that several have, one model is enough.
         if item.queue == first or len(queues) > 1 and tasks.setdefault(group, item.queue) == item.queue != first:
             groups.setdefault(group, []).append(item)
     found: list[Question] = []
@@ -80,7 +81,7 @@ def _questions(workload: Workload[Any], group: str, items: Sequence[Item], most:
 
 
 def split(prompt: str) -> tuple[str, str] | None:
-    """(context, query) of a prompt; None where it has no two paragraphs."""
+    """(context, query) of a prompt; None if it has fewer than two paragraphs, or the context would be empty."""
     if framed := _FRAMED.match(prompt):
         return framed[2].strip(), f"{framed[1].strip()}\n{framed[3]}".strip()
     headers = list(_HEADER.finditer(prompt))
@@ -88,7 +89,7 @@ def split(prompt: str) -> tuple[str, str] | None:
     if not paragraphs:
         return None
     begin = headers[0].start() if headers else 0
-    # Behind the last document stands what is asked: below a mark, else in the last paragraph.
+    # The query follows the last document: from the end mark on, else in the last paragraph.
     mark = _MARK.search(prompt, begin)
     end = mark.start() if mark else paragraphs[-1]
     if end <= begin:
@@ -97,11 +98,11 @@ def split(prompt: str) -> tuple[str, str] | None:
 
 
 def written(questions: Iterable[Question]) -> bytes:
-    """As JSON lines."""
+    """The questions as JSON lines (ASCII)."""
     return "".join(json.dumps(asdict(one), ensure_ascii=True) + "\n" for one in questions).encode("ascii")
 
 
 def read(content: bytes) -> list[Question]:
-    """What `written` wrote."""
+    """Read the JSON lines of `written`."""
     rows = [json.loads(line) for line in content.decode("ascii").splitlines()]
     return [Question(**{**row, "references": tuple(row["references"])}) for row in rows]

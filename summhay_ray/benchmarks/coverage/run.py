@@ -1,4 +1,4 @@
-"""`summhay coverage SPEC`: the coverage of any benchmark's questions, without a spec of its own."""
+"""`summhay coverage SPEC`: measure the coverage of a benchmark's questions, without a spec of kind coverage."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from summhay_ray.store import Store
 
 @dataclass(frozen=True, slots=True)
 class CoverageRequest:
-    """What is measured: a benchmark's spec, or a spec of kind coverage."""
+    """What to measure. `spec`: path of a benchmark's spec, or of a spec of kind coverage."""
 
     spec: str
     evaluators: tuple[str, ...] = ()
-    """Instead of the spec's."""
+    """Replace those of the spec; empty: those of the spec."""
     sample: int | None = None
     chunk_tokens: int | None = None
     overrides: tuple[str, ...] = ()
-    """Of the spec."""
+    """Changes of the spec: `a.b=c`."""
 
 
 def coverage_run(request: CoverageRequest, store: Store, options: RunOptions = RunOptions()) -> RunResult:
-    """Measure what is not measured yet. Raises SpecError with nothing asked; and as any run."""
+    """Measure what is not measured yet. Raises SpecError before any call is made, and all errors of a run."""
     return run_workload(load_coverage(request, store), store, options)
 
 
 def load_coverage(request: CoverageRequest, store: Store) -> Coverage:
-    """The measurement, with its questions drawn and nothing asked. Raises SpecError."""
+    """The measurement with its questions drawn; no call is made. Raises SpecError."""
     fields, folder = read_fields(request.spec)
     given = {"sample": request.sample, "chunk_tokens": request.chunk_tokens, "evaluators": list(request.evaluators) or None}
     changed: dict[str, Any] = {name: value for name, value in given.items() if value is not None}

@@ -1,4 +1,4 @@
-"""Information coverage as a run: an item is one question by one evaluator, chunk by chunk."""
+"""Information coverage as a run: an item is one question for one evaluator, who judges its chunks."""
 
 from __future__ import annotations
 
@@ -50,12 +50,12 @@ from summhay_ray.local_models import check_model
 from summhay_ray.text import chunks, count_tokens
 
 SAMPLED = "questions.jsonl"
-"""The input that holds them: a run stands on its questions, not on the spec that they were drawn from."""
+"""The input with the questions: they identify a run, not the spec that they were drawn from."""
 ALL = "all"
 OFFLINE = (LexicalCoverage.name, EmbeddedCoverage.name)
 JUDGED, REFERENCES, QUERY, CONSTRUCTION = "judged", "references", "the query's words", "by construction"
-"""What a verdict rests on: a model's judgment; what a right answer holds; the query alone; or nothing that was measured, since
-what a right answer holds is the context itself."""
+"""The basis of a verdict: a model's judgment; the references; the query alone; or "by construction", where the reference is the
+whole context, so that nothing is measured."""
 PUBLISHED = {
     "ZeroSCROLLS": 56.1,
     "L-Eval": 35.4,
@@ -65,11 +65,11 @@ PUBLISHED = {
     "LooGLE": 9.6,
     "ETHIC": 91.0,
 }
-"""Paper, Table 1: by GPT-4o, 50 questions of each task and domain, chunks of at most 512."""
+"""The paper's coverage in % (Table 1): GPT-4o, 50 questions per task and domain, chunks of at most 512."""
 
 
 class EvaluatorSpec(ModelSpec):
-    """A model that says whether a chunk is needed."""
+    """A model that judges whether a chunk is needed."""
 
     answers: NoAnswers = Field(default=None, exclude=True)
 
@@ -77,35 +77,35 @@ class EvaluatorSpec(ModelSpec):
 
 
 class CoverageSpec(Spec):
-    """Which benchmark's questions, how many, and who judges."""
+    """Which benchmark's questions to measure, how many, and with which evaluators."""
 
     kind: str = Field(default="coverage", description="the benchmark")
     of: Text = Field(description="path of the spec whose questions are measured")
     overrides: list[Text] = Field(default=[], description="changes of that spec: a.b=c")
-    sample: int = Field(default=50, ge=1, description="questions of each task and domain")
-    chunk_tokens: int = Field(default=512, ge=32, description="the longest chunk, in cl100k tokens")
-    most_chunks: int | None = Field(default=None, ge=1, description="of a context, drawn by the seed; null: all")
+    sample: int = Field(default=50, ge=1, description="questions per task and domain")
+    chunk_tokens: int = Field(default=512, ge=32, description="maximum length of a chunk, in cl100k tokens")
+    most_chunks: int | None = Field(default=None, ge=1, description="most chunks of a context, drawn by the seed; null: all")
     evaluators: list[Annotated[EvaluatorSpec, BeforeValidator(model_entry, json_schema_input_type=Text | EvaluatorSpec)]] = Field(
         default=[EvaluatorSpec(model=LexicalCoverage.name)],
         min_length=1,
-        description="who says whether a chunk is needed: models, offline/coverage, offline/coverage-embed",
+        description="evaluators of chunks: models, offline/coverage, offline/coverage-embed",
     )
 
 
 @dataclass(frozen=True, slots=True)
 class ChunkVerdict:
-    """What an evaluator says of one chunk."""
+    """The verdict of one evaluator on one chunk."""
 
     item_id: Annotated[str, "the item: evaluator@question"]
     evaluator: Annotated[str, "as the spec names it"]
     basis: Annotated[str, "judged, references, the query's words; by construction: a right answer holds the whole context"]
     group: Annotated[str, "task and domain of the question, as far as it has them"]
-    question: Annotated[str, "item of the benchmark that asks it"]
+    question: Annotated[str, "id of the benchmark's item"]
     document: Annotated[str, "source document of the question"]
     chunk: Annotated[int, "number of the chunk, from 1"]
     n_chunks: Annotated[int, "chunks of the context"]
-    tokens: Annotated[int, "of the chunk, cl100k"]
-    needed: Annotated[bool, "whoever answers has to take it into account"]
+    tokens: Annotated[int, "cl100k tokens of the chunk"]
+    needed: Annotated[bool, "an answer has to take the chunk into account"]
     key: Annotated[str, "the raw answer"]
 
 
@@ -113,7 +113,7 @@ VERDICTS = Table("coverage_chunks", ChunkVerdict, ("item_id", "chunk"))
 
 
 class Coverage(Benchmark[CoverageSpec]):
-    """One measurement."""
+    """The coverage of one benchmark's questions."""
 
     kind = "coverage"
     prefix = "v"
@@ -144,14 +144,14 @@ class Coverage(Benchmark[CoverageSpec]):
         return questions.read(self.inputs.read(SAMPLED))
 
     def identity(self) -> Any:
-        """See `Workload`: the questions, the wording, and who judges; not where the questions came from."""
+        """See `Workload`. The questions, prompts and evaluators; not the spec that the questions came from."""
         _ = self._questions
         found = super().identity()
         spec = {name: value for name, value in found["spec"].items() if name not in ("of", "overrides", "sample")}
         return {**found, "spec": spec, "prompt": VERSION}
 
     def items(self) -> Iterator[Item]:
-        """Evaluator by evaluator."""
+        """One item per question, evaluator by evaluator."""
         for model in self.spec.evaluators:
             for place, one in enumerate(self._questions):
                 basis = _basis(one) if model.model in OFFLINE else JUDGED
@@ -159,7 +159,7 @@ class Coverage(Benchmark[CoverageSpec]):
                 yield Item(f"{model.label}@{one.item}", model=model, data=data)
 
     async def answer(self, item: Item, ask: Ask) -> Rows:
-        """What the evaluator says of each chunk. One without a verdict is a failure, and left out of the question's mean."""
+        """One verdict per chunk. A chunk without a verdict is a failure, and is left out of the question's mean."""
         one = self._questions[item.data["place"]]
         texts = [one.context[begin:end] for begin, end in chunks(one.context, self.spec.chunk_tokens)]
         judge = self._whole if self._model(item) in OFFLINE else self._one_by_one
@@ -172,7 +172,7 @@ class Coverage(Benchmark[CoverageSpec]):
         }
 
     async def _one_by_one(self, one: Question, texts: Sequence[str], ask: Ask) -> list[tuple[int, bool, str]]:
-        """(number of a chunk, verdict, raw answer): a model is shown a chunk at a time."""
+        """(chunk number, verdict, key of the raw answer) of each chunk, judged in separate calls."""
         found = []
         for number in self._kept(one, len(texts)):
             try:
@@ -187,7 +187,7 @@ class Coverage(Benchmark[CoverageSpec]):
         return found
 
     async def _whole(self, one: Question, texts: Sequence[str], ask: Ask) -> list[tuple[int, bool, str]]:
-        """The same of an offline evaluator, which is shown all chunks."""
+        """As `_one_by_one` for an offline evaluator, which gets all chunks in one call."""
         reply = await ask("chunk", whole_question(texts, one.query, one.references))
         if ask.planning:
             return []
@@ -206,7 +206,7 @@ class Coverage(Benchmark[CoverageSpec]):
         return sorted(random.Random(f"{self.spec.seed}/{one.item}").sample(numbers, self.spec.most_chunks))
 
     def score(self, tables: Tables) -> Tables:
-        """coverage (by group and evaluator, and over all), agreement (of each two evaluators), places (by part of contexts)."""
+        """Tables coverage (by evaluator and group, and over all), agreement (of pairs of evaluators), places (by tenth)."""
         verdicts, items = tables[VERDICTS.name], tables["items"].rename({"model": "evaluator"})
         means = verdicts.group_by("evaluator", "group", "question", "document", "basis").agg(
             pl.col("needed").cast(pl.Float64).mean().alias("coverage"),
@@ -235,7 +235,7 @@ class Coverage(Benchmark[CoverageSpec]):
         }
 
     def details(self, scores: Tables) -> Mapping[str, Any]:
-        """`coverage` and `agreement`, as lists of rows."""
+        """`of` (the spec's path), and `coverage` and `agreement` as lists of rows."""
         rows = [
             {
                 **{name: row[name] for name in ("evaluator", "group", "basis", "coverage")},
@@ -247,7 +247,7 @@ class Coverage(Benchmark[CoverageSpec]):
         return {"of": self.spec.of, "coverage": rows, "agreement": scores["agreement"].to_dicts()}
 
     def report(self, scores: Tables) -> Sequence[Section]:
-        """Table 1, agreement, and which parts of contexts are needed."""
+        """Coverage beside the paper's Table 1, agreement of evaluators, and the needed parts of contexts."""
         found = scores["coverage"]
         published = pl.DataFrame(
             [
@@ -256,9 +256,9 @@ class Coverage(Benchmark[CoverageSpec]):
             ]
         )
         text = (
-            "The mean share of a context's chunks that a question needs; n: questions. The paper's are GPT-4o's, of other data. "
-            "basis: what the evaluator goes by. Where a right answer holds the whole context an offline evaluator measures "
-            "nothing: its figure is true by construction, and left out of all."
+            "coverage: the mean share of a context's chunks that a question needs. n: questions. The paper's figures are "
+            "GPT-4o's, on other data. basis: what the verdicts rest on. By construction: the right answer covers the whole "
+            "context, so that an offline evaluator measures nothing; such figures are left out of all."
         )
         sections = [
             Section("Information coverage", text, found, units={"coverage": "%"}),
@@ -266,18 +266,18 @@ class Coverage(Benchmark[CoverageSpec]):
                 "The paper's",
                 table=published.with_columns(pl.lit(50, dtype=pl.Int64).alias("n")),
                 units={"coverage": "%"},
-                notes=("n: questions of each task and domain.",),
+                notes=("n: questions per task and domain.",),
                 more=True,
             ),
         ]
         if scores["agreement"].height:
-            text = "Of the same chunks: how often two evaluators say the same, and Cohen's kappa."
+            text = "Two evaluators on the same chunks: the share of equal verdicts, and Cohen's kappa."
             sections.append(Section("Agreement of evaluators", text, scores["agreement"], units={"same": "%"}))
         if scores["places"].height:
             chart = Chart.line(x="tenth", y="needed", series="evaluator")
-            text = "The share of chunks that are needed, by where they stand: 1 is the context's beginning."
+            text = "The share of needed chunks in each tenth of the context; 1 is its beginning."
             sections.append(
-                Section("Where what is needed stands", text, scores["places"], units={"needed": "%"}, chart=chart, more=True)
+                Section("Where the needed chunks are", text, scores["places"], units={"needed": "%"}, chart=chart, more=True)
             )
         return sections
 
