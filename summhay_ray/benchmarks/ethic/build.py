@@ -1,9 +1,8 @@
-"""ETHIC's tasks built from documents of one's own (paper, section 3.2 and 3.3): a run whose items are documents and collections.
+"""Build ETHIC's tasks from your documents (paper, sections 3.2 and 3.3): a run whose items are documents and collections.
 
-Labels are asked of a model chunk by chunk, with the very prompt of the task, and put together without duplicates; `labels:
-speakers` takes them from a transcript's turns instead. What an offline labeler labels is as good as its rules: a sheet for
-people is exported beside the records. The same spec and seed give the same records.
-"""
+A model labels the text chunk by chunk with the prompt of the task, and the labels are merged without duplicates; `labels:
+speakers` takes them from a transcript's turns instead. An offline labeler follows simple rules, so a sheet for a check by
+people is exported with the records. The same spec and seed give the same records."""
 
 from __future__ import annotations
 
@@ -63,33 +62,37 @@ class TextSource(Strict):
     """Single documents."""
 
     path: Text = Field(description="a .txt or .jsonl file, or a folder of them")
-    domain: Text = Field(default="Books", description="what tables call it; Books and Debates are the paper's")
+    domain: Text = Field(default="Books", description="its name in tables; Books and Debates are the paper's")
     labels: Literal["labeler", "speakers"] = Field(
         default="labeler",
-        description="labeler: asked chunk by chunk; speakers: the names before the colons of a transcript's turns",
+        description="labeler: a model labels chunk by chunk; speakers: the names before the colons of a transcript's turns",
     )
-    most_documents: int | None = Field(default=None, ge=1, description="of those that are long enough, drawn by the seed")
-    least_tokens: int = Field(default=0, ge=0, description="shorter documents are left out")
-    most_tokens: int | None = Field(default=None, ge=100, description="of longer ones the beginning is taken")
+    most_documents: int | None = Field(
+        default=None, ge=1, description="draw at most this many of the documents that are long enough"
+    )
+    least_tokens: int = Field(default=0, ge=0, description="leave out documents with fewer tokens")
+    most_tokens: int | None = Field(default=None, ge=100, description="keep only so many tokens from the beginning of a document")
 
 
 class CollectionSource(Strict):
-    """Collections of documents that share some with each other."""
+    """Collections of documents that overlap."""
 
     path: Text = Field(description="a haystack (JSON, sample/news), or collections (JSON lines)")
-    domain: Text = Field(default="Medicine", description="what tables call it; Medicine and Law are the paper's")
-    labels: Literal["labeler", "none"] = Field(default="labeler", description="of Recalling: how many people; none: no such task")
-    most_documents: int | None = Field(default=None, ge=2, description="of a collection, drawn by the seed")
+    domain: Text = Field(default="Medicine", description="its name in tables; Medicine and Law are the paper's")
+    labels: Literal["labeler", "none"] = Field(
+        default="labeler", description="labeler: numbers of people, for Recalling; none: do not build Recalling"
+    )
+    most_documents: int | None = Field(default=None, ge=2, description="draw at most this many documents per collection")
 
 
 class CitedSource(Strict):
-    """Decisions, each with others that cite it."""
+    """Court decisions, each with texts that cite it."""
 
     path: Text = Field(description="JSON lines: id, title, citation, summary, citing (a list of texts)")
-    domain: Text = Field(default="Law", description="what tables call it")
+    domain: Text = Field(default="Law", description="its name in tables")
     marks: Literal["patterns", "labeler"] = Field(
         default="patterns",
-        description="how citations of the decision are found: by title and place as they stand, or by the labeler, too",
+        description="how citations of the decision are found: by its exact title and citation, or also by the labeler",
     )
 
 
@@ -98,26 +101,30 @@ def _source(value: Any) -> Any:
 
 
 class EthicBuildSpec(Spec):
-    """Documents, and who labels them."""
+    """The documents, and the models that label, summarize and ask."""
 
     kind: str = Field(default="ethic_build", description="the benchmark")
     texts: list[Annotated[TextSource, BeforeValidator(_source)]] = Field(default=[], description="single documents")
     collections: list[Annotated[CollectionSource, BeforeValidator(_source)]] = Field(
-        default=[], description="documents of several reviews, for Attributing"
+        default=[], description="collections of documents of several reviews, for Attributing"
     )
     cited: list[Annotated[CitedSource, BeforeValidator(_source)]] = Field(
-        default=[], description="decisions and those that cite them, for Attributing by citation marks"
+        default=[], description="decisions with texts that cite them, for Attributing by citation marks"
     )
-    labeler: Model = Field(default=ModelSpec(model="offline/names"), description="names what a chunk holds, for Recalling")
-    summarizer: Model = Field(default=ModelSpec(model="offline/support"), description="summarizes chunks, for Organizing")
+    labeler: Model = Field(default=ModelSpec(model="offline/names"), description="the model that labels chunks, for Recalling")
+    summarizer: Model = Field(
+        default=ModelSpec(model="offline/support"), description="the model that summarizes chunks, for Organizing"
+    )
     questioner: Model | None = Field(
         default=None,
-        description="a model that writes Lookup's questions, each of one chunk; null: the names of one section are asked for",
+        description="the model that writes Lookup's questions about one chunk; null: ask for the names in one section",
     )
     tasks: list[Literal["Recalling", "Summarizing", "Organizing", "Attributing", "Lookup"]] = Field(
-        default=["Recalling", "Summarizing", "Organizing", "Attributing", "Lookup"], description="which tasks are built"
+        default=["Recalling", "Summarizing", "Organizing", "Attributing", "Lookup"], description="the tasks to build"
     )
-    chunk_tokens: int = Field(default=1024, ge=32, description="the longest chunk, which is also a section")
+    chunk_tokens: int = Field(
+        default=1024, ge=32, description="maximum length of a chunk in cl100k tokens; a chunk is also a section"
+    )
 
     @model_validator(mode="after")
     def _some_source(self) -> EthicBuildSpec:
@@ -128,34 +135,34 @@ class EthicBuildSpec(Spec):
 
 @dataclass(frozen=True, slots=True)
 class EthicRecord:
-    """A record that was built."""
+    """A built record."""
 
     task: Annotated[str, "Recalling, Summarizing, Organizing, Attributing or Lookup"]
-    domain: Annotated[str, "as the spec names the source's"]
+    domain: Annotated[str, "domain of the source, from the spec"]
     record: Annotated[str, "ID"]
     document: Annotated[str, "source document"]
-    context: Annotated[str, "what is read"]
+    context: Annotated[str, "the context"]
     system: Annotated[str, "system message"]
     user: Annotated[str, "the whole prompt"]
-    answer: Annotated[tuple[str, ...], "labels; of Organizing the order, of Summarizing nothing"]
+    answer: Annotated[tuple[str, ...], "labels; for Organizing the order, for Summarizing empty"]
     meta: Annotated[str, "JSON: sha256 of the source, chunk borders in characters, labeler, prompt hash, seed, tokens"]
 
 
 @dataclass(frozen=True, slots=True)
 class ChunkLabels:
-    """What the labeler said of one chunk, for people to check."""
+    """The labels of one chunk, for people to check."""
 
-    domain: Annotated[str, "as the spec names the source's"]
+    domain: Annotated[str, "domain of the source, from the spec"]
     document: Annotated[str, "source document"]
-    task: Annotated[str, "Recalling, or Lookup where a model wrote a question of the chunk and these are its answer"]
-    chunk: Annotated[int, "its number, from 1"]
+    task: Annotated[str, "Recalling; or Lookup: a model wrote a question about the chunk, and the labels are its answer"]
+    chunk: Annotated[int, "number of the chunk, from 1"]
     text: Annotated[str, "the chunk"]
-    labels: Annotated[tuple[str, ...], "what it holds, by the labeler"]
+    labels: Annotated[tuple[str, ...], "what the chunk contains, by the labeler"]
 
 
 @dataclass
 class _Made:
-    """The records of one source, and its labels."""
+    """The records and labels of one source, as they are built."""
 
     domain: str
     name: str
@@ -166,7 +173,7 @@ class _Made:
     labels: list[ChunkLabels] = field(default_factory=list)
 
     def add(self, task: str, prompt: str, answer: Sequence[str], context: str = "", **more: Any) -> None:
-        """A record, where its task is wanted. `context`: where it is another than the source's."""
+        """Add a record, if its task is to be built. `context`: replaces that of the source. `more`: further fields of meta."""
         if task in self.tasks:
             shown = context or self.context
             told = json.dumps({**self.meta, "tokens": count_tokens(shown), **more}, sort_keys=True)
@@ -174,7 +181,7 @@ class _Made:
             self.records.append(EthicRecord(*head, tuple(answer), told))
 
     def label(self, parts: Sequence[str], labels: Sequence[Sequence[str]], first: int = 0) -> None:
-        """What was said of chunks; `first`: the number of the one that a question was written of."""
+        """Add the labels of chunks. `first`: number of the single chunk of a Lookup question; 0: all chunks, for Recalling."""
         task = LOOKUP if first else "Recalling"
         self.labels += [
             ChunkLabels(self.domain, self.name, task, number, part, tuple(found))
@@ -182,7 +189,7 @@ class _Made:
         ]
 
     def rows(self) -> Rows:
-        """Of both tables."""
+        """The rows of both tables."""
         return {MADE.name: self.records, LABELS.name: self.labels}
 
 
@@ -191,7 +198,7 @@ LABELS = Table("ethic_labels", ChunkLabels, ("domain", "document", "task", "chun
 
 
 class EthicBuild(Benchmark[EthicBuildSpec]):
-    """One set of records."""
+    """Builds one set of records."""
 
     kind = "ethic_build"
     prefix = "c"
@@ -211,7 +218,7 @@ class EthicBuild(Benchmark[EthicBuildSpec]):
                 check_model(one.model)
 
     def identity(self) -> Any:
-        """See `Workload`: with the sources' content and the wording of the prompts."""
+        """See `Workload`. Includes the content of the sources and the hash of the prompts."""
         _ = self._texts, self._collections, self._cited
         return {**super().identity(), "prompts": prompts.prompt_hash()}
 
@@ -242,7 +249,7 @@ class EthicBuild(Benchmark[EthicBuildSpec]):
         return random.Random(json.dumps([self.spec.seed, *names]))
 
     def items(self) -> Iterator[Item]:
-        """A document or a collection each. Raises SpecError where two of one domain have one name."""
+        """One item per document, collection or decision. Raises SpecError for two of one domain with the same name."""
         sources: Mapping[str, Sequence[tuple[Any, Any]]] = {
             "text": self._texts,
             "collection": self._collections,
@@ -252,14 +259,12 @@ class EthicBuild(Benchmark[EthicBuildSpec]):
         for kind, found in sources.items():
             for place, (source, one) in enumerate(found):
                 if (name := f"{source.domain}/{one.name}") in seen:
-                    raise SpecError(
-                        f"spec: {source.path!r}: {one.name!r} is there twice in {source.domain}; write another domain"
-                    )
+                    raise SpecError(f"spec: {source.path!r}: {one.name!r} occurs twice in {source.domain}; write another domain")
                 seen.add(name)
                 yield Item(name, data={"kind": kind, "place": place, "domain": source.domain})
 
     async def answer(self, item: Item, ask: Ask) -> Rows:
-        """The records of a document, and the labels of its chunks."""
+        """The records of one source, and the labels of its chunks."""
         place: int = item.data["place"]
         if item.data["kind"] == "text":
             source, text = self._texts[place]
@@ -320,10 +325,10 @@ class EthicBuild(Benchmark[EthicBuildSpec]):
         return made
 
     async def _of_cited(self, source: CitedSource, one: sources.Cited, ask: Ask) -> _Made:
-        """Recalling and Summarizing of the segments as they are; for Attributing every citation is one mark, and gold are the
-        segments in which some of the marks stood for the decision.
+        """Recalling and Summarizing use the segments unchanged. For Attributing every citation is replaced by the same mark; the
+        gold labels are the segments where a mark replaced a citation of the decision.
 
-        Raises SpecError where its title is left in a segment: that would give the answer away.
+        Raises SpecError if a segment still contains the decision's title, which would give the answer away.
         """
         borders = [chunks(_unbroken(text), self.spec.chunk_tokens) for text in one.citing]
         parts = [text[begin:end] for text, cut in zip(one.citing, borders, strict=True) for begin, end in cut]
@@ -363,7 +368,7 @@ class EthicBuild(Benchmark[EthicBuildSpec]):
         made.add("Recalling", prompts.recalling(context, what), _united(found) or ("None",), **labeled)
 
     async def _ask_of_one(self, made: _Made, parts: Sequence[str], context: str, ask: Ask) -> None:
-        """A question of low coverage that a model writes of one part, drawn by the seed, and asks of the whole."""
+        """Add a Lookup record: a model writes a question about one part, drawn by the seed; the record asks it of the whole."""
         assert self.spec.questioner is not None
         number = self._random("question", made.name).randrange(len(parts)) + 1
         asked = [system(prompts.SYSTEM), user(prompts.chunk_question(parts[number - 1]))]
@@ -378,7 +383,7 @@ class EthicBuild(Benchmark[EthicBuildSpec]):
         made.add(LOOKUP, prompts.asked(context, question), answer, section=number, **told)
 
     async def _forms(self, parts: Sequence[str], target: str, ask: Ask) -> set[str]:
-        """How a decision is cited, by the labeler: what it lists and the text has."""
+        """The forms in which a decision is cited: those that the labeler lists and that occur in the text."""
         forms: set[str] = set()
         for part in parts:
             question = [system(prompts.SYSTEM), user(prompts.chunk_citations(part, target))]
@@ -390,7 +395,7 @@ class EthicBuild(Benchmark[EthicBuildSpec]):
         return forms
 
     def _other(self, one: sources.Collection, shown: Iterable[int]) -> sources.Collection | None:
-        """The collection with the most documents in common, or, where none has any, one that the seed draws."""
+        """The collection with the most documents in common; if none has any, one drawn by the seed; None without others."""
         others = [other for _, other in self._collections if other is not one]
         if not others:
             return None
@@ -400,7 +405,7 @@ class EthicBuild(Benchmark[EthicBuildSpec]):
         return self._random("background", one.name).choice(others)
 
     async def _labels(self, parts: Sequence[str], what: str, ask: Ask) -> list[tuple[str, ...]]:
-        """Of each chunk its labels; none where the labeler says None."""
+        """The labels of each chunk; empty if the labeler says None."""
         found = []
         for part in parts:
             question = [system(prompts.SYSTEM), user(prompts.recalling(part, what))]
@@ -417,8 +422,8 @@ class EthicBuild(Benchmark[EthicBuildSpec]):
         return " ".join(scoring.without_reasoning(reply.text).split())
 
     def _made(self, domain: str, source: sources.Text | sources.Collection | sources.Cited, context: str, **cut: Any) -> _Made:
-        """`cut`: how the source became the context: borders of chunks in characters (of citing texts a list each), or numbers of
-        documents."""
+        """The empty `_Made` of a source. `cut`: how the source became the context: borders of chunks in characters (one list per
+        citing text), or numbers of documents."""
         meta = {
             "source_sha256": source.sha256,
             **cut,
@@ -429,7 +434,7 @@ class EthicBuild(Benchmark[EthicBuildSpec]):
         return _Made(domain, source.name, context, meta, self.spec.tasks)
 
     def _by(self, role: str, model: ModelSpec) -> dict[str, Any]:
-        """Who labeled or summarized, how it was sampled, and at which revision where it is a local one."""
+        """The meta fields of a model in this role: name, sampling, and revision of a local model."""
         revision = self.revision_of(model.model).get("extra_body", {})
         return {
             role: model.model,
@@ -438,7 +443,7 @@ class EthicBuild(Benchmark[EthicBuildSpec]):
         }
 
     def score(self, tables: Tables) -> Tables:
-        """How many records there are, and how long they are."""
+        """Table `made`: number, mean tokens and mean labels of the records, by task and domain."""
         made = tables[MADE.name].with_columns(
             pl.col("meta").map_elements(lambda meta: json.loads(meta)["tokens"], return_dtype=pl.Int64).alias("tokens"),
             pl.col("answer").list.len().alias("labels"),
@@ -449,12 +454,12 @@ class EthicBuild(Benchmark[EthicBuildSpec]):
         return {"made": counted.sort("task", "domain")}
 
     def report(self, scores: Tables) -> Sequence[Section]:
-        """What was built."""
-        text = "tokens: of the context, cl100k. labels: of Recalling, Lookup and Attributing."
+        """The table of built records."""
+        text = "tokens: mean cl100k tokens of a context. labels: mean labels of a record, for Recalling, Lookup and Attributing."
         return [Section("Records", text=text, table=scores["made"])]
 
     def export(self, run: RunStore, folder: Path, judge: str = "") -> list[Path]:
-        """See `Workload`: `records.jsonl` in the release's fields, and `audit.csv`, a sheet for people."""
+        """See `Workload`. Writes `records.jsonl` in the release's format, and `audit.csv`, a sheet for people to check labels."""
         rows, labels = run.table(MADE.name), run.table(LABELS.name)
         written = {folder / "records.jsonl": jsonl(rows.to_dicts()), folder / "audit.csv": sheet(labels, self.spec.seed)}
         for path in written:
@@ -467,12 +472,12 @@ class EthicBuild(Benchmark[EthicBuildSpec]):
 
 
 def _headed(word: str, parts: Sequence[str]) -> str:
-    """Parts below the headers `<Section 1>`, `<Section 2>` ..."""
+    """The parts joined, each below a header: `<Section 1>`, `<Section 2>` ..."""
     return "\n\n".join(f"<{word} {number}>\n{part}" for number, part in enumerate(parts, start=1))
 
 
 def _unbroken(text: str) -> str:
-    """The text, letter by letter as long, without white space in citations: no chunk ends at the stop of `Roe v. Wade`."""
+    """The text with `_` for white space in citations, so that no chunk ends inside `Roe v. Wade`. The length is the same."""
     parts, end = [], 0
     for begin, stop in citations(text):
         parts += [text[end:begin], re.sub(r"\s", "_", text[begin:stop])]
@@ -481,7 +486,7 @@ def _unbroken(text: str) -> str:
 
 
 def _word(domain: str) -> str:
-    """What the scripts call a part."""
+    """The scripts' word for a part in this domain."""
     return "Segment" if domain == "Law" else "Section"
 
 
@@ -490,8 +495,8 @@ def _united(found: Sequence[Sequence[str]]) -> tuple[str, ...]:
 
 
 def _marked(text: str, one: sources.Cited, forms: Iterable[str] = ()) -> str:
-    """The text with a mark for each citation, that of the decision another than those of all others. `forms`: how it is cited
-    beside title and place."""
+    """The text with each citation replaced: citations of the decision by `_TARGET`, all others by `_MARK`. `forms`: strings that
+    cite it besides its title and citation."""
     names = [re.escape(name) for name in sorted({one.title, one.citation, *forms}, key=lambda name: (-len(name), name)) if name]
     own = re.compile("|".join(names))
     parts, end = [], 0
@@ -505,13 +510,13 @@ def _marked(text: str, one: sources.Cited, forms: Iterable[str] = ()) -> str:
 
 
 def _speakers(text: str) -> tuple[str, ...]:
-    """The single words of the names of those who speak, as they are compared."""
+    """The words in the speakers' names, normalized, without titles and initials."""
     words = (scoring.same(word).strip(".,'") for name in turns(text) for word in name.split())
     return tuple(dict.fromkeys(word for word in words if len(word) > 1 and word not in TITLES))
 
 
 def sheet(labels: pl.DataFrame, seed: int, a_domain: int = 100) -> bytes:
-    """A sheet (CSV) of chunks and their labels, at most so many a domain, for a person to write the right labels beside them."""
+    """A CSV sheet of chunks and their labels, at most `a_domain` rows per domain, with a column for a person's labels."""
     out = io.StringIO()
     writer = csv.writer(out)
     writer.writerow(_SHEET)
@@ -525,14 +530,16 @@ def sheet(labels: pl.DataFrame, seed: int, a_domain: int = 100) -> bytes:
 
 
 def read_label_sheet(path: Path) -> dict[str, dict[str, float | int | None]]:
-    """Domain -> mean F1 of the labels against a person's, of the rows that a person filled in (paper, Table B). Raises
-    UserError."""
+    """Domain -> mean F1 of the labels against a person's, over the rows that are filled in, and `n` (paper, Table B).
+
+    Raises UserError if the file is not such a sheet.
+    """
     try:
         rows = list(csv.DictReader(io.StringIO(path.read_text(encoding="utf-8-sig"), newline="")))
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(f"{path} cannot be read ({error}); give the audit.csv that `summhay export` wrote, filled in") from error
     if not rows or set(_SHEET) - set(rows[0]):
-        raise UserError(f"{path} is no such sheet; its columns are {', '.join(_SHEET)}")
+        raise UserError(f"{path} is not a label sheet; expected the columns {', '.join(_SHEET)}")
     found: dict[str, list[float]] = {}
     for row in rows:
         if (person := row[_SHEET[-1]] or "").strip():

@@ -1,4 +1,4 @@
-"""One metric on one input, as JSON: what reference cases are checked with. Part of the ethic folder."""
+"""Evaluate one metric on one input as JSON, to check reference cases. Part of the ethic folder."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ from summhay_ray.benchmarks.ethic import release, scoring
 
 
 def evaluate(metric: str, input: Mapping[str, Any], compat: Compat = "default") -> Mapping[str, Any]:
-    """What a metric makes of an input: `{"error": NAME}` where it raises, NaN and infinities as texts. Raises KeyError for
-    another metric than recalling, organizing, lcs, attributing, summarizing_extract, summarizing_pairing, summarizing_score and
-    aggregate."""
+    """The result of a metric on an input, as JSON: NaN and infinities as strings; `{"error": NAME}` if the metric raises.
+
+    Metrics: recalling, organizing, lcs, attributing, summarizing_extract, summarizing_pairing, summarizing_score, aggregate.
+    Raises KeyError for any other."""
     found = {"release": _RELEASE, "default": _DEFAULT}[compat][metric]
     try:
         result = found(input)
-    # The border to the scripts' own mistakes: which exception they raise is the result.
+    # The scripts raise on some inputs; the exception's name is then the expected result.
     except Exception as error:  # noqa: BLE001
         return {"error": type(error).__name__}
     written: Mapping[str, Any] = _json(result)
@@ -62,7 +63,7 @@ def _release_aggregate(given: Mapping[str, Any]) -> Any:
 
 
 def _answer(given: Mapping[str, Any]) -> str:
-    # Where nothing was answered there is no text.
+    # The prediction is None if there was no answer.
     return scoring.without_reasoning(given["prediction"] or "")
 
 

@@ -1,9 +1,8 @@
-"""What of a context a model is shown: all of it, the views of training-free methods, and what is left of one that is too long.
+"""Select the part of a context that a model is shown: all of it, a view of a training-free method, or a truncation.
 
-Part of the ethic folder. The views are of the text, before any model reads it: StreamingLLM keeps attention sinks and a window
-in the model's cache at every step of its answer, InfLLM looks blocks up in every layer; neither is that here (paper, section
-4.2).
-"""
+Part of the ethic folder. The views only imitate the methods (paper, section 4.2), since they cut the text before any model
+reads it: StreamingLLM keeps attention sinks and a window in the model's cache at every step, and InfLLM retrieves blocks in
+every layer."""
 
 from __future__ import annotations
 
@@ -17,7 +16,7 @@ from summhay_ray.benchmarks.ethic.spec import ContextSpec
 from summhay_ray.text import FUNCTION_WORDS, count_tokens, first_tokens, plain_words, token_pieces
 
 GAP = "\n[...]\n"
-"""Stands where something was left out."""
+"""Marks an omission."""
 _STEPS = 40
 _SPARE = 0.995
 
@@ -25,7 +24,7 @@ Count = Callable[[str], int]
 
 
 def shown(context: str, question: str, how: ContextSpec) -> str:
-    """The part of the context that the strategy keeps, in its order."""
+    """The part of the context that the strategy keeps, in order, with `GAP` at each omission."""
     if how.strategy == "full":
         return context
     pieces = token_pieces(context)
@@ -41,7 +40,7 @@ def shown(context: str, question: str, how: ContextSpec) -> str:
 
 
 def _joined(ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Ranges in their order; between those that follow each other nothing is left out."""
+    """The nonempty ranges, sorted; adjacent ones are merged, so that no gap is marked between them."""
     found: list[tuple[int, int]] = []
     for begin, end in sorted(one for one in ranges if one[0] < one[1]):
         if found and found[-1][1] == begin:
@@ -56,7 +55,7 @@ def _text(pieces: Sequence[bytes]) -> str:
 
 
 def _nearness(blocks: Sequence[str], question: str) -> list[float]:
-    """How near each block is to the question: the summed rarity of the words that they share, over the block's length's root."""
+    """A block's nearness to the question: the sum of idf over the shared words, divided by the root of the block's words."""
     bags = [Counter(plain_words(block)) for block in blocks]
     frequency = Counter(word for bag in bags for word in bag)
     asked = set(plain_words(question)) - FUNCTION_WORDS
@@ -70,7 +69,7 @@ def _nearness(blocks: Sequence[str], question: str) -> list[float]:
 
 @functools.lru_cache(maxsize=8)
 def counter(tokenizer: str, path: str = "") -> Count:
-    """Tokens by a `tokenizer.json`, given as its text and where it lies; empty: cl100k. Raises SpecError where it is none."""
+    """A token counter from the text of a `tokenizer.json`; empty: cl100k. Raises SpecError, with `path`, if it is invalid."""
     if not tokenizer:
         return count_tokens
     try:
@@ -79,17 +78,17 @@ def counter(tokenizer: str, path: str = "") -> Count:
         raise SpecError("spec: models: tokenizer: needs the package tokenizers; pip install tokenizers") from None
     try:
         found = Tokenizer.from_str(tokenizer)
-    # The library raises plain Exception for a text that it cannot read.
+    # The library raises plain Exception for an invalid text.
     except Exception as error:
         told = " ".join(str(error).split())[:100]
-        raise SpecError(f"spec: models: tokenizer: {path} is no tokenizer.json ({told}); give that of the model") from error
+        raise SpecError(f"spec: models: tokenizer: {path} is no tokenizer.json ({told}); give the model's own") from error
     return lambda text: len(found.encode(text, add_special_tokens=False).ids)
 
 
 def without_middle(context: str, room: int, count: Count) -> str:
-    """The beginning and the end of a context, alike long, in at most so many tokens together with the mark between them.
+    """The beginning and end of a context, of equal length with `GAP` between them, in at most `room` tokens.
 
-    Empty where there is no room.
+    The whole context if it fits; empty if there is no room for more than the gap.
     """
     if room <= count(GAP):
         return ""

@@ -1,8 +1,7 @@
-"""By what a section's summary is rated, and what its ratings come to. Part of the ethic folder.
+"""The criteria by which a section's summary is rated, and the calls for a rating. Part of the ethic folder.
 
-The release's own prompts are not published: ours are worded anew, versioned and hashed, and figures by different prompts must
-not be compared. Consistency and relevance are those of the judge room; faithfulness is on 1 to 5 here, as the release parses
-it.
+The release does not include its judge prompts. Ours are worded anew, versioned and hashed; figures by different prompts must not
+be compared. Consistency and relevance are those of the judge room; faithfulness has the scale 1 to 5 here, as in the release.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ STAGE = "judge"
 
 
 def criteria(prompts: Mapping[str, str]) -> dict[str, Criterion]:
-    """con, faith, rel; `prompts`: texts that stand in for ours. Raises SpecError where one lacks a placeholder."""
+    """The criteria con, faith and rel. `prompts`: prompts that replace ours. Raises SpecError if one lacks a placeholder."""
     own = json.loads(resources.files("summhay_ray.benchmarks.ethic").joinpath("criteria.json").read_text(encoding="utf-8"))
     ours = {
         "con": CRITERIA["consistency"],
@@ -42,7 +41,7 @@ def criteria(prompts: Mapping[str, str]) -> dict[str, Criterion]:
 async def rate(
     criterion: Criterion, section: str, summary: str, judge: EthicJudge, sampling: Mapping[str, object], ask: Ask
 ) -> Outcome[Rating]:
-    """One rating: the expectation over the scale's log probabilities; where the provider gives none, the mean of samples."""
+    """One rating: the expectation by log probabilities; without them, the mean of `judge.samples` samples."""
     asked = ask.of(STAGE)
     one = Rater(judge.model, sampling, logprobs=judge.logprobs)
     several = Rater(judge.model, {**sampling, "temperature": judge.sample_temperature}, samples=judge.samples)
@@ -58,9 +57,9 @@ async def rate(
 
 
 def released_value(raw: RawAnswer | None) -> float | None:
-    """The section's value as the scripts have it: the scale's scores times their probabilities, whatever mass is elsewhere.
+    """The section's rating as in the release's scripts: the sum of score x probability over the scale, not renormalized.
 
-    None where there are no log probabilities.
+    None without log probabilities.
     """
     tokens = json.loads(raw.logprobs) if raw is not None and raw.logprobs else []
     if not tokens:
@@ -70,5 +69,5 @@ def released_value(raw: RawAnswer | None) -> float | None:
 
 
 def place_told(outcome: NoAnswer, where: str) -> NoAnswer:
-    """The outcome with the section and criterion that it is of."""
+    """The outcome with its section and criterion (`where`) in front of the message."""
     return replace(outcome, message=f"{where}: {outcome.message}")

@@ -1,4 +1,4 @@
-"""Where an ETHIC run's records come from: files, our sample, a run that built some, the hub. Part of the ethic folder."""
+"""Load an ETHIC run's records from files, our sample, an `ethic_build` run, or the hub. Part of the ethic folder."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from summhay_ray.benchmarks.ethic.spec import EthicSpec, HubSpec
 SAMPLE = "sample/"
 RUN = "run/"
 RECORDS = "ethic_records"
-"""Table of a run that builds records."""
+"""The table of records in an `ethic_build` run."""
 FIELDS = ("ID", "Domain", "Context", "System_msg", "User_msg", "Answer", "task", "Document", "Meta")
 
 
 def load_records(spec: EthicSpec, inputs: Inputs) -> list[Record]:
-    """All records that the spec asks for, documents together. Raises SpecError."""
+    """The records that the spec selects, sorted by domain and document. Raises SpecError."""
     found: list[Record] = []
     for entry in spec.data:
         for name in _names(entry):
@@ -32,11 +32,11 @@ def load_records(spec: EthicSpec, inputs: Inputs) -> list[Record]:
     ]
     if not wanted:
         there = ", ".join(sorted({f"{one.task}/{one.domain}" for one in found}))
-        raise SpecError(f"spec: tasks, domains: no record is of these; the data has {there}")
+        raise SpecError(f"spec: tasks, domains: no record has these; the data has {there}")
     keys = [(one.task, one.domain, one.id) for one in wanted]
     if len(set(keys)) < len(keys):
         twice = next(key for key in keys if keys.count(key) > 1)
-        raise SpecError(f"spec: data: ID {twice[2]!r} of {twice[0]}, {twice[1]} stands in two files; give one of them")
+        raise SpecError(f"spec: data: ID {twice[2]!r} of {twice[0]}, {twice[1]} is in two files; list only one of them")
     return sorted(wanted, key=lambda one: (one.domain, one.document))
 
 
@@ -81,7 +81,7 @@ def _of_hub(entry: HubSpec, file: str) -> bytes:
     except ImportError:
         raise SpecError("spec: data: a hub's records need the package huggingface_hub; pip install huggingface_hub") from None
     try:
-        # The package reads the variable when it is imported, which may be before it was set.
+        # huggingface_hub reads the variable at import, which may be before it was set.
         endpoint = os.environ.get("HF_ENDPOINT") or None
         path = hf_hub_download(entry.hub, file, repo_type="dataset", revision=entry.revision, endpoint=endpoint)
     except (HfHubHTTPError, LocalEntryNotFoundError, OSError, ValueError) as error:
@@ -94,7 +94,7 @@ def _of_hub(entry: HubSpec, file: str) -> bytes:
 
 
 def jsonl(rows: Iterable[dict[str, Any]]) -> bytes:
-    """Rows of the table as the release writes records, a line each."""
+    """Rows of the table `ethic_records` as JSON lines in the release's format."""
     lines = []
     for row in rows:
         answer: Any = row["answer"][0] if row["task"] == "Organizing" else list(row["answer"])

@@ -1,9 +1,8 @@
-"""ETHIC's prompts in our own words: the release's frame, and an instruction for each task and domain. Part of the ethic folder.
+"""ETHIC's prompts, worded anew: the release's frame, and an instruction for each task and domain. Part of the ethic folder.
 
-Frame and format of the answers are the release's (paper, appendix B): `### Context:`, the text, a sentence that begins `Now,
-respond to the instruction`, `### Instruction:`. The release's own records bring their prompts; these are for records of one's
-own.
-"""
+Frame and answer format are the release's (paper, appendix B): `### Context:`, the text, a sentence that begins `Now, respond to
+the instruction`, `### Instruction:`. These prompts are for records built from your documents; released records contain their
+own."""
 
 from __future__ import annotations
 
@@ -11,7 +10,7 @@ import hashlib
 from collections.abc import Sequence
 
 VERSION = 1
-"""Of the wording: records built by different versions are different records."""
+"""Version of the wording. Records built by different versions are different records."""
 
 SYSTEM = "You read long texts with care. You answer from the text alone, completely, and in exactly the form that is asked for."
 FRAME = "### Context:\n"
@@ -37,7 +36,7 @@ RECALLING = {
     "speakers": "Name every speaker of the conversation, as the name stands before the colon of a turn, each name once and as a "
     f"single word: write the parts of a longer name as separate names. {_COMMAS}",
 }
-"""Domain -> what is to be recalled; `speakers`: the same for a transcript whose turns name who speaks."""
+"""Domain -> instruction for Recalling; `speakers`: for a transcript whose turns name the speaker."""
 
 SUMMARIZING = (
     "The context has {n} sections, each below a header such as <{word} 1>. Write a short summary of each of them, of a page "
@@ -86,61 +85,61 @@ CITATIONS_OF_TARGET = (
 
 
 def recalling(context: str, what: str) -> str:
-    """`what`: a key of RECALLING."""
+    """The prompt of Recalling. `what`: a key of RECALLING."""
     return f"{FRAME}{context}{AFTER}{RECALLING[what]}{CUE}"
 
 
 def lookup(context: str, what: str, section: int) -> str:
-    """As `recalling`, of one section alone: ours, a question about the same context that needs little of it."""
+    """The prompt of Lookup (not in the paper): as `recalling`, but for one section, so that little of the context is needed."""
     return (
         f"{FRAME}{context}{AFTER}Answer for <Section {section}> alone, and leave all other sections aside. {RECALLING[what]}{CUE}"
     )
 
 
 def asked(context: str, question: str) -> str:
-    """A question that a model wrote of one part: ours, too."""
+    """The prompt of Lookup with a question that a model wrote about one part."""
     return f"{FRAME}{context}{AFTER}{question} {_COMMAS}{CUE}"
 
 
 def summarizing(context: str, n: int, word: str = "Section") -> str:
-    """`n`: the sections of the context, each below `<word k>`."""
+    """The prompt of Summarizing. `n`: number of sections, each below a header `<word k>`."""
     return f"{FRAME}{context}{AFTER}{SUMMARIZING.format(n=n, word=word)}"
 
 
 def organizing(context: str, options: Sequence[str]) -> str:
-    """`options`: summaries of the context's parts in the order in which they are shown."""
+    """The prompt of Organizing. `options`: summaries of the context's parts, in the order in which they are shown."""
     listed = "\n".join(f"[{number}] {' '.join(option.split())}" for number, option in enumerate(options, start=1))
     return f"{FRAME}{context}{AFTER}{ORGANIZING}{OPTIONS}{listed}{CUE}"
 
 
 def attributing(context: str, background: str, what: str = "document") -> str:
-    """Whether each document, below its id in square brackets, belongs to what the background says."""
+    """The prompt of Attributing. In the context each document stands below its id in square brackets."""
     asked = ATTRIBUTING.format(what=what)
     return f"{FRAME}{context}{AFTER}{asked}{BACKGROUND}{background}{_EVERY.format(what=what)}"
 
 
 def attributing_law(context: str, target: str) -> str:
-    """In which segments citations stand for the target case."""
+    """The prompt of Attributing for law: in which segments the citation marks refer to the target case."""
     return f"{FRAME}{context}{AFTER}{ATTRIBUTING_LAW}{TARGET}{target}{_EVERY_SEGMENT}"
 
 
 def chunk_summary(text: str) -> str:
-    """What a labeler is asked for an option."""
+    """The prompt for the summary of a chunk: an option of Organizing."""
     return f"{FRAME}{text}{AFTER}{SUMMARY_OF_CHUNK}"
 
 
 def chunk_question(text: str) -> str:
-    """What a questioner is asked for a question of low coverage."""
+    """The prompt for a low-coverage question about a chunk, for Lookup."""
     return f"{FRAME}{text}{AFTER}{QUESTION_OF_CHUNK}"
 
 
 def chunk_citations(text: str, target: str) -> str:
-    """What a labeler is asked for the citations that become marks of the target case."""
+    """The prompt for the citations of the target case in a chunk, which become marks."""
     return f"{FRAME}{text}{AFTER}{CITATIONS_OF_TARGET}{TARGET}{target}{CUE}"
 
 
 def prompt_hash() -> str:
-    """sha256 (hex) of all wordings: a part of what a built record tells of itself."""
+    """sha256 (hex) of all wordings; stored in the `meta` of built records."""
     named = (str(VERSION), SYSTEM, FRAME, AFTER, OPTIONS, BACKGROUND, TARGET, CUE, SUMMARIZING, ORGANIZING, ATTRIBUTING, _EVERY)
     of_chunks = (SUMMARY_OF_CHUNK, QUESTION_OF_CHUNK, CITATIONS_OF_TARGET)
     wordings = [*named, ATTRIBUTING_LAW, _EVERY_SEGMENT, *of_chunks, *RECALLING.values()]

@@ -1,9 +1,9 @@
-"""ETHIC's records: read from JSON lines, a zip of them or Parquet, held against what the release says of itself. Part of the
-ethic folder.
+"""Read ETHIC's records from JSON lines, a zip of them or Parquet, and check their counts against the release. Part of the ethic
+folder.
 
-Fields as on the hub (dmis-lab/ETHIC): ID, Domain, Context, System_msg, User_msg, Answer. Records of one's own may have `task`
-(else the file's name says it), `Document` (records of one document have one value) and `Meta` (how the record was built).
-"""
+Fields as on the hub (dmis-lab/ETHIC): ID, Domain, Context, System_msg, User_msg, Answer. Your own records may add `task` (else
+it is taken from the file's name), `Document` (the same value for all records of a document) and `Meta` (how the record was
+built)."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ COUNTS = {
     "Organizing": {"Books": 100, "Debates": 229},
     "Attributing": {"Medicine": 230, "Law": 103},
 }
-"""Records of the release: 1,986 (paper, version 2; its first version says 2,648)."""
+"""Task -> domain -> number of records in the release: 1,986 in all (paper, version 2; version 1 says 2,648)."""
 HUB, REVISION = "dmis-lab/ETHIC", "34d9a5c6ffd9b06b1eca75d2e7a437bc96d628c4"
 _TEXTS = ("ID", "Domain", "Context", "User_msg")
 _NUMBER = re.compile(r"\d")
 _MOST_FLAWS = 5
 _MOST_BYTES = 2**30
-"""Of the files of a zip together, unpacked."""
+"""Limit for the unpacked files of a zip together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,14 +50,14 @@ class Record:
     system: str = field(repr=False)
     user: str = field(repr=False)
     answer: tuple[str, ...]
-    """Labels; of Organizing the one string with the order, of Summarizing nothing."""
+    """The labels; for Organizing one string with the order, for Summarizing empty."""
     document: str
-    """What records of one source document have in common: intervals take it as the unit."""
+    """The source document: the cluster of the intervals."""
     meta: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def gold(self) -> str:
-        """Of Organizing: the order."""
+        """The gold order of Organizing; empty for Summarizing."""
         return self.answer[0] if self.answer else ""
 
     @property
@@ -67,14 +67,14 @@ class Record:
         return (before.replace(FRAME, "", 1) + after).strip()
 
     def context_first(self) -> str:
-        """The prompt with the context as its beginning, so that all records of a document begin alike."""
+        """The prompt rearranged so that the context comes first: all records of a document share this prefix."""
         before, _, after = self.user.partition(self.context)
         told = before.removesuffix(FRAME).strip()
         return "\n\n".join(filter(None, (FRAME + self.context, told))) + after
 
 
 def read_records(content: bytes, name: str) -> list[Record]:
-    """The records of a file, whatever its kind. Raises SpecError, in one line, naming up to five flaws by their lines."""
+    """The records of a JSON lines, zip or Parquet file. Raises SpecError with up to five flaws and their lines, in one line."""
     found: list[Record] = []
     flaws: list[str] = []
     for where, row in _rows(content, name):
@@ -84,7 +84,7 @@ def read_records(content: bytes, name: str) -> list[Record]:
         else:
             found.append(record)
     seen: dict[tuple[str, str, str], int] = Counter((one.task, one.domain, one.id) for one in found)
-    flaws += [f"{name}: ID {key[2]!r} stands {n} times in {key[0]}, {key[1]}" for key, n in seen.items() if n > 1]
+    flaws += [f"{name}: ID {key[2]!r} occurs {n} times in {key[0]}, {key[1]}" for key, n in seen.items() if n > 1]
     if not found and not flaws:
         flaws.append(f"{name}: holds no record")
     if flaws:
@@ -94,7 +94,7 @@ def read_records(content: bytes, name: str) -> list[Record]:
 
 
 def check_counts(records: Iterable[Record]) -> list[str]:
-    """What differs from the release's counts, of the tasks that the records have, a line each."""
+    """One line for each count that differs from the release, for the tasks in the records."""
     found = Counter((one.task, one.domain) for one in records)
     tasks = {task for task, _ in found}
     wanted = {(task, domain): n for task, domains in COUNTS.items() for domain, n in domains.items() if task in tasks}
@@ -106,7 +106,7 @@ def check_counts(records: Iterable[Record]) -> list[str]:
 
 
 def _rows(content: bytes, name: str) -> Iterator[tuple[str, Any]]:
-    """(where, row) of a file; a row of a zip's file says that, too."""
+    """(place, row) of a file; the place names the file, a file inside a zip, and the line."""
     if content[:4] == b"PK\x03\x04":
         yield from _of_zip(content, name)
     elif content[:4] == b"PAR1":
@@ -146,7 +146,7 @@ def _of_parquet(content: bytes, name: str) -> Iterator[tuple[str, Any]]:
 
 def _of_lines(content: bytes, name: str) -> Iterator[tuple[str, Any]]:
     try:
-        # Only line feeds end a line of JSON lines: a context may hold U+2028 as it is.
+        # Not splitlines(): a context may contain U+2028, which does not end a line of JSON lines.
         lines = content.decode("utf-8-sig").split("\n")
     except UnicodeDecodeError:
         raise SpecError(f"{name}: is not UTF-8 text; expected JSON lines, a zip of them, or Parquet") from None
@@ -159,7 +159,7 @@ def _of_lines(content: bytes, name: str) -> Iterator[tuple[str, Any]]:
 
 
 def _record(row: Any, where: str) -> Record | str:
-    """The record, or what is wrong with it."""
+    """The record, or a message that says what is wrong with the row."""
     if not isinstance(row, Mapping):
         return "is no JSON object"
     for name in _TEXTS:
@@ -182,7 +182,7 @@ def _record(row: Any, where: str) -> Record | str:
 
 
 def _task_of(where: str) -> str:
-    """The task that a file's name says: test_recalling.jsonl, recalling.zip."""
+    """The task in a file's name, such as test_recalling.jsonl or recalling.zip; empty if there is none."""
     return next((task for task in TASKS if task.lower() in where.lower()), "")
 
 

@@ -1,6 +1,6 @@
 """ETHIC's metrics as the authors' scripts compute them (dmis-lab/ETHIC, f1a30fe), mistakes included. Part of the ethic folder.
 
-What raises there raises here, by the same name: an answer that the scripts cannot score is told apart from one that scores 0.
+Where the scripts raise, the same exception is raised here: an answer that they cannot score differs from one that scores 0.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from dataclasses import dataclass
 from typing import Any
 
 FAILED = "FAILED"
-"""What the scripts write where a model refuses."""
+"""The scripts' text for a refusal."""
 DOMAINS = {
     "Recalling": ("Books", "Debates", "Medicine", "Law"),
     "Summarizing": ("Books", "Debates", "Medicine", "Law"),
     "Organizing": ("Books", "Debates"),
     "Attributing": ("Medicine", "Law"),
 }
-"""Task -> the domains that it is there for (paper, Table 2)."""
+"""Task -> its domains (paper, Table 2)."""
 CRITERIA = ("con", "faith", "rel")
 """Consistency, faithfulness, relevance, in the order in which sections are judged."""
 SCALE = (1, 2, 3, 4, 5)
@@ -31,7 +31,7 @@ _SOURCE = re.compile(r"### Context:\n(.+?)\n\nNow, respond to the instruction", 
 
 @dataclass(frozen=True, slots=True)
 class Overlap:
-    """Precision, recall and F1 of two sets, 0 where a denominator is."""
+    """Precision, recall and F1 of two sets; 0 if the denominator is 0."""
 
     precision: float
     recall: float
@@ -46,7 +46,7 @@ class Overlap:
 
 
 def recalling(prediction: str, answer: Sequence[str]) -> Overlap:
-    """Items between commas and semicolons against the labels. A label that stands twice must be found twice, which nobody can."""
+    """Items split at commas and semicolons, against the labels. Duplicate labels cannot all be matched, since items are a set."""
     return Overlap(0, 0, 0) if prediction == FAILED else _items_overlap(prediction, answer)
 
 
@@ -63,7 +63,7 @@ def _plain(item: str) -> str:
 def lcs(prediction: Sequence[str], answer: Sequence[str]) -> tuple[list[str], float]:
     """The longest common subsequence and its share of the answer. Raises ZeroDivisionError for an empty answer.
 
-    Which of several it is follows from where the way back goes on a tie: left, unless up is longer.
+    Among several, the backtracking decides: on a tie it goes left.
     """
     lengths = [[0] * (len(answer) + 1)]
     for mine in prediction:
@@ -85,16 +85,16 @@ def lcs(prediction: Sequence[str], answer: Sequence[str]) -> tuple[list[str], fl
 
 
 def organizing(prediction: str, answer: str) -> tuple[list[str], float]:
-    """`lcs` of all numbers of both texts. Raises TypeError for FAILED, as the scripts do."""
+    """`lcs` of all numbers in both texts. Raises TypeError for FAILED, as the scripts do."""
     if prediction == FAILED:
         raise TypeError("the scripts unpack a score of 0 into a subsequence and a score")
     return lcs(_NUMBER.findall(prediction), _NUMBER.findall(answer))
 
 
 def attributing(prediction: str, answer: Sequence[str]) -> Overlap:
-    """Numbers behind the first core header, or of the whole text without one, against the first number of each label.
+    """The numbers after the first core header (without one: in the whole text), against each label's first number.
 
-    An answer without a number is the item "", so that the label "None" is never matched.
+    An answer without a number becomes the item "", so the label "None" is never matched.
     """
     if prediction == FAILED:
         return Overlap(0, 0, 0)
@@ -105,7 +105,7 @@ def attributing(prediction: str, answer: Sequence[str]) -> Overlap:
 
 
 def source_of(user_msg: str) -> str:
-    """The context of a prompt. Raises AttributeError where its frame is not there."""
+    """The context of a prompt. Raises AttributeError if the prompt lacks the frame."""
     found = _SOURCE.search(user_msg)
     if found is None:
         raise AttributeError("'NoneType' object has no attribute 'group'")
@@ -114,7 +114,7 @@ def source_of(user_msg: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class JudgeRequest:
-    """What the judge is asked about one section by one criterion."""
+    """A request to the judge for one section and one criterion."""
 
     custom_id: str
     content: str
@@ -122,9 +122,9 @@ class JudgeRequest:
 
 
 def requests(domain: str, id: str, source: str, prediction: str, templates: Mapping[str, str]) -> list[JudgeRequest]:
-    """What the judge is asked: criterion by criterion, the source's sections that the answer has, too; others are left out."""
+    """The judge's requests, criterion by criterion, for the sections that the answer has; missing sections are skipped."""
     texts = [templates[criterion] for criterion in CRITERIA]
-    # The scripts look criteria up by their templates: of equal ones the last gives its name to all.
+    # The scripts look criteria up by template: equal templates all get the name of the last one.
     named = dict(zip(texts, CRITERIA, strict=True))
     name = id.replace(".json", "")
     return [
@@ -138,22 +138,21 @@ def requests(domain: str, id: str, source: str, prediction: str, templates: Mapp
 
 
 def pairs(domain: str, source: str, prediction: str) -> dict[str, tuple[str, str]]:
-    """Header -> (section, summary) of the source's sections that the answer has, too."""
+    """Header -> (section, summary), for the sections of the source that the answer has."""
     of_answer = bodies(prediction, domain)
     return {header: (body, of_answer[header]) for header, body in bodies(source, domain).items() if header in of_answer}
 
 
 def bodies(text: str, domain: str) -> dict[str, str]:
-    """Header -> what stands below it; of equal headers the last."""
+    """Header -> the text below it; of equal headers the last."""
     parts = re.split(rf"(<{'Segment' if domain == 'Law' else 'Section'} \d+>)", text)
     return {header: body.strip() for header, body in zip(parts[1::2], parts[2::2], strict=True)}
 
 
 def judged(outputs: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, float]]:
-    """Sample -> its figures, from the first token of each of the judge's answers and that token's alternatives.
+    """Sample -> its figures, from the first token of each judge's answer and the alternatives of that token.
 
-    Sums are divided by a third of all answers, so that a lost answer shifts every criterion. Raises KeyError for a criterion
-    that is none of the three.
+    Sums are divided by a third of all answers, so a lost answer shifts every criterion. Raises KeyError for an unknown criterion.
     """
     import numpy as np
 
@@ -180,13 +179,13 @@ def judged(outputs: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, float]]:
             figures[name] /= count
         for kind in ("weighted", "top"):
             figures[kind] = sum(figures[f"{kind}_{one}"] for one in CRITERIA) / 3
-        # They divide their count by itself, too.
+        # The scripts divide the count by itself too.
         figures["count"] = 1.0
     return samples
 
 
 def _place(custom_id: str) -> tuple[str, str]:
-    """(sample, criterion) of an id such as `Law_id_<Segment 1>_con`. An id without its marker loses its last letter instead."""
+    """(sample, criterion) of an id such as `Law_id_<Segment 1>_con`. An id without the marker loses its last letter."""
     domain = custom_id.split("_")[0]
     end = custom_id.find("_<Segment" if domain == "Law" else "_<Section")
     return f"{domain}_{custom_id[custom_id.find('_') + 1 : end]}", custom_id[custom_id.rfind("_") + 1 :]
@@ -200,7 +199,7 @@ def _number(token: str) -> float:
 
 
 def whole(token: str) -> int | None:
-    """A score as the scripts read a token."""
+    """The score in a token as the scripts read it; None if it is not a whole number."""
     try:
         return int(token)
     except ValueError:
@@ -208,15 +207,15 @@ def whole(token: str) -> int | None:
 
 
 def _finite_or_not(value: Any) -> Any:
-    """JSON has no infinite numbers: cases write them as texts."""
+    """The number; cases write NaN and infinities as strings, since JSON has none."""
     return float(value) if value in ("NaN", "Infinity", "-Infinity") else value
 
 
 def aggregated(task: str, scores: Mapping[str, Sequence[float | None]]) -> tuple[float, dict[str, float]]:
-    """(mean of all samples, domain -> mean of its samples). Domains that the task is not there for do not count.
+    """(mean of all samples, domain -> mean of its samples), over the task's own domains.
 
-    Raises KeyError for a sample without a score, ZeroDivisionError for a domain without samples, and UnboundLocalError for
-    another task.
+    Raises KeyError for a sample without a score, ZeroDivisionError for a domain without samples, and UnboundLocalError for an
+    unknown task.
     """
     if task not in DOMAINS:
         raise UnboundLocalError("the scripts name no domains for other tasks")

@@ -1,4 +1,4 @@
-"""What people are shown of an ETHIC run: the paper's tables with its own rows beside ours, and its figures. Part of the ethic
+"""The report sections of an ETHIC run: the paper's tables with its rows next to ours, and its figures. Part of the ethic
 folder."""
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ _TASKS = ("Recalling", "Summarizing", "Organizing", "Attributing")
 _UNITS = "Recalling and Attributing: F1, %. Summarizing: 1 to 5. Organizing: longest common subsequence, %."
 _COUNTS = ("n", "n_release", "n_both", "n_expected")
 _READINGS = {"score_release": "ours, as the scripts score", "score": "ours, as we read"}
-"""Column -> what a row of the paper's tables is called: the paper's own rows are the scripts' scores."""
+"""Score column -> name of our row in the paper's tables. The paper's own rows are the scripts' scores."""
 _SIZES = {"score": "n", "score_release": "n_release"}
 
 
 def tasks_json(tasks: pl.DataFrame) -> list[dict[str, Any]]:
-    """A row for each task, domain and model, as the run's JSON document has it."""
+    """One row per task, domain and model, for the run's JSON document."""
     return [
         {
             **{name: row[name] for name in ("task", "domain", "model", "n_expected")},
@@ -37,7 +37,7 @@ def tasks_json(tasks: pl.DataFrame) -> list[dict[str, Any]]:
 
 
 def sections(scores: Tables) -> list[Section]:
-    """The report's sections."""
+    """The report's sections, without empty ones."""
     return [one for one in _sections(scores) if one.table is not None and one.table.height]
 
 
@@ -46,39 +46,39 @@ def _sections(scores: Tables) -> Iterator[Section]:
     columns = ["task", "domain", "model", "score", "score_low", "score_high", "score_release", "difference"]
     yield Section(
         "Tasks",
-        text="score: as we read answers, of n. score_release: as the authors' scripts do, mistakes included, of n_release. "
-        "difference: of the n_both that have both. chance: what a random order scores.",
+        text="score: by our reading of the answers, over n. score_release: by the authors' scripts, mistakes included, over "
+        "n_release. difference: score minus score_release, over n_both. chance: the score of a random order.",
         table=share.select(*columns, "chance", *_COUNTS),
         units=dict.fromkeys(("score", "score_release", "difference", "chance"), "%"),
     )
     yield Section(
         "Summarizing",
-        text="Rated from 1 to 5; a section without a summary has 1 in our score and is left out in the release's.",
+        text="Ratings from 1 to 5. A section without a summary counts as 1 in our score, and not at all in the release's.",
         table=scores["tasks"].filter(pl.col("task") == "Summarizing").select(*columns, *_COUNTS),
     )
     yield Section("Table 3", text=_UNITS, table=table_3(scores["overall"]), notes=_notes())
     yield Section("Table A", text=f"By domain. {_UNITS}", table=table_a(scores["tasks"]), more=True)
     yield Section(
         "What became of the answers",
-        text="cut: by the longest answer. unparsed: nothing to read as an answer. over_length: beyond the model's window.",
+        text="cut: at max_tokens. unparsed: no readable answer. over_length: the prompt exceeds the model's window.",
         table=scores["outcomes"],
     )
     yield Section(
         "Low and high coverage",
-        text=f"{LOOKUP} asks for the names of one section (low), Recalling for those of all (high), of the same documents.",
+        text=f"On the same documents: {LOOKUP} asks for the names of one section (low), Recalling for those of all (high).",
         table=scores["low_high"],
         units=dict.fromkeys(("low", "high", "difference"), "%"),
     )
     yield Section(
         "By length of the prompt",
-        text="The paper does not say where its buckets end; these end at powers of two. Summarizing is in points of 1 to 5.",
+        text="The paper does not state the ends of its buckets; ours are powers of two. Summarizing is in points from 1 to 5.",
         table=scores["lengths"],
         more=True,
     )
     yield Section(
         "Ratings by the section's place",
-        text="By model and length of the prompt. fifth: 1 is the context's beginning. off_mean: the score less the mean. A "
-        "section without a summary has 1; missing is their share.",
+        text="By model and length of the prompt. fifth: 1 is the context's beginning. off_mean: score minus the model's mean. "
+        "A section without a summary counts as 1; missing is the share of such sections.",
         table=scores["positions"],
         units={"missing": "%"},
         chart=Chart.matrix(x="fifth", y="shown", figure="off_mean"),
@@ -86,14 +86,14 @@ def _sections(scores: Tables) -> Iterator[Section]:
     )
     yield Section(
         "Summaries",
-        text="con, faith, rel: means of the ratings. outside: probability beside the scale. missing: sections without a summary. "
-        "copied: the summary's length beside its section's; near 1 it is a copy, and no criterion punishes that.",
+        text="con, faith, rel: mean ratings. outside: probability outside the scale. missing: sections without a summary. "
+        "copied: length of the summary relative to its section; near 1 it is a copy, which no criterion penalizes.",
         table=scores["summaries"],
         more=True,
     )
     yield Section(
         "Differences between models",
-        text="Paired on the records that both answered; intervals and tests over documents, p_holm over all pairs of a task.",
+        text="Paired on the records that both answered. Intervals and tests are over documents, p_holm over all pairs of a task.",
         table=scores["differences"],
         more=True,
     )
@@ -107,16 +107,16 @@ def _published() -> dict[str, Any]:
 
 def _notes() -> Sequence[str]:
     return (
-        "Rows of the paper are the scripts' scores of its own data by its own judge: ours compare with them only on the released "
-        "records, and as the scripts score.",
-        "paper, from Table A: means of Table A's domains, weighted by their records. Table 3's Attributing, among others, does "
-        "not follow from them.",
+        "The paper's rows are the scripts' scores on the paper's data, by its judge. Only our rows scored as the scripts do, on "
+        "the released records, compare with them.",
+        "paper, from Table A: the means of Table A's domains, weighted by their records. They contradict some of Table 3, "
+        "such as its Attributing.",
     )
 
 
 def table_3(overall: pl.DataFrame) -> pl.DataFrame:
-    """Table 3: each of our models in both readings, then the paper's rows, as printed and as they follow from Table A; n: our
-    records that have a score."""
+    """Table 3: our models in both readings, then the paper's rows, as printed and as computed from Table A. `n`: scored records
+    (for the paper, all)."""
     rows = list(_own_rows(overall.with_columns(pl.col("task").alias("column")), _TASKS))
     published, n = _published(), sum(sum(domains.values()) for domains in COUNTS.values())
     for model, values in published["overall"].items():
@@ -131,7 +131,7 @@ def table_3(overall: pl.DataFrame) -> pl.DataFrame:
 
 
 def table_a(tasks: pl.DataFrame) -> pl.DataFrame:
-    """Table A: as Table 3, by domain; ours where the domain is one of the paper's."""
+    """Table A: as Table 3, by domain; our rows cover only the paper's domains."""
     names = _published()["columns"]
     n = sum(sum(domains.values()) for domains in COUNTS.values())
     paper = [
@@ -143,7 +143,7 @@ def table_a(tasks: pl.DataFrame) -> pl.DataFrame:
 
 
 def _own_rows(scores: pl.DataFrame, names: Sequence[str]) -> Iterator[dict[str, Any]]:
-    """Two rows a model: `column` of the scores says in which of the columns `names` a score stands."""
+    """Two rows per model, one per reading. Field `column` of the scores says which of the columns `names` a score belongs to."""
     kept = scores.filter(pl.col("column").is_in(names))
     for (model,), found in kept.group_by("model", maintain_order=True):
         for value, told in _READINGS.items():

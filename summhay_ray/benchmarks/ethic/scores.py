@@ -1,6 +1,6 @@
-"""What an ETHIC run's rows come to: both readings of every answer, means with intervals by document, and the paper's analyses.
+"""Score an ETHIC run: both readings of every answer, means with intervals over documents, and the paper's analyses.
 
-Part of the ethic folder; pure. A question that was not answered has no score and stays in `n_expected`.
+Part of the ethic folder; pure. A question without an answer has no score, but counts in `n_expected`.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ BUCKETS = (
     (131_072, "up to 128K"),
     (math.inf, "beyond 128K"),
 )
-"""Tokens of the prompt; the paper does not say its own (Figure 4)."""
+"""(upper end in tokens of the prompt, name). The paper does not state the ends of its buckets (Figure 4)."""
 UNKNOWN = "unknown"
-"""Of prompts that were never made."""
+"""The bucket of prompts that were never built."""
 PLACES = 5
-"""Fifths of a context, for where a section stands (Figure 5)."""
+"""Equal parts of a context, for the position of a section (Figure 5)."""
 LOWEST = 1.0
-"""What a section without a summary is rated."""
+"""The rating of a section without a summary."""
 _MOST_PAIRS = 45
 _CLASS_OF_ERROR = {
     "refusal": "refused",
@@ -52,7 +52,7 @@ _SAMPLE: Mapping[str, Any] = {
 
 @dataclass(frozen=True, slots=True)
 class How:
-    """How answers are read."""
+    """Settings of the scores. `reasoning`: strip or keep; `judge`: label of the judge whose ratings count."""
 
     reasoning: str
     judge: str
@@ -117,7 +117,7 @@ def _sample(
     if row.task == "Organizing":
         told["chance"] = scoring.chance(len(scoring.numbers_of(row.gold[0])))
     if row.outcome == "failed":
-        # The scripts write a refusal as FAILED, and score an empty answer as any other.
+        # The scripts record a refusal as FAILED, and score an empty answer like any other.
         text = {"refused": release.FAILED, "empty": ""}.get(unanswered)
         released = None if text is None or row.task == "Summarizing" else _released(row, text)
         return {**told, "answer": unanswered, "score_release": released}
@@ -131,14 +131,14 @@ def _sample(
         figures, unparsed = _summarized(row, text, rated.get(row.item_id, ()))
     else:
         figures, unparsed = _figures(row, text)
-        # They know of no reasoning: what they score is the whole answer.
+        # The scripts do not strip reasoning: they score the whole answer.
         figures["score_release"] = _released(row, answer["text"])
     kind = "cut" if answer["finish_reason"] == "length" else "unparsed" if unparsed else "answered"
     return {**told, **figures, "answer": kind}
 
 
 def _released(row: EthicAnswer, text: str) -> float | None:
-    """The scripts' score of a text; None where they raise."""
+    """The scripts' score of a text; None if they raise."""
     if row.task == "Organizing":
         return None if text == release.FAILED else float(release.organizing(text, row.gold[0])[1])
     score = release.attributing if row.task == "Attributing" else release.recalling
@@ -146,7 +146,7 @@ def _released(row: EthicAnswer, text: str) -> float | None:
 
 
 def _figures(row: EthicAnswer, text: str) -> tuple[dict[str, Any], bool]:
-    """Our reading of an answer, and whether there was nothing to read: then it has no score."""
+    """(figures by our reading of an answer, whether it is unparsed); an unparsed answer has no figures."""
     if row.task == "Organizing":
         read = scoring.order(text)
         found: dict[str, Any] = {"score": scoring.lcs(read.items, scoring.numbers_of(row.gold[0]))[1]}
@@ -159,7 +159,7 @@ def _figures(row: EthicAnswer, text: str) -> tuple[dict[str, Any], bool]:
 
 
 def _summarized(row: EthicAnswer, text: str, rated: Sequence[SectionRating]) -> tuple[dict[str, Any], bool]:
-    # Their sums are divided by a third of all answers, criterion by criterion, and averaged: the mean of all answers.
+    # The scripts divide each criterion's sum by a third of all answers, then average: this is the mean of all answers.
     released = scoring.mean(one.released for one in rated if one.reading != "ours")
     if not text.strip():
         return {"score_release": released}, True
@@ -172,7 +172,7 @@ def _summarized(row: EthicAnswer, text: str, rated: Sequence[SectionRating]) -> 
             by_section.setdefault(int(rating.section), []).append(rating.value)
             lengths[int(rating.section)] = rating.summary_tokens
     values = [LOWEST] * len(missing) + [math.fsum(found) / len(found) for found in by_section.values()]
-    # A section whose ratings all failed has no figure, and so has the sample: the others do not stand for it.
+    # If all ratings of a section failed, the sample has no score: the other sections must not stand in for it.
     lost = any(said.get(number) and number not in by_section for number in row.sections)
     whole = dict(zip(row.sections, row.section_tokens, strict=True))
     figures: dict[str, Any] = {
@@ -186,13 +186,13 @@ def _summarized(row: EthicAnswer, text: str, rated: Sequence[SectionRating]) -> 
 
 
 def tasks(samples: pl.DataFrame, items: pl.DataFrame, seed: int) -> pl.DataFrame:
-    """A row for each task, domain and model: our score with its interval over documents, the release's, the chance level."""
+    """One row per task, domain and model: our score with its interval over documents, the release's, the chance level."""
     found = mean_interval(samples, "score", CELL, expected=items, seed=seed, cluster="document")
     return found.join(_beside(samples, CELL), on=CELL, how="left")
 
 
 def _beside(samples: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
-    """The release's score with its n; the mean difference of both readings on the samples that have both (`n_both`); chance."""
+    """The release's score with its n, our score minus it on the samples that have both (`n_both`), and the chance level."""
     difference = pl.col("score") - pl.col("score_release")
     return samples.group_by(*by).agg(
         pl.col("score_release").mean(),
@@ -204,7 +204,7 @@ def _beside(samples: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
 
 
 def overall(samples: pl.DataFrame, items: pl.DataFrame, seed: int) -> pl.DataFrame:
-    """A row for each task and model: the mean of all samples, as the release has it, and that of the domains' means (`macro`)."""
+    """One row per task and model: the mean of all samples, as in the release, and the mean of the domains' means (`macro`)."""
     by = ("task", "model")
     found = mean_interval(samples, "score", by, expected=items, seed=seed, cluster="document")
     domains = samples.group_by(*CELL).agg(pl.col("score").mean())
@@ -213,7 +213,7 @@ def overall(samples: pl.DataFrame, items: pl.DataFrame, seed: int) -> pl.DataFra
 
 
 def by_length(samples: pl.DataFrame, seed: int) -> pl.DataFrame:
-    """Scores by the length of the prompt (Figure 4); what failed is counted where its length is known, else below `unknown`."""
+    """Scores by the length of the prompt (Figure 4). Failures count in their bucket; without a known length, in `unknown`."""
     known = samples.with_columns(pl.col("bucket").fill_null(UNKNOWN))
     order = pl.Enum([*(name for _, name in BUCKETS), UNKNOWN])
     found = mean_interval(known, "score", ("task", "model", "bucket"), expected=known, seed=seed, cluster="document")
@@ -246,8 +246,8 @@ def low_high(samples: pl.DataFrame, seed: int) -> pl.DataFrame:
 
 
 def positions(samples: pl.DataFrame, ratings: pl.DataFrame, how: How) -> pl.DataFrame:
-    """Scores of sections by where they stand, and by the prompt's length (Figure 5). A section without a summary has the lowest
-    score, as in the task's own; `missing` is their share."""
+    """Scores of sections by position and prompt length (Figure 5). A section without a summary has the lowest score, as in the
+    task's score; `missing` is the share of such sections."""
     own = ratings.filter((pl.col("judge") == how.judge) & (pl.col("reading") != "release") & pl.col("value").is_not_null())
     rated = own.group_by("item_id", "section", "place").agg(pl.col("value").mean().alias("score"))
     left_out = samples.select("item_id", pl.col("missing_places").alias("place")).explode("place").drop_nulls()
@@ -273,7 +273,7 @@ def positions(samples: pl.DataFrame, ratings: pl.DataFrame, how: How) -> pl.Data
 
 
 def differences(samples: pl.DataFrame, seed: int) -> pl.DataFrame:
-    """Paired differences of two models on the records that both answered, by task; intervals and tests over documents."""
+    """Paired differences of models, by task, on the records that both answered; intervals and tests are over documents."""
     rows = []
     for (task,), found in samples.group_by("task", maintain_order=True):
         wide = found.with_columns(pl.concat_str("domain", "record", separator="/").alias("_key")).pivot(
@@ -308,8 +308,9 @@ def differences(samples: pl.DataFrame, seed: int) -> pl.DataFrame:
 
 
 def summaries(samples: pl.DataFrame, ratings: pl.DataFrame, how: How) -> pl.DataFrame:
-    """Of Summarizing: each judge's means by criterion, the mass outside the scale, sections without a summary, and how long a
-    summary is beside its section: near 1 it is a copy, which no criterion punishes. `n`: answers that there are."""
+    """Summarizing by judge, model and domain: mean rating per criterion, mass outside the scale, share of missing sections, and
+    the length of a summary relative to its section (`copied`). Near 1 it is a copy, which no criterion penalizes. `n`:
+    answers."""
     keys, cell = ("judge", "model", "domain"), ("model", "domain")
     own = ratings.filter(pl.col("reading") != "release").join(samples.select("item_id", *cell), on="item_id")
     means = own.group_by(*keys).agg(
@@ -326,7 +327,7 @@ def summaries(samples: pl.DataFrame, ratings: pl.DataFrame, how: How) -> pl.Data
             pl.len().cast(pl.Int64).alias("n_expected"),
         )
     )
-    # A model that leaves all sections out has no rating, and a row all the same.
+    # A model that omits all sections has no ratings, but still gets a row.
     judges = pl.DataFrame({"judge": sorted({how.judge, *ratings["judge"]})}, schema={"judge": pl.String})
     found = counted.join(judges, how="cross").join(means, on=keys, how="left")
     columns = (*keys, *release.CRITERIA, "outside", "missing", "copied", "n", "n_expected")

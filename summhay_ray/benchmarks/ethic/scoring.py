@@ -1,7 +1,7 @@
-"""ETHIC's metrics as we read answers: what an answer says, in whatever form of list it says it. Part of the ethic folder; pure.
+"""ETHIC's metrics by our own, lenient reading of answers. Part of the ethic folder; pure.
 
-Beside `release`, which has the scripts' figures. Here a list may stand in lines, bullets or brackets; "none" can be right; what
-is repeated counts once; a section without a summary has the lowest score, and a lost judgment none.
+`release` has the scripts' reading. Here a list may be written in lines, bullets or brackets; "none" can be a right answer;
+repeated items count once; a section without a summary gets the lowest score, and a lost judgment gets no score.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from summhay_ray.benchmarks.ethic import release
 from summhay_ray.benchmarks.ethic.release import CRITERIA, FAILED, SCALE, JudgeRequest, Overlap
 
 NONE = "none"
-"""The item of an answer, or of a gold list, that says that there is nothing to name."""
+"""The item, of an answer or a gold list, that says that there is nothing to name."""
 
 _SIGNS = str.maketrans({"\u2018": "'", "\u2019": "'", "\u02bc": "'", "\u201c": '"', "\u201d": '"', "\u3001": ",", "\ufe50": ","})
 _THOUSANDS = re.compile(r"(?<![\d.,])\d{1,3}(?:,\d{3})+(?![\d,])")
@@ -37,7 +37,7 @@ _CORE = re.compile(r"\b(?:related\s+segments?|core\s+ids?)\b[ \t]*:", re.IGNOREC
 _OTHER = re.compile(r"\b(?:supporting\s+segments?|supplementary\s+ids?)\b[ \t]*:", re.IGNORECASE)
 _NOTHING = re.compile(r"\b(?:none|no(?:ne)? of (?:them|the \w+))\b|\bn/a\b", re.IGNORECASE)
 _HEADER = re.compile(r"[*_]*<[ \t]*(?:section|segment)[ \t]+(\d{1,9})[ \t]*>[*_]*", re.IGNORECASE)
-"""Of nine digits at most: none has more sections, and numbers of thousands of digits cannot be read."""
+"""At most nine digits: no context has more sections, and `int` refuses numbers with thousands of digits."""
 _LINE_HEADER = re.compile(r"^[ \t#*_]*(?:section|segment)[ \t]+(\d{1,9})[ \t*_]*(?::[ \t*_]*|$)", re.IGNORECASE | re.MULTILINE)
 _REASONING = re.compile(r"<(think|thinking|reasoning)>.*?</\1>\s*", re.DOTALL | re.IGNORECASE)
 _REASONING_END = re.compile(r"\A.*</(?:think|thinking|reasoning)>\s*", re.DOTALL | re.IGNORECASE)
@@ -52,20 +52,22 @@ _ENUMERATED = 7
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """What an answer says, and whether it was in a form that can be read."""
+    """The items of an answer; `unparsed`: it has no readable form."""
 
     items: tuple[str, ...]
     unparsed: bool = False
 
 
 def without_reasoning(text: str) -> str:
-    """The answer behind a model's reasoning in <think>, <thinking> or <reasoning>, whose opening may be missing. Behind an
-    opening that is never closed there is no answer."""
+    """The answer without the model's reasoning in <think>, <thinking> or <reasoning>; the opening tag may be missing.
+
+    After an opening tag that is never closed there is no answer.
+    """
     return _NEVER_ENDED.sub("", _REASONING_END.sub("", _REASONING.sub("", text)))
 
 
 def same(text: str) -> str:
-    """The text as it is compared: compatibility forms, digits of all scripts, quotation marks and commas as one, case folded."""
+    """The text normalized for comparison: NFKC, ASCII digits, plain quotation marks and commas, case folded."""
     plain = unicodedata.normalize("NFKC", text).translate(_SIGNS)
     digits = "".join(str(unicodedata.decimal(letter)) if letter.isdecimal() else letter for letter in plain)
     return unicodedata.normalize("NFKC", digits.casefold())
@@ -80,9 +82,9 @@ def _without_thousands(text: str) -> str:
 
 
 def items(answer: str) -> Read:
-    """The items of a list: between commas, semicolons or line ends, without bullets, quotes and brackets, each once.
+    """The items of a list, split at commas, semicolons and line ends, without bullets, quotes and brackets, each once.
 
-    A comma between groups of three digits is one of thousands. A first line that ends in a colon leads in, and is no item.
+    A comma between groups of three digits is a thousands separator. A lead-in that ends with a colon is not an item.
     """
     text = _without_thousands(same(answer).strip())
     found = dict.fromkeys(filter(None, map(_item, _BETWEEN.split(_LEAD_IN.sub("", text)))))
@@ -90,38 +92,38 @@ def items(answer: str) -> Read:
 
 
 def gold_items(labels: Iterable[str]) -> frozenset[str]:
-    """Labels as they are compared; no label, or none but "None", is the item `none`."""
+    """The normalized labels; without labels, or with only "None", the single item `none`."""
     found = {one for label in labels if (one := _item(_without_thousands(same(label))))}
     return frozenset(found - {NONE} or {NONE})
 
 
 def recalling(prediction: str, answer: Sequence[str]) -> Overlap:
-    """F1 of the items named and the labels, as sets."""
+    """F1 of the answer's items against the labels, as sets."""
     return overlap(items(prediction) if prediction != FAILED else Read(()), gold_items(answer))
 
 
 def overlap(read: Read, gold: frozenset[str]) -> Overlap:
-    """What an answer's items have in common with the gold ones."""
+    """Precision, recall and F1 of an answer's items against the gold ones."""
     return Overlap.of(len(gold.intersection(read.items)), len(set(read.items)), len(gold))
 
 
 def _numbers(text: str) -> list[str]:
-    """Numbers in brackets where there are any, else all; no line's own number, no leading zeros, each once."""
+    """The numbers in brackets, or, if there are none, all numbers except list numbering; without leading zeros, each once."""
     plain = same(text)
     inside = [number for part in _BRACKETS.findall(plain) for number in _NUMBER.findall(part)]
     found = inside or _NUMBER.findall(_LINE_NUMBER.sub("", plain)) or _NUMBER.findall(plain)
-    # Compared as text: a number of thousands of digits is one that nobody asked for, and none that must be computed.
+    # Compared as strings: `int` refuses numbers with thousands of digits.
     return list(dict.fromkeys(number.lstrip("0") or "0" for number in found))
 
 
 def order(prediction: str) -> Read:
-    """The options in the order that an answer gives them."""
+    """The numbers of the options, in the order of the answer."""
     found = _numbers(prediction) if prediction != FAILED else []
     return Read(tuple(found), not found)
 
 
 def lcs(prediction: Sequence[str], answer: Sequence[str]) -> tuple[list[str], float]:
-    """The longest common subsequence, each token counted once, over the longer of the two: what is foreign costs.
+    """The longest common subsequence, duplicates removed, and its length divided by the longer sequence's: extra tokens cost.
 
     Raises ValueError for an empty answer.
     """
@@ -129,13 +131,13 @@ def lcs(prediction: Sequence[str], answer: Sequence[str]) -> tuple[list[str], fl
     if not gold:
         raise ValueError("the gold order is empty")
     place = {token: index for index, token in enumerate(gold)}
-    # Where no token stands twice, the longest common subsequence is the longest rising one of the places.
+    # Without duplicates, the longest common subsequence is the longest increasing subsequence of the positions.
     common = _rising([place[token] for token in mine if token in place])
     return [gold[index] for index in common], len(common) / max(len(gold), len(mine))
 
 
 def _rising(values: Sequence[int]) -> list[int]:
-    """A longest rising subsequence of distinct numbers."""
+    """A longest increasing subsequence of distinct numbers."""
     ends: list[int] = []
     at: list[int] = []
     before: list[int] = []
@@ -153,19 +155,19 @@ def _rising(values: Sequence[int]) -> list[int]:
 
 
 def organizing(prediction: str, answer: str) -> tuple[list[str], float]:
-    """`lcs` of the options in the answer's order and in the document's. Raises ValueError for a gold order without numbers."""
+    """`lcs` of the answer's order of options and the gold order. Raises ValueError if the gold order has no numbers."""
     return lcs(order(prediction).items, numbers_of(answer))
 
 
 def numbers_of(answer: str) -> list[str]:
-    """The options of a gold order."""
+    """The numbers of the options in a gold order."""
     return _numbers(answer)
 
 
 @functools.lru_cache(maxsize=1024)
 def chance(n: int) -> float:
-    """What a random order of n options scores in the mean, as printing 1..n does: exact up to 7, else of 2,000 seeded
-    shuffles."""
+    """The mean score of a random order of n options: exact up to 7, else over 2,000 seeded shuffles. Answering 1..n scores the
+    same, since the options are shuffled."""
     if n <= _ENUMERATED:
         lengths = [len(_rising(one)) for one in itertools.permutations(range(n))]
         return sum(lengths) / len(lengths) / n
@@ -178,9 +180,9 @@ def chance(n: int) -> float:
 
 
 def attributed(prediction: str) -> Read:
-    """The ids that an answer puts into the core category: behind the last header of it, up to the other category's.
+    """The ids in an answer's core category: after its last header, up to the header of the other category.
 
-    Without headers a text that has ids, or says none, is that list; behind the other category's header alone stands none of it.
+    Without a core header, the ids before the other category's header count, or those of the whole text if it has neither header.
     """
     text = _MARKUP.sub("", unicodedata.normalize("NFKC", prediction))
     headers = list(_CORE.finditer(text))
@@ -196,18 +198,18 @@ def attributed(prediction: str) -> Read:
 
 
 def attributing(prediction: str, answer: Sequence[str]) -> Overlap:
-    """F1 of the core ids and the gold ones; where the gold is none, 1 for an answer that names none."""
+    """F1 of the core ids against the gold ids; if there are no gold ids, an answer without ids scores 1."""
     return overlap(attributed(prediction), gold_ids(answer))
 
 
 def gold_ids(labels: Iterable[str]) -> frozenset[str]:
-    """The first number of each label; none of them has one: the item `none`."""
+    """The first number of each label; if no label has one, the single item `none`."""
     found = (_NUMBER.search(same(label)) for label in labels)
     return frozenset(one.group().lstrip("0") or "0" for one in found if one) or frozenset({NONE})
 
 
 def source_of(user_msg: str) -> str:
-    """The context of a prompt: behind the first header line, up to the last sentence that follows it. Raises ValueError."""
+    """The context of a prompt: between the first header and the last "Now, respond ...". Raises ValueError without these."""
     text = user_msg.replace("\r\n", "\n")
     _, header, rest = text.partition(_FRAME)
     context, after, _ = rest.rpartition(_AFTER)
@@ -217,8 +219,8 @@ def source_of(user_msg: str) -> str:
 
 
 def sections(text: str) -> dict[int, str]:
-    """Number of a section -> what stands below its header, `<Section 1>` or a line such as `**Section 1:**`. Of a section that
-    stands twice all bodies."""
+    """Section number -> the text below its header, `<Section 1>` or a line such as `**Section 1:**`. The texts of a repeated
+    section are joined."""
     pattern = _HEADER if _HEADER.search(text) else _LINE_HEADER
     found = list(pattern.finditer(text))
     ends = [*(one.start() for one in found), len(text)][1:]
@@ -231,14 +233,14 @@ def sections(text: str) -> dict[int, str]:
 
 @dataclass(frozen=True, slots=True)
 class Pairs:
-    """A source's sections with the answer's summaries of them, and the sections that have none."""
+    """The sections of a source with their summaries (number -> (section, summary)), and the numbers without a summary."""
 
     found: Mapping[int, tuple[str, str]]
     missing: tuple[int, ...]
 
 
 def pairs(source: str, prediction: str) -> Pairs:
-    """Section -> (its text, its summary); one whose summary is missing or empty is missing."""
+    """Pair the sections of a source with an answer's summaries; a section with an empty summary is missing."""
     texts, summaries = sections(source), sections(prediction)
     found = {number: (body, summaries[number]) for number, body in texts.items() if summaries.get(number)}
     return Pairs(found, tuple(number for number in texts if number not in found))
@@ -246,7 +248,7 @@ def pairs(source: str, prediction: str) -> Pairs:
 
 @dataclass(frozen=True, slots=True)
 class RatedPair:
-    """A section and its summary, by number; `reading`: both, ours, or release (the scripts' alone)."""
+    """A section and its summary, for the judges. `reading`: which reading gave this pair: ours, release, or both."""
 
     number: str
     reading: str
@@ -255,9 +257,9 @@ class RatedPair:
 
 
 def rated_pairs(user_msg: str, context: str, domain: str, read: str, answer: str) -> list[RatedPair]:
-    """What a judge is to rate for both scores: our pairs of what is `read`, and the scripts' pairs of the whole `answer`.
+    """The pairs to rate for both scores: our pairs from `read` (the answer without reasoning), the scripts' from all of `answer`.
 
-    One rating stands for both where their texts are alike. The scripts find no section in a prompt without their frame.
+    Equal pairs are rated once, for both readings. The scripts find no section in a prompt without their frame.
     """
     try:
         theirs = release.pairs(domain, release.source_of(user_msg), answer)
@@ -274,7 +276,7 @@ def rated_pairs(user_msg: str, context: str, domain: str, read: str, answer: str
 
 
 def _alike(one: tuple[str, str], other: tuple[str, str]) -> bool:
-    """Whether section and summary differ by nothing but the markup of the headers around them."""
+    """Whether two (section, summary) pairs are equal, up to markup of the headers around them."""
     return all(mine.strip(_MARKUP_EDGES) == theirs.strip(_MARKUP_EDGES) for mine, theirs in zip(one, other, strict=True))
 
 
@@ -284,13 +286,13 @@ def number_of(header: str) -> str:
 
 
 def filled(template: str, document: str, summary: str) -> str:
-    """A judge's template with both texts: what a text says of placeholders stays as it is."""
+    """A judge's template with both texts filled in; placeholders inside the texts are left alone."""
     texts = {"{{Document}}": document, "{{Summary}}": summary}
     return re.sub(r"\{\{(?:Document|Summary)\}\}", lambda found: texts[found.group()], template)
 
 
 def requests(domain: str, id: str, source: str, prediction: str, templates: Mapping[str, str]) -> list[JudgeRequest]:
-    """What a judge is asked, criterion by criterion."""
+    """The judge's requests, criterion by criterion, for the sections with a summary."""
     word = "Segment" if domain == "Law" else "Section"
     found = pairs(source, prediction).found
     return [
@@ -308,7 +310,7 @@ class _Sums:
 
 
 def rated(token: str, alternatives: Iterable[Mapping[str, Any]]) -> tuple[float | None, float | None, float]:
-    """(expected score over the scale's mass alone, score of the token, mass outside the scale or unseen); None: no score."""
+    """(expected score, renormalized to the scale; score of the token; mass outside the scale or unseen). None: no score."""
     mass = dict.fromkeys(SCALE, 0.0)
     for one in alternatives:
         score, logprob = _score(str(one["token"])), float(one.get("logprob", -math.inf))
@@ -321,14 +323,14 @@ def rated(token: str, alternatives: Iterable[Mapping[str, Any]]) -> tuple[float 
 
 
 def _score(token: str) -> int | None:
-    """A score of the scale: its digit, whatever stands around it."""
+    """The score in a token, without markup around its digit; None if it is not on the scale."""
     plain = same(token).strip(_EDGES + ":\n\r")
     return int(plain) if plain in {str(score) for score in SCALE} else None
 
 
 def judged(outputs: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, float | int | None]]:
-    """Sample -> its figures: each criterion's mean over its own answers that hold a score, `weighted` and `top` the means of the
-    criteria that have one. `n` counts the answers with a score of `n_expected`; `outside` is the mean mass outside the scale.
+    """Sample -> its figures: the mean of each criterion over its answers with a score; `weighted` and `top`, the means over the
+    criteria; `n`, the answers with a score, of `n_expected`; `outside`, the mean mass outside the scale.
 
     Raises ValueError for an id that is not DOMAIN_ID_<Section N>_CRITERION.
     """
@@ -360,14 +362,16 @@ def _figures(criteria: Mapping[str, _Sums]) -> dict[str, float | int | None]:
 
 
 def mean(values: Iterable[float]) -> float | None:
-    """The mean; None of nothing."""
+    """The mean; None if there are no values."""
     listed = list(values)
     return math.fsum(listed) / len(listed) if listed else None
 
 
 def aggregated(scores: Mapping[str, Sequence[float | None]]) -> dict[str, Any]:
-    """Mean of the samples that have a score (`final_score`), of each domain, and of the domains' means (`macro_score`). What is
-    not finite is no score."""
+    """The mean over all scored samples (`final_score`), per domain, and over the domains' means (`macro_score`).
+
+    Scores that are None or not finite are left out.
+    """
     kept = {
         domain: [float(score) for score in listed if score is not None and math.isfinite(float(score))]
         for domain, listed in scores.items()

@@ -1,4 +1,4 @@
-"""Documents of one's own that ETHIC's tasks are built from: texts, transcripts, collections. Part of the ethic folder.
+"""Read the user's documents that ETHIC's tasks are built from: texts, transcripts, collections. Part of the ethic folder.
 
 A text is a file, a line of JSON lines (`text`, `document` or `divided_document`), or a file of a folder. A collection is a line
 of JSON lines (`id`, `background`, `documents` of `id` and `text`), or a subtopic of a haystack in SummHay's released format.
@@ -33,28 +33,28 @@ class Text:
 
     @property
     def sha256(self) -> str:
-        """Of the text (hex)."""
+        """sha256 (hex) of the text."""
         return hashlib.sha256(self.text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
 class Collection:
-    """Documents of one review, by number, and what the review is about."""
+    """The documents of one review, by number, and the background of the review."""
 
     name: str
     background: str = field(repr=False)
     documents: Mapping[int, str] = field(repr=False)
     source: str
-    """The file or haystack that it comes from: there a number is one document."""
+    """The file or haystack of origin, within which a number always means the same document."""
 
     @property
     def sha256(self) -> str:
-        """Of all documents (hex)."""
+        """sha256 (hex) of the background and all documents."""
         written = json.dumps([self.background, sorted(self.documents.items())], ensure_ascii=True)
         return hashlib.sha256(written.encode("ascii")).hexdigest()
 
     def common(self, other: Collection, among: Iterable[int]) -> list[int]:
-        """Which of these documents the other has, too. Numbers of two sources are of one document where their texts are one."""
+        """The numbers in `among` whose documents the other collection has too; across sources, only if the texts are equal."""
         there = [number for number in among if number in other.documents]
         if self.source == other.source:
             return there
@@ -67,15 +67,15 @@ class Cited:
 
     name: str
     title: str
-    """As it is cited: `Roe v. Wade`."""
+    """The title as it is cited: `Roe v. Wade`."""
     citation: str
-    """Where it is reported: `410 U.S. 113`; empty where nobody says."""
+    """The reporter citation: `410 U.S. 113`; empty if not given."""
     summary: str = field(repr=False)
     citing: Sequence[str] = field(repr=False)
 
     @property
     def sha256(self) -> str:
-        """Of all texts (hex)."""
+        """sha256 (hex) of all texts."""
         return hashlib.sha256("\x00".join((self.title, self.citation, self.summary, *self.citing)).encode("utf-8")).hexdigest()
 
 
@@ -101,7 +101,7 @@ def _is_text(value: Any) -> bool:
 
 
 def read_texts(entry: str, inputs: Inputs) -> list[Text]:
-    """The documents of a file or folder, sorted by name; blank ones are none. Raises SpecError."""
+    """The documents of a file or folder, in the order of file names, without blank ones. Raises SpecError."""
     found: list[Text] = []
     for name in _files(entry, inputs):
         content = inputs.text(name)
@@ -130,7 +130,7 @@ def read_collections(entry: str, inputs: Inputs) -> list[Collection]:
 
 
 def _files(entry: str, inputs: Inputs) -> Sequence[str]:
-    """A file, or those of a folder, as a spec would name them."""
+    """The names, relative to the spec, of a file or of the files in a folder."""
     known = [name for name in inputs.digests() if name == entry or name.startswith(entry.rstrip("/") + "/")]
     if inputs.settled and known:
         return sorted(known)
@@ -170,13 +170,13 @@ def _collection(row: Mapping[str, Any], where: str, source: str) -> Collection:
         if not isinstance(one, Mapping) or not _ID.fullmatch(str(one.get("id", ""))) or not _is_text(one.get("text")):
             raise SpecError(f"spec: {where}: documents: expected id (a whole number of up to 18 digits) and text")
         if (number := int(str(one["id"]))) in found:
-            raise SpecError(f"spec: {where}: documents: id {number} stands twice")
+            raise SpecError(f"spec: {where}: documents: id {number} is listed twice")
         found[number] = one["text"]
     return Collection(str(row.get("id") or where), row["background"], found, source)
 
 
 def _of_haystack(haystack: Haystack) -> Iterator[Collection]:
-    """A collection for each subtopic: the documents that say one of its insights; its query and insights are the background."""
+    """One collection per subtopic: the documents with any of its insights. The background is its query and its insights."""
     gold = haystack.gold()
     for subtopic in haystack.subtopics:
         insights = haystack.insights_of(subtopic.subtopic_id)

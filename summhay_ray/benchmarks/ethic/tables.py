@@ -1,6 +1,6 @@
 """The tables of an ETHIC run. Part of the ethic folder.
 
-Scores are no column: they are made of these rows and the raw answers' texts, so that a better reading costs no call.
+They hold no scores: scores are computed from these rows and the raw answers, so that a new way to read answers costs no call.
 """
 
 from __future__ import annotations
@@ -13,38 +13,40 @@ from summhay_ray.benchmark import Table
 
 @dataclass(frozen=True, slots=True)
 class EthicAnswer:
-    """One model on one record."""
+    """The answer of one model to one record."""
 
     item_id: Annotated[str, "the item: model@task/domain/ID"]
     model: Annotated[str, "model as the spec names it"]
     task: Annotated[str, "Recalling, Summarizing, Organizing, Attributing or Lookup"]
-    domain: Annotated[str, "Books, Debates, Medicine, Law, or one of one's own"]
+    domain: Annotated[str, "Books, Debates, Medicine, Law, or your own"]
     record: Annotated[str, "ID of the record"]
-    document: Annotated[str, "source document: records of one are alike"]
-    outcome: Annotated[str, "answered, failed; skipped or zero for a prompt beyond the window, by the spec's over_length"]
-    tokens: Annotated[int, "tokens of the whole prompt in the model's tokenizer, before anything was left out"]
-    shown_tokens: Annotated[int, "tokens of the prompt that was sent, 0 where none was"]
-    truncated: Annotated[bool, "the middle of the context was left out, since the prompt was beyond the window"]
-    gold: Annotated[tuple[str, ...], "the record's labels; of Organizing the order, of Summarizing nothing"]
-    sections: Annotated[tuple[int, ...], "numbers of the context's sections, of Summarizing alone"]
-    section_tokens: Annotated[tuple[int, ...], "their lengths"]
-    key: Annotated[str, "the raw answer, empty where there is none"]
+    document: Annotated[str, "source document, the cluster of the intervals"]
+    outcome: Annotated[
+        str, "answered or failed; skipped or zero if the prompt exceeds the window, as over_length in the spec says"
+    ]
+    tokens: Annotated[int, "tokens of the whole prompt in the model's tokenizer, before any truncation"]
+    shown_tokens: Annotated[int, "tokens of the prompt that was sent; 0 if none was"]
+    truncated: Annotated[bool, "the middle of the context was left out to fit the window"]
+    gold: Annotated[tuple[str, ...], "the record's labels; for Organizing the order, for Summarizing empty"]
+    sections: Annotated[tuple[int, ...], "numbers of the context's sections; only for Summarizing"]
+    section_tokens: Annotated[tuple[int, ...], "cl100k tokens of these sections"]
+    key: Annotated[str, "the raw answer; empty if there is none"]
 
 
 @dataclass(frozen=True, slots=True)
 class SectionRating:
-    """What a judge says of one section's summary by one criterion."""
+    """The rating of one section's summary by one judge for one criterion."""
 
     item_id: Annotated[str, "the item"]
     judge: Annotated[str, "judge as the spec names it"]
-    section: Annotated[str, "the section's number; as the answer's header has it where reading is release"]
-    reading: Annotated[str, "whose pair of texts is rated: both, ours, or release (the scripts' alone)"]
-    place: Annotated[float, "where the section stands: 0 is the context's beginning, 1 its end"]
+    section: Annotated[str, "the section's number; if reading is release, as in the answer's header"]
+    reading: Annotated[str, "which reading of the answer gave this pair of section and summary: ours, release, or both"]
+    place: Annotated[float, "position of the section: 0 is the context's beginning, 1 its end"]
     criterion: Annotated[str, "con, faith or rel"]
-    value: Annotated[float | None, "rating, 1..5: over the scale's probability mass alone; null where none can be read"]
-    released: Annotated[float, "the same as the authors' scripts have it: not renormalised"]
-    mass: Annotated[float | None, "probability of all scores together; null without log probabilities"]
-    how: Annotated[str, "logprobs, samples or text; malformed where no rating can be read"]
+    value: Annotated[float | None, "rating, 1..5, renormalized to the probability mass of the scale; null if unreadable"]
+    released: Annotated[float, "the rating as the authors' scripts compute it, not renormalized"]
+    mass: Annotated[float | None, "total probability of the scale's scores; null without log probabilities"]
+    how: Annotated[str, "logprobs, samples or text; malformed if unreadable"]
     summary_tokens: Annotated[int, "tokens of the section's summary"]
     key: Annotated[str, "the judge's first raw answer"]
 

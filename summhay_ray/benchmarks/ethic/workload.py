@@ -1,4 +1,4 @@
-"""ETHIC as a run: an item is one model on one record; of Summarizing, with its judges' ratings of each section."""
+"""ETHIC as a run: an item is one record for one model; for Summarizing, the judges' ratings of each section are part of it."""
 
 from __future__ import annotations
 
@@ -40,16 +40,16 @@ from summhay_ray.local_models import check_model
 from summhay_ray.text import count_tokens, sentences
 
 SUMMARY_TOKENS: Mapping[Size, int] = {"least": 1, "expected": 150, "most": 400}
-"""Of a section's summary that nobody knows yet."""
+"""The assumed length of a section's summary, for planning."""
 LONG_SENTENCE = 12
-"""Words of a sentence that says where it stands."""
+"""Sentences with at least this many words identify their section."""
 _WORD = "text "
 _OPTION = re.compile(r"^\[?\d{1,4}[\].:)][ \t]*", re.MULTILINE)
 _ASKED_ABOUT = re.compile(r"### (?:Options|Background|Target Case):\n")
 
 
 class Ethic(Benchmark[EthicSpec]):
-    """One run."""
+    """One run of ETHIC."""
 
     kind = "ethic"
     prefix = "e"
@@ -71,11 +71,11 @@ class Ethic(Benchmark[EthicSpec]):
 
     @functools.cached_property
     def records(self) -> Sequence[Record]:
-        """All records, documents together."""
+        """All records, sorted by domain and document."""
         return load_records(self.spec, self.inputs)
 
     def identity(self) -> Any:
-        """See `Workload`: with the wording of the criteria, and the records' content."""
+        """See `Workload`. Includes the content of the records and the hashes of the criteria's prompts."""
         _ = self.records
         return {**super().identity(), "criteria": {name: one.prompt_hash for name, one in self._criteria.items()}}
 
@@ -88,14 +88,14 @@ class Ethic(Benchmark[EthicSpec]):
         return {one.label: one for one in self.spec.models}
 
     def queues(self) -> Mapping[str, Queue]:
-        """See `Workload`: an item asks its model and the judges; it computes where none of them is asked elsewhere."""
+        """See `Workload`. An item calls its model and all judges; it computes locally if all of them are local."""
         settings = self.settings()
         judges = [one.model for one in self.spec.judges]
         local = all(settings[one].local for one in judges)
         return {one.label: Queue((one.model, *judges), computes=local and settings[one.model].local) for one in self.spec.models}
 
     def items(self) -> Iterator[Item]:
-        """Model by model, document by document."""
+        """One item per model and record of its tasks, model by model and document by document."""
         for model in self.spec.models:
             for place, record in enumerate(self.records):
                 if model.asked is None or record.task in model.asked:
@@ -109,7 +109,7 @@ class Ethic(Benchmark[EthicSpec]):
         return f"{record.task}/{record.domain}/{record.id}"
 
     async def answer(self, item: Item, ask: Ask) -> Rows:
-        """The model's answer, and of Summarizing what the judges say of it."""
+        """The model's answer and, for Summarizing, the judges' ratings."""
         model, record = self._models[item.queue], self.records[item.data["place"]]
         prompt = self._prompt(model, record)
         ask.too_long = prompt.too_long
@@ -118,10 +118,10 @@ class Ethic(Benchmark[EthicSpec]):
             return {ANSWERS.name: [row("skipped" if self.spec.over_length == "skip" else "zero", "")]}
         try:
             if not prompt.messages:
-                raise NoReply("answer", Failed("context_window", self._told_too_long(model, prompt)))
+                raise NoReply("answer", Failed("context_window", self._too_long_message(model, prompt)))
             reply = await ask("answer", prompt.messages)
         except NoReply as none:
-            # Its row says how long the prompt was: a length's scores tell how many failed there.
+            # A failed item gets a row too: scores by length need the length of its prompt.
             ask.gives_up(none)
             return {ANSWERS.name: [row("failed", "")]}
         rows: dict[str, list[Any]] = {ANSWERS.name: [row("answered", reply.key)], RATINGS.name: []}
@@ -129,30 +129,30 @@ class Ethic(Benchmark[EthicSpec]):
             rows[RATINGS.name] = await self._rated(item, record, reply, ask)
         return rows
 
-    def _told_too_long(self, model: EthicModel, prompt: _Prompt) -> str:
-        told = f"{prompt.tokens} tokens and an answer of up to {model.max_tokens} exceed the window of {model.model}"
+    def _too_long_message(self, model: EthicModel, prompt: _Prompt) -> str:
+        message = f"{prompt.tokens} tokens and an answer of up to {model.max_tokens} exceed the window of {model.model}"
         if self.spec.over_length == "error":
-            return told
-        return f"{told}, and no room is left for the context; lower max_tokens, or raise context_window"
+            return message
+        return f"{message}, and no room is left for the context; lower max_tokens, or raise context_window"
 
     async def references(self, item: Item) -> Sequence[str]:
-        """See `Workload`: labels; of Summarizing the context, of Lookup its section, of Organizing the options, of Attributing
-        the background."""
+        """See `Workload`. The labels; for Summarizing the context, for Lookup its section, for Organizing the options, for
+        Attributing the background."""
         record = self.records[item.data["place"]]
         if record.task == "Summarizing":
             return [record.context]
         if record.task == LOOKUP and (section := scoring.sections(record.context).get(record.meta.get("section", 0))):
-            # Short ones have words that stand together elsewhere, too.
+            # Short sentences would match other sections by chance.
             said = sentences(section)
             return [one for one in said if len(one.split()) >= LONG_SENTENCE] or said
         if record.task in ("Organizing", "Attributing"):
             asked = "".join(_ASKED_ABOUT.split(record.question)[1:2]).removesuffix(CUE)
             return [part for part in (_OPTION.split(asked) if record.task == "Organizing" else [asked]) if part.strip()]
-        # That nothing is there is said by the whole of it.
+        # To know that there is nothing to name, one needs the whole context.
         return [label for label in record.answer if label.casefold() != scoring.NONE] or [record.context]
 
     def guess(self, item: Item, stage: str, size: Size) -> str | None:
-        """See `Workload`: a summary of every section, so that what judges are asked is planned."""
+        """See `Workload`. For Summarizing, a summary of every section, so that the judges' calls are planned too."""
         if stage == STAGE:
             return "4"
         if item.data["task"] != "Summarizing":
@@ -162,7 +162,7 @@ class Ethic(Benchmark[EthicSpec]):
         return "\n\n".join(f"<{word} {number}>\n{_WORD * SUMMARY_TOKENS[size]}" for number in numbers)
 
     def _prompt(self, model: EthicModel, record: Record) -> _Prompt:
-        """What the model is shown: nothing where that is too long and the spec does not say to cut it."""
+        """The model's prompt; without messages if it is too long and the spec does not say to truncate it."""
         name = model.tokenizer or ""
         count = contexts.counter(self._tokenizers.get(name, ""), name)
         shown = contexts.shown(record.context, record.question, model.context)
@@ -225,27 +225,27 @@ class Ethic(Benchmark[EthicSpec]):
                 known = value.value if released is None else released
                 return SectionRating(*told_by, value.value, known, value.mass, value.how, tokens, outcome.key)
             ask.fail(STAGE, place_told(outcome, f"section {pair.number}, {name}"))
-            # What the scripts make of log probabilities without a score is 0, and counts there.
+            # The scripts count log probabilities without a score as 0.
             return None if released is None else SectionRating(*told_by, None, released, None, "malformed", tokens, outcome.key)
 
         asked = [one(judge, pair, name) for judge in self.spec.judges for pair in rated for name in self._criteria]
         return [row for row in await asyncio.gather(*asked) if row is not None]
 
     def score(self, tables: Tables) -> Tables:
-        """See `scores`."""
+        """See `scores.py`."""
         return scores.score(tables, scores.How(self.spec.reasoning, self.spec.judges[0].label, self.spec.seed))
 
     def details(self, scores: Tables) -> Mapping[str, Any]:
-        """`tasks`: a row for each task, domain and model."""
+        """`tasks`: one row per task, domain and model."""
         return {"tasks": report.tasks_json(scores["tasks"])}
 
     def report(self, scores: Tables) -> Sequence[Section]:
-        """See `report`."""
+        """See `report.py`."""
         return report.sections(scores)
 
 
 class _Prompt:
-    """What a model is shown, and how long it is."""
+    """The messages to a model, with the tokens of the whole prompt and of what is sent."""
 
     def __init__(
         self, messages: Sequence[Message], tokens: int, shown_tokens: int, *, too_long: bool = False, truncated: bool = False

@@ -169,7 +169,7 @@ def test_views_are_as_long_as_the_spec_says_and_mark_what_is_left_out() -> None:
         ({"Answer": "Anna"}, "field Answer: expected a list of texts"),
         ({"task": "Organizing", "Answer": "none"}, "field Answer: expected a text with the numbers"),
         ({"ID": 7}, "field ID: expected a text"),
-        ({}, "ID 'a' stands 2 times in Recalling, Books"),
+        ({}, "ID 'a' occurs 2 times in Recalling, Books"),
     ],
 )
 def test_each_flaw_of_a_record_is_told_with_its_line(change: dict[str, Any], said: str) -> None:
@@ -298,7 +298,7 @@ def test_equal_numbers_of_two_files_are_two_documents(tmp_path: Path) -> None:
     built = summhay_ray.run({**spec, "collections": sources}, store=str(tmp_path / "store"))
     made = summhay_ray.table(built.run, "ethic_records", str(tmp_path / "store"))
     assert made["answer"].to_list() == [["[2]"], ["[2]"]]
-    with pytest.raises(SpecError, match="'pills' is there twice in Medicine; write another domain"):
+    with pytest.raises(SpecError, match="'pills' occurs twice in Medicine; write another domain"):
         summhay_ray.run({**spec, "collections": [sources[0], sources[0]]}, store=str(tmp_path / "store"))
 
 
