@@ -1,6 +1,6 @@
-"""The attempts of one granted call: each within a slot and its time, again after what passes, never after what does not.
+"""The attempts of one granted call: each waits for a slot and its time, and temporary errors are retried.
 
-Part of the llm room, for the room alone. What an error means stands in `retry`; how often it is tried again, here.
+Part of the llm room, for the room alone. `retry` says what an error means; this module says how often to try again.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from summhay_ray.llm.secrets import key_of, known_secrets, one_line
 from summhay_ray.llm.transport import Transports
 
 ATTEMPTS: Mapping[str, int] = {"rate_limit": 20, "transient": 6}
-"""Attempts of one call that may end so; any other end is the last."""
+"""Error kind -> how many attempts of one call may end with it. Any other kind ends the call at once."""
 
 BACKOFF_S = 0.5
 LONGEST_BACKOFF_S = 30.0
@@ -32,7 +32,7 @@ LONGEST_BACKOFF_S = 30.0
 
 @dataclass
 class Call:
-    """A call under way. `wanted` until its caller is gone: what was sent by then is kept, nothing more is sent."""
+    """A call under way. `wanted` is False once its caller is gone: the attempt under way is completed, and no other follows."""
 
     request: Request
     settings: ModelSettings
@@ -41,12 +41,12 @@ class Call:
     sending: bool = False
     """An attempt is under way."""
     announced: bool = False
-    """Its intent is in the log, or needs none: from then on it may have been sent, and paid."""
+    """Its intent is in the log, or it needs none. From then on it may have been sent, and paid."""
 
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """How the attempts of one call ended: a reply, or the decision on the last error."""
+    """How an attempt ended: with a reply, or with the decision on its error. `number` counts the attempts so far."""
 
     reply: Reply | None
     decision: Decision | None
@@ -55,29 +55,29 @@ class Attempt:
 
 
 class Attempts:
-    """One worker's."""
+    """Makes the attempts of one worker's calls."""
 
     def __init__(self, client: LedgerClient, transports: Transports) -> None:
         self._client = client
         self._transports = transports
         self.in_flight = 0
-        """Attempts under way at this moment."""
+        """Number of attempts under way."""
 
-    async def of(self, call: Call, leave: GrantedCall, keep: Callable[[Reply, int], Awaitable[None]]) -> Attempt:
+    async def of(self, call: Call, granted: GrantedCall, keep: Callable[[Reply, int], Awaitable[None]]) -> Attempt:
         """Attempt a granted call until it is answered or given up.
 
         `keep` makes a reply durable. The slot is held until then: after a kill, no more calls are repeated than there are slots.
         """
         ends: Counter[str] = Counter()
         pause_s = 0.0
-        held = leave
+        current = granted
 
         async def once() -> Attempt:
-            nonlocal pause_s, held
+            nonlocal pause_s, current
             number = ends.total() + 1
             if number > 1:
-                held = await self._leave(call, held, "retry")
-            attempt = await self._in_turn(call, held, number, keep)
+                current = await self._claim_again(call, current, "retry")
+            attempt = await self._in_turn(call, current, number, keep)
             decision = attempt.decision
             pause_s = 0.0
             if decision is not None:
@@ -89,23 +89,23 @@ class Attempts:
         if first.decision is None or _is_last(first.decision, ends):
             return first
         backoff = wait_random_exponential(multiplier=BACKOFF_S, max=LONGEST_BACKOFF_S)
-        given = [first]
+        pending = [first]
         retrying = AsyncRetrying(
             retry=retry_if_result(lambda attempt: attempt.decision is not None),
             stop=_stopping(ends),
-            # A pause that the provider asked for, or a full bucket, is kept by the ledger, for all calls of the model.
+            # The ledger keeps a pause for all calls of the model, so that no backoff is needed here.
             wait=lambda state: 0.0 if pause_s else backoff(state),
             retry_error_callback=lambda state: state.outcome.result() if state.outcome else None,
         )
 
         async def next_one() -> Attempt:
-            return given.pop() if given else await once()
+            return pending.pop() if pending else await once()
 
         ended: Attempt = await retrying(next_one)
         return ended
 
     def _pause(self, call: Call, decision: Decision) -> float:
-        """Tell of a 429, and of any pause that the provider asked for; gives how long nothing is to be sent."""
+        """Report a 429, and any pause that the provider asked for. Returns the pause in seconds."""
         unasked = 0.0
         if decision.kind == "rate_limit":
             self._client.limited(call.claim.model, unasked=decision.after_s is None)
@@ -115,25 +115,25 @@ class Attempts:
             self._client.pause(call.claim.model, pause_s)
         return pause_s
 
-    async def _leave(self, call: Call, leave: GrantedCall, held: Held) -> GrantedCall:
-        """GrantedCall to send a call that is granted already: another attempt, or one whose time has passed."""
-        return await self._client.claim(replace(call.claim, ticket=leave.ticket, held=held))
+    async def _claim_again(self, call: Call, granted: GrantedCall, held: Held) -> GrantedCall:
+        """Claim a call that is granted already, for another attempt or because its time has passed."""
+        return await self._client.claim(replace(call.claim, ticket=granted.ticket, held=held))
 
     async def _in_turn(
-        self, call: Call, leave: GrantedCall, number: int, keep: Callable[[Reply, int], Awaitable[None]]
+        self, call: Call, granted: GrantedCall, number: int, keep: Callable[[Reply, int], Awaitable[None]]
     ) -> Attempt:
-        """One attempt, within a slot, in its time; or why there is none."""
+        """Make one attempt, within a slot and at its time; else return why none was made."""
         paid = call.claim.worst_micros > 0
         loop = asyncio.get_running_loop()
         while True:
-            if leave.grant.state != "go":
-                return self._broken_off(call, leave, number - 1)
-            if leave.at > loop.time():
-                await asyncio.sleep(leave.at - loop.time())
+            if granted.grant.state != "go":
+                return self._broken_off(call, granted, number - 1)
+            if granted.at > loop.time():
+                await asyncio.sleep(granted.at - loop.time())
             async with self._client.slot(call.claim.model):
                 if not call.wanted:
                     return Attempt(None, Decision("lost", "unwanted"), "the caller has gone", number - 1)
-                hindrance = self._client.hindrance(leave, call.claim.model, paid=paid)
+                hindrance = self._client.hindrance(granted, call.claim.model, paid=paid)
                 if not hindrance:
                     self.in_flight += 1
                     call.sending = True
@@ -146,30 +146,30 @@ class Attempts:
                         self.in_flight -= 1
                         call.sending = False
             if hindrance in ("stopped", "lost"):
-                return self._broken_off(call, leave, number - 1)
+                return self._broken_off(call, granted, number - 1)
             if hindrance == "stale":
                 await self._client.news()
             elif hindrance == "late":
-                leave = await self._leave(call, leave, "late")
+                granted = await self._claim_again(call, granted, "late")
 
-    def _broken_off(self, call: Call, leave: GrantedCall, attempts: int) -> Attempt:
-        """The model was given up, or the call is another worker's by now."""
+    def _broken_off(self, call: Call, granted: GrantedCall, attempts: int) -> Attempt:
+        """The end of a call whose model was given up, or that another worker has taken over."""
         stopped = self._client.stopped.get(call.claim.model)
-        if leave.grant.state == "stopped":
-            stopped = leave.grant.error, leave.grant.reason
+        if granted.grant.state == "stopped":
+            stopped = granted.grant.error, granted.grant.reason
         if stopped is not None:
             return Attempt(None, Decision("model", stopped[0]), stopped[1], attempts)
         return Attempt(None, Decision("lost", "claim_lost"), "another worker has taken the call over", attempts)
 
     async def _attempt(self, call: Call, number: int) -> Attempt:
         settings = call.settings
-        # A transport's timeout is for one read: a server that sends a byte now and then would never end.
+        # A transport's own timeout may apply to each read: a server that sends a byte now and then would never end.
         limit = contextlib.nullcontext() if settings.local else asyncio.timeout(settings.timeout_s)
         try:
             key = None if settings.local else key_of(settings.api_key_env, settings.model, settings.api_base)
             async with limit:
                 reply = await self._transports.of(settings, call.request).send(call.request, settings, key)
-        # The border of one attempt: each SDK behind a transport raises errors of its own, and each must become a decision.
+        # Each SDK behind a transport raises errors of its own, and each must become a decision.
         except Exception as error:  # noqa: BLE001
             return Attempt(None, decide(error), one_line(error, known_secrets(settings.api_key_env)), number)
         return Attempt(reply, None, "", number)

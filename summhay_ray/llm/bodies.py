@@ -77,7 +77,7 @@ class Body:
         return self._encoding not in ("", "identity")
 
     def _unpacked(self) -> bytes:
-        problem = "nobody asked for it"
+        problem = "it was not requested"
         for window in _WINDOWS.get(self._encoding, ()):
             try:
                 return zlib.decompressobj(window).decompress(bytes(self._raw), self._limit + 1)

@@ -46,7 +46,7 @@ class ProviderError(Exception):
 
     def _elsewhere(self) -> str:
         place = self.headers.get("location", "")[:_SHOWN]
-        return f"the endpoint redirects to {place!r}, where no prompt and no key goes by itself; write the right api_base"
+        return f"the endpoint redirects to {place!r}, and redirects are not followed; write the right api_base"
 
 
 class DirectTransport:

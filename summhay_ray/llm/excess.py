@@ -42,7 +42,9 @@ class Claims:
     def __str__(self) -> str:
         which = "1 answer claims" if self.answers == 1 else f"{self.answers} answers claim"
         claimed, charged = _amount(self.claimed_tokens, self.claimed_usd), _amount(self.charged_tokens, self.charged_usd)
-        mend = f"if it really counts so, write token_margin: {self.token_margin:.12g} beside the model, else use another provider"
+        mend = (
+            f"if that is its real count, write token_margin: {self.token_margin:.12g} beside the model, else use another provider"
+        )
         return f"{which} {claimed}, more than was reserved: {charged} are charged; {mend}"
 
 

@@ -1,7 +1,8 @@
 """One call to a model, from its key to its outcome. Part of the llm room.
 
-key -> claim at the ledger (the log's answer, or leave to send) -> intent on disk, where the call costs money -> HTTP attempts
--> answer on disk -> settled -> outcome. Retries, limits, budget and prices are ours; a transport makes one attempt.
+The steps: key; claim at the ledger, which grants the call or knows its answer; intent on disk, if the call costs money; HTTP
+attempts; answer on disk; settlement; outcome. Retries, limits, budgets and prices are handled here and in the ledger; a transport
+only makes one attempt.
 """
 
 from __future__ import annotations
@@ -38,13 +39,13 @@ from summhay_ray.store import Excess, Files, Location, StoreError, Writer, read_
 from summhay_ray.text import count_tokens
 
 MENDABLE = {"bad_request", "context_window", "request_too_large"}
-"""Errors of one row that a person may mend (an endpoint, a window): a later run tries them again, and nothing was paid."""
+"""Errors of a single request that the user can mend (an endpoint, a window). Nothing was paid; a later run tries again."""
 
 ROUNDS = 2
-"""A call that was sent and brought no answer, or that another worker took over, is claimed again so often in all."""
+"""How often a call is claimed in all, if it was sent and got no answer, or if another worker took it over."""
 
 SHIPPED_WITHIN_S = 20.0
-"""An answer that is settled is in the store by then, or lost with the disk that held it."""
+"""A settled answer reaches the store within this time, or is lost with the disk that held it."""
 
 DRAIN_LOOK_S = 0.02
 
@@ -52,10 +53,10 @@ Ended = tuple[Outcome[RawAnswer], RawAnswer | None]
 
 
 class Gateway:
-    """A worker's way to the models, on one event loop.
+    """Sends a worker's requests to the models, on one event loop.
 
-    `models` holds the settings of every model that may be asked; `local` the models that run in this process, by name, or by
-    `provider/` for a family.
+    `models` holds the settings of every model that may be called. `local` holds the models that run in this process, by name, or
+    by `provider/` for a family.
     """
 
     def __init__(
@@ -78,14 +79,14 @@ class Gateway:
         self._prefixes = PrefixGate()
         self._recent = RecentAnswers()
         self._append: Batched[Mapping[str, Any], Location] = Batched(self._append_all)
-        # Far away an intent may have to wait for the store, and no answer must wait behind it.
+        # With a remote store an intent may have to wait for it, and no answer may wait behind the intent.
         self._announce = self._append if files.folder is not None else Batched(self._append_all)
         self._writing = 0
         self._ended = False
         self._announced: dict[str, tuple[Call, Mapping[str, Any]]] = {}
-        """Calls whose intents are in the log, by their ids, until their attempts are over. From then on one may have been paid,
-        whether its end finds room in the log or not."""
-        self._told: dict[str | None, list[str]] = {}
+        """Call id -> call and the common fields of its records, from the intent to the end of its attempts. Such a call may have
+        been paid, even if its end cannot be written to the log."""
+        self._answer_secrets: dict[str | None, list[str]] = {}
         self._learned: defaultdict[str, Learned] = defaultdict(Learned)
 
     async def _append_all(self, records: list[Mapping[str, Any]]) -> list[Location]:
@@ -93,7 +94,7 @@ class Gateway:
 
     async def _keep(self, record: Mapping[str, Any]) -> Location:
         if self._ended:
-            # Drained: what a late grant would write stands for a call that is never sent.
+            # After a drain, a late grant would only record a call that is never sent.
             await asyncio.Future()
         self._writing += 1
         try:
@@ -102,22 +103,22 @@ class Gateway:
             self._writing -= 1
 
     async def close(self) -> None:
-        """Settle what is to be settled, and give connections back."""
+        """Send the last settlements, and close all connections."""
         await self._client.close()
         await self._transports.close()
 
     async def drain(self, patience_s: float) -> None:
-        """Send nothing more, and wait for the answers that are on their way; then all that is known is in the store.
+        """Send nothing more, wait up to `patience_s` for the calls in flight, and bring the log to the store.
 
-        A call that is not sent waits for ever: the worker ends.
+        A call that is not sent waits for ever, since the worker ends.
         """
         self._client.drain()
         end, quiet = asyncio.get_running_loop().time() + patience_s, 0
         while quiet < 2 and asyncio.get_running_loop().time() < end:
             await asyncio.sleep(DRAIN_LOOK_S)
             quiet = 0 if self._attempts.in_flight + self._writing else quiet + 1
-        # A call that no attempt is under way of costs nothing, whatever it waits for.
-        for call, known in [one for one in self._announced.values() if not one[0].sending]:
+        # A call without an attempt under way costs nothing, whatever it waits for.
+        for call, known in [(call, known) for call, known in self._announced.values() if not call.sending]:
             if self._announced.pop(known["call"], None) is None:
                 continue
             await self._keep({"kind": "void", **known, "usd_micros": 0})
@@ -127,29 +128,29 @@ class Gateway:
         await asyncio.to_thread(self._log.close)
 
     async def complete(self, request: Request, stage: str = "") -> Ended:
-        """The outcome, and the raw answer where the model gave one, usable or not. `stage` says what the money is for.
+        """The outcome of a request, and the raw answer if the model gave one, usable or not. The cost counts toward `stage`.
 
-        A caller that is cancelled does not break the call off: an answer that is on its way is paid, and so it is kept.
+        Cancelling the caller does not abort the call: an answer on its way is paid for, and so it is kept.
         """
         key = request.key
-        if (known := self._recent.get(key)) is not None:
+        if (recent := self._recent.get(key)) is not None:
             self._client.reused()
-            return known
+            return recent
         settings = self._models[request.model]
         problem = unusable(request.sampling)
         if problem:
             return Failed("unusable_sampling", problem), None
         longest = 0 if request.inputs else longest_answer(request.sampling)
         max_tokens = longest * request.n
-        # Counting costs; for a free model without a window nothing depends on it.
+        # Counting takes time, and for a free local model without a context window nothing depends on it.
         uncounted = settings.local and settings.context_window is None and settings.price == FREE
         counting = functools.partial(settings.prompt_tokens, request.prompt, request.sampling)
         prompt_tokens = 0 if uncounted else await off_loop(len(request.prompt), counting)
-        # Of texts that are embedded or reranked each has the window for itself.
+        # The context window applies to each text to embed or rerank on its own.
         length = max(map(count_tokens, request.inputs)) if request.inputs and settings.context_window else prompt_tokens
         if settings.context_window is not None and length + longest > settings.context_window:
             message = window_message(settings, length, longest)
-            # Another window may be written, and trying again costs no call.
+            # The user may write another window, and trying again costs no call.
             return Failed("context_window", message, retryable=True), None
         claim = Claim(
             key,
@@ -163,7 +164,7 @@ class Gateway:
         call = Call(request, settings, claim)
         try:
             work = asyncio.ensure_future(self._complete(call))
-            # Where the caller has gone, nobody asks what became of it: asyncio would print a traceback.
+            # If the caller has gone, nobody retrieves the exception, and asyncio would print a traceback.
             work.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
             return await asyncio.shield(work)
         finally:
@@ -180,16 +181,16 @@ class Gateway:
         for _ in range(ROUNDS):
             if not call.wanted:
                 return Failed("unwanted", "the caller has gone", call.claim.key, retryable=True), None
-            leave = await self._client.claim(call.claim)
-            if leave.grant.state != "go":
-                outcome, raw = await self._not_sent(leave.grant, call)
+            granted = await self._client.claim(call.claim)
+            if granted.grant.state != "go":
+                outcome, raw = await self._not_sent(granted.grant, call)
                 if raw is not None:
                     self._recent.put(outcome, raw)
                 break
             try:
-                outcome, raw, again = await self._send(call, leave)
+                outcome, raw, again = await self._send(call, granted)
             except BaseException:
-                # The disk is full, or the loop ends: nobody may wait for this call. Once announced, it may have been paid.
+                # The disk is full, or the loop ends. Others may wait for this call, and once announced it may have been paid.
                 charged = call.claim.worst_micros if call.announced else 0
                 self._client.settle(
                     Settlement(call.claim.key, call.claim.model, charged, sent=call.announced, unended=call.announced)
@@ -204,7 +205,7 @@ class Gateway:
                 break
         if attempts and raw is None:
             turn.failed()
-        # What an earlier round was charged is part of the failure, whatever ended the last one.
+        # A failure includes the attempts and charges of earlier rounds.
         unanswered = isinstance(outcome, Failed | Malformed) and raw is None
         return (replace(outcome, attempts=attempts, usd_micros=charged) if unanswered else outcome), raw
 
@@ -217,12 +218,12 @@ class Gateway:
         return Failed(grant.error, grant.reason, call.claim.key, retryable=True), None
 
     async def _kept(self, location: Location, call: Call) -> Ended:
-        """The answer at a location; one that another worker has just got may be on its way to the store."""
+        """Read the answer at a location. If another worker has just received it, wait until it reaches the store."""
         if self._files.folder is not None:
             return read_answer(read_at(self._files, location))
-        own = self._log.unshipped(location)
-        if own is not None:
-            return read_answer(own)
+        unshipped = self._log.unshipped(location)
+        if unshipped is not None:
+            return read_answer(unshipped)
         end = asyncio.get_running_loop().time() + SHIPPED_WITHIN_S
         while True:
             try:
@@ -232,7 +233,7 @@ class Gateway:
                     return Failed("answer_lost", str(problem), call.claim.key, retryable=True), None
             await asyncio.sleep(SHIPPED_WITHIN_S / 100)
 
-    async def _send(self, call: Call, leave: GrantedCall) -> tuple[Outcome[RawAnswer], RawAnswer | None, bool]:
+    async def _send(self, call: Call, granted: GrantedCall) -> tuple[Outcome[RawAnswer], RawAnswer | None, bool]:
         claim = call.claim
         known = {"call": uuid.uuid4().hex, "run": self._run, "key": claim.key, "model": claim.model, "stage": claim.stage}
         call.announced = not claim.worst_micros
@@ -248,7 +249,7 @@ class Gateway:
             kept["location"] = await self._keep(kept["record"])
 
         try:
-            attempt = await self._attempts.of(call, leave, keep)
+            attempt = await self._attempts.of(call, granted, keep)
         finally:
             announced = self._announced.pop(known["call"], None) is not None
         if not kept:
@@ -271,7 +272,7 @@ class Gateway:
         claim, decision = call.claim, attempt.decision
         assert decision is not None
         charged = claim.worst_micros if decision.kind in ("ambiguous", "malformed") else 0
-        # Else a drain has said it already, and closed the log; or there is nothing to say, since the call is free.
+        # Otherwise a drain has already written the end and closed the log, or the call is free and has no intent to close.
         if announced:
             await self._keep({"kind": "void", **known, "usd_micros": charged})
         stop = (decision.error, attempt.message) if decision.kind == "model" else None
@@ -281,21 +282,24 @@ class Gateway:
         if decision.error == "content_filter":
             return Refusal("content_filter", attempt.message, claim.key, attempt.number, charged), None, False
         if decision.kind == "malformed":
-            # Its limit may be raised, and a later run asks again.
+            # The user may raise the limit, and a later run tries again.
             return Malformed(decision.error, attempt.message, claim.key, attempt.number, charged, retryable=True), None, False
         mendable = decision.kind != "row" or decision.error in MENDABLE
         failed = Failed(decision.error, attempt.message, claim.key, attempt.number, charged, mendable)
         return failed, None, decision.kind in ("ambiguous", "lost")
 
     def _secrets(self, api_key_env: str | None) -> list[str]:
-        """What an answer must not repeat; looked up once, since the environment is long and calls are many."""
-        if api_key_env not in self._told:
-            self._told[api_key_env] = told_secrets(api_key_env)
-        return self._told[api_key_env]
+        """The secrets to hide in answers, looked up once: the environment is long, and there are many calls."""
+        if api_key_env not in self._answer_secrets:
+            self._answer_secrets[api_key_env] = told_secrets(api_key_env)
+        return self._answer_secrets[api_key_env]
 
 
 def _used(record: Mapping[str, Any], call: Call) -> tuple[int, int]:
-    """What a call took of its model's limits: a claim beyond what was reserved must not close them for minutes."""
+    """The tokens that a call took of its model's limits.
+
+    At most what was reserved: usage that is not credible must not block the limits for minutes.
+    """
     used = record["input_tokens"], record["output_tokens"]
     if call.settings.local:
         return used
@@ -304,7 +308,7 @@ def _used(record: Mapping[str, Any], call: Call) -> tuple[int, int]:
 
 
 def window_message(settings: ModelSettings, prompt_tokens: int, max_tokens: int) -> str:
-    """The failure's line: both lengths."""
+    """The message of a request that does not fit the context window, with the lengths of prompt and answer."""
     return (
         f"the prompt's {prompt_tokens} tokens and {max_tokens} for the answer exceed the context window of "
         f"{settings.context_window} tokens of {settings.model}"

@@ -140,10 +140,10 @@ class LedgerClient:
         finally:
             self._return(model, gate.release())
 
-    def hindrance(self, leave: GrantedCall, model: str, *, paid: bool) -> Hindrance:
+    def hindrance(self, granted: GrantedCall, model: str, *, paid: bool) -> Hindrance:
         """Why the call must not be sent at this moment; empty if it may be sent."""
         now = asyncio.get_running_loop().time()
-        if leave.epoch != self._epoch or self._draining:
+        if granted.epoch != self._epoch or self._draining:
             return "lost"
         if model in self.stopped:
             return "stopped"
@@ -151,9 +151,9 @@ class LedgerClient:
             return "stale"
         if self._paused.get(model, 0.0) > now:
             return "late"
-        if leave.at > now:
+        if granted.at > now:
             return "early"
-        return "late" if leave.grant.timed and now > leave.at + LATE_S else ""
+        return "late" if granted.grant.timed and now > granted.at + LATE_S else ""
 
     async def news(self) -> None:
         """Wait for news from the ledger that shows the driver alive. Raises the channel's error."""

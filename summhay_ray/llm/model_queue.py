@@ -74,7 +74,7 @@ class ModelQueue:
             self.limited_since = now
         minutes = round((now - self.limited_since) / 60)
         too_long = now - self.limited_since > LONGEST_PAUSE_S
-        return f"nothing but 429 for {minutes} minutes; run again when the quota is there" if too_long else ""
+        return f"nothing but 429 for {minutes} minutes; run again when the quota is renewed" if too_long else ""
 
     def share_at(self, now: float, workers: int) -> float:
         """When to share the slots again: `now` if there are few workers or the last time is long enough ago."""

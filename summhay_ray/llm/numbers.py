@@ -24,7 +24,7 @@ def vectors_reply(body: Any, n: int) -> Reply:
     """The reply in the body of OpenAI's embeddings. Raises ValueError unless the body holds `n` vectors of equal length."""
     vectors = [_floats(entry) for entry in _placed(_listed(body, "data"), n, "embedding")]
     if len({len(vector) for vector in vectors}) != 1 or not vectors[0]:
-        raise ValueError("no embeddings: the vectors are empty, or of several lengths")
+        raise ValueError("no embeddings: the vectors are empty or differ in length")
     packed = array("f", [number for vector in vectors for number in vector])
     text = json.dumps({"dimensions": len(vectors[0]), "float32": base64.b64encode(packed.tobytes()).decode("ascii")})
     rest = {name: value for name, value in body.items() if name != "data"}
@@ -66,7 +66,7 @@ def _placed(found: Sequence[Any], n: int, name: str) -> list[Any]:
     """The field `name` of all entries, in the order of their indices. Raises ValueError unless these are 0 to n - 1."""
     placed = {entry.get("index"): entry.get(name) for entry in found if isinstance(entry, Mapping)}
     if len(found) != n or sorted(placed, key=str) != sorted(range(n), key=str):
-        raise ValueError(f"{len(found)} entries for {n} texts, or not one each")
+        raise ValueError(f"{len(found)} entries for {n} texts; expected one for each")
     return [placed[place] for place in range(n)]
 
 
@@ -74,13 +74,13 @@ def _floats(given: Any) -> list[float]:
     if isinstance(given, str):
         return list(array("f", base64.b64decode(given, validate=True)))
     if not isinstance(given, list):
-        raise ValueError("a vector is no list of numbers")
+        raise ValueError("a vector is not a list of numbers")
     return [_number(number) for number in given]
 
 
 def _number(given: Any) -> float:
     if isinstance(given, bool) or not isinstance(given, int | float) or not math.isfinite(given):
-        raise ValueError("a number is none")
+        raise ValueError("a vector or score holds something that is not a finite number")
     return float(given)
 
 

@@ -104,7 +104,7 @@ class Outgoing:
         if end is not None and end.status_code >= 400:
             self.stopped = ProviderError(end.status_code, end.text if end.is_closed else "", end.headers)
         else:
-            self.stopped = UnreadableAnswer(f"litellm sends a request of {self.model} twice; the second was not sent")
+            self.stopped = UnreadableAnswer(f"litellm tried to send a request of {self.model} twice; the second was not sent")
         return self.stopped
 
     def _refused(self, why: str) -> Exception:

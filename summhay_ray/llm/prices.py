@@ -126,8 +126,8 @@ def find_price(model: str, written: Mapping[str, Any] | None) -> Price:
         return service
     fee = next((name for name in _FEES if entry.get(name)), None)
     if fee or (entry.get("litellm_provider") == "perplexity" and entry.get("search_context_cost_per_query")):
-        mend = "a token price cannot bound its bill; write price: {...} beside it, dear enough to cover the fees"
-        raise Unpriced(f"model {model!r} has fees beside its tokens ({fee or 'for each search'}): {mend}")
+        mend = "a token price cannot bound its bill; write price: {...} beside it, high enough to cover the fees"
+        raise Unpriced(f"model {model!r} has fees besides its tokens ({fee or 'for each search'}): {mend}")
     price = _price_in(entry) or _price_dated(model)
     if price is None:
         mend = "write price: {input_per_mtok: ..., output_per_mtok: ...} beside it (0 if free)"

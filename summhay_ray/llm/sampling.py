@@ -53,7 +53,9 @@ def unusable(sampling: Mapping[str, Any]) -> str:
             field = taken[0].removeprefix("top_")
             return f"sampling parameter {taken[0]!r} belongs to the request; leave it out of extra and write Request({field}=...)"
         if given is body and (taken := sorted(set(_LENGTHS).intersection(given))):
-            return f"sampling parameter {taken[0]!r} stands in extra_body, past the budget; write it beside extra_body"
+            return (
+                f"sampling parameter {taken[0]!r} is in extra_body, where the budget does not see it; write it beside extra_body"
+            )
     for name in _LENGTHS:
         value = sampling.get(name)
         if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 1):

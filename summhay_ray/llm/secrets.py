@@ -39,7 +39,7 @@ def key_of(api_key_env: str | None, model: str, api_base: str | None = None) -> 
     key = next((value for name in names if (value := _value(name))), None)
     if key and place == "clear":
         raise NoKey(
-            f"api_base {api_base} is of a provider that is reached over https: no key goes there in clear text; write https://"
+            f"api_base {api_base} belongs to a provider that is reached over https: no key goes there in clear text; write https://"
         )
     return key
 

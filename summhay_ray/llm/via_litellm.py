@@ -78,12 +78,12 @@ def _given(settings: ModelSettings, key: str | None) -> str | None:
     model, provider = settings.model, provider_of(settings.model)
     home, place = HOMES.get(provider), place_of(provider, settings.api_base)
     if not provider:
-        raise NoKey(f"{model}: whose model it is, is not said; write PROVIDER/{model}")
+        raise NoKey(f"{model}: its provider is unknown; write PROVIDER/{model}")
     if home is None or place != "home" and (key or not home.login) and home.variables:
         return key or NO_KEY
     if place != "home":
         mend = "name the endpoint's key in api_key_env" if home.variables else "reach the endpoint as openai/NAME"
-        raise NoKey(f"{model}: the login of {provider} goes to its own addresses only; leave api_base out, or {mend}")
+        raise NoKey(f"{model}: the login of {provider} is sent to its own addresses only; leave api_base out, or {mend}")
     if not key and not home.login and not home.token:
         raise NoKey(f"{model}: no key; export {home.variables[0]} where the workers run, or name another variable in api_key_env")
     return key

@@ -65,7 +65,7 @@ def test_the_third_claim_above_its_reservation_stops_the_model_whichever_worker_
     assert reason["error"] == "usage_not_credible"
     assert reason["reason"] == (
         "3 answers claim 4,600 tokens for 0.000460 dollars, more than was reserved: 3,000 tokens for 0.000300 dollars are "
-        "charged; if it really counts so, write token_margin: 2.02 beside the model, else use another provider"
+        "charged; if that is its real count, write token_margin: 2.02 beside the model, else use another provider"
     )
     # What was on its way is settled as ever, other models go on, and what is known is not asked.
     desk.settle("v", "d", 7, location=HERE)

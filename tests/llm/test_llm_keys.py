@@ -171,7 +171,7 @@ def test_what_is_not_sent_to_a_plain_endpoint_gets_no_secret_there(
     if provider in CLOUDS:
         assert isinstance(error, NoKey) and decide(error).kind == "model"
         assert str(error) == (
-            f"{provider}/m: the login of {provider} goes to its own addresses only; leave api_base out, "
+            f"{provider}/m: the login of {provider} is sent to its own addresses only; leave api_base out, "
             "or reach the endpoint as openai/NAME"
         )
     if provider in OTHERS:
@@ -235,6 +235,6 @@ def test_a_secret_that_stands_in_what_is_sent_keeps_it_here(ask: Ask, far: Recor
 
 def test_a_model_whose_provider_nobody_knows_is_not_guessed(transports: Transports, loop: asyncio.AbstractEventLoop) -> None:
     settings = ModelSettings("mistral-large", FREE)
-    with pytest.raises(NoKey, match="mistral-large: whose model it is, is not said; write PROVIDER/mistral-large"):
+    with pytest.raises(NoKey, match="mistral-large: its provider is unknown; write PROVIDER/mistral-large"):
         request = Request("mistral-large", "a prompt", {})
         loop.run_until_complete(transports.of(settings, request).send(request, settings, None))

@@ -335,6 +335,6 @@ def test_the_time_that_limits_imply_is_the_slowest_ones() -> None:
 
 @pytest.mark.parametrize("model", ["perplexity/sonar", "perplexity/sonar-deep-research"])
 def test_a_model_with_fees_beside_its_tokens_is_refused_unless_a_price_is_written(model: str) -> None:
-    with pytest.raises(Unpriced, match=f"'{model}' has fees beside its tokens"):
+    with pytest.raises(Unpriced, match=f"'{model}' has fees besides its tokens"):
         find_price(model, None)
     assert find_price(model, {"input_per_mtok": 9.0, "output_per_mtok": 9.0}).micros(Usage(1, 1)) == 18
