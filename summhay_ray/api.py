@@ -561,6 +561,7 @@ def compare(
     workload, run = _stored(run_id, store)
     if (rates := getattr(workload, "rates", None)) is not None:
         return extracts.compare_raters(rates, run, judges)
+    _check_compared([run])
     return rejudging.compare_judges(run, judges, rows)
 
 
@@ -592,7 +593,19 @@ def compare_systems(
     rates = [getattr(workload, "rates", None) for workload, _ in opened]
     if len(stored) == 2 and not systems and rates[0] is not None and rates[0] == rates[1]:
         return extracts.compare_raters(rates[0], stored[0], judges, stored[1])
+    _check_compared(stored)
     return haystacks.compare_systems(stored, systems, judges, seed=seed, over=over)
+
+
+def _check_compared(runs: Sequence[Any]) -> None:
+    """Raises UserError where a run has neither summaries nor the ratings that the other has."""
+    for run in runs:
+        if "summaries" not in run.declared and "of" not in run.record:
+            raise UserError(
+                f"{run.run_id} is a run of {run.record['kind']}: compare takes systems of one run or two on haystacks, "
+                "or raters, of a run or of two of one kind with ratings (Extract-then-Evaluate, ETHIC, ODSum's G-EVAL); "
+                "summhay report RUN_A RUN_B puts any runs side by side"
+            )
 
 
 def make_report(runs: str | Sequence[str], store: str | None = None, compat: Compat = "default") -> reports.Report:

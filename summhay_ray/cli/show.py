@@ -14,7 +14,7 @@ from rich.text import Text
 
 from summhay_ray.cli.visible import one_line, visible
 from summhay_ray.outcome import MICROS
-from summhay_ray.report import TextTable, fitted, shown
+from summhay_ray.report import TextTable, fitted, folded, shown
 
 if TYPE_CHECKING:
     from summhay_ray.engine import Section
@@ -54,9 +54,9 @@ def tables(grids: Iterable[TextTable]) -> None:
             table = Table(header_style="bold")
             for index, (column, width) in enumerate(zip(part.grid.columns, part.widths, strict=True)):
                 justify: JustifyMethod = "left" if index < grid.heads else "right"
-                table.add_column(Text(column), justify=justify, width=width, overflow="fold")
+                table.add_column(Text(folded(column, width)), justify=justify, width=width, overflow="fold")
             for row in part.grid.rows:
-                table.add_row(*map(Text, row))
+                table.add_row(*(Text(folded(cell, width)) for cell, width in zip(row, part.widths, strict=True)))
             out.print(table)
 
 

@@ -4,7 +4,7 @@ from summhay_ray.report.bench import BENCH_LEGEND, bench_tables
 from summhay_ray.report.compare import COMPARED_LEGEND, compare_tables, compared_systems_tables, rejudge_table, verdict_lines
 from summhay_ray.report.explained import amiss_table, answers_table, documents_table, kinds_table
 from summhay_ray.report.failed import failure_blocks, failures_table
-from summhay_ray.report.layout import Fitted, fitted
+from summhay_ray.report.layout import Fitted, fitted, folded
 from summhay_ray.report.make import Report, report
 from summhay_ray.report.money import extracts_spare, minutes, plan_table, usage_table
 from summhay_ray.report.plan import BOUNDS_LEGEND
@@ -46,6 +46,7 @@ __all__ = [
     "failure_blocks",
     "failures_table",
     "fitted",
+    "folded",
     "kinds_table",
     "made_table",
     "markdown",

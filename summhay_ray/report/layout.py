@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -12,6 +13,8 @@ from summhay_ray.report.tables import TextTable
 FRAME = 3
 """Characters that a column takes beside its text: a border and a blank on either side."""
 _NARROWEST = 4
+_PIECE = re.compile(r"[^\s/_-]*[\s/_-]|[^\s/_-]+")
+"""What stays on one line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +45,19 @@ def fitted(grid: TextTable, width: int) -> list[Fitted]:
         )
         for index, part in enumerate(parts, start=1)
     ]
+
+
+def folded(text: str, width: int) -> str:
+    """The text with a line's end after a blank, a slash, a dash or an underscore, where it is wider than the column; a piece that
+    is itself wider stays whole."""
+    if cell_len(text) <= width:
+        return text
+    lines = [""]
+    for piece in _PIECE.findall(text):
+        if lines[-1] and cell_len((lines[-1] + piece).rstrip()) > width:
+            lines.append("")
+        lines[-1] += piece
+    return "\n".join(line.rstrip() for line in lines)
 
 
 def _shrunk(widths: list[int], room: int) -> list[int]:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from summhay_ray.metrics import PositionSensitivity, SystemScore
-from summhay_ray.report import TextTable, fitted, position_table, score_tables
+from summhay_ray.report import TextTable, fitted, folded, position_table, score_tables
 
 pytestmark = pytest.mark.core
 
@@ -171,3 +171,17 @@ def test_every_cell_stands_in_one_part_and_no_part_is_wider_than_the_terminal(
     assert tuple(column for part in parts for column in part.grid.columns[1:]) == tuple(columns)
     for index, row in enumerate(cells):
         assert tuple(cell for part in parts for cell in part.grid.rows[index][1:]) == row
+
+
+@pytest.mark.parametrize(
+    ("text", "width", "lines"),
+    [
+        ("oracle_offline/support", 20, ["oracle_offline/", "support"]),
+        ("full-release", 8, ["full-", "release"]),
+        ("two words", 6, ["two", "words"]),
+        ("faithfulness", 10, ["faithfulness"]),
+        ("short", 10, ["short"]),
+    ],
+)
+def test_names_break_at_their_signs(text: str, width: int, lines: list[str]) -> None:
+    assert folded(text, width).split("\n") == lines

@@ -104,6 +104,11 @@ def compare_raters(
     runs = (run, against or run)
     tables = [_ratings(rates, store) for store in runs]
     known = [table["rater"].unique(maintain_order=True).to_list() for table in tables]
+    if bare := [one.run_id for one, names in zip(runs, known, strict=True) if not names]:
+        raise UserError(
+            f"{' and '.join(dict.fromkeys(bare))}: no text is rated there, so compare has nothing to hold against each other "
+            "(ODSum rates by the metric geval); summhay report RUN_A RUN_B puts any runs side by side"
+        )
     chosen = list(raters) or (known[0] if against is None else _one_each(*known))
     apart = against is not None or len(set(chosen)) == 2
     if len(chosen) != 2 or not apart or any(name not in names for name, names in zip(chosen, known, strict=True)):
