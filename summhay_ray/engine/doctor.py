@@ -1,4 +1,4 @@
-"""Is this machine ready? Keys, prices, store, Ray and offline models, one line each. Part of the engine room."""
+"""Checks whether this machine is ready: store, Ray, tokenizer, prices and keys, one line each. Part of the engine room."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ PROVIDER_KEYS = {
     "cohere": "COHERE_API_KEY",
 }
 OTHER_NAMES = {"anthropic": ("ANTHROPIC_AUTH_TOKEN",), "gemini": ("GOOGLE_API_KEY",), "cohere": ("CO_API_KEY",)}
-"""Variables that litellm reads in the place of the first one."""
+"""Provider -> further variables that litellm reads if that of `PROVIDER_KEYS` is not set."""
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One line of the doctor's: what, whether it is well, and what was seen or is to be done."""
+    """One line of `summhay doctor`: the check's name, whether it passed, and the finding or remedy."""
 
     name: str
     ok: bool
     message: str
     needed: bool = True
-    """Whether something cannot be done where it is not well."""
+    """Whether a failed check is an error; False for what may never be needed."""
 
 
 def examine(store_uri: str, workload: Workload[Any] | None = None) -> list[Check]:
@@ -53,49 +53,49 @@ def examine(store_uri: str, workload: Workload[Any] | None = None) -> list[Check
 
 
 def _provider_key(provider: str, variable: str) -> Check:
-    """Whether the environment holds a provider's key; no model of it need ever be asked."""
-    name = next((one for one in (variable, *OTHER_NAMES.get(provider, ())) if os.environ.get(one)), "")
-    told = f"{name} is set" if name else f"{variable} is not set; only models of {provider} need it"
-    return Check(f"key {provider}", bool(name), told, needed=False)
+    """Whether the environment holds a provider's key, which is only needed for models of that provider."""
+    name = next((known for known in (variable, *OTHER_NAMES.get(provider, ())) if os.environ.get(known)), "")
+    message = f"{name} is set" if name else f"{variable} is not set; only models of {provider} need it"
+    return Check(f"key {provider}", bool(name), message, needed=False)
 
 
 def examine_runs(store: Store) -> list[Check]:
-    """Read everything that the store holds: a line for each run, and one for each file of it that is missing or damaged.
+    """Read the whole store: a line for each run, and one for each of its files that is missing or damaged.
 
-    Of a run that lost something it is said what running it again would ask, and for how many dollars.
+    The line of a damaged run says how many calls and dollars running it again would take.
     """
     checks = []
     for run_id in store.run_ids():
         try:
             run = store.run(run_id)
-            found = status(run)
+            result = status(run)
         except UserError as error:
             checks.append(Check(f"run {run_id}", False, str(error)))
             continue
-        rows = sum(table["rows"] for table in found.tables.values())
-        lost = len(found.problems)
-        told = f"{len(found.tables)} tables, {rows} rows"
+        rows = sum(table["rows"] for table in result.tables.values())
+        lost = len(result.problems)
+        message = f"{len(result.tables)} tables, {rows} rows"
         if lost:
-            told += f"; {lost} file{'s' if lost > 1 else ''} missing or damaged: {_again(run)}"
-        checks.append(Check(f"run {run_id}", not lost, told))
-        checks += [Check(f"run {run_id}", False, problem) for problem in found.problems]
+            message += f"; {lost} file{'s' if lost > 1 else ''} missing or damaged: {_again(run)}"
+        checks.append(Check(f"run {run_id}", not lost, message))
+        checks += [Check(f"run {run_id}", False, problem) for problem in result.problems]
     return [*checks, *_of_vectors(store)]
 
 
 def _of_vectors(store: Store) -> list[Check]:
-    """A line for the store's vectors, where it has any."""
-    found = vector_flaws(store.files)
-    if not found:
+    """A line for the store's vectors; none if it has none."""
+    files = vector_flaws(store.files)
+    if not files:
         return []
-    damaged = [name for name, rows in found.items() if rows < 0]
-    told = f"{sum(rows for rows in found.values() if rows > 0)} in {len(found) - len(damaged)} files"
+    damaged = [name for name, rows in files.items() if rows < 0]
+    message = f"{sum(rows for rows in files.values() if rows > 0)} in {len(files) - len(damaged)} files"
     if damaged:
-        told += f"; damaged, and made again by the run that needs them: {', '.join(damaged)}"
-    return [Check("vectors", not damaged, told)]
+        message += f"; damaged, and made again by the run that needs them: {', '.join(damaged)}"
+    return [Check("vectors", not damaged, message)]
 
 
 def _again(run: RunStore) -> str:
-    """What is asked when the run is run again as it stands."""
+    """What running the run again would ask and cost."""
     try:
         workload = workload_of(run)
         if workload.given:
@@ -108,7 +108,7 @@ def _again(run: RunStore) -> str:
 
 
 def missing_keys(workload: Workload[Any]) -> list[str]:
-    """One line for each model whose key this machine's environment lacks; a model with an endpoint of its own may need none."""
+    """A line for each model whose key is not in this machine's environment. A model with its own endpoint may need none."""
     checks = [
         key_check(model, settings.api_key_env)
         for model, settings in sorted(workload.settings().items())
@@ -118,7 +118,7 @@ def missing_keys(workload: Workload[Any]) -> list[str]:
 
 
 def key_check(model: str, named: str | None) -> Check:
-    """Whether the environment holds the model's key: in the variable that the spec names, else in its provider's own."""
+    """Whether the environment holds the model's key: in the variable that the spec names, else in the provider's usual one."""
     provider = provider_of(model)
     variable = named or PROVIDER_KEYS.get(provider)
     if variable is None:
@@ -141,7 +141,7 @@ def _store(uri: str) -> Check:
         if folder is None:
             store.files.check()
         else:
-            # Looking at a folder that is not there yet must not make it.
+            # The check must not create a folder that does not exist yet.
             parent = next(path for path in (folder, *folder.parents) if path.exists())
             if not os.access(parent, os.W_OK):
                 return Check("store", False, f"{parent} is not writable; give another --store")

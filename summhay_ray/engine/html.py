@@ -8,7 +8,7 @@ from typing import Any
 
 
 def html_of(pairs: Sequence[tuple[str, object]], frames: Iterable[Any] = ()) -> str:
-    """Names and values as a table, then polars frames. What models and files are called is text, and never markup."""
+    """An HTML table of names and values, followed by polars frames. All texts are escaped."""
     rows = "".join(f"<tr><th>{_text(name)}</th><td>{_text(value)}</td></tr>" for name, value in pairs)
     return f"<table>{rows}</table>" + "".join(frame._repr_html_() for frame in frames)
 

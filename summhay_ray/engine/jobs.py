@@ -1,4 +1,4 @@
-"""A Ray job as its job server tells of it: reach the server, follow a job's log, learn its end. Part of the engine room."""
+"""A client for Ray jobs: reaches the job server, follows a job's log, and reads how it ended. Part of the engine room."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ from summhay_ray.errors import UserError
 OLDEST_RAY = (2, 50)
 REACH_S = 10.0
 LOST_S = 60.0
-"""The job server may be gone for so long (a forwarded port that breaks, a head that restarts) before a follower gives up."""
+"""Seconds without the job server (a broken port forward, a restarting head) after which following a job fails."""
 POLL_S = 1.0
 _EXIT_CODES = range(5)
-"""Of the command line: 0 done to 4 with failures. Any other is a death."""
+"""Exit codes of the command line: 0 (done) to 4 (with failures). Any other code means that the process died."""
 _GUARDED = (401, 403)
 _TOKEN = "the cluster wants a token: set RAY_AUTH_MODE=token, and RAY_AUTH_TOKEN or the file ~/.ray/auth_token, as on its head"
 
 
 class JobError(UserError):
-    """The job cannot be sent, or not any more be followed; the message says why in one line."""
+    """The job cannot be submitted or followed; the message says why in one line."""
 
 
 class JobLost(JobError):
-    """The job server stopped answering while the job ran; the job goes on, or is gone with its cluster."""
+    """The job server stopped answering. The job may still be running, or may be gone with its cluster."""
 
     exit_code = 1
 
@@ -45,16 +45,16 @@ class JobEnd:
     """How a job ended."""
 
     status: str
-    """Ray's word: SUCCEEDED, FAILED or STOPPED."""
+    """Ray's status: SUCCEEDED, FAILED or STOPPED."""
     exit_code: int
-    """The run's own (0 done, 2 spec, 3 budget, 4 failures listed); 1 where it was killed, stopped, or never started."""
+    """The run's exit code (0 done, 2 spec, 3 budget, 4 failures listed); 1 if it was killed, stopped, or never started."""
     message: str = ""
-    """Why, where the run itself could not say it."""
+    """The reason, if the run itself could not report it."""
 
 
 @dataclass(frozen=True)
 class Job:
-    """A job that runs a grid."""
+    """A job that carries out a run."""
 
     job: str
     """Ray's submission id."""
@@ -63,21 +63,21 @@ class Job:
     """URL of the job server."""
     store: str
     attached: bool
-    """Whether it was running already."""
+    """Whether the job was already running, so that nothing was submitted."""
     notes: tuple[str, ...]
     client: Any = field(repr=False, compare=False)
 
     def look(self) -> str:
-        """The commands by which a person looks at the run and at the job."""
+        """The commands that show the run's status and the job's log."""
         at = f"{self.job} --address {self.address}"
         return f"summhay status {self.run} --store {shlex.quote(self.store)}; its log: ray job logs {at} --follow"
 
     def stop(self) -> str:
-        """The command that stops it."""
+        """The command that stops the job."""
         return f"ray job stop {self.job} --address {self.address}"
 
     def follow(self, tell: Callable[[str], None]) -> JobEnd:
-        """Give the job's log to `tell` piece by piece, from its beginning, until the job ends. Raises JobLost."""
+        """Pass the job's log to `tell` piece by piece, from its beginning, until the job ends. Raises JobLost."""
         log = _Log(self.client, self.job, tell)
         lost_since: float | None = None
         while True:
@@ -98,7 +98,7 @@ class Job:
 
 
 class _Log:
-    """A job's log, each letter told once: a new connection gives it from its beginning."""
+    """Passes on each character of a job's log once, although every new connection sends it from the beginning."""
 
     def __init__(self, client: Any, job: str, tell: Callable[[str], None]) -> None:
         self._client = client
@@ -107,23 +107,23 @@ class _Log:
         self._told = 0
 
     def read(self) -> None:
-        """Tell what comes until the connection ends."""
+        """Pass on new text until the connection ends."""
         try:
             asyncio.get_running_loop()
         except RuntimeError:
             asyncio.run(self._read())
             return
-        # A notebook has a loop of its own, which cannot be entered again.
+        # A notebook already runs an event loop, so use another one in a thread.
         with ThreadPoolExecutor(max_workers=1) as thread:
             thread.submit(asyncio.run, self._read()).result()
 
     async def _read(self) -> None:
-        came = 0
+        received = 0
         async for text in self._client.tail_job_logs(self._job):
-            came += len(text)
-            if came > self._told:
-                self._tell(text[self._told - came :])
-                self._told = came
+            received += len(text)
+            if received > self._told:
+                self._tell(text[self._told - received :])
+                self._told = received
 
 
 def _end(details: Any, job: Job) -> JobEnd:
@@ -134,13 +134,13 @@ def _end(details: Any, job: Job) -> JobEnd:
         return JobEnd(status, 1, f"job {job.job} was stopped; submit again to go on where it was")
     if code in _EXIT_CODES:
         return JobEnd(status, int(code))
-    # Ray repeats the log behind the first sentence.
+    # Ray repeats the log after the first sentence.
     message = (details.message or "").partition(", last available logs")[0]
     return JobEnd(status, 1, f"job {job.job} ended {status}: {_line(message)}; what was answered is kept, submit again to go on")
 
 
 def reach(url: str) -> list[str]:
-    """Whether a job server that we can use answers at `url`; gives what is odd about it. Raises JobError."""
+    """Check that a usable job server answers at `url`; returns notes about it. Raises JobError."""
     where = f"--address {url}"
     mend = "give the URL of the head's dashboard, such as http://HEAD:8265"
     try:
@@ -179,7 +179,7 @@ def job_client(url: str) -> Any:
     """Ray's client of the job server at `url`. Raises JobError."""
     from ray.job_submission import JobSubmissionClient
 
-    # They set their own level when they are imported.
+    # These loggers set their level when they are imported, so it is set here, after the import.
     for name in ("ray.dashboard.modules.dashboard_sdk", "ray.dashboard.modules.job.sdk", "ray._private.runtime_env.packaging"):
         logging.getLogger(name).setLevel(logging.ERROR)
     with asking(url), _without("RAY_ADDRESS", "RAY_API_SERVER_ADDRESS"):
@@ -188,7 +188,7 @@ def job_client(url: str) -> Any:
 
 @contextlib.contextmanager
 def _without(*names: str) -> Iterator[None]:
-    """The environment without these: Ray lets them win over the address that it is given."""
+    """A context without these environment variables, which Ray prefers to the address that it is given."""
     kept = {name: os.environ.pop(name) for name in names if name in os.environ}
     try:
         yield
@@ -198,7 +198,7 @@ def _without(*names: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def asking(url: str) -> Iterator[None]:
-    """A question to the job server: what goes wrong is a JobError."""
+    """A context for a request to the job server: errors become JobError."""
     from ray.exceptions import AuthenticationError
 
     try:
@@ -216,7 +216,7 @@ def _lost_errors() -> tuple[type[Exception], ...]:
 
 
 def one_line(error: BaseException) -> str:
-    """An error's text, short and in one line."""
+    """An error's text in one line of at most 300 characters."""
     return _line(str(error)) or type(error).__name__
 
 

@@ -1,4 +1,4 @@
-"""The ledger as a Ray actor, and a worker's way to it. Part of the engine room."""
+"""The ledger as a Ray actor, and the workers' client of it. Part of the engine room."""
 
 from __future__ import annotations
 
@@ -16,34 +16,34 @@ from summhay_ray.store import Block, Evicted, LogIndex, Store, StoreError, Store
 
 SWEEP_PATIENCE_S = 5.0
 SWEEPING_S = 60.0
-"""A machine that has not swept its disk by then is asked again while it lives; one that is gone is not waited for."""
+"""Longest time, in seconds, for a machine to sweep its disk. After it, a live one is asked again, a dead one given up."""
 
 COMPACT_AGAIN_S = 1.0
 TELL_EVERY_S = 2.0
-"""While no block is committed, what was spent is."""
+"""Interval at which the spending is committed while there are no blocks to commit, in seconds."""
 
 
 def sweep_machine(store_uri: str, awaited: Sequence[str] | None = None) -> list[str]:
-    """Bring what dead log writers left on this machine's disk into the store; their names. Waits a little for the `awaited`."""
+    """Upload the logs that dead writers left on this machine's disk; returns the writers. Waits a little for those `awaited`."""
     return sweep(Store(store_uri).files, SWEEP_PATIENCE_S, awaited)
 
 
 def lives(node: str) -> bool:
-    """Whether Ray takes a node for alive."""
-    return any(one["Alive"] and one["NodeID"] == node for one in ray.nodes())
+    """Whether Ray considers a node alive."""
+    return any(known["Alive"] and known["NodeID"] == node for known in ray.nodes())
 
 
 def start_sweeping(node: str, store_uri: str, awaited: Sequence[str] | None = None) -> Any:
-    """`sweep_machine` on the machine of a Ray node: a reference to what it gives."""
+    """Start `sweep_machine` on a Ray node; returns a reference to its result."""
     there = NodeAffinitySchedulingStrategy(node, soft=False)
     return ray.remote(sweep_machine).options(num_cpus=0, max_retries=2, scheduling_strategy=there).remote(store_uri, awaited)
 
 
 @ray.remote(num_cpus=0, max_concurrency=10_000)
 class LedgerActor:
-    """One run's ledger and its commits, on an event loop of its own: workers that listen wait in it.
+    """One run's ledger and committer. It is async, since listening workers wait in it.
 
-    `driver`: the number of this start, and how a later one may call it.
+    `place`: the store's URI and the run's id. `driver`: the number of this start, and a description of its driver.
     """
 
     def __init__(self, place: tuple[str, str], driver: tuple[int, str], budgets: Budgets, limits: Mapping[str, Limits]) -> None:
@@ -57,7 +57,7 @@ class LedgerActor:
 
     async def begin(self) -> None:
         """Take the run over and read the log. Raises Superseded, StoreError."""
-        # Not in the constructor, of whose errors Ray tells only that there was one.
+        # Not in the constructor, whose errors Ray does not report in full.
         store = Store(self._store_uri)
         self._files = store.files
         self._committer = store.run(self._run_id).committer(*self._driver)
@@ -92,29 +92,29 @@ class LedgerActor:
         return self._service.snapshot()
 
     async def stop(self) -> None:
-        """Nothing that costs money is sent any more."""
+        """Grant no further calls that cost money."""
         self._service.stop()
 
     async def commit(self, block: Block, worker: str = "") -> None:
-        """Return when the block counts. Raises Superseded where another driver has taken the run over.
+        """Return when the block is committed. Raises Superseded if another driver has taken the run over.
 
-        Raises Evicted for a `worker` that was taken for dead: what its rows stand on may be in no log.
+        Raises Evicted for a `worker` that was considered dead, since the answers behind its rows may be missing in the log.
         """
         if self._service.ledger.membership.is_evicted(worker):
             raise Evicted(f"worker {worker} was taken for dead; another does its items")
         await self._commits(block)
 
     async def tell(self) -> None:
-        """Commit what was spent until now, though no block comes with it. Raises Superseded, StoreError, OSError."""
+        """Commit the spending so far, without a block. Raises Superseded, StoreError, OSError."""
         await self._commits(None)
 
     async def _tell(self) -> None:
-        # A store that does not answer now hears of it with the next block, or two seconds later.
+        # If the store does not answer, the next block or the next call commits the spending.
         with contextlib.suppress(StoreError, OSError):
             await self.tell()
 
     async def finish(self) -> None:
-        """All is committed: tell what was spent, and leave few large blocks."""
+        """After the last block: commit the spending, and merge the blocks into few large ones."""
         await self.tell()
         if self._compacting is not None:
             self._compacting.cancel()
@@ -130,20 +130,20 @@ class LedgerActor:
         return [None] * len(blocks)
 
     async def _compact(self) -> None:
-        # What cannot be merged now is merged later: nothing depends on it but the number of reads.
+        # Merging only saves reads; if it fails now, it happens later.
         with contextlib.suppress(StoreError, OSError):
             while await asyncio.to_thread(self._committer.compact):
                 await asyncio.sleep(COMPACT_AGAIN_S)
 
     async def _recover(self, writer: str) -> None:
-        """The records of a dead writer that only its machine has; nothing more comes of one whose machine is gone."""
+        """Upload the records of a dead writer from its machine's disk; if the machine is gone, seal the writer's log as it is."""
         swept: list[str] = []
         node = self._nodes.get(writer)
         try:
             async with asyncio.timeout(SWEEPING_S):
                 swept = await start_sweeping(node, self._store_uri, [writer]) if node else []
         except (ray.exceptions.RayError, TimeoutError) as error:
-            # A machine that has gone sweeps nothing; of one that lives the answers must not be given up.
+            # The answers on a live machine must not be given up; a machine that is gone cannot be swept.
             if lives(str(node)):
                 raise StoreUnavailable(f"the disk of node {node} cannot be swept now") from error
         if writer not in swept:
@@ -151,38 +151,38 @@ class LedgerActor:
 
 
 class RemoteLedger:
-    """The ledger actor as a worker's gateway reaches it (`summhay_ray.llm.LedgerPort`)."""
+    """A worker's client of the ledger actor (`summhay_ray.llm.LedgerPort`)."""
 
     def __init__(self, actor: Any, worker: str) -> None:
         self._actor = actor
         self._worker = worker
 
     async def exchange(self, message: WorkerMessage) -> News:
-        """Say something, and hear what there is to know."""
+        """Send a message; returns the ledger's news."""
         news: News = await self._actor.exchange.remote(self._worker, message)
         return news
 
     async def listen(self) -> News:
-        """Hear what there is to know as soon as there is something."""
+        """Wait for the ledger's next news."""
         news: News = await self._actor.listen.remote(self._worker)
         return news
 
     async def commit(self, block: Block) -> None:
-        """Make a block count. Raises RayError (Superseded inside) where it does not."""
+        """Commit a block. Raises RayError, for example with Superseded inside, if that fails."""
         await self._actor.commit.remote(block, self._worker)
 
     async def leave(self) -> None:
-        """Say that the worker ends and has written all."""
+        """Report that the worker ends and has written everything."""
         await self._actor.leave.remote(self._worker)
 
     def sit(self, seat: str) -> None:
-        """Take the place of the worker that Ray started this one for; nobody waits for the answer."""
+        """Take over the seat of the worker that this one replaces. Does not wait for the ledger."""
         self._actor.sit.remote(self._worker, seat, ray.get_runtime_context().get_node_id())
 
     def beat(self) -> None:
-        """Say that the worker lives; nobody waits for the answer."""
+        """Report that the worker is alive. Does not wait for the ledger."""
         self._actor.beat.remote(self._worker)
 
     def count(self, numbers: Mapping[str, int]) -> None:
-        """Add to the run's counters; nobody waits for the answer."""
+        """Add to the run's counters. Does not wait for the ledger."""
         self._actor.count.remote(numbers)

@@ -1,4 +1,4 @@
-"""What a model's entry in a spec must not hold: secrets, and sampling parameters that would break a promise. For `spec.py`."""
+"""Checks a model's entry in a spec for secrets and for parameters that must not be set. For `spec.py`."""
 
 from __future__ import annotations
 
@@ -58,21 +58,21 @@ def flaw(extra: Mapping[str, Any], api_base: str | None, api_key_env: str | None
 
 
 def reach_flaw(transport: str | None, api_base: str | None) -> str:
-    """What is wrong with how a model is reached, in one line; empty where nothing is."""
+    """What is wrong with a model's `transport`, in one line; empty if nothing is."""
     if transport == "direct" and not api_base:
         return "transport: direct needs an endpoint; write api_base: URL beside it, or leave transport out"
     return ""
 
 
 def endpoint_flaw(endpoint_url: str | None) -> str:
-    """What is wrong with the URL of the store's service, in one line; empty where nothing is."""
+    """What is wrong with the URL of the store's S3 service, in one line; empty if nothing is."""
     if endpoint_url is None or (re.match(r"https?://[^/]", endpoint_url) and _plain_url(endpoint_url)):
         return ""
     return "endpoint_url: expected http:// or https:// and a host, such as http://127.0.0.1:9000, without user, password or query"
 
 
 def tier_flaw(extra: Mapping[str, Any]) -> str:
-    """What is wrong with `extra` where the price comes from a map, in one line; empty where nothing is."""
+    """What is wrong with `extra` for a model with a known price, which is that of the standard tier; empty if nothing is."""
     body = extra.get("extra_body")
     tiers = [held.get("service_tier") for held in (extra, body) if isinstance(held, Mapping)]
     if any(tier not in (None, "auto", "default", "standard") for tier in tiers):
@@ -81,7 +81,7 @@ def tier_flaw(extra: Mapping[str, Any]) -> str:
 
 
 def _names(value: Any, path: str = "", depth: int = 0) -> Iterator[tuple[str, str]]:
-    # A mapping that holds itself is refused as JSON later; here its depth is enough.
+    # Ends on a mapping that contains itself, which is refused later as JSON.
     if depth > 20:
         return
     if isinstance(value, Mapping):

@@ -1,4 +1,4 @@
-"""The ray executor: a run on actors of this machine or of a cluster. Part of the engine room; imports Ray."""
+"""The Ray executor: a run on actors, on this machine or a cluster. Part of the engine room; imports Ray."""
 
 from __future__ import annotations
 
@@ -33,20 +33,20 @@ from summhay_ray.store import StoreError, StoreUnavailable, has_ended, pack, sea
 
 CLOSING_S = 30.0
 TASKS_AT_ONCE = 100_000
-"""More than the lanes ever send to one worker: Ray must not make one lane wait for another."""
+"""More than all queues together ever send to one worker, so that Ray never makes one queue wait for another."""
 
 
 class RayMissing(UserError):
-    """Ray did not come up, or cannot be joined."""
+    """Ray did not start, or its cluster cannot be joined."""
 
     exit_code = 1
 
 
 @contextlib.contextmanager
 def ray_session(address: str, own_modules: bool = False) -> Iterator[None]:
-    """A Ray connection: `local` starts a Ray of its own and ends it, `auto` or HOST joins a cluster.
+    """A context with a Ray connection: `local` starts a private Ray and ends it; `auto` or HOST:PORT joins a cluster.
 
-    `own_modules`: the spec names a module:Class, which the workers look for where the person stands.
+    `own_modules`: let workers import the user's own modules from the current folder.
     """
     if ray.is_initialized():
         raise RayMissing("this process is connected to a Ray already; nothing was asked, call ray.shutdown() and run again")
@@ -64,7 +64,7 @@ def ray_session(address: str, own_modules: bool = False) -> Iterator[None]:
                 "include_dashboard": False,
                 "_temp_dir": str(folder),
                 "object_store_memory": 512 * 2**20,
-                # Nobody reads the metrics, and workers that are started beforehand are not those that a run needs.
+                # The metrics are not read, and prestarted workers are not of the kind that a run needs.
                 "_system_config": {"enable_metrics_collection": False, "prestart_worker_first_driver": False},
             }
             yield from _session(address, options, own_modules)
@@ -72,7 +72,7 @@ def ray_session(address: str, own_modules: bool = False) -> Iterator[None]:
 
 def _session(address: str, options: dict[str, Any], own_modules: bool) -> Iterator[None]:
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    # Ray's C++ side warns of Ray Data's own actors, and at its start it tells that it was asked not to.
+    # At this level Ray's C++ side neither warns of Ray Data's own actors nor prints that a level was set.
     os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")
     environment: dict[str, Any] = {"worker_process_setup_hook": SETUP_HOOK}
     if own_modules:
@@ -102,19 +102,19 @@ def _session(address: str, options: dict[str, Any], own_modules: bool) -> Iterat
 
 
 def _leave() -> None:
-    """End Ray, also one that is still coming up."""
+    """Shut Ray down, even while it is starting."""
     with _unheard():
         ray.shutdown()
 
 
 def _unheard() -> contextlib.AbstractContextManager[Any]:
-    """While workers end with their driver: Ray prints of each that it died and is started again."""
+    """A context for the end of workers, without Ray's messages that each died and is restarted."""
     return contextlib.redirect_stdout(io.StringIO())
 
 
 @contextlib.contextmanager
 def _silent() -> Iterator[None]:
-    """Nothing reaches stderr from outside Python either; what goes wrong comes as an exception."""
+    """A context in which nothing is written to stderr, not even by native code. Errors still come as exceptions."""
     kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
     try:
         os.dup2(nowhere, 2)
@@ -126,7 +126,7 @@ def _silent() -> Iterator[None]:
 
 
 def _check_address(address: str) -> None:
-    """Ray would try for many minutes to reach a head that is not there."""
+    """Raises PlacementError if no head answers at the address; Ray itself would try for many minutes."""
     host, colon, port = address.removeprefix("ray://").rpartition(":")
     if not colon or not port.isdigit():
         return
@@ -138,19 +138,19 @@ def _check_address(address: str) -> None:
 
 
 def sweep_nodes(store_uri: str) -> None:
-    """Bring to the store what dead writers left on the disks of the cluster's machines. Raises StoreUnavailable."""
+    """Upload the logs that dead writers left on the disks of the cluster's nodes. Raises StoreUnavailable."""
     sweeping = {node["NodeID"]: start_sweeping(node["NodeID"], store_uri) for node in ray.nodes() if node["Alive"]}
-    for node, one in sweeping.items():
+    for node, sweep in sweeping.items():
         try:
-            ray.get(one, timeout=SWEEPING_S)
+            ray.get(sweep, timeout=SWEEPING_S)
         except ray.exceptions.RayError as error:
-            # A machine that has gone meanwhile has nothing left to bring; of one that lives the answers must not be given up.
+            # The answers on a live node must not be given up; a node that is gone cannot be swept.
             if lives(node):
                 raise StoreUnavailable(f"the disk of node {node} cannot be swept ({type(error).__name__}); run again") from error
 
 
 class RayExecution:
-    """One start of a run on the cluster that this process is connected to: see `Execution`."""
+    """One start of a run on the Ray cluster that this process is connected to; see `Execution`."""
 
     name = "ray"
 
@@ -184,7 +184,7 @@ class RayExecution:
         )
         limits = {model: settings.limits for model, settings in workload.settings().items() if not settings.local}
         here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
-        # Workers find it by its name: a handle among a worker's arguments would lie in the object store, and could be lost.
+        # Workers find the actor by name: a handle in a worker's arguments would be in the object store, and could be lost.
         actor = LedgerActor.options(name=self._order.ledger, scheduling_strategy=here)  # type: ignore[attr-defined]
         driver = heartbeat.session.number, heartbeat.session.told
         self._ledger = actor.remote((files.uri, run.run_id), driver, budgets, limits)
@@ -212,7 +212,7 @@ class RayExecution:
         actors = {
             kind: [_start(order, kind, seat, placement.holds(kind)) for seat in range(n)] for kind, n in placement.seats.items()
         }
-        everybody = [actor for workers in actors.values() for actor in workers]
+        all_actors = [actor for workers in actors.values() for actor in workers]
 
         async def send(kind: Kind, worker: int, batch: Sequence[WorkItem]) -> Sequence[ItemResult]:
             results: Sequence[ItemResult] = await actors[kind][worker].answer.remote(batch_text(batch))
@@ -224,18 +224,18 @@ class RayExecution:
             workload = placement.workload
             if (resources := workload.spec.resources.get(COMPUTING)) is not None:
                 parts = workload.computing([item for items in left.values() for item in items])
-                await compute(parts, order, resources, len(everybody))
-            async with contextlib.aclosing(work_items_of(left, placement, order, everybody, first)) as blocks:
+                await compute(parts, order, resources, len(all_actors))
+            async with contextlib.aclosing(work_items_of(left, placement, order, all_actors, first)) as blocks:
                 await dispatcher.run(blocks)
 
-        beginning = placed([actor.ready.remote() for actor in everybody], placement, first)
+        beginning = placed([actor.ready.remote() for actor in all_actors], placement, first)
         others = [asyncio.ensure_future(beginning), asyncio.ensure_future(told_to_end(self._heartbeat))]
         try:
             await first_end(asyncio.ensure_future(dispatch()), others)
-            await _all_of([actor.close.remote() for actor in everybody], CLOSING_S)
+            await _all_of([actor.close.remote() for actor in all_actors], CLOSING_S)
         except BaseException:
             with _unheard():
-                await self._drain(everybody)
+                await self._drain(all_actors)
             raise
         return dispatcher.counts
 
@@ -249,13 +249,13 @@ class RayExecution:
 
 
 async def _all_of(references: Sequence[Any], timeout_s: float) -> int:
-    """Wait for all; gives how many have not come by then. What they raise is their own matter: the dead say nothing."""
-    waiting = [asyncio.ensure_future(_result(one)) for one in references]
+    """Wait for all references; returns how many are late. Their errors are ignored, since dead actors cannot answer."""
+    waiting = [asyncio.ensure_future(_result(reference)) for reference in references]
     if not waiting:
         return 0
     _, late = await asyncio.wait(waiting, timeout=timeout_s)
-    for one in waiting:
-        one.cancel()
+    for future in waiting:
+        future.cancel()
     await asyncio.gather(*waiting, return_exceptions=True)
     return len(late)
 

@@ -1,6 +1,6 @@
-"""What a job needs of this machine, as one folder: spec, files, a person's own modules. Part of the engine room.
+"""Packs what a job needs from this machine: spec, input files, the user's own modules. Part of the engine room; no Ray.
 
-No Ray here, and no secret in what is packed: a file that holds the value of one of this machine's keys is refused.
+A package holds no secrets: a file that contains the value of one of this machine's keys is refused.
 """
 
 from __future__ import annotations
@@ -23,26 +23,26 @@ from summhay_ray.errors import UserError
 from summhay_ray.llm import told_secrets
 
 SPEC = "summhay-spec.yaml"
-"""What the spec is called in the package."""
+"""The name of the spec's file in a package."""
 MOST_BYTES = 90 * 2**20
-"""Of a package, before it is compressed: clusters of Ray take 100 MiB or more, by their version and settings."""
+"""Maximum size of a package before compression. Ray clusters accept 100 MiB or more, depending on version and settings."""
 
 
 class PackageError(UserError):
-    """The job cannot be packed; the message says what is in the way and how to mend it."""
+    """The job cannot be packed; the message says why and how to mend it."""
 
 
 @dataclass(frozen=True)
 class Package:
-    """What goes with a job: where each file of the package lies on this machine, and the spec that names them so."""
+    """The files of a job, and the spec that refers to them by their names in the package."""
 
     spec: Mapping[str, Any]
     files: Mapping[str, Path]
-    """Name in the package -> file here."""
+    """Name in the package -> path on this machine."""
     notes: tuple[str, ...] = ()
 
     def write(self, folder: Path) -> None:
-        """Make the package in an empty folder. Raises OSError where a file is gone meanwhile."""
+        """Write the package to an empty folder. Raises OSError if a file has disappeared."""
         for name, source in self.files.items():
             target = folder / name
             target.parent.mkdir(parents=True, exist_ok=True)
@@ -54,7 +54,7 @@ class Package:
 def pack(workload: Workload[Any], by_store: Mapping[str, str] = MappingProxyType({})) -> Package:
     """The package of a run. Raises PackageError.
 
-    `by_store`: input as the spec names it -> its name in the package's spec, for those that go by way of the store.
+    `by_store`: inputs that travel through the store instead: name in the spec -> name in the package's spec.
     """
     files: dict[str, Path] = {}
     entries = workload.inputs.files()
@@ -70,7 +70,7 @@ def pack(workload: Workload[Any], by_store: Mapping[str, str] = MappingProxyType
 
 
 def _renamed(value: Any, names: Mapping[str, str]) -> Any:
-    """The spec with its inputs as the package names them."""
+    """A part of the spec, with inputs renamed to their names in the package."""
     if isinstance(value, Mapping):
         return {name: _renamed(inner, names) for name, inner in value.items()}
     if isinstance(value, list):
@@ -79,7 +79,7 @@ def _renamed(value: Any, names: Mapping[str, str]) -> Any:
 
 
 def _packed(entry: str, source: Path, files: dict[str, Path]) -> str:
-    """The file's name in the package: its own where it can stay, else one of ours with the same last part."""
+    """The file's name in the package: its name in the spec if possible, else `files/NUMBER/` and its base name."""
     path = PurePosixPath(entry)
     stays = not path.is_absolute() and ".." not in path.parts and str(path) != SPEC
     names = chain([entry] if stays else [], (f"files/{number}/{path.name}" for number in count()))
@@ -89,9 +89,10 @@ def _packed(entry: str, source: Path, files: dict[str, Path]) -> str:
 
 
 def own_modules(names: Sequence[str]) -> tuple[dict[str, Path], list[str]]:
-    """Name in the package -> file, of the modules of module:Class names and of those beside them that they import; and notes.
+    """The files of the modules that `names` (module:Class) refer to, as name in the package -> path; and notes.
 
-    A package comes whole, without hidden files. What is installed here must be installed on the nodes.
+    Imported modules from the same folder are included. Python packages are sent whole, without hidden files. Installed modules
+    are not sent, and must be installed on the nodes; a note says so.
     """
     files: dict[str, Path] = {}
     notes = []
@@ -108,7 +109,7 @@ def own_modules(names: Sequence[str]) -> tuple[dict[str, Path], list[str]]:
 
 
 def _place(top: str) -> Path | None:
-    """The file, or the folder, of a module that is imported; None where it has none."""
+    """The file or folder of an imported module; None if it has none."""
     module = sys.modules.get(top)
     folders: Sequence[str] = list(getattr(module, "__path__", None) or ())
     file = getattr(module, "__file__", None)
@@ -143,7 +144,7 @@ def _check_size(package: Package) -> None:
 
 
 def _check_secrets(package: Package, workload: Workload[Any], kept: Sequence[Path]) -> None:
-    """No key leaves this machine, not even one that stands in a person's own file. `kept`: what goes by way of the store."""
+    """Raises PackageError if a file contains the value of a key. `kept`: the inputs that travel through the store."""
     secrets = {secret.encode() for model in workload.spec.model_entries() for secret in told_secrets(model.api_key_env)}
     if not secrets:
         return

@@ -1,4 +1,4 @@
-"""Where the workers of a run find room, and what is said where a cluster has too little. Part of the engine room."""
+"""Places a run's workers on a cluster, and reports where it has too little room. Part of the engine room; imports Ray."""
 
 from __future__ import annotations
 
@@ -23,39 +23,39 @@ from summhay_ray.errors import UserError
 CPUS_A_WORKER = 0.25
 MOST_WORKERS_A_NODE = 4
 SOURCES_WITHOUT_PIPELINE = 1000
-"""With more sources than that, a pipeline with actors of its own prepares them."""
+"""With more sources than this, a pipeline with actors of its own prepares them; otherwise the workers do."""
 SOURCES_A_PREPARER = 200
-"""With fewer sources than that, a further worker takes longer to start than it saves."""
+"""Sources per preparing actor: with fewer, another actor takes longer to start than it saves."""
 
 PLACED_WITHIN_S = 120.0
 SLOW_ROUNDS = 5
-"""A slow machine has begun by then: whoever has not finds no room, though it cannot be seen that others hold it."""
+"""Waits of `PLACED_WITHIN_S` without progress after which a missing worker is taken to have no room, even on a slow machine."""
 ANSWERS_WITHIN_S = 20.0
-"""A cluster that grows says within this time that it does."""
+"""Seconds within which a growing cluster reports that it grows."""
 
 GROWN_WITHIN_S = 900.0
 
 
 class PlacementError(UserError):
-    """The cluster cannot hold the run's workers; the message says what they need and what there is."""
+    """The cluster has no room for the run's workers; the message says what they need and what it has."""
 
 
 @dataclass(frozen=True)
 class Placement:
-    """Who does the work of a run."""
+    """The workers of a run."""
 
     workload: Workload[Any]
     queues: Mapping[str, QueueSettings]
     preparers: int
-    """Actors that do nothing but prepare; none where the workers do it."""
+    """Number of actors that only prepare; 0 if the workers prepare."""
 
     @property
     def seats(self) -> dict[Kind, int]:
-        """Kind of worker -> how many."""
+        """Kind of worker -> number of workers."""
         return {queue.kind: queue.workers for queue in self.queues.values()}
 
     def holds(self, kind: Kind) -> dict[str, float]:
-        """What a worker of the kind holds, as Ray's options: what the spec's `resources` say, as far as there is."""
+        """The resources of a worker of this kind, as Ray's options: those of the spec's `resources`, as far as available."""
         own = self.workload.spec.resources.get(kind)
         if own is None:
             return {"num_cpus": CPUS_A_WORKER}
@@ -64,9 +64,9 @@ class Placement:
 
 
 def place(work: Work, own_ray: bool = True) -> Placement:
-    """The workers that the cluster has room for, or grows for where it is not our `own_ray`.
+    """The workers for a run. A cluster that is too small and not our own (`own_ray`) is asked to grow.
 
-    Raises PlacementError where it has too little.
+    Raises PlacementError if it stays too small.
     """
     workload = work.workload
     cpus, nodes = _cpus(), sum(1 for node in ray.nodes() if node["Alive"])
@@ -91,18 +91,18 @@ def place(work: Work, own_ray: bool = True) -> Placement:
 
 
 def check_gpus(seats: Mapping[str, int], resources: Mapping[str, ResourcesSpec]) -> None:
-    """Raises PlacementError where actors would wait for GPUs that no node has."""
+    """Raises PlacementError if actors need more GPUs than the cluster has."""
     there = float(ray.cluster_resources().get("GPU", 0.0))
     for kind, n in seats.items():
         if kind in resources and (needed := n * resources[kind].gpus) > there:
-            told = f"resources.{kind}: {n} actors need {needed:g} GPUs and the cluster has {there:g}"
-            raise PlacementError(f"{told}; set gpus: {there / n:g}, or start nodes that have them")
+            lack = f"resources.{kind}: {n} actors need {needed:g} GPUs and the cluster has {there:g}"
+            raise PlacementError(f"{lack}; set gpus: {there / n:g}, or start nodes that have them")
 
 
 async def placed(beginning: Sequence[Any], placement: Placement, first: asyncio.Event | None = None) -> None:
-    """Return when all workers have begun (`beginning`: a reference for each), and the `first` items have come.
+    """Return when all workers have started (`beginning`: a reference for each) and the `first` items are there.
 
-    Raises PlacementError where others keep the room that they need, and what hindered a worker from beginning.
+    Raises PlacementError if other jobs hold the room, and any error with which a worker failed to start.
     """
     begun = [asyncio.ensure_future(_result(one)) for one in beginning]
     parts = [*begun, *([asyncio.ensure_future(first.wait())] if first is not None else [])]
@@ -113,7 +113,7 @@ async def placed(beginning: Sequence[Any], placement: Placement, first: asyncio.
             for one in done:
                 one.result()
             late, rounds = sum(not one.done() for one in begun), rounds + (not done)
-            # The first items may take long for themselves.
+            # The first items may take long even if all workers have started.
             if not done and (late or rounds > SLOW_ROUNDS):
                 _check_room(late, len(begun), placement, rounds > SLOW_ROUNDS)
     finally:
@@ -123,7 +123,8 @@ async def placed(beginning: Sequence[Any], placement: Placement, first: asyncio.
 
 
 def _check_room(late: int, workers: int, placement: Placement, long: bool) -> None:
-    """Raises PlacementError where nothing is free and others hold something; `long`: where they may."""
+    """Raises PlacementError if no CPUs are free and other jobs hold some. `long`: late workers count as holding none, so that
+    their CPUs count as held by others."""
     free, cpus = ray.available_resources().get("CPU", 0.0), _cpus()
     others = cpus - free - CPUS_A_WORKER * ((workers - late if long else workers) + placement.preparers)
     if free < CPUS_A_WORKER <= others:
@@ -140,7 +141,7 @@ def _cpus() -> float:
 
 
 def _grown(needed: float) -> float:
-    """The cluster's CPUs after its autoscaler, if it has one, was asked for what is needed."""
+    """Ask the cluster's autoscaler, if any, for the CPUs that are needed; returns the CPUs that there are then."""
     request_resources(bundles=[{"CPU": CPUS_A_WORKER}] * round(needed / CPUS_A_WORKER))
     try:
         began = time.monotonic()
@@ -150,15 +151,15 @@ def _grown(needed: float) -> float:
                 until = time.monotonic() + ANSWERS_WITHIN_S
             time.sleep(1.0)
     finally:
-        # From here on the workers' own needs hold the nodes; this wish would outlive the run.
+        # From here on the workers themselves keep the nodes; the request would outlive the run.
         request_resources(bundles=[])
     return _cpus()
 
 
 def _is_growing() -> bool:
-    """Whether the autoscaler says that nodes are on their way."""
-    told = _internal_kv_get(b"__autoscaling_status")
-    report = json.loads(told).get("autoscaler_report", {}) if told else {}
+    """Whether the autoscaler reports nodes that are starting."""
+    status = _internal_kv_get(b"__autoscaling_status")
+    report = json.loads(status).get("autoscaler_report", {}) if status else {}
     return bool(report.get("pending_nodes") or report.get("pending_launches"))
 
 

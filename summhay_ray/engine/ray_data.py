@@ -1,8 +1,8 @@
-"""Pipelines of Ray Data: what is prepared for a run's items comes streaming. Part of the engine room.
+"""Streams prepared items to the workers, with Ray Data if there are many sources. Part of the engine room.
 
-Ray Data hands out whole batches and puts answers back in order, so that one slow call would hold up the others of its actor: it
-prepares, which is computing, and calls go another way. A pipeline takes some 10 s of computing to start: where sources are not
-many, the run's workers prepare them, and Ray Data, with pandas, is not even imported.
+Ray Data is only used to prepare, which is computing. It works on whole batches and keeps their order, so that one slow model call
+would hold up the others of its actor. Since a pipeline takes some 10 s to start, the run's workers prepare if there are few
+sources; then Ray Data and pandas are not even imported.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from summhay_ray.engine.worker_actor import Preparer, WorkOrder
 
 SOURCES_A_BATCH = 16
 AHEAD_A_WORKER = 2
-"""Batches that a worker prepares before anybody asks for them."""
+"""Batches per worker that are prepared ahead of demand."""
 ITEMS_A_BLOCK = 256
-"""Items that come together where nothing is prepared."""
+"""Size of a block of items if nothing is prepared."""
 
 
 def in_order_and_quiet() -> None:
-    """How this process's pipelines run: results in the order of what they are of, and nothing printed but what is raised."""
+    """Configure this process's pipelines: results keep the order of the input, and nothing is printed."""
     from ray.data import DataContext
 
     context = DataContext.get_current()
@@ -41,14 +41,14 @@ def in_order_and_quiet() -> None:
     context.print_on_execution_start = False
     context.execution_options.preserve_order = True
     logging.getLogger("ray.data").setLevel(logging.ERROR)
-    # What it logs at that level it raises as well: a stream that is stopped would print its traceback.
+    # The errors that it logs are raised as well; without this, a stopped stream would print its traceback.
     logging.getLogger("ray.data.exceptions").setLevel(logging.CRITICAL)
 
 
 async def work_items_of(
     left: Mapping[str, Sequence[Item]], placement: Placement, order: WorkOrder, workers: Sequence[Any], first: asyncio.Event
 ) -> AsyncGenerator[Sequence[WorkItem], None]:
-    """All that is left, with what was prepared for it; `first` is set when there is something. `workers`: the run's actors."""
+    """The remaining items with their prepared data, in blocks; `first` is set with the first one. `workers`: the run's actors."""
     if not prepares(placement.workload):
         blocks = _unprepared(left)
     elif placement.preparers:
@@ -68,7 +68,7 @@ async def _unprepared(left: Mapping[str, Sequence[Item]]) -> AsyncGenerator[Sequ
 
 
 async def _by_workers(left: Mapping[str, Sequence[Item]], workers: Sequence[Any]) -> AsyncGenerator[Sequence[WorkItem], None]:
-    """Some sources at a time by each worker in turn, few ahead of what is asked for: contexts are not heaped up here."""
+    """The workers prepare in turn, a few batches ahead of demand, so that prepared data does not pile up in this process."""
     waiting: deque[Any] = deque()
     for sources, worker in zip(_parts(left, SOURCES_A_BATCH), itertools.cycle(workers), strict=False):
         waiting.append(worker.prepare.remote({source: _text(items) for source, items in sources.items()}))
@@ -88,7 +88,7 @@ async def _by_pipeline(
     left: Mapping[str, Sequence[Item]], placement: Placement, order: WorkOrder
 ) -> AsyncGenerator[Sequence[WorkItem], None]:
     blocks = _prepared(left, placement, order)
-    # Ray Data's iterator blocks: it has a thread of its own.
+    # Ray Data's iterator blocks, so it runs in a thread of its own.
     thread, loop = ThreadPoolExecutor(max_workers=1), asyncio.get_running_loop()
     try:
         while (block := await loop.run_in_executor(thread, next, blocks, None)) is not None:

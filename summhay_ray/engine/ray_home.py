@@ -1,7 +1,7 @@
-"""Where a run's own Ray lives on this machine: a private folder, the loopback interface alone, a token of its own.
+"""Isolates a run's own Ray on this machine: a private folder, the loopback interface only, and its own token.
 
-Part of the grid room. A home is a folder that its driver holds locked: the lock ends with the process, however that ends, and the
-next start removes what is not locked.
+Part of the engine room. The driver keeps a lock on its folder. The lock ends with the process, however that ends, and the next
+start removes folders that are not locked.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from ray._raylet import AuthenticationTokenLoader, Config  # type: ignore[attr-d
 
 PREFIX = "summhay-ray-"
 LONGEST_BASE = 16
-"""Bytes: a socket's path holds 103, of which Ray's session and ours take the others."""
+"""Maximum bytes of the path of the temporary folder: a socket's path holds 103, and Ray's and our folders need the rest."""
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 _PRIVATE = 0o700
 
 
 @contextlib.contextmanager
 def own_variables() -> Iterator[None]:
-    """What the block and Ray put into this process's environment ends with it: a caller's next cluster is a cluster of its own.
+    """Restore Ray's environment variables after the block, so that the caller can join another cluster afterwards.
 
-    Ray leaves the mode of its tokens there, for one, which no other cluster then understands.
+    Otherwise the token mode of this Ray, for example, would stay set, and another cluster would refuse it.
     """
     before = dict(os.environ)
     try:
@@ -45,18 +45,18 @@ def own_variables() -> Iterator[None]:
 
 @contextlib.contextmanager
 def ray_home() -> Iterator[Path]:
-    """Ray's temporary folder, for a Ray that starts in the block; to be used within `own_variables`. Raises OSError."""
+    """A temporary folder for a Ray that is started in the block. Use it within `own_variables`. Raises OSError."""
     base = Path(tempfile.gettempdir())
     if len(os.fsencode(base)) > LONGEST_BASE:
         base = Path("/tmp")
     _sweep(base)
     home, lock = _locked_home(base)
-    # What Ray makes it opens to everybody.
+    # Ray makes its own folder readable for everybody, so it goes inside the private one.
     temporary, clusters = home / "r", ray_constants.ENABLE_RAY_CLUSTER
     try:
         _guard(home / "token")
-        # A Ray of one machine is what this means: it listens on the loopback interface alone. Ray reads the variable
-        # when it is imported, which has been in this process.
+        # This makes Ray a single-machine one, which listens on the loopback interface only. Ray reads the variable when it is
+        # imported; this process has imported it already, so the constant is set as well.
         os.environ[ray_constants.ENABLE_RAY_CLUSTERS_ENV_VAR] = "0"
         ray_constants.ENABLE_RAY_CLUSTER = False
         yield temporary
@@ -67,12 +67,12 @@ def ray_home() -> Iterator[Path]:
 
 
 def is_on_loopback() -> bool:
-    """Whether the Ray of this process keeps to this machine."""
+    """Whether the Ray of this process uses the loopback interface only."""
     return ipaddress.ip_address(ray.util.get_node_ip_address()).is_loopback
 
 
 def _guard(token: Path) -> None:
-    """Have Ray ask for a new token, which it and all that it starts read from a file that nobody else can read."""
+    """Make Ray require a new token, which Ray and its processes read from a file that other users cannot read."""
     with open(os.open(token, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="ascii") as file:
         file.write(secrets.token_hex(32))
     for name in ("RAY_AUTH_TOKEN", "RAY_ENABLE_K8S_TOKEN_AUTH"):
@@ -82,16 +82,16 @@ def _guard(token: Path) -> None:
 
 
 def _read_variables_again() -> None:
-    """Ray keeps the mode and the token as it read them first."""
+    """Make Ray read the token's mode and the token again, which it caches."""
     Config.initialize("")
     AuthenticationTokenLoader.instance().reset_cache()
 
 
 def _locked_home(base: Path) -> tuple[Path, int]:
-    """A new home, and the descriptor that holds its lock; no process that is started later inherits it."""
+    """A new folder, and the file descriptor that holds its lock. Child processes do not inherit it."""
     while True:
         home = Path(tempfile.mkdtemp(prefix=PREFIX, dir=base))
-        # Another start may take it for a dead one's before it is locked.
+        # Another start may remove the folder as abandoned before it is locked; then try again.
         with contextlib.suppress(FileNotFoundError):
             lock = os.open(home, _FOLDER)
             fcntl.flock(lock, fcntl.LOCK_EX)
@@ -101,9 +101,9 @@ def _locked_home(base: Path) -> tuple[Path, int]:
 
 
 def _sweep(base: Path) -> None:
-    """Remove the homes of drivers that were killed; a folder that is not ours alone, or only looks like one, is left."""
+    """Remove the folders of drivers that were killed. Folders of other users, or with other permissions, are left alone."""
     for home in base.glob(f"{PREFIX}*"):
-        # Somebody else's, a link, locked by a living driver, or gone meanwhile.
+        # It may be another user's, a link, locked by a living driver, or gone already.
         with contextlib.suppress(OSError):
             lock = os.open(home, _FOLDER)
             try:

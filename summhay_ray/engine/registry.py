@@ -1,4 +1,4 @@
-"""Benchmarks by name: built in, a person's own as `module:Class`, or an entry point's. Part of the engine room."""
+"""Finds benchmarks by name: built in, a user's own as `module:Class`, or an entry point. Part of the engine room."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from summhay_ray.plugins import UnknownName, load, own_code, unknown
 from summhay_ray.store import RunStore, Store, Table, columns_of
 
 GROUP = "summhay_ray.benchmarks"
-"""Entry points of this group are benchmarks: name -> module:Class."""
+"""The group of entry points that are benchmarks: name -> module:Class."""
 BUILT_IN = "summhay_ray.benchmarks"
-"""The package whose `KINDS` names the benchmarks that come with this one, and whose `kind_of` tells that of a spec without."""
+"""The package of built-in benchmarks: `KINDS` names them, and `kind_of` finds the kind of a spec that does not give it."""
 
 
 def kinds() -> dict[str, str]:
-    """Kind -> module:Class, of the benchmarks that are here."""
-    return {**{one.name: one.value for one in entry_points(group=GROUP)}, **built_in()}
+    """Kind -> module:Class, for all benchmarks that are installed here."""
+    return {**{entry.name: entry.value for entry in entry_points(group=GROUP)}, **built_in()}
 
 
 def built_in() -> Mapping[str, str]:
-    """Kind -> module:Class, of the benchmarks that come with this package: no other takes their names."""
+    """Kind -> module:Class, for the benchmarks of this package. Entry points cannot take their names."""
     named: Mapping[str, str] = importlib.import_module(BUILT_IN).KINDS
     return named
 
@@ -56,10 +56,10 @@ def load_workload(
     store: Callable[[Spec], Store] | Store | None = None,
     change: Callable[[type[Workload[Any]], Mapping[str, Any], str], Mapping[str, Any]] | None = None,
 ) -> Workload[Any]:
-    """The workload of a spec: of a YAML file, or of its fields. Everything is checked, and nothing asked. Raises SpecError.
+    """The workload of a spec, which is a YAML file or a mapping of fields. Checks everything, asks nothing. Raises SpecError.
 
-    `store`: where inputs lie that are named by their content; opened for the spec when one of them is asked for. `change`: what a
-    command makes of the fields before they are checked, `kind` among them; it is told the benchmark and where the spec stands.
+    `store`: the store of inputs that are named by their content; a function is called, with the spec, when one is needed.
+    `change`: called with the benchmark, the fields and the spec's name; returns the fields to use, `kind` included.
     """
     if isinstance(spec, Mapping):
         fields, folder, where = dict(spec), Path.cwd(), "spec"
@@ -80,18 +80,18 @@ def load_workload(
     try:
         return made(benchmark, parsed, Inputs(folder, opened))
     except SpecError as error:
-        # Whoever checks the fields does not know where they stand.
+        # The checks do not know the spec's file, so its name is added here.
         raise SpecError(f"{where}{str(error).removeprefix('spec')}" if str(error).startswith("spec: ") else str(error)) from error
 
 
 def made(benchmark: type[Workload[Any]], spec: Any, inputs: Inputs) -> Workload[Any]:
-    """An instance. Raises UnknownName, in one line, where a person's own class cannot be made."""
+    """An instance of the benchmark. Raises UnknownName if a user's own class raises in its constructor."""
     with own_code(f"kind {spec.kind or benchmark.kind!r} cannot be made", "mend its class, which is called with spec and inputs"):
         workload = benchmark(spec, inputs)
         workload.settings()
         if workload.own_name():
             _check_local_models(workload)
-            # What its items are read from is part of what the run is, and must be known before anybody asks for its id.
+            # The files that `items` reads are part of the run's identity, so read them before its id is used.
             for _ in checked_items(workload):
                 pass
             inputs.settle()
@@ -99,7 +99,7 @@ def made(benchmark: type[Workload[Any]], spec: Any, inputs: Inputs) -> Workload[
 
 
 def _check_local_models(workload: Workload[Any]) -> None:
-    """Raises UnknownName for a model that answers in the worker and that nobody has."""
+    """Raises UnknownName for a local model that neither this package nor the benchmark provides."""
     wanted = [model for model, settings in workload.settings().items() if settings.local]
     here = workload.models_here() if wanted else {}
     for model in wanted:
@@ -108,7 +108,7 @@ def _check_local_models(workload: Workload[Any]) -> None:
 
 
 def _check_class(benchmark: type[Workload[Any]], where: str) -> None:
-    """Raises SpecError, in one line, where a class does not declare what the engine must know of it."""
+    """Raises SpecError if a benchmark's class declares stages, tables or `answer` wrongly."""
     for name, kind in (("stages", Stage), ("tables", Table)):
         found = getattr(benchmark, name)
         if not isinstance(found, list | tuple) or not all(isinstance(one, kind) for one in found):
@@ -122,29 +122,29 @@ def _check_class(benchmark: type[Workload[Any]], where: str) -> None:
 
 
 def stored_workload(store: Store, record: Mapping[str, Any]) -> Workload[Any]:
-    """The workload of a record; nothing of its inputs is read before it is asked for. Raises UnknownName, SpecError."""
+    """The workload of a run's record; its inputs are read when needed. Raises UnknownName, SpecError."""
     return find(str(record.get("kind", ""))).from_record(store, record)
 
 
 def workload_of(run: RunStore) -> Workload[Any]:
-    """The workload of a stored run. Raises UnknownName, and StoreError, in one line, where its record is damaged."""
+    """The workload of a stored run. Raises UnknownName; StoreError if its record is damaged."""
     record = run.record
     benchmark = checked(run, record)
     try:
         return benchmark.from_record(run.store, record)
     except (KeyError, TypeError, ValueError) as error:
-        told = " ".join(str(error).split())[:200]
-        raise damaged(run, told) from error
+        reason = " ".join(str(error).split())[:200]
+        raise damaged(run, reason) from error
 
 
 def scores_itself(run: RunStore) -> bool:
-    """Whether the run's benchmark says by `score` and `report` what its tables come to. Raises UnknownName."""
+    """Whether the run's benchmark computes its results with `score` and `report`. Raises UnknownName."""
     benchmark = checked(run, run.record)
     return benchmark.results is Workload.results or benchmark.score is not Workload.score
 
 
 def checked(run: RunStore, record: Mapping[str, Any]) -> type[Workload[Any]]:
-    """The benchmark of a run whose record it can use. Raises UnknownName, StoreError."""
+    """The benchmark of a run, after checking that it can use the run's record. Raises UnknownName, StoreError."""
     benchmark = find(str(record.get("kind", "")))
     if wrong := benchmark.record_flaw(record):
         raise damaged(run, wrong)

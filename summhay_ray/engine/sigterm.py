@@ -1,8 +1,8 @@
-"""A worker's notice that its machine is about to go: SIGTERM, as spot machines, pods and `kill` give it. Part of the engine room.
+"""Lets a worker react to SIGTERM, which spot machines, pods and `kill` send before the end. Part of the engine room.
 
-Ray runs an async actor's code beside the main thread, where Python allows no signal handler, and acts on SIGTERM itself only
-when the actor idles. So every worker process listens from its start (`listen` is Ray's setup hook, which runs in the main
-thread) to the byte that Python writes for each signal, and whoever wants to hear of it asks `on_notice`.
+Ray runs an async actor outside the main thread, where Python allows no signal handler, and acts on SIGTERM itself only when the
+actor is idle. So every worker process calls `listen` at its start (as Ray's setup hook, in the main thread): from then on Python
+writes a byte to a pipe for each signal, and `on_notice` reads it.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ SETUP_HOOK = "summhay_ray.engine.sigterm.listen"
 
 
 class _Wire:
-    """Where Python writes the numbers of signals as they come; one for a process."""
+    """The pipe to which Python writes the numbers of signals; one per process."""
 
     reading: int | None = None
 
 
 def listen() -> None:
-    """Have signals told from now on. To be called in the main thread."""
+    """Write signals to the pipe from now on. Must be called in the main thread."""
     _Wire.reading, writing = os.pipe()
     os.set_blocking(writing, False)
     signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
 
 
 def on_notice(act: Callable[[], None]) -> None:
-    """Call `act` once, in a thread of its own, when SIGTERM comes. Nothing where nobody listens."""
+    """Call `act` once, in a thread of its own, when SIGTERM comes. Does nothing if `listen` was not called."""
     wire = _Wire.reading
     if wire is None:
         return

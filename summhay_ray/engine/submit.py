@@ -1,8 +1,8 @@
-"""A run as a Ray job: sent to a cluster's job server, or found there where it is running already. Part of the engine room.
+"""Submits a run as a Ray job to a cluster, or finds the job if it is running already. Part of the engine room.
 
-All is checked here before anything is sent. The job is `summhay run` on the cluster, which resumes from the store: a job that
-died is submitted again, and goes on. Keys are not sent: the nodes' environment or files hold them. Large inputs go by way of the
-store where that is a bucket that this machine can write: a job takes 100 MiB of files, a store any number of them.
+Everything is checked here before anything is sent. The job is `summhay run` on the cluster, which resumes from the store, so a
+job that died can be submitted again. Keys are not sent: they must be in the nodes' environment or files. A job takes 100 MiB of
+files; if the store is a bucket that this machine can write, large inputs go there instead.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ from summhay_ray.engine.package import SPEC, Package, pack
 from summhay_ray.store import NoCredentials, Store
 
 STOP_WAIT_S = 25
-"""Ray kills a job 3 s after asking it to stop; a run takes up to 20 s to finish the calls in flight."""
+"""Seconds that Ray gives a job to stop. Its default of 3 s is too short: a run takes up to 20 s to finish the calls in flight."""
 _HERE = {"127.0.0.1", "::1", "localhost"}
 _TRIES = 5
 
 
 @dataclass(frozen=True, slots=True)
 class JobOrder:
-    """What a job is asked beside its spec."""
+    """The options of a job beside its spec."""
 
     store_uri: str
     budget_usd: float | None = None
-    """None: the spec's."""
+    """Overrides the spec's budget; None: the spec's."""
     compat: str = "default"
 
     def entrypoint(self) -> str:
-        """The shell command that the job runs, in the package's folder: it resumes whatever the store holds of the run."""
+        """The shell command that the job runs in the package's folder; it starts or resumes the run."""
         words = ["python", "-m", "summhay_ray.cli", "run", SPEC, "--address", "auto", "--store", self.store_uri]
         if self.budget_usd is not None:
             words += ["--budget", repr(self.budget_usd)]
@@ -66,7 +66,7 @@ def submit(workload: Workload[Any], order: JobOrder, address: str) -> Job:
                 return Job(job.submission_id, workload.run_id, url, uri, True, tuple(notes), client)
         if bucket is not None:
             workload.keep_by_store(bucket)
-        # Ray gives a name once only: of two who submit at one time the second finds it taken, and the first one's job.
+        # Ray accepts a name only once: of two simultaneous submissions, the second finds the name taken, and the first one's job.
         taken = {job.submission_id for job in jobs}
         number = next(n for n in range(1, len(taken) + 2) if f"{workload.run_id}-{n}" not in taken)
         if _send(client, f"{workload.run_id}-{number}", package, (order.entrypoint(), metadata)):
@@ -77,7 +77,7 @@ def submit(workload: Workload[Any], order: JobOrder, address: str) -> Job:
 
 
 def job_url(address: str) -> str:
-    """The URL of a head's dashboard, which is its job server: http://HOST:8265. Raises JobError for what is none."""
+    """The URL of a head's dashboard, which is its job server: http://HOST:8265. Raises JobError for an invalid address."""
     url = (address if "://" in address else f"http://{address}").rstrip("/")
     try:
         parts = urlsplit(url)
@@ -90,17 +90,17 @@ def job_url(address: str) -> str:
 
 
 def store_for_job(uri: str, url: str) -> tuple[str, Store | None, list[str]]:
-    """The store as the cluster's nodes open it, itself where it is a bucket that can be written from here, and notes.
+    """The store's URI for the cluster's nodes; the store itself if it is a bucket that this machine can write, else None; notes.
 
-    A bucket is asked from here, so that a wrong name is told before anything is sent. Raises JobError, StoreError.
+    A bucket is checked here, so that a wrong name is reported before anything is sent. Raises JobError, StoreError.
     """
     if "://" in uri and not uri.startswith("file://"):
         try:
             bucket = Store(uri)
             bucket.files.check()
         except NoCredentials:
-            told = "no credentials for the store here, so it was not checked, and the spec's files go with the job"
-            return uri, None, [f"{told}; the nodes must find their own: none are sent"]
+            note = "no credentials for the store here, so it was not checked, and the spec's files go with the job"
+            return uri, None, [f"{note}; the nodes must find their own: none are sent"]
         return bucket.files.uri, bucket, []
     here = urlsplit(url).hostname in _HERE
     path = Path(uri.removeprefix("file://")).expanduser()
@@ -108,12 +108,12 @@ def store_for_job(uri: str, url: str) -> tuple[str, Store | None, list[str]]:
         raise JobError(
             f"store {uri!r} is a folder of this machine; give one that the cluster's nodes see, from / on, or s3://BUCKET/PREFIX"
         )
-    told = f"the job keeps its results in {path.absolute()}: every node must see that folder as its own"
-    return str(path.absolute()), None, [told]
+    note = f"the job keeps its results in {path.absolute()}: every node must see that folder as its own"
+    return str(path.absolute()), None, [note]
 
 
 def _metadata(workload: Workload[Any], order: JobOrder) -> dict[str, str]:
-    """What finds the job again; Ray shows it to everybody who sees the dashboard."""
+    """The metadata by which the job is found again. The dashboard shows it to everybody."""
     budget = workload.spec.budget_usd if order.budget_usd is None else order.budget_usd
     return {
         "summhay_run": workload.run_id,
@@ -130,7 +130,7 @@ def _same(found: Mapping[str, str] | None, asked: Mapping[str, str]) -> bool:
 
 
 def _rivals(jobs: list[Any], asked: Mapping[str, str]) -> list[str]:
-    """Running jobs of this run in this store that were asked otherwise: the new one takes over from them."""
+    """A note for each running job of this run in this store with other options. The new job takes the run over from it."""
     alike = ("summhay_run", "summhay_store")
     return [
         f"job {job.submission_id} runs this run with another budget or compat; the new job takes the run over from it"
@@ -140,7 +140,7 @@ def _rivals(jobs: list[Any], asked: Mapping[str, str]) -> list[str]:
 
 
 def _send(client: Any, name: str, package: Package, asked: tuple[str, dict[str, str]]) -> bool:
-    """Send the job; False where its name is taken. `asked`: its command and its metadata."""
+    """Submit the job; returns False if its name is taken. `asked`: its command and its metadata."""
     import summhay_ray
 
     entrypoint, metadata = asked
@@ -148,7 +148,7 @@ def _send(client: Any, name: str, package: Package, asked: tuple[str, dict[str, 
         package.write(Path(folder))
         runtime_env = {
             "working_dir": folder,
-            # What the cluster has of this package may be older: the code that runs is the code that checked the spec.
+            # The cluster may have an older version of this package; the job must run the code that checked the spec.
             "py_modules": [str(Path(summhay_ray.__file__).parent)],
             "excludes": ["__pycache__", "*.pyc"],
             "env_vars": {"RAY_JOB_STOP_WAIT_TIME_S": str(STOP_WAIT_S)},

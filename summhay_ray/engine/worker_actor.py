@@ -1,7 +1,7 @@
-"""A run's workers as Ray actors: one kind prepares, another answers. Part of the engine room; imports Ray.
+"""A run's workers as Ray actors: preparers, and workers that answer. Part of the engine room; imports Ray.
 
-A worker that is killed is started again by Ray with the batches that it had not finished; answers that are in the response log
-are not asked for again. One that is told to end (SIGTERM) finishes the calls in flight, brings its log to the store, and ends.
+Ray restarts a killed worker with its unfinished batches; answers in the response log are not asked for again. On SIGTERM, a
+worker finishes the calls in flight, uploads its log to the store, and ends.
 """
 
 from __future__ import annotations
@@ -36,36 +36,36 @@ from summhay_ray.store import Block, Evicted, NoCredentials, RunStore, Store, op
 
 BEAT_EVERY_S = 3.0
 DRAIN_S = 20.0
-"""The longest that a worker which is told to end waits for the calls in flight."""
+"""Longest time that a stopping worker waits for the calls in flight, in seconds."""
 
 LEAVE_S = 2.0
 COMPUTING_NICENESS = 4
-"""Below the workers that call: who computes can wait, a call's answer cannot."""
+"""Computing workers have a lower priority than calling ones, since computing can wait and the answer of a call cannot."""
 
 Batch = dict[str, NDArray[Any]]
 
 
 @dataclass(frozen=True, slots=True)
 class WorkOrder:
-    """What every worker of a run is told; no secret, nothing large."""
+    """The description of a start that every worker gets. It holds no secrets and nothing large."""
 
     store_uri: str
     run_id: str
     driver: int
     """The number of this start of the run."""
     record: Mapping[str, Any]
-    """The run's, with the spec as it is this time: limits, endpoints and prices may differ from those that the run began with."""
+    """The run's record, with the present spec: limits, endpoints and prices may differ from those of the first start."""
     workers: int = 1
-    """How many commit."""
+    """Number of workers that commit."""
 
     @property
     def ledger(self) -> str:
-        """The name of the ledger's actor: no other start has this number in this store, and no other store this URI."""
+        """The name of the ledger actor, unique to this start: run, number of the start, and store."""
         return f"ledger {self.run_id} {self.driver} {self.store_uri}"
 
 
 class _Place:
-    """What both kinds of worker hold: the run in the store, and its workload."""
+    """The store, run and workload that both kinds of worker need."""
 
     def __init__(self, order: WorkOrder) -> None:
         try:
@@ -73,27 +73,27 @@ class _Place:
             self.run: RunStore = self.store.run(order.run_id)
             self.workload: Workload[Any] = stored_workload(self.store, order.record)
         except NoCredentials as error:
-            # The driver's machine may have some: it is this node that lacks them.
+            # The driver's machine may have credentials, so name the node that lacks them.
             raise NoCredentials(f"node {socket.gethostname()}: {error}") from None
 
     def prepare(self, sources: Mapping[str, Sequence[Item]]) -> tuple[list[str], Block | None]:
-        """A batch's text for each source, and the block of the rows that preparing made, which is not committed yet."""
+        """Prepare sources; returns a batch's text for each, and the block of their rows, which is not committed yet."""
         rows, texts = [], []
         for source, items in sources.items():
-            found = prepared(self.workload, source, items)
-            if (one := finished_source(source, found)) is not None:
-                rows.append(one)
-            texts.append(batch_text(work_items(items, found)))
+            ready = prepared(self.workload, source, items)
+            if (finished := finished_source(source, ready)) is not None:
+                rows.append(finished)
+            texts.append(batch_text(work_items(items, ready)))
         return texts, self.run.write(PREPARED, rows) if rows else None
 
 
 class Preparer:
-    """Prepares sources for Ray Data; gives one row a source: its work items, as a batch's text."""
+    """Prepares sources for Ray Data. Its output has one row per source: the work items, as a batch's text."""
 
     def __init__(self, order: WorkOrder) -> None:
         self._order = order
 
-    # Not in the constructor, of whose errors Ray tells only that there was one.
+    # Not in the constructor, whose errors Ray does not report in full.
     @cached_property
     def _place(self) -> _Place:
         return _Place(self._order)
@@ -115,7 +115,7 @@ def _items(text: str) -> list[Item]:
 
 
 class WorkerActor:
-    """An async actor; `answer` returns when the batch's items are committed."""
+    """An async actor that answers batches of items."""
 
     def __init__(self, order: WorkOrder, kind: Kind, seat: int) -> None:
         self._order, self._kind, self._seat = order, kind, seat
@@ -130,31 +130,34 @@ class WorkerActor:
         self._log = open_log(files, order.driver, f"{kind}-{seat}")
         self._ledger = RemoteLedger(ray.get_actor(order.ledger), self._log.writer)
         self._ledger.sit(f"{kind} {seat}")
-        # Before all that takes time: on a full machine it may be longer than the ledger waits for a sign of life.
+        # First, since on a busy machine the steps below may take longer than the ledger waits for a heartbeat.
         threading.Thread(target=self._beat, daemon=True).start()
         settings = workload.settings()
         local = workload.models_here() if any(one.local for one in settings.values()) else {}
         self._gateway = Gateway(settings, self._ledger, files, self._log, order.run_id, lambda: os._exit(1), local)
         self._worker = Worker(workload, place.run, self._gateway, self._ledger.commit, self._ledger.count, order.workers)
         on_notice(self._end)
-        # Last: at a lower priority what is loaded above, some of it while no other thread may work, takes several times as long.
+        # Last, since loading at a lower priority takes several times as long, and partly blocks the other threads.
         if kind != "calling":
             os.nice(COMPUTING_NICENESS)
 
     def _beat(self) -> None:
-        # A thread of its own: a long computation in the loop must not look like a death.
+        # In a thread of its own, so that a long computation in the event loop does not look like a death.
         while True:
             self._ledger.beat()
             time.sleep(BEAT_EVERY_S)
 
     async def ready(self) -> None:
-        """Return once the worker has begun; a constructor's errors would not say what is wrong. Raises StoreError, OSError."""
+        """Start the worker if it has not started. Not in the constructor, whose errors Ray does not report in full.
+
+        Raises StoreError, OSError.
+        """
         if self._loop is None:
             self._begin()
             self._loop = asyncio.get_running_loop()
 
     async def prepare(self, sources: Mapping[str, str]) -> list[str]:
-        """Prepare sources for their items (JSON), and commit the rows that this makes; gives a batch's text for each."""
+        """Prepare sources (source -> its items as JSON) and commit their rows; returns a batch's text for each."""
         await self.ready()
         wanted = {source: _items(text) for source, text in sources.items()}
         found, block = await asyncio.get_running_loop().run_in_executor(self._preparing, self._place.prepare, wanted)
@@ -163,27 +166,27 @@ class WorkerActor:
         return found
 
     async def answer(self, text: str) -> list[ItemResult]:
-        """Answer a batch's items; those that the budget stopped are not committed."""
+        """Answer a batch; returns when its items are committed, except those that the budget stopped."""
         await self.ready()
         try:
             results = await self._worker.answer(read_batch(text))
         except Evicted:
-            # The ledger took this worker for dead, and others have its calls: Ray starts another in its place.
+            # The ledger considers this worker dead and has given its calls to others, so Ray must start another in its place.
             os._exit(1)
         if self._draining:
-            # Ray ends a process that was told to end as soon as it idles: not before its log is in the store.
+            # Ray ends a stopping process as soon as it is idle. It must not be idle before its log is in the store.
             await asyncio.Future()
         return results
 
     async def close(self) -> None:
-        """Tell the ledger what is left to tell, and end the log."""
+        """Send the ledger its last messages, and close the log."""
         if self._loop is None:
             return
         await self._gateway.close()
         await asyncio.to_thread(self._log.close)
 
     async def drain(self) -> None:
-        """Take no further call, finish those in flight, and bring the log to the store."""
+        """Accept no further calls, finish those in flight, and upload the log to the store."""
         if self._loop is None:
             return
         self._draining = True
@@ -197,5 +200,5 @@ class WorkerActor:
             if self._loop is not None:
                 asyncio.run_coroutine_threadsafe(self.drain(), self._loop).result(DRAIN_S + 2 * LEAVE_S)
         finally:
-            # Whatever hinders it (a store that is away, credentials that have expired): the machine goes, and a sweep may come.
+            # End even if draining fails (no store, expired credentials): the machine is going, and a sweep may save the log.
             os._exit(0)
