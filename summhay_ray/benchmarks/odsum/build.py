@@ -42,7 +42,7 @@ from summhay_ray.benchmark import (
 from summhay_ray.benchmarks.odsum.clusters import clusters_of, tfidf_similarity
 from summhay_ray.benchmarks.odsum.collection import Collection, Document, Query
 from summhay_ray.benchmarks.odsum.export import collection_files, write_files
-from summhay_ray.benchmarks.odsum.held import OnCollection
+from summhay_ray.benchmarks.odsum.on_collection import OnCollection
 from summhay_ray.benchmarks.summarizing import read_summary
 from summhay_ray.encoders import Encoding, load_encoder
 from summhay_ray.store import RunStore

@@ -147,30 +147,31 @@ def checked(name: str, documents: Sequence[Document], queries: Sequence[Query], 
 
 
 def _flaws(documents: Sequence[Document], queries: Sequence[Query], n_dropped: int) -> tuple[str, ...]:
+    """The warnings of a collection. They are stored with it, so another wording changes its store/SHA256."""
     blank = {document.document_id for document in documents if document.blank}
     known = {document.document_id for document in documents}
-    said: dict[str, list[str]] = {}
+    ids_by_text: dict[str, list[str]] = {}
     for document in documents:
         if not document.blank:
-            said.setdefault(document.text.strip(), []).append(document.document_id)
-    repeated = [ids[0] for ids in said.values() if len(ids) > 1]
+            ids_by_text.setdefault(document.text.strip(), []).append(document.document_id)
+    repeated = [ids[0] for ids in ids_by_text.values() if len(ids) > 1]
     absent = sorted({one for query in queries for one in query.gold} - known)
-    such = f" ({absent[0]!r}; an id is a file's name without .txt)" if absent else ""
+    example = f" ({absent[0]!r}; an id is a file's name without .txt)" if absent else ""
     flaws = {
         f"{n_dropped} blank documents were dropped, from gold too": [""] * n_dropped,
         f"{len(blank)} of {len(documents)} documents are blank; drop_blank: true takes them out": sorted(blank),
         "gold points at a blank document": [one.query_id for one in queries if blank.intersection(one.gold)],
-        f"gold names a document that is not there{such}": [one.query_id for one in queries if not known.issuperset(one.gold)],
+        f"gold names a document that is not there{example}": [one.query_id for one in queries if not known.issuperset(one.gold)],
         "no gold document: retrieval is not scored": [one.query_id for one in queries if not one.gold],
         "no reference: no summary is scored against one": [
             one.query_id for one in queries if not any(map(str.strip, one.references))
         ],
         "the same text as another document": repeated,
     }
-    return tuple(_told(what, names) for what, names in flaws.items() if names)
+    return tuple(_warning(what, names) for what, names in flaws.items() if names)
 
 
-def _told(what: str, names: Sequence[str]) -> str:
+def _warning(what: str, names: Sequence[str]) -> str:
     if not any(names) or what.startswith(f"{len(names)} "):
         return what if not any(names) else f"{what}: {_some(names)}"
     return f"{what}: {len(names)} ({_some(names)})"

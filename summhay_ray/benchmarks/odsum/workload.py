@@ -33,7 +33,7 @@ from summhay_ray.benchmark import (
 from summhay_ray.benchmarks.odsum import measures
 from summhay_ray.benchmarks.odsum.collection import Collection
 from summhay_ray.benchmarks.odsum.export import run_files, write_files
-from summhay_ray.benchmarks.odsum.held import COLLECTION, OnCollection
+from summhay_ray.benchmarks.odsum.on_collection import COLLECTION, OnCollection
 from summhay_ray.benchmarks.odsum.report import sections
 from summhay_ray.benchmarks.odsum.scores import details, frames
 from summhay_ray.benchmarks.odsum.spec import GevalSpec, OdsumSpec
@@ -308,7 +308,7 @@ class Odsum(WithRetrievers, OnCollection[OdsumSpec]):
         numbers: Sequence[int] = ask.prepared or ()
         if item.source in self.asking:
             search_query = self._search_queries[item.data["query_id"]]
-            ranking = await self.asked_or_failed(ask, self.collection.corpus, item.source, search_query, RETRIEVE)
+            ranking = await self.ranking_or_failure(ask, self.collection.corpus, item.source, search_query, RETRIEVE)
             if ranking is None:
                 return {}
             if "summarizer" not in item.data:

@@ -117,24 +117,11 @@ class ChunksEntry(Strict):
         return self
 
 
-SERVICES = frozenset(
-    {
-        *(
-            "azure",
-            "azure_ai",
-            "bedrock",
-            "cohere",
-            "databricks",
-            "deepinfra",
-            "fireworks_ai",
-            "gemini",
-            "hosted_vllm",
-            "infinity",
-        ),
-        *("jina_ai", "litellm_proxy", "mistral", "nvidia_nim", "openai", "openai_like", "openrouter", "together_ai", "vertex_ai"),
-        *("voyage", "watsonx", "hosted_vllm"),
-    }
-)
+_SERVICES = """
+    azure azure_ai bedrock cohere databricks deepinfra fireworks_ai gemini hosted_vllm infinity jina_ai litellm_proxy mistral
+    nvidia_nim openai openai_like openrouter together_ai vertex_ai voyage watsonx
+"""
+SERVICES = frozenset(_SERVICES.split())
 """Prefixes of model names that a service runs. Other models run in this process, unless the entry has an `api_base`."""
 
 

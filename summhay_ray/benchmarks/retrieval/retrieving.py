@@ -147,7 +147,7 @@ class Retrieving(WithRetrievers, Benchmark[S]):
             return {}
         corpus = await asyncio.to_thread(self.corpus, item.data["corpus"])
         query = next(one for one in corpus.queries if one.query_id == item.data["query"])
-        ranking = await self.asked_or_failed(ask, corpus, retriever, query, STAGE)
+        ranking = await self.ranking_or_failure(ask, corpus, retriever, query, STAGE)
         return {} if ranking is None else self._rows(corpus, retriever, [(query, ranking)])
 
     def _rows(self, corpus: Corpus, retriever: str, found: Iterable[tuple[Query, Sequence[Ranked]]]) -> Rows:

@@ -168,7 +168,7 @@ class NotComputed(Exception):
     """Vectors or scores are not in the store, and nothing may be computed."""
 
 
-class Wanted:
+class RequestedTexts:
     """See `retrieve.Models`. Computes nothing and records which texts a retriever wants embedded; rankings by it mean nothing."""
 
     def __init__(self) -> None:

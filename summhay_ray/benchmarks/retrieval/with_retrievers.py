@@ -8,7 +8,6 @@ from typing import Any, TypeVar
 
 from summhay_ray import retrieve
 from summhay_ray.benchmark import Ask, Failed, Inputs, ModelSpec, NoReply, ResourcesSpec, Spec, SpecError, semantic_hash
-from summhay_ray.benchmarks.retrieval.asked_models import AskedModels, AskedTexts, drawn
 from summhay_ray.benchmarks.retrieval.entries import (
     Entry,
     identity_of,
@@ -19,7 +18,8 @@ from summhay_ray.benchmarks.retrieval.entries import (
     services,
     settled,
 )
-from summhay_ray.benchmarks.retrieval.stored_models import STAGE, Computing, NotComputed, StoredModels, Wanted
+from summhay_ray.benchmarks.retrieval.service_models import EmbeddedTexts, ServiceModels, placeholder
+from summhay_ray.benchmarks.retrieval.stored_models import STAGE, Computing, NotComputed, RequestedTexts, StoredModels
 from summhay_ray.encoders import Encoding, Scoring
 from summhay_ray.errors import UserError
 from summhay_ray.plugins import STOPS, told
@@ -80,9 +80,9 @@ class WithRetrievers:
         return StoredModels(self.inputs.store, None)
 
     @functools.cached_property
-    def asked_texts(self) -> AskedTexts:
+    def embedded_texts(self) -> EmbeddedTexts:
         """Cache of the lists of texts that services embedded last."""
-        return AskedTexts()
+        return EmbeddedTexts()
 
     # --- rankings --------------------------------------------------------------------------------------------------------
 
@@ -98,19 +98,19 @@ class WithRetrievers:
         except NotComputed:
             # The order differs by retriever and query, as it will in the run: equal contexts would be planned as one request.
             ids = corpus.document_ids
-            return [retrieve.by_score([drawn(retriever, query.query_id, one) for one in ids]) for query in wanted]
+            return [retrieve.by_score([placeholder(retriever, query.query_id, one) for one in ids]) for query in wanted]
 
-    async def asked_ranking(self, ask: Ask, corpus: Corpus, retriever: str, query: Query) -> list[Ranked]:
+    async def service_ranking(self, ask: Ask, corpus: Corpus, retriever: str, query: Query) -> list[Ranked]:
         """A query's ranking by a retriever that calls a service. Raises NoReply, and the errors that `no_ranking` describes."""
         here = self.known_models if ask.planning else self.models
-        models = AskedModels(ask, self.services, here, self.asked_texts)
+        models = ServiceModels(ask, self.services, here, self.embedded_texts)
         (ranking,) = await retrieve.rank_all(self.made[retriever], models, [query], corpus)
         return ranking
 
-    async def asked_or_failed(self, ask: Ask, corpus: Corpus, retriever: str, query: Query, stage: str) -> list[Ranked] | None:
-        """Like `asked_ranking`; on an error, None, with the failure reported to `ask` in `stage`. Raises NoReply."""
+    async def ranking_or_failure(self, ask: Ask, corpus: Corpus, retriever: str, query: Query, stage: str) -> list[Ranked] | None:
+        """Like `service_ranking`; on an error, None, with the failure reported to `ask` in `stage`. Raises NoReply."""
         try:
-            return await self.asked_ranking(ask, corpus, retriever, query)
+            return await self.service_ranking(ask, corpus, retriever, query)
         # A retriever that calls a service may contain a user's own retriever, which may raise anything.
         except BaseException as error:
             failed = no_ranking(error)
@@ -158,10 +158,10 @@ class WithRetrievers:
             for one in made:
                 retrieve.rankings(one, corpus, corpus.queries[place::n], self.models)
             return
-        wanted = Wanted()
+        requested = RequestedTexts()
         for one in made:
-            retrieve.rankings(one, corpus, None, wanted)
-        for encoding, texts in wanted.texts:
+            retrieve.rankings(one, corpus, None, requested)
+        for encoding, texts in requested.texts:
             self.models.embed_share(encoding, texts, (place, n))
 
     # --- identity of the retrievers -----------------------------------------------------------------------------------------

@@ -316,7 +316,7 @@ class SummHay(FromHaystacks, WithRetrievers, Judging[SummhaySpec]):
         haystack = await self.haystacks.fetch(unit.haystack_id)
         corpus = retrieve.corpus_of(haystack)
         query = next(query for query in corpus.queries if query.query_id == unit.subtopic_id)
-        ranking = await self.asked_or_failed(ask, corpus, unit.retriever, query, "context")
+        ranking = await self.ranking_or_failure(ask, corpus, unit.retriever, query, "context")
         if ranking is None:
             return None, {}
         context, rankings, problem = make_context(self, haystack, unit, lambda *_: ranking)

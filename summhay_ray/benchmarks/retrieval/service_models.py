@@ -26,11 +26,11 @@ TOKENS_A_REQUEST = 100_000
 """Maximum cl100k tokens per embedding request; every provider accepts this many."""
 LISTS_KEPT = 8
 """Lists of several texts (such as a corpus) whose vectors stay in memory."""
-DRAWN = 4
+PLACEHOLDER_DIMENSIONS = 4
 """Dimensions of placeholder vectors, which a plan uses for vectors that are not known yet."""
 
 
-class AskedTexts:
+class EmbeddedTexts:
     """A cache of the last lists of texts, so that vectors that many queries are compared with are read from the log once."""
 
     def __init__(self) -> None:
@@ -88,13 +88,13 @@ class _Texts:
         return Vectors(values, self.n_tokens)
 
 
-class AskedModels:
+class ServiceModels:
     """See `retrieve.Models`. Models without a service are run by `here`, in a thread.
 
     While planning, unknown vectors and scores are replaced by placeholders that depend only on the content.
     """
 
-    def __init__(self, ask: Ask, services: Mapping[str, ModelSpec], here: Models, texts: AskedTexts) -> None:
+    def __init__(self, ask: Ask, services: Mapping[str, ModelSpec], here: Models, texts: EmbeddedTexts) -> None:
         self._ask = ask
         self._services = services
         self._here = here
@@ -109,13 +109,13 @@ class AskedModels:
             return await self._embedded_here(encoding, texts)
         known = self._texts.of(encoding, service, texts)
         if self._ask.planning:
-            replies = [await self._asked(service, request) for request in known.requests]
+            replies = [await self._answer(service, request) for request in known.requests]
             answers = [reply for reply in replies if reply is not None]
             return self._planned(encoding, texts, known.of(answers) if len(answers) == len(replies) else None)
         async with known.asking:
             if known.vectors is None:
                 requests = await asyncio.to_thread(lambda: known.requests)
-                answers = await _all_of([self._asked(service, request) for request in requests])
+                answers = await _all_of([self._answer(service, request) for request in requests])
                 known.vectors = await asyncio.to_thread(known.of, answers)
             return known.vectors
 
@@ -131,11 +131,13 @@ class AskedModels:
         """The known vectors, cut to the plan's dimensions, or placeholders."""
         import numpy as np
 
-        wanted = self._dimensions.setdefault(encoding, known.values.shape[1] if known is not None else DRAWN)
+        wanted = self._dimensions.setdefault(encoding, known.values.shape[1] if known is not None else PLACEHOLDER_DIMENSIONS)
         if known is not None and known.values.shape[1] >= wanted:
             return Vectors(known.values[:, :wanted], known.n_tokens)
         values = np.zeros((len(texts), wanted), dtype=np.float32)
-        values[:, :DRAWN] = [[drawn(encoding.model, str(place), text) - 0.5 for place in range(DRAWN)] for text in texts]
+        values[:, :PLACEHOLDER_DIMENSIONS] = [
+            [placeholder(encoding.model, str(place), text) - 0.5 for place in range(PLACEHOLDER_DIMENSIONS)] for text in texts
+        ]
         return Vectors(values, np.array([count_tokens(text) for text in texts], dtype=np.int64))
 
     async def score(self, scoring: Scoring, query: str, texts: Sequence[str]) -> Sequence[float]:
@@ -145,13 +147,13 @@ class AskedModels:
             try:
                 return await asyncio.to_thread(at_once, self._here.score(scoring, query, texts))
             except NotComputed:
-                return [drawn(scoring.model, query, text) for text in texts]
+                return [placeholder(scoring.model, query, text) for text in texts]
         cut = [first_tokens(text, scoring.max_tokens) if scoring.max_tokens else text for text in texts]
         inputs = [query, *(text or " " for text in cut)]
-        raw = await self._asked(service, Request(service.model, (), _sampling(service), task="rerank", inputs=inputs))
-        return [drawn(service.model, query, text) for text in texts] if raw is None else scores_of(raw.text)
+        raw = await self._answer(service, Request(service.model, (), _sampling(service), task="rerank", inputs=inputs))
+        return [placeholder(service.model, query, text) for text in texts] if raw is None else scores_of(raw.text)
 
-    async def _asked(self, service: ModelSpec, request: Request) -> RawAnswer | None:
+    async def _answer(self, service: ModelSpec, request: Request) -> RawAnswer | None:
         """The answer, in the stage named after the task (embed, rerank); None for an unknown answer while planning."""
         async with self._ask.turn(request.task, service.model):
             outcome = await self._ask.of(request.task)(request)
@@ -170,7 +172,7 @@ async def _all_of(calls: Sequence[Coroutine[Any, Any, RawAnswer | None]]) -> lis
     return [result for result in results if isinstance(result, RawAnswer)]
 
 
-def drawn(*content: str) -> float:
+def placeholder(*content: str) -> float:
     """A pseudo-random number in [0, 1) that depends only on the content: a placeholder for an unknown value."""
     digest = hashlib.sha256("\0".join(content).encode("utf-8", "surrogatepass")).digest()
     return (int.from_bytes(digest[:8], "big") >> 11) / 2**53
