@@ -1,6 +1,6 @@
-"""The benchmarks that come with this package, one folder each, on the one door `summhay_ray.benchmark`.
+"""The built-in benchmarks, one folder each. They use the engine through `summhay_ray.benchmark`.
 
-Importing this loads none of them: the engine's registry finds each by its kind.
+Importing this package loads none of them; the engine's registry finds each by its kind.
 """
 
 from collections.abc import Mapping
@@ -26,5 +26,5 @@ __all__ = ["KINDS", "kind_of"]
 
 
 def kind_of(fields: Mapping[str, Any]) -> str:
-    """The kind of a spec that names none: SummHay, or a synthesis where it has topics and no haystacks."""
+    """The default kind of a spec: `synth` if it has topics and no haystacks, else `summhay`."""
     return "synth" if "topics" in fields and "haystacks" not in fields else "summhay"

@@ -1,4 +1,4 @@
-"""New judgments over the stored summaries of a run (paper, section 4.3), beside the old ones."""
+"""Judge the stored summaries of a run again, with other judges (paper, section 4.3). The run itself stays unchanged."""
 
 from summhay_ray.benchmarks.rejudge.choices import Choice
 from summhay_ray.benchmarks.rejudge.compare import CompareResult, Difference, SystemMove, compare_judges

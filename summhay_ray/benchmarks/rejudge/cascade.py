@@ -1,7 +1,7 @@
-"""Which insights a cascade asks about, where all summaries are known: the run's least certain.
+"""Choose the insights that a cascade sends to its paid judge: the least certain of all summaries of a run.
 
-The free judge is asked about everything first. Its uncertainties give an order; a share of it, or what a budget surely pays for,
-is what the cascade's own judge is asked about.
+The free judge judges everything first. Insights are sorted by its uncertainty; the paid judge is asked about a given share of
+them, or about as many as a budget is certain to pay for.
 """
 
 from __future__ import annotations
@@ -28,14 +28,15 @@ from summhay_ray.records import Summary
 from summhay_ray.store import RunStore
 
 Asked = Mapping[str, Mapping[str, Collection[str]]]
-"""Cascade's label -> cell -> the insights that it asks about."""
+"""Cascade's label -> cell_id -> ids of the insights it asks about."""
 
 _DIGITS = 4
+"""Decimal places of a share."""
 
 
 @dataclass(frozen=True)
 class Uncertain:
-    """Every insight that the free judge judged, by cell and position."""
+    """The insights that the free judge judged, with its uncertainties: three lists of equal length."""
 
     cells: Sequence[str]
     insights: Sequence[str]
@@ -43,71 +44,71 @@ class Uncertain:
 
     @classmethod
     def of(cls, free: RunStore, label: str) -> Uncertain:
-        """What a finished rejudge by the free judge says."""
+        """Read them from a finished rejudge by the free judge, whose label is `label`."""
         rows = free.table("judgments").filter((pl.col("judge") == label) & pl.col("uncertainty").is_not_null())
         return cls(*(rows[name].to_list() for name in ("cell_id", "insight_id", "uncertainty")))
 
     def asked(self, share: float) -> dict[str, list[str]]:
-        """Cell -> the insights among the least certain `share` of all."""
-        found: dict[str, list[str]] = defaultdict(list)
+        """cell_id -> its insights among the least certain `share` of all."""
+        chosen: dict[str, list[str]] = defaultdict(list)
         for index in sorted(least_certain(self.uncertainties, share)):
-            found[self.cells[index]].append(self.insights[index])
-        return found
+            chosen[self.cells[index]].append(self.insights[index])
+        return chosen
 
     def choice(self, judge: str, share: float) -> Choice:
-        """What a share means."""
+        """The counts and mean uncertainties that result from a share."""
         chosen = least_certain(self.uncertainties, share)
-        asked = [one for index, one in enumerate(self.uncertainties) if index in chosen]
-        left = [one for index, one in enumerate(self.uncertainties) if index not in chosen]
+        asked = [value for index, value in enumerate(self.uncertainties) if index in chosen]
+        left = [value for index, value in enumerate(self.uncertainties) if index not in chosen]
         return Choice(judge, share, len(asked), len(self.uncertainties), _mean(asked), _mean(left))
 
 
 def cascades_of(grid: Rejudge) -> list[JudgeSpec]:
-    """The judges that ask another only where the free one is uncertain."""
-    return [one for one in grid.spec.judges if parse_strategy(one.strategy).share is not None]
+    """The judges that ask a paid model only where the free judge is uncertain."""
+    return [spec for spec in grid.spec.judges if parse_strategy(spec.strategy).share is not None]
 
 
 def is_open(name: str) -> bool:
-    """Whether a judge's name is a cascade without a share. Raises BadName, UnknownName."""
+    """Whether a judge's name is a cascade without a share, to be chosen by a budget. Raises BadName, UnknownName."""
     return name.lstrip().startswith("cascade") and parse_name(name).share is None
 
 
 def with_share(name: str, share: float) -> str:
-    """The cascade's name with its share."""
+    """The name of a cascade with a share added."""
     named = parse_name(name)
     inside = named.text.rpartition(")")[0]
     return parse_name(f"{inside},{share:.{_DIGITS}f})").text
 
 
 def affordable(grid: Rejudge, spec: JudgeSpec, free: Uncertain, budget_usd: float) -> tuple[float, float, float]:
-    """(share, expected dollars, dollars at most): the greatest share whose calls cost no more than the budget, come what may.
+    """The greatest share whose calls cannot cost more than the budget: (share, expected dollars, maximum dollars).
 
-    Prices are those of all its calls, answered before or not, so that the same budget gives the same share when the command is
-    run again. Raises SpecError where the budget does not pay for one call.
+    Calls that are already answered are counted too, so that the same budget gives the same share when the command is run again.
+    Raises SpecError if the budget does not pay for a single call.
     """
     prices = _Prices(grid, spec)
     order = sorted(range(len(free.cells)), key=lambda index: (-free.uncertainties[index], index))
     spent: dict[str, tuple[int, int]] = {}
     taken: dict[str, list[str]] = defaultdict(list)
-    expected = most = n_asked = 0
+    expected = highest = n_asked = 0
     for index in order:
         cell = free.cells[index]
         before = spent.get(cell, (0, 0))
         now = prices.of(cell, {*taken[cell], free.insights[index]})
-        if most + now[1] - before[1] > budget_usd * MICROS:
+        if highest + now[1] - before[1] > budget_usd * MICROS:
             break
         taken[cell].append(free.insights[index])
         spent[cell], n_asked = now, n_asked + 1
-        expected, most = expected + now[0] - before[0], most + now[1] - before[1]
+        expected, highest = expected + now[0] - before[0], highest + now[1] - before[1]
     share = math.floor(n_asked / max(1, len(order)) * 10**_DIGITS) / 10**_DIGITS
     if not share:
         pays = f"--budget {budget_usd:g} surely pays for asking {spec.model} about {n_asked} of {len(order)} insights"
         raise SpecError(f"{pays}, which is no share; raise it, or take the free judge: --judge offline")
-    return share, expected / MICROS, most / MICROS
+    return share, expected / MICROS, highest / MICROS
 
 
 class _Prices:
-    """What the calls about some insights of one summary cost: (expected, at most), in micro-dollars."""
+    """The cost of asking about some insights of one summary: (expected, maximum), in micro-dollars."""
 
     def __init__(self, grid: Rejudge, spec: JudgeSpec) -> None:
         self._grid, self._spec, self._settings = grid, spec, grid.settings()
@@ -139,7 +140,7 @@ class _Prices:
 
 
 def by_budget(choice: Choice, usd: tuple[float, float]) -> Choice:
-    """A choice that a budget made. `usd`: expected, and at most."""
+    """Mark a choice as made by a budget. `usd`: (expected, maximum) dollars."""
     return replace(choice, by_budget=True, usd_expected=usd[0], usd_max=usd[1])
 
 

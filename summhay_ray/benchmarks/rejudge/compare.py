@@ -1,6 +1,6 @@
-"""Two judges on one run: how far they agree, where they differ most, what moves among the systems.
+"""Compare two judges on one run: their agreement, their greatest differences, and the systems' scores and ranks.
 
-Everything is measured on the insights that both judges scored: what only one of them could judge must not move a system.
+Only insights that both judges scored count, so that a failure of one judge does not change a system's score.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _FIGURES = ("joint", "coverage")
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """An insight of which the two judges say different things."""
+    """An insight on which the two judges differ. Pairs are (first judge, second judge)."""
 
     cell_id: str
     system: str
@@ -36,16 +36,21 @@ class Difference:
     insight_id: str
     insight: str
     labels: tuple[str, str]
+    """Coverage labels."""
     values: tuple[float, float]
-    """Expected coverage by each judge."""
+    """Expected coverage, 0..1."""
     bullets: tuple[int | None, int | None]
+    """Numbers of the bullets that were linked, from 1; None for no bullet."""
     texts: tuple[str | None, str | None]
-    """The bullets' texts."""
+    """Texts of these bullets."""
 
 
 @dataclass(frozen=True, slots=True)
 class SystemMove:
-    """One system by both judges, over the insights that both scored; ranks from 1, equals share the mean of theirs."""
+    """One system's scores and ranks by each judge, over the insights that both scored.
+
+    Pairs are (first judge, second judge). Ranks start at 1; equal systems get the mean of their ranks.
+    """
 
     system: str
     retriever: str
@@ -60,32 +65,31 @@ class SystemMove:
 
 @dataclass(frozen=True)
 class CompareResult:
-    """Two judges on one run."""
+    """The comparison of two judges on one run. Pairs are (first judge, second judge)."""
 
     run: str
     judges: tuple[str, str]
     n_scored: tuple[int, int]
-    """Insights that each of them scored."""
+    """Insights that each judge scored."""
     agreement: Agreement
     differences: Sequence[Difference]
-    """The greatest first."""
+    """The greatest differences in expected coverage, in descending order."""
     systems: Sequence[SystemMove]
-    """The first judge's best joint score first."""
+    """In descending order of joint by the first judge."""
     ranking: Mapping[str, RankAgreement]
-    """joint, coverage: how far the judges rank the systems alike."""
+    """Figure (joint, coverage) -> the agreement of the judges' rankings of the systems."""
     input_tokens: tuple[int, int] = (0, 0)
-    """Of each judge's prompts about what both scored."""
+    """Input tokens of each judge's answers about the insights that both scored."""
     usd: tuple[float, float] = (0.0, 0.0)
-    """Dollars of each judge's answers about what both scored: what one of them spares, with an extract say, stands beside how far
-    it agrees."""
+    """Dollars of the same answers, to weigh the savings of a judge (an extract, for example) against its agreement."""
 
     @property
     def kappa(self) -> float | None:
-        """Cohen's, of the labels."""
+        """Cohen's kappa of the labels."""
         return kappa(self.agreement.confusion)
 
     def to_json(self) -> dict[str, Any]:
-        """The JSON document of `summhay compare`."""
+        """The JSON document that `summhay compare` prints for judges."""
         return {
             "run": self.run,
             "judges": list(self.judges),
@@ -100,7 +104,10 @@ class CompareResult:
 
 
 def compare_judges(run: RunStore, judges: Sequence[str] = (), rows: int = 20) -> CompareResult:
-    """Compare two of the run's judges; where it has just two, none need be named. Raises UserError, StoreError."""
+    """Compare two judges of a run. `judges` may be empty if the run has exactly two; `rows`: differences to list.
+
+    Raises UserError, StoreError.
+    """
     check_judged(run)
     run = run.at()
     first, second = _chosen(run, judges)
@@ -134,17 +141,17 @@ def _chosen(run: RunStore, wanted: Sequence[str]) -> tuple[str, str]:
         return known[0], known[1]
     if len(set(wanted)) != 2:
         raise UserError(f"compare takes two judges: --judges A B; {run.run_id} has {listed}")
-    found = [name if name in known else parse_name(name).text for name in wanted]
-    for name, written in zip(found, wanted, strict=True):
+    chosen = [name if name in known else parse_name(name).text for name in wanted]
+    for name, written in zip(chosen, wanted, strict=True):
         if name not in known:
             raise UserError(f"{run.run_id} has no judgments by {written!r}; it has those by {listed}; summhay rejudge makes more")
-    return found[0], found[1]
+    return chosen[0], chosen[1]
 
 
 def _of(scores: pl.DataFrame, judgments: pl.DataFrame, judge: str) -> pl.DataFrame:
-    """A judge's scored insights: coverage, joint, bullet, and the value (expected coverage, 0..1)."""
-    told = judgments.filter(pl.col("judge") == judge).select("cell_id", "position", "value", "key")
-    scored = scores.filter(pl.col("judge") == judge).join(told, on=["cell_id", "position"], how="left")
+    """A judge's scored insights: ids, coverage, joint, bullet, value (expected coverage, 0..1) and key."""
+    judged = judgments.filter(pl.col("judge") == judge).select("cell_id", "position", "value", "key")
+    scored = scores.filter(pl.col("judge") == judge).join(judged, on=["cell_id", "position"], how="left")
     return scored.select(*_PAIR, "coverage", "joint", "bullet", pl.coalesce("value", "coverage").alias("value"), "key")
 
 
@@ -156,10 +163,10 @@ def _verdicts(both: pl.DataFrame, end: str) -> Verdicts:
 def _differences(both: pl.DataFrame, run: RunStore, rows: int) -> list[Difference]:
     apart = (pl.col("value") - pl.col("value_2")).abs()
     unlike = pl.col("coverage").ne(pl.col("coverage_2")) | pl.col("bullet").ne_missing(pl.col("bullet_2"))
-    most = both.filter(unlike).sort(apart, *map(pl.col, _PAIR), descending=[True, False, False]).head(rows)
+    largest = both.filter(unlike).sort(apart, *map(pl.col, _PAIR), descending=[True, False, False]).head(rows)
     insights = run.table("insights").select("haystack_id", "insight_id", "text")
-    found = most.join(insights, on=["haystack_id", "insight_id"], how="left", maintain_order="left")
-    return [_difference(row) for row in found.iter_rows(named=True)]
+    rows_shown = largest.join(insights, on=["haystack_id", "insight_id"], how="left", maintain_order="left")
+    return [_difference(row) for row in rows_shown.iter_rows(named=True)]
 
 
 def _difference(row: Mapping[str, Any]) -> Difference:

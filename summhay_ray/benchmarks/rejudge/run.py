@@ -1,4 +1,7 @@
-"""Judge what is not judged yet of a run's summaries; a cascade's free judge goes first, over all of them."""
+"""Run a rejudge: judge the summaries of a run that the judges have not judged yet.
+
+For a cascade, the free judge first judges all summaries in a run of its own.
+"""
 
 from __future__ import annotations
 
@@ -14,18 +17,18 @@ from summhay_ray.store import RunStore
 
 
 def rejudge_run(source: RunStore, request: RejudgeRequest, options: RunOptions = RunOptions()) -> RunResult:
-    """Judge what is not judged yet. Raises SpecError, StoreError, with nothing asked; and as any run."""
+    """Judge what is not judged yet. Raises SpecError or StoreError before any call, and the errors of any run."""
     source.store.files.check()
     return run_workload(_chosen(source, request, options), source.store, options)
 
 
 def _chosen(source: RunStore, request: RejudgeRequest, options: RunOptions) -> Rejudge:
-    """What is to be judged, and the insights that its cascades ask about: the free judge judges all first, at no cost."""
+    """The workload, with the insights that its cascades ask about. For cascades, runs the free judge first, at no cost."""
     workload = load_rejudge(source, request)
     budget_usd = workload.spec.budget_usd if options.budget_usd is None else options.budget_usd
     open_names = [name for name in request.judges if is_open(name)] if budget_usd is not None else []
     models = workload.settings()
-    if open_names and sum(not models[one.model].local for one in workload.spec.judges) > 1:
+    if open_names and sum(not models[spec.model].local for spec in workload.spec.judges) > 1:
         raise SpecError(f"with --budget, {open_names[0]} is to be the only judge that is paid; give it a share, or judge apart")
     _check_keys(workload, options)
     if not cascades_of(workload):
@@ -33,20 +36,20 @@ def _chosen(source: RunStore, request: RejudgeRequest, options: RunOptions) -> R
     free = _free(workload, options)
     bought: dict[str, tuple[float, float]] = {}
     for name in open_names:
-        spec = next(one for one in cascades_of(workload) if one.label == parse_name(name).text)
+        spec = next(spec for spec in cascades_of(workload) if spec.label == parse_name(name).text)
         share, *usd = affordable(workload, spec, free, budget_usd or 0.0)
-        request = replace(request, judges=tuple(with_share(name, share) if one == name else one for one in request.judges))
+        request = replace(request, judges=tuple(with_share(name, share) if judge == name else judge for judge in request.judges))
         bought[with_share(name, share)] = (usd[0], usd[1])
     if bought:
         workload = load_rejudge(source, request)
     choices = [free.choice(spec.label, parse_strategy(spec.strategy).share or 0.0) for spec in cascades_of(workload)]
-    workload.choices = [by_budget(one, bought[one.judge]) if one.judge in bought else one for one in choices]
-    workload.asked = {one.judge: free.asked(one.share) for one in choices}
+    workload.choices = [by_budget(choice, bought[choice.judge]) if choice.judge in bought else choice for choice in choices]
+    workload.asked = {choice.judge: free.asked(choice.share) for choice in choices}
     return workload
 
 
 def _check_keys(workload: Rejudge, options: RunOptions) -> None:
-    """Raises UserError, with nothing written, where a key is missing here. What has begun may be finished, and need none."""
+    """Raises UserError if an API key is missing here. A rejudge that has started is not checked: it may need no more calls."""
     begun = workload.source.store.files.exists(f"runs/{workload.run_id}/run.json")
     if options.address is None and not begun and (missing := missing_keys(workload)):
         raise UserError(f"{missing[0]}; nothing was asked")

@@ -1,4 +1,4 @@
-"""New judgments over the stored summaries of a run, beside the old ones. The run that is judged stays as it is."""
+"""The benchmark `rejudge`: judge the stored summaries of another run, which stays unchanged."""
 
 from __future__ import annotations
 
@@ -31,15 +31,18 @@ from summhay_ray.records import Summary
 from summhay_ray.store import Block, Manifest, RunStore, Store, StoreError
 
 SUMMARIES_A_SLICE = 512
+"""Most summaries in one slice."""
 AT_ONCE = 128
-"""Of the summaries that a model in the worker judges: each takes it milliseconds."""
+"""Summaries judged concurrently if all judges run in the worker, where each takes milliseconds."""
 QUEUE = "summaries"
 _SHARED = ("limits", "workers", "executor", "endpoint_url", "seed")
-_OWN = ("budget_usd", "stage_budgets_usd", "model_budgets_usd")
+"""Fields taken from the given spec, or else from the spec of the judged run."""
+_BUDGETS = ("budget_usd", "stage_budgets_usd", "model_budgets_usd")
+"""Fields taken only from the given spec."""
 
 
 class RejudgeSpec(JudgingSpec):
-    """Judges for the summaries that a run holds already."""
+    """Spec of a rejudge: judges, and the run whose stored summaries they judge."""
 
     kind: str = Field(default="rejudge", description="the benchmark")
     of: str = Field(min_length=1, description="id of the run whose summaries are judged")
@@ -47,21 +50,22 @@ class RejudgeSpec(JudgingSpec):
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """Some of the summaries of one block of the judged run, haystack by haystack."""
+    """Some of the summaries in one block of the judged run, sorted by haystack."""
 
     block: Block
     cells: tuple[Cell, ...]
 
     def summaries(self, run: RunStore) -> Iterator[tuple[Cell, Summary]]:
         """The cells with their summaries, in order."""
-        found = {
-            one.cell_id: one for one in rows_of(_of_block(run, self.block), "summaries", [cell.cell_id for cell in self.cells])
+        by_cell = {
+            summary.cell_id: summary
+            for summary in rows_of(_of_block(run, self.block), "summaries", [cell.cell_id for cell in self.cells])
         }
-        return ((cell, found[cell.cell_id]) for cell in self.cells)
+        return ((cell, by_cell[cell.cell_id]) for cell in self.cells)
 
 
 class Rejudge(Judging[RejudgeSpec]):
-    """A run whose items are the summaries that another run holds, as that stood when it was opened."""
+    """A benchmark whose items are the summaries that another run held when the rejudge was opened."""
 
     kind = "rejudge"
     prefix = "j"
@@ -80,13 +84,13 @@ class Rejudge(Judging[RejudgeSpec]):
         self.inputs = inputs
         self.source = source.at()
         self.asked: Mapping[str, Mapping[str, Collection[str]]] = {}
-        """Cascade's label -> cell -> the insights that it asks about, where they are chosen over all summaries."""
+        """Cascade's label -> cell_id -> ids of the insights it asks about, if they were chosen over all summaries."""
         self.choices: Sequence[Choice] = ()
         check_judges(spec.judges, spec.partners())
         check_prompts(spec.judges, texts)
 
     def identity(self) -> Any:
-        """See `Workload`: the judged run, and the semantic part of the judges."""
+        """See `Workload`: the judged run and the identities of the judges."""
         return {"kind": self.kind, "of": self.spec.of, "judges": sorted(self.identity_of(one) for one in self.spec.judges)}
 
     def record(self, store: Store) -> dict[str, Any]:
@@ -114,23 +118,23 @@ class Rejudge(Judging[RejudgeSpec]):
         return found
 
     def open(self, store: Store) -> RunStore:
-        """See `Workload`: the judged run names its rejudges."""
+        """See `Workload`. Adds the rejudge to the list beside the judged run."""
         run = super().open(store)
         join_rejudges(self.source, run.run_id)
         return run
 
     @classmethod
     def total(cls, run: RunStore) -> int:
-        """See `Workload`: a run that is judged may get more summaries."""
+        """See `Workload`: the number of summaries that the judged run holds now; it may still grow."""
         return run.store.run(run.record["of"]).table("summaries").height
 
     @functools.cached_property
     def slices(self) -> Sequence[Slice]:
-        """All summaries. What holds no summary (a cell that failed, a judgment without one) is not here."""
+        """All summaries, in slices. Cells without a summary are left out."""
         return tuple(_slices(self.source))
 
     def items(self) -> Iterator[Item]:
-        """A summary each."""
+        """See `Workload`: one item per summary."""
         insights = {
             (source.haystack_id, subtopic.subtopic_id): n
             for source in self.sources
@@ -145,7 +149,7 @@ class Rejudge(Judging[RejudgeSpec]):
                 yield Item(cell.cell_id, QUEUE, data, place, size=size)
 
     def n_items(self) -> int:
-        """How many summaries there are."""
+        """See `Workload`: the number of summaries."""
         return sum(len(one.cells) for one in self.slices)
 
     def queues(self) -> Mapping[str, Queue]:
@@ -156,12 +160,12 @@ class Rejudge(Judging[RejudgeSpec]):
         return {QUEUE: Queue(models, computes=computes, at_once=AT_ONCE if computes else None, together=16)}
 
     def prepare(self, source: str, items: Sequence[Item]) -> Prepared:
-        """See `Workload`: reads summaries of one block."""
+        """See `Workload`: read the summaries of one slice."""
         part = Slice(Block.from_json(json.loads(source)), tuple(map(Cell.of, items)))
         return Prepared(own={cell.cell_id: asdict(summary) for cell, summary in part.summaries(self.source)})
 
     async def answer(self, item: Item, ask: Ask) -> Rows:
-        """What every judge says of a summary, insight by insight."""
+        """See `Workload`: judge one summary with every judge. Returns the rows of its judgments and scores."""
         cell, summary = Cell.of(item), Summary(**{**ask.prepared, "bullets": tuple(ask.prepared["bullets"])})
         truth = truth_of(await self.haystacks.fetch(cell.unit.haystack_id), cell)
         return await judge_all(self, cell, summary, truth, ask, item.data["asked"])
@@ -181,7 +185,7 @@ class Rejudge(Judging[RejudgeSpec]):
         return explain(self, run, self.source, key, compat)
 
     def export(self, run: RunStore, folder: Path, judge: str = "") -> list[Path]:
-        """See `Workload`: what is exported is the run that was judged, by whichever of its judges."""
+        """See `Workload`. Raises StoreError: the judged run is exported instead, with any of its judges."""
         raise StoreError(f"{run.run_id} holds judgments of the summaries of {self.spec.of}; give that run")
 
     def places(self, run: RunStore, item_ids: Iterable[str]) -> Mapping[str, Mapping[str, str]]:
@@ -191,30 +195,30 @@ class Rejudge(Judging[RejudgeSpec]):
 
 @dataclass(frozen=True, slots=True)
 class JudgeCounts:
-    """What one judge has said so far."""
+    """Counts and means of one judge's judgments so far."""
 
     judge: str
     n_expected: int
-    """Insights that it is to judge."""
+    """Insights that it must judge."""
     n_judged: int
     n_failed: int
     coverage: float | None
-    """Mean over the insights that are scored; None where none is."""
+    """Mean coverage over the scored insights; None if none is scored. `joint` likewise."""
     joint: float | None
 
 
 @dataclass(frozen=True)
 class Rejudged:
-    """What a rejudge came to."""
+    """The results of a rejudge."""
 
     of: str
     judges: Sequence[JudgeCounts]
     choices: Sequence[Choice]
-    """What each cascade asks about, and what it leaves to the free judge."""
+    """The choice of each cascade."""
 
 
 def judge_counts(run: RunStore, judges: Sequence[Any], n_expected: int) -> list[JudgeCounts]:
-    """What each judge has said so far. `n_expected`: judgments of all judges together."""
+    """The counts of each judge so far. `n_expected`: judgments expected of all judges together."""
     tables = run.tables(["scores", "failures"])
     found = []
     for judging in judges:
@@ -226,7 +230,7 @@ def judge_counts(run: RunStore, judges: Sequence[Any], n_expected: int) -> list[
 
 
 def check_source(run: RunStore) -> None:
-    """Raises SpecError for a run that has no summaries of its own."""
+    """Raises SpecError for a run without summaries of its own."""
     record = run.record
     if (of := record.get("of")) is not None:
         raise SpecError(f"{run.run_id} holds judgments of the summaries of {of}; give that run")
@@ -235,12 +239,12 @@ def check_source(run: RunStore) -> None:
 
 
 def _of_block(run: RunStore, block: Block) -> RunStore:
-    """The run as if this block were all of it. Blocks never change, whatever is merged meanwhile."""
+    """A view of the run that holds only this block. Blocks never change, even while others are merged."""
     return run.at(Manifest(number=1, blocks=(block,)))
 
 
 def _slices(run: RunStore) -> Iterator[Slice]:
-    """The summaries block by block: the memory of one block is held at a time."""
+    """The summaries, block by block; one block is in memory at a time. A cell in several blocks is taken once."""
     blocks = run.manifest().blocks
     won: dict[str, tuple[bool, int]] = {}
     for place, block in enumerate(blocks):
@@ -263,27 +267,30 @@ def _slices(run: RunStore) -> Iterator[Slice]:
 
 @dataclass(frozen=True, slots=True)
 class RejudgeRequest:
-    """Who is to judge: names of judges; a spec's path, whose judges (all, where none is named) and settings count; overrides."""
+    """The judges and settings of a rejudge, as given on the command line."""
 
     judges: tuple[str, ...] = ()
+    """Names of judges; if empty, all judges of `spec`."""
     spec: str | None = None
+    """Path of a spec with judges, limits and budgets."""
     overrides: tuple[str, ...] = ()
+    """FIELD=VALUE, applied to the spec."""
 
 
 def load_rejudge(run: RunStore, request: RejudgeRequest) -> Rejudge:
-    """Check the run's record and every name, before anything is paid. Raises SpecError, StoreError.
+    """Make the workload of a rejudge, with every name checked before any paid call. Raises SpecError, StoreError.
 
-    A judge that the spec, else the run itself, has under that name is that judge; how any other model is reached, and what it
-    costs, is taken from there where the model stands there.
+    A judge is looked up by name in the request's spec, or else in the run's own spec. For a judge that is not listed there,
+    endpoint and prices are taken from an entry with the same model, if there is one.
     """
     workload_of(run)
     record = run.record
     check_source(run)
     fields, folder = read_fields(request.spec) if request.spec else (dict(record.get("spec", {})), None)
-    own = _OWN if request.spec else ()
-    # A field that no spec has is refused below, with the nearest that one has.
+    budgets = _BUDGETS if request.spec else ()
+    # Unknown fields are passed on, so that validation below rejects them with a suggestion.
     unknown = {name: fields[name] for name in fields if name not in SummhaySpec.model_fields}
-    chosen = {**unknown, **{name: fields[name] for name in (*_SHARED, *own) if fields.get(name) is not None}}
+    chosen = {**unknown, **{name: fields[name] for name in (*_SHARED, *budgets) if fields.get(name) is not None}}
     for name in ("judges", "summarizers"):
         if not isinstance(fields.get(name, []), list):
             raise SpecError(f"{request.spec or 'rejudge'}: {name}: expected a list")
@@ -304,7 +311,7 @@ def load_rejudge(run: RunStore, request: RejudgeRequest) -> Rejudge:
 
 
 def free_of(workload: Rejudge) -> Rejudge:
-    """The same summaries judged by the free judge, as a cascade asks it."""
+    """The rejudge of the same summaries by the free judge, as a cascade needs it."""
     shared = {name: getattr(workload.spec, name) for name in ("workers", "executor") if getattr(workload.spec, name) is not None}
     fields = {"kind": Rejudge.kind, "of": workload.spec.of, "judges": ["offline"], **shared}
     spec = validated(RejudgeSpec, {**fields, "name": f"offline on {workload.spec.of}"}, "rejudge")
@@ -312,7 +319,7 @@ def free_of(workload: Rejudge) -> Rejudge:
 
 
 def _entry(name: str, fields: Mapping[str, Any]) -> Any:
-    """A judge's entry: the one that has this name, or one made of the name and of how its model is reached."""
+    """A judge's entry: the listed one with this name, or a new one with the endpoint and prices listed for its model."""
     judges = [one if isinstance(one, Mapping) else {"model": one} for one in fields.get("judges", [])]
     for entry in judges:
         if name in (entry.get("name"), entry.get("model") if not entry.get("name") else None):
@@ -326,7 +333,7 @@ def _entry(name: str, fields: Mapping[str, Any]) -> Any:
 
 
 def _only_of(asked: set[str], fields: dict[str, Any]) -> dict[str, Any]:
-    """The fields without limits and budgets of a run's other stages, and of models that judge nothing here."""
+    """The fields, without limits and budgets of other stages and of models that are not asked here."""
     of_models = {name: fields[name] for name in ("limits", "model_budgets_usd") if isinstance(fields.get(name), Mapping)}
     kept = {name: {model: one[model] for model in one if model in asked} for name, one in of_models.items()}
     if isinstance(budgets := fields.get("stage_budgets_usd"), Mapping):

@@ -1,4 +1,4 @@
-"""The summaries of a run, one by one, for a report's viewer: insights, verdicts, citations, documents, prompts and answers."""
+"""Samples for the report's viewer: each summary with its insights, judgments, citations, documents, prompts and answers."""
 
 from __future__ import annotations
 
@@ -34,14 +34,19 @@ FACETS = (
 MOST_PROMPTS = 50
 """Cells that failed whose prompts a report holds; a prompt may be as long as a haystack."""
 _COUNTED = {1.0: "full", 0.5: "partial", 0.0: "none"}
+"""Coverage -> the facet that counts it."""
 _DIGITS = 6
-_TOLD = ("system", "retriever", "ordering", "model", "haystack", "repeat")
+_FACTS = ("system", "retriever", "ordering", "model", "haystack", "repeat")
+"""Facets shown at the top of a sample."""
 
 Row = dict[str, Any]
 
 
 def samples(workload: Judging[Any] | None, run: RunStore) -> Samples:
-    """The summaries of a run, and the cells that failed before there was one. `workload`: None where nothing was asked."""
+    """The summaries of a run, and the cells that failed without one.
+
+    `workload`: supplies these cells and the prompts of failures; None for an import.
+    """
     run = run.at()
     outlines = stored_outlines(run.store, run.record)
     judges = judges_of(run)
@@ -53,12 +58,12 @@ def samples(workload: Judging[Any] | None, run: RunStore) -> Samples:
         "documents": _documents(run),
         "insights": _insights(run, outlines),
     }
-    made = _Made(workload, run, outlines, judges, holders)
-    return Samples(FACETS, made.samples(), shelves, _prompts(judges, holders))
+    maker = _SampleMaker(workload, run, outlines, judges, holders)
+    return Samples(FACETS, maker.samples(), shelves, _prompts(judges, holders))
 
 
 class Prices:
-    """What each answer of some runs cost, in micro-dollars and in tokens: 24 bytes an answer."""
+    """The cost of each answer of some runs, in micro-dollars and tokens. Takes 24 bytes per answer."""
 
     def __init__(self, runs: Iterable[RunStore]) -> None:
         tokens = (pl.col("input_tokens") + pl.col("output_tokens")).alias("tokens")
@@ -70,13 +75,15 @@ class Prices:
         self._frame = pl.concat(parts).unique("key")
 
     def of(self, keys: pl.Series) -> list[pl.Series]:
-        """`usd_micros` and `tokens` of each answer; null where there is none of that key."""
-        asked = pl.DataFrame({"key": keys.hash()})
-        found = asked.join(self._frame, on="key", how="left", maintain_order="left")
+        """[`usd_micros`, `tokens`] of the answers with these keys; null for an unknown key."""
+        wanted = pl.DataFrame({"key": keys.hash()})
+        found = wanted.join(self._frame, on="key", how="left", maintain_order="left")
         return [found["usd_micros"], found["tokens"]]
 
 
-class _Made:
+class _SampleMaker:
+    """Joins summaries with their judgments, scores and failures into samples."""
+
     def __init__(
         self,
         workload: Judging[Any] | None,
@@ -99,10 +106,10 @@ class _Made:
         self._asked_again: set[str] = set()
 
     def samples(self) -> Iterator[SampleRecord]:
-        """By cell_id, a piece of each table at a time."""
+        """The samples in order of cell_id, then the cells without a summary. One piece of each table is in memory at a time."""
         prices = Prices({self._run.run_id: self._run, **self._holders}.values())
-        scores = {name: _Along(_rows(one, "scores")) for name, one in self._holders.items()}
-        judgments = {name: _Along(_rows(one, "judgments")) for name, one in self._holders.items()}
+        scores = {name: _CellReader(_rows(holder, "scores")) for name, holder in self._holders.items()}
+        judgments = {name: _CellReader(_rows(holder, "judgments")) for name, holder in self._holders.items()}
         failures = ((row["cell_id"], "failure", row) for row in _rows(self._run, "failures"))
         summaries = ((row["cell_id"], "summary", row) for row in _rows(self._run, "summaries", prices))
         missing: list[tuple[str, list[Row]]] = []
@@ -118,9 +125,9 @@ class _Made:
         yield from self._without_summary(missing)
 
     def _verdicts(
-        self, judge: JudgedBy, cell: str, scores: Mapping[str, _Along], judgments: Mapping[str, _Along]
+        self, judge: JudgedBy, cell: str, scores: Mapping[str, _CellReader], judgments: Mapping[str, _CellReader]
     ) -> Iterator[Row]:
-        """A row for each insight that the judge judged."""
+        """A row for each insight that the judge judged, with its scores."""
         seen: set[str] = set()
         for name in judge.runs:
             scored = {(row["judge"], row["position"]): row for row in scores[name].at(cell)}
@@ -185,14 +192,14 @@ class _Made:
         return SampleRecord(summary["cell_id"], facets, parts)
 
     def _facts(self, facets: Mapping[str, Any], query: Any) -> list[list[str]]:
-        asked = [["query", query.query], ["subtopic", query.text]] if query else []
+        query_facts = [["query", query.query], ["subtopic", query.text]] if query else []
         return [
-            *asked,
-            *([name, str(facets[name])] for name in ("system", "retriever", "ordering", "model", "haystack", "repeat")),
+            *query_facts,
+            *([name, str(facets[name])] for name in _FACTS),
         ]
 
     def _without_summary(self, missing: Sequence[tuple[str, list[Row]]]) -> Iterator[SampleRecord]:
-        """The cells that failed before there was a summary: held until then, with the place that the grid knows."""
+        """Samples of the cells that failed before a summary was written; the workload knows their system and query."""
         wanted = {cell for cell, _ in missing}
         items = () if self._workload is None or not missing else self._workload.items()
         cells = {item.id: (item, Cell.of(item)) for item in items if item.id in wanted}
@@ -214,7 +221,7 @@ class _Made:
             yield SampleRecord(cell_id, facets, [{"kind": "facts", "title": "", "facts": told}, *parts])
 
     def _prompts(self, cell_id: str, failed: Sequence[Row]) -> Iterator[Row]:
-        """What was asked where no answer could be used: made again from content, of the first cells that failed."""
+        """The prompts of failed requests, rebuilt from content, for the first MOST_PROMPTS failed cells."""
         if self._workload is None or not failed:
             return
         command = f"summhay explain {self._run.run_id} {cell_id}"
@@ -231,15 +238,15 @@ class _Made:
         yield from ({"kind": "prompt", "title": f"Prompt {key[:12]}", "text": prompts[key]} for key in keys)
 
 
-class _Along:
-    """Rows sorted by cell, gone along in that order."""
+class _CellReader:
+    """Reads rows that are sorted by cell_id, one cell after the other."""
 
     def __init__(self, rows: Iterator[Row]) -> None:
         self._rows, self._ahead = rows, next(rows, None)
         self._cell, self._kept = "", list[Row]()
 
     def at(self, cell: str) -> list[Row]:
-        """The rows of a cell; cells are asked for in order, one of them as often as need be."""
+        """The rows of a cell. Cells must be requested in order; the same cell may be requested again."""
         if cell != self._cell:
             self._cell, self._kept = cell, []
             while self._ahead is not None and self._ahead["cell_id"] <= cell:
@@ -293,15 +300,15 @@ def _contexts(run: RunStore) -> Iterator[tuple[str, Any]]:
 
 
 def _documents(run: RunStore) -> Iterator[tuple[str, Any]]:
-    """`HAYSTACK/NUMBER`, the number in seven digits, so that ids sort as documents do."""
+    """(HAYSTACK/NUMBER, document). Numbers have seven digits, so that ids sort in the order of documents."""
     for piece in run.pieces("documents"):
         for row in piece.iter_rows(named=True):
-            told = {"id": row["document_id"], "text": row["text"], "insights": row["insight_ids"]}
-            yield f"{_shelf(row['haystack_id'])}/{row['number']:07}", told
+            content = {"id": row["document_id"], "text": row["text"], "insights": row["insight_ids"]}
+            yield f"{_shelf(row['haystack_id'])}/{row['number']:07}", content
 
 
 def _insights(run: RunStore, outlines: Sequence[Outline]) -> Iterator[tuple[str, Any]]:
-    """`HAYSTACK/INSIGHT`: a haystack's insights are together in the table, in another order."""
+    """(HAYSTACK/INSIGHT, insight), sorted by id. The table groups insights by haystack, but in another order."""
     gold = {one.haystack_id: one.gold() for one in outlines}
     rows = (row for piece in run.pieces("insights") for row in piece.iter_rows(named=True))
     for haystack_id, own in itertools.groupby(rows, key=itemgetter("haystack_id")):

@@ -1,4 +1,4 @@
-"""The scores of a stored run, from its judgments, without a call (paper, section 4.1)."""
+"""Score a stored run from its judgments, without any model call (paper, section 4.1)."""
 
 from __future__ import annotations
 
@@ -51,31 +51,31 @@ Part = TypeVar("Part")
 
 
 CI_OF = ("coverage", "citation", "citation_precision", "citation_recall", "joint", "coverage_corrected", "joint_corrected")
-"""Figures of a system that have an interval."""
+"""Figures of a system that have a confidence interval."""
 ENDS, NEITHER = ("low", "high"), (None, None)
 
 
 @dataclass(frozen=True)
 class ScoreResult:
-    """The scores of a run: pooled over its haystacks, for each haystack, and how much the order of documents matters."""
+    """The scores of a run: pooled over its haystacks, for each haystack, and the sensitivity to the position of documents."""
 
     run: str
     compat: Compat
     systems: list[SystemScore]
     haystacks: dict[str, list[SystemScore]]
-    """Name of the haystack -> its systems."""
+    """Name of the haystack -> the scores of every system in it."""
     position: list[PositionSensitivity]
     failures: list[Failure]
     """Judgments that scoring could not use."""
     biases: Mapping[str, JudgeBias | None] = field(default_factory=dict)
-    """Judge -> the bias that its scores are corrected by; None where none is known."""
+    """Judge -> the bias subtracted from its scores; None if unknown."""
     queries: pl.DataFrame = field(default_factory=pl.DataFrame, repr=False)
-    """A row for each system, judge and query that is scored: the means over its insights, and `n`, how many they are."""
+    """One row per system, judge and scored query: the means over its scored insights, and their number `n`."""
     retrieval: pl.DataFrame | None = field(default=None, repr=False)
-    """What the rankings are worth (`benchmarks.retrieval.retrieval_table`); None for a run that has none of its own."""
+    """Measures of the rankings (`benchmarks.retrieval.retrieval_table`); None for a run without rankings."""
 
     def to_json(self) -> dict[str, Any]:
-        """The JSON document of `summhay score`."""
+        """The JSON document that `summhay score` prints."""
         return {
             "run": self.run,
             "compat": self.compat,
@@ -88,9 +88,9 @@ class ScoreResult:
 
     @property
     def table(self) -> pl.DataFrame:
-        """One row a system: its figures, each with its 95 % interval as NAME_low and NAME_high, and its n.
+        """One row per system and judge: its figures, each with its 95 % interval as NAME_low and NAME_high, and its n.
 
-        The bias that was taken off is `bias_mean` and `bias_se`, null where none is known.
+        `bias_mean` and `bias_se` give the bias that was subtracted; null if unknown.
         """
         rows = []
         for system in self.systems:
@@ -107,8 +107,7 @@ class ScoreResult:
 
     def _repr_html_(self) -> str:
         """For a notebook."""
-        shown = self.table
-        return str(shown._repr_html_())
+        return str(self.table._repr_html_())
 
 
 @dataclass(frozen=True)
@@ -126,10 +125,10 @@ def score_run(
     biases: Sequence[JudgeBias] = (),
     rejudged: bool = False,
 ) -> ScoreResult:
-    """Score what the run holds now; what it does not hold yet is expected and not scored.
+    """Score what the run holds now. Missing judgments count as expected but not as scored.
 
-    `biases`: one's own measurements of judges against people, which stand before those that we ship. `rejudged`: also the
-    judgments that came later, of `rejudge`. Raises StoreError for a run that has no summaries of its own.
+    `samples`: bootstrap resamples of the intervals. `biases`: measured biases of judges against people, preferred to the shipped
+    ones. `rejudged`: include the judgments of later rejudges. Raises StoreError for a run without summaries of its own.
     """
     check_judged(run)
     record = run.record
@@ -165,7 +164,7 @@ def score_run(
 
 
 def _means(insights: pl.DataFrame, *by: str) -> pl.DataFrame:
-    """The means of every system and judge over its scored insights, by the columns `by`."""
+    """The mean scores of every system and judge over its scored insights, grouped by the columns `by`."""
     keys = [*SYSTEM, "judge", *by]
     texts = [name for name in keys if insights.schema[name] == pl.Enum]
     means = insights.group_by(keys).agg(pl.col(*_VALUES).mean(), pl.len().alias("n"))
@@ -173,11 +172,11 @@ def _means(insights: pl.DataFrame, *by: str) -> pl.DataFrame:
 
 
 def results(run: RunStore, compat: Compat) -> Results:
-    """What a run's judgments come to, as the engine tells it: scores of every system, position sensitivity first seen."""
+    """The results of a run for the engine: scores of every system, position sensitivity, retrieval, warnings and notes."""
     scores = score_run(run, compat)
-    told = scores.to_json()
+    fields = scores.to_json()
     names = ("systems", "position_sensitivity", "retrieval", "retrieval_intervals")
-    details = {name: told[name] for name in names if name in told}
+    details = {name: fields[name] for name in names if name in fields}
     budget = run.record.get("spec", {}).get("token_budget")
     sections = () if scores.retrieval is None else (retrieval_section(scores.retrieval, budget),)
     sources = stored_outlines(run.store, run.record)
@@ -188,7 +187,7 @@ def results(run: RunStore, compat: Compat) -> Results:
 
 
 def read_biases(path: Path) -> tuple[JudgeBias, ...]:
-    """The biases that `judge-bench --out` wrote. Raises UserError, in one line, for a file of another form or none."""
+    """Read the biases that `judge-bench --out` wrote. Raises UserError if the file cannot be read or has another form."""
     try:
         text = read_json(path).decode("utf-8")
         if what := _no_biases(text):
@@ -201,7 +200,7 @@ def read_biases(path: Path) -> tuple[JudgeBias, ...]:
 
 
 def _no_biases(text: str) -> str:
-    """What is wrong with a file of biases, empty where its form is right."""
+    """What is wrong with a file of biases, in a few words; empty if its form is right."""
     try:
         content = json.loads(text)
     except (ValueError, RecursionError):
@@ -226,7 +225,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _known_biases(run: RunStore, rejudged: bool, own: Sequence[JudgeBias]) -> Callable[[str], JudgeBias | None]:
-    """Judge as tables call it -> its bias; None where it was asked in a way that nobody has measured."""
+    """Returns a function: judge, as named in tables -> its bias, or None if nobody has measured it as it was asked."""
     ways = _asked_entries(run, rejudged)
     named = [replace(bias, names=(*bias.names, *_stands_for(bias.judge))) for bias in own]
 
@@ -235,7 +234,7 @@ def _known_biases(run: RunStore, rejudged: bool, own: Sequence[JudgeBias]) -> Ca
         name = _asked(entry) if entry else judge
         found = bias_of(name, named)
         if found is None and entry and entry["name"]:
-            # A spec's judge with a name of its own is measured under that name, whatever it is.
+            # A judge that the spec names itself may have been measured under that name.
             found = next((one for one in own if one.judge == entry["name"] and not one.names and _is_private(one.judge)), None)
         return found or bias_of(name, bench.shipped_biases())
 
@@ -243,7 +242,7 @@ def _known_biases(run: RunStore, rejudged: bool, own: Sequence[JudgeBias]) -> Ca
 
 
 def _asked_entries(run: RunStore, rejudged: bool) -> dict[str, Mapping[str, Any]]:
-    """Judge as tables call it -> its entry in the spec that it judged by; the judge of an imported run has none."""
+    """Judge, as named in tables -> its entry in the spec it judged by. The judge of an imported run has none."""
     if not rejudged:
         return {_label(entry): entry for entry in _entries(run)}
     found: dict[str, Mapping[str, Any]] = {}
@@ -265,7 +264,7 @@ def _label(entry: Mapping[str, Any]) -> str:
 
 
 def _stands_for(text: str) -> tuple[str, ...]:
-    """How the judge is asked that a form such as `blend(MODEL,offline)` names; nothing for any other name."""
+    """The name of the judge that an expression such as `blend(MODEL,offline)` describes; empty for any other name."""
     try:
         named = parse_name(text)
         return () if named.kind in ("model", "stored") else (asked_name(*strategy_of(named)),)
@@ -274,7 +273,7 @@ def _stands_for(text: str) -> tuple[str, ...]:
 
 
 def _is_private(label: str) -> bool:
-    """Whether a name says nothing of who is asked: neither a form nor, at its beginning, a model that anybody knows."""
+    """Whether a name is arbitrary: neither an expression nor the name of a model with a known price."""
     model = label.split(" ")[0]
     try:
         if parse_name(model).kind != "model":
@@ -288,19 +287,19 @@ def _is_private(label: str) -> bool:
 
 
 def _asked(entry: Mapping[str, Any]) -> str:
-    """The name that the bias of a spec's judge is looked up by; a prompt of one's own makes it another judge."""
+    """The name under which the bias of a spec's judge is looked up. A custom prompt makes it a different judge."""
     name = asked_name(entry["model"], entry["strategy"])
     return f"{name} prompt {entry['prompt']}" if entry["prompt"] else name
 
 
 def asked_name(model: str, strategy: str) -> str:
-    """A judge by what it is: the model, and how it is asked where that is not what it is asked by default."""
+    """The name of a judge: its model, followed by the strategy if that is not the model's default."""
     strategy = parse_strategy(strategy).text
     return model if strategy == default_strategy(model) else f"{model} {strategy}"
 
 
 def _frames(run: RunStore, sources: Sequence[Outline], judges: Sequence[JudgedBy] | None, compat: Compat) -> _Frames:
-    """All that is scored, expected and said. `judges`: all whose judgments count, None for the run's own alone."""
+    """The scored insights, the expected counts, and the words per bullet. `judges`: None for the run's own."""
     run = run.at()
     known = run.table("summaries", columns=(*_WORDS, "repeat"))
     named, own = _expected_systems(run, run.record, known)
@@ -338,15 +337,15 @@ def _frames(run: RunStore, sources: Sequence[Outline], judges: Sequence[JudgedBy
 
 
 def _side_by_side(work: Callable[..., Part], given: Iterable[tuple[Any, ...]]) -> Iterator[Part]:
-    """`work` of each of the given, in their order, on every core; no more of them are taken than are worked on."""
+    """Yields work(*arguments) for each of `given`, in order, computed on all cores. Takes only as many as are being worked on."""
     cores = os.cpu_count() or 1
     with ThreadPoolExecutor(cores) as threads:
         waiting: deque[Future[Part]] = deque()
-        for one in given:
-            waiting.append(threads.submit(work, *one))
+        for arguments in given:
+            waiting.append(threads.submit(work, *arguments))
             if len(waiting) > cores:
                 yield waiting.popleft().result()
-        yield from (one.result() for one in waiting)
+        yield from (future.result() for future in waiting)
 
 
 def _typed(frame: pl.DataFrame, kinds: Mapping[str, Any], names: Sequence[str]) -> pl.DataFrame:
@@ -354,7 +353,7 @@ def _typed(frame: pl.DataFrame, kinds: Mapping[str, Any], names: Sequence[str]) 
 
 
 class _Columns:
-    """A frame that grows by rows; its texts are kept as numbers, since a million judgments name few systems and queries."""
+    """Builds a frame row by row. Texts are stored as enums, since a million judgments name few systems and queries."""
 
     def __init__(self, kinds: Mapping[str, Any], names: Sequence[str]) -> None:
         self._schema = {name: kinds[name] for name in names}
@@ -378,11 +377,11 @@ class _Columns:
 
 
 Systems = Mapping[tuple[str, str, str, str], int]
-"""A system's SYSTEM -> how often it answers each query."""
+"""(system, retriever, ordering, model) -> how often the system answers each query (repeats)."""
 
 
 def _expected_systems(run: RunStore, record: Mapping[str, Any], summaries: pl.DataFrame) -> tuple[Systems, list[str]]:
-    """The systems that each query must have, and the judges."""
+    """The systems that must answer each query, and the judges of the run."""
     if "spec" in record:
         from summhay_ray.benchmarks.summhay.workload import SummHay
         from summhay_ray.engine import workload_of
@@ -397,7 +396,7 @@ def _expected_systems(run: RunStore, record: Mapping[str, Any], summaries: pl.Da
 
 
 def _kinds(sources: Sequence[Outline], systems: tuple[Systems, list[str]], summaries: pl.DataFrame) -> dict[str, Any]:
-    """Column -> its type; each text's values in their order, so that numbers sort as the texts do."""
+    """Column -> its type. A text column is an enum with sorted values, so that its codes sort as the texts do."""
     texts: dict[str, set[str]] = {name: set(summaries[name].unique().to_list()) for name in _WORDS}
     for place, name in enumerate(SYSTEM):
         texts[name].update(system[place] for system in systems[0])
@@ -409,7 +408,7 @@ def _kinds(sources: Sequence[Outline], systems: tuple[Systems, list[str]], summa
 
 
 def _expected(sources: Sequence[Outline], systems: tuple[Systems, list[str]], kinds: Mapping[str, Any]) -> pl.DataFrame:
-    """How many insights each system must be judged on, query by query: what a denominator is held against."""
+    """The number of insights that each judge must judge, by system and query: `n_expected`, to compare with the number scored."""
     found = _Columns(kinds, (*_TEXT, "n_expected"))
     for source in sources:
         for subtopic, n_insights in zip(source.subtopics, source.n_insights, strict=True):

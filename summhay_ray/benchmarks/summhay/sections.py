@@ -1,4 +1,4 @@
-"""What the report shows of a SummHay run, section by section, as the paper's tables and figures do."""
+"""The sections of a SummHay run's report. They correspond to the tables and figures of the paper."""
 
 from __future__ import annotations
 
@@ -22,16 +22,17 @@ from summhay_ray.store import RunStore
 
 PEOPLE = "People (paper)"
 PEOPLE_ROW = {"retriever": "oracle", "coverage": 0.745, "citation": 0.739, "joint": 0.561, "words": 29.7}
-"""Table 2: two annotators, ten summaries, in the oracle setting."""
+"""Human performance (paper, Table 2): two annotators, ten summaries, in the oracle setting."""
 FIGURES = ("coverage", "citation", "joint")
 FOREST = 25
-"""Systems that the forest plot and the matrix show, the best by joint."""
+"""Systems shown in the forest plot and the matrix: the best by joint."""
 _BINS = ((1, 2), (3, 5), (6, 10), (11, 20), (21, None))
+"""Ranges of the number of documents that contain an insight."""
 _ORDERINGS = ("top", "middle", "random", "given", "bottom")
 
 
 def sections(run: RunStore, compat: Compat = "default") -> list[Section]:
-    """Every section of a run as it stands, also of one that goes on."""
+    """All sections of a run, which may still be in progress."""
     run = run.at()
     result = score_run(run, compat, rejudged=True)
     outlines = stored_outlines(run.store, run.record)
@@ -55,7 +56,7 @@ def sections(run: RunStore, compat: Compat = "default") -> list[Section]:
 
 
 def _main_judge(result: ScoreResult) -> str:
-    """The judge whose figures sections show where there is room for one: the one that scored most; empty where none did."""
+    """The judge that scored most, for sections that show only one judge; empty if none has scored."""
     scored = Counter[str]()
     for one in result.systems:
         if one.n_scored:
@@ -85,7 +86,7 @@ def _frame(rows: Sequence[Mapping[str, Any]]) -> pl.DataFrame:
 
 
 def _results(result: ScoreResult, judge: str) -> Section:
-    """Table 2, by one judge."""
+    """Coverage, citation and joint by one judge (paper, Table 2)."""
     rows: list[dict[str, Any]] = [
         {
             "model": one.model,
@@ -148,7 +149,7 @@ def _retriever_order(names: Sequence[str]) -> list[str]:
 
 
 def _is_it_real(compared: SystemComparison | None, judge: str) -> Iterator[Section]:
-    """Differences of the best systems with intervals and tests, and the order with its uncertainty."""
+    """The ranking of systems with its uncertainty, and the differences of the best systems with intervals and tests."""
     if compared is None:
         return
     standings = compared.standings["joint"]
@@ -236,7 +237,7 @@ def _record(found: Any, sign: int) -> str:
 
 
 def _cells(run: RunStore) -> pl.DataFrame:
-    """A row for each summary: cell_id, SYSTEM, haystack_id, subtopic_id, and what its answer cost in micro-dollars and tokens."""
+    """One row per summary: its ids, SYSTEM, and the cost of its answer in micro-dollars and tokens."""
     prices = Prices([run])
     parts = [
         piece.select(
@@ -254,7 +255,7 @@ def _cells(run: RunStore) -> pl.DataFrame:
 
 
 def _cost(result: ScoreResult, judge: str, cells: pl.DataFrame) -> Iterator[Section]:
-    """The cost-quality plane, in dollars and in tokens."""
+    """Cost against quality, in dollars and in tokens."""
     means = pl.col("usd_micros", "tokens").mean()
     spent = {row[0]: row[1:] for row in cells.drop_nulls("usd_micros").group_by("system").agg(means).iter_rows()}
     rows = [
@@ -280,7 +281,7 @@ def _cost(result: ScoreResult, judge: str, cells: pl.DataFrame) -> Iterator[Sect
         ("dollars", "Cost and quality"),
         ("tokens", "Tokens and quality"),
     ):
-        # Models that cost nothing all stand at 0: there the tokens are what tells them apart.
+        # If no model costs anything, only tokens tell the systems apart.
         x = "tokens a query" if free else f"{what} a query"
         chart = Chart.scatter(x, "joint", "model", front=True)
         yield Section(title, text, _frame(rows), {"joint": "%"}, chart, name=title.replace(" and", ""))
@@ -289,7 +290,7 @@ def _cost(result: ScoreResult, judge: str, cells: pl.DataFrame) -> Iterator[Sect
 
 
 def _retrieval(run: RunStore, result: ScoreResult, judge: str, outlines: Sequence[Outline]) -> Section | None:
-    """How much of what a query needs its context holds, against joint."""
+    """Recall and precision of the contexts against joint."""
     gold = {one.haystack_id: one.gold() for one in outlines}
     wanted: dict[tuple[str, str], set[int]] = {}
     for piece in run.pieces("insights"):
@@ -329,7 +330,7 @@ def _retrieval(run: RunStore, result: ScoreResult, judge: str, outlines: Sequenc
 
 
 def _position(result: ScoreResult) -> Section | None:
-    """Table 3."""
+    """Joint by the position of the relevant documents (paper, Table 3)."""
     rows = [
         {"model": one.model, "ordering": one.ordering, **_interval(one, "joint"), "n": one.n_scored, "n_expected": one.n_expected}
         for one in result.systems
@@ -338,25 +339,32 @@ def _position(result: ScoreResult) -> Section | None:
     if len({row["ordering"] for row in rows}) < 2:
         return None
     known = [one for one in result.position if one.sensitivity is not None and one.judge == _main_judge(result)]
-    told = [f"{one.model}: sensitivity {100 * (one.sensitivity or 0):.1f} points against {one.baseline}" for one in known]
+    notes = [f"{one.model}: sensitivity {100 * (one.sensitivity or 0):.1f} points against {one.baseline}" for one in known]
     frame = _frame(rows).with_columns(pl.col("ordering").cast(pl.Enum(_ordered(rows))))
     frame = frame.sort("ordering", "model").with_columns(pl.col("ordering").cast(pl.String))
     text = "Joint in the full context by where the documents that matter stand (paper, Table 3)."
     chart = Chart.line("ordering", "joint", "model")
     return Section(
-        "Position sensitivity", text, frame, {"joint": "%"}, chart, Pivot("model", "ordering", ("joint",)), "position", notes=told
+        "Position sensitivity",
+        text,
+        frame,
+        {"joint": "%"},
+        chart,
+        Pivot("model", "ordering", ("joint",)),
+        "position",
+        notes=notes,
     )
 
 
 def _ordered(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    there = {row["ordering"] for row in rows}
-    return [*(name for name in _ORDERINGS if name in there), *sorted(there - set(_ORDERINGS))]
+    orderings = {row["ordering"] for row in rows}
+    return [*(name for name in _ORDERINGS if name in orderings), *sorted(orderings - set(_ORDERINGS))]
 
 
 def _breakdowns(
     run: RunStore, result: ScoreResult, judge: str, outlines: Sequence[Outline], cells: pl.DataFrame
 ) -> Iterator[Section]:
-    """Coverage by how many documents hold an insight, by haystack and by subtopic."""
+    """Coverage by the number of documents that contain an insight, by haystack, and by subtopic."""
     if not judge:
         return
     best = max(_of(result, judge), key=lambda one: one.joint or 0.0)
@@ -423,7 +431,7 @@ def _breakdowns(
 
 
 def _by_documents(run: RunStore, judge: str, cells: pl.DataFrame, models: Mapping[str, str]) -> pl.DataFrame:
-    """Model and bin -> means and n; a piece of the scores at a time."""
+    """One row per model and bin of `_BINS`: the means and n. One piece of the scores is in memory at a time."""
     labels = {one.judge: (one.label, one.runs) for one in judges_of(run)}
     label, runs = labels.get(judge, (judge, (run.run_id,)))
     edge = pl.lit(0)
@@ -443,7 +451,7 @@ def _by_documents(run: RunStore, judge: str, cells: pl.DataFrame, models: Mappin
 
 
 def _citations(result: ScoreResult, judge: str) -> Section | None:
-    """Table 7."""
+    """Citation precision and recall (paper, Table 7)."""
     rows = [
         {
             "model": one.model,
@@ -465,7 +473,7 @@ def _citations(result: ScoreResult, judge: str) -> Section | None:
 
 
 def _judges(run: RunStore, result: ScoreResult) -> Iterator[Section]:
-    """How far the judges agree, and what bias against people is known of each."""
+    """The known bias of each judge relative to people, and the agreement of the judges."""
     rows = []
     for judge, bias in result.biases.items():
         mine = [one for one in _of(result, judge) if one.coverage is not None]
@@ -483,6 +491,7 @@ def _judges(run: RunStore, result: ScoreResult) -> Iterator[Section]:
 
 
 def _agreement(run: RunStore) -> Iterator[Section]:
+    """Agreement of every two judges. Sums are added up piece by piece, so that memory stays bounded."""
     judges = judges_of(run)
     pairs = list(itertools.combinations(sorted(one.judge for one in judges), 2))
     x, y = pl.col("coverage"), pl.col("coverage_2")
@@ -506,8 +515,8 @@ def _agreement(run: RunStore) -> Iterator[Section]:
                 both = by_judge[first,].join(by_judge[second,], on=("cell_id", "insight_id"), suffix="_2")
                 parts[first, second].append(both.select(value.alias(name) for name, value in sums.items()))
     rows = []
-    for (first, second), found in parts.items():
-        total = {} if not found else pl.concat(found).sum().row(0, named=True)
+    for (first, second), frames in parts.items():
+        total = {} if not frames else pl.concat(frames).sum().row(0, named=True)
         if n := total.get("n", 0):
             spread = math.sqrt((n * total["xx"] - total["x"] ** 2) * (n * total["yy"] - total["y"] ** 2))
             rows.append(

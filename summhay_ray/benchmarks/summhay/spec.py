@@ -1,4 +1,4 @@
-"""The spec of a SummHay run: haystacks x queries x retrievers x orderings x summarizers x repeats, and judges."""
+"""The spec of a SummHay run: haystacks, retrievers, orderings, summarizers, repeats and judges."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from summhay_ray.errors import UserError
 
 
 def _judge(value: Any) -> Any:
-    """A judge's entry; `blend(MODEL,offline)` or `module:Class` becomes its model and strategy. Raises ValueError."""
+    """Normalize a judge's entry: an expression such as `blend(MODEL,offline)`, or `module:Class`, becomes model and strategy."""
     entry = model_entry(value)
     if not isinstance(entry, Mapping) or not isinstance(text := entry.get("model"), str):
         return entry
     if not is_expression(text) and not _is_code(text, entry):
-        # A person's own prompt asks about one insight, unless the entry says more.
+        # A custom prompt is about one insight, unless the entry names another strategy.
         return entry if entry.get("prompt") else {"strategy": judge.default_strategy(text), **entry}
     if "strategy" in entry:
         raise ValueError(f"{text} says already how the model is asked; leave `strategy` out")
@@ -30,29 +30,29 @@ def _judge(value: Any) -> Any:
         model, strategy = judge.strategy_of(named)
     except UserError as error:
         raise ValueError(str(error)) from error
-    # One judge is one judge, however it is written.
+    # Different spellings of the same judge get the same name.
     name = {} if strategy == judge.default_strategy(model) else {"name": named.text}
     return {**name, **entry, "model": model, "strategy": strategy}
 
 
 def is_expression(name: str) -> bool:
-    """Whether a judge's name says more than the model that is asked."""
+    """Whether a judge's name is an expression and not just a model."""
     return name == "offline" or "(" in name
 
 
 def _is_code(name: str, entry: Mapping[str, Any]) -> bool:
-    """Whether the name is a person's own judge; a model at an endpoint of its own may be called alike (`mistral:latest`)."""
+    """Whether the name is a user-defined judge, `module:Class`, and not a model with a similar name (`mistral:latest`)."""
     return ":" in name and "/" not in name and not entry.get("api_base") and judge.parse_name(name).kind == "code"
 
 
 def try_judge(strategy: str) -> None:
-    """Raises UnknownName or BadName, in one line, where a strategy's judge is none or cannot be made."""
+    """Raises UnknownName or BadName if a strategy's judge is unknown or cannot be made."""
     with plugins.own_code(f"judge {strategy!r} cannot be made", "its class is called without arguments"):
         judge.make_judge(strategy)
 
 
 class JudgeSpec(ModelSpec):
-    """A judge: a model and a strategy."""
+    """A judge: a model, and the strategy by which it is asked."""
 
     answers: NoAnswers = Field(default=None, exclude=True)
 
@@ -80,7 +80,7 @@ Judge = Annotated[JudgeSpec, BeforeValidator(_judge, json_schema_input_type=Text
 
 
 class JudgingSpec(Spec):
-    """Who judges, whatever is judged."""
+    """A spec with judges of summaries."""
 
     judges: list[Judge] = Field(
         default=[JudgeSpec(model="offline/judge", strategy=judge.default_strategy("offline/judge"))],
@@ -89,7 +89,7 @@ class JudgingSpec(Spec):
     )
 
     def partners(self) -> list[str]:
-        """The further models that judges ask by their strategies, each once."""
+        """Names of the further models that the judges' strategies ask, each once."""
         try:
             return list(dict.fromkeys(partner for one in self.judges for partner in judge.partners(one.strategy)))
         except UserError as error:
@@ -143,12 +143,12 @@ class SummhaySpec(JudgingSpec):
 
 
 def check_labels(field: str, labels: list[str]) -> None:
-    """Raises ValueError where two entries would have one name in the tables."""
+    """Raises ValueError if two entries would have the same name in the tables."""
     for index, label in enumerate(labels):
         if label in labels[:index]:
             raise ValueError(f"{field}[{index}]: {label!r} is listed twice; give one of them another name: NAME")
 
 
 def semantic_model(model: ModelSpec, prompt: str) -> dict[str, Any]:
-    """The part of a model's spec that makes it another system; `prompt` is the identity of what it is asked with."""
+    """The part of a model's spec that identifies it. `prompt`: the identity of its prompt."""
     return {**model.semantic(), "prompt": prompt}
