@@ -1,6 +1,6 @@
-"""How ratings go with people's scores: correlations, and what they are worth when whole documents are drawn again.
+"""Correlations of ratings with human scores, with bootstrap intervals. Part of the metrics room.
 
-Part of the metrics room. Pairs of one document are alike, so the bootstrap draws documents, each with all of its pairs.
+Pairs of one document are correlated, so the bootstrap resamples documents, each with all of its pairs.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ if TYPE_CHECKING:
 
 COEFFICIENTS = ("pearson", "spearman", "kendall")
 FEWEST = 3
-"""Systems whose means are correlated: two always lie on a line."""
+"""Least number of systems whose means are correlated: two points always lie on a line."""
 FEWEST_WITHIN = 2
-"""Summaries of a document whose correlation counts for the mean: of two it is 1 or -1, which says who knew the better one."""
+"""Least number of summaries of a document for `mean_within`. For two, the correlation is 1 or -1: right or wrong order."""
 
 
 @dataclass(frozen=True, slots=True)
 class Correlations:
-    """Three coefficients of the same pairs, -1..1; all None where they are undefined, and `reason` says why."""
+    """Three coefficients of the same pairs, each -1..1. If they are undefined, all are None and `reason` says why."""
 
     pearson: float | None
     spearman: float | None
     kendall: float | None
-    """tau-b: ties in either are allowed for."""
+    """tau-b, which accounts for ties on either side."""
     reason: str = ""
     n: int = 0
-    """Pairs with both numbers; one without either (None) is left out."""
+    """Number of pairs used; pairs with a None are left out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +46,9 @@ class Interval:
 
 
 def correlations(ratings: Sequence[float | None], human: Sequence[float | None]) -> Correlations:
-    """Pearson, Spearman and Kendall's tau-b of ratings with people's scores, in one order.
+    """Pearson, Spearman and Kendall's tau-b of ratings with human scores, paired by position.
 
-    Raises ValueError for unequal lengths, or a number that is not finite.
+    Raises ValueError for unequal lengths or a number that is not finite.
     """
     if len(ratings) != len(human):
         raise ValueError(f"{len(ratings)} ratings against {len(human)} human scores; expected equal lengths")
@@ -72,9 +72,10 @@ def _undefined(ratings: Sequence[float], human: Sequence[float]) -> str:
 
 
 def concordance(first: Sequence[float], second: Sequence[float]) -> float | None:
-    """How far two raters say the same, not only alike (Lin, 1989): of whole numbers it is Cohen's kappa with quadratic weights.
+    """Lin's concordance (1989): agreement of two raters in value, not only in order, at most 1.
 
-    None where both say one number of all. Raises ValueError for unequal lengths.
+    For whole numbers it equals Cohen's kappa with quadratic weights. None without pairs, or if all numbers are equal. Raises
+    ValueError for unequal lengths.
     """
     n = len(first)
     apart = [(a - b) ** 2 for a, b in zip(first, second, strict=True)]
@@ -89,9 +90,9 @@ def concordance(first: Sequence[float], second: Sequence[float]) -> float | None
 def mean_within(
     ratings: Sequence[float | None], human: Sequence[float | None], groups: Sequence[Hashable]
 ) -> tuple[Correlations, int]:
-    """The mean of the correlations within each group (a document's summaries, as SummEval and G-Eval average), and how many.
+    """(mean of the correlations within each group, number of groups), as SummEval and G-Eval average over documents.
 
-    A group counts where it has at least two pairs and neither side says the same of all.
+    A group counts if it has at least two pairs and neither side is constant.
     """
     found = list(_within(ratings, human, groups).values())
     if not found:
@@ -103,7 +104,7 @@ def mean_within(
 def _within(
     ratings: Sequence[float | None], human: Sequence[float | None], groups: Sequence[Hashable]
 ) -> Mapping[Hashable, Correlations]:
-    """Group -> the correlations within it, of those that count."""
+    """Group -> the correlations within it, for the groups that count."""
     rows: dict[Hashable, list[int]] = {}
     for row, group in enumerate(groups):
         rows.setdefault(group, []).append(row)
@@ -112,7 +113,7 @@ def _within(
 
 
 def between_means(ratings: Sequence[float | None], human: Sequence[float | None], groups: Sequence[Hashable]) -> Correlations:
-    """The correlation of the groups' means (systems, as leaderboards compare them), over pairs with both numbers."""
+    """The correlation of the groups' means over pairs with both numbers. Groups are systems, as in leaderboards."""
     sums: dict[Hashable, list[tuple[float, float]]] = {}
     for group, a, b in zip(groups, ratings, human, strict=True):
         if a is not None and b is not None:
@@ -124,9 +125,9 @@ def between_means(ratings: Sequence[float | None], human: Sequence[float | None]
 
 
 class Bootstrap:
-    """Correlations of several ratings with the same people's scores, over the same resamples of the clusters.
+    """Bootstrap of the correlations of ratings with one set of human scores.
 
-    `human` and `weights` (resamples, pairs): how often each pair stands in each resample. One bootstrap serves all ratings, so
+    `weights`: how often each pair occurs in each resample, of shape (resamples, pairs). All ratings share the same resamples, so
     that their differences are paired.
     """
 
@@ -137,8 +138,10 @@ class Bootstrap:
 
     @classmethod
     def over(cls, human: Sequence[float], clusters: Sequence[str], seed: int = 0, samples: int = SAMPLES) -> Bootstrap:
-        """As many clusters as there are (`clusters`: a name a pair) are drawn with replacement, each with all of its pairs. The
-        draws depend on `seed` and the clusters' names alone."""
+        """Draw clusters with replacement, each with all of its pairs. `clusters`: the cluster of each pair.
+
+        The draws depend only on `seed` and the names of the clusters.
+        """
         import numpy as np
 
         names, place = _places(clusters)
@@ -149,7 +152,7 @@ class Bootstrap:
     def halves(
         cls, human: Sequence[float], clusters: Sequence[str], seed: int = 0, splits: int = 200
     ) -> tuple[Bootstrap, Bootstrap]:
-        """One half of the clusters and the other, `splits` times: to choose on the one and measure on the other."""
+        """Split the clusters into random halves, `splits` times: one half for choosing, the other for measuring."""
         import numpy as np
 
         names, place = _places(clusters)
@@ -170,7 +173,7 @@ class Bootstrap:
         return {"pearson": _pearson(x, y, weights), "spearman": _spearman(x, y, weights), "kendall": _kendall(x, y, weights)}
 
     def within(self, ratings: Sequence[float | None], groups: Sequence[Hashable]) -> Mapping[str, NDArray[np.float64]]:
-        """As `of`, of `mean_within`; each group lies in one cluster."""
+        """As `of`, for `mean_within`. Each group must lie in one cluster."""
         import numpy as np
 
         found = _within(ratings, self._human.tolist(), groups)
@@ -183,7 +186,7 @@ class Bootstrap:
             }
 
     def between(self, ratings: Sequence[float | None], groups: Sequence[Hashable]) -> Mapping[str, NDArray[np.float64]]:
-        """As `of`, of `between_means`."""
+        """As `of`, for `between_means`."""
         import numpy as np
 
         given = np.array([math.nan if one is None else one for one in ratings], dtype=np.float64)
@@ -198,7 +201,7 @@ class Bootstrap:
         return {name: np.where(enough, values, np.nan) for name, values in found.items()}
 
     def interval(self, values: NDArray[np.float64]) -> Interval | None:
-        """The 95 % interval of resampled values; None where there are fewer than two clusters, or most resamples say nothing."""
+        """The 95 % interval of resampled values; None for fewer than two clusters, or if most resamples are undefined."""
         import numpy as np
 
         kept = values[np.isfinite(values)]
@@ -209,14 +212,14 @@ class Bootstrap:
 
 
 def _places(clusters: Sequence[str]) -> tuple[list[str], list[int]]:
-    """The clusters' names, sorted, and the place of each pair's among them."""
+    """(sorted names of the clusters, index of each pair's cluster among them)."""
     names = sorted(set(clusters))
     place = {name: number for number, name in enumerate(names)}
     return names, [place[name] for name in clusters]
 
 
 def _pearson(x: NDArray[np.float64], y: NDArray[np.float64], weights: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Weighted, a row of weights a resample; x and y are the pairs', or a row of them for each resample."""
+    """Weighted Pearson correlation of each resample. `x`, `y`: shape (pairs,) or (resamples, pairs)."""
     import numpy as np
 
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -235,8 +238,7 @@ def _spearman(x: NDArray[np.float64], y: NDArray[np.float64], weights: NDArray[n
 
 
 def _ranks(values: NDArray[np.float64], weights: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Average ranks in each resample, in which a pair stands as often as its weight says; values are the pairs', or a row of them
-    for each resample."""
+    """Average ranks in each resample, where each pair occurs `weights` times. `values`: shape (pairs,) or (resamples, pairs)."""
     import numpy as np
 
     below, equal = values[..., :, None] < values[..., None, :], values[..., :, None] == values[..., None, :]

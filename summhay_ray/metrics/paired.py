@@ -1,9 +1,9 @@
-"""Whether a difference between two systems is real: paired differences per query. Part of the metrics room.
+"""Test whether two systems differ, by paired differences per query. Part of the metrics room.
 
-Queries of one haystack are alike, so haystacks are resampled, and signs are flipped of whole haystacks, where there are enough
-of them (`ENOUGH`). Fewer have too few resamples and flips: there the interval and the test are Student's t over haystacks.
-Of one haystack nothing is known of others, and some ask of the haystacks at hand alone (`over="queries"`): queries are resampled
-within haystacks, and the figures are about further queries of these. docs/compare.md has the measured coverage.
+Queries of one haystack are correlated. With at least ENOUGH haystacks, whole haystacks are therefore resampled (interval) and
+sign-flipped (test). With fewer, resamples and flips are too few: the interval and the test are Student's t over haystacks.
+With a single haystack, or with `over="queries"`, queries are resampled within haystacks, and the results hold only for further
+queries of these haystacks. docs/compare.md gives the measured coverage.
 """
 
 from __future__ import annotations
@@ -22,73 +22,75 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 ENOUGH = 6
-"""Clusters from which on they are resampled: with five, no sign-flip test reaches 5 % (2 of 32 is 6.25 %)."""
+"""Least number of clusters to resample. With five, a sign-flip test cannot reach 5 % (2 of 32 flips are 6.25 %)."""
 SURE = 20
-"""Clusters from which on the interval's coverage is between 93 and 97 %; with fewer, readers must be warned."""
+"""Least number of clusters for which the interval's coverage is 93 to 97 %. With fewer, readers must be warned."""
 SAMPLES = 10_000
 LEVEL, POWER = 0.05, 0.8
 MOST_QUERIES = 10_000_000
-"""A difference that would need as many is none that anybody finds."""
+"""`queries_needed` is None from this number on: such a difference is too small to be found."""
 _TIE = 1e-9
 
 Over = Literal["haystacks", "queries"]
-"""What the figures are about: other haystacks, or further queries of those there are."""
+"""What the results generalize to: other haystacks, or further queries of the given ones."""
 Test = Literal["sign-flip", "t"]
 
 
 @dataclass(frozen=True, slots=True)
 class PairedDifference:
-    """A's figure less B's on the queries that both answered, in fractions; None where fewer than two clusters tell nothing."""
+    """A's figure minus B's on the queries that both answered, as fractions.
+
+    Uncertainties are None with fewer than two clusters.
+    """
 
     n_queries: int
     n_haystacks: int
     over: Over
     test: Test
     a: float
-    """A's mean over the queries that both answered, each query counting once; `b` likewise."""
+    """A's mean over the queries that both answered, with equal weights; `b` likewise."""
     b: float
     difference: float
     low: float | None
-    """The 95 % interval of the difference: percentiles of the cluster bootstrap, widened as Student's t asks for so few clusters
-    (Hesterberg, 2015, section 5.3); of fewer than six clusters Student's t over them."""
+    """95 % interval of the difference: percentiles of the cluster bootstrap, widened for small numbers of clusters (Hesterberg,
+    2015, section 5.3). With fewer than six clusters, Student's t over clusters."""
     high: float | None
     se: float | None
-    """Standard error of the difference, by the spread of the clusters."""
+    """Standard error of the difference, from the spread of the clusters."""
     p: float | None
-    """Two-sided. `sign-flip`: permutation test, exact for up to 13 clusters, else of 10,000 random flips. `t`: Student's over
-    fewer than six clusters, with the bias-reduced variance and the degrees of freedom of Bell and McCaffrey (2002)."""
+    """Two-sided p-value. `sign-flip`: a permutation test, exact for up to 13 clusters, else with 10,000 random flips. `t`:
+    Student's t for fewer than six clusters, with bias-reduced variance and degrees of freedom as in Bell and McCaffrey (2002)."""
     p_holm: float | None
-    """`p` after Holm's correction over all pairs that were compared together."""
+    """`p` after Holm's correction over all pairs compared together."""
     p_least: float
-    """The least `p` that the test can give with so many clusters."""
+    """The smallest `p` that the test can give with this number of clusters."""
     n_pairs: int
-    """How many pairs `p_holm`, `detectable` and `queries_needed` are of."""
+    """Number of pairs that `p_holm`, `detectable` and `queries_needed` account for."""
     effect: float | None
-    """Cohen's d of paired values: the mean of the queries' differences over their standard deviation."""
+    """Cohen's d for paired values: mean of the differences per query, divided by their standard deviation."""
     wins: int
     ties: int
     losses: int
-    """Queries on which A is above B, equal, below."""
+    """Queries on which A is above B, equal to B, below B: `wins`, `ties`, `losses`."""
     freedom: float
     """Degrees of freedom of `se`."""
     detectable: float | None
-    """The least true difference that so many queries find with a probability of 80 %, at 5 % shared among the pairs."""
+    """Smallest true difference that these queries detect with 80 % power, at a level of 5 % divided by the number of pairs."""
     queries_needed: int | None
-    """So many queries in all would find a true difference of the size seen, with a probability of 80 %, at 5 % shared among the
-    pairs; None where it is 0."""
+    """Total number of queries that would detect the observed difference with this power and level; None if it is too small."""
 
     @property
     def clusters(self) -> int:
-        """How many things the spread is that of."""
+        """The number of clusters: haystacks or queries, depending on `over`."""
         return self.n_haystacks if self.over == "haystacks" else self.n_queries
 
     @property
     def out_of_reach(self) -> bool:
-        """Whether so few clusters can never reach 5 % after Holm's correction over so many pairs."""
+        """Whether the clusters are too few to reach 5 % after Holm's correction, whatever the data."""
         return self.p is not None and self.p_least * self.n_pairs > LEVEL
 
     def verdict(self, a: str, b: str) -> str:
-        """What the figures come to, in plain words; `a` and `b` are the systems' names."""
+        """The result in one sentence. `a` and `b` are the systems' names."""
         if self.p is None or self.p_holm is None:
             return "not known: too few queries or haystacks to tell"
         if self.p_holm <= LEVEL:
@@ -109,7 +111,7 @@ class PairedDifference:
 
 @dataclass(frozen=True, slots=True)
 class _Spread:
-    """What the clusters of a difference tell of it; nothing where there is one."""
+    """The uncertainty of a difference; all None with a single cluster."""
 
     freedom: float = 0.0
     se: float | None = None
@@ -121,25 +123,25 @@ class _Spread:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """A system's place among others, and how sure it is."""
+    """The rank of a system among others, with its uncertainty."""
 
     name: str
     mean: float
-    """Over the queries that it answered, each counting once."""
+    """Mean over the queries that it answered, with equal weights."""
     n_queries: int
     first: float
-    """Probability of being the first: the share of resamples in which it is; equals share."""
+    """Probability of being the best: the share of resamples in which it is; ties are split."""
     rank: float
-    """By `mean`, from 1; equals share the mean of their ranks."""
+    """Rank by `mean`, from 1; equal systems get the mean of their ranks."""
     rank_low: float
-    """The 95 % interval of its rank, in which equals share, too."""
+    """Lower end of the 95 % interval of its rank; equal systems get the mean of their ranks here, too."""
     rank_high: float
 
 
 class Resampling:
-    """One set of resamples and sign flips of the same queries, for every pair that is compared on them.
+    """A set of resamples and sign flips of the queries, shared by all pairs of systems that are compared.
 
-    `haystacks`: of each query, the haystack that it belongs to. The same seed and haystacks give the same resamples.
+    `haystacks`: the haystack of each query. The same seed and haystacks give the same resamples.
     """
 
     def __init__(self, haystacks: Sequence[str], seed: int = 0, samples: int = SAMPLES, over: Over = "haystacks") -> None:
@@ -149,7 +151,7 @@ class Resampling:
         n_queries = len(haystacks)
         self.over: Over = over if len(names) > 1 else "queries"
         self._haystack = np.searchsorted(names, list(haystacks))
-        # What is alike, and what is drawn: of too few haystacks the order of systems is of their queries alone.
+        # `_alike`: the clusters of the test. `_cluster`: the units that are drawn; with too few haystacks these are queries.
         alike, queries = self.over == "haystacks", np.arange(n_queries)
         self._alike = self._haystack if alike else queries
         self._whole = alike and len(names) >= ENOUGH
@@ -161,7 +163,7 @@ class Resampling:
         self._signs = _flips(self._n, rng, samples)
 
     def _drawn(self, rng: np.random.Generator, samples: int) -> NDArray[np.float64]:
-        """(samples, clusters): how often each cluster is drawn; queries are drawn within their haystacks."""
+        """How often each cluster is drawn, of shape (samples, clusters). Queries are drawn within their haystacks."""
         import numpy as np
 
         if self._whole:
@@ -173,7 +175,7 @@ class Resampling:
         return drawn
 
     def sums(self, values: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Of each cluster, the sum of the values that are there (others are NaN) and how many they are."""
+        """(sum, count) of the values of each cluster, ignoring NaN. `values`: one per query."""
         import numpy as np
 
         there = ~np.isnan(values)
@@ -181,7 +183,7 @@ class Resampling:
         return sums.astype(np.float64), np.bincount(self._cluster, there, minlength=self._n).astype(np.float64)
 
     def difference(self, a: NDArray[np.float64], b: NDArray[np.float64]) -> PairedDifference | None:
-        """The difference of two systems' values of the queries, NaN where a system has none; None where no query has both."""
+        """The difference of two systems. `a`, `b`: their values per query, NaN where missing. None if no query has both."""
         import numpy as np
 
         apart = a - b
@@ -189,10 +191,10 @@ class Resampling:
         n = int(there.sum())
         if not n:
             return None
-        own = apart[there]
-        mean, spread = float(own.mean()), float(own.std(ddof=1)) if n > 1 else 0.0
+        both = apart[there]
+        mean, spread = float(both.mean()), float(both.std(ddof=1)) if n > 1 else 0.0
         spreads = self._student if self.test == "t" else self._resampled
-        told = spreads(apart, mean)
+        uncertainty = spreads(apart, mean)
         return PairedDifference(
             n_queries=n,
             n_haystacks=len(np.unique(self._haystack[there])),
@@ -201,29 +203,29 @@ class Resampling:
             a=float(a[there].mean()),
             b=float(b[there].mean()),
             difference=mean,
-            low=told.low,
-            high=told.high,
-            se=told.se,
-            p=told.p,
+            low=uncertainty.low,
+            high=uncertainty.high,
+            se=uncertainty.se,
+            p=uncertainty.p,
             p_holm=None,
-            p_least=told.p_least,
+            p_least=uncertainty.p_least,
             n_pairs=1,
             effect=mean / spread if spread > _TIE else None,
-            wins=int((own > _TIE).sum()),
-            ties=int((abs(own) <= _TIE).sum()),
-            losses=int((own < -_TIE).sum()),
-            freedom=told.freedom,
-            detectable=None if told.se is None else told.se * _reach(told.freedom),
-            queries_needed=_needed(mean, told.se, n, told.freedom),
+            wins=int((both > _TIE).sum()),
+            ties=int((abs(both) <= _TIE).sum()),
+            losses=int((both < -_TIE).sum()),
+            freedom=uncertainty.freedom,
+            detectable=None if uncertainty.se is None else uncertainty.se * _reach(uncertainty.freedom),
+            queries_needed=_needed(mean, uncertainty.se, n, uncertainty.freedom),
         )
 
     def _resampled(self, apart: NDArray[np.float64], mean: float) -> _Spread:
-        """By the bootstrap and flips of signs, of haystacks or of queries within them."""
+        """The uncertainty by bootstrap and sign flips, of haystacks or of queries within haystacks."""
         import numpy as np
 
         sums, counts = self.sums(apart)
         there = counts > 0
-        # Of queries, each haystack has a mean of its own that is taken off first.
+        # When queries are resampled, deviations are from the mean of their haystack.
         fixed = [there] if self._whole else [there & (self._haystack == one) for one in np.unique(self._haystack[there])]
         off = [sums[own] - counts[own] * (mean if self._whole else sums[own].mean()) for own in fixed]
         n = int(there.sum())
@@ -236,7 +238,7 @@ class Resampling:
         return _Spread(freedom, se, *self._interval(sums, counts, freedom), self._p(sums), least)
 
     def _student(self, apart: NDArray[np.float64], mean: float) -> _Spread:
-        """Student's t over clusters of any sizes, of which only the mean is estimated (Bell and McCaffrey, 2002)."""
+        """The uncertainty by Student's t over clusters of unequal sizes (Bell and McCaffrey, 2002)."""
         import numpy as np
         from scipy import stats
 
@@ -249,7 +251,7 @@ class Resampling:
         off = np.bincount(place, apart[there] - mean) / rest / n
         se = math.sqrt(float((off**2).sum()))
         if se <= _TIE:
-            # Clusters that do not differ at all say nothing of how far others would; equal systems are equal.
+            # Without any spread between clusters nothing can be inferred, except that equal systems are equal.
             return _Spread(1.0, 0.0, mean, mean, 1.0) if abs(mean) <= _TIE else _Spread()
         spread = -np.outer(counts / rest, counts / rest) / n
         np.fill_diagonal(spread, counts)
@@ -270,11 +272,11 @@ class Resampling:
     def _p(self, sums: NDArray[np.float64]) -> float:
         seen = abs(float(sums.sum()))
         reached = abs(self._signs @ sums) >= seen - _TIE
-        # Of random flips, the one that was seen counts among them (Phipson and Smyth, 2010).
+        # For random flips, the observed assignment counts as one of them (Phipson and Smyth, 2010).
         return float(reached.mean() if len(self._signs) == 2**self._n else (reached.sum() + 1) / (len(reached) + 1))
 
     def standings(self, names: Sequence[str], values: NDArray[np.float64]) -> list[Standing]:
-        """The systems, the best first, from `values` of (queries, systems), NaN where a system has none."""
+        """The standings of the systems, best first. `values`: shape (queries, systems), NaN where missing."""
         import numpy as np
         from scipy import stats
 
@@ -285,7 +287,7 @@ class Resampling:
             means = sums.sum(axis=0) / counts.sum(axis=0)
         best = drawn >= drawn.max(axis=1, keepdims=True) - _TIE
         first = (best / best.sum(axis=1, keepdims=True)).mean(axis=0)
-        # Equals differ in the last digits.
+        # Rounded, since equal values may differ in their last digits.
         ranks = stats.rankdata(-np.round(drawn, 9), axis=1)
         places = stats.rankdata(-np.round(means, 9), nan_policy="omit")
         low, high = np.quantile(ranks, (LEVEL / 2, 1 - LEVEL / 2), axis=0, method="inverted_cdf")
@@ -298,7 +300,7 @@ class Resampling:
 
 
 def holm(ps: Sequence[float]) -> list[float]:
-    """The p-values after Holm's step-down correction (1979), in their order."""
+    """The p-values after Holm's step-down correction (1979), in the same order."""
     order = sorted(range(len(ps)), key=ps.__getitem__)
     stepped = itertools.accumulate((min(1.0, (len(ps) - place) * ps[index]) for place, index in enumerate(order)), max)
     found = dict(zip(order, stepped, strict=True))
@@ -315,7 +317,7 @@ def _flips(n: int, rng: np.random.Generator, samples: int) -> NDArray[np.float64
 
 @functools.cache
 def _reach(freedom: float, pairs: int = 1) -> float:
-    """Standard errors from 0 to the difference that is found with the power, at the level that Holm's first step asks for."""
+    """The detectable difference in standard errors, at POWER and at LEVEL divided by `pairs` (the first step of Holm)."""
     from scipy import stats
 
     return float(stats.t.ppf(1 - LEVEL / pairs / 2, freedom) + stats.t.ppf(POWER, freedom))
@@ -323,9 +325,10 @@ def _reach(freedom: float, pairs: int = 1) -> float:
 
 @functools.cache
 def _tail(clusters: int, freedom: int) -> float:
-    """The lower quantile of the bootstrap that is an end of the interval.
+    """The quantile of the bootstrap that is the lower end of the interval.
 
-    The bootstrap's spread is that of its clusters as if they were all, and its tails are the normal's.
+    It corrects two flaws of the percentile interval for few clusters: the bootstrap divides by n and not by the degrees of
+    freedom, and its tails are those of the normal distribution and not of Student's t.
     """
     from scipy import stats
 
@@ -333,7 +336,7 @@ def _tail(clusters: int, freedom: int) -> float:
 
 
 def _needed(mean: float, se: float | None, n: int, freedom: float, pairs: int = 1) -> int | None:
-    """Queries in all, when each further one brings what those at hand brought."""
+    """Total queries needed, assuming that further queries have the same spread."""
     if not se or abs(mean) <= _TIE:
         return None
     spread = se * math.sqrt(n)
@@ -341,17 +344,17 @@ def _needed(mean: float, se: float | None, n: int, freedom: float, pairs: int = 
     def enough(queries: int) -> bool:
         return _reach(max(1, round(freedom * queries / n)), pairs) * spread / math.sqrt(queries) <= abs(mean)
 
-    least, most = 1, 2
-    while not enough(most) and most < MOST_QUERIES:
-        least, most = most, 2 * most
-    while most - least > 1:
-        middle = (least + most) // 2
-        least, most = (least, middle) if enough(middle) else (middle, most)
-    return most if most < MOST_QUERIES else None
+    low, high = 1, 2
+    while not enough(high) and high < MOST_QUERIES:
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    return high if high < MOST_QUERIES else None
 
 
 def with_holm(found: Sequence[PairedDifference]) -> list[PairedDifference]:
-    """The differences with `p_holm` over all of them, and what it takes to find them so; those without a `p` stay as they are."""
+    """The differences with `p_holm`, `detectable` and `queries_needed` for all pairs together; unchanged without `p`."""
     known = [one.p for one in found if one.p is not None]
     corrected = iter(holm(known))
     return [_among(one, next(corrected), len(known)) if one.p is not None else one for one in found]

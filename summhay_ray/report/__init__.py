@@ -1,4 +1,4 @@
-"""Tables of results. For cli; imports score and what lies below."""
+"""Reports: tables for the terminal, and pages, figures and files. For cli and api; imports the engine, metrics and store."""
 
 from summhay_ray.report.bench import BENCH_LEGEND, bench_tables
 from summhay_ray.report.compare import COMPARED_LEGEND, compare_tables, compared_systems_tables, rejudge_table, verdict_lines

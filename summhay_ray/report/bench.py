@@ -19,10 +19,10 @@ BENCH_LEGEND = (
 
 
 def bench_tables(rows: Sequence[BenchRow]) -> list[TextTable]:
-    """Agreement with people and dollars (Table 1), and bias by summarizer and by length (Table 6), one row a judge.
+    """Agreement with people and dollars (Table 1), and bias by summarizer and length (Table 6); one row per judge.
 
-    Bias is coverage less people's, in points (hundredths); `-` stands where there is nothing to measure, `*` beside a figure
-    of fewer insights than expected.
+    Bias is the judge's coverage minus the human coverage, in points (hundredths). `-` means nothing to measure, `*` fewer
+    insights than expected.
     """
     return [TextTable("Agreement with people", _AGREEMENT, tuple(map(_agreement, rows))), _bias(rows)]
 
@@ -62,7 +62,7 @@ def _figure(value: float | None) -> str:
 
 
 def _ranged(figure: str, interval: tuple[float, float] | None, shown: Callable[[float], str]) -> str:
-    """A figure and its interval in one cell: they say little apart."""
+    """A figure with its interval, in one cell."""
     return figure if interval is None else f"{figure} ({'..'.join(map(shown, interval))})"
 
 

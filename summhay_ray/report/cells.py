@@ -1,4 +1,4 @@
-"""A section's table as cells for a page or a paper. Part of the report room, for the room alone."""
+"""The table of a section as cells, for a page or a paper. Used only inside the report room."""
 
 from __future__ import annotations
 
@@ -12,28 +12,31 @@ from summhay_ray.engine import Section
 from summhay_ray.report.sections import HIDDEN, SHARES, is_figure
 
 MOST_ROWS = 2000
-"""Rows that a page holds; CSV and JSON have all."""
+"""Most rows shown on a page; CSV and JSON have all rows."""
 MOST_PAPER_ROWS, MOST_COLUMNS = 400, 16
-"""Rows of a paper's table, and columns beside which it is legible."""
+"""Most rows, and most columns, of a table for a paper."""
 LONG = 30
+"""A table with more rows is folded on a page."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One cell."""
+    """One cell of a table."""
 
     text: str
     value: str = ""
-    """What it sorts by: a number, a text, or nothing."""
+    """The sort key: a number or a text; empty sorts as missing."""
     small: str = ""
-    """The interval, or what stands behind a row."""
+    """Text in small print: the interval of a figure."""
     href: str = ""
+    """Address of the samples behind the cell."""
     cls: str = ""
+    """CSS classes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Columns under one figure."""
+    """A head above several columns: the figure that they show."""
 
     name: str
     span: int
@@ -41,25 +44,27 @@ class Group:
 
 @dataclass(frozen=True)
 class Grid:
-    """A table: heads and rows of as many cells; `groups` stand above the heads where the table is wide."""
+    """A table of cells. Every row has as many cells as there are heads."""
 
     heads: Sequence[str]
     rows: Sequence[Sequence[Cell]]
     n_heads: int
+    """Number of columns, from the left, that name the row."""
     groups: Sequence[Group] = ()
+    """Heads above the heads, in a pivot."""
     cut: int = 0
-    """How many rows there are where not all are here."""
+    """Total number of rows if some are left out, else 0."""
 
     @property
     def long(self) -> bool:
-        """Whether the table is folded."""
+        """Whether the table is folded on a page."""
         return len(self.rows) > LONG
 
 
 def grids_of(section: Section, facets: Collection[str] = (), most: int = MOST_ROWS) -> list[Grid]:
-    """The section's table as a page shows it: where it has a pivot, a grid for each figure, one below the other.
+    """The table of a section for a page. With a pivot, one grid per figure.
 
-    `facets`: by which columns its rows have samples.
+    `facets`: the columns by which the viewer can filter samples. `most`: rows to show.
     """
     if section.table is None or not section.table.columns:
         return []
@@ -78,7 +83,7 @@ def grids_of(section: Section, facets: Collection[str] = (), most: int = MOST_RO
 
 
 def paper_grids(section: Section) -> list[Grid]:
-    """The section's table as a paper shows it: where it has a pivot, all figures side by side if that is not too wide."""
+    """The table of a section for a paper. With a pivot, all figures are side by side if the table is not too wide."""
     if section.pivot is None or section.table is None or not section.table.height:
         return grids_of(section, most=MOST_PAPER_ROWS)
     whole = _wide(section, (), section.pivot.figures)
@@ -86,7 +91,7 @@ def paper_grids(section: Section) -> list[Grid]:
 
 
 def _wide(section: Section, facets: Collection[str], figures: Sequence[str]) -> Grid:
-    """The pivot: a row for each value of `rows`, under each figure a column for each value of `columns`."""
+    """The pivoted table: a row for each value of `pivot.rows`; for each figure, a column for each value of `pivot.columns`."""
     assert section.table is not None and section.pivot is not None
     pivot = section.pivot
     rows = list(section.table.iter_rows(named=True))
@@ -134,8 +139,8 @@ def _total(rows: Sequence[Mapping[str, Any]]) -> Cell:
     expected = [row["n_expected"] for row in rows if row.get("n_expected") is not None]
     if not counts:
         return Cell("-", cls="figure")
-    told = f"{sum(counts)}/{sum(expected)}" if expected else f"{sum(counts)}"
-    return Cell(told, str(sum(counts)), cls="figure")
+    text = f"{sum(counts)}/{sum(expected)}" if expected else f"{sum(counts)}"
+    return Cell(text, str(sum(counts)), cls="figure")
 
 
 def _cell(section: Section, row: Mapping[str, Any], name: str, figure: bool, facets: Collection[str]) -> Cell:
@@ -158,15 +163,15 @@ def _cell(section: Section, row: Mapping[str, Any], name: str, figure: bool, fac
 
 
 def told(section: Section, name: str, value: float) -> str:
-    """A figure in its unit."""
+    """A figure as text, in its unit: per cent and points with one decimal, other numbers with four digits."""
     if section.units.get(name) in SHARES:
-        # What rounds to -0.0 is no difference.
+        # Adding 0.0 turns -0.0 into 0.0.
         return f"{round(100 * value, 1) + 0.0:.1f}"
     return f"{value:,.4g}" if isinstance(value, float) else f"{value:,}"
 
 
 def plain(value: Any) -> str:
-    """A value as one line of text in which nothing steers a terminal or hides."""
+    """A value as one line of printable text, without control characters."""
     if value is None:
         return ""
     text = f"{value:g}" if isinstance(value, float) else str(value)
@@ -179,14 +184,14 @@ def _lacks(row: Mapping[str, Any]) -> bool:
 
 
 def _samples(row: Mapping[str, Any], facets: Collection[str]) -> str:
-    """The address of the row's samples in the viewer: by every column that samples are listed by, too."""
+    """The address of a row's samples in the viewer, filtered by every column that is also a facet; empty if there are none."""
     if not row.get("n"):
         return ""
     chosen = {}
     for name, value in row.items():
         if name in facets and isinstance(value, str) and value:
             if name == "retriever" and "ordering" in facets and "ordering" not in row:
-                # A column of the table tells both.
+                # The table shows retriever and ordering in one column.
                 value, _, ordering = value.partition(", ")
                 chosen["ordering"] = ordering or "given"
             chosen[name] = value

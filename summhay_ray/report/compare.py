@@ -1,4 +1,4 @@
-"""Tables of systems that are compared, and of two judges on one run. Part of the report room; prints nothing."""
+"""Tables of `summhay compare`: systems, or two judges on one run. Part of the report room; prints nothing."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ COMPARED_LEGEND = (
 
 
 def compare_tables(result: CompareResult) -> list[TextTable]:
-    """Agreement, confusion of labels, the systems' ranks by both judges, and where the judges differ most."""
+    """Four tables: agreement, confusion of labels, scores and ranks of the systems, and the largest differences."""
     first, second = result.judges
     agreement = result.agreement
     counts = (
@@ -58,7 +58,7 @@ def compare_tables(result: CompareResult) -> list[TextTable]:
 
 
 def compared_systems_tables(result: SystemComparison) -> list[TextTable]:
-    """A table of pairs for each figure, and one of the systems' order with its uncertainty."""
+    """For each figure, a table of pairs; with more than two systems, also their ranking with its uncertainty."""
     grids = []
     for figure, standings in result.standings.items():
         pairs = [one for one in result.pairs if one.figure == figure]
@@ -116,7 +116,7 @@ def _standing(one: Standing) -> tuple[str, ...]:
 
 
 def rejudge_table(result: RunResult) -> TextTable:
-    """What each judge of a rejudge has said."""
+    """Means, failures and counts of each judge of a rejudge."""
     rows = tuple((one.judge, *_means(one), str(one.n_failed), f"{one.n_judged}/{one.n_expected}") for one in result.judges)
     heads = ("Judge", "Joint", "Coverage", "Failures", "n")
     whole = all(one.n_judged == one.n_expected for one in result.judges)

@@ -1,6 +1,6 @@
-"""What lies beside a report's page: its samples, what they share, and their list, in scripts that the page loads when needed.
+"""The data files beside a report's page: samples, their shared contents, and their index, as scripts loaded on demand.
 
-Part of the report room. All is written in one pass, and a chunk of it is held at a time.
+Part of the report room. Everything is written in one pass, with one chunk in memory at a time.
 """
 
 from __future__ import annotations
@@ -18,13 +18,15 @@ from summhay_ray.engine import Facet, SampleRecord, Samples
 from summhay_ray.store import Files
 
 CHUNK_BYTES = 400_000
+"""Size of a file of samples or of shared contents."""
 ROWS_A_LIST = 50_000
+"""Samples in one file of the index."""
 LONGEST = 200_000
-"""Letters of a text that a report holds: of a longer one it says how long it is."""
+"""Most characters of a text in a report. A longer text is cut, and its length is given."""
 
 
 def write_data(files: Files, runs: Sequence[tuple[str, Samples]]) -> tuple[int, list[str]]:
-    """Write the samples of the runs, by run id; how many they are, and by which facets they are listed."""
+    """Write the samples of the runs, given as (run id, samples). Returns their number and the names of their facets."""
     facets = _facets(runs)
     book = _Book(files, facets)
     for run_id, one in runs:
@@ -58,7 +60,7 @@ def _facets(runs: Sequence[tuple[str, Samples]]) -> list[Facet]:
 
 
 class _Book:
-    """The samples as they come: their chunks, and the columns of their list."""
+    """Writes samples in chunks, together with the columns of their index."""
 
     def __init__(self, files: Files, facets: Sequence[Facet]) -> None:
         self._files, self._facets = files, facets
@@ -72,7 +74,7 @@ class _Book:
         self._columns: dict[str, list[Any]] = {one.name: [] for one in facets}
 
     def add(self, sample: SampleRecord) -> None:
-        """One more."""
+        """Add a sample."""
         if not self._chunk:
             self.starts.append(self.n)
         text = _json({"id": sample.id, "parts": sample.parts})
@@ -96,7 +98,7 @@ class _Book:
         return int(bool(value)) if facet.kind == "flag" else _finite(value)
 
     def close(self) -> None:
-        """Write what is left."""
+        """Write the last chunk and the last part of the index."""
         if self._chunk:
             self._end_chunk()
         if self._ids:
@@ -113,7 +115,7 @@ class _Book:
 
 
 def _shelve(files: Files, shelf: str, found: Iterable[tuple[str, Any]]) -> list[str]:
-    """Write a shelf, whose ids come sorted; the first id of each chunk."""
+    """Write a shelf of shared contents, given sorted by id. Returns the first id of each chunk."""
     firsts: list[str] = []
     chunk: list[str] = []
     size = 0
@@ -141,12 +143,12 @@ def _put(files: Files, name: str, text: str) -> None:
 
 
 def put_version(files: Files, version: str) -> None:
-    """Tell a page that is open, and served, what the newest state is."""
+    """Write the version of the data, by which an open, served page notices changes."""
     _put(files, "version", _json(version))
 
 
 def _json(content: Any) -> str:
-    """JSON that stands in a script: ASCII, and no `<` that could end or begin anything."""
+    """JSON for use in a script: ASCII only, with `<` escaped so that it can neither start nor end a tag."""
     text = json.dumps(content, ensure_ascii=True, separators=(",", ":"), default=str)
     if "NaN" in text or "Infinity" in text or len(text) > LONGEST:
         text = json.dumps(_bounded(content), ensure_ascii=True, separators=(",", ":"), allow_nan=False, default=str)
@@ -154,7 +156,7 @@ def _json(content: Any) -> str:
 
 
 def _bounded(content: Any) -> Any:
-    """The content with its texts no longer than a page can show, and figures that are none as null."""
+    """The content with long texts cut to LONGEST, and NaN and infinities as None."""
     if isinstance(content, str):
         return content if len(content) <= LONGEST else f"{content[:LONGEST]}\n… ({len(content):,} letters in all)"
     if isinstance(content, Mapping):

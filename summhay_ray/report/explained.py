@@ -1,4 +1,4 @@
-"""Tables of what `explain` finds in a synthesis. Part of the report room; prints nothing."""
+"""Tables of `explain` for a synthesis. Part of the report room; prints nothing."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from summhay_ray.outcome import MICROS
 from summhay_ray.report.tables import TextTable
 
 MOST_ROWS = 40
-"""A longer table is cut, and says so in its title."""
+"""A longer table is cut, and its title says so."""
 
 _Rows = Sequence[Mapping[str, Any]]
 
 
 def kinds_table(kinds: _Rows) -> TextTable:
-    """The checks by kind: how many, how many found another thing than was expected, and who made them."""
+    """The checks by kind: their number, how many had an unexpected result, and who made them."""
     rows = tuple((one["kind"], f"{one['n']:,}", f"{one['unexpected']:,}", _by(one["by"])) for one in kinds)
     return TextTable("Checks", ("Kind", "Made", "Unexpected", "By"), rows)
 
@@ -25,9 +25,9 @@ def _by(counts: Mapping[str, int]) -> str:
 
 
 def amiss_table(checks: _Rows, made: bool) -> TextTable:
-    """The checks whose last word is not what was expected, and how sure the offline check was that it is so.
+    """The checks whose final result was not the expected one, with the score of the offline check.
 
-    `made`: whether there is a haystack, of which none of them made an untruth.
+    `made`: whether a haystack was made; then none of these checks makes it wrong.
     """
     rows = [
         (one["kind"], f"{one['subject']} {one['object']}", one["expected"], one["found"], one["by"], f"{one['score']:.2f}")
@@ -39,7 +39,7 @@ def amiss_table(checks: _Rows, made: bool) -> TextTable:
 
 
 def documents_table(documents: _Rows) -> TextTable:
-    """The documents of a haystack, a row each."""
+    """The documents of a haystack, one row each."""
     rows = [
         (
             one["document_id"],
@@ -57,7 +57,7 @@ def documents_table(documents: _Rows) -> TextTable:
 
 
 def answers_table(answers: _Rows) -> TextTable:
-    """The answers that a document stands on, each with the beginning of its key, which `explain` takes."""
+    """The model answers behind a document, each with the beginning of its key, which `explain` accepts."""
     rows = [
         (one["task"], one["key"][:16], one["model"], f"{one['output_tokens']:,}", f"{one['usd_micros'] / MICROS:.6f}")
         for one in answers

@@ -1,4 +1,4 @@
-"""The failures of a run, for a person: a line each, or a block each where a terminal is too narrow. Prints nothing."""
+"""The failures of a run: a table, or blocks of lines for a narrow terminal. Part of the report room; prints nothing."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _WHAT = ("stage", "kind", "error")
 
 
 def failures_table(run: str, failures: Sequence[Mapping[str, Any]]) -> TextTable:
-    """A row each, without the columns in which no failure has anything. `failures`: their fields, and where each happened."""
+    """One row per failure, without empty columns. `failures`: the fields of each failure and of its place."""
     cells = [{**one, "usd": _dollars(one), "attempts": str(one["attempts"])} for one in failures]
     columns = [(head, name) for head, name in _COLUMNS if any(one.get(name) for one in cells)]
     rows = tuple(tuple(one.get(name) or "" for _, name in columns) for one in cells)
@@ -38,7 +38,7 @@ def failures_table(run: str, failures: Sequence[Mapping[str, Any]]) -> TextTable
 
 
 def failure_blocks(run: str, failures: Sequence[Mapping[str, Any]], width: int) -> list[str]:
-    """The same as lines of at most `width` characters, but for names that are longer: some for each failure."""
+    """The same as lines of at most `width` characters (longer names excepted), several for each failure."""
     lines = [_title(run, failures)]
     for one in failures:
         where = " ".join(one[name] for name in _WHERE if one.get(name))
@@ -62,7 +62,7 @@ def failure_blocks(run: str, failures: Sequence[Mapping[str, Any]], width: int) 
 
 
 def _title(run: str, failures: Sequence[Mapping[str, Any]]) -> str:
-    # Several failures may come of one answer, which is paid once.
+    # Several failures may share one answer, whose cost counts once.
     answers = {one["key"] or str(place): one["usd_micros"] for place, one in enumerate(failures)}
     cost = f", {sum(answers.values()) / MICROS:.6f} dollars" if failures else ""
     return f"{len(failures)} failures of {run}{cost}"

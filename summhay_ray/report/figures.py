@@ -1,6 +1,6 @@
-"""A section's chart as a figure: SVG for the page, SVG and PDF with embedded fonts for papers. Part of the report room.
+"""Draw the chart of a section: SVG for a page; SVG, or PDF with embedded fonts, for papers. Part of the report room.
 
-Colours are Okabe and Ito's, which colour-blind readers tell apart; series differ in their markers and lines, too.
+The colours are those of Okabe and Ito, which colour-blind readers can distinguish. Series also differ in markers and lines.
 """
 
 from __future__ import annotations
@@ -25,15 +25,16 @@ if TYPE_CHECKING:
 
 FigureFormat = Literal["svg", "pdf"]
 COLUMN_INCHES, PAGE_INCHES = 3.35, 7.2
-"""Widths: one column of a paper, and the page."""
+"""Widths of a figure: one column of a paper, and the page of a report."""
 MOST_ROWS, MOST_SERIES, LONGEST = 40, 16, 34
-"""Names along an axis, series in colours of their own, and letters of a name; a figure says what it leaves out."""
+"""Most names along an axis, most series with a colour, and most characters of a name. A figure says if names are left out."""
 MOST_ZEROS, LEAST = 15, 0.0005
+"""With more bars than MOST_ZEROS, bars shorter than LEAST are left out."""
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8A7A00", "#7F7F7F")
 _GREY = "#9A9A9A"
 _MARKERS = "osD^vPX*"
 _INK, _FAINT = "#010203", "#040506"
-"""Stand for the page's own colours, whatever its theme is."""
+"""Placeholders that are replaced by the colours of the page's theme."""
 _SVG = "http://www.w3.org/2000/svg"
 _LINK = "http://www.w3.org/1999/xlink"
 
@@ -41,12 +42,12 @@ Row = Mapping[str, Any]
 
 
 def drawable(section: Section) -> bool:
-    """Whether the section has a chart with something in it."""
+    """Whether the section has a chart with at least one point."""
     return section.chart is not None and bool(_rows(section))
 
 
 def draw(section: Section, inches: float = COLUMN_INCHES, ink: str = "black") -> Figure:
-    """The section's chart as a matplotlib figure, so wide. Raises UserError for a section without a chart, or without figures."""
+    """The chart of a section as a matplotlib figure, `inches` wide. Raises UserError for a section without a chart or data."""
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 
@@ -64,20 +65,20 @@ def draw(section: Section, inches: float = COLUMN_INCHES, ink: str = "black") ->
 
 
 def figure_bytes(section: Section, kind: FigureFormat = "svg", inches: float = COLUMN_INCHES) -> bytes:
-    """The chart as a file for a paper: letters are outlines (SVG) or embedded as TrueType (PDF)."""
+    """The chart as a file for a paper. Text is drawn as outlines (SVG) or embedded as TrueType (PDF)."""
     from matplotlib import rc_context
 
     stream = io.BytesIO()
     with rc_context({"pdf.fonttype": 42, "svg.fonttype": "path", "svg.hashsalt": "summhay"}), _quiet():
-        told = {"Date": None} if kind == "svg" else {"CreationDate": None}
-        draw(section, inches).savefig(stream, format=kind, transparent=True, metadata=told)
+        metadata = {"Date": None} if kind == "svg" else {"CreationDate": None}
+        draw(section, inches).savefig(stream, format=kind, transparent=True, metadata=metadata)
     return stream.getvalue()
 
 
 def page_svg(section: Section, name: str = "") -> str:
-    """The chart as an element for a page: in the page's own colours and letters, with no style, script or link in it.
+    """The chart as an SVG element for a page: in the page's colours and font, without style, script or external link.
 
-    `name`: what its ids begin with.
+    `name`: prefix of its ids.
     """
     from matplotlib import rc_context
 
@@ -105,7 +106,7 @@ _INKED: tuple[Any, ...] = ("text.color", "axes.edgecolor", "axes.labelcolor", "x
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Letters that the font has not are a box in a PDF, and no line on stderr for each."""
+    """Suppresses matplotlib's warnings, such as one for every character that the font lacks."""
     import warnings
 
     log = logging.getLogger("matplotlib")
@@ -148,7 +149,7 @@ def _scaled(section: Section, row: Row, name: str) -> float:
 
 
 def _ends(section: Section, row: Row, name: str) -> tuple[float, float]:
-    """How far the interval reaches below and above the figure."""
+    """The lengths of the interval below and above the figure, as drawn; (0, 0) without an interval."""
     low, high = row.get(f"{name}_low"), row.get(f"{name}_high")
     if not _finite(low) or not _finite(high):
         return 0.0, 0.0
@@ -168,7 +169,7 @@ def _axis(section: Section, name: str) -> str:
 
 
 def _series(chart: Chart, rows: Sequence[Row]) -> dict[str, list[Row]]:
-    """The rows by what colours tell apart; those beyond the last colour are one series, in grey."""
+    """Label -> rows of each series. Series beyond MOST_SERIES are joined into one, drawn in grey."""
     found: dict[Any, list[Row]] = {}
     for row in rows:
         found.setdefault(row[chart.series] if chart.series else "", []).append(row)
@@ -181,7 +182,7 @@ def _series(chart: Chart, rows: Sequence[Row]) -> dict[str, list[Row]]:
 
 
 def _labelled(names: Iterable[Any]) -> dict[Any, str]:
-    """Each name as a figure shows it; of those that begin alike the later ones are numbered."""
+    """Name -> its label in a figure. Labels that would be equal after shortening are numbered."""
     labels: dict[Any, str] = {}
     for name in names:
         text, place = _text(name), 1
@@ -204,7 +205,7 @@ def _legend(axes: Axes) -> None:
 
 
 def _names(chart: Chart, rows: Sequence[Row]) -> list[Any]:
-    """The categories of bars: of many, those that have nothing say nothing."""
+    """The categories of a bar chart. If there are many, those with a value near 0 are left out."""
     names = list(dict.fromkeys(row[chart.x] for row in rows))
     if len(names) > MOST_ZEROS:
         worth = {row[chart.x] for row in rows if abs(row[chart.y]) >= LEAST}
@@ -213,15 +214,15 @@ def _names(chart: Chart, rows: Sequence[Row]) -> list[Any]:
 
 
 def _left_out(axes: Axes, n: int, drawn: int, what: str) -> None:
-    """Say in the figure that it does not show all."""
+    """Note in the figure that it does not show everything."""
     if n > drawn:
         assert axes.figure is not None
-        told = f"{drawn} of {n:,} shown{what}; the table has all"
-        axes.figure.suptitle(told, fontsize="small", x=0.01, horizontalalignment="left")
+        text = f"{drawn} of {n:,} shown{what}; the table has all"
+        axes.figure.suptitle(text, fontsize="small", x=0.01, horizontalalignment="left")
 
 
 def _bar(axes: Axes, section: Section, chart: Chart, rows: Sequence[Row]) -> None:
-    """Categories from the top to the bottom: bars of one series, points of several."""
+    """Categories from top to bottom: bars for a single series, points for several."""
     names = _labelled(_names(chart, rows))
     places = {name: len(names) - 1 - place for place, name in enumerate(names)}
     n = len({row[chart.x] for row in rows})
@@ -301,7 +302,7 @@ def _forest(axes: Axes, section: Section, chart: Chart, rows: Sequence[Row]) -> 
     axes.set_yticks(range(len(rows)), [_text(row[chart.y]) for row in reversed(rows)])
     axes.set_ylim(-0.7, len(rows) - 0.3)
     if section.units.get(chart.x) in SHARES:
-        # No share differs by more, whatever an interval of few haystacks reaches to.
+        # Differences of shares lie within 100 points, even if an interval from few haystacks exceeds that.
         axes.set_xlim(max(-100.0, axes.get_xlim()[0]), min(100.0, axes.get_xlim()[1]))
     axes.set_xlabel(_axis(section, chart.x))
     axes.grid(visible=False, axis="y")
@@ -337,7 +338,7 @@ _KINDS = {"bar": _bar, "line": _line, "scatter": _scatter, "forest": _forest, "m
 
 
 def _plain_svg(content: bytes, section: Section, name: str) -> str:
-    """The figure as one element: presentation attributes instead of styles, ids of its own, the page's colours."""
+    """The figure as one element, with presentation attributes in place of styles, unique ids, and the page's colours."""
     for prefix, space in (("", _SVG), ("xlink", _LINK)):
         ElementTree.register_namespace(prefix, space)
     root = ElementTree.fromstring(content)

@@ -1,4 +1,4 @@
-"""A report's tables for papers and other tools: LaTeX, CSV, and one JSON document. Part of the report room."""
+"""Tables of a report for papers and other tools: LaTeX, CSV and JSON. Part of the report room."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ _SPECIAL = {
     "\u201c": "``",
     "\u201d": "''",
     **{letter: f"\\{letter}" for letter in "&%$#_{}"},
-    # At the beginning of a row they would belong to the end of the one before.
+    # At the start of a row, LaTeX would read these as arguments of the preceding `\\`.
     **{letter: f"{{{letter}}}" for letter in "[]*"},
-    # Two of them in a row are one dash or quotation mark to LaTeX.
+    # LaTeX joins two of these into one dash or quotation mark.
     **{letter: f"{letter}{{}}" for letter in "-`',"},
 }
 _HEAD = r"""\documentclass{article}
@@ -49,15 +49,15 @@ _HEAD = r"""\documentclass{article}
 \begin{document}
 """
 _LINES_A_FLOAT, _FOLDED = 40, 25
-"""Lines of a page, and letters of one in a text that is folded."""
+"""Lines on a page, and characters per line of a folded text."""
 _LONG_HEAD, _LONG_TEXT = 9, 45
-"""Letters from which on the head of a figure stands upright, and a text is folded."""
+"""Longer column heads of figures are rotated, and longer texts are folded (in characters)."""
 _WORD = re.compile(r"\S{1,20}(?!\S)|\S{20}|\s+")
-"""Where a text that is folded may break: at blanks, and within words that are longer than a line."""
+"""Pieces between which a folded text may break: words, spaces, and parts of words longer than a line."""
 
 
 def csv_text(section: Section) -> str:
-    """A section's table, all rows and columns, figures as they are (fractions). No cell is a formula for a spreadsheet."""
+    """The table of a section with all rows and columns; figures are fractions. Spreadsheet formulas are neutralized."""
     assert section.table is not None
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
@@ -72,24 +72,24 @@ def _safe(value: Any) -> Any:
 
 
 def latex_document(title: str, sections: Mapping[str, Section]) -> str:
-    """A document that pdflatex compiles, a table for each section that has one, made with booktabs. Names are labels."""
+    """A document for pdflatex with a booktabs table for each section that has one. `sections`: label -> section."""
     tables = [latex_table(one, name) for name, one in sections.items() if one.table is not None and one.table.height]
     body = "\n\n".join(tables)
     return f"{_HEAD}\\section*{{{_escaped(title)}}}\n\n{body}\n\n\\end{{document}}\n"
 
 
 def latex_table(section: Section, name: str) -> str:
-    """A section's table as floats no larger than a page, labelled tab:NAME; the best figure of a column is bold."""
+    """The table of a section as floats that fit a page, labelled tab:NAME. The best figure of a column is bold."""
     grids = paper_grids(section)
-    # The intervals stand in the cells of a table that is long, not of one that is wide.
-    told = [note for note in notes(section) if note != INTERVALS or not grids[0].groups]
+    # Pivoted tables show no intervals, so the note on intervals is left out.
+    remarks = [note for note in notes(section) if note != INTERVALS or not grids[0].groups]
     if cut := grids[0].cut:
-        told.append(f"The first {len(grids[0].rows):,} of {cut:,} rows; --format csv writes all.")
+        remarks.append(f"The first {len(grids[0].rows):,} of {cut:,} rows; --format csv writes all.")
     parts = _parts([(found, row) for found in grids for row in found.rows])
     floats = []
     for place, rows in enumerate(parts):
         which = f" ({place + 1} of {len(parts)})" if len(parts) > 1 else ""
-        text = "" if place else _escaped(" ".join([section.text, *told]).strip())
+        text = "" if place else _escaped(" ".join([section.text, *remarks]).strip())
         label = f"tab:{name.replace('_', '-')}{f'-{place + 1}' if place else ''}"
         floats.append(
             "\n".join(
@@ -111,7 +111,7 @@ Line = tuple[Grid, Sequence[Cell]]
 
 
 def _parts(rows: Sequence[Line]) -> list[list[Line]]:
-    """The rows of all grids, as many as a page has room for in each."""
+    """The rows of all grids, split into parts that fit a page."""
     parts: list[list[Line]] = [[]]
     used = 0
     for row in rows:
@@ -125,7 +125,7 @@ def _parts(rows: Sequence[Line]) -> list[list[Line]]:
 
 
 def _tabular(rows: Sequence[Line]) -> list[str]:
-    """Grids one below the other under one line of heads, each with its group above it where there are several."""
+    """The grids one below the other under one line of heads. With several grids, each is preceded by its group's name."""
     first = rows[0][0]
     lines = [f"\\begin{{tabular}}{{{_alignment(first, [row for _, row in rows])}}}", r"\toprule"]
     side_by_side = bool(first.groups) and all(found is first for found, _ in rows)
@@ -176,7 +176,7 @@ def _group_lines(found: Grid) -> list[str]:
 
 
 def _escaped(text: str) -> str:
-    """Text that LaTeX sets as it is; a letter that its usual fonts have not becomes a question mark."""
+    """Text escaped for LaTeX. A character that common fonts lack becomes a question mark."""
     return "".join(_SPECIAL.get(letter, letter if _is_set(letter) else "?") for letter in plain(text))
 
 
@@ -185,7 +185,7 @@ def _is_set(letter: str) -> bool:
 
 
 def results_json(one: ReportedRun) -> dict[str, Any]:
-    """A run's figures in the manner of lm-eval's results.json: task -> metric -> value, with what was run beside them."""
+    """A run's figures in the form of lm-eval's results.json (task -> metric -> value), with spec, versions and sections."""
     record = one.run.record
     results: dict[str, dict[str, Any]] = {}
     counts: dict[str, dict[str, int]] = {}

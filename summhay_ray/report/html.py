@@ -1,7 +1,7 @@
-"""A report as one page: tables and figures in it, samples beside it. Part of the report room.
+"""The HTML page of a report: tables and figures in the page, samples in files beside it. Part of the report room.
 
-Nothing of a document, model, spec or name is markup here: jinja2 escapes all of it, and the page's policy lets no script run but
-the page's own.
+Text from documents, models, specs and names is never markup: jinja2 escapes it, and the page's content security policy allows
+only the page's own script.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from summhay_ray.report.sections import names, notes
 
 @dataclass(frozen=True)
 class PageRun:
-    """A run on a page."""
+    """A run as shown on a page."""
 
     id: str
     kind: str
@@ -34,16 +34,19 @@ class PageRun:
 
 @dataclass(frozen=True, slots=True)
 class PageData:
-    """What lies beside the page: how many samples, by which facets they are listed, and which state of the runs that is."""
+    """The data files beside the page."""
 
     n_samples: int = 0
     facets: Collection[str] = ()
+    """Columns by which samples can be filtered."""
     version: str = ""
+    """Identifies the state of the runs that is shown."""
     live: bool = False
+    """Whether the page is served, and checks for a newer version."""
 
 
 def page(runs: Sequence[PageRun], beside: PageData | None = None) -> str:
-    """The page's HTML."""
+    """The HTML of the page."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     beside = beside or PageData()
@@ -103,5 +106,5 @@ def _section(section: Section, name: str, facets: Collection[str]) -> dict[str, 
 
 
 def _line(text: str) -> str:
-    """A line as it stands, without what would steer it."""
+    """A line with control characters replaced by spaces."""
     return "".join(letter if letter.isprintable() else " " for letter in text)

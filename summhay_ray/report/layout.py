@@ -1,4 +1,4 @@
-"""Tables that fit a terminal: in parts side by side, or rather one below the other. Part of the report room; prints nothing."""
+"""Fit tables to the width of a terminal, by splitting their columns into parts. Part of the report room; prints nothing."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rich.cells import cell_len
 from summhay_ray.report.tables import TextTable
 
 FRAME = 3
-"""Characters that a column takes beside its text: a border and a blank on either side."""
+"""Characters that a column takes besides its text: a border, and a space on either side."""
 _NARROWEST = 4
 _PIECE = re.compile(r"[^\s/_-]*[\s/_-]|[^\s/_-]+")
 """What stays on one line."""
@@ -19,16 +19,17 @@ _PIECE = re.compile(r"[^\s/_-]*[\s/_-]|[^\s/_-]+")
 
 @dataclass(frozen=True, slots=True)
 class Fitted:
-    """A table, or a part of one, and the width of each column in characters; longer cells are folded to that width."""
+    """A table or a part of one, with the width of each column in characters. Longer cells are folded."""
 
     grid: TextTable
     widths: tuple[int, ...]
 
 
 def fitted(grid: TextTable, width: int) -> list[Fitted]:
-    """The table in as many parts as a terminal of `width` characters needs, every part with the columns that name the rows.
+    """The table split into parts that fit `width` characters. Every part repeats the columns that name the rows.
 
-    Names are folded where they take more than two fifths of the width, and figures never, unless one alone exceeds half of it.
+    Columns that name rows are folded if they exceed both two fifths of the width and the space left by the others. Columns of
+    figures are folded only if one alone exceeds the space beside the names.
     """
     available = width - 1
     natural = [max(map(cell_len, column)) for column in zip(grid.columns, *grid.rows, strict=True)]
@@ -61,7 +62,7 @@ def folded(text: str, width: int) -> str:
 
 
 def _shrunk(widths: list[int], room: int) -> list[int]:
-    """The widths, the widest of them made narrower until all stand in `room` with their frames."""
+    """The widths, with the widest reduced until all fit into `room` together with their frames."""
     widths = list(widths)
     while sum(widths) + FRAME * len(widths) > room and max(widths) > _NARROWEST:
         widths[widths.index(max(widths))] -= 1
@@ -69,7 +70,7 @@ def _shrunk(widths: list[int], room: int) -> list[int]:
 
 
 def _parts(widths: Sequence[int], room: int) -> list[list[int]]:
-    """Places of columns, part by part: as many in each as stand in `room`, and at least one."""
+    """Indexes of the columns in each part: as many as fit into `room`, and at least one."""
     parts: list[list[int]] = [[]]
     used = 0
     for place, width in enumerate(widths):

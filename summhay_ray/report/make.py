@@ -1,4 +1,4 @@
-"""`summhay report`: a page with its samples, or the same tables for other tools. Part of the report room."""
+"""`summhay report`: an HTML page with samples, or the same tables in other formats. Part of the report room."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ReportFormat = Literal["html", "md", "latex", "csv", "json"]
 
 @dataclass(frozen=True)
 class ReportedRun:
-    """A run that is reported: as it stood when it was opened."""
+    """A run with its sections, as it was when it was opened."""
 
     workload: Workload[Any]
     run: RunStore
@@ -33,17 +33,17 @@ class ReportedRun:
 
     @property
     def title(self) -> str:
-        """The run's name."""
+        """The name of the run, or else its id."""
         return str(self.run.record.get("name") or self.run.run_id)
 
     def page_run(self) -> PageRun:
-        """The run as a page has it."""
+        """The run as input of `page`."""
         return PageRun(self.run.run_id, str(self.run.record["kind"]), self.title, self.status, self.sections)
 
 
 @dataclass(frozen=True)
 class Report:
-    """What runs came to, to look at and to write: in a notebook it shows itself."""
+    """A report on one or more runs. Notebooks display it; `write` saves it."""
 
     runs: Sequence[ReportedRun]
 
@@ -53,14 +53,14 @@ class Report:
         return [section for one in self.runs for section in one.sections]
 
     def section(self, name: str) -> Section:
-        """The first section of that name. Raises UserError, naming what there is."""
+        """The first section with this name. Raises UserError, which lists the sections, if there is none."""
         found = next((one for one in self.sections if one.slug == name), None)
         if found is None:
             raise UserError(f"the report has no section {name!r}; it has: {', '.join(one.slug for one in self.sections)}")
         return found
 
     def figure(self, name: str) -> Any:
-        """The matplotlib figure of a section's chart, one column of a paper wide. Raises UserError where it has none."""
+        """The chart of a section as a matplotlib figure, one column of a paper wide. Raises UserError if it has none."""
         from summhay_ray.report.figures import draw
 
         return draw(self.section(name))
@@ -75,7 +75,10 @@ class Report:
         figures: Sequence[FigureFormat] = (),
         live: bool = False,
     ) -> list[str]:
-        """Write the report into a folder or `s3://...`; the names of what people open. Raises OSError, StoreError, UserError."""
+        """Write the report into a folder or `s3://...`. Returns the names of the files to open.
+
+        Raises OSError, StoreError, UserError.
+        """
         files = open_files(out)
         written = [f"figures/{name}.{one}" for name, one in self._figures(files, figures)]
         if kind == "html":
@@ -123,7 +126,7 @@ class Report:
         n, facets = write_data(files, [(one.run.run_id, one.workload.samples(one.run)) for one in self.runs])
         version = state_of([one.run for one in self.runs])
         text = page([one.page_run() for one in self.runs], PageData(n, frozenset(facets), version, live))
-        # Last: whoever opens the page finds all that it loads.
+        # The page is written last, so that its data files exist when it is opened.
         files.put("index.html", text.encode("utf-8"))
         put_version(files, version)
         return ["index.html"]
@@ -131,12 +134,12 @@ class Report:
 
 def state_of(runs: Sequence[RunStore]) -> str:
     """A short text that changes whenever one of the runs does."""
-    told = [(run.run_id, run.version()) for run in runs]
-    return hashlib.sha256(json.dumps(told).encode()).hexdigest()[:16]
+    versions = [(run.run_id, run.version()) for run in runs]
+    return hashlib.sha256(json.dumps(versions).encode()).hexdigest()[:16]
 
 
 def report(runs: Sequence[RunStore], compat: Compat = "default") -> Report:
-    """The runs as they stand now, whatever is committed meanwhile. Raises UserError, StoreError."""
+    """A report on the runs as they are now; later commits do not change it. Raises UserError, StoreError."""
     found = []
     for run in runs:
         still = run.at()
@@ -146,7 +149,7 @@ def report(runs: Sequence[RunStore], compat: Compat = "default") -> Report:
 
 
 def framed(text: str) -> str:
-    """A page inside another one: a frame of its own, from which nothing reaches the notebook around it."""
+    """The page in a sandboxed frame, from which nothing can reach the notebook around it."""
     from html import escape
 
     look = "width:100%;height:640px;border:1px solid #ccc"

@@ -1,4 +1,4 @@
-"""Tables of calls, tokens and dollars: what is to come, and what it came to. Part of the report room; prints nothing."""
+"""Tables of calls, tokens and dollars, planned and used. Part of the report room; prints nothing."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _BESIDE_BOUNDS = ("Stage", "Model", "Calls", "Dollars", "Tokens in", "Tokens out
 
 
 def plan_table(stages: Sequence[Mapping[str, Any]]) -> TextTable:
-    """The calls to come by stage and model, from the `stages` of `summhay plan --json`."""
+    """The planned calls by stage and model, from the `stages` of `summhay plan --json`."""
     rows = tuple(
         (
             stage["stage"],
@@ -29,16 +29,16 @@ def plan_table(stages: Sequence[Mapping[str, Any]]) -> TextTable:
 
 
 def extracts_spare(stages: Sequence[Mapping[str, Any]]) -> str:
-    """What a plan's calls do without since judges read extracts in place of whole sources; empty where none does."""
+    """The tokens and dollars that extracts save in a plan, as text; empty if no judge reads extracts."""
     tokens = sum(stage.get("spared_tokens", 0) for stage in stages)
     usd, left = (sum(stage.get(name, 0) for stage in stages) for name in ("usd_spared", "usd"))
     return f"{tokens:,} input tokens, ${usd:.4f} of ${usd + left:.4f}" if tokens else ""
 
 
 def usage_table(usage: Sequence[Mapping[str, Any]]) -> TextTable | None:
-    """Real of planned by stage and model, from the `usage` of `summhay status --json`; None where nothing is known.
+    """Used and planned amounts by stage and model, from the `usage` of `summhay status --json`; None if it is empty.
 
-    Of a synthesis, what was planned is the least, what was expected, and the most.
+    For a synthesis, the planned amounts are a minimum, an expected value and a maximum.
     """
     if not usage:
         return None
@@ -63,14 +63,14 @@ def _one_number(row: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _between(row: Mapping[str, Any], name: str) -> str:
-    """What a synthesis used, and between which bounds the plan had it."""
+    """The amount that a synthesis used, with the minimum, expected value and maximum of its plan."""
     shown = "{:.4f}".format if name == "usd" else "{:,}".format
     bounds = ("usd_min", "usd", "usd_max") if name == "usd" else (f"min_{name}", name, f"max_{name}")
     return _of(shown(row["real"][name]), row["planned"], lambda planned: " / ".join(shown(planned[one]) for one in bounds))
 
 
 def minutes(value: float | None) -> str:
-    """Minutes for a person: a dash where no limit implies any."""
+    """Minutes as text; a dash if no rate limit implies any."""
     return "-" if value is None else f"{value:.1f}"
 
 

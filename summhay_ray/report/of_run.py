@@ -1,4 +1,4 @@
-"""What a report shows of a run of any kind: how it stands, failures, money, how it was made. Part of the report room."""
+"""The sections that every run has: overview, failures, money, and how it was made. Part of the report room."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ _COUNTS = ("n", "n_scored", "n_judged")
 
 
 def sections_of(workload: Workload[Any], run: RunStore, compat: Compat = "default") -> tuple[list[Section], str]:
-    """All sections of a run, the benchmark's own in the middle; and its status."""
+    """(all sections of a run, with those of its benchmark in the middle; its status)."""
     now = status(run)
     own = list(workload.sections(run, compat)) or list(_told(workload.results(run, compat).details))
     return [_overview(run, now), *own, _failures(run), _money(now), _made(run)], now.status
 
 
 def _overview(run: RunStore, now: StatusResult) -> Section:
-    """How the run stands, in a few figures."""
+    """The state of the run, in a few figures."""
     cells, total = now.cells["done"] + now.cells["failed"], now.cells["total"]
     record = run.record
     facts = [
@@ -47,7 +47,7 @@ def _overview(run: RunStore, now: StatusResult) -> Section:
 
 
 def _told(details: Mapping[str, Any]) -> Iterator[Section]:
-    """The lists of a run's JSON document as tables, for a kind that has no sections of its own."""
+    """The lists in a run's JSON results as tables, for a benchmark without sections."""
     for name, rows in details.items():
         if isinstance(rows, list | tuple) and rows and all(isinstance(row, Mapping) for row in rows):
             columns = [one for one in rows[0] if not any(isinstance(row.get(one), Mapping | list | tuple) for row in rows)]
@@ -63,8 +63,8 @@ def _failures(run: RunStore) -> Section:
     parts, keys = [], list[str]()
     for piece in run.pieces("failures"):
         keys = [name for name in _KEYS if name in piece.columns]
-        told = pl.col("message").min().alias("such as")
-        parts.append(piece.group_by(keys).agg(pl.col("usd_micros").sum(), told, pl.len().cast(pl.Int64).alias("n")))
+        example = pl.col("message").min().alias("such as")
+        parts.append(piece.group_by(keys).agg(pl.col("usd_micros").sum(), example, pl.len().cast(pl.Int64).alias("n")))
     found = pl.concat(parts).group_by(keys).agg(pl.col("usd_micros", "n").sum(), pl.col("such as").min())
     if not found.height:
         return Section("Failures", "There are none.", name="failures")
@@ -75,7 +75,7 @@ def _failures(run: RunStore) -> Section:
 
 
 def _money(now: StatusResult) -> Section:
-    """Planned, used, saved by caches."""
+    """Dollars by stage and model: planned, used, and saved by caches."""
     rows = [_row(one) for one in now.usage]
     if not rows:
         return Section("Money", "Nothing was asked, and nothing paid.", name="money")
@@ -102,12 +102,12 @@ def _row(one: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _made(run: RunStore) -> Section:
-    """The spec, versions, hashes, seeds, and the command that makes the run again."""
+    """The spec, versions, hashes and seed of the run, and the command that repeats it."""
     record = run.record
     spec = record.get("spec")
     versions = {name: importlib.metadata.version(name) for name in ("summhay-ray", "polars", "pyarrow", "ray")}
-    told = ", ".join(f"{name} {version}" for name, version in versions.items())
-    lines = [f"# run {run.run_id}, kind {record['kind']}, Python {platform.python_version()}, {told}"]
+    packages = ", ".join(f"{name} {version}" for name, version in versions.items())
+    lines = [f"# run {run.run_id}, kind {record['kind']}, Python {platform.python_version()}, {packages}"]
     lines += [f"# haystack {one['name']}: sha256 {one['haystack_id']}" for one in record.get("haystacks", ())]
     lines += [f"# judge {label}: {identity}" for label, identity in record.get("judges", ())]
     lines += [f"# input {name}: sha256 {digest}" for name, digest in record.get("inputs", {}).items()]
@@ -124,7 +124,7 @@ def _made(run: RunStore) -> Section:
 
 
 def _said(spec: Any) -> Any:
-    """A spec without what it leaves open."""
+    """A spec without its empty fields."""
     if isinstance(spec, Mapping):
         return {name: _said(value) for name, value in spec.items() if value not in (None, "", {}, [])}
     return [_said(one) for one in spec] if isinstance(spec, Sequence) and not isinstance(spec, str) else spec

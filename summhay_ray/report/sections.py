@@ -1,4 +1,4 @@
-"""A benchmark's sections as tables and charts for the terminal, and as Markdown. Part of the report room; prints nothing."""
+"""Sections as tables and charts for the terminal, and as Markdown. Part of the report room; prints nothing."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from summhay_ray.engine import Section
 from summhay_ray.report.tables import TextTable
 
 HIDDEN = ("_low", "_high", "n_expected")
-"""Ends of columns that stand in the cell of another: the interval in that of its figure, what was expected in that of `n`."""
+"""Endings of columns shown in the cell of another: the interval beside its figure, the expected number beside `n`."""
 FEWER = "* fewer answers scored than expected, see n (scored/expected)"
 INTERVALS = "95 % intervals: [low, high]"
 MARKDOWN_WIDTH = 80
 SHARES = ("%", "points")
-"""Units of fractions, which are shown times 100."""
+"""Units of fractions, which are shown multiplied by 100."""
 _NARROWEST, _LONGEST = 10, 60
 _MEANS = re.compile(r"[\\`*|<]|~(?=~)|!(?=\[)|\](?=[(\[:])|:(?=//)|(?<=www)\.|&(?=[#\w])|(?<!\w)_|_(?!\w)")
-"""What Markdown would take for more than a letter, where it stands so that it would."""
+"""Characters that Markdown would interpret in their context, and that must be escaped."""
 _BEGINS = re.compile(r"^(?=[#>+-])|(?<=^\d)(?=[.)])|(?<=^\d\d)(?=[.)])")
-"""Where a paragraph would begin as a heading, a quotation or a list."""
+"""Where the start of a paragraph would make it a heading, a quotation or a list."""
 _BLOCKS = " ▏▎▍▌▋▊▉█"
 
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """A section for a terminal of some width."""
+    """A section laid out for a terminal."""
 
     title: str
     text: str
@@ -41,7 +41,7 @@ class Shown:
 
 
 def shown(sections: Iterable[Section], width: int, more: bool = False) -> list[Shown]:
-    """The sections, those of `more` only where it is asked for. No line of a chart is longer than `width` characters."""
+    """The sections laid out for a terminal. Those marked `more` only if `more` is set. Chart lines fit `width` characters."""
     return [
         Shown(one.title, one.text, section_table(one), tuple(chart_lines(one, width)), tuple(notes(one)))
         for one in sections
@@ -50,14 +50,14 @@ def shown(sections: Iterable[Section], width: int, more: bool = False) -> list[S
 
 
 def section_table(section: Section) -> TextTable | None:
-    """One section's table: figures in their units, with their intervals, and how many answers stand behind a row.
+    """The table of a section: figures in their units with intervals, and `n`, the number of answers behind a row.
 
-    Without a title: the section has one, above its text.
+    It has no title, since the section's title stands above its text.
     """
     if section.table is None:
         return None
     columns = [name for name in section.table.columns if not name.endswith(HIDDEN)]
-    # What says what a row is of comes first, and how much stands behind it last.
+    # The columns that name a row come first, and n comes last.
     columns = [name for name in columns if name != "n"] + [name for name in columns if name == "n"]
     n_heads = next((place for place, name in enumerate(columns) if is_figure(section, name)), len(columns))
     heads = tuple(f"{name} ({section.units[name]})" if name in section.units else name for name in columns)
@@ -66,7 +66,7 @@ def section_table(section: Section) -> TextTable | None:
 
 
 def notes(section: Section) -> list[str]:
-    """What must be said beside the table, the section's own notes first."""
+    """The notes below the table, the section's own notes first."""
     found = list(section.notes)
     if section.table is None:
         return found
@@ -78,7 +78,7 @@ def notes(section: Section) -> list[str]:
 
 
 def names(sections: Iterable[Section]) -> list[str]:
-    """What links and files call each section: of sections of one name the later ones are numbered."""
+    """The names of the sections in links and files. Sections of the same name are numbered."""
     seen: Counter[str] = Counter()
     found = []
     for one in sections:
@@ -88,8 +88,10 @@ def names(sections: Iterable[Section]) -> list[str]:
 
 
 def chart_lines(section: Section, width: int) -> list[str]:
-    """The section's chart as text: a bar for each row, a block of them for each series, on one scale from 0, or from the least
-    where that is below 0."""
+    """The chart of a section as text: a bar for each row, grouped by series.
+
+    All bars share one scale, which starts at 0 or at the smallest negative value.
+    """
     chart, table = section.chart, section.table
     if chart is None or table is None or not table.height:
         return []
@@ -116,7 +118,7 @@ def chart_lines(section: Section, width: int) -> list[str]:
 
 
 def markdown(sections: Sequence[Section], title: str = "") -> str:
-    """The sections as one Markdown text, tables as tables, charts as text and listings as they stand."""
+    """The sections as Markdown: tables as tables, charts and listings as preformatted text."""
     parts = [f"# {_escaped(title)}"] if title else []
     for one in sections:
         parts += [f"## {_escaped(one.title)}", *([_paragraph(one.text)] if one.text else [])]
@@ -134,13 +136,13 @@ def markdown(sections: Sequence[Section], title: str = "") -> str:
 
 
 def _as_it_stands(lines: Iterable[str]) -> str:
-    """Indented, not fenced: no text of a document can end it."""
-    told = ("".join(letter if letter.isprintable() else " " for letter in line) for line in lines)
-    return "\n".join(f"    {line}".rstrip() for line in told)
+    """Lines as a preformatted block. It is indented, not fenced, so that no text of a document can end it."""
+    printable = ("".join(letter if letter.isprintable() else " " for letter in line) for line in lines)
+    return "\n".join(f"    {line}".rstrip() for line in printable)
 
 
 def is_figure(section: Section, name: str) -> bool:
-    """Whether a column holds figures: not what says what a row is of, which comes before the first of them."""
+    """Whether a column holds figures, and not names of the rows."""
     assert section.table is not None
     kind = section.table.schema[name]
     measured = name in section.units or name == "n" or f"{name}_low" in section.table.columns
@@ -162,7 +164,7 @@ def _cell(section: Section, row: Mapping[str, Any], name: str) -> str:
 
 
 def _figure(section: Section, row: Mapping[str, Any], name: str) -> str:
-    """The figure alone, with a star where fewer answers stand behind it than should."""
+    """The figure without its interval; a star marks one with fewer answers than expected."""
     value, percent = row[name], section.units.get(name) in SHARES
     if value is None or (isinstance(value, float) and not math.isfinite(value)):
         return "-"
@@ -173,7 +175,7 @@ def _value(value: Any, scale: int, percent: bool) -> str:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return " ".join("".join(letter if letter.isprintable() else " " for letter in str(value)).split())
     if percent:
-        # What rounds to -0.0 is no difference.
+        # Adding 0.0 turns -0.0 into 0.0.
         return f"{round(value * scale, 1) + 0.0:.1f}"
     return f"{value:.4g}" if isinstance(value, float) else f"{value}"
 
@@ -193,7 +195,7 @@ def _finite(value: Any) -> bool:
 
 
 def _bar(value: Any, low: float, high: float, room: int) -> str:
-    """From 0 to the value, in eighths of a character."""
+    """A bar from 0 to the value, with a resolution of an eighth of a character."""
     if not _finite(value) or high <= low:
         return " " * room
     ends = sorted((0.0, float(value)))
@@ -206,6 +208,6 @@ def _paragraph(text: str) -> str:
 
 
 def _escaped(text: str) -> str:
-    """Text that Markdown shows as it is: what a model or a document says is no link, no picture and no tag."""
+    """Text escaped for Markdown, so that text from a model or document cannot become a link, a picture or a tag."""
     plain = "".join(letter if letter.isprintable() else " " for letter in text)
     return _MEANS.sub(r"\\\g<0>", " ".join(plain.split()))

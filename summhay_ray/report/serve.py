@@ -1,4 +1,4 @@
-"""A report that is served on this machine and follows its runs. Part of the report room."""
+"""Serve a report on this machine and update it when its runs change. Part of the report room."""
 
 from __future__ import annotations
 
@@ -13,24 +13,25 @@ from summhay_ray.errors import UserError
 from summhay_ray.report.make import Report, state_of
 
 LOOK_EVERY_S = 5.0
+"""Seconds between two looks at the runs."""
 HOST = "127.0.0.1"
 
 
 class _Quiet(SimpleHTTPRequestHandler):
     def log_message(self, format: str, *args: Any) -> None:
-        """Nothing: who reads the page knows."""
+        """Log nothing."""
 
     def end_headers(self) -> None:
-        """Nothing is kept by the browser: the run goes on."""
+        """Forbid caching, since the report changes."""
         self.send_header("Cache-Control", "no-store")
         self.send_header("X-Content-Type-Options", "nosniff")
         super().end_headers()
 
 
 def serve_report(make: Callable[[], Report], out: str, port: int, say: Callable[[str], None]) -> None:
-    """Write the report into the folder `out` (else one of its own), serve it, and write it again whenever a run changes.
+    """Write the report into the folder `out`, or a temporary one, serve it, and rewrite it whenever a run changes.
 
-    Ends with Ctrl-C. Raises UserError where the port is taken.
+    Stops on Ctrl-C. Raises UserError if the port cannot be used.
     """
     with tempfile.TemporaryDirectory(prefix="summhay-report-") as folder:
         target = out or folder

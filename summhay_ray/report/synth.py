@@ -1,4 +1,4 @@
-"""Tables of a synthesis: its haystacks, what it will ask, and its audit. Part of the report room; prints nothing."""
+"""Tables of a synthesis: its haystacks, its plan, and its audit. Part of the report room; prints nothing."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ VERIFIED_LEGEND = (
     "not see all paraphrases."
 )
 MOST_ROWS = 40
-"""A longer table is cut, and says so in its title."""
+"""A longer table is cut, and its title says so."""
 
 
 def made_table(made: Sequence[MadeHaystack]) -> TextTable:
-    """The haystacks that a synthesis made, a row each, and the sum of all; what distracts has a column where any has some."""
+    """The haystacks that a synthesis made, one row each, and their sum. Distractors have a column only if there are any."""
     sizes = [(head, name) for head, name in _SIZES if name != "distractors" or any(one.distractors for one in made)]
     rows = [
         (one.name, one.domain, *(f"{getattr(one, name):,}" for _, name in sizes), f"{one.usd:.4f}") for one in made[:MOST_ROWS]
@@ -52,13 +52,13 @@ def made_table(made: Sequence[MadeHaystack]) -> TextTable:
 
 
 def failed_table(failed: Sequence[FailedTopic]) -> TextTable:
-    """The topics that gave no haystack, a row each."""
+    """The topics without a haystack, one row each."""
     rows = tuple((one.name, one.stage, one.error, f"{one.usd:.4f}", one.message) for one in failed[:MOST_ROWS])
     return TextTable(f"Topics without a haystack: {_number(failed)}", _FAILED, rows, heads=3)
 
 
 def bounds_table(stages: Sequence[Mapping[str, Any]]) -> TextTable:
-    """Calls, tokens and dollars of a synthesis at least, expected and at most, from the `stages` of its plan."""
+    """Minimum, expected and maximum calls, tokens and dollars of a synthesis, from the `stages` of its plan."""
 
     def between(stage: Mapping[str, Any], name: str) -> str:
         return f"{stage[f'min_{name}']:,} / {stage[name]:,} / {stage[f'max_{name}']:,}"
@@ -76,7 +76,7 @@ def bounds_table(stages: Sequence[Mapping[str, Any]]) -> TextTable:
 
 
 def audited_tables(found: Mapping[str, Any]) -> list[TextTable]:
-    """What a person's labels say, as the paper's Table 4 and Table 5, in per cent; `-` where there is nothing to divide."""
+    """The results of human labels in per cent, as Table 4 and Table 5 of the paper; `-` if a figure is undefined."""
     assigned = tuple(
         (row["domain"], str(row["insights_annotated"]), *(_percent(row[name]) for name in ("assigned_to_several", "accuracy")))
         for row in found["insight_subtopic"]
@@ -101,7 +101,7 @@ def verified_table(verified: VerifiedFile) -> TextTable:
 
 
 def otherwise_table(verified: VerifiedFile) -> TextTable:
-    """The checks that find something else than the file says, the sure ones first."""
+    """The checks whose result differs from the file, certain ones first."""
     otherwise = verified.mismatches
     rows = tuple(
         (
@@ -120,7 +120,7 @@ def _shortened(text: str) -> str:
 
 
 def _number(rows: Sequence[object]) -> str:
-    """How many there are, and that not all are shown."""
+    """The number of rows, with a note if not all are shown."""
     return f"{len(rows):,}" + (f", the first {MOST_ROWS}; --json has all" if len(rows) > MOST_ROWS else "")
 
 

@@ -1,4 +1,4 @@
-"""Tables of scores as rows of text: the paper's Table 2 and Table 3. Part of the report room; prints nothing."""
+"""Tables of scores as text, after Table 2 and Table 3 of the paper. Part of the report room; prints nothing."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ _LAST = ("oracle", "released/oracle", "full")
 
 @dataclass(frozen=True, slots=True)
 class TextTable:
-    """A table: title, column heads, rows of cells; figures in per cent, one decimal, as the paper prints them."""
+    """A table of text: title, column heads and rows. Figures are in per cent with one decimal, as in the paper."""
 
     title: str
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     heads: int = 1
-    """How many columns, from the left, say what a row is of."""
+    """Number of columns, from the left, that name the row."""
 
     @property
     def starred(self) -> bool:
-        """Whether some figure stands on fewer insights than expected."""
+        """Whether some figure is marked with `*`: it has fewer insights than expected."""
         return any("*" in cell for row in self.rows for cell in row[self.heads :])
 
 
 def score_tables(systems: Sequence[SystemScore], more: bool = True) -> list[TextTable]:
-    """Joint, coverage and citation by summarizer and retriever (paper, Table 2), one table each; several judges: one set each.
+    """Joint, coverage and citation by summarizer and retriever (paper, Table 2): a table for each figure and judge.
 
-    Two more have joint and coverage corrected for the judge's bias against people, where that is known (`bias_lines`). Without
-    `more`, joint alone. `*` marks a figure with fewer insights scored than expected, `-` one that nothing was scored for. `n`
-    is insights scored of those expected, over the row.
+    If the judge's bias against people is known (`bias_lines`), two more tables give corrected joint and coverage. Without `more`,
+    only joint is shown. `*` marks a figure with fewer insights scored than expected, `-` one without any scored insight. `n` is
+    scored/expected insights of the row.
     """
     judges = sorted({system.judge for system in systems})
     found = [_of_judge([one for one in systems if one.judge == judge], judge) for judge in judges]
@@ -66,7 +66,7 @@ def _corrected(
     judge: str,
     metric: tuple[str, str],
 ) -> TextTable:
-    """A figure less the judge's measured bias, with half of its interval, which carries the bias's own uncertainty."""
+    """A figure after subtracting the judge's bias, ± half its interval, which includes the uncertainty of the bias."""
     models, columns = heads
     field, name = metric
     rows = tuple(
@@ -82,16 +82,16 @@ def _corrected(
 
 
 def names_line(systems: Sequence[SystemScore]) -> str:
-    """What other commands call the systems of a table; empty where COLUMN_ROW, as in bm25_MODEL, says it."""
+    """A line with the systems' names in other commands; empty if all are COLUMN_ROW, as in bm25_MODEL."""
     whole = sorted((one for one in systems if one.retriever == "full"), key=lambda one: (one.model, one.ordering))
     named = (f"{one.system} ({column_of(one.retriever, one.ordering)})" for one in whole if one.model == whole[0].model)
-    told = ", ".join(dict.fromkeys(named))
+    listed = ", ".join(dict.fromkeys(named))
     known = "Elsewhere a system is COLUMN_SUMMARIZER; given the whole haystack it has the released files' name"
-    return f"{known}: {told}" if told else ""
+    return f"{known}: {listed}" if listed else ""
 
 
 def _n_of(systems: Sequence[SystemScore]) -> str:
-    """Insights scored of those expected."""
+    """scored/expected insights, summed over the systems."""
     return f"{sum(one.n_scored for one in systems)}/{sum(one.n_expected for one in systems)}"
 
 
@@ -106,7 +106,7 @@ def _with_half(system: SystemScore | None, field: str) -> str:
 
 
 def bias_lines(biases: Mapping[str, JudgeBias | None], run: str) -> list[str]:
-    """What was taken off each judge's figures, a line each; and, in a last one, of whom nobody knows the bias."""
+    """A line for each judge with the bias that was subtracted, and a last line that names the judges of unknown bias."""
     lines = [_taken_off(judge, bias) for judge, bias in biases.items() if bias is not None]
     if unknown := [judge for judge, bias in biases.items() if bias is None]:
         lines.append(
@@ -117,7 +117,7 @@ def bias_lines(biases: Mapping[str, JudgeBias | None], run: str) -> list[str]:
 
 
 def _taken_off(judge: str, bias: JudgeBias) -> str:
-    """In points (hundredths) of coverage: the mean over insights, and its 95 % interval."""
+    """The line for one judge. The bias is in points (hundredths) of coverage: mean over insights, with its 95 % interval."""
     name = "" if bias.judge == judge else f" as {bias.judge}"
     of = f" on {bias.source}" if bias.source else ""
     taken = f"{100 * bias.mean:.1f} ±{196 * bias.se:.1f} points"
@@ -125,7 +125,7 @@ def _taken_off(judge: str, bias: JudgeBias) -> str:
 
 
 def position_table(rows: Sequence[PositionSensitivity]) -> TextTable | None:
-    """Joint scores by document order (paper, Table 3), or None where no haystack was sorted."""
+    """Joint scores by document order (paper, Table 3); None if no orderings were compared."""
     if not rows:
         return None
     judges = {row.judge for row in rows}
@@ -146,7 +146,7 @@ def position_table(rows: Sequence[PositionSensitivity]) -> TextTable | None:
 
 
 def _placed(row: PositionSensitivity, name: str) -> str:
-    """The joint score of top, bottom or the baseline, marked where insights are missing."""
+    """The joint score of top, bottom or the baseline; `*` marks missing insights."""
     scored, expected = row.n.get(name, (0, 0))
     figure = row.baseline_joint if name == "baseline" else row.top if name == "top" else row.bottom
     return _percent(figure) + ("*" if scored < expected else "")
