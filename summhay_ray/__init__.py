@@ -1,6 +1,6 @@
-"""summhay_ray: Summary of a Haystack on Ray. The public door: `summhay_ray.run(spec, store=...)`, `plan`, `score`, ...
+"""Summary of a Haystack on Ray. The public Python interface: `summhay_ray.run(spec, store=...)`, `plan`, `score`, ...
 
-Importing it loads nothing; the functions of `summhay_ray.api` are loaded when first asked for.
+Importing the package loads nothing else; `summhay_ray.api` is loaded when one of its functions is first used.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The Python API: the commands as functions that return typed results. Imported as `summhay_ray.run` and so on."""
+"""The Python API: each command as a function that returns a typed result. Used as `summhay_ray.run` and so on."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from summhay_ray.engine import (
 from summhay_ray.errors import UserError
 from summhay_ray.store import RETENTION_S, Store, TableFormat, open_files, unneeded, with_endpoint, write_tables
 
-# Each function loads the benchmarks that it needs: `status` of one kind of run waits for no other.
+# Each function imports only the benchmarks that it needs, so that `status` does not load all of them.
 if TYPE_CHECKING:
     import polars as pl
 
@@ -41,25 +41,25 @@ if TYPE_CHECKING:
 
 DEFAULT_STORE = "./summhay-store"
 Spec = str | Path | Mapping[str, Any]
-"""The path of a YAML file, or its fields."""
+"""The path of a YAML file, or a mapping with its fields."""
 Watch = Callable[[Progress], None]
 
 
 def store_uri(uri: str | None = None) -> str:
-    """The store: as given, else $SUMMHAY_STORE, else ./summhay-store."""
+    """The store's URI: `uri` if given, else $SUMMHAY_STORE, else ./summhay-store."""
     return uri or os.environ.get("SUMMHAY_STORE") or DEFAULT_STORE
 
 
 def load(spec: Spec, overrides: Iterable[str] = (), store: str | None = None) -> Workload[Any]:
     """The workload of a spec, with its inputs read and every name checked. Raises SpecError, InvalidHaystack, StoreError.
 
-    `store`: where inputs lie that are named by their content, or that another spec's run has made.
+    `store`: the store of inputs that the spec names by hash or that another spec's run has made.
     """
     return engine.load_workload(spec, tuple(overrides), lambda parsed: Store(_store_of(parsed, store)))
 
 
 def _store_of(spec: engine.Spec, store: str | None) -> str:
-    """The store for a spec: its `endpoint_url` says where an s3:// store is that does not say so itself."""
+    """The store's URI for a spec. An s3:// URI without an endpoint gets the spec's `endpoint_url`."""
     return with_endpoint(store_uri(store), spec.endpoint_url)
 
 
@@ -69,17 +69,17 @@ def _opened(loaded: Workload[Any], store: str | None) -> Store:
 
 def _check_budget(budget: float | None) -> None:
     if budget is not None and not 0 <= budget < math.inf:
-        raise SpecError(f"budget {budget}: expected dollars, 0 or more; leave it out for no bound")
+        raise SpecError(f"budget {budget}: expected dollars, 0 or more; leave it out for no limit")
 
 
 @dataclass(frozen=True)
 class ReportableResult(RunResult):
-    """What became of a run, and where it lies: it draws its figures."""
+    """The result of a run and the store that holds it, so that it can draw figures."""
 
     store: str = ""
 
     def figure(self, name: str) -> Any:
-        """The chart of a section as a matplotlib figure, such as "cost_quality". Raises UserError, naming what there is."""
+        """A section's chart, such as "cost_quality", as a matplotlib figure. Raises UserError, which lists the charts."""
         return make_report(self.run, self.store).figure(name)
 
 
@@ -96,20 +96,20 @@ def run(
     limit: int | None = None,
     note: Callable[[str], None] | None = None,
 ) -> ReportableResult:
-    """Run or resume the work of a spec, of whatever kind; dollars spent never exceed `budget` (else the spec's).
+    """Run or resume the work of a spec of any kind. The dollars spent never exceed `budget` (default: the spec's).
 
-    `executor`: inline (this process, no Ray), ray, or auto, which takes what is sooner done; `note` is told which, in a line.
-    `limit`: a first look: so many items, which the benchmark chooses fairly, are answered in all; the run is the same.
-    `address`: of a Ray cluster. `watch` is called about twice a second, in a thread of its own.
+    `executor`: inline (this process, no Ray), ray, or auto, which takes the faster one. `note` is called with a line that says
+    which. `limit`: answer only this many items in all, a fair sample; the run can be resumed without it. `address`: the address
+    of a Ray cluster. `watch` is called about twice a second, in a thread of its own.
     """
     _check_budget(budget)
     if limit is not None and limit < 1:
-        raise SpecError(f"limit {limit}: expected 1 item or more; leave it out for all of them")
+        raise SpecError(f"limit {limit}: expected 1 item or more; leave it out for all items")
     loaded = load(spec, overrides, store)
     options = RunOptions(budget, executor, _address(address), watch, compat, note, limit)
     opened = _opened(loaded, store)
     result = engine.run_workload(loaded, opened, options)
-    return ReportableResult(**{one.name: getattr(result, one.name) for one in fields(result)}, store=opened.uri)
+    return ReportableResult(**{field.name: getattr(result, field.name) for field in fields(result)}, store=opened.uri)
 
 
 def retrieve(
@@ -125,10 +125,10 @@ def retrieve(
     trec: str | Path | None = None,
     beir: str | Path | None = None,
 ) -> RunResult:
-    """Retrieve and measure, and nothing else; what a spec says of summarizers and judges is left aside. The same call goes on.
+    """Rank documents and measure the rankings; the spec's summarizers and judges are ignored. The same call resumes.
 
-    `trec`: a folder that gets each retriever's rankings as RETRIEVER.run, and `qrels`; `beir`: one that gets each corpus as a
-    BEIR folder. Raises SpecError for a kind that has nothing to retrieve from, and UserError rather than overwrite a file.
+    `trec`: a folder to write each retriever's rankings to, as RETRIEVER.run, and `qrels`. `beir`: a folder to write each corpus
+    to, as a BEIR folder. Raises SpecError for a kind without retrieval, and UserError rather than overwrite a file.
     """
     from summhay_ray.benchmarks import retrieval
 
@@ -146,7 +146,7 @@ def retrieve(
 
 
 def _address(address: str | None) -> str | None:
-    """None for this machine."""
+    """The address of a Ray cluster; None for this machine."""
     return None if address in (None, "", "local") else address
 
 
@@ -159,9 +159,9 @@ def submit(
     overrides: Iterable[str] = (),
     compat: Compat = "default",
 ) -> Job:
-    """Run or resume as a job of the Ray cluster whose dashboard is at `address`; `.follow(print)` waits.
+    """Run or resume a spec as a job on the Ray cluster whose dashboard is at `address`. `.follow(print)` waits for its end.
 
-    Keys are not sent. Raises JobError, SpecError, StoreError, with nothing sent.
+    Keys are not sent. Raises JobError, SpecError or StoreError before anything is sent.
     """
     _check_budget(budget)
     loaded = load(spec, overrides, store)
@@ -169,9 +169,9 @@ def submit(
 
 
 def plan(spec: Spec, store: str | None = None, overrides: Iterable[str] = (), budget: float | None = None) -> PlanResult:
-    """Calls, tokens and dollars per stage and model, before any call; what is already paid is `reused`.
+    """Calls, tokens and dollars of a run per stage and model, before any call; `reused` counts answers already paid for.
 
-    It warns where `budget` (else the spec's) will stop the run, and where a key is missing here.
+    The result warns if `budget` (default: the spec's) will stop the run, and if a key is missing on this machine.
     """
     _check_budget(budget)
     loaded = load(spec, overrides, store)
@@ -183,9 +183,9 @@ def plan(spec: Spec, store: str | None = None, overrides: Iterable[str] = (), bu
 def import_released(
     paths: str | Path | Sequence[str | Path], store: str | None = None, address: str | None = None
 ) -> haystacks.ImportResult:
-    """Keep released SummHay files as a run. Raises InvalidHaystack, with nothing written, where one is broken.
+    """Import released SummHay files as a run. Raises InvalidHaystack, and writes nothing, if a file is invalid.
 
-    Hundreds of files are read by a Ray of its own, or by the one at `address`, whose nodes must see files and store.
+    Hundreds of files are read by a local Ray, or by the Ray cluster at `address`, whose nodes must see the files and the store.
     """
     from summhay_ray.benchmarks import summhay as haystacks
 
@@ -194,9 +194,9 @@ def import_released(
 
 
 def import_collection(folder: str | Path, store: str | None = None) -> CollectionImport:
-    """Keep the documents and queries of a folder (docs/odsum.md), which a spec then names by `corpus: store/SHA256`.
+    """Import a folder of documents and queries (docs/odsum.md); a spec then names it as `corpus: store/SHA256`.
 
-    Raises SpecError, in one line that names the file.
+    Raises SpecError, with one line that names the file.
     """
     from summhay_ray.benchmarks import odsum
 
@@ -209,15 +209,15 @@ def _stored(run_id: str, store: str | None) -> tuple[Workload[Any], Any]:
 
 
 def export(run_id: str, out: str | Path, store: str | None = None, judge: str = "") -> list[Path]:
-    """The run as released JSON files in the folder `out`."""
+    """Write the run as released JSON files into the folder `out` and return their paths. `judge`: whose judgments to write."""
     workload, stored = _stored(run_id, store)
     return workload.export(stored, Path(out), judge)
 
 
 def export_tables(run_id: str, target: str | Path, store: str | None = None, kind: TableFormat = "parquet") -> dict[str, str]:
-    """Write each table of the run, as far as it is committed, into a folder or `s3://...`: table -> where it is.
+    """Write the committed rows of each table of the run into a folder or `s3://...`; return table -> path or URI.
 
-    A table is one file, `<table>/part-0.<kind>`, sorted by key; in CSV lists are JSON. Raises UserError.
+    A table is one file, `<table>/part-0.<kind>`, sorted by key; in CSV, lists are JSON. Raises UserError.
     """
     run = Store(store_uri(store)).run(run_id)
     if Path(target).is_file():
@@ -226,7 +226,7 @@ def export_tables(run_id: str, target: str | Path, store: str | None = None, kin
     try:
         written = write_tables(run, files, kind=kind)
     except OSError as error:
-        # What cannot be read of the store is no fault of the target's.
+        # An error in reading the store is not a problem of the target.
         if files.folder is None or not _is_below(error.filename, files.folder):
             raise
         why = error.strerror or type(error).__name__
@@ -235,7 +235,7 @@ def export_tables(run_id: str, target: str | Path, store: str | None = None, kin
 
 
 def _is_below(name: str | bytes | None, folder: Path) -> bool:
-    """Whether a file that an error names is the folder, lies in it, or holds it."""
+    """Whether the path in an error is the folder, inside it, or one of its parents."""
     if name is None:
         return False
     path, target = Path(os.fsdecode(name)).absolute(), folder.absolute()
@@ -243,16 +243,16 @@ def _is_below(name: str | bytes | None, folder: Path) -> bool:
 
 
 def full_id(run_id: str, store: str | None = None) -> str:
-    """The id of the run whose id begins so. Raises StoreError where none or several do."""
+    """The full id of the run whose id begins with `run_id`. Raises StoreError if none or several match."""
     return Store(store_uri(store)).run(run_id).run_id
 
 
 def score(
     run_id: str, store: str | None = None, compat: Compat = "default", bias: str | Path | None = None
 ) -> haystacks.ScoreResult | Results:
-    """Score what is stored, without a call: judgments, those of `rejudge` among them, or a benchmark of one's own as it does.
+    """Score a run from the store, without any call; judgments of `rejudge` are included.
 
-    `bias`: a file of `judge_bench(...).biases()`.
+    A benchmark with its own scoring returns `Results`. `bias`: a file with the output of `judge_bench(...).biases()`.
     """
     from summhay_ray.benchmarks import summhay as haystacks
 
@@ -264,31 +264,31 @@ def score(
 
 
 def results(run_id: str, store: str | None = None, compat: Compat = "default") -> Results:
-    """What a run's tables come to now, whatever its kind: scores, sections, warnings; without a call."""
+    """The current results of a run of any kind, from the store: scores, sections, warnings. Makes no call."""
     workload, stored = _stored(run_id, store)
     return workload.results(stored, compat)
 
 
 def status(run_id: str, store: str | None = None) -> StatusResult:
-    """How a run stands."""
+    """The state of a run: progress, cost, failures, damage."""
     return engine.status(Store(store_uri(store)).run(run_id))
 
 
 def runs(store: str | None = None) -> list[RunEntry]:
-    """Every run of the store, the latest first."""
+    """All runs of the store, latest first."""
     return engine.entries(Store(store_uri(store)))
 
 
 def stop(run_id: str, store: str | None = None) -> str:
-    """Have whoever drives the run stop, on whatever machine, and wait until its calls in flight are kept: `on HOST, pid N`.
+    """Stop the run's driver, on any machine, and wait until its calls in flight are stored. Returns `on HOST, pid N`.
 
-    Raises UserError where nobody drives it.
+    Raises UserError if the run has no live driver.
     """
     return engine.stop(Store(store_uri(store)).run(run_id))
 
 
 def failures(run_id: str, store: str | None = None) -> list[dict[str, Any]]:
-    """Every failure of a run, each with where it happened, as far as its benchmark knows."""
+    """All failures of a run, each with its place (such as the cell or haystack) if the benchmark knows it."""
     workload, stored = _stored(run_id, store)
     frame = stored.table("failures")
     places = workload.places(stored, frame[frame.columns[0]].unique().to_list())
@@ -296,26 +296,26 @@ def failures(run_id: str, store: str | None = None) -> list[dict[str, Any]]:
 
 
 def explain(run_id: str, key: str, store: str | None = None, compat: Compat = "default") -> dict[str, Any]:
-    """From an item or an answer to everything it stands on; of a synthesis also from a haystack (NAME) or document (NAME/ID)."""
+    """Everything that an item or an answer is based on. `key`: an id or key; in a synth run also NAME (haystack) or NAME/ID."""
     workload, stored = _stored(run_id, store)
     return workload.explain(stored, key, compat)
 
 
 def doctor(spec: Spec | None = None, store: str | None = None) -> list[Check]:
-    """Is this machine ready (for the spec)? Where a store is named, all that it holds is read: what is damaged or missing."""
+    """Check whether this machine is ready (for the spec). `store`: also read this store whole and check its files."""
     from summhay_ray import local_models
 
     offline = Check("offline models", True, ", ".join(local_models.local_names()))
     loaded = load(spec, store=store) if spec is not None else None
     uri = store_uri(store) if loaded is None else _store_of(loaded.spec, store)
     checks = [*engine.examine(uri, loaded), offline, *_models_here(loaded)]
-    # A store that cannot be opened has its line.
+    # A store that cannot be opened is reported by its own check.
     is_open = all(check.ok for check in checks if check.name == "store")
     return [*checks, *engine.examine_runs(Store(uri))] if store is not None and is_open else checks
 
 
 def _models_here(loaded: Workload[Any] | None) -> list[Check]:
-    """The embedding and reranking models of the spec, each loaded; without a spec where those lie that names stand for."""
+    """Check the spec's embedding and reranking models by loading them; without a spec, check where the default ones are."""
     from summhay_ray import encoders
     from summhay_ray.retrieve import MPNET
 
@@ -325,32 +325,32 @@ def _models_here(loaded: Workload[Any] | None) -> list[Check]:
     except encoders.NoModel as error:
         return [Check("models in this process", not wanted, str(error))]
     checks = [Check("models in this process", True, f"on {device}")]
-    for one in wanted:
+    for encoder in wanted:
         try:
-            encoders.load_encoder(one) if isinstance(one, encoders.Encoding) else encoders.load_scorer(one)
-            checks.append(Check(f"model {one.model}", True, f"loaded, on {device}"))
+            encoders.load_encoder(encoder) if isinstance(encoder, encoders.Encoding) else encoders.load_scorer(encoder)
+            checks.append(Check(f"model {encoder.model}", True, f"loaded, on {device}"))
         except encoders.NoModel as error:
-            checks.append(Check(f"model {one.model}", False, str(error)))
+            checks.append(Check(f"model {encoder.model}", False, str(error)))
     for name, retriever in () if loaded is not None else ((MPNET, "vector"), ("all-MiniLM-L6-v2", "{embed: all-MiniLM-L6-v2}")):
         try:
             found = encoders.check_model(name)
             checks.append(Check(f"model {name}", True, f"for {retriever}: {found.folder or 'the model hub'}"))
         except encoders.NoModel as error:
-            # Not everybody needs it.
+            # The check passes: not every spec needs this model.
             checks.append(Check(f"model {name}", True, f"not here, for {retriever}: {error}"))
     return checks
 
 
 @dataclass(frozen=True)
 class CleanResult:
-    """What of a store nobody needs: files and bytes, of all and of each kind."""
+    """The unneeded files of a store: their number and bytes, in total and by kind."""
 
     files: int
     bytes: int
     kinds: Mapping[str, Mapping[str, int]]
     dry_run: bool
     warnings: Sequence[str] = ()
-    """The runs that were left alone."""
+    """A line for each run that was left alone because it is damaged."""
 
     def to_json(self) -> dict[str, Any]:
         """The JSON document of `summhay clean`."""
@@ -358,31 +358,31 @@ class CleanResult:
 
 
 def clean(store: str | None = None, older_s: float = RETENTION_S, dry_run: bool = False) -> CleanResult:
-    """Delete what no reader of the store can need any more and was written longer ago than that; answers never are.
+    """Delete files that no reader of the store needs and that are older than `older_s` seconds. Answers are never deleted.
 
-    Runs do it by themselves once a day. `dry_run`: only say what it would free. Raises StoreError, OSError.
+    Runs do this themselves once a day. `dry_run`: only report what would be freed. Raises StoreError, OSError.
     """
     files = Store(store_uri(store)).files
     kinds: dict[str, dict[str, int]] = {}
     damaged: list[str] = []
-    for one in unneeded(files, older_s, damaged=damaged):
+    for file in unneeded(files, older_s, damaged=damaged):
         if not dry_run:
-            one.delete(files)
-        kind = kinds.setdefault(one.what, {"files": 0, "bytes": 0})
+            file.delete(files)
+        kind = kinds.setdefault(file.what, {"files": 0, "bytes": 0})
         kind["files"] += 1
-        kind["bytes"] += one.size
+        kind["bytes"] += file.size
     total = {name: sum(kind[name] for kind in kinds.values()) for name in ("files", "bytes")}
     return CleanResult(**total, kinds=kinds, dry_run=dry_run, warnings=damaged)
 
 
 WHOSE = ("system", "retriever", "ordering", "model", "haystack_id", "subtopic_id", "repeat")
-"""Of a summary, what says whose it is and of what."""
+"""The columns of `summaries` that say which system made a summary, and for which input."""
 
 
 def table(run_id: str, name: str, store: str | None = None) -> pl.DataFrame:
-    """A table of a run as a polars frame, sorted by its primary key; names: schemas/*.json. Raises UserError for another name.
+    """A table of a run as a polars frame, sorted by its primary key. `name`: see schemas/*.json. Raises UserError if unknown.
 
-    Beside scores and judgments stands whose they are: system, retriever, ordering, model, haystack, subtopic, repeat.
+    `scores` and `judgments` also get columns of the summary: system, retriever, ordering, model, haystack, subtopic, repeat.
     """
     import polars as pl
 
@@ -393,7 +393,7 @@ def table(run_id: str, name: str, store: str | None = None) -> pl.DataFrame:
     if name not in ("scores", "judgments") or "summaries" not in stored.declared or "cell_id" not in frame.columns:
         return frame
     summaries = stored.table("summaries")
-    whose = [one for one in WHOSE if one in summaries.columns and one not in frame.columns]
+    whose = [column for column in WHOSE if column in summaries.columns and column not in frame.columns]
     joined = frame.join(summaries.select("cell_id", *whose), on="cell_id", how="left", maintain_order="left")
     return joined.select(pl.col("cell_id"), *map(pl.col, whose), pl.exclude("cell_id", *whose))
 
@@ -407,10 +407,10 @@ def judge_bench(
     spec: str | None = None,
     held_out: bool = False,
 ) -> bench.BenchResult:
-    """Judges held against people's annotations; without judges, the file's stored predictions and the free one.
+    """Compare judges with people's annotations; without `judges`, the file's stored predictions and the offline judge.
 
-    `spec`: the path of a spec whose judges say how models are reached; `held_out`: whether the free judge is fitted on the
-    file's other topics. Nothing is written where nothing is asked.
+    `spec`: the path of a spec whose judges give the endpoints and prices of models. `held_out`: fit the offline judge on the
+    file's other topics. Nothing is written if no call is made.
     """
     from summhay_ray.benchmarks import judge_bench as bench
 
@@ -431,10 +431,10 @@ def rejudge(
     executor: str | None = None,
     note: Callable[[str], None] | None = None,
 ) -> RunResult:
-    """New judgments over the stored summaries of a run, beside the old ones; the same call goes on where it was.
+    """Judge the stored summaries of a run again; the old judgments stay. The same call resumes.
 
-    `judges`: names such as `offline` or `blend(openai/gpt-4o,offline)`. `spec`: path of a YAML file with judges and their
-    settings. Raises SpecError, StoreError, with nothing asked.
+    `judges`: names such as `offline` or `blend(openai/gpt-4o,offline)`. `spec`: the path of a YAML file with judges and their
+    settings. Raises SpecError or StoreError before any call is made.
     """
     from summhay_ray.benchmarks import rejudge as rejudging
 
@@ -459,10 +459,10 @@ def coverage(
     executor: str | None = None,
     note: Callable[[str], None] | None = None,
 ) -> RunResult:
-    """Information coverage: the share of a context's chunks that the questions of a benchmark need (ETHIC, appendix A).
+    """Measure information coverage: the share of a context's chunks that a benchmark's questions need (ETHIC, appendix A).
 
     `spec`: the path of any benchmark's spec, or of one of kind coverage. `evaluators`: models, `offline/coverage`,
-    `offline/coverage-embed`. `sample`: questions of each task and domain. Raises SpecError, StoreError, with nothing asked.
+    `offline/coverage-embed`. `sample`: questions per task and domain. Raises SpecError or StoreError before any call is made.
     """
     from summhay_ray.benchmarks import coverage as measuring
 
@@ -485,9 +485,9 @@ def synth(
     executor: str | None = None,
     note: Callable[[str], None] | None = None,
 ) -> RunResult:
-    """Make the haystacks of a synth spec, verified; the same call goes on where it was. `out`: a folder that gets them.
+    """Make and verify the haystacks of a synth spec. The same call resumes. `out`: a folder to write them to.
 
-    Each haystack's `entry` names it in a run's spec, for the same store. Raises SpecError, StoreError, with nothing asked.
+    A haystack's `entry` names it in the spec of a run in the same store. Raises SpecError or StoreError before any call is made.
     """
     from summhay_ray.benchmarks import synth as synthesis
 
@@ -502,20 +502,20 @@ def synth(
 def verify(
     paths: str | Path | Sequence[str | Path], out: str | Path | None = None, address: str | None = None
 ) -> list[synthesis.VerifiedFile]:
-    """Check haystack files against their own annotations, offline; list mismatches. `out`: a CSV of all checks.
+    """Check haystack files against their own annotations, offline, and list mismatches. `out`: a CSV file for all checks.
 
-    More than eight files are checked by a Ray of their own, or by the one at `address`, whose nodes must see them. Raises
-    InvalidHaystack, and UserError where `out` exists.
+    More than eight files are checked by a local Ray, or by the Ray cluster at `address`, whose nodes must see them. Raises
+    InvalidHaystack, and UserError if `out` exists.
     """
     from summhay_ray.benchmarks import synth as synthesis
 
     listed = [paths] if isinstance(paths, str | Path) else paths
     if out is not None and Path(out).exists():
         raise UserError(f"{out} exists; give another file")
-    found = synthesis.verify_files([str(path) for path in listed], address or "")
+    verified = synthesis.verify_files([str(path) for path in listed], address or "")
     if out is not None:
-        synthesis.write_checks(found, Path(out))
-    return found
+        synthesis.write_checks(verified, Path(out))
+    return verified
 
 
 def audit(
@@ -528,9 +528,10 @@ def audit(
     haystacks: int = 10,
     seed: int = 0,
 ) -> dict[str, Any]:
-    """Write a sheet for a person to label: a sample of the truth about a run's haystacks. It is never written over another.
+    """Write a sheet for a person to label, with a sample of the annotations of a run's haystacks. Never overwrites a file.
 
-    It asks of so many insights of which subtopic they are, of so many documents what they say; from so many haystacks at most.
+    The sheet asks for the subtopics of `insights` insights and for the insights in `documents` documents, taken from at most
+    `haystacks` haystacks.
     """
     from summhay_ray.benchmarks import synth as synthesis
 
@@ -542,7 +543,7 @@ def audit(
 
 
 def audited(run_id: str, sheet: str | Path, store: str | None = None) -> dict[str, Any]:
-    """What a person's labels say of a run's haystacks: the paper's Tables 4 and 5, as lists of rows."""
+    """Evaluate a labelled sheet: the paper's Tables 4 and 5 for a run's haystacks, as lists of rows."""
     from summhay_ray.benchmarks import synth as synthesis
 
     return synthesis.read_sheet(_stored(run_id, store)[1], Path(sheet))
@@ -551,9 +552,9 @@ def audited(run_id: str, sheet: str | Path, store: str | None = None) -> dict[st
 def compare(
     run_id: str, judges: Sequence[str] = (), store: str | None = None, rows: int = 20
 ) -> rejudging.CompareResult | extracts.RaterComparison:
-    """Two judges on one run: how far they agree, where they differ most (so many rows), and what moves among the systems.
+    """Compare two judges on one run: their agreement, the `rows` insights where they differ most, and the systems' ranking.
 
-    `judges`: two of the run's judges, its own or those of `rejudge`; where the run has just two, none need be named.
+    `judges`: two of the run's judges, including those of `rejudge`; not needed if the run has just two.
     """
     from summhay_ray.benchmarks import extract_evaluate as extracts
     from summhay_ray.benchmarks import rejudge as rejudging
@@ -575,20 +576,20 @@ def compare_systems(
     seed: int = 0,
     over: Literal["haystacks", "queries"] = "haystacks",
 ) -> haystacks.SystemComparison | extracts.RaterComparison:
-    """Whether systems differ on the queries that both answered: intervals, tests, and how sure their order is.
+    """Compare systems on the queries that both answered: intervals, tests, and the certainty of their ranking.
 
-    Of one run every two systems, or those that two names or patterns match; of two runs the systems of one name, or a name for
-    each run. `judges`: whose judgments count, else the one that all have. `over`: figures are about other haystacks, or about
-    further `queries` of these.
+    In one run, every pair of systems, or those that match the two names or patterns in `systems`. In two runs, systems of the
+    same name, or one name for each run. `judges`: whose judgments to use; default, the judge that all have. `over`: whether the
+    intervals generalize to other haystacks, or to further `queries` of these.
 
-    Of two runs with ratings (Extract-then-Evaluate, ETHIC, ODSum's G-EVAL) a rater of each is compared, on what both rated.
+    For two runs with ratings (Extract-then-Evaluate, ETHIC, ODSum's G-EVAL), one rater of each is compared on what both rated.
     """
     from summhay_ray.benchmarks import extract_evaluate as extracts
     from summhay_ray.benchmarks import summhay as haystacks
 
     if len(systems) not in (0, 2):
         raise UserError(f"systems: expected two names or patterns, such as A B; got {len(systems)}")
-    opened = [_stored(one, store) for one in (run_id, other) if one is not None]
+    opened = [_stored(name, store) for name in (run_id, other) if name is not None]
     stored = [run for _, run in opened]
     rates = [getattr(workload, "rates", None) for workload, _ in opened]
     if len(stored) == 2 and not systems and rates[0] is not None and rates[0] == rates[1]:
@@ -609,11 +610,11 @@ def _check_compared(runs: Sequence[Any]) -> None:
 
 
 def make_report(runs: str | Sequence[str], store: str | None = None, compat: Compat = "default") -> reports.Report:
-    """What runs came to, as they stand: `.write(out)` makes the page, `.figure(name)` a chart; a notebook shows it.
+    """A report of the current results of runs: `.write(out)` writes the page, `.figure(name)` draws a chart.
 
-    Raises StoreError, UserError.
+    A notebook displays the report. Raises StoreError, UserError.
     """
     from summhay_ray import report as reports
 
     opened = Store(store_uri(store))
-    return reports.report([opened.run(one) for one in ([runs] if isinstance(runs, str) else runs)], compat)
+    return reports.report([opened.run(run_id) for run_id in ([runs] if isinstance(runs, str) else runs)], compat)

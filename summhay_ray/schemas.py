@@ -1,6 +1,6 @@
-"""`schemas/`: one JSON document a table and one for each kind of spec, generated from the code.
+"""Generates `schemas/` from the code: one JSON document per table and one per kind of spec.
 
-`python -m summhay_ray.schemas FOLDER` writes them; a test fails where the folder and the code differ.
+`python -m summhay_ray.schemas FOLDER` writes them; a test fails if the folder and the code differ.
 """
 
 from __future__ import annotations
@@ -15,23 +15,23 @@ from summhay_ray.engine import Failure, find
 from summhay_ray.store import Table
 
 _SPECS = {"summhay": "spec.json"}
-"""Kind -> the file of its spec, where it is not KIND_spec.json."""
+"""Kind -> the file of its spec's schema, if that is not KIND_spec.json."""
 
 
 def file_of(table: Table) -> str:
-    """The file of a table. Failures of benchmarks that have no table of their own for them are of one kind."""
+    """The file name of a table's schema. Benchmarks without a failure table of their own share `item_failures.json`."""
     return "item_failures.json" if table.record is Failure else f"{table.name}.json"
 
 
 def documents() -> dict[str, Any]:
     """File name -> its JSON document."""
-    found: dict[str, Any] = {}
+    schemas: dict[str, Any] = {}
     for kind in sorted(KINDS):
         benchmark = find(kind)
-        found |= {file_of(table): table.describe() for table in benchmark.all_tables()}
+        schemas |= {file_of(table): table.describe() for table in benchmark.all_tables()}
         if not benchmark.given:
-            found[_SPECS.get(kind, f"{kind}_spec.json")] = benchmark.spec_class.model_json_schema()
-    return found
+            schemas[_SPECS.get(kind, f"{kind}_spec.json")] = benchmark.spec_class.model_json_schema()
+    return schemas
 
 
 def rendered() -> dict[str, str]:

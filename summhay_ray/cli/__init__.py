@@ -1,4 +1,4 @@
-"""The command line: thin. It parses, calls `summhay_ray.api` and prints."""
+"""The command line: it parses arguments, calls `summhay_ray.api` and prints results."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from summhay_ray.errors import UserError
 
 __all__ = ["main"]
 
-# typer brings its own click or the installed one: this is the base of the usage errors of whichever it is.
+# typer uses its bundled click or the installed one: this is the base class of usage errors in either.
 _UsageProblem: type[Exception] = next(cls for cls in typer.BadParameter.__mro__ if cls.__name__ == "ClickException")
 
 
@@ -28,9 +28,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     0 done, 1 failed, 2 usage, 3 budget, 4 with failures, 130 Ctrl-C, 143 SIGTERM.
     """
     _find_users_modules()
-    # A shell asks for completions, and typer ends the process once it has told them.
+    # When a shell asks for completions, typer prints them and ends the process.
     completing = "_SUMMHAY_COMPLETE" in os.environ
-    # Only the main thread may hear signals.
+    # Only the main thread may install signal handlers.
     with contextlib.suppress(ValueError):
         signal.signal(signal.SIGTERM, _terminated)
     try:
@@ -43,13 +43,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except _UsageProblem as problem:
         code = _say(USAGE, _usage(problem))
     except BrokenPipeError:
-        # Whoever read our output has enough (`| head`); nothing more can be said there, at exit neither.
+        # The reader of our output has closed it (`| head`); nothing more can be written there, not even at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = FAILED
     except OSError as problem:
         code = _say(FAILED, _system(problem))
     except SystemExit as stop:
-        # Of code that we called: ours ends here alone. Only typer ends so as well, where whoever read our output has enough.
+        # Our own code never raises SystemExit before this point. Typer does when the reader has closed our output; otherwise
+        # it comes from a plugin's code.
         if isinstance(stop.__context__, BrokenPipeError):
             sys.exit(FAILED)
         if completing:
@@ -59,7 +60,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _system(problem: OSError) -> str:
-    """What the system refused, where, and what to do where that is plain."""
+    """The message for an operating system error: what failed, where, and how to mend it if that is known."""
     why = problem.strerror or str(problem) or type(problem).__name__
     where = f"{problem.filename}: " if problem.filename else ""
     if problem.errno in (errno.ENOSPC, errno.EDQUOT):
@@ -79,17 +80,17 @@ class _Terminated(UserError):
 
 def _command(arguments: Sequence[str] | None) -> int:
     try:
-        found = app(args=list(arguments) if arguments is not None else None, prog_name="summhay", standalone_mode=False)
+        code = app(args=list(arguments) if arguments is not None else None, prog_name="summhay", standalone_mode=False)
     except typer.Exit as stop:
         return stop.exit_code
-    if found == INTERRUPTED:
-        # typer makes this code of Ctrl-C, and says nothing.
+    if code == INTERRUPTED:
+        # typer turns Ctrl-C into this code without a message.
         raise KeyboardInterrupt
-    return found if isinstance(found, int) else DONE
+    return code if isinstance(code, int) else DONE
 
 
 def _find_users_modules() -> None:
-    # What a spec names as module:Class is found from where the person stands, but never instead of an installed module.
+    # A spec's module:Class may lie in the working directory; it comes last, so that it never hides an installed module.
     try:
         here = os.getcwd()
     except FileNotFoundError:
@@ -99,10 +100,10 @@ def _find_users_modules() -> None:
 
 
 def _usage(problem: Exception) -> str:
-    said = problem.format_message() if hasattr(problem, "format_message") else str(problem)
+    message = problem.format_message() if hasattr(problem, "format_message") else str(problem)
     context = getattr(problem, "ctx", None)
     command = context.command_path if context else "summhay"
-    return f"{said.replace('Value error, ', '').rstrip('.')} (see {command} --help)"
+    return f"{message.replace('Value error, ', '').rstrip('.')} (see {command} --help)"
 
 
 def _say(code: int, message: str) -> int:

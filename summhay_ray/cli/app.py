@@ -1,6 +1,6 @@
-"""The commands: parse, call, print. Part of the cli room.
+"""The commands of `summhay`. Part of the cli room.
 
-Everything heavy is imported inside the commands, so that `--help` answers at once.
+Heavy modules are imported inside the commands, so that `--help` is fast.
 """
 
 from __future__ import annotations
@@ -56,15 +56,15 @@ RUN, READ, JUDGE, MAKE, SERVE = "Run", "Read", "Judge", "Make", "Serve and check
 
 
 class Grouped(TyperGroup):
-    """Lists the commands by what they are for, each with its whole summary."""
+    """Lists the commands in groups by purpose, each with its full summary."""
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """See click's `MultiCommand`."""
         commands = [(name, self.commands[name]) for name in self.list_commands(ctx)]
         for group in (RUN, READ, JUDGE, MAKE, SERVE):
             with formatter.section(group):
-                found = [(name, one.get_short_help_str(limit=200)) for name, one in commands if _group(one) == group]
-                formatter.write_dl(found)
+                rows = [(name, cmd.get_short_help_str(limit=200)) for name, cmd in commands if _group(cmd) == group]
+                formatter.write_dl(rows)
 
 
 def _group(command: Any) -> str:
@@ -94,12 +94,12 @@ def run(
     overrides: SetOption = None,
     compat: CompatOption = CompatChoice.default,
     limit: Annotated[
-        int | None, typer.Option("--limit", help="A first look: so many items in all, fairly chosen; the run is the same.", min=1)
+        int | None, typer.Option("--limit", help="Answer only this many items, a fair sample; the run can be resumed.", min=1)
     ] = None,
     everything: AllOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Run or resume the work of a spec, of whatever kind.
+    """Run or resume the work of a spec of any kind.
 
     Exit codes: 0 done (or as far as --limit goes), 3 stopped at the budget, 4 finished with failures listed.
     """
@@ -107,7 +107,7 @@ def run(
     from summhay_ray.cli.progress import ProgressDisplay
     from summhay_ray.cli.show import document
 
-    # Ray tells of dead workers on stdout, which is for results alone.
+    # Ray reports dead workers on stdout, which is reserved for results.
     with ProgressDisplay(first=f"reading {spec}") as display, contextlib.redirect_stdout(sys.stderr):
         result = api.run(
             spec,
@@ -125,27 +125,27 @@ def run(
     if as_json:
         document(result.to_json())
     else:
-        command = shlex.join([spec, *(word for one in overrides or () for word in ("--set", one))])
+        command = shlex.join([spec, *(word for override in overrides or () for word in ("--set", override))])
         show_run(result, command, api.store_uri(store), everything)
     raise typer.Exit({"done": DONE, "limited": DONE, "budget": BUDGET, "partial": PARTIAL}[result.status])
 
 
 def show_run(result: RunResult, spec: str, store: str, everything: bool = False) -> None:
-    """Print what a run came to; `everything`: not the first table alone."""
+    """Print the results of a run. `everything`: all tables, not only the first."""
     from summhay_ray.cli.judge_bench import show_agreement
     from summhay_ray.cli.rejudge import show_judges
     from summhay_ray.cli.show import ended, facts, store_option
     from summhay_ray.cli.show import sections as show_sections
     from summhay_ray.cli.synth import show_made
 
-    own = {
+    shows = {
         "summhay": lambda: _show_scores(result.scores, store, everything),
         "rejudge": lambda: show_judges(result),
         "synth": lambda: show_made(result),
         "judge_bench": lambda: show_agreement(result.scores),
     }
-    if result.kind in own:
-        own[result.kind]()
+    if result.kind in shows:
+        shows[result.kind]()
     else:
         show_sections(result.sections, everything)
     facts(ended(result, ("run", result.run), result.unit, store, f": summhay run {spec}{store_option(store)} --budget MORE"))
@@ -156,8 +156,8 @@ def _show_scores(scores: ScoreResult, store: str, everything: bool) -> None:
     from summhay_ray.cli.show import say, sections, store_option, tables
     from summhay_ray.report import LEGEND, bias_lines, names_line, position_table, score_tables
 
-    if not any(one.n_scored for one in scores.systems):
-        say(f"Nothing is scored: 0 of {sum(one.n_expected for one in scores.systems):,} insights")
+    if not any(system.n_scored for system in scores.systems):
+        say(f"Nothing is scored: 0 of {sum(system.n_expected for system in scores.systems):,} insights")
         return
     sensitivity = position_table(scores.position) if everything else None
     grids = [*score_tables(scores.systems, everything), *([sensitivity] if sensitivity else [])]
@@ -165,8 +165,8 @@ def _show_scores(scores: ScoreResult, store: str, everything: bool) -> None:
     if any(grid.starred for grid in grids):
         say(LEGEND)
     if everything:
-        if told := names_line(scores.systems):
-            say(told)
+        if names := names_line(scores.systems):
+            say(names)
         for line in bias_lines(scores.biases, scores.run):
             say(line)
         if scores.retrieval is not None:
@@ -183,7 +183,7 @@ def plan(
     overrides: SetOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Say what a run would ask and cost, before any call, and what is already paid."""
+    """Show the calls and cost of a run before it makes any, and what is already paid."""
     from summhay_ray import api
     from summhay_ray.cli.show import document, facts, note, say, tables
     from summhay_ray.report import BOUNDS_LEGEND, bounds_table, extracts_spare, minutes, plan_table
@@ -228,7 +228,7 @@ def explain(
     key: Annotated[
         str,
         typer.Argument(
-            help="A cell's id or an answer's key, or its beginning; of a synthesis also a haystack's name, or NAME/DOCUMENT_ID.",
+            help="The id of a cell or key of an answer, or its beginning; of a synth run also NAME or NAME/DOCUMENT_ID.",
             metavar="KEY",
         ),
     ],
@@ -238,7 +238,7 @@ def explain(
 ) -> None:
     """Show where a number comes from: score, judgment, raw answer, prompt, price, documents cited.
 
-    Of a synthesis: a haystack with its checks and documents, a document with its plan and what was found in it.
+    In a synth run: a haystack with its checks and documents, or a document with its planned and found insights.
     """
     from summhay_ray import api
     from summhay_ray.cli.explained import show
@@ -260,7 +260,7 @@ def import_files(
     store: StoreOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Keep released SummHay files, with their summaries and judgments, as a run; or a folder as a collection for `corpus:`."""
+    """Import released SummHay files, with summaries and judgments, as a run; or a folder as a collection for `corpus:`."""
     from summhay_ray import api
     from summhay_ray.cli.show import document, facts, note, store_option
 
@@ -286,7 +286,7 @@ def export(
     out: Annotated[str, typer.Option("--out", help="The folder for released SummHay JSON files.")] = "",
     tables: Annotated[str, typer.Option("--tables", help="The folder or s3://... for the run's tables.")] = "",
     kind: Annotated[
-        Literal["parquet", "csv", "jsonl"], typer.Option("--format", help="What the tables are written as.")
+        Literal["parquet", "csv", "jsonl"], typer.Option("--format", help="The file format of the tables.")
     ] = "parquet",
     store: StoreOption = None,
     judge: Annotated[str, typer.Option(help="Whose judgments; else the spec's first judge.")] = "",
@@ -314,11 +314,11 @@ def score(
     run: RunArgument,
     store: StoreOption = None,
     compat: CompatOption = CompatChoice.default,
-    bias: Annotated[str | None, typer.Option(help="Judges' biases as judge-bench --out wrote them, before ours.")] = None,
+    bias: Annotated[str | None, typer.Option(help="A file of judges' biases from judge-bench --out; it overrides ours.")] = None,
     everything: AllOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Score what is stored of a run again, without a call."""
+    """Score a run's stored judgments again, without any call."""
     from summhay_ray import api
     from summhay_ray.cli.show import document, note, sections
     from summhay_ray.engine import Results
@@ -341,10 +341,10 @@ def score(
 def clean(
     store: StoreOption = None,
     older_than: Annotated[str, typer.Option("--older-than", help="Only what was written longer ago: 1d, 6h, 30m, 0.")] = "1d",
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what it would free, and delete nothing.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be freed, and delete nothing.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Delete what no reader of a store needs any more."""
+    """Delete files of a store that no reader needs any more."""
     from summhay_ray import api
     from summhay_ray.cli.show import document, facts, note
 
@@ -364,7 +364,7 @@ def _mib(size: int) -> str:
 
 
 def _seconds(text: str) -> float:
-    """`1d`, `6h`, `30m`, `15s`, or seconds. Raises BadParameter."""
+    """The seconds in `1d`, `6h`, `30m`, `15s` or a plain number. Raises BadParameter."""
     units = {"d": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0}
     number, unit = (text[:-1], units[text[-1]]) if text[-1:] in units else (text, 1.0)
     if not number.replace(".", "", 1).isdecimal():
@@ -374,11 +374,11 @@ def _seconds(text: str) -> float:
 
 @app.command(rich_help_panel=SERVE)
 def doctor(
-    spec: Annotated[str | None, typer.Argument(help="A spec whose models to check, too.", metavar="[SPEC]")] = None,
+    spec: Annotated[str | None, typer.Argument(help="A spec whose models are checked too.", metavar="[SPEC]")] = None,
     store: StoreOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Check keys, prices, Ray and offline models; read a store that is named."""
+    """Check keys, prices, Ray and offline models; with --store, check the store's files."""
     from dataclasses import asdict
 
     from summhay_ray import api

@@ -1,4 +1,4 @@
-"""`summhay compare`: systems of one run or two, or two judges on one run. Part of the cli room."""
+"""`summhay compare`: compares systems of one or two runs, or two judges on one run. Part of the cli room."""
 
 from __future__ import annotations
 
@@ -12,32 +12,35 @@ from summhay_ray.cli.options import JsonOption, RunArgument, StoreOption
 def compare(
     run: RunArgument,
     other: Annotated[
-        str | None, typer.Argument(help="Another run: systems of one name are compared across both.", metavar="[RUN_B]")
+        str | None, typer.Argument(help="Another run: systems of the same name are compared.", metavar="[RUN_B]")
     ] = None,
     systems: Annotated[
         tuple[str, str] | None,
-        typer.Option("--systems", help="Two systems, or patterns such as 'oracle_*': A of the first run.", metavar="A B"),
+        typer.Option("--systems", help="Two systems or patterns such as 'oracle_*'; A is in the first run.", metavar="A B"),
     ] = None,
     judges: Annotated[
         tuple[str, str] | None,
         typer.Option(
-            "--judges", help="Two of the run's judges; with two runs or --systems, whose judgments count.", metavar="A B"
+            "--judges",
+            help="Two of the run's judges; with two runs or --systems, the judges whose scores are used.",
+            metavar="A B",
         ),
     ] = None,
-    rows: Annotated[int, typer.Option(help="So many insights on which judges differ most are listed.", min=0)] = 20,
-    seed: Annotated[int, typer.Option(help="Of the resamples of systems.")] = 0,
+    rows: Annotated[int, typer.Option(help="How many of the insights on which judges differ most to list.", min=0)] = 20,
+    seed: Annotated[int, typer.Option(help="The random seed for resampling.")] = 0,
     over: Annotated[
         Literal["haystacks", "queries"],
-        typer.Option(help="What figures of systems are about: other haystacks, or further queries of these."),
+        typer.Option(help="What the intervals generalize to: other haystacks, or further queries of these."),
     ] = "haystacks",
     store: StoreOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Compare systems, of one run or of two: is a difference real? Or two judges on one run.
+    """Compare systems of one or two runs (is a difference real?), or two judges on one run.
 
-    RUN_A RUN_B, or --systems A B: paired differences per query, with intervals, tests, and what it would take to settle them. One
-    RUN alone: two of its judges on the insights that both scored, where they differ most, what moves among the systems. Where
-    texts are rated (Extract-then-Evaluate, ETHIC, ODSum's G-EVAL): two raters of a run, or one of each of two runs.
+    RUN_A RUN_B, or --systems A B: paired differences per query, with intervals, tests, and how much more data would
+    settle them. One RUN alone: two of its judges on the insights that both scored, where they differ most, and how the ranking
+    of the systems changes. For runs with ratings (Extract-then-Evaluate, ETHIC, ODSum's G-EVAL): two raters of one run, or one
+    of each of two runs.
     """
     from summhay_ray import api
     from summhay_ray.benchmarks.extract_evaluate import RaterComparison

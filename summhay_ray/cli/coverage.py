@@ -1,4 +1,4 @@
-"""`summhay coverage`: what share of its contexts a benchmark's questions need. Part of the cli room."""
+"""`summhay coverage`: measures which share of their contexts a benchmark's questions need. Part of the cli room."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ def coverage(
         list[str] | None,
         typer.Option(
             "--evaluator",
-            help="Who says whether a chunk is needed: a model, offline/coverage, offline/coverage-embed. Several: repeat it.",
+            help="What decides whether a chunk is needed: a model, offline/coverage, offline/coverage-embed. Repeatable.",
             metavar="NAME",
         ),
     ] = None,
-    sample: Annotated[int | None, typer.Option(help="Questions of each task and domain; else 50.", min=1)] = None,
-    chunk_tokens: Annotated[int | None, typer.Option(help="The longest chunk, in tokens; else 512.", min=32)] = None,
+    sample: Annotated[int | None, typer.Option(help="Questions per task and domain; default 50.", min=1)] = None,
+    chunk_tokens: Annotated[int | None, typer.Option(help="The longest chunk, in tokens; default 512.", min=32)] = None,
     store: StoreOption = None,
     budget: BudgetOption = None,
     address: AddressOption = None,
@@ -43,13 +43,13 @@ def coverage(
 ) -> None:
     """Measure information coverage: the share of a context's chunks that a question needs (ETHIC, appendix A).
 
-    Takes the spec of any benchmark, or one of kind coverage. Exit codes: 0 done, 3 stopped at the budget, 4 failures listed.
+    SPEC is the spec of any benchmark, or one of kind coverage. Exit codes: 0 done, 3 stopped at the budget, 4 failures listed.
     """
     from summhay_ray import api
     from summhay_ray.cli.progress import ProgressDisplay
     from summhay_ray.cli.show import document, ended, facts, sections, store_option
 
-    # Ray tells of dead workers on stdout, which is for results alone.
+    # Ray reports dead workers on stdout, which is reserved for results.
     with ProgressDisplay() as display, contextlib.redirect_stdout(sys.stderr):
         result = api.coverage(
             spec,

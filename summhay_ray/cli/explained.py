@@ -1,4 +1,4 @@
-"""`summhay explain` for a person. Part of the cli room."""
+"""The text output of `summhay explain`. Part of the cli room."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from summhay_ray.cli.visible import one_line
 
 
 def show(found: Mapping[str, Any]) -> None:
-    """Print what `explain` found, from the summary to each score; of a synthesis, from the topic to each check."""
+    """Print the result of `explain`: from the summary to each score or, in a synth run, from the topic to each check."""
     if "checks" in found:
         show_synthesis(found)
         return
@@ -34,7 +34,7 @@ def show(found: Mapping[str, Any]) -> None:
 
 
 def _item(found: Mapping[str, Any]) -> None:
-    """An item of any benchmark: what it is, its rows, and each question with its answer."""
+    """Print an item of any benchmark: its data, its rows, and each prompt with its answer."""
     item = found["item"]
     facts([("run", f"{found['run']} ({found['kind']})"), ("item", item["id"]), ("queue", item["queue"]), *item["data"].items()])
     for table, rows in found["rows"].items():

@@ -1,4 +1,4 @@
-"""`summhay explain` of a synthesis, for a person: a haystack, a document, an answer. Part of the cli room."""
+"""The text output of `summhay explain` for a synth run: a haystack, a document, an answer. Part of the cli room."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ CHECK = "check"
 
 
 def show_synthesis(found: Mapping[str, Any]) -> None:
-    """Print what `explain` found: of a haystack its sizes, checks and documents; of a document or an answer what it stands on."""
+    """Print the result of `explain`: a haystack's sizes, checks and documents, or where a document or an answer comes from."""
     haystack, document = found["haystack"], found["document"]
     pairs = [("run", found["run"]), ("cell_id", found["cell_id"]), ("topic", found["topic"]["topic"])]
     pairs += [("haystack", haystack["name"])] if haystack else [("answers", found["answers"])]
@@ -62,17 +62,17 @@ def _of_document(document: Mapping[str, Any]) -> list[tuple[str, Any]]:
 
 
 def _document(document: Mapping[str, Any]) -> None:
-    for one in document["plan"]:
+    for entry in document["plan"]:
         how = {(True, True): "planned, found", (True, False): "planned, not found: struck"}.get(
-            (one["planned"], one["found"]), "not planned, found: entered"
+            (entry["planned"], entry["found"]), "not planned, found: entered"
         )
-        part(f"insight {one['insight_id']}: {how}, by {one['by']} in round {one['round']}", _fill(one["insight"]))
-        if one["evidence"]:
-            _facts([("evidence", one["evidence"])])
+        part(f"insight {entry['insight_id']}: {how}, by {entry['by']} in round {entry['round']}", _fill(entry["insight"]))
+        if entry["evidence"]:
+            _facts([("evidence", entry["evidence"])])
     part("text", "\n".join(map(_fill, document["text"].split("\n"))))
     if document["answers"]:
         tables([answers_table(document["answers"])])
-    if all(one["task"] == CHECK for one in document["answers"]):
+    if all(call["task"] == CHECK for call in document["answers"]):
         say("this version of summhay_ray asks with other prompts, so that it cannot tell which answers wrote the document")
 
 
@@ -85,7 +85,7 @@ def _checks(checks: list[Mapping[str, Any]]) -> None:
 
 
 def _facts(pairs: Sequence[tuple[str, Any]]) -> None:
-    """Name and value, folded; what must be copied whole, an entry, is not broken."""
+    """Print names and values, wrapped; long words are not broken, so that an entry can be copied whole."""
     names = max(len(name) for name, _ in pairs) + 2
     for name, value in pairs:
         begin, rest = name.ljust(names), " " * names

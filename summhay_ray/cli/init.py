@@ -1,4 +1,4 @@
-"""`summhay init`: a commented starter spec. Part of the cli room."""
+"""`summhay init`: writes a commented starter spec. Part of the cli room."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ if TYPE_CHECKING:
     from pydantic.fields import FieldInfo
 
 WIDTH = 46
-"""Characters before a comment."""
+"""The column at which comments begin."""
 
 
 def init(
     kind: Annotated[
-        str, typer.Argument(help="The kind of benchmark, or module:Class of your own.", metavar="[KIND]")
+        str, typer.Argument(help="The kind of benchmark, or module:Class of your own benchmark.", metavar="[KIND]")
     ] = "summhay",
-    out: Annotated[str, typer.Option("--out", help="The file to write; else KIND.yaml. It is never written over another.")] = "",
+    out: Annotated[str, typer.Option("--out", help="The file to write; default KIND.yaml. An existing file is kept.")] = "",
     as_json: JsonOption = False,
 ) -> None:
     """Write a commented starter spec.
 
-    Of summhay, synth and extract_evaluate it runs as it is, without a key. Of any other kind it has every field, first those to
-    be filled in.
+    For summhay, synth and extract_evaluate it runs as it is, without a key. For any other kind it has every field; those that
+    must be filled in come first.
     """
     from pathlib import Path
 
@@ -58,13 +58,13 @@ def starter(kind: str) -> str:
     written = resources.files("summhay_ray.cli").joinpath("starters", f"{kind}.yaml")
     if written.is_file():
         return written.read_text("utf-8")
-    fields = {name: one for name, one in benchmark.spec_class.model_fields.items() if name not in ("kind", "name")}
-    must = [name for name, one in fields.items() if one.is_required()]
+    fields = {name: field for name, field in benchmark.spec_class.model_fields.items() if name not in ("kind", "name")}
+    required = [name for name, field in fields.items() if field.is_required()]
     lines = [f"# {(benchmark.__doc__ or kind).strip().splitlines()[0]}", f"kind: {kind}", "name: mine"]
-    lines += ["", "# To be filled in:"] if must else []
-    lines += [_commented(f"{name}: {_blank(fields[name])}", fields[name]) for name in must]
-    lines += ["", "# As they are where they are left out:"]
-    lines += [_commented(f"# {name}: {_default(one)}", one) for name, one in fields.items() if name not in must]
+    lines += ["", "# To be filled in:"] if required else []
+    lines += [_commented(f"{name}: {_blank(fields[name])}", fields[name]) for name in required]
+    lines += ["", "# Optional, with their defaults:"]
+    lines += [_commented(f"# {name}: {_default(field)}", field) for name, field in fields.items() if name not in required]
     return "\n".join(lines) + "\n"
 
 
@@ -85,6 +85,6 @@ def _default(field: FieldInfo) -> str:
 
     value: Any = field.get_default(call_default_factory=True)
     plain = TypeAdapter(Any).dump_python(value, mode="json", exclude_defaults=True)
-    # Of a list of entries that are all default it would leave nothing.
+    # `exclude_defaults` would empty a list whose entries are all default.
     plain = TypeAdapter(Any).dump_python(value, mode="json") if plain == [{}] else plain
     return json.dumps(plain, ensure_ascii=False)

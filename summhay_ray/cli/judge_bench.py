@@ -1,4 +1,4 @@
-"""`summhay judge-bench`: how well judges agree with people, and how they are biased. Part of the cli room."""
+"""`summhay judge-bench`: measures how well judges agree with people, and their bias. Part of the cli room."""
 
 from __future__ import annotations
 
@@ -22,37 +22,37 @@ FITTED = frozenset(
         "e0bada72fa32c63642b7d24a9b159e80fb0be78d0fac5d077f8d9002f1333937",
     }
 )
-"""sha256 of the topics that the shipped numbers of the free judge (`judge/offline_judge.json`) are fitted on."""
+"""sha256 of the topics on which the shipped parameters of the offline judge (`judge/offline_judge.json`) were fitted."""
 
 _FREE_TOO = re.compile(r" (blend|cascade)\b")
-"""Of a spec's judge that is called by its model and strategy, such as `openai/gpt-4o blend`."""
+"""Matches a spec's judge named by model and strategy, such as `openai/gpt-4o blend`, that includes the offline judge."""
 
 
 def judge_bench(
     file: Annotated[str, typer.Argument(help="Annotated summaries, as SummHay released them.", metavar="FILE")],
-    more: Annotated[list[str] | None, typer.Argument(help="Judges, as --judge names them.", metavar="NAME")] = None,
+    more: Annotated[list[str] | None, typer.Argument(help="More judges, named as for --judge.", metavar="NAME")] = None,
     judge: Annotated[
         list[str] | None,
         typer.Option(
             help="Repeatable: offline, stored/KEY, a model, per_summary(MODEL), few_shot(MODEL), blend(JUDGE,offline), "
-            "cascade(offline,JUDGE,0.1), module:Class, or a label of the spec's judges. Else the file's own and offline."
+            "cascade(offline,JUDGE,0.1), module:Class, or a label of the spec's judges. Default: the file's own and offline."
         ),
     ] = None,
-    spec: Annotated[str | None, typer.Option(help="A spec whose judges say how models are reached, and at what price.")] = None,
+    spec: Annotated[str | None, typer.Option(help="A spec whose judges give the endpoints and prices of models.")] = None,
     store: StoreOption = None,
     budget: Annotated[
         float | None,
-        typer.Option(help="Dollars that these judges never exceed on this file, over all times; else the spec's.", min=0),
+        typer.Option(help="Dollar limit for these judges on this file, over all invocations; default the spec's.", min=0),
     ] = None,
     held_out: Annotated[
-        bool, typer.Option("--held-out", help="Fit offline on the file's other topics: for a file that ours was fitted on.")
+        bool, typer.Option("--held-out", help="Fit offline on the file's other topics, if ours was fitted on this file.")
     ] = False,
-    out: Annotated[str | None, typer.Option(help="Write the measured biases there, for score --bias.")] = None,
+    out: Annotated[str | None, typer.Option(help="Write the measured biases to this file, for score --bias.")] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Measure judges against people: correlation, linking, dollars (Table 1), and bias (Table 6).
 
-    Exit codes: 0 done, 3 stopped at the budget, 4 judgments are missing.
+    Exit codes: 0 done, 3 stopped at the budget, 4 finished with judgments missing.
     """
     from summhay_ray import api
     from summhay_ray.cli.show import document, note, say
@@ -68,10 +68,10 @@ def judge_bench(
     for line in result.notes:
         note(line)
     if left := result.left:
-        told = f"{left['judgments']:,} judgments"
+        remaining = f"{left['judgments']:,} judgments"
         if left["calls"] is not None:
-            told += f", {left['calls']:,} calls, at most ${left['usd']['max']:,.6f}"
-        note(f"stopped at the budget; left: {told}; go on with the same command and a larger --budget")
+            remaining += f", {left['calls']:,} calls, at most ${left['usd']['max']:,.6f}"
+        note(f"stopped at the budget; left: {remaining}; go on with the same command and a larger --budget")
     if as_json:
         document(result.to_json())
     else:
@@ -83,7 +83,7 @@ def judge_bench(
 
 
 def show_agreement(result: BenchResult) -> None:
-    """Print how the judges agree with people, and their bias."""
+    """Print how well the judges agree with people, and their bias."""
     from summhay_ray.cli.show import say, tables
     from summhay_ray.report import BENCH_LEGEND, bench_tables
 
@@ -93,7 +93,7 @@ def show_agreement(result: BenchResult) -> None:
 
 
 def _check_out(out: Path, file: Path) -> None:
-    """Raises UserError, before anything is asked, where the biases cannot be written there."""
+    """Raise UserError, before any call is made, if the biases cannot be written to `out`."""
     try:
         there = out.exists()
     except OSError as error:
@@ -116,7 +116,7 @@ def _write(out: Path, text: str) -> None:
 
 
 def _in_sample(file: Path, judges: list[str]) -> bool:
-    """Whether the free judge, alone or in a blend or a cascade, was measured on nothing but what it was fitted on."""
+    """Whether the offline judge, alone or in a blend or cascade, was measured only on topics that it was fitted on."""
     from summhay_ray.judge import bench
 
     if not any("offline" in judge or _FREE_TOO.search(judge) for judge in judges):

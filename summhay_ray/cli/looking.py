@@ -1,4 +1,4 @@
-"""`summhay status` and `summhay failures`: how a run stands, and what went wrong in it. Part of the cli room."""
+"""`summhay status`, `runs`, `stop` and `failures`: inspect and stop runs. Part of the cli room."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from summhay_ray.engine import StatusResult
 
 COMMANDS = {"synth": "summhay synth SPEC", "rejudge": "summhay rejudge RUN ..."}
-"""Kind -> what its runs are started with, where that is not `summhay run SPEC`."""
+"""Kind -> the command that starts its runs, if that is not `summhay run SPEC`."""
 
 
 def status(run: RunArgument, store: StoreOption = None, everything: HashesOption = False, as_json: JsonOption = False) -> None:
-    """Say how a run stands, what it cost beside what was planned, and its scores, from the store, while it goes on or after.
+    """Show a run's progress, its cost beside the plan, and its scores, during the run or after.
 
-    What is missing or damaged is told, a line for each file, with exit code 1.
+    Missing and damaged files are listed, one line each; the exit code is then 1.
     """
     from summhay_ray import api
     from summhay_ray.cli.show import document, facts, tables
@@ -42,24 +42,24 @@ def status(run: RunArgument, store: StoreOption = None, everything: HashesOption
 
 
 def _show_scores(run: str, store: str | None) -> None:
-    """The first table of what the run has come to, of a benchmark that has scores."""
+    """Print the first table of the run's results."""
     from summhay_ray import api
     from summhay_ray.cli.show import say, sections, tables
     from summhay_ray.report import LEGEND, score_tables
 
     results = api.results(run, store)
-    found = getattr(results.scores, "systems", None)
-    if found is None:
+    systems = getattr(results.scores, "systems", None)
+    if systems is None:
         sections(results.sections[:1])
         return
-    grids = score_tables(found, more=False) if any(one.n_scored for one in found) else []
+    grids = score_tables(systems, more=False) if any(system.n_scored for system in systems) else []
     tables(grids)
     if any(grid.starred for grid in grids):
         say(LEGEND)
 
 
 def stop(run: RunArgument, store: StoreOption = None, as_json: JsonOption = False) -> None:
-    """Stop a run from another shell or machine; the same command goes on."""
+    """Stop a run, also one started in another shell or on another machine; the same command resumes it."""
     from summhay_ray import api
     from summhay_ray.cli.show import document, say
 
@@ -78,17 +78,17 @@ def runs(store: StoreOption = None, as_json: JsonOption = False) -> None:
     from summhay_ray.cli.show import document, say, tables
     from summhay_ray.report import runs_table
 
-    found = api.runs(store)
+    entries = [asdict(entry) for entry in api.runs(store)]
     if as_json:
-        document({"runs": [asdict(one) for one in found]})
-    elif found:
-        tables([runs_table([asdict(one) for one in found])])
+        document({"runs": entries})
+    elif entries:
+        tables([runs_table(entries)])
     else:
         say(f"no run in {api.store_uri(store)}; make one: summhay run SPEC")
 
 
 def status_facts(result: StatusResult, everything: bool = False) -> list[tuple[str, str]]:
-    """Name and value, a line each; `everything`: the hashes of the tables, too."""
+    """(name, value) for each line of the status. `everything`: also the hashes of the tables."""
     from summhay_ray.llm import Claims
 
     cells, budget, unit = result.cells, result.usd["budget"], result.unit
@@ -100,7 +100,9 @@ def status_facts(result: StatusResult, everything: bool = False) -> list[tuple[s
         ("failures", _counts(result.failures) or "none"),
         ("dollars", f"{result.usd['spent']:.6f}" + ("" if budget is None else f" of {budget:g}") + _untold(result.untold_usd)),
     ]
-    pairs += [(f"{'stopped' if one['stopped'] else 'claimed'} {one['model']}", str(Claims(**one))) for one in result.claims]
+    pairs += [
+        (f"{'stopped' if claims['stopped'] else 'claimed'} {claims['model']}", str(Claims(**claims))) for claims in result.claims
+    ]
     if result.left is not None:
         pairs.append(("left to do", _left(result, unit)))
     if result.finish_reasons:
@@ -117,16 +119,16 @@ def status_facts(result: StatusResult, everything: bool = False) -> list[tuple[s
 
 
 def _left(result: StatusResult, unit: str) -> str:
-    """What is left to do, what it may cost, and how to go on."""
+    """What is left to do, what it may cost, and how to resume."""
     left = dict(result.left or {})
     usd, cells, calls = left.get("usd"), left.get("cells"), left.get("calls")
-    told = [f"{cells} {unit}", *([] if calls is None else [f"about {calls} calls"])]
-    told += [
+    parts = [f"{cells} {unit}", *([] if calls is None else [f"about {calls} calls"])]
+    parts += [
         f"{usd[name]:.4f} dollars {word}" for name, word in (("expected", "expected"), ("max", "at most")) if usd and name in usd
     ]
     again = f"go on with: {COMMANDS.get(result.kind, 'summhay run SPEC')}"
     how = {"running": "", "budget": f"; {again} --budget MORE"}.get(result.status, f"; {again}, nothing is paid twice")
-    return ", ".join(told) + how
+    return ", ".join(parts) + how
 
 
 def _untold(dollars: float) -> str:
@@ -140,7 +142,7 @@ def _counts(numbers: Mapping[str, int]) -> str:
 def failures(run: RunArgument, store: StoreOption = None, as_json: JsonOption = False) -> None:
     """List every failure of a run: what, where, why, and what it cost.
 
-    A line each, or some where they are wider than the terminal. `summhay explain RUN KEY` says more of a key or a cell.
+    One line each, or several if the terminal is too narrow. `summhay explain RUN KEY` shows details of a key or a cell.
     """
     from summhay_ray import api
     from summhay_ray.cli.show import document

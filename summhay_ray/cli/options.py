@@ -1,4 +1,4 @@
-"""The arguments and options that several commands share, and the exit codes. Part of the cli room."""
+"""Arguments and options that several commands share, and the exit codes. Part of the cli room."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ DONE, FAILED, USAGE, BUDGET, PARTIAL, INTERRUPTED, TERMINATED = 0, 1, 2, 3, 4, 1
 
 
 class ExecutorChoice(StrEnum):
-    """Where a run works."""
+    """Where a run executes."""
 
     auto = "auto"
     inline = "inline"
@@ -27,17 +27,19 @@ class CompatChoice(StrEnum):
 
 SpecArgument = Annotated[str, typer.Argument(help="The spec, a YAML file.", metavar="SPEC")]
 RunArgument = Annotated[str, typer.Argument(help="A run's id, as run and import print it.", metavar="RUN")]
-StoreOption = Annotated[str | None, typer.Option("--store", help="The store; else $SUMMHAY_STORE, else ./summhay-store.")]
+StoreOption = Annotated[str | None, typer.Option("--store", help="The store; default $SUMMHAY_STORE, otherwise ./summhay-store.")]
 BudgetOption = Annotated[
-    float | None, typer.Option("--budget", help="Dollars that the run never exceeds; else the spec's.", min=0)
+    float | None, typer.Option("--budget", help="Dollars that the run never exceeds; default the spec's.", min=0)
 ]
 SetOption = Annotated[list[str] | None, typer.Option("--set", help="Override a field of the spec: a.b=c, lists by index.")]
-AddressOption = Annotated[str | None, typer.Option(help="auto, or the address of a Ray cluster; else this machine.")]
+AddressOption = Annotated[str | None, typer.Option(help="auto, or the address of a Ray cluster; default this machine.")]
 ExecutorOption = Annotated[
     ExecutorChoice | None,
-    typer.Option(help="inline: in this process, without Ray; ray; auto takes what is sooner done. Else the spec's."),
+    typer.Option(help="inline: in this process, without Ray; ray; auto: whichever is faster. Default the spec's."),
 ]
-CompatOption = Annotated[CompatChoice, typer.Option("--compat", help="release: as the release's scoring script reads them.")]
+CompatOption = Annotated[
+    CompatChoice, typer.Option("--compat", help="release: read judgments and citations as the release's scoring script does.")
+]
 
 
 def _version(wanted: bool) -> None:
@@ -49,6 +51,6 @@ def _version(wanted: bool) -> None:
 
 
 VersionOption = Annotated[bool, typer.Option("--version", help="Print the version and exit.", callback=_version, is_eager=True)]
-AllOption = Annotated[bool, typer.Option("--all", help="Every table: coverage, citations, what is corrected, document order.")]
-HashesOption = Annotated[bool, typer.Option("--all", help="The rows and hashes of its tables, too.")]
+AllOption = Annotated[bool, typer.Option("--all", help="Show every table: coverage, citations, corrections, document order.")]
+HashesOption = Annotated[bool, typer.Option("--all", help="Also show the rows and hashes of the run's tables.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="One JSON document on stdout; everything else on stderr.")]

@@ -1,5 +1,7 @@
-"""The live display of a run: a table that is rewritten on a terminal; elsewhere lines, one at once, one each ten seconds, one at
-the end, and one where the run begins to stop or a model is given up. Part of the cli room.
+"""The live display of a run. Part of the cli room.
+
+On a terminal it is a table that is rewritten. Elsewhere it is lines: one at once, one every ten seconds, one at the end, and one
+when the run begins to stop or a model is given up.
 """
 
 from __future__ import annotations
@@ -21,15 +23,15 @@ from summhay_ray.llm import LONGEST_PAUSE_S
 
 PLAIN_EVERY_S = 10.0
 TABLE_FROM = 100
-"""Columns of a terminal that has room for the models' figures."""
+"""Width, in columns, from which a terminal has room for the models' figures."""
 SHORTEST_BAR, LONGEST_BAR = 6, 30
 TOLD_AFTER_S = 5.0
-"""A 429 now and then is told by their number."""
+"""From this many seconds of nothing but 429s a model's state says so; occasional 429s are only counted."""
 HEADS = ("", "calls", "a second", "requests/min", "input/min", "output/min", "in flight", "429s", "retries", "")
 
 
 class Ended(UserError):
-    """Ctrl-C; the message says what is there and how it goes on."""
+    """The run was interrupted by Ctrl-C; the message says what is kept and how to resume."""
 
     exit_code = INTERRUPTED
 
@@ -42,7 +44,7 @@ class ProgressDisplay:
         self._first = first
         self._live: Live | None = None
         self._next = 0.0
-        self._told: tuple[object, ...] = ()
+        self._shown_turns: tuple[object, ...] = ()
         self._last: Progress | None = None
         self._noted: set[str] = set()
         self._over = False
@@ -58,24 +60,24 @@ class ProgressDisplay:
         if self._live:
             self._live.stop()
         elif self._last and not isinstance(error, KeyboardInterrupt | Stopped):
-            # Those say themselves what there is then: the last figures here are of before.
+            # These errors report newer figures themselves.
             self._write(line(self._last, ended=True))
         if isinstance(error, KeyboardInterrupt) and str(error):
-            # typer has an end of its own for Ctrl-C, which says nothing.
+            # typer would handle Ctrl-C itself, without a message.
             raise Ended(str(error)) from error
 
     def __call__(self, progress: Progress) -> None:
-        """Show how far the run is."""
+        """Show the run's progress."""
         if self._live:
             self._live.update(view(progress, self._live.console.width))
-        elif time.monotonic() >= self._next or _turns(progress) != self._told:
+        elif time.monotonic() >= self._next or _turns(progress) != self._shown_turns:
             self._write(line(progress))
             self._next = time.monotonic() + self._every_s
-            self._told = _turns(progress)
+            self._shown_turns = _turns(progress)
         self._last = progress
 
     def note(self, text: str) -> None:
-        """A line for the person, above the display; a plan that is made when all is over has nothing to say any more."""
+        """Print a line above the display. Ignored once the run has ended: a note about its plan is then obsolete."""
         if self._over:
             return
         self._noted.add(text)
@@ -85,10 +87,10 @@ class ProgressDisplay:
             self._write(one_line(text))
 
     def warn(self, warnings: Iterable[str]) -> None:
-        """What a result warns of, as far as it was not said when the run began."""
-        for told in (f"warning: {one}" for one in warnings):
-            if told not in self._noted:
-                self._write(one_line(told))
+        """Print the warnings of a result that were not printed when the run began."""
+        for text in (f"warning: {warning}" for warning in warnings):
+            if text not in self._noted:
+                self._write(one_line(text))
 
     def _write(self, text: str) -> None:
         sys.stderr.write(text + "\n")
@@ -96,13 +98,15 @@ class ProgressDisplay:
 
 
 def _turns(progress: Progress) -> tuple[object, ...]:
-    """What is told as soon as it changes."""
+    """The part of the progress whose change is shown at once."""
     return progress.stopping, *((model.model, model.stopped) for model in progress.models if model.stopped)
 
 
 def view(progress: Progress, width: int = 80) -> Group:
-    """What a terminal of `width` columns shows: one line, then one for each model that is hindered; where there is room, a
-    row of figures for each remote model beside its limits."""
+    """The display for a terminal of `width` columns: one line, then one for each paused or stopped model.
+
+    A wide terminal shows instead a row of figures for each remote model, with its limits.
+    """
     parts: list[Text | Table] = [Text(_bar_line(progress, width), no_wrap=True, overflow="ellipsis")]
     if width >= TABLE_FROM and progress.models:
         return Group(*parts, _models(progress))
@@ -111,8 +115,8 @@ def view(progress: Progress, width: int = 80) -> Group:
 
 
 def _bar_line(progress: Progress, width: int) -> str:
-    """Bar, items, calls a second, dollars of the budget, failures, time left; the bar is as long as there is room."""
-    # An item may be hundreds of calls: these tell how far it is, where they are known, else the rows that an item brings.
+    """Bar, items, calls a second, dollars of the budget, failures, time left. The bar fills the room that is left."""
+    # An item may take hundreds of calls: progress is measured in calls if their number is known, else in rows.
     if progress.calls_expected:
         done, total = progress.calls + progress.reused, progress.calls_expected
     elif progress.rows_total:
@@ -122,7 +126,7 @@ def _bar_line(progress: Progress, width: int) -> str:
     if progress.items_done == progress.items_total:
         done = total
     share = min(1.0, done / total) if total else 1.0
-    told = [
+    parts = [
         f"{100 * share:.0f}%",
         f"{progress.items_done}/{progress.items_total} {progress.unit}",
         *([f"{progress.calls_a_second:.1f} calls/s"] if progress.calls or progress.in_flight else []),
@@ -130,7 +134,7 @@ def _bar_line(progress: Progress, width: int) -> str:
         *([f"{progress.failures} failures"] if progress.failures else []),
         _now(progress),
     ]
-    text = "  ".join(told)
+    text = "  ".join(parts)
     room = min(LONGEST_BAR, width - len(text) - 2)
     if room < SHORTEST_BAR:
         return text
@@ -144,7 +148,7 @@ def _dollars(progress: Progress) -> str:
 
 
 def _now(progress: Progress) -> str:
-    """How long yet, or what it is at."""
+    """The time left, or what the run is doing now."""
     if progress.stopping:
         return f"stopping, {progress.in_flight} calls in flight (again: at once)"
     if progress.doing and not (progress.in_flight or progress.seconds_left):
@@ -165,16 +169,16 @@ def _models(progress: Progress) -> Table:
 def line(progress: Progress, ended: bool = False) -> str:
     """One line: cells, judgments, failures; dollars spent, reserved and left; calls a second, 429s, retries; time left.
 
-    Models that were given up, or that wait because their provider asked for it, are named.
+    It names models that were given up, or that wait at their provider's request.
     """
     hindered = [f"{one_line(model.model)} {state}" for model in progress.models if (state := _state(model))]
-    told = _reserve(progress) + _traffic(progress) + hindered
-    return "  ".join((_items(progress), _spent(progress), *([", ".join(told)] if told else []), _times(progress, ended)))
+    details = _reserve(progress) + _traffic(progress) + hindered
+    return "  ".join((_items(progress), _spent(progress), *([", ".join(details)] if details else []), _times(progress, ended)))
 
 
 def _items(progress: Progress) -> str:
     parts = [one_line(progress.run), f"{progress.unit} {progress.items_done}/{progress.items_total}"]
-    # Of a benchmark that counts no rows beside its items, an item may be hundreds of calls.
+    # If a benchmark counts no rows, calls are shown, since an item may take hundreds of them.
     if progress.table:
         parts.append(f"{progress.table} {progress.rows}/{progress.rows_total}")
     elif progress.calls_expected is not None:
@@ -228,11 +232,11 @@ def _row(model: ModelProgress) -> tuple[str, ...]:
 def _state(model: ModelProgress) -> str:
     if model.stopped:
         return f"stopped: {one_line(model.stopped)}"
-    told = [f"paused for {model.paused_s:.0f} s"] if model.paused_s > 0 else []
+    parts = [f"paused for {model.paused_s:.0f} s"] if model.paused_s > 0 else []
     if model.refused_s >= TOLD_AFTER_S:
         left = _time(max(0.0, LONGEST_PAUSE_S - model.refused_s))
-        told.append(f"nothing but 429 for {_time(model.refused_s)}, given up in {left}")
-    return ", ".join(told)
+        parts.append(f"nothing but 429 for {_time(model.refused_s)}, given up in {left}")
+    return ", ".join(parts)
 
 
 def _of(used: float, limit: float | None) -> str:

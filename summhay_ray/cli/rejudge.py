@@ -1,4 +1,4 @@
-"""`summhay rejudge`: new judgments over the stored summaries of a run, beside the old ones. Part of the cli room."""
+"""`summhay rejudge`: judges the stored summaries of a run again. Part of the cli room."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ JudgeOption = Annotated[
     typer.Option(
         "--judge",
         help="A judge: a model, offline, per_summary(MODEL), few_shot(MODEL), blend(MODEL,offline), cascade(offline,MODEL,0.1), "
-        "or the name of one of the spec's (else the run's) own. Several: repeat it.",
+        "or a judge of the spec (without --spec, of the run) by its name. Repeatable.",
         metavar="NAME",
     ),
 ]
@@ -43,22 +43,22 @@ def rejudge(
     budget: BudgetOption = None,
     address: AddressOption = None,
     executor: ExecutorOption = None,
-    workers: Annotated[int | None, typer.Option(help="Worker actors; else one for each CPU, at most 4.", min=1)] = None,
-    spec: Annotated[str | None, typer.Option(help="A spec (YAML): its judges, and how models are reached and paid.")] = None,
+    workers: Annotated[int | None, typer.Option(help="Worker actors; default one per CPU, at most 4.", min=1)] = None,
+    spec: Annotated[str | None, typer.Option(help="A spec (YAML) with judges, and with endpoints and prices of models.")] = None,
     overrides: SetOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Judge the stored summaries of a run again: new judgments beside the old ones, which stay as they are.
+    """Judge the stored summaries of a run again; the old judgments stay.
 
-    The same command goes on where it was. Without --judge all judges of the spec judge. cascade(offline,MODEL) without a share
-    gets the greatest share that --budget pays for. Exit codes: 0 done, 3 stopped at the budget, 4 failures listed.
+    The same command resumes. Without --judge, all judges of the spec are used. A cascade(offline,MODEL) without a share gets the
+    largest share that --budget pays for. Exit codes: 0 done, 3 stopped at the budget, 4 failures listed.
     """
     from summhay_ray import api
     from summhay_ray.cli.progress import ProgressDisplay
     from summhay_ray.cli.show import document
 
     changed = [*(overrides or ()), *([f"workers={workers}"] if workers is not None else [])]
-    # Ray tells of dead workers on stdout, which is for results alone.
+    # Ray reports dead workers on stdout, which is reserved for results.
     with ProgressDisplay(first=f"reading run {run}") as display, contextlib.redirect_stdout(sys.stderr):
         result = api.rejudge(
             run,
@@ -80,8 +80,8 @@ def rejudge(
     raise typer.Exit({"done": DONE, "budget": BUDGET, "partial": PARTIAL}[result.status])
 
 
-def _told(choice: Choice) -> str:
-    """What a cascade asks about, and what it gives up."""
+def _choice_line(choice: Choice) -> str:
+    """How many insights a cascade asks its model about, at what cost, and the uncertainty of the others."""
     paid = (
         f", at most ${choice.usd_max:.6f} and about ${choice.usd_expected:.6f}: what the budget pays for"
         if choice.by_budget
@@ -93,7 +93,7 @@ def _told(choice: Choice) -> str:
 
 
 def show_judges(result: RunResult) -> None:
-    """Print what each judge said."""
+    """Print a table of the judges' results."""
     from summhay_ray.cli.show import say, tables
     from summhay_ray.report import LEGEND, rejudge_table
 
@@ -102,7 +102,7 @@ def show_judges(result: RunResult) -> None:
     if means.starred:
         say(LEGEND)
     for choice in result.choices:
-        say(_told(choice))
+        say(_choice_line(choice))
 
 
 def _show(result: RunResult, store: str) -> None:

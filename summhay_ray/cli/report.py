@@ -1,4 +1,4 @@
-"""`summhay report`: what runs came to, as a page with its samples, or for papers and other tools. Part of the cli room."""
+"""`summhay report`: writes a report of runs as a page, or as tables for papers and tools. Part of the cli room."""
 
 from __future__ import annotations
 
@@ -10,28 +10,28 @@ from summhay_ray.cli.options import CompatChoice, CompatOption, JsonOption, Stor
 
 
 def report(
-    runs: Annotated[list[str], typer.Argument(help="Runs' ids, as run and import print them.", metavar="RUN...")],
+    runs: Annotated[list[str], typer.Argument(help="The ids of runs, as run and import print them.", metavar="RUN...")],
     out: Annotated[str, typer.Option("--out", help="The folder or s3://... for the report.")] = "",
     kind: Annotated[
         Literal["html", "md", "latex", "csv", "json"],
         typer.Option("--format", help="html: index.html and the samples in data/; the others: tables for papers and tools."),
     ] = "html",
-    figures: Annotated[str, typer.Option(help="Also each chart as a file: svg, pdf, or svg,pdf.", metavar="KINDS")] = "",
-    serve: Annotated[bool, typer.Option("--serve", help="Serve the page on this machine, and follow runs that go on.")] = False,
-    port: Annotated[int, typer.Option(help="Of --serve; 0: any that is free.", min=0, max=65535)] = 8765,
+    figures: Annotated[str, typer.Option(help="Also write each chart as a file: svg, pdf, or svg,pdf.", metavar="KINDS")] = "",
+    serve: Annotated[bool, typer.Option("--serve", help="Serve the page on this machine, and follow unfinished runs.")] = False,
+    port: Annotated[int, typer.Option(help="The port for --serve; 0: any free port.", min=0, max=65535)] = 8765,
     store: StoreOption = None,
     compat: CompatOption = CompatChoice.default,
     as_json: JsonOption = False,
 ) -> None:
-    """Write a report of runs, also of one that goes on: tables, figures, and every sample with its verdicts and documents."""
+    """Write a report of runs, finished or not: tables, figures, and every sample with its verdicts and documents."""
     from summhay_ray import api
     from summhay_ray.cli.show import document, facts, say
     from summhay_ray.report import serve_report
 
-    kinds = [one.strip() for one in figures.split(",") if one.strip()]
-    for one in kinds:
-        if one not in ("svg", "pdf"):
-            raise typer.BadParameter(f"--figures {one!r}: expected svg, pdf, or svg,pdf")
+    kinds = [name.strip() for name in figures.split(",") if name.strip()]
+    for name in kinds:
+        if name not in ("svg", "pdf"):
+            raise typer.BadParameter(f"--figures {name!r}: expected svg, pdf, or svg,pdf")
     if serve:
         if kind != "html" or kinds or as_json:
             raise typer.BadParameter("--serve makes the page alone: give it without --format, --figures and --json")
@@ -39,7 +39,7 @@ def report(
         return
     if not out:
         raise typer.BadParameter("give --out FOLDER (or s3://...), or --serve")
-    written = api.make_report(runs, store, compat.value).write(out, kind, ["svg" if one == "svg" else "pdf" for one in kinds])
+    written = api.make_report(runs, store, compat.value).write(out, kind, ["svg" if name == "svg" else "pdf" for name in kinds])
     places = [f"{out.rstrip('/')}/{name}" for name in written]
     if as_json:
         document({"runs": runs, "files": places})

@@ -1,4 +1,4 @@
-"""`summhay retrieve`: rankings and what they are worth, without a summary. Part of the cli room."""
+"""`summhay retrieve`: ranks documents and measures the rankings, without summaries. Part of the cli room."""
 
 from __future__ import annotations
 
@@ -28,21 +28,21 @@ def retrieve(
     budget: BudgetOption = None,
     address: AddressOption = None,
     executor: ExecutorOption = None,
-    trec: Annotated[str | None, typer.Option("--trec", help="A folder that gets TREC's RETRIEVER.run and qrels.")] = None,
-    beir: Annotated[str | None, typer.Option("--beir", help="A folder that gets each corpus as a BEIR folder.")] = None,
+    trec: Annotated[str | None, typer.Option("--trec", help="A folder to write TREC's RETRIEVER.run and qrels to.")] = None,
+    beir: Annotated[str | None, typer.Option("--beir", help="A folder to write each corpus to, as a BEIR folder.")] = None,
     overrides: SetOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Rank the documents by every retriever of a spec and measure the rankings; nothing is summarized.
+    """Rank the documents with every retriever of a spec and measure the rankings; nothing is summarized.
 
-    The spec needs neither summarizers nor judges; `k: [1, 5, 10]` says how many documents count. Exit codes: 0 done, 3 stopped at
-    the budget, 4 finished with failures listed.
+    The spec needs no summarizers or judges; `k: [1, 5, 10]` sets the cutoffs of the metrics. Exit codes: 0 done, 3 stopped at the
+    budget, 4 finished with failures listed.
     """
     from summhay_ray import api
     from summhay_ray.cli.progress import ProgressDisplay
     from summhay_ray.cli.show import document, ended, facts, sections, store_option
 
-    # Ray tells of dead workers on stdout, which is for results alone.
+    # Ray reports dead workers on stdout, which is reserved for results.
     with ProgressDisplay() as display, contextlib.redirect_stdout(sys.stderr):
         result = api.retrieve(
             spec,

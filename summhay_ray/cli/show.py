@@ -1,4 +1,4 @@
-"""How results are printed: one JSON document on stdout, or tables for a person. Part of the cli room."""
+"""Prints results: one JSON document on stdout, or tables for people. Part of the cli room."""
 
 from __future__ import annotations
 
@@ -24,31 +24,31 @@ PROMPT_SHOWN = 1500
 
 
 def console() -> Console:
-    """Where results for a person go; wide where it is no terminal."""
+    """The console for tables on stdout: as wide as the terminal, or `PLAIN_WIDTH` if stdout is not a terminal."""
     return Console(file=sys.stdout, highlight=False, width=None if sys.stdout.isatty() else PLAIN_WIDTH)
 
 
 def document(content: Mapping[str, Any]) -> None:
-    """The one JSON document of a command."""
+    """Print a command's one JSON document."""
     sys.stdout.write(json.dumps(content, ensure_ascii=True, allow_nan=False) + "\n")
 
 
 def note(text: str) -> None:
-    """A line for the person, on stderr."""
+    """Print a line on stderr."""
     sys.stderr.write(visible(text) + "\n")
 
 
 def say(text: str) -> None:
-    """A line for the person, among the results."""
+    """Print a line on stdout, among the results."""
     sys.stdout.write(one_line(text) + "\n")
 
 
 def tables(grids: Iterable[TextTable]) -> None:
-    """Print tables, in parts where they are wider than the terminal: no figure is cut off."""
+    """Print tables; one that is wider than the terminal is printed in parts, so that no figure is cut off."""
     out = console()
     for grid in grids:
         for part in fitted(_plain(grid), out.width):
-            # Above the table, not its own title, which would be folded to the table's width.
+            # The title is printed above the table: as the table's own title it would be wrapped to the table's width.
             if part.grid.title.strip():
                 out.print(Text(part.grid.title.strip(), style="italic"), soft_wrap=True)
             table = Table(header_style="bold")
@@ -61,18 +61,18 @@ def tables(grids: Iterable[TextTable]) -> None:
 
 
 def sections(found: Iterable[Section], more: bool = False) -> None:
-    """Print a benchmark's sections: text, table, what must be said of it, and its chart."""
-    for one in shown(found, console().width, more):
-        for text in (one.title, one.text):
+    """Print a benchmark's sections: title, text, table, notes and chart."""
+    for section in shown(found, console().width, more):
+        for text in (section.title, section.text):
             sys.stdout.write(visible(text) + "\n" if text else "")
-        tables([] if one.table is None else [one.table])
-        for line in (*one.notes, *one.chart):
+        tables([] if section.table is None else [section.table])
+        for line in (*section.notes, *section.chart):
             say(line)
         sys.stdout.write("\n")
 
 
 class Ended(Protocol):
-    """What every command that asks and pays tells at its end."""
+    """The result of any command that makes paid calls."""
 
     @property
     def run(self) -> str: ...
@@ -99,7 +99,10 @@ class Ended(Protocol):
 
 
 def ended(result: Ended, head: tuple[str, str], unit: str, store: str, go_on: str) -> list[tuple[str, object]]:
-    """How a command ended, for `facts`. `head`: what it worked on; `unit`: what its cells are; `go_on`: with what it goes on."""
+    """The lines, for `facts`, on how a command ended.
+
+    `head`: name and id of the run; `unit`: what its cells are called; `go_on`: the command that resumes it.
+    """
     cells, calls, left = result.cells, result.calls, result.left
     budget = "" if result.usd["budget"] is None else f" of {result.usd['budget']}"
     pairs: list[tuple[str, object]] = [
@@ -117,8 +120,8 @@ def ended(result: Ended, head: tuple[str, str], unit: str, store: str, go_on: st
         pairs.append(("left", left_over(left, unit, again)))
     if most := result.commonest_failure:
         where = f"{most['stage']}: " if most["stage"] else ""
-        # What stopped a model is said above, and need not be said again.
-        why = "" if any(most["message"] in one for one in result.stopped_models.values()) else f": {most['message']}"
+        # The reason why a model was stopped is printed above already.
+        why = "" if any(most["message"] in reason for reason in result.stopped_models.values()) else f": {most['message']}"
         when = "in an earlier start; not tried again yet: " if most.get("earlier") else ""
         pairs.append(("failed most", f"{when}{most['count']:,} times {where}{most['error']}{why}"))
     pairs += [("note", line) for line in result.notes]
@@ -134,29 +137,29 @@ def ended(result: Ended, head: tuple[str, str], unit: str, store: str, go_on: st
 
 
 def store_option(store: str) -> str:
-    """What a command that is shown needs to find the store again: nothing where it is the one that is taken anyhow."""
+    """The `--store` option to append to a command that is shown; empty for the default store."""
     from summhay_ray import api
 
     return "" if store == api.store_uri() else f" --store {shlex.quote(store)}"
 
 
 def left_over(left: Mapping[str, Any], unit: str, go_on: str) -> str:
-    """What the budget left undone, and what that costs."""
-    told = [f"{left['cells']:,} {unit}"]
+    """What is left to do, what it costs, and how to resume."""
+    parts = [f"{left['cells']:,} {unit}"]
     if left["usd"] is not None:
         expected, most = (f"{left['usd'][name]:,.{2 if left['usd']['max'] >= 1 else 6}f}" for name in ("expected", "max"))
-        told += [f"{left['calls']:,} calls", f"about ${expected}", f"at most ${most}"]
-    return f"{', '.join(told)}; go on with{go_on}"
+        parts += [f"{left['calls']:,} calls", f"about ${expected}", f"at most ${most}"]
+    return f"{', '.join(parts)}; go on with{go_on}"
 
 
 def _plain(grid: TextTable) -> TextTable:
-    """The table with nothing in it that a terminal would obey."""
+    """The table with control characters made visible."""
     rows = tuple(tuple(map(one_line, row)) for row in grid.rows)
     return TextTable(one_line(grid.title), tuple(map(one_line, grid.columns)), rows, grid.heads)
 
 
 def lines(grid: TextTable) -> None:
-    """Print a list: a line each row, however long, so that it can be searched and copied."""
+    """Print a list with one line per row, however long, so that it can be searched and copied."""
     plain = _plain(grid)
     rows = [plain.columns, *plain.rows]
     widths = [max(len(row[index]) for row in rows) for index in range(len(plain.columns) - 1)]
@@ -167,7 +170,7 @@ def lines(grid: TextTable) -> None:
 
 
 def facts(pairs: Sequence[tuple[str, Any]]) -> None:
-    """Print name and value, a line each."""
+    """Print names and values, one pair per line."""
     width = max((len(name) for name, _ in pairs), default=0)
     for name, value in pairs:
         sys.stdout.write(f"{one_line(name).ljust(width)}  {one_line(str(value))}\n")
@@ -188,7 +191,7 @@ def answer(row: Mapping[str, Any]) -> None:
 
 
 def cut(prompt: str) -> str:
-    """The beginning and the end of a long prompt: what is asked stands at either."""
+    """The beginning and the end of a long prompt, where its instructions are."""
     if len(prompt) <= PROMPT_SHOWN:
         return prompt
     end = PROMPT_SHOWN // 3
@@ -197,5 +200,5 @@ def cut(prompt: str) -> str:
 
 
 def part(title: str, text: str | None) -> None:
-    """Print a text below a head."""
+    """Print a text under a title."""
     sys.stdout.write(f"\n--- {one_line(title)}\n{visible(text or '')}\n")

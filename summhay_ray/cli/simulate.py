@@ -1,4 +1,4 @@
-"""`summhay simulate`: its options, one for each setting of the simulated provider. Part of the cli room."""
+"""`summhay simulate`: serves a simulated provider, with an option for each of its settings. Part of the cli room."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ KEY_VARIABLE = "SIMULATED_API_KEY"
 
 
 class AnswersChoice(StrEnum):
-    """What answers."""
+    """How answers are made."""
 
     offline = "offline"
     short = "short"
 
 
-# name -> (default, help); a test holds them against the settings themselves, which cost half a second to import.
+# name -> (default, help). The settings themselves take half a second to import; a test checks that both agree.
 SETTINGS: Mapping[str, tuple[Any, str]] = {
     "latency": (0.0, "Mean seconds from request to answer."),
     "latency_spread": (0.0, "Fraction by which latencies lie above and below the mean."),
@@ -118,8 +118,8 @@ def simulate(**given: Any) -> None:
     }
 
     def announce(base: str) -> None:
-        said = _document(base, serving, price) if as_json else _line(base, price)
-        sys.stdout.write(said + "\n")
+        text = _document(base, serving, price) if as_json else _line(base, price)
+        sys.stdout.write(text + "\n")
         sys.stdout.flush()
 
     if serving.beyond_this_machine:
@@ -139,5 +139,5 @@ def _line(base: str, price: Mapping[str, float]) -> str:
     return f"listening on {base}; in a spec: {model}, with any text in ${KEY_VARIABLE}"
 
 
-# typer reads a command's options from its signature: this one is made from the table above.
+# typer reads a command's options from its signature, which is made here from the tables above.
 simulate.__dict__["__signature__"] = inspect.Signature(_parameters())

@@ -1,4 +1,4 @@
-"""`summhay submit`: a run as a job of a Ray cluster, followed until its end. Part of the cli room."""
+"""`summhay submit`: runs a spec as a job on a Ray cluster and follows it to its end. Part of the cli room."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ def submit(
     wait: Annotated[bool, typer.Option(help="Show the job's log until its end; Ctrl-C leaves the job running.")] = True,
     as_json: JsonOption = False,
 ) -> None:
-    """Run or resume the work of a spec as a job on a Ray cluster; where the same job is running already, watch that one.
+    """Run or resume the work of a spec as a job on a Ray cluster; if the job is running already, watch it.
 
-    Sends the spec, its files and your own modules, and never a key: the nodes' environment or files hold those. Haystacks go by
-    way of an s3:// store that can be reached from here. Exit codes:
-    the run's own (0 done, 3 stopped at the budget, 4 failures listed), 1 where the job died or is left running.
+    Sends the spec, its files and your own modules, but never a key: keys come from the nodes' environment or files. Haystacks are
+    passed through the s3:// store if it can be reached from here. Exit codes: the run's own (0 done, 3 stopped at the budget, 4
+    failures listed), or 1 if the job died or is left running.
     """
     from summhay_ray import api
     from summhay_ray.cli.show import note
@@ -68,7 +68,7 @@ def submit(
 
 
 def _writer(as_json: bool) -> Callable[[str], None]:
-    """What shows pieces of the job's log: among the results, or beside the one document."""
+    """A function that prints pieces of the job's log: to stdout, or to stderr if stdout is for the JSON document."""
     from summhay_ray.cli.visible import visible
 
     stream = sys.stderr if as_json else sys.stdout
@@ -83,7 +83,7 @@ def _writer(as_json: bool) -> Callable[[str], None]:
 def _show(job: Job, status: str | None, code: int | None, as_json: bool) -> None:
     from summhay_ray.cli.show import document, facts
 
-    told = {
+    fields = {
         "run": job.run,
         "job": job.job,
         "address": job.address,
@@ -93,6 +93,6 @@ def _show(job: Job, status: str | None, code: int | None, as_json: bool) -> None
         "exit_code": code,
     }
     if as_json:
-        document(told)
+        document(fields)
     elif status is None:
-        facts([(name, told[name]) for name in ("run", "job", "store")])
+        facts([(name, fields[name]) for name in ("run", "job", "store")])

@@ -1,4 +1,4 @@
-"""`summhay synth`: haystacks out of topics; `summhay audit`: people's labels beside their truth. Part of the cli room."""
+"""`summhay synth` makes haystacks from topics; `summhay audit` checks them against a person's labels. Part of the cli room."""
 
 from __future__ import annotations
 
@@ -35,20 +35,20 @@ def synth(
     budget: BudgetOption = None,
     address: AddressOption = None,
     executor: ExecutorOption = None,
-    out: Annotated[str | None, typer.Option("--out", help="A folder that gets the haystacks as released JSON files.")] = None,
+    out: Annotated[str | None, typer.Option("--out", help="A folder to write the haystacks to, as released JSON files.")] = None,
     overrides: SetOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Make haystacks out of topics: subtopics, insights, queries, documents, each verified; or go on where it was.
+    """Make haystacks from topics (subtopics, insights, queries, documents, each verified), or resume.
 
-    `summhay plan SPEC` says first what it asks and costs. A run's spec takes the haystacks as `haystacks: [SPEC]`.
+    `summhay plan SPEC` shows calls and cost beforehand. To use the haystacks in a run, give `haystacks: [SPEC]` in its spec.
     Exit codes: 0 done, 3 stopped at the budget, 4 finished, with topics that failed.
     """
     from summhay_ray import api
     from summhay_ray.cli.progress import ProgressDisplay
     from summhay_ray.cli.show import document
 
-    # Ray tells of dead workers on stdout, which is for results alone.
+    # Ray reports dead workers on stdout, which is reserved for results.
     with ProgressDisplay(first=f"reading {spec}") as display, contextlib.redirect_stdout(sys.stderr):
         result = api.synth(
             spec,
@@ -91,16 +91,16 @@ def audit(
     run: RunArgument,
     store: StoreOption = None,
     out: Annotated[str | None, typer.Option("--out", help="A CSV file to write: a sample for a person to label.")] = None,
-    labels: Annotated[str | None, typer.Option(help="That file, once a person has labelled it: what the labels say.")] = None,
+    labels: Annotated[str | None, typer.Option(help="That file, labelled by a person, to evaluate.")] = None,
     insights: Annotated[int, typer.Option(help="Insights to assign to subtopics.", min=0)] = 100,
     documents: Annotated[int, typer.Option(help="Documents to look for insights in.", min=0)] = 10,
-    haystacks: Annotated[int, typer.Option(help="Haystacks that they are drawn from, at most.", min=1)] = 10,
-    seed: Annotated[int, typer.Option(help="Of the sample.")] = 0,
+    haystacks: Annotated[int, typer.Option(help="Largest number of haystacks to sample from.", min=1)] = 10,
+    seed: Annotated[int, typer.Option(help="The random seed of the sample.")] = 0,
     as_json: JsonOption = False,
 ) -> None:
-    """Hold the truth about a run's haystacks against a person's labels (the paper's Tables 4 and 5).
+    """Check the annotations of a run's haystacks against a person's labels (the paper's Tables 4 and 5).
 
-    --out writes the sheet, which gives no expected answer away; --labels reads it back.
+    --out writes the sheet, which does not reveal the expected answers; --labels reads it back.
     """
     from summhay_ray import api
     from summhay_ray.cli.show import document, facts, say, tables

@@ -1,4 +1,4 @@
-"""`summhay verify`: a haystack file's truth, checked without a model. Part of the cli room."""
+"""`summhay verify`: checks the annotations of haystack files without a model. Part of the cli room."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ def verify(
     out: Annotated[str | None, typer.Option("--out", help="A CSV file to write: every check, with its evidence.")] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Hold haystack files against what they say of themselves, as `synth` does with its own, but without a model.
+    """Check haystack files against their own annotations, as `synth` does, but without a model.
 
-    Subtopics and insights are held apart, insights assigned blind, queries searched for what they give away, documents for
-    every insight of the topic and for near-copies. Exit codes: 0 all is as stated, 4 some is otherwise.
+    Checks that subtopics and insights are distinct, that insights fit their subtopics (assigned blind), that queries give no
+    insight away, which insights each document has, and that no document is a near-copy. Exit codes: 0 no mismatch, 4 mismatches.
     """
     from summhay_ray import api
     from summhay_ray.cli.show import document, facts, lines, say, tables
     from summhay_ray.report import VERIFIED_LEGEND, otherwise_table, verified_table
 
-    # Ray tells of itself on stdout, which is for results alone.
+    # Ray prints messages on stdout, which is reserved for results.
     with contextlib.redirect_stdout(sys.stderr):
-        found = api.verify(files, out)
+        verified = api.verify(files, out)
     if as_json:
-        document({"files": [one.to_json() for one in found]})
+        document({"files": [file.to_json() for file in verified]})
     else:
-        for one in found:
-            say(one.file)
-            tables([verified_table(one)])
-            if one.mismatches:
-                lines(otherwise_table(one))
+        for file in verified:
+            say(file.file)
+            tables([verified_table(file)])
+            if file.mismatches:
+                lines(otherwise_table(file))
         say(VERIFIED_LEGEND)
         facts([("written", out)] if out else [])
-    raise typer.Exit(PARTIAL if any(one.mismatches for one in found) else DONE)
+    raise typer.Exit(PARTIAL if any(file.mismatches for file in verified) else DONE)
