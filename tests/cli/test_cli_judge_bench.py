@@ -104,7 +104,7 @@ def test_what_cannot_be_measured_is_refused_in_one_line(cli: Cli, file: Path, ar
 def test_a_file_that_is_none_is_refused_in_one_line(cli: Cli, tmp_path: Path) -> None:
     (tmp_path / "text.json").write_text("not json\x1b[2J", encoding="utf-8")
     assert "is not an annotation file" in cli("judge-bench", tmp_path / "text.json").refusal
-    assert "cannot be read" in cli("judge-bench", tmp_path / "missing.json").refusal
+    assert "no such file" in cli("judge-bench", tmp_path / "missing.json").refusal
     assert "cannot be read" in cli("judge-bench", tmp_path).refusal
 
 
