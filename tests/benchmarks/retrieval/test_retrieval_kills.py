@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -76,6 +77,7 @@ def test_services_that_are_killed_with_the_driver_are_paid_once(
 
 @pytest.mark.soak
 @pytest.mark.embed
+@pytest.mark.usefixtures("one_thread")
 @pytest.mark.parametrize("kind", ["retrieval", "odsum"])
 @pytest.mark.parametrize("executor", ["inline", pytest.param("ray", marks=pytest.mark.ray)])
 def test_an_actor_and_a_driver_that_are_killed_leave_equal_vectors_and_rankings(executor: str, kind: str, tmp_path: Path) -> None:
@@ -109,6 +111,17 @@ def test_an_actor_and_a_driver_that_are_killed_leave_equal_vectors_and_rankings(
     assert {sha for sha, _ in after.values()} == {sha for sha, _ in undisturbed.values()} and len(after) == len(undisturbed)
     assert done["run"] == alone["run"] and done["retrieval"] == alone["retrieval"]
     assert rankings(done["run"], store) == rankings(done["run"], tmp_path / "undisturbed")
+
+
+@pytest.fixture
+def one_thread(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Ray gives an actor one thread; with more, the last bits of a vector differ."""
+    torch = pytest.importorskip("torch")
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
 
 
 def many(folder: Path, n: int) -> None:
