@@ -20,7 +20,7 @@ import yaml
 
 from summhay_ray.engine.contract import Workload
 from summhay_ray.errors import UserError
-from summhay_ray.llm import told_secrets
+from summhay_ray.llm import answer_secrets
 
 SPEC = "summhay-spec.yaml"
 """The name of the spec's file in a package."""
@@ -145,7 +145,7 @@ def _check_size(package: Package) -> None:
 
 def _check_secrets(package: Package, workload: Workload[Any], kept: Sequence[Path]) -> None:
     """Raises PackageError if a file contains the value of a key. `kept`: the inputs that travel through the store."""
-    secrets = {secret.encode() for model in workload.spec.model_entries() for secret in told_secrets(model.api_key_env)}
+    secrets = {secret.encode() for model in workload.spec.model_entries() for secret in answer_secrets(model.api_key_env)}
     if not secrets:
         return
     _refuse("the spec", yaml.safe_dump(dict(package.spec), allow_unicode=True).encode(), secrets)

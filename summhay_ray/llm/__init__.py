@@ -19,7 +19,7 @@ from summhay_ray.llm.reply import Usage
 from summhay_ray.llm.request import MOST_LOGPROBS, Ask, Message, Request, Role, assistant, marked, system, user
 from summhay_ray.llm.retry import LONGEST_PAUSE_S
 from summhay_ray.llm.sampling import RESERVED, REVISION
-from summhay_ray.llm.secrets import NoKey, key_of, told_secrets
+from summhay_ray.llm.secrets import NoKey, answer_secrets, key_of
 from summhay_ray.llm.service import LedgerPort, LedgerService, LocalPort
 
 __all__ = [
@@ -54,6 +54,7 @@ __all__ = [
     "Unpriced",
     "Usage",
     "WorkerMessage",
+    "answer_secrets",
     "assistant",
     "claims_of",
     "find_price",
@@ -66,7 +67,6 @@ __all__ = [
     "read_answer",
     "scores_of",
     "system",
-    "told_secrets",
     "user",
     "vectors_of",
 ]

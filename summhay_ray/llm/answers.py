@@ -270,8 +270,8 @@ def _tokens(usage: Any, name: str) -> int | None:
 
 
 def _part(content: Any, name: str) -> Mapping[str, Any] | None:
-    found = content.get(name) if isinstance(content, Mapping) else None
-    return found if isinstance(found, Mapping) else None
+    part = content.get(name) if isinstance(content, Mapping) else None
+    return part if isinstance(part, Mapping) else None
 
 
 def _first(*numbers: int | None) -> int:

@@ -68,16 +68,16 @@ class Doubts:
 
 def claims_of(excesses: Iterable[Excess], margins: Mapping[str, float]) -> list[Claims]:
     """The totals of each model, sorted by model. Answers that the model's `token_margin` (1 if absent) covers are left out."""
-    found: dict[str, list[Excess]] = {}
+    by_model: dict[str, list[Excess]] = {}
     for excess in excesses:
         if excess.margin > margins.get(excess.model, 1.0):
-            found.setdefault(excess.model, []).append(excess)
-    return [_added(model, found[model], margins.get(model, 1.0)) for model in sorted(found)]
+            by_model.setdefault(excess.model, []).append(excess)
+    return [_totals(model, by_model[model], margins.get(model, 1.0)) for model in sorted(by_model)]
 
 
 def margins_of(settings: Mapping[str, Any]) -> dict[str, float]:
     """Model -> its `token_margin`, for the models that have one above 1."""
-    return {model: one.token_margin for model, one in settings.items() if one.token_margin > 1}
+    return {model: entry.token_margin for model, entry in settings.items() if entry.token_margin > 1}
 
 
 def enough(margin: float) -> float:
@@ -85,15 +85,15 @@ def enough(margin: float) -> float:
     return math.ceil(margin * 101) / 100
 
 
-def _added(model: str, excesses: list[Excess], margin: float) -> Claims:
-    largest = max(one.margin for one in excesses)
+def _totals(model: str, excesses: list[Excess], margin: float) -> Claims:
+    largest = max(excess.margin for excess in excesses)
     return Claims(
         model=model,
         answers=len(excesses),
-        claimed_tokens=sum(one.claimed_tokens for one in excesses),
-        charged_tokens=sum(one.charged_tokens for one in excesses),
-        claimed_usd=sum(one.claimed_micros for one in excesses) / MICROS,
-        charged_usd=sum(one.charged_micros for one in excesses) / MICROS,
+        claimed_tokens=sum(excess.claimed_tokens for excess in excesses),
+        charged_tokens=sum(excess.charged_tokens for excess in excesses),
+        claimed_usd=sum(excess.claimed_micros for excess in excesses) / MICROS,
+        charged_usd=sum(excess.charged_micros for excess in excesses) / MICROS,
         token_margin=enough(largest),
         stopped=largest > FAR * margin or len(excesses) >= MOST_EXCESSES,
     )

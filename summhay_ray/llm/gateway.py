@@ -31,7 +31,7 @@ from summhay_ray.llm.reply import Reply
 from summhay_ray.llm.request import Request
 from summhay_ray.llm.retry import UNREACHED
 from summhay_ray.llm.sampling import longest_answer, unusable
-from summhay_ray.llm.secrets import told_secrets
+from summhay_ray.llm.secrets import answer_secrets
 from summhay_ray.llm.service import LedgerPort
 from summhay_ray.llm.transport import Transports
 from summhay_ray.outcome import Failed, Malformed, Outcome, Refusal
@@ -291,7 +291,7 @@ class Gateway:
     def _secrets(self, api_key_env: str | None) -> list[str]:
         """The secrets to hide in answers, looked up once: the environment is long, and there are many calls."""
         if api_key_env not in self._answer_secrets:
-            self._answer_secrets[api_key_env] = told_secrets(api_key_env)
+            self._answer_secrets[api_key_env] = answer_secrets(api_key_env)
         return self._answer_secrets[api_key_env]
 
 

@@ -183,8 +183,8 @@ def place_of(provider: str, url: str | None) -> Place:
 
 def _parts(url: str) -> tuple[str, str]:
     """Scheme and host in lower case; both empty if parsers might disagree about the URL."""
-    found = _PLAIN.fullmatch(url)
-    return (found[1].lower(), (found[2] or found[3]).lower()) if found else ("", "")
+    match = _PLAIN.fullmatch(url)
+    return (match[1].lower(), (match[2] or match[3]).lower()) if match else ("", "")
 
 
 def origin_of(provider: str, url: str | None) -> str:

@@ -49,7 +49,7 @@ class Ledger:
     ) -> None:
         self.run = run
         self.index = index
-        self.purse = BudgetAccount(budgets or Budgets())
+        self.account = BudgetAccount(budgets or Budgets())
         self._doubts = Doubts(budgets.margins if budgets else {})
         self.counts: Counter[str] = Counter()
         self.over_budget = False
@@ -151,8 +151,8 @@ class Ledger:
         """What the run has spent, for a commit: settled money, and the worst case of the calls without an end."""
         in_flight = [(flight.claim.writer or flight.worker, flight.claim) for flight in self._flights.values()]
         open_now = [(writer, claim.purpose, claim.worst_micros) for writer, claim in in_flight]
-        open_now += [unended for unended in self._unended if self.purse.knows(unended[0])]
-        return account(self.index.spent_of(self.run), self.purse.writers, open_now)
+        open_now += [unended for unended in self._unended if self.account.knows(unended[0])]
+        return account(self.index.spent_of(self.run), self.account.writers, open_now)
 
     def count(self, numbers: Mapping[str, int]) -> None:
         """Add to the run's counters (cells, judgments, failures, ...)."""
@@ -166,8 +166,8 @@ class Ledger:
             **self.counts,
             "limited": sum(model.meter.limited for model in self._models.values()),
             "retries": sum(model.meter.retries for model in self._models.values()),
-            "spent_micros": self.purse.spent(),
-            "reserved_micros": self.purse.reserved(),
+            "spent_micros": self.account.spent(),
+            "reserved_micros": self.account.reserved(),
             "in_flight": len(self._flights),
             "over_budget": self.over_budget,
             "stopping": self._stopping,
@@ -217,7 +217,7 @@ class Ledger:
             return None
         if self._halted(now) and claim.worst_micros:
             return now
-        fits = self.purse.fits(claim.purpose, claim.worst_micros)
+        fits = self.account.fits(claim.purpose, claim.worst_micros)
         if fits == "no":
             self.over_budget = True
             self._say(worker, claim, Grant("budget"))
@@ -230,7 +230,7 @@ class Ledger:
         if start > now + HORIZON_S:
             return start
         self._flights[claim.key] = Flight(worker, claim, model.pacer.take(start, claim.amounts))
-        self.purse.reserve(claim.purpose, claim.worst_micros)
+        self.account.reserve(claim.purpose, claim.worst_micros)
         model.granted[worker] += 1
         model.meter.sent(start)
         self._say(worker, claim, Grant("go", wait_s=start - now, timed=model.pacer.limited))
@@ -288,9 +288,9 @@ class Ledger:
         # A worker may come back after its eviction: what it did is read from the log, and its call belongs to another worker.
         flight = self._flights.get(done.key)
         mine = flight is not None and flight.worker == worker
-        if flight is not None and mine and self.purse.knows(flight.claim.writer or worker):
+        if flight is not None and mine and self.account.knows(flight.claim.writer or worker):
             writer, purpose = flight.claim.writer or worker, flight.claim.purpose
-            self.purse.charge(writer, purpose, done.usd_micros)
+            self.account.charge(writer, purpose, done.usd_micros)
             if done.unended:
                 self._unended.append((writer, purpose, done.usd_micros))
             else:
@@ -327,7 +327,7 @@ class Ledger:
 
     def _land(self, key: str) -> Flight:
         flight = self._flights.pop(key)
-        self.purse.reserve(flight.claim.purpose, -flight.claim.worst_micros)
+        self.account.reserve(flight.claim.purpose, -flight.claim.worst_micros)
         model = self._model(flight.claim.model)
         model.granted[flight.worker] -= 1
         if model.granted[flight.worker] <= 0:
@@ -361,14 +361,14 @@ class Ledger:
 
     def _adopt(self, worker: str, message: WorkerMessage) -> None:
         writers = self.membership.writes(worker, {claim.writer or worker for claim in message.claims})
-        newcomers = {writer for writer in writers if not self.purse.knows(writer)}
+        newcomers = {writer for writer in writers if not self.account.knows(writer)}
         if not newcomers:
             return
         self._refresh()
         # In a remote log, a writer's first record is an allowance. It has spent nothing yet, and will report its spending itself.
         spent = self.index.spent_by(self.run)
         for writer in newcomers:
-            self.purse.adopt(writer, spent.get(writer, {}) if self.index.near else {})
+            self.account.adopt(writer, spent.get(writer, {}) if self.index.near else {})
         self._read()
 
     def _refresh(self) -> None:
@@ -376,12 +376,12 @@ class Ledger:
             self.due = True
             return
         # Living workers also report what they write. Reading it again would cost as much as all other work here.
-        self.index.refresh(but=self.purse.writers)
+        self.index.refresh(but=self.account.writers)
         self._read()
 
     def _read(self) -> None:
         """Take over what the log holds: money spent, and usage that is not credible."""
-        self.purse.read(self.index.spent_by(self.run))
+        self.account.read(self.index.spent_by(self.run))
         self._doubt(self.index.excesses(self.run))
 
     def _doubt(self, excesses: Mapping[str, Excess]) -> None:
@@ -409,7 +409,7 @@ class Ledger:
         for key, followers in list(self._followers.items()):
             self._followers[key] = [waiting for waiting in followers if waiting.worker not in dead]
         for writer in writers:
-            self.purse.disown(writer)
+            self.account.disown(writer)
         # The log shows what the dead were charged: the real price of answered calls, the worst case of calls without an end.
         self._refresh()
         self._read()
@@ -418,7 +418,7 @@ class Ledger:
             claim = self._land(key).claim
             # From a remote writer nothing more can come: its allowance covers what it may have written and nobody can read.
             if self.index.near and key not in open_keys and key not in self.index.answers:
-                self.purse.lose(claim.purpose, claim.worst_micros)
+                self.account.lose(claim.purpose, claim.worst_micros)
 
     def _model(self, name: str) -> ModelQueue:
         if name not in self._models:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 def vectors_reply(body: Any, n: int) -> Reply:
     """The reply in the body of OpenAI's embeddings. Raises ValueError unless the body holds `n` vectors of equal length."""
-    vectors = [_floats(entry) for entry in _placed(_listed(body, "data"), n, "embedding")]
+    vectors = [_floats(entry) for entry in _in_order(_listed(body, "data"), n, "embedding")]
     if len({len(vector) for vector in vectors}) != 1 or not vectors[0]:
         raise ValueError("no embeddings: the vectors are empty or differ in length")
     packed = array("f", [number for vector in vectors for number in vector])
@@ -33,7 +33,7 @@ def vectors_reply(body: Any, n: int) -> Reply:
 
 def scores_reply(body: Any, n: int) -> Reply:
     """The reply in the body of Cohere's rerank. Raises ValueError unless the body holds `n` scores, one per document."""
-    scores = [_number(entry) for entry in _placed(_listed(body, "results"), n, "relevance_score")]
+    scores = [_number(entry) for entry in _in_order(_listed(body, "results"), n, "relevance_score")]
     meta = body.get("meta") if isinstance(body.get("meta"), Mapping) else {}
     billed = {**(meta.get("tokens") or {}), **(meta.get("billed_units") or {})}
     usage = _usage(body.get("usage")) or _usage(billed)
@@ -45,9 +45,9 @@ def vectors_of(text: str) -> NDArray[np.float32]:
     """The vectors in an answer's text, with shape (texts, dimensions)."""
     import numpy as np
 
-    found = json.loads(text)
-    values = np.frombuffer(base64.b64decode(found["float32"]), dtype="<f4")
-    return values.reshape(-1, found["dimensions"]).copy()
+    packed = json.loads(text)
+    values = np.frombuffer(base64.b64decode(packed["float32"]), dtype="<f4")
+    return values.reshape(-1, packed["dimensions"]).copy()
 
 
 def scores_of(text: str) -> list[float]:
@@ -56,17 +56,17 @@ def scores_of(text: str) -> list[float]:
 
 
 def _listed(body: Any, name: str) -> list[Any]:
-    found = body.get(name) if isinstance(body, Mapping) else None
-    if not isinstance(found, list):
+    entries = body.get(name) if isinstance(body, Mapping) else None
+    if not isinstance(entries, list):
         raise ValueError(f"the body has no list {name!r}")
-    return found
+    return entries
 
 
-def _placed(found: Sequence[Any], n: int, name: str) -> list[Any]:
+def _in_order(entries: Sequence[Any], n: int, name: str) -> list[Any]:
     """The field `name` of all entries, in the order of their indices. Raises ValueError unless these are 0 to n - 1."""
-    placed = {entry.get("index"): entry.get(name) for entry in found if isinstance(entry, Mapping)}
-    if len(found) != n or sorted(placed, key=str) != sorted(range(n), key=str):
-        raise ValueError(f"{len(found)} entries for {n} texts; expected one for each")
+    placed = {entry.get("index"): entry.get(name) for entry in entries if isinstance(entry, Mapping)}
+    if len(entries) != n or sorted(placed, key=str) != sorted(range(n), key=str):
+        raise ValueError(f"{len(entries)} entries for {n} texts; expected one for each")
     return [placed[place] for place in range(n)]
 
 

@@ -20,7 +20,7 @@ from summhay_ray.llm.bodies import UnreadableAnswer
 from summhay_ray.llm.direct import ProviderError
 from summhay_ray.llm.homes import HOMES, place_of
 from summhay_ray.llm.providers import provider_of
-from summhay_ray.llm.secrets import NoKey, told_secrets
+from summhay_ray.llm.secrets import NoKey, answer_secrets
 
 # A foreign endpoint gets only these headers and those that hold its key: others may identify an account.
 _PROTOCOL = re.compile(
@@ -75,7 +75,7 @@ class Outgoing:
             if not _PROTOCOL.fullmatch(name.lower()) and not (self.key and self.key in value):
                 del request.headers[name]
         sent = str(request.url).encode() + request.content
-        if any(secret.encode() in sent for secret in told_secrets(self.api_key_env) if secret != self.key):
+        if any(secret.encode() in sent for secret in answer_secrets(self.api_key_env) if secret != self.key):
             raise self._refused(f"a request to {request.url.host} was not sent: it holds a secret of the worker's environment")
 
     def _note(self, request: httpx.Request) -> None:

@@ -139,9 +139,11 @@ class Slots:
     most: int
     cap: float = 0.0
     held: dict[str, int] = field(default_factory=dict)
+    """Worker -> slots lent to it."""
     _cut_at: float = -math.inf
     _too_high: float = math.inf
-    _told: dict[str, int] = field(default_factory=dict)
+    _announced: dict[str, int] = field(default_factory=dict)
+    """Worker -> the number of slots that it was last told to keep."""
 
     def __post_init__(self) -> None:
         self.cap = float(self.most)
@@ -165,16 +167,16 @@ class Slots:
 
     def give(self, worker: str, wanted: int) -> int:
         """Lend slots to a worker with `wanted` open calls. Returns how many; 0 if it has enough or none is free."""
-        given = max(0, min(wanted - self.held.get(worker, 0), self.free))
-        if given:
-            self.held[worker] = self.held.get(worker, 0) + given
-            self._told.pop(worker, None)
-        return given
+        lent = max(0, min(wanted - self.held.get(worker, 0), self.free))
+        if lent:
+            self.held[worker] = self.held.get(worker, 0) + lent
+            self._announced.pop(worker, None)
+        return lent
 
     def take_back(self, worker: str, n: int) -> None:
         """Take back `n` slots from a worker."""
         self.held[worker] = max(0, self.held.get(worker, 0) - n)
-        self._told.pop(worker, None)
+        self._announced.pop(worker, None)
 
     def surplus(self, wanted: Mapping[str, int], granted: Mapping[str, int]) -> dict[str, int]:
         """Worker -> slots that it may keep. Lists the workers that must give some back because others have less than their share.
@@ -192,8 +194,8 @@ class Slots:
             return {}
         may_keep = granted if stuck else wanted
         kept = {worker: min(n, shares[worker] if may_keep.get(worker) else 0) for worker, n in self.held.items() if n}
-        news = {worker: n for worker, n in kept.items() if n < self.held[worker] and self._told.get(worker) != n}
-        self._told.update(news)
+        news = {worker: n for worker, n in kept.items() if n < self.held[worker] and self._announced.get(worker) != n}
+        self._announced.update(news)
         return news
 
     def _shares(self, wanted: Mapping[str, int], granted: Mapping[str, int]) -> dict[str, int]:
@@ -207,4 +209,4 @@ class Slots:
         """Drop the slots of dead workers."""
         for worker in workers:
             self.held.pop(worker, None)
-            self._told.pop(worker, None)
+            self._announced.pop(worker, None)

@@ -86,7 +86,7 @@ class Request:
         task: Task = "chat",
         inputs: Sequence[str] = (),
     ) -> None:
-        """Raises ValueError if there is no message (chat) or no input (other tasks), or if `n` or `logprobs` is out of range."""
+        """Raises ValueError if messages or inputs do not suit the task, if `n` is below 1, or if `logprobs` is not 0 to 20."""
         conversation = (user(messages),) if isinstance(messages, str) else tuple(messages)
         if not conversation and not inputs:
             raise ValueError("a request has no message; expected at least one")

@@ -64,17 +64,17 @@ def _file_key(name: str) -> str | None:
 
 def known_secrets(api_key_env: str | None) -> list[str]:
     """The secret values in this process's environment and key files, longest first."""
-    found = {value for name, value in os.environ.items() if name == api_key_env or _SECRET_NAME.search(name)}
+    secrets = {value for name, value in os.environ.items() if name == api_key_env or _SECRET_NAME.search(name)}
     for name in [name.removesuffix("_FILE") for name in os.environ if name.endswith("_FILE")]:
         if name == api_key_env or _SECRET_NAME.search(name):
             with contextlib.suppress(NoKey):
-                found.add(_file_key(name) or "")
+                secrets.add(_file_key(name) or "")
     # Also without a final line break, as keys are sent.
-    found |= {value.strip() for value in found}
-    return sorted((value for value in found if len(value) >= _SHORTEST), key=len, reverse=True)
+    secrets |= {value.strip() for value in secrets}
+    return sorted((value for value in secrets if len(value) >= _SHORTEST), key=len, reverse=True)
 
 
-def told_secrets(api_key_env: str | None) -> list[str]:
+def answer_secrets(api_key_env: str | None) -> list[str]:
     """The secrets to hide in answers: only those that look random, since a common word in an answer is not a leak."""
     random_looking = [value for value in known_secrets(api_key_env) if len(value) >= _LONGEST_WORD and re.search(r"\d", value)]
     return [value for value in random_looking if re.search(r"[A-Za-z]", value) and not re.search(r"\s", value)]

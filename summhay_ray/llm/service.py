@@ -141,7 +141,7 @@ class LedgerService:
                 self.ledger.reread(await self._fetch(set()))
 
     async def _fetch(self, also: Collection[str]) -> Fetched:
-        index, but = self.ledger.index, set(self.ledger.purse.writers) - set(also)
+        index, but = self.ledger.index, set(self.ledger.account.writers) - set(also)
         return await asyncio.to_thread(index.fetch, but)
 
     async def _evict(self, worker: str) -> None:

@@ -59,12 +59,12 @@ class FarDesk(ModelQueue):
         """What others wrote."""
         index = self.books.index
         self.books.due = False
-        self.books.reread(index.fetch(but=set(self.books.purse.writers)))
+        self.books.reread(index.fetch(but=set(self.books.account.writers)))
 
     def recovered(self, worker: str, now: float) -> None:
         """All that the worker wrote is in the store."""
         writers = set(self.books.membership.writers_of(worker))
-        fetched = self.books.index.fetch(but=set(self.books.purse.writers) - writers)
+        fetched = self.books.index.fetch(but=set(self.books.account.writers) - writers)
         self.books.recovered(worker, fetched, now)
 
 

@@ -114,7 +114,7 @@ class Room:
     def money(self) -> tuple[int, int]:
         """(spent, reserved), as the ledger has it when all that was said has arrived."""
         self.run(asyncio.sleep(0.03))
-        return self.ledger.purse.spent(), self.ledger.purse.reserved()
+        return self.ledger.account.spent(), self.ledger.account.reserved()
 
     @property
     def in_flight(self) -> int:

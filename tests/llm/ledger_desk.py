@@ -66,7 +66,7 @@ class ModelQueue:
     @property
     def money(self) -> tuple[int, int]:
         """(spent, reserved)."""
-        return self.books.purse.spent(), self.books.purse.reserved()
+        return self.books.account.spent(), self.books.account.reserved()
 
 
 def log_call(log: LogWriter, key: str, worst: int, end: Mapping[str, object] | None = None, run: str = "r") -> None:

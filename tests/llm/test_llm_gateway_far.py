@@ -139,7 +139,7 @@ def test_a_worker_that_ends_finishes_what_is_in_flight_and_sends_nothing_more(ma
     room.run(scene())
     assert kinds(room) == {"intent": 6, "answer": 2, "void": 4}
     assert [record["usd_micros"] for record in room.records() if record["kind"] == "void"] == [0] * 4
-    assert room.index().spent("run") == 2 * REAL == room.ledger.purse.spent() and room.ledger.purse.reserved() == 0
+    assert room.index().spent("run") == 2 * REAL == room.ledger.account.spent() and room.ledger.account.reserved() == 0
     assert room.ledger.counts["made"] == 2 and room.ledger.counts["failed"] == 0
     assert spooled(room.files) == []
     with pytest.raises(ValueError, match="closed"):

@@ -104,7 +104,7 @@ def test_who_waits_for_money_gives_its_slot_to_who_has_it(concurrency: int, budg
         worker.claim(0.0, "m", 40)
     assert all_end(workers)
     # 160 calls of 5 do not fit: all is spent but what is less than a worst case.
-    assert budget - 2 * COST < ledger.purse.spent() <= budget and ledger.purse.reserved() == 0
+    assert budget - 2 * COST < ledger.account.spent() <= budget and ledger.account.reserved() == 0
 
 
 @settings(max_examples=60, deadline=None)
@@ -120,4 +120,4 @@ def test_whatever_is_asked_every_claim_ends(chance: random.Random, m: int, n: in
             worker.say(now, limited=(chance.choice("mn"),))
         chance.choice(workers).step(now)
     assert all_end(workers, 10.0)
-    assert budget is None or ledger.purse.spent() <= budget
+    assert budget is None or ledger.account.spent() <= budget
