@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -254,19 +254,18 @@ def test_stages_stand_in_the_benchmarks_order_whoever_asks_first(tmp_path: Path)
 
 
 def test_a_plan_that_a_persons_own_code_spoils_is_a_warning_of_the_run() -> None:
-    def ill() -> Any:
-        raise RuntimeError("judge is\nill")
+    def raising(error: Exception) -> Any:
+        def make(unwanted: Callable[[], bool]) -> Any:
+            raise error
 
-    def full() -> Any:
-        raise OSError(28, "no space left on device")
+        with _Planning(make) as planning:
+            return planning.result(10)
 
-    def unplannable() -> Any:
-        raise Unplannable("the run cannot be planned: 'x' raises SystemExit: 0")
-
-    assert _Planning(unplannable).result() == "the run cannot be planned: 'x' raises SystemExit: 0"
-    assert _Planning(ill).result() == "the run cannot be planned: RuntimeError: judge is ill"
+    told = "the run cannot be planned: 'x' raises SystemExit: 0"
+    assert raising(Unplannable(told)) == told
+    assert raising(RuntimeError("judge is\nill")) == "the run cannot be planned: RuntimeError: judge is ill"
     with pytest.raises(OSError, match="no space left"):
-        _Planning(full).result()
+        raising(OSError(28, "no space left on device"))
 
 
 Figures = tuple[str, str, int, int, int, int, int]
