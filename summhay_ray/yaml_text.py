@@ -72,7 +72,7 @@ def load(text: str) -> Any:
         where = f" line {mark.line + 1}, column {mark.column + 1}:" if mark else ""
         raise YamlError(f"{where} not YAML: {_problem(error)}") from error
     except RecursionError:
-        raise YamlError(" nested too deeply") from None
+        raise YamlError(" not YAML: nested too deeply") from None
     except (ValueError, OverflowError) as error:
         # An integer of thousands of digits, a date such as 2020-13-45.
         raise YamlError(f" not YAML: {error}") from error

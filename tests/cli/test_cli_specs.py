@@ -120,7 +120,7 @@ def test_extra_does_not_say_what_is_decided_elsewhere(cli: Cli, tmp_path: Path, 
         ("limits: {a: {rpm: 1}, a: {rpm: 2}}\n", "line 1, column 23: not YAML: duplicate key 'a'; remove one"),
         ('name: "\x01"\n', "not YAML: character '\\x01' is not allowed"),
         ('"\\e[31mred": 1\n', "\\x1b[31mred: unknown field; known: "),
-        ("name: " + "[" * 3000 + "]" * 3000, "nested too deeply"),
+        ("name: " + "[" * 3000 + "]" * 3000, "not YAML: nested too deeply"),
         (
             "haystacks: &a [*a]\n",
             "line 1, column 12: not YAML: more than 50,000 values or 100 levels",

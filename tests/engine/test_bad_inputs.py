@@ -109,7 +109,7 @@ def test_what_is_no_regular_file_is_never_waited_for(special: dict[str, Path], r
                 if not target.is_symlink():
                     target.symlink_to(path)
             line = refusal(lambda read=read, target=target: read(target))
-            assert kind in line and "regular file" in line, (name, line)
+            assert kind in line and ("regular file" in line or "name the JSON files in it" in line), (name, line)
 
 
 def test_a_spec_that_names_a_special_file_says_which(special: dict[str, Path]) -> None:
@@ -165,7 +165,7 @@ def test_an_alias_bomb_in_extra_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "bomb.yaml"
     extra = "\n".join(f"      {line}" for line in BOMBS["sequences"].splitlines())
     path.write_text(f"haystacks: [sample/news]\nretrievers: [bm25]\nsummarizers:\n  - model: offline/lead\n    extra:\n{extra}\n")
-    assert "each alias as what it stands for" in refusal(lambda: api.plan(path))
+    assert "after expanding aliases" in refusal(lambda: api.plan(path))
     assert "--set" in refusal(lambda: api.plan({**SPEC}, overrides=["limits=&a [*a]"]))
 
 
