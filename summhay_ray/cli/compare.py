@@ -9,6 +9,14 @@ import typer
 from summhay_ray.cli.options import JsonOption, RunArgument, StoreOption
 
 
+def _two_names(names: tuple[str, str] | None) -> tuple[str, str] | None:
+    """Raises BadParameter where an option stands in the place of the second name."""
+    for name in names or ():
+        if name.startswith("--"):
+            raise typer.BadParameter(f"expected two names, A B; found the option {name} in the place of one")
+    return names
+
+
 def compare(
     run: RunArgument,
     other: Annotated[
@@ -16,7 +24,12 @@ def compare(
     ] = None,
     systems: Annotated[
         tuple[str, str] | None,
-        typer.Option("--systems", help="Two systems or patterns such as 'oracle_*'; A is in the first run.", metavar="A B"),
+        typer.Option(
+            "--systems",
+            help="Two systems or patterns such as 'oracle_*'; A is in the first run.",
+            metavar="A B",
+            callback=_two_names,
+        ),
     ] = None,
     judges: Annotated[
         tuple[str, str] | None,
@@ -24,6 +37,7 @@ def compare(
             "--judges",
             help="Two of the run's judges; with two runs or --systems, the judges whose scores are used.",
             metavar="A B",
+            callback=_two_names,
         ),
     ] = None,
     rows: Annotated[int, typer.Option(help="How many of the insights on which judges differ most to list.", min=0)] = 20,

@@ -55,5 +55,7 @@ def test_what_is_wrong_is_said_before_anything_is_written(cli: Cli, tmp_path: Pa
     assert "no judge is named: give --judge NAME" in cli("rejudge", run.run_id, *store).refusal
     assert "did you mean 'blend'?" in cli("rejudge", run.run_id, "--judge", "blnd(openai/gpt-4o,offline)", *store).refusal
     assert "compare takes two judges" in cli("compare", run.run_id, *store).refusal
+    one = cli("compare", run.run_id, "--judges", "offline", *store)
+    assert "'--judges': expected two names, A B; found the option --store" in one.refusal
     assert "has no run 'r1'" in cli("rejudge", "r1", "--judge", "offline", *store).refusal
     assert run.store.run_ids() == [run.run_id]
