@@ -5,9 +5,6 @@ Heavy modules are imported inside the commands, so that `--help` is fast.
 
 from __future__ import annotations
 
-import contextlib
-import shlex
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -15,21 +12,17 @@ import typer
 from typer.core import TyperGroup
 
 from summhay_ray.cli.compare import compare
-from summhay_ray.cli.coverage import coverage
+from summhay_ray.cli.haystacks import audit, verify
 from summhay_ray.cli.init import init
 from summhay_ray.cli.judge_bench import judge_bench
 from summhay_ray.cli.looking import failures, runs, status, stop
 from summhay_ray.cli.options import (
-    BUDGET,
     DONE,
     FAILED,
-    PARTIAL,
-    AddressOption,
     AllOption,
     BudgetOption,
     CompatChoice,
     CompatOption,
-    ExecutorOption,
     JsonOption,
     RunArgument,
     SetOption,
@@ -37,20 +30,16 @@ from summhay_ray.cli.options import (
     StoreOption,
     VersionOption,
 )
-from summhay_ray.cli.rejudge import rejudge
 from summhay_ray.cli.report import report
-from summhay_ray.cli.retrieve import retrieve
+from summhay_ray.cli.run import coverage, rejudge, retrieve, run, show_scores, synth
 from summhay_ray.cli.simulate import simulate
 from summhay_ray.cli.submit import submit
-from summhay_ray.cli.synth import audit, synth
-from summhay_ray.cli.verify import verify
 
 if TYPE_CHECKING:
     from typing import Any
 
     from summhay_ray.benchmarks.odsum import CollectionImport
-    from summhay_ray.benchmarks.summhay import ImportResult, ScoreResult
-    from summhay_ray.engine import RunResult
+    from summhay_ray.benchmarks.summhay import ImportResult
 
 RUN, READ, JUDGE, MAKE, SERVE = "Run", "Read", "Judge", "Make", "Serve and check"
 
@@ -84,95 +73,7 @@ app = typer.Typer(
 def _about(version: VersionOption = False) -> None: ...
 
 
-@app.command(rich_help_panel=RUN)
-def run(
-    spec: SpecArgument,
-    store: StoreOption = None,
-    budget: BudgetOption = None,
-    address: AddressOption = None,
-    executor: ExecutorOption = None,
-    overrides: SetOption = None,
-    compat: CompatOption = CompatChoice.default,
-    limit: Annotated[
-        int | None, typer.Option("--limit", help="Answer only this many items, a fair sample; the run can be resumed.", min=1)
-    ] = None,
-    everything: AllOption = False,
-    as_json: JsonOption = False,
-) -> None:
-    """Run or resume the work of a spec of any kind.
-
-    Exit codes: 0 done (or as far as --limit goes), 3 stopped at the budget, 4 finished with failures listed.
-    """
-    from summhay_ray import api
-    from summhay_ray.cli.progress import ProgressDisplay
-    from summhay_ray.cli.show import document
-
-    # Ray reports dead workers on stdout, which is reserved for results.
-    with ProgressDisplay(first=f"reading {spec}") as display, contextlib.redirect_stdout(sys.stderr):
-        result = api.run(
-            spec,
-            store,
-            budget,
-            address,
-            display,
-            overrides=overrides or (),
-            compat=compat.value,
-            executor=executor and executor.value,
-            limit=limit,
-            note=display.note,
-        )
-    display.warn(result.warnings)
-    if as_json:
-        document(result.to_json())
-    else:
-        command = shlex.join([spec, *(word for override in overrides or () for word in ("--set", override))])
-        show_run(result, command, api.store_uri(store), everything)
-    raise typer.Exit({"done": DONE, "limited": DONE, "budget": BUDGET, "partial": PARTIAL}[result.status])
-
-
-def show_run(result: RunResult, spec: str, store: str, everything: bool = False) -> None:
-    """Print the results of a run. `everything`: all tables, not only the first."""
-    from summhay_ray.cli.judge_bench import show_agreement
-    from summhay_ray.cli.rejudge import show_judges
-    from summhay_ray.cli.show import ended, facts, store_option
-    from summhay_ray.cli.show import sections as show_sections
-    from summhay_ray.cli.synth import show_made
-
-    shows = {
-        "summhay": lambda: _show_scores(result.scores, store, everything),
-        "rejudge": lambda: show_judges(result),
-        "synth": lambda: show_made(result),
-        "judge_bench": lambda: show_agreement(result.scores),
-    }
-    if result.kind in shows:
-        shows[result.kind]()
-    else:
-        show_sections(result.sections, everything)
-    facts(ended(result, ("run", result.run), result.unit, store, f": summhay run {spec}{store_option(store)} --budget MORE"))
-
-
-def _show_scores(scores: ScoreResult, store: str, everything: bool) -> None:
-    from summhay_ray.benchmarks.retrieval import retrieval_section
-    from summhay_ray.cli.show import say, sections, store_option, tables
-    from summhay_ray.report import LEGEND, bias_lines, names_line, position_table, score_tables
-
-    if not any(system.n_scored for system in scores.systems):
-        say(f"Nothing is scored: 0 of {sum(system.n_expected for system in scores.systems):,} insights")
-        return
-    sensitivity = position_table(scores.position) if everything else None
-    grids = [*score_tables(scores.systems, everything), *([sensitivity] if sensitivity else [])]
-    tables(grids)
-    if any(grid.starred for grid in grids):
-        say(LEGEND)
-    if everything:
-        if names := names_line(scores.systems):
-            say(names)
-        for line in bias_lines(scores.biases, scores.run):
-            say(line)
-        if scores.retrieval is not None:
-            sections([retrieval_section(scores.retrieval, None)])
-    elif grids:
-        say(f"Coverage, citations and more: summhay score {scores.run} --all{store_option(store)}")
+app.command(rich_help_panel=RUN)(run)
 
 
 @app.command(rich_help_panel=RUN)
@@ -334,7 +235,7 @@ def score(
     if as_json:
         document(result.to_json())
     else:
-        _show_scores(result, api.store_uri(store), everything or bias is not None)
+        show_scores(result, api.store_uri(store), everything or bias is not None)
 
 
 @app.command(rich_help_panel=SERVE)

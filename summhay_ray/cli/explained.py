@@ -1,20 +1,25 @@
-"""The text output of `summhay explain`. Part of the cli room."""
+"""The text output of `summhay explain`: a cell, an item of any benchmark, or a part of a synthesis. Part of the cli room."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+import textwrap
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from summhay_ray.cli.explained_synth import show_synthesis
-from summhay_ray.cli.show import answer, facts, part
+from summhay_ray.cli.show import answer, console, facts, part, say, tables
 from summhay_ray.cli.visible import one_line
+from summhay_ray.outcome import MICROS
+from summhay_ray.report import amiss_table, answers_table, documents_table, kinds_table
+
+MOST_CHECKS = 20
+CHECK = "check"
 
 
 def show(found: Mapping[str, Any]) -> None:
     """Print the result of `explain`: from the summary to each score or, in a synth run, from the topic to each check."""
     if "checks" in found:
-        show_synthesis(found)
+        _synthesis(found)
         return
     if "calls" in found:
         _item(found)
@@ -72,3 +77,92 @@ def _judgment(row: Mapping[str, Any]) -> None:
         )
     facts([("coverage x citation = joint", f"{score['coverage']} x {score['citation_f1'] or 0:.4f} = {score['joint']:.4f}")])
     answer(row)
+
+
+def _synthesis(found: Mapping[str, Any]) -> None:
+    """Print the result of `explain`: a haystack's sizes, checks and documents, or where a document or an answer comes from."""
+    haystack, document = found["haystack"], found["document"]
+    pairs = [("run", found["run"]), ("cell_id", found["cell_id"]), ("topic", found["topic"]["topic"])]
+    pairs += [("haystack", haystack["name"])] if haystack else [("answers", found["answers"])]
+    for failure in found["failures"]:
+        pairs.append(("failure", f"{failure['stage']} {failure['kind']} {failure['error']}: {failure['message']}"))
+        pairs.append(("cost", f"{failure['usd_micros'] / MICROS:.6f} dollars"))
+        pairs += [("key", failure["key"])] if failure["key"] else []
+    if found["raw_answer"]:
+        _facts(pairs)
+        answer(found)
+        _checks(found["checks"])
+    elif document:
+        _facts([*pairs, *_of_document(document)])
+        _document(document)
+    else:
+        _facts([*pairs, *(_of_haystack(haystack) if haystack else [])])
+        amiss = amiss_table(found["amiss"], made=bool(haystack))
+        grids = [kinds_table(found["checks_by_kind"]), amiss, documents_table(found["documents"])]
+        tables(grid for grid in grids if grid.rows)
+        if haystack:
+            say(f"a document: summhay explain {found['run']} {haystack['name']}/{found['documents'][0]['document_id']}")
+
+
+def _of_haystack(haystack: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    sizes = [f"{haystack[name]:,} {name}" for name in ("documents", "subtopics", "insights", "tokens", "words", "corrections")]
+    if haystack["distractors"]:
+        sizes[1] += f" + {haystack['distractors']:,} distracting"
+    models = {stage: model["model"] for stage, model in (haystack["models"] or {}).items()}
+    return [
+        ("haystack_id", haystack["haystack_id"]),
+        ("entry", haystack["entry"]),
+        ("domain", haystack["domain"]),
+        ("sizes", ", ".join(sizes)),
+        ("models", ", ".join(f"{stage} {model}" for stage, model in models.items())),
+        ("checks", f"{haystack['checks']:,}, of which {haystack['checks_by_model']:,} by a model"),
+        ("cost", f"{haystack['usd']:.6f} dollars for {haystack['calls']:,} answers"),
+    ]
+
+
+def _of_document(document: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    known = [(name, document[name]) for name in ("writer", "date", "words", "corrections") if document[name] not in (None, "")]
+    refers = [("refers to", ", ".join(document["refers_to"]))] if document["refers_to"] else []
+    return [("document", f"{document['document_id']}, number {document['number']}"), *known, *refers]
+
+
+def _document(document: Mapping[str, Any]) -> None:
+    for entry in document["plan"]:
+        how = {(True, True): "planned, found", (True, False): "planned, not found: struck"}.get(
+            (entry["planned"], entry["found"]), "not planned, found: entered"
+        )
+        part(f"insight {entry['insight_id']}: {how}, by {entry['by']} in round {entry['round']}", _fill(entry["insight"]))
+        if entry["evidence"]:
+            _facts([("evidence", entry["evidence"])])
+    part("text", "\n".join(map(_fill, document["text"].split("\n"))))
+    if document["answers"]:
+        tables([answers_table(document["answers"])])
+    if all(call["task"] == CHECK for call in document["answers"]):
+        say("this version of summhay_ray asks with other prompts, so that it cannot tell which answers wrote the document")
+
+
+def _checks(checks: list[Mapping[str, Any]]) -> None:
+    for check in checks[:MOST_CHECKS]:
+        part(f"check {check['kind']}, round {check['round']}: {check['subject']} {check['object']}".rstrip(), check["evidence"])
+        _facts([(name, check[name]) for name in ("subject_text", "object_text", "expected", "found") if name in check])
+    if len(checks) > MOST_CHECKS:
+        say(f"... and {len(checks) - MOST_CHECKS} more checks; --json has all")
+
+
+def _facts(pairs: Sequence[tuple[str, Any]]) -> None:
+    """Print names and values, wrapped; long words are not broken, so that an entry can be copied whole."""
+    names = max(len(name) for name, _ in pairs) + 2
+    for name, value in pairs:
+        begin, rest = name.ljust(names), " " * names
+        for line in textwrap.wrap(
+            str(value), _width(), initial_indent=begin, subsequent_indent=rest, break_on_hyphens=False, break_long_words=False
+        ):
+            say(line)
+
+
+def _fill(text: str) -> str:
+    return textwrap.fill(text, _width(), break_on_hyphens=False)
+
+
+def _width() -> int:
+    return max(20, min(console().width, 120))

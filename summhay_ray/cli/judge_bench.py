@@ -6,15 +6,12 @@ import hashlib
 import os
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from summhay_ray.cli.options import BUDGET, DONE, PARTIAL, JsonOption, StoreOption
 from summhay_ray.errors import UserError
-
-if TYPE_CHECKING:
-    from summhay_ray.benchmarks.judge_bench import BenchResult
 
 FITTED = frozenset(
     {
@@ -55,7 +52,7 @@ def judge_bench(
     Exit codes: 0 done, 3 stopped at the budget, 4 finished with judgments missing.
     """
     from summhay_ray import api
-    from summhay_ray.cli.show import document, note, say
+    from summhay_ray.cli.show import document, note, say, show_agreement
 
     if out:
         _check_out(Path(out), Path(file))
@@ -80,16 +77,6 @@ def judge_bench(
     if out:
         _write(Path(out), result.biases())
     raise typer.Exit({"done": DONE, "budget": BUDGET, "partial": PARTIAL}[result.status])
-
-
-def show_agreement(result: BenchResult) -> None:
-    """Print how well the judges agree with people, and their bias."""
-    from summhay_ray.cli.show import say, tables
-    from summhay_ray.report import BENCH_LEGEND, bench_tables
-
-    tables(bench_tables(result.judges))
-    for line in BENCH_LEGEND:
-        say(line)
 
 
 def _check_out(out: Path, file: Path) -> None:

@@ -44,18 +44,15 @@ def status(run: RunArgument, store: StoreOption = None, everything: HashesOption
 def _show_scores(run: str, store: str | None) -> None:
     """Print the first table of the run's results."""
     from summhay_ray import api
-    from summhay_ray.cli.show import say, sections, tables
-    from summhay_ray.report import LEGEND, score_tables
+    from summhay_ray.cli.show import sections, starred
+    from summhay_ray.report import score_tables
 
     results = api.results(run, store)
     systems = getattr(results.scores, "systems", None)
     if systems is None:
         sections(results.sections[:1])
         return
-    grids = score_tables(systems, more=False) if any(system.n_scored for system in systems) else []
-    tables(grids)
-    if any(grid.starred for grid in grids):
-        say(LEGEND)
+    starred(score_tables(systems, more=False) if any(system.n_scored for system in systems) else [])
 
 
 def stop(run: RunArgument, store: StoreOption = None, as_json: JsonOption = False) -> None:

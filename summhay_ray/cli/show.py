@@ -6,7 +6,7 @@ import json
 import shlex
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console, JustifyMethod
 from rich.table import Table
@@ -14,10 +14,11 @@ from rich.text import Text
 
 from summhay_ray.cli.visible import one_line, visible
 from summhay_ray.outcome import MICROS
-from summhay_ray.report import TextTable, fitted, folded, shown
+from summhay_ray.report import BENCH_LEGEND, LEGEND, TextTable, bench_tables, fitted, folded, shown
 
 if TYPE_CHECKING:
-    from summhay_ray.engine import Section
+    from summhay_ray.benchmarks.judge_bench import BenchResult
+    from summhay_ray.engine import RunResult, Section
 
 PLAIN_WIDTH = 160
 PROMPT_SHOWN = 1500
@@ -60,6 +61,20 @@ def tables(grids: Iterable[TextTable]) -> None:
             out.print(table)
 
 
+def starred(grids: Sequence[TextTable]) -> None:
+    """Print tables of scores, and the legend of their stars if they have any."""
+    tables(grids)
+    if any(grid.starred for grid in grids):
+        say(LEGEND)
+
+
+def show_agreement(result: BenchResult) -> None:
+    """Print how well the judges agree with people, and their bias."""
+    tables(bench_tables(result.judges))
+    for line in BENCH_LEGEND:
+        say(line)
+
+
 def sections(found: Iterable[Section], more: bool = False) -> None:
     """Print a benchmark's sections: title, text, table, notes and chart."""
     for section in shown(found, console().width, more):
@@ -71,34 +86,7 @@ def sections(found: Iterable[Section], more: bool = False) -> None:
         sys.stdout.write("\n")
 
 
-class Ended(Protocol):
-    """The result of any command that makes paid calls."""
-
-    @property
-    def run(self) -> str: ...
-    @property
-    def status(self) -> str: ...
-    @property
-    def cells(self) -> Mapping[str, int]: ...
-    @property
-    def calls(self) -> Mapping[str, int]: ...
-    @property
-    def usd(self) -> Mapping[str, float | None]: ...
-    @property
-    def seconds(self) -> float: ...
-    @property
-    def stopped_models(self) -> Mapping[str, str]: ...
-    @property
-    def left(self) -> Mapping[str, Any] | None: ...
-    @property
-    def commonest_failure(self) -> Mapping[str, Any] | None: ...
-    @property
-    def notes(self) -> Sequence[str]: ...
-    @property
-    def example(self) -> str: ...
-
-
-def ended(result: Ended, head: tuple[str, str], unit: str, store: str, go_on: str) -> list[tuple[str, object]]:
+def ended(result: RunResult, head: tuple[str, str], unit: str, store: str, go_on: str) -> list[tuple[str, object]]:
     """The lines, for `facts`, on how a command ended.
 
     `head`: name and id of the run; `unit`: what its cells are called; `go_on`: the command that resumes it.

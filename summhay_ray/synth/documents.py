@@ -12,7 +12,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any
 
 from summhay_ray.outcome import Malformed, Refusal
 from summhay_ray.synth.asking import GaveUp, Work, all_of
@@ -20,7 +20,7 @@ from summhay_ray.synth.kinds import Input, Outline, PlannedDocument, PlannedInsi
 from summhay_ray.synth.outline import seeded
 from summhay_ray.synth.pieces import Piece, comparable, free, reference_of
 from summhay_ray.synth.prompting import numbered
-from summhay_ray.synth.verify import NotChecked
+from summhay_ray.synth.verify import Found, NotChecked, Verifier
 
 REWRITES = 2
 """How often a document that is a copy, or whose truth is unsound, is written again."""
@@ -38,45 +38,8 @@ BEFORE, EVIDENCE = 600, 400
 """Most characters shown of the chapters before, and of the evidence for an insight."""
 
 
-class Found(Protocol):
-    """The insights found in a document, by id; `evidence`: the words that show each. See `verify.Found`."""
-
-    @property
-    def missing(self) -> Sequence[str]: ...
-
-    @property
-    def extraneous(self) -> Sequence[str]: ...
-
-    @property
-    def evidence(self) -> Mapping[str, str]: ...
-
-
-class DocumentVerifier(Protocol):
-    """The checks of `verify.Verifier` that documents need."""
-
-    async def document(self, planned: PlannedDocument, text: str, insights: Sequence[PlannedInsight], round: int) -> Found:
-        """The planned insights that are missing from the text, and the others of the topic that are in it."""
-        ...
-
-    async def chapter(self, text: str, expected: PlannedInsight, outline: Outline, document_id: str, round: int) -> bool:
-        """Whether the chapter introduces the expected insight."""
-        ...
-
-    def settle(self, document_id: str, round: int, last: int) -> None:
-        """Repeat an earlier round, whose text is kept, as the last one: a document's last round is always its truth."""
-        ...
-
-    def reference(self, ids: tuple[str, str], texts: tuple[str, str], named: Mapping[str, str], round: int) -> bool:
-        """Whether the first document refers to the second by date or headline. See `verify.Verifier.reference`."""
-        ...
-
-    async def copies(self, texts: Mapping[str, str]) -> set[str]:
-        """Ids of the documents to write again. `texts`: see `pieces.comparable`."""
-        ...
-
-
 async def write_documents(
-    work: Work, verifier: DocumentVerifier, outline: Outline, planned: Sequence[PlannedDocument]
+    work: Work, verifier: Verifier, outline: Outline, planned: Sequence[PlannedDocument]
 ) -> tuple[Written, ...]:
     """The documents in order, each with its plan corrected to what was found in its text. Raises GaveUp and NotChecked."""
     writer = _Writer(work, verifier, outline)
@@ -99,7 +62,7 @@ async def write_documents(
 
 async def _flaws(
     work: Work,
-    verifier: DocumentVerifier,
+    verifier: Verifier,
     outline: Outline,
     planned: Sequence[PlannedDocument],
     pieces: Mapping[int, Piece],
@@ -145,7 +108,7 @@ def plan_flaws(outline: Outline, planned: Sequence[PlannedDocument], written: Se
 class _Writer:
     """Writes the documents of one haystack."""
 
-    def __init__(self, work: Work, verifier: DocumentVerifier, outline: Outline) -> None:
+    def __init__(self, work: Work, verifier: Verifier, outline: Outline) -> None:
         self._work, self._verifier, self._outline = work, verifier, outline
         self._insights = {insight.insight_id: insight for insight in outline.insights}
         self._subtopics = {subtopic.subtopic_id: subtopic for subtopic in outline.subtopics}

@@ -9,32 +9,16 @@ from __future__ import annotations
 
 import hashlib
 import random
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Protocol
 
 from summhay_ray.synth.asking import GaveUp, Work, all_of
 from summhay_ray.synth.kinds import Outline, PlannedInsight, PlannedSubtopic
 from summhay_ray.synth.prompting import numbered
+from summhay_ray.synth.verify import Verifier
 
 LEAST_INSIGHTS = 3
 """A subtopic that ends with fewer is dropped (3.2: expandable into at least three insights)."""
-
-
-class OutlineVerifier(Protocol):
-    """The checks of `verify.Verifier` that an outline needs."""
-
-    async def subtopics(self, texts: Sequence[tuple[str, str]], round: int, settled: Collection[str] = ()) -> set[str]:
-        """Ids of the subtopics to drop; those in `settled` are never dropped."""
-        ...
-
-    async def insights(self, subtopics: Sequence[PlannedSubtopic], round: int) -> set[str]:
-        """Ids of the insights to drop."""
-        ...
-
-    async def query(self, subtopic: PlannedSubtopic, others: Sequence[PlannedInsight], round: int) -> bool:
-        """Whether the query gives no insight away. `others`: insights of other subtopics."""
-        ...
 
 
 @dataclass
@@ -75,7 +59,7 @@ def seeded(*parts: object) -> random.Random:
     return random.Random(int.from_bytes(hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()[:16], "big"))
 
 
-async def make_outline(work: Work, verifier: OutlineVerifier) -> Outline:
+async def make_outline(work: Work, verifier: Verifier) -> Outline:
     """The outline of the job's topic. Raises GaveUp (stages subtopics, insights and queries) and what the verifier raises."""
     drafts = await _subtopics(work, verifier)
     rounds = await _insights(work, verifier, drafts)
@@ -94,7 +78,7 @@ def least_insights(wanted: int) -> int:
     return min(LEAST_INSIGHTS, wanted)
 
 
-async def _subtopics(work: Work, verifier: OutlineVerifier) -> list[_Draft]:
+async def _subtopics(work: Work, verifier: Verifier) -> list[_Draft]:
     """The subtopics with queries, then the distracting ones, whose number does not change the former."""
     shape, difficulty = work.job.shape, work.job.difficulty
     kept = await _proposed(work, verifier, [], shape.subtopics)
@@ -103,7 +87,7 @@ async def _subtopics(work: Work, verifier: OutlineVerifier) -> list[_Draft]:
     return _enough(work, kept)
 
 
-async def _proposed(work: Work, verifier: OutlineVerifier, before: list[_Draft], wanted: int) -> list[_Draft]:
+async def _proposed(work: Work, verifier: Verifier, before: list[_Draft], wanted: int) -> list[_Draft]:
     """The subtopics in `before` and up to `wanted` more that pass their checks."""
     job, kept = work.job, list(before)
     refused: list[str] = []
@@ -139,7 +123,7 @@ def _enough(work: Work, drafts: list[_Draft]) -> list[_Draft]:
     return drafts
 
 
-async def _insights(work: Work, verifier: OutlineVerifier, drafts: list[_Draft]) -> int:
+async def _insights(work: Work, verifier: Verifier, drafts: list[_Draft]) -> int:
     """Fill the drafts with insights. Returns the number of rounds."""
     job = work.job
     for round in range(job.domain.outline_rounds + 1):
@@ -170,7 +154,7 @@ async def _insights(work: Work, verifier: OutlineVerifier, drafts: list[_Draft])
     return round + 1
 
 
-async def _conflicts(work: Work, verifier: OutlineVerifier, drafts: list[_Draft], rounds: int) -> None:
+async def _conflicts(work: Work, verifier: Verifier, drafts: list[_Draft], rounds: int) -> None:
     """Add a conflicting insight to `difficulty.conflicts` insights of the subtopics with queries."""
     job = work.job
     wanted = job.difficulty.conflicts
@@ -226,9 +210,7 @@ def _undo(drafts: list[_Draft], insight_ids: set[str]) -> None:
         ]
 
 
-async def _query(
-    work: Work, verifier: OutlineVerifier, subtopic: PlannedSubtopic, others: Sequence[PlannedInsight]
-) -> PlannedSubtopic:
+async def _query(work: Work, verifier: Verifier, subtopic: PlannedSubtopic, others: Sequence[PlannedInsight]) -> PlannedSubtopic:
     """The subtopic with a query that gives no insight away. A distracting subtopic gets none."""
     if not subtopic.asked:
         return subtopic

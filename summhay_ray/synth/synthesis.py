@@ -8,35 +8,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Protocol
 
 from summhay_ray.errors import UserError
 from summhay_ray.outcome import Malformed, Refusal
-from summhay_ray.records import Check
 from summhay_ray.synth.asking import GaveUp, Job, Work, gave_up
 from summhay_ray.synth.base import Asker
-from summhay_ray.synth.documents import DocumentVerifier, write_documents
+from summhay_ray.synth.documents import write_documents
 from summhay_ray.synth.domains import TASKS
 from summhay_ray.synth.kinds import Input, Synthesized, Unverified
-from summhay_ray.synth.outline import OutlineVerifier, make_outline
+from summhay_ray.synth.outline import make_outline
 from summhay_ray.synth.placement import check_placement, place
 from summhay_ray.synth.released import released_json
 from summhay_ray.synth.verify import NotChecked, Verifier
 
 
-class AnyVerifier(OutlineVerifier, DocumentVerifier, Protocol):
-    """The checks that a synthesis needs."""
-
-    @property
-    def checks(self) -> tuple[Check, ...]:
-        """The checks that were made, in an order that does not depend on timing."""
-        ...
-
-
-MakeVerifier = Callable[[str, Asker, Input], AnyVerifier]
-
-
-async def synthesize(job: Job, asker: Asker, make_verifier: MakeVerifier = Verifier) -> Synthesized | Unverified:
+async def synthesize(
+    job: Job, asker: Asker, make_verifier: Callable[[str, Asker, Input], Verifier] = Verifier
+) -> Synthesized | Unverified:
     """The haystack of the job with all checks, or the stage that gave up and why. The same answers give the same result.
 
     Raises only what cannot be recorded: a full disk, a store that does not answer, a bug.
@@ -68,7 +56,7 @@ def _shaping(stage: str) -> Iterator[None]:
         raise GaveUp(stage, "shape", str(problem)) from problem
 
 
-def _unverified(reason: GaveUp, work: Work, verifier: AnyVerifier) -> Unverified:
+def _unverified(reason: GaveUp, work: Work, verifier: Verifier) -> Unverified:
     outcome = reason.outcome
     return Unverified(
         stage=reason.stage,

@@ -1,0 +1,333 @@
+"""`summhay run`, `retrieve`, `coverage`, `rejudge` and `synth`: the commands that make calls. Part of the cli room.
+
+Each starts a run under a live display and prints its results. Exit codes: 0 done, 3 stopped at the budget, 4 failures listed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import shlex
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from summhay_ray.cli.options import (
+    BUDGET,
+    DONE,
+    PARTIAL,
+    AddressOption,
+    AllOption,
+    BudgetOption,
+    CompatChoice,
+    CompatOption,
+    ExecutorOption,
+    JsonOption,
+    RunArgument,
+    SetOption,
+    SpecArgument,
+    StoreOption,
+)
+
+if TYPE_CHECKING:
+    from summhay_ray.benchmarks.rejudge import Choice
+    from summhay_ray.benchmarks.summhay import ScoreResult
+    from summhay_ray.cli.progress import ProgressDisplay
+    from summhay_ray.engine import RunResult
+
+SynthArgument = Annotated[
+    str, typer.Argument(help="The synth spec, a YAML file: topics, size, difficulty, models.", metavar="SPEC")
+]
+JudgeOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--judge",
+        help="A judge: a model, offline, per_summary(MODEL), few_shot(MODEL), blend(MODEL,offline), cascade(offline,MODEL,0.1), "
+        "or a judge of the spec (without --spec, of the run) by its name. Repeatable.",
+        metavar="NAME",
+    ),
+]
+
+
+def run(
+    spec: SpecArgument,
+    store: StoreOption = None,
+    budget: BudgetOption = None,
+    address: AddressOption = None,
+    executor: ExecutorOption = None,
+    overrides: SetOption = None,
+    compat: CompatOption = CompatChoice.default,
+    limit: Annotated[
+        int | None, typer.Option("--limit", help="Answer only this many items, a fair sample; the run can be resumed.", min=1)
+    ] = None,
+    everything: AllOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Run or resume the work of a spec of any kind.
+
+    Exit codes: 0 done (or as far as --limit goes), 3 stopped at the budget, 4 finished with failures listed.
+    """
+    from summhay_ray import api
+
+    def start(display: ProgressDisplay) -> RunResult:
+        return api.run(
+            spec,
+            store,
+            budget,
+            address,
+            display,
+            overrides=overrides or (),
+            compat=compat.value,
+            executor=executor and executor.value,
+            limit=limit,
+            note=display.note,
+        )
+
+    again = shlex.join(["summhay", "run", spec, *(word for override in overrides or () for word in ("--set", override))])
+    _carry_out(start, f"reading {spec}", store, again, as_json, everything)
+
+
+def retrieve(
+    spec: SpecArgument,
+    store: StoreOption = None,
+    budget: BudgetOption = None,
+    address: AddressOption = None,
+    executor: ExecutorOption = None,
+    trec: Annotated[str | None, typer.Option("--trec", help="A folder to write TREC's RETRIEVER.run and qrels to.")] = None,
+    beir: Annotated[str | None, typer.Option("--beir", help="A folder to write each corpus to, as a BEIR folder.")] = None,
+    overrides: SetOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Rank the documents with every retriever of a spec and measure the rankings; nothing is summarized.
+
+    The spec needs no summarizers or judges; `k: [1, 5, 10]` sets the cutoffs of the metrics. Exit codes: 0 done, 3 stopped at the
+    budget, 4 finished with failures listed.
+    """
+    from summhay_ray import api
+
+    def start(display: ProgressDisplay) -> RunResult:
+        return api.retrieve(
+            spec,
+            store,
+            budget,
+            address,
+            display,
+            overrides=overrides or (),
+            executor=executor and executor.value,
+            note=display.note,
+            trec=trec,
+            beir=beir,
+        )
+
+    _carry_out(start, "starting", store, f"summhay retrieve {spec}", as_json)
+
+
+def coverage(
+    spec: SpecArgument,
+    evaluators: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--evaluator",
+            help="What decides whether a chunk is needed: a model, offline/coverage, offline/coverage-embed. Repeatable.",
+            metavar="NAME",
+        ),
+    ] = None,
+    sample: Annotated[int | None, typer.Option(help="Questions per task and domain; default 50.", min=1)] = None,
+    chunk_tokens: Annotated[int | None, typer.Option(help="The longest chunk, in tokens; default 512.", min=32)] = None,
+    store: StoreOption = None,
+    budget: BudgetOption = None,
+    address: AddressOption = None,
+    executor: ExecutorOption = None,
+    overrides: SetOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Measure information coverage: the share of a context's chunks that a question needs (ETHIC, appendix A).
+
+    SPEC is the spec of any benchmark, or one of kind coverage. Exit codes: 0 done, 3 stopped at the budget, 4 failures listed.
+    """
+    from summhay_ray import api
+
+    def start(display: ProgressDisplay) -> RunResult:
+        return api.coverage(
+            spec,
+            evaluators or (),
+            store,
+            budget,
+            display,
+            sample=sample,
+            chunk_tokens=chunk_tokens,
+            overrides=overrides or (),
+            address=address,
+            executor=executor and executor.value,
+            note=display.note,
+        )
+
+    _carry_out(start, "starting", store, f"summhay coverage {spec}", as_json)
+
+
+def rejudge(
+    run: RunArgument,
+    judges: JudgeOption = None,
+    store: StoreOption = None,
+    budget: BudgetOption = None,
+    address: AddressOption = None,
+    executor: ExecutorOption = None,
+    workers: Annotated[int | None, typer.Option(help="Worker actors; default one per CPU, at most 4.", min=1)] = None,
+    spec: Annotated[str | None, typer.Option(help="A spec (YAML) with judges, and with endpoints and prices of models.")] = None,
+    overrides: SetOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Judge the stored summaries of a run again; the old judgments stay.
+
+    The same command resumes. Without --judge, all judges of the spec are used. A cascade(offline,MODEL) without a share gets the
+    largest share that --budget pays for. Exit codes: 0 done, 3 stopped at the budget, 4 failures listed.
+    """
+    from summhay_ray import api
+
+    def start(display: ProgressDisplay) -> RunResult:
+        return api.rejudge(
+            run,
+            judges or (),
+            store,
+            budget,
+            display,
+            address=address,
+            spec=spec,
+            overrides=[*(overrides or ()), *([f"workers={workers}"] if workers is not None else [])],
+            executor=executor and executor.value,
+            note=display.note,
+        )
+
+    _carry_out(start, f"reading run {run}", store, "", as_json)
+
+
+def synth(
+    spec: SynthArgument,
+    store: StoreOption = None,
+    budget: BudgetOption = None,
+    address: AddressOption = None,
+    executor: ExecutorOption = None,
+    out: Annotated[str | None, typer.Option("--out", help="A folder to write the haystacks to, as released JSON files.")] = None,
+    overrides: SetOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Make haystacks from topics (subtopics, insights, queries, documents, each verified), or resume.
+
+    `summhay plan SPEC` shows calls and cost beforehand. To use the haystacks in a run, give `haystacks: [SPEC]` in its spec.
+    Exit codes: 0 done, 3 stopped at the budget, 4 finished, with topics that failed.
+    """
+    from summhay_ray import api
+
+    def start(display: ProgressDisplay) -> RunResult:
+        return api.synth(
+            spec,
+            store,
+            budget,
+            address,
+            display,
+            overrides=overrides or (),
+            out=out,
+            executor=executor and executor.value,
+            note=display.note,
+        )
+
+    _carry_out(start, f"reading {spec}", store, f"summhay synth {spec}", as_json)
+
+
+def _carry_out(
+    start: Callable[[ProgressDisplay], RunResult],
+    first: str,
+    store: str | None,
+    again: str,
+    as_json: bool,
+    everything: bool = False,
+) -> None:
+    """Start a run, print its results, and exit with its code.
+
+    `first`: shown until there is progress. `again`: the command that resumes the run, without its store; empty if it is the same
+    command. `everything`: show all tables.
+    """
+    from summhay_ray import api
+    from summhay_ray.cli.progress import ProgressDisplay
+    from summhay_ray.cli.show import document
+
+    # Ray reports dead workers on stdout, which is reserved for results.
+    with ProgressDisplay(first=first) as display, contextlib.redirect_stdout(sys.stderr):
+        result = start(display)
+    display.warn(result.warnings)
+    if as_json:
+        document(result.to_json())
+    else:
+        _show(result, api.store_uri(store), again, everything)
+    raise typer.Exit({"done": DONE, "limited": DONE, "budget": BUDGET, "partial": PARTIAL}[result.status])
+
+
+def _show(result: RunResult, store: str, again: str, everything: bool) -> None:
+    from summhay_ray.cli.show import ended, facts, sections, show_agreement, store_option
+
+    shows = {
+        "summhay": lambda: show_scores(result.scores, store, everything),
+        "rejudge": lambda: _show_judges(result),
+        "synth": lambda: _show_made(result),
+        "judge_bench": lambda: show_agreement(result.scores),
+    }
+    shows.get(result.kind, lambda: sections(result.sections, everything))()
+    head = ("run", result.run) if again else ("rejudge", f"{result.run} of {result.of}")
+    go_on = f": {again}{store_option(store)} --budget MORE" if again else " the same command and a larger --budget"
+    written = result.files if result.kind == "synth" else ()
+    facts([*ended(result, head, result.unit, store, go_on), *(("written", path) for path in written)])
+
+
+def show_scores(scores: ScoreResult, store: str, everything: bool) -> None:
+    """Print the scores of a SummHay run. `everything`: all tables, not only joint."""
+    from summhay_ray.benchmarks.retrieval import retrieval_section
+    from summhay_ray.cli.show import say, sections, starred, store_option
+    from summhay_ray.report import bias_lines, names_line, position_table, score_tables
+
+    if not any(system.n_scored for system in scores.systems):
+        say(f"Nothing is scored: 0 of {sum(system.n_expected for system in scores.systems):,} insights")
+        return
+    sensitivity = position_table(scores.position) if everything else None
+    grids = [*score_tables(scores.systems, everything), *([sensitivity] if sensitivity else [])]
+    starred(grids)
+    if everything:
+        if names := names_line(scores.systems):
+            say(names)
+        for line in bias_lines(scores.biases, scores.run):
+            say(line)
+        if scores.retrieval is not None:
+            sections([retrieval_section(scores.retrieval, None)])
+    elif grids:
+        say(f"Coverage, citations and more: summhay score {scores.run} --all{store_option(store)}")
+
+
+def _show_judges(result: RunResult) -> None:
+    """Print a table of the judges' results."""
+    from summhay_ray.cli.show import say, starred
+    from summhay_ray.report import rejudge_table
+
+    starred([rejudge_table(result)])
+    for choice in result.choices:
+        say(_choice_line(choice))
+
+
+def _choice_line(choice: Choice) -> str:
+    """How many insights a cascade asks its model about, at what cost, and the uncertainty of the others."""
+    paid = (
+        f", at most ${choice.usd_max:.6f} and about ${choice.usd_expected:.6f}: what the budget pays for"
+        if choice.by_budget
+        else ""
+    )
+    given_up = "" if choice.uncertainty_left is None else f"; the others keep a mean uncertainty of {choice.uncertainty_left:.3f}"
+    of = "" if choice.uncertainty_asked is None else f" (mean uncertainty {choice.uncertainty_asked:.3f})"
+    return f"{choice.judge} asks about {choice.n_asked:,} of {choice.n:,} insights{of}{paid}{given_up}"
+
+
+def _show_made(result: RunResult) -> None:
+    """Print the haystacks that were made, and the topics that failed."""
+    from summhay_ray.cli.show import tables
+    from summhay_ray.report import failed_table, made_table
+
+    made = [made_table(result.haystacks)] if result.haystacks else []
+    tables([*made, *([failed_table(result.failed)] if result.failed else [])])
