@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import os
 import signal
 import subprocess
@@ -13,10 +14,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pytest
 from faults import far_records
-from runs import PATIENCE_S, descendants, start, summhay, write_spec
+from runs import PATIENCE_S, descendants, summhay, write_spec
 from simulated_provider import KEY, Simulated, simulated_provider
 
+from summhay_ray import cli
 from summhay_ray.store import open_files
 
 KEY_ENV = "PAID_RUNS_KEY"
@@ -119,25 +122,12 @@ def said(process: subprocess.Popen[bytes]) -> tuple[int, list[str]]:
     return process.returncode, [line for line in lines if line.startswith("summhay: ")]
 
 
-def refused(spec: Path, store: str | Path, environ: Mapping[str, str] | None = None) -> tuple[int, str, float]:
-    """(exit code, all of stderr, seconds) of a run that does not begin."""
-    began = time.monotonic()
-    with _environment(environ):
-        _, complaint = (process := start(spec, store)).communicate(timeout=PATIENCE_S)
-    return process.returncode, complaint.decode(), time.monotonic() - began
-
-
-@contextlib.contextmanager
-def _environment(environ: Mapping[str, str] | None) -> Iterator[None]:
-    before = dict(os.environ)
-    try:
-        if environ is not None:
-            os.environ.clear()
-            os.environ.update(environ)
-        yield
-    finally:
-        os.environ.clear()
-        os.environ.update(before)
+def refused(spec: Path, store: str | Path) -> tuple[int, str, float]:
+    """(exit code, all of stderr, seconds) of a run of this process that does not begin."""
+    began, told = time.monotonic(), io.StringIO()
+    with contextlib.redirect_stderr(told), pytest.raises(SystemExit) as stop:
+        cli.main(["run", str(spec), "--store", str(store), "--json"])
+    return int(stop.value.code or 0), told.getvalue(), time.monotonic() - began
 
 
 def workers_of(process: subprocess.Popen[bytes]) -> list[int]:

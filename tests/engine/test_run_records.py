@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from inline_runs import SAMPLE, answered
 from test_bad_inputs import ANY, DATA, refusal, succeeds_or_tells
@@ -82,7 +82,8 @@ def test_a_record_that_is_too_large_is_not_read(
         assert "run.json is damaged" in refusal(call)
 
 
-@ANY
+# Each example is six commands.
+@settings(ANY, max_examples=30)
 @given(st.data())
 def test_any_record_gives_an_answer_or_a_problem(finished: tuple[str, Path, dict[str, Any]], data: st.DataObject) -> None:
     record = json.loads(json.dumps(finished[2]))

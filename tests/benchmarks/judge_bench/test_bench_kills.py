@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
 import signal
 import subprocess
 from collections.abc import Iterator
@@ -13,6 +11,7 @@ from typing import Any
 import pytest
 import yaml
 from annotated import TOLD, summary, write
+from runs import summhay
 from simulated_provider import KEY, SUMMHAY, Simulated, simulated_provider, until
 
 pytestmark = [pytest.mark.core, pytest.mark.timeout(120)]
@@ -23,12 +22,13 @@ PEOPLE = [(1.0, 1), (0.5, 2), (0.0, None)]
 
 @pytest.fixture(scope="module")
 def provider() -> Iterator[Simulated]:
-    with simulated_provider("--latency", "0.3") as serving:
+    with pytest.MonkeyPatch.context() as patch, simulated_provider("--latency", "0.3") as serving:
+        patch.setenv("BENCH_KEY", KEY)
         yield serving
 
 
 class Bench:
-    """A bench of 24 calls, four at once, in a process of its own."""
+    """A bench of 24 calls, four at once."""
 
     def __init__(self, folder: Path, provider: Simulated) -> None:
         provider.reset()
@@ -41,26 +41,21 @@ class Bench:
         fields = {"judges": [judge], "limits": {"openai/simulated": {"concurrency": AT_ONCE}}}
         (folder / "judges.yaml").write_text(yaml.safe_dump(fields), encoding="utf-8")
 
-    def start(self) -> subprocess.Popen[str]:
-        line = [SUMMHAY, "judge-bench", self.file, "--judge", "openai/simulated", "--spec", self.folder / "judges.yaml"]
-        environment = {**os.environ, "BENCH_KEY": KEY}
-        pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-        return subprocess.Popen([*line, "--store", self.folder / "store", "--json"], env=environment, **pipes)
+        self.command = ["judge-bench", self.file, "--judge", "openai/simulated", "--spec", self.folder / "judges.yaml"]
+        self.command += ["--store", self.folder / "store"]
 
     def broken_off(self, how: signal.Signals) -> None:
         """Start it, and send it a signal when a third of its calls are served."""
-        process = self.start()
+        line = [SUMMHAY, *self.command, "--json"]
+        process = subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         assert until(lambda: self.served() >= N_CALLS // 3, 60), process.communicate()
         process.send_signal(how)
         out, err = process.communicate(timeout=60)
         assert process.returncode != 0 and out == "", err
 
     def finished(self) -> dict[str, Any]:
-        """Run it to its end; its document."""
-        out, err = (process := self.start()).communicate(timeout=90)
-        assert process.returncode == 0, err
-        document: dict[str, Any] = json.loads(out)
-        return document
+        """Run it to its end, in this process; its document."""
+        return summhay(*self.command)
 
     def served(self) -> int:
         return int(self.provider.stats()["served"])
