@@ -34,37 +34,40 @@ class UnknownName(UserError):
 @functools.cache
 def discover(package: ModuleType) -> dict[str, type[Any]]:
     """Name -> class, for every class with a `name` that a module of `package` defines."""
-    found: dict[str, type[Any]] = {}
+    classes: dict[str, type[Any]] = {}
     for info in pkgutil.iter_modules(package.__path__, package.__name__ + "."):
         module = importlib.import_module(info.name)
         for _, member in inspect.getmembers(module, inspect.isclass):
             name = member.__dict__.get("name")
             if member.__module__ == module.__name__ and isinstance(name, str) and name:
-                found[name] = member
-    return found
+                classes[name] = member
+    return classes
 
 
 def load(path: str) -> Any:
-    """The object at `module:attribute`. Raises UnknownName where there is none."""
+    """The object at `module:attribute`. Raises UnknownName if there is none."""
     module_name, _, attribute = path.partition(":")
     with own_code(f"{path!r} cannot be imported", "expected module:Class on the Python path or in the folder you stand in"):
         return getattr(importlib.import_module(module_name), attribute)
 
 
-def made(kind: str, name: str, found: Any, model: Any = None) -> Any:
-    """What a class of this name makes, with a model where one is given. Raises ValueError where it takes none, or needs one."""
-    takes = bool(getattr(found, "takes_model", False))
+def made(kind: str, name: str, cls: Any, model: Any = None) -> Any:
+    """An instance of `cls`, with `model` if one is given. Raises ValueError if the class takes no model, or needs one.
+
+    `kind` and `name` say in messages what is made, such as retriever `embed`.
+    """
+    takes = bool(getattr(cls, "takes_model", False))
     if model is not None and not takes:
         raise ValueError(f"{kind} {name} reads no model; leave `model` out")
     if model is None and takes:
         try:
-            inspect.signature(found).bind()
+            inspect.signature(cls).bind()
         except TypeError:
             raise ValueError(f"{kind} {name} reads a model, and has none of its own; name its folder or hub name") from None
     with own_code(
         f"{kind} {name!r} cannot be made", f"its class is called with {'its model' if model is not None else 'nothing'}"
     ):
-        return found() if model is None else found(model)
+        return cls() if model is None else cls(model)
 
 
 @contextlib.contextmanager
@@ -76,11 +79,11 @@ def own_code(wrong: str, mend: str) -> Iterator[None]:
         raise
     # The user's own code may raise anything, and must not end the process silently.
     except BaseException as error:
-        raise UnknownName(f"{wrong} ({told(error)}); {mend}") from error
+        raise UnknownName(f"{wrong} ({error_line(error)}); {mend}") from error
 
 
-def told(error: BaseException) -> str:
-    """An error of the user's own code in one line, with file and line of the innermost frame that is theirs."""
+def error_line(error: BaseException) -> str:
+    """An error of a user's code in one line, with the file and line of the innermost frame in that code."""
     text = f"{type(error).__name__}: {' '.join(str(error).split())[:300]}".removesuffix(": ")
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if _is_own(Path(frame.filename))]
     return f"{text} ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else text
@@ -106,7 +109,7 @@ def code_identity(name: str) -> str:
 
 
 def unknown(kind: str, name: str, known: Iterable[str]) -> UnknownName:
-    """The error for an unknown `name`. It suggests the nearest known name, or lists all where none is near."""
+    """The error for an unknown `name`. It suggests the nearest known name, or lists all if none is near."""
     names = sorted(known)
     near = difflib.get_close_matches(name, names, n=1)
     hint = f"did you mean {near[0]!r}?" if near else "known: " + ", ".join(names)

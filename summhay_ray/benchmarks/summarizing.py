@@ -25,7 +25,7 @@ from summhay_ray.benchmark import (
 from summhay_ray.errors import UserError
 from summhay_ray.llm import RawAnswer
 from summhay_ray.outcome import KIND
-from summhay_ray.plugins import STOPS, told
+from summhay_ray.plugins import STOPS, error_line
 from summhay_ray.store import Store
 
 INPUT = "input"
@@ -153,7 +153,7 @@ async def guarded(error_class: str, name: str, work: Awaitable[Any], planned: bo
         raise
     # The border to strategies: what goes wrong there is a row, also what would end the process.
     except BaseException as error:  # noqa: BLE001
-        return Failed(error_class, told(error), retryable=True)
+        return Failed(error_class, error_line(error), retryable=True)
 
 
 def read_summary(outcome: Any) -> Outcome[RawAnswer]:

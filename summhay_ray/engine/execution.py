@@ -24,6 +24,15 @@ from summhay_ray.store import RunStore, Superseded
 T = TypeVar("T")
 
 LOOK_EVERY_S = 0.25
+DRAIN_S = 20.0
+"""Longest time that a stopped run, or a stopping worker, waits for the calls in flight."""
+
+SWEEP_PATIENCE_S = 5.0
+"""How long a sweep of a disk waits for the writers whose logs it may upload."""
+
+SPENDING_EVERY_S = 2.0
+"""Interval at which the spending is committed while there are no blocks to commit."""
+
 BY_SIGTERM = "stopped by SIGTERM"
 BY_REQUEST = "stopped by `summhay stop`"
 
@@ -144,8 +153,8 @@ def hearing_sigterm() -> Iterator[None]:
             signal.signal(signal.SIGTERM, before)
 
 
-async def told_to_end(heartbeat: Heartbeat) -> None:
-    """Wait until the run must end. Raises Superseded if another driver takes it over, Stopped on SIGTERM or a stop request."""
+async def until_stopped(heartbeat: Heartbeat) -> None:
+    """Wait until the run must stop. Raises Superseded if another driver takes it over, Stopped on SIGTERM or a stop request."""
     stop = asyncio.Event()
     # Only the main thread may handle signals; elsewhere, as in a notebook, the user interrupts the run.
     with contextlib.suppress(ValueError, RuntimeError):

@@ -31,13 +31,13 @@ class Replay:
         self._workload = workload
         self._index = LogIndex(run.store.files)
         self._index.refresh()
-        self.asked: dict[str, tuple[str, Request]] = {}
+        self.requests: dict[str, tuple[str, Request]] = {}
         """Key -> stage and request."""
         self.answers: dict[str, RawAnswer] = {}
 
     async def complete(self, request: Request, stage: str) -> tuple[Outcome[RawAnswer], RawAnswer | None]:
         """The log's answer. See `engine.ask.Complete`."""
-        self.asked[request.key] = stage, request
+        self.requests[request.key] = stage, request
         record = self._index.read(request.key)
         if record is None:
             return Failed("not_asked", "explaining makes no call", request.key), None
@@ -47,25 +47,25 @@ class Replay:
         return outcome, raw
 
     def item(self, item: Item) -> None:
-        """Run the item, and record its requests in `asked`."""
-        found = prepared(self._workload, item.source, [item]) if prepares(self._workload) else Prepared()
-        [work] = work_items([item], found)
+        """Run the item, and record its requests in `requests`."""
+        ready = prepared(self._workload, item.source, [item]) if prepares(self._workload) else Prepared()
+        [work] = work_items([item], ready)
         ask = Ask(self._workload, item, self.complete, ConcurrencyLimiter(self._workload.settings()))
         run_loop(lambda: answered(self._workload, work, ask))
 
 
 def first_request(workload: Workload[Any], item: Item) -> Request | None:
     """The first request of an item, which is not sent; None if the item asks nothing or cannot be prepared."""
-    asked: list[Request] = []
+    requests: list[Request] = []
 
     async def complete(request: Request, stage: str) -> tuple[Outcome[RawAnswer], RawAnswer | None]:
-        asked.append(request)
+        requests.append(request)
         return Failed("not_asked", "only looked at"), None
 
-    found = prepared(workload, item.source, [item]) if prepares(workload) else Prepared()
-    [work] = work_items([item], found)
+    ready = prepared(workload, item.source, [item]) if prepares(workload) else Prepared()
+    [work] = work_items([item], ready)
     run_loop(lambda: answered(workload, work, Ask(workload, item, complete, ConcurrencyLimiter(workload.settings()))))
-    return asked[0] if asked else None
+    return requests[0] if requests else None
 
 
 def explained(workload: Workload[Any], run: RunStore, key: str) -> dict[str, Any]:
@@ -78,12 +78,12 @@ def explained(workload: Workload[Any], run: RunStore, key: str) -> dict[str, Any
         "kind": workload.kind,
         "item": {"id": item.id, "queue": item.queue, "data": dict(item.data)},
         "rows": dict(rows_of(workload, run, item.id)),
-        "calls": [_call(replay, key) for key in replay.asked],
+        "calls": [_call(replay, key) for key in replay.requests],
     }
 
 
 def _call(replay: Replay, key: str) -> dict[str, Any]:
-    stage, request = replay.asked[key]
+    stage, request = replay.requests[key]
     raw = replay.answers.get(key)
     return {"stage": stage, "key": key, "prompt": request.prompt, "raw_answer": None if raw is None else asdict(raw)}
 
@@ -98,16 +98,18 @@ def rows_of(workload: Workload[Any], run: RunStore, item_id: str) -> Iterator[tu
 def find_item(workload: Workload[Any], run: RunStore, key: str) -> Item:
     """The item with an id or an answer's key that begins with `key`. Raises StoreError unless there is exactly one."""
     items = {item.id: item for item in workload.items()}
-    found = {one for one in items if one == key} or {one for one in items if len(key) >= SHORTEST and one.startswith(key)}
-    if not found and len(key) >= SHORTEST:
+    matches = {key} & items.keys() or {item_id for item_id in items if len(key) >= SHORTEST and item_id.startswith(key)}
+    if not matches and len(key) >= SHORTEST:
         answers = run.table("raw_answers").filter(pl.col("key").str.starts_with(key))
         if answers.height:
-            found = {
-                one for one in items if not run.table("raw_answers", [one]).filter(pl.col("key").str.starts_with(key)).is_empty()
+            matches = {
+                item_id
+                for item_id in items
+                if not run.table("raw_answers", [item_id]).filter(pl.col("key").str.starts_with(key)).is_empty()
             }
-    if not found:
+    if not matches:
         some = ", ".join(list(items)[:3])
         raise StoreError(f"run {run.run_id} has no item and no answer that begins with {key!r}; its items are such as {some}")
-    if len(found) > 1:
-        raise StoreError(f"{len(found)} items of run {run.run_id} begin with {key!r}; give more of it")
-    return items[found.pop()]
+    if len(matches) > 1:
+        raise StoreError(f"{len(matches)} items of run {run.run_id} begin with {key!r}; give more of it")
+    return items[matches.pop()]

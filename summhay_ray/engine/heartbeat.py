@@ -6,9 +6,7 @@ import contextlib
 import threading
 from types import TracebackType
 
-from summhay_ray.store import DriverSession, StoreError
-
-BEAT_EVERY_S = 2.0
+from summhay_ray.store import BEAT_S, DriverSession, StoreError
 
 
 class Heartbeat:
@@ -37,7 +35,7 @@ class Heartbeat:
             self.session.end("superseded" if self.superseded else self.how)
 
     def _beat(self) -> None:
-        while not self._over.wait(BEAT_EVERY_S):
+        while not self._over.wait(BEAT_S):
             # If the store does not answer, try again with the next beat: whatever needs the store waits for it anyway.
             with contextlib.suppress(StoreError, OSError):
                 self.session.beat()

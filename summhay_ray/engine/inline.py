@@ -15,7 +15,16 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import Any
 
 from summhay_ray.engine.contract import Item
-from summhay_ray.engine.execution import LOOK_EVERY_S, Work, first_end, hear_sigterm, told_to_end
+from summhay_ray.engine.execution import (
+    DRAIN_S,
+    LOOK_EVERY_S,
+    SPENDING_EVERY_S,
+    SWEEP_PATIENCE_S,
+    Work,
+    first_end,
+    hear_sigterm,
+    until_stopped,
+)
 from summhay_ray.engine.heartbeat import Heartbeat
 from summhay_ray.engine.prepared import finished_source, prepared, prepares, work_items
 from summhay_ray.engine.queues import Dispatcher, ItemResult, Kind, WorkItem, queue_settings
@@ -28,10 +37,6 @@ from summhay_ray.store import Block, Finished, LogIndex, StoreError, has_ended, 
 SEAT = "inline"
 SOURCES_AT_ONCE = 16
 """Sources that are prepared and committed together, before their items are answered."""
-DRAIN_S = 20.0
-"""Longest time that a stopped run waits for the calls in flight."""
-SWEEP_PATIENCE_S = 5.0
-TELL_EVERY_S = 2.0
 SWITCH_S = 0.0005
 """Longest time that a thread computes before it yields to another, in seconds (Python's default is 5 ms)."""
 
@@ -98,7 +103,7 @@ class InlineExecution:
         tending = asyncio.create_task(self._tend(service, log.writer))
         try:
             try:
-                ending = asyncio.ensure_future(told_to_end(self._heartbeat))
+                ending = asyncio.ensure_future(until_stopped(self._heartbeat))
                 async with contextlib.aclosing(self._work_items(left)) as blocks:
                     await first_end(asyncio.ensure_future(dispatcher.run(blocks)), [ending])
             except BaseException:
@@ -148,7 +153,7 @@ class InlineExecution:
         while True:
             service.beat(worker)
             self._latest = service.snapshot()
-            if time.monotonic() - self._committed_at > TELL_EVERY_S:
+            if time.monotonic() - self._committed_at > SPENDING_EVERY_S:
                 # Commit the spending even if there is no block; if the store does not answer, a later commit has it.
                 with contextlib.suppress(StoreError, OSError):
                     await self._commits(None)

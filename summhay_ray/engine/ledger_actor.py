@@ -11,16 +11,14 @@ from typing import Any
 import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
+from summhay_ray.engine.execution import SPENDING_EVERY_S, SWEEP_PATIENCE_S
 from summhay_ray.llm import Batched, Budgets, Ledger, LedgerService, Limits, News, WorkerMessage
 from summhay_ray.store import Block, Evicted, LogIndex, Store, StoreError, StoreUnavailable, seal, sweep
 
-SWEEP_PATIENCE_S = 5.0
 SWEEPING_S = 60.0
 """Longest time, in seconds, for a machine to sweep its disk. After it, a live one is asked again, a dead one given up."""
 
 COMPACT_AGAIN_S = 1.0
-TELL_EVERY_S = 2.0
-"""Interval at which the spending is committed while there are no blocks to commit, in seconds."""
 
 
 def sweep_machine(store_uri: str, awaited: Sequence[str] | None = None) -> list[str]:
@@ -50,8 +48,8 @@ class LedgerActor:
         self._store_uri, self._run_id = place
         self._driver, self._budgets, self._limits = driver, budgets, limits
         self._commits: Batched[Block | None, None] = Batched(self._commit_all)
-        self._told_at = float("-inf")
-        self._telling: asyncio.Task[None] | None = None
+        self._committed_at = float("-inf")
+        self._committing: asyncio.Task[None] | None = None
         self._nodes: dict[str, str] = {}
         self._compacting: asyncio.Task[None] | None = None
 
@@ -86,9 +84,9 @@ class LedgerActor:
         self._service.count(numbers)
 
     async def snapshot(self) -> dict[str, Any]:
-        if time.monotonic() - self._told_at > TELL_EVERY_S:
-            self._told_at = time.monotonic()
-            self._telling = asyncio.create_task(self._tell())
+        if time.monotonic() - self._committed_at > SPENDING_EVERY_S:
+            self._committed_at = time.monotonic()
+            self._committing = asyncio.create_task(self._try_commit_spending())
         return self._service.snapshot()
 
     async def stop(self) -> None:
@@ -104,25 +102,25 @@ class LedgerActor:
             raise Evicted(f"worker {worker} was taken for dead; another does its items")
         await self._commits(block)
 
-    async def tell(self) -> None:
+    async def commit_spending(self) -> None:
         """Commit the spending so far, without a block. Raises Superseded, StoreError, OSError."""
         await self._commits(None)
 
-    async def _tell(self) -> None:
+    async def _try_commit_spending(self) -> None:
         # If the store does not answer, the next block or the next call commits the spending.
         with contextlib.suppress(StoreError, OSError):
-            await self.tell()
+            await self.commit_spending()
 
     async def finish(self) -> None:
         """After the last block: commit the spending, and merge the blocks into few large ones."""
-        await self.tell()
+        await self.commit_spending()
         if self._compacting is not None:
             self._compacting.cancel()
             await asyncio.gather(self._compacting, return_exceptions=True)
         await asyncio.to_thread(self._committer.finish)
 
     async def _commit_all(self, blocks: Sequence[Block | None]) -> list[None]:
-        self._told_at = time.monotonic()
+        self._committed_at = time.monotonic()
         added, spent = [block for block in blocks if block is not None], self._service.ledger.spent()
         await asyncio.to_thread(self._committer.add, added, spent)
         if self._compacting is None or self._compacting.done():

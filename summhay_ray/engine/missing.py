@@ -22,28 +22,30 @@ def short_log(run: RunStore, index: LogIndex) -> tuple[str, ...]:
 
 def lost_log(run: RunStore, index: LogIndex) -> list[str]:
     """A line for each file of the log that is missing, cut or damaged."""
-    files, found = run.store.files, []
+    files, lines = run.store.files, []
     for writer, lacks in sorted(index.lacking(run.run_id).items()):
-        near, far = f"log/{writer}.jsonl", f"log/{writer}"
-        is_there = any(files.names(far)) if files.folder is None else files.exists(near)
-        found.append(
-            f"{files.where(far if files.folder is None else near)} is {'cut or damaged' if is_there else 'gone'}: "
+        # A local log is a file; in a bucket it is a folder of objects.
+        is_remote = files.folder is None
+        name = f"log/{writer}" if is_remote else f"log/{writer}.jsonl"
+        is_there = any(files.names(name)) if is_remote else files.exists(name)
+        lines.append(
+            f"{files.where(name)} is {'cut or damaged' if is_there else 'gone'}: "
             f"{lacks.answers} answers and {lacks.usd_micros / MICROS:.6f} dollars of this run are known by its commits alone, "
             "and count; put it back from a copy, or leave it: what is finished is not asked again"
         )
     for name, n in sorted(index.damaged_files.items()):
         records = "1 record" if n == 1 else f"{n} records"
         mend = "put it back from a copy, or leave it: what is finished is not asked again"
-        found.append(f"{files.where(name)}: {records} cannot be read; {mend}")
-    return found
+        lines.append(f"{files.where(name)}: {records} cannot be read; {mend}")
+    return lines
 
 
 def lost_inputs(run: RunStore, objects: Iterable[tuple[str, str]]) -> list[str]:
     """A line for each of these objects (kind, sha256) that is missing or damaged."""
-    found = []
+    lines = []
     for kind, digest in sorted(set(objects)):
         try:
             run.store.get_object(kind, digest)
         except StoreError as error:
-            found.append(str(error))
-    return found
+            lines.append(str(error))
+    return lines

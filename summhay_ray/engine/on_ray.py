@@ -17,15 +17,15 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from summhay_ray.engine.computing import COMPUTING, compute
 from summhay_ray.engine.contract import Item
-from summhay_ray.engine.execution import Work, first_end, hear_sigterm, told_to_end
+from summhay_ray.engine.execution import DRAIN_S, Work, first_end, hear_sigterm, until_stopped
 from summhay_ray.engine.heartbeat import Heartbeat
 from summhay_ray.engine.ledger_actor import SWEEPING_S, LedgerActor, lives, start_sweeping
-from summhay_ray.engine.placement import PlacementError, place, placed
+from summhay_ray.engine.placement import PlacementError, place, placed, result_of
 from summhay_ray.engine.queues import Dispatcher, ItemResult, Kind, WorkItem, batch_text
 from summhay_ray.engine.ray_data import work_items_of
 from summhay_ray.engine.ray_home import is_on_loopback, own_variables, ray_home
 from summhay_ray.engine.sigterm import SETUP_HOOK
-from summhay_ray.engine.worker_actor import DRAIN_S, WorkerActor, WorkOrder
+from summhay_ray.engine.worker_actor import WorkerActor, WorkOrder
 from summhay_ray.errors import UserError
 from summhay_ray.llm import Budgets
 from summhay_ray.loops import run_loop
@@ -229,7 +229,7 @@ class RayExecution:
                 await dispatcher.run(blocks)
 
         beginning = placed([actor.ready.remote() for actor in all_actors], placement, first)
-        others = [asyncio.ensure_future(beginning), asyncio.ensure_future(told_to_end(self._heartbeat))]
+        others = [asyncio.ensure_future(beginning), asyncio.ensure_future(until_stopped(self._heartbeat))]
         try:
             await first_end(asyncio.ensure_future(dispatch()), others)
             await _all_of([actor.close.remote() for actor in all_actors], CLOSING_S)
@@ -245,12 +245,12 @@ class RayExecution:
             self._work.stopping((await self._ledger.snapshot.remote())["in_flight"])
         await _all_of([actor.drain.remote() for actor in actors], DRAIN_S + CLOSING_S / 2)
         with contextlib.suppress(ray.exceptions.RayError):
-            await self._ledger.tell.remote()
+            await self._ledger.commit_spending.remote()
 
 
 async def _all_of(references: Sequence[Any], timeout_s: float) -> int:
     """Wait for all references; returns how many are late. Their errors are ignored, since dead actors cannot answer."""
-    waiting = [asyncio.ensure_future(_result(reference)) for reference in references]
+    waiting = [asyncio.ensure_future(result_of(reference)) for reference in references]
     if not waiting:
         return 0
     _, late = await asyncio.wait(waiting, timeout=timeout_s)
@@ -258,10 +258,6 @@ async def _all_of(references: Sequence[Any], timeout_s: float) -> int:
         future.cancel()
     await asyncio.gather(*waiting, return_exceptions=True)
     return len(late)
-
-
-async def _result(reference: Any) -> Any:
-    return await reference
 
 
 def _start(order: WorkOrder, kind: Kind, seat: int, holds: Mapping[str, float]) -> Any:

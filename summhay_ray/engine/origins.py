@@ -31,11 +31,11 @@ def origins_in(run: RunStore) -> Counter[tuple[str, str]]:
     return Counter({(model, origin): n for model, origin, n in counted.iter_rows()})
 
 
-def other_origins(found: Origins, now: Mapping[str, str]) -> tuple[str, ...]:
+def other_origins(used: Origins, now: Mapping[str, str]) -> tuple[str, ...]:
     """A line for each model and origin of reused answers that differs from the model's origin `now`."""
     return tuple(
         f"{model}: {n} answers came from {origin}, and it is reached at {now[model]} now; they are reused. Where another "
         "model answers there, give it a `revision:` in the spec, and it is asked anew"
-        for (model, origin), n in sorted(found.items())
+        for (model, origin), n in sorted(used.items())
         if origin and model in now and now[model] != origin
     )

@@ -29,8 +29,8 @@ def planning(name: str) -> Iterator[None]:
     # A user's code may raise anything.
     except BaseException as error:
         raise Unplannable(
-            f"the run cannot be planned: {name!r}, tried on a first question, raises {plugins.told(error)}; mend it (an answer "
-            "that is not there yet is a Failed, which it must bear)"
+            f"the run cannot be planned: {name!r}, tried on a first question, raises {plugins.error_line(error)}; mend it (while "
+            "planning, an answer that is not known yet is a Failed, which it must handle)"
         ) from error
 
 
@@ -43,4 +43,4 @@ def reading(what: str, mend: str) -> Iterator[None]:
         raise
     # A benchmark's code may raise anything; it must not look like an error of the engine.
     except BaseException as error:
-        raise BadBenchmark(f"{what} raises {plugins.told(error)}; {mend}") from error
+        raise BadBenchmark(f"{what} raises {plugins.error_line(error)}; {mend}") from error

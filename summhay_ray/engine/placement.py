@@ -56,11 +56,11 @@ class Placement:
 
     def holds(self, kind: Kind) -> dict[str, float]:
         """The resources of a worker of this kind, as Ray's options: those of the spec's `resources`, as far as available."""
-        own = self.workload.spec.resources.get(kind)
-        if own is None:
+        wanted = self.workload.spec.resources.get(kind)
+        if wanted is None:
             return {"num_cpus": CPUS_A_WORKER}
         free = _cpus() - CPUS_A_WORKER * (sum(n for other, n in self.seats.items() if other != kind) + self.preparers + 1)
-        return {"num_cpus": max(CPUS_A_WORKER, min(own.cpus, free / self.seats[kind])), "num_gpus": own.gpus}
+        return {"num_cpus": max(CPUS_A_WORKER, min(wanted.cpus, free / self.seats[kind])), "num_gpus": wanted.gpus}
 
 
 def place(work: Work, own_ray: bool = True) -> Placement:
@@ -74,14 +74,14 @@ def place(work: Work, own_ray: bool = True) -> Placement:
     resources = workload.spec.resources
     queues = queue_settings(workload, work.in_queues(), workers, resources)
     seats = {settings.kind: settings.workers for settings in queues.values()}
-    own = sum(n for kind, n in seats.items() if kind in resources)
+    fixed = sum(n for kind, n in seats.items() if kind in resources)
     kinds, seated = len([kind for kind in seats if kind not in resources]), sum(seats.values())
     preparing = prepares(workload) and len(work.left) > SOURCES_WITHOUT_PIPELINE
     needed = CPUS_A_WORKER * (seated + preparing)
     if cpus < needed and not own_ray:
         cpus = _grown(needed)
     if cpus < needed:
-        fit = (int(cpus / CPUS_A_WORKER) - preparing - own) // max(kinds, 1)
+        fit = (int(cpus / CPUS_A_WORKER) - preparing - fixed) // max(kinds, 1)
         mend = f"set workers: {fit} or less" if fit > 0 else "start more nodes"
         raise PlacementError(f"{seated + preparing} workers need {needed} CPUs and the cluster has {cpus:g}; {mend}")
     check_gpus(seats, resources)
@@ -104,21 +104,21 @@ async def placed(beginning: Sequence[Any], placement: Placement, first: asyncio.
 
     Raises PlacementError if other jobs hold the room, and any error with which a worker failed to start.
     """
-    begun = [asyncio.ensure_future(_result(one)) for one in beginning]
+    begun = [asyncio.ensure_future(result_of(reference)) for reference in beginning]
     parts = [*begun, *([asyncio.ensure_future(first.wait())] if first is not None else [])]
     rounds = 0
     try:
-        while waiting := {one for one in parts if not one.done()}:
+        while waiting := {part for part in parts if not part.done()}:
             done, _ = await asyncio.wait(waiting, timeout=PLACED_WITHIN_S, return_when=asyncio.FIRST_COMPLETED)
-            for one in done:
-                one.result()
-            late, rounds = sum(not one.done() for one in begun), rounds + (not done)
+            for part in done:
+                part.result()
+            late, rounds = sum(not start.done() for start in begun), rounds + (not done)
             # The first items may take long even if all workers have started.
             if not done and (late or rounds > SLOW_ROUNDS):
                 _check_room(late, len(begun), placement, rounds > SLOW_ROUNDS)
     finally:
-        for one in parts:
-            one.cancel()
+        for part in parts:
+            part.cancel()
         await asyncio.gather(*parts, return_exceptions=True)
 
 
@@ -163,5 +163,6 @@ def _is_growing() -> bool:
     return bool(report.get("pending_nodes") or report.get("pending_launches"))
 
 
-async def _result(reference: Any) -> Any:
+async def result_of(reference: Any) -> Any:
+    """The result of a Ray reference, as a coroutine, which asyncio can turn into a task."""
     return await reference

@@ -29,7 +29,7 @@ from summhay_ray.llm import Ask as AskModel
 from summhay_ray.llm import ModelSettings, RawAnswer, Request, read_answer
 from summhay_ray.loops import run_loop
 from summhay_ray.outcome import MICROS, Answer, Failed, Outcome
-from summhay_ray.plugins import STOPS, told
+from summhay_ray.plugins import STOPS, error_line
 from summhay_ray.store import LogIndex, RunStore, Store
 
 SIZES: tuple[Size, ...] = ("expected", "least", "most")
@@ -38,7 +38,7 @@ FIGURES = (
     *("spared_tokens", "spared_micros"),
 )
 """The fields of `StagePlan` that are counted."""
-MOST_TOLD = 5
+MOST_REASONS = 5
 """Maximum number of reasons for certain failures that the warnings list."""
 PLANNED = "planned"
 """The error of a planned call without a guess of its answer."""
@@ -201,10 +201,10 @@ class CountingAsk(Ask):
     def spares(self, stage: str, whole: Request, made: Request) -> None:
         """See `Ask`. Each question counts once, and only if it is not answered already."""
         planner = self._planner
-        asked = planner.asked(made, tuple(self._guesses))
-        if self._size != "expected" or self._done or asked in planner.spared or planner.known(made) is not None:
+        question = planner.question(made, tuple(self._guesses))
+        if self._size != "expected" or self._done or question in planner.spared or planner.known(made) is not None:
             return
-        planner.spared.add(asked)
+        planner.spared.add(question)
         (tokens, _), (fewer, _) = planner.measured(whole), planner.measured(made)
         settings, counted = planner.settings[made.model], planner.stage("expected", stage, made.model, 1.0)
         counted.spared_tokens += tokens - fewer
@@ -235,9 +235,9 @@ class CountingAsk(Ask):
                 return Failed("context_window", "the prompt is too long for the model's window")
             # With a guess in the prompt it may still fit: the dearest possible call is one that just fits the window.
             tokens = max(settings.context_window - longest // request.n, 0)
-        asked = planner.asked(request, after)
+        question = planner.question(request, after)
         if counts and not self._done:
-            if planner.is_new(self._size, asked):
+            if planner.is_new(self._size, question):
                 expected = 0 if request.inputs else output_tokens(request) if output_tokens else self._stages[stage].output_tokens
                 for stage_plan in counted:
                     stage_plan.add(settings, tokens, expected, longest, request.searches)
@@ -246,9 +246,9 @@ class CountingAsk(Ask):
         guess = planner.workload.guess(self.item, stage, self._size)
         if guess is None:
             return Failed(PLANNED, "no call is made while planning")
-        self._guesses.append(asked)
+        self._guesses.append(question)
         # A stand-in for the request's key, which takes milliseconds for a long prompt. Guesses are never stored.
-        key = f"{asked % 2**64:064x}"
+        key = f"{question % 2**64:064x}"
         return Answer(RawAnswer(key, request.model, guess, "stop", tokens, 0, 0, 0, 0), key=key)
 
 
@@ -299,17 +299,20 @@ class Planner:
         record = self.index.read(request.key) if self.index.answers else None
         return None if record is None else read_answer(record)
 
-    def asked(self, request: Request, after: tuple[int, ...]) -> int:
-        """A hash that is equal for equal questions. `after`: hashes of the item's earlier questions with guessed answers. Two
-        equal guesses may stand for different answers, so the questions that follow them count as different."""
-        wanted = request.sample, request.lookup, request.n, request.logprobs
-        return hash((request.model, request.messages, request.inputs, repr(request.sampling), *wanted, after))
+    def question(self, request: Request, after: tuple[int, ...]) -> int:
+        """A hash of the question that a request asks, equal for equal questions.
 
-    def is_new(self, size: Size, asked: int) -> bool:
+        `after`: hashes of the item's earlier questions with guessed answers. Two equal guesses may stand for different answers,
+        so the questions that follow them count as different.
+        """
+        options = request.sample, request.lookup, request.n, request.logprobs
+        return hash((request.model, request.messages, request.inputs, repr(request.sampling), *options, after))
+
+    def is_new(self, size: Size, question: int) -> bool:
         """Whether a question was not asked before: a question that two items share is one call."""
-        if asked in self._seen[size]:
+        if question in self._seen[size]:
             return False
-        self._seen[size].add(asked)
+        self._seen[size].add(question)
         return True
 
     def measured(self, request: Request) -> tuple[int, int]:
@@ -353,7 +356,7 @@ class Planner:
                 # The benchmark's own code may raise anything. In a run that is the item's failure; here there is no plan then.
                 except BaseException as error:
                     name = f"{self.workload.kind}: item {item.id!r}"
-                    raise Unplannable(f"the run cannot be planned: {name} raises {told(error)}") from error
+                    raise Unplannable(f"the run cannot be planned: {name} raises {error_line(error)}") from error
                 self.too_long += asks["expected"].too_long
                 after = self._counts()
                 if item.id not in done and after == before:
@@ -417,7 +420,7 @@ def plan(
         unit=workload.counted.items,
         warnings=(
             *exceeded(workload, planner.index, stages, budget_usd),
-            *(f"{n} {workload.counted.items} will fail: {why}" for why, n in planner.unprepared.most_common(MOST_TOLD)),
+            *(f"{n} {workload.counted.items} will fail: {why}" for why, n in planner.unprepared.most_common(MOST_REASONS)),
             *other_origins(planner.origins, origins_of(planner.settings)),
         ),
     )

@@ -9,7 +9,7 @@ from summhay_ray.engine.contract import Item, Prepared, Workload
 from summhay_ray.engine.queues import WorkItem
 from summhay_ray.errors import UserError
 from summhay_ray.outcome import Failed
-from summhay_ray.plugins import told
+from summhay_ray.plugins import error_line
 from summhay_ray.store import Finished
 
 
@@ -29,19 +29,19 @@ def prepared(workload: Workload[Any], source: str, items: Sequence[Item], planni
         raise
     # The benchmark's own code may raise anything: that fails this source's items, and stops no others.
     except BaseException as error:  # noqa: BLE001
-        return Prepared(problem=Failed("benchmark_error", told(error), retryable=True))
+        return Prepared(problem=Failed("benchmark_error", error_line(error), retryable=True))
 
 
-def work_items(items: Sequence[Item], found: Prepared) -> list[WorkItem]:
+def work_items(items: Sequence[Item], ready: Prepared) -> list[WorkItem]:
     """The items as work items, with their prepared data or problem."""
     problem: Mapping[str, Any] | None = None
-    if found.problem is not None:
-        retry = getattr(found.problem, "retryable", False)
-        problem = {"stage": found.stage, "error": found.problem.error, "message": found.problem.message, "retryable": retry}
-    return [WorkItem(item, found.own.get(item.id, found.shared), problem) for item in items]
+    if ready.problem is not None:
+        retry = getattr(ready.problem, "retryable", False)
+        problem = {"stage": ready.stage, "error": ready.problem.error, "message": ready.problem.message, "retryable": retry}
+    return [WorkItem(item, ready.own.get(item.id, ready.shared), problem) for item in items]
 
 
-def finished_source(source: str, found: Prepared) -> Finished | None:
+def finished_source(source: str, ready: Prepared) -> Finished | None:
     """The rows that preparing a source made, ready to be committed; None if there are none."""
-    rows = {table: list(records) for table, records in found.rows.items() if len(records)}
+    rows = {table: list(records) for table, records in ready.rows.items() if len(records)}
     return Finished(source, rows) if rows else None

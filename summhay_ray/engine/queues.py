@@ -120,7 +120,7 @@ class ItemQueue:
         """Whether the budget is used up, so that nothing more is sent."""
         self._out = [0] * settings.workers
         self._shared: deque[WorkItem] = deque()
-        self._own: list[deque[WorkItem]] = [deque() for _ in range(settings.workers)]
+        self._by_worker: list[deque[WorkItem]] = [deque() for _ in range(settings.workers)]
         self._groups: dict[str, int] = {}
         self._stops = 0
 
@@ -132,8 +132,8 @@ class ItemQueue:
         if not work.item.group or self.settings.kind != "calling":
             self._shared.append(work)
             return
-        idlest = min(range(self.settings.workers), key=lambda worker: self._out[worker] + len(self._own[worker]))
-        self._own[self._groups.setdefault(work.item.group, idlest)].append(work)
+        idlest = min(range(self.settings.workers), key=lambda worker: self._out[worker] + len(self._by_worker[worker]))
+        self._by_worker[self._groups.setdefault(work.item.group, idlest)].append(work)
 
     def take(self) -> tuple[int, list[WorkItem]] | None:
         """The next batch and the worker (index) for it; None if nothing waits or no worker has room."""
@@ -141,7 +141,7 @@ class ItemQueue:
             if self._out[worker] >= self.settings.at_once:
                 return None
             batch: list[WorkItem] = []
-            while len(batch) < self.settings.together and (waiting := self._own[worker] or self._shared):
+            while len(batch) < self.settings.together and (waiting := self._by_worker[worker] or self._shared):
                 batch.append(waiting.popleft())
             if batch:
                 self._out[worker] += len(batch)
@@ -159,7 +159,7 @@ class ItemQueue:
 
     def _close(self) -> None:
         self.closed, self.waiting = True, 0
-        for waiting in (self._shared, *self._own):
+        for waiting in (self._shared, *self._by_worker):
             waiting.clear()
 
 
@@ -186,17 +186,17 @@ class Dispatcher:
                         self._queues[work.item.queue].put(work)
                     for queue in self._queues.values():
                         self._pump(queue, batches)
-                    await self._hungry()
+                    await self._need_items()
                     if all(queue.closed for queue in self._queues.values()):
                         break
-        except BaseExceptionGroup as found:
-            raise found.exceptions[0] from None
+        except BaseExceptionGroup as errors:
+            raise errors.exceptions[0] from None
 
     def _pump(self, queue: ItemQueue, batches: asyncio.TaskGroup) -> None:
         while (batch := queue.take()) is not None:
-            batches.create_task(self._one(queue, *batch, batches))
+            batches.create_task(self._send_batch(queue, *batch, batches))
 
-    async def _one(self, queue: ItemQueue, worker: int, batch: Sequence[WorkItem], batches: asyncio.TaskGroup) -> None:
+    async def _send_batch(self, queue: ItemQueue, worker: int, batch: Sequence[WorkItem], batches: asyncio.TaskGroup) -> None:
         results = await self._send(queue.settings.kind, worker, batch)
         for result in results:
             if not result.over_budget:
@@ -205,7 +205,7 @@ class Dispatcher:
         self._pump(queue, batches)
         self._moved.set()
 
-    async def _hungry(self) -> None:
+    async def _need_items(self) -> None:
         while all(queue.closed or queue.waiting >= AHEAD for queue in self._queues.values()):
             if all(queue.closed for queue in self._queues.values()):
                 return

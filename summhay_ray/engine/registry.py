@@ -42,12 +42,12 @@ def find(kind: str) -> type[Workload[Any]]:
         raise UnknownName(f"{unknown('kind of benchmark', kind, here)}; one of your own is module:Class")
     if ":" in kind:
         own_modules()
-    found = load(path)
-    if not isinstance(found, type) or not issubclass(found, Workload):
+    benchmark = load(path)
+    if not isinstance(benchmark, type) or not issubclass(benchmark, Workload):
         raise SpecError(f"kind: {path!r} is no benchmark; write a class of summhay_ray.benchmark.Benchmark")
     if kind not in built_in():
-        _check_class(found, f"kind {kind!r}")
-    return found
+        _check_class(benchmark, f"kind {kind!r}")
+    return benchmark
 
 
 def load_workload(
@@ -110,9 +110,9 @@ def _check_local_models(workload: Workload[Any]) -> None:
 def _check_class(benchmark: type[Workload[Any]], where: str) -> None:
     """Raises SpecError if a benchmark's class declares stages, tables or `answer` wrongly."""
     for name, kind in (("stages", Stage), ("tables", Table)):
-        found = getattr(benchmark, name)
-        if not isinstance(found, list | tuple) or not all(isinstance(one, kind) for one in found):
-            raise SpecError(f"{where}: {name} is {found!r:.80}; expected a tuple: {name} = ({kind.__name__}(...),)")
+        declared = getattr(benchmark, name)
+        if not isinstance(declared, list | tuple) or not all(isinstance(entry, kind) for entry in declared):
+            raise SpecError(f"{where}: {name} is {declared!r:.80}; expected a tuple: {name} = ({kind.__name__}(...),)")
     for table in benchmark.tables:
         if table.name in ("items", RAW_ANSWERS.name):
             raise SpecError(f"{where}: a table is named {table.name!r}, as one that every run has; give it another name")

@@ -187,12 +187,12 @@ class _Planning:
     """
 
     def __init__(
-        self, work: Callable[[Callable[[], bool]], PlanResult], keep: Callable[[PlanResult], None] | None = None
+        self, make: Callable[[Callable[[], bool]], PlanResult], keep: Callable[[PlanResult], None] | None = None
     ) -> None:
         self._plan: Future[PlanResult] = Future()
         self._made = threading.Event()
         self._plan.add_done_callback(lambda _: self._made.set())
-        self._make = work
+        self._make = make
         self._keep = keep
         self._unwanted = threading.Event()
         self._thread = threading.Thread(target=self._work, daemon=True)
@@ -209,10 +209,10 @@ class _Planning:
         # The run's own work goes first.
         os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), PLANNING_NICENESS)
         try:
-            found = self._make(self._unwanted.is_set)
+            made = self._make(self._unwanted.is_set)
             if self._keep is not None and not self._unwanted.is_set():
-                self._keep(found)
-            self._plan.set_result(found)
+                self._keep(made)
+            self._plan.set_result(made)
         # The error is raised to those who ask for the plan.
         except BaseException as error:  # noqa: BLE001
             self._plan.set_exception(error)
@@ -262,10 +262,10 @@ class Start:
 
     def result(self) -> RunResult:
         """Answer what is left, publish the tables for other tools, and return the outcome."""
-        run, snapshot = self.finished()
-        return self.told(run, {**snapshot, "warnings": [*snapshot.get("warnings", ()), *publish(run)]})
+        run, snapshot = self._answer_rest()
+        return self._result(run, {**snapshot, "warnings": [*snapshot.get("warnings", ()), *publish(run)]})
 
-    def finished(self) -> tuple[RunSnapshot, dict[str, Any]]:
+    def _answer_rest(self) -> tuple[RunSnapshot, dict[str, Any]]:
         """Answer what is left; returns the run afterwards, and the ledger's last snapshot."""
         reused = answers_used(self.before)
         left = self.state.left()
@@ -275,7 +275,7 @@ class Start:
         worked = self._work(Work(self.workload, self.run, left, self.options.note))
         return RunSnapshot(self.run), {**worked, "reused": worked.get("reused", 0) + reused}
 
-    def told(self, run: RunSnapshot, snapshot: Mapping[str, Any]) -> RunResult:
+    def _result(self, run: RunSnapshot, snapshot: Mapping[str, Any]) -> RunResult:
         """The outcome of the run as it is now. `snapshot`: the ledger's last one."""
         items = item_counts(run, self.state.total)
         results = self.workload.results(run, self.options.compat)

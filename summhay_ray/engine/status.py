@@ -123,16 +123,16 @@ class RunEntry:
 
 def entries(store: Store) -> list[RunEntry]:
     """Every run of the store, newest first. Raises StoreError if the log cannot be read."""
-    found, index = [], LogIndex(store.files)
+    runs, index = [], LogIndex(store.files)
     index.refresh()
     for run_id in store.run_ids():
         size, created = store.size(run_id)
         when = _when(created)
         try:
-            found.append(_entry(store.run(run_id).at(), index, when, size))
+            runs.append(_entry(store.run(run_id).at(), index, when, size))
         except UserError:
-            found.append(RunEntry(run_id, "", "", when, "damaged", None, None, size))
-    return sorted(found, key=lambda one: (one.created, one.run), reverse=True)
+            runs.append(RunEntry(run_id, "", "", when, "damaged", None, None, size))
+    return sorted(runs, key=lambda entry: (entry.created, entry.run), reverse=True)
 
 
 def _when(seconds: float) -> str:
@@ -192,7 +192,9 @@ def _status(run: RunStore, problems: Sequence[str]) -> StatusResult:
         state = _state(cells, stop, driver, how)
         if state == "done" and claims:
             state = "partial"
-    created = next((one.written for one in run.store.files.entries(f"runs/{run.run_id}") if one.name.endswith("/run.json")), 0.0)
+    created = next(
+        (file.written for file in run.store.files.entries(f"runs/{run.run_id}") if file.name.endswith("/run.json")), 0.0
+    )
     return StatusResult(
         run=run.run_id,
         began=_when(created),
@@ -210,7 +212,7 @@ def _status(run: RunStore, problems: Sequence[str]) -> StatusResult:
         stop=stop,
         left=_left(run, benchmark, stop, [] if lost else usage, open_items) if open_items or stop else None,
         unit=benchmark.counted.items if benchmark is not None else "items",
-        claims=[asdict(one) for one in claims],
+        claims=[asdict(claim) for claim in claims],
         driver=driver,
         warnings=(*short_log(run, index), *other_origins(origins_in(run), reach.origins)),
         problems=[*problems, *lost, *packs, *lost_log(run, index)],

@@ -58,21 +58,21 @@ class Reach:
         """The reach that a spec's settings describe."""
         return cls(margins_of(settings), origins_of(settings))
 
-    def told(self) -> dict[str, Any]:
+    def fields(self) -> dict[str, Any]:
         """The fields of a start's record."""
         return {"token_margins": dict(self.margins), "origins": dict(self.origins)}
 
 
 def keep_start(run: RunStore, tenure: int, budget_usd: float | None, reach: Reach = Reach()) -> None:
     """Record a start of the run. An earlier stop no longer stands."""
-    _append(_chain(run, "starts"), {"tenure": tenure, "budget_usd": budget_usd, **reach.told()})
+    _append(_chain(run, "starts"), {"tenure": tenure, "budget_usd": budget_usd, **reach.fields()})
 
 
 def keep_reach(run: RunStore, reach: Reach) -> None:
     """Record a changed reach for a run that has nothing left to ask."""
     start = latest_start(run)
     if start is not None and latest_reach(run) != reach:
-        _append(_chain(run, "starts"), {**start, **reach.told()})
+        _append(_chain(run, "starts"), {**start, **reach.fields()})
 
 
 def latest_reach(run: RunStore) -> Reach:

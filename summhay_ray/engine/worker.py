@@ -18,7 +18,7 @@ from summhay_ray.engine.state import ITEM
 from summhay_ray.errors import UserError
 from summhay_ray.llm import Gateway
 from summhay_ray.outcome import Failed, Malformed
-from summhay_ray.plugins import STOPS, told
+from summhay_ray.plugins import STOPS, error_line
 from summhay_ray.store import Block, Finished, RunStore
 
 COMMIT_EVERY_S = 2.0
@@ -188,7 +188,7 @@ async def _rows(workload: Workload[Any], work: WorkItem, ask: Ask) -> Rows:
         raise
     # The benchmark's own code may raise anything: that is this item's failure, and stops no other item.
     except BaseException as error:  # noqa: BLE001
-        ask.fail("", Failed("benchmark_error", told(error), retryable=True))
+        ask.fail("", Failed("benchmark_error", error_line(error), retryable=True))
     return {}
 
 

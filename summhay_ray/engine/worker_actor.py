@@ -24,6 +24,7 @@ import ray
 from numpy.typing import NDArray
 
 from summhay_ray.engine.contract import Item, Workload
+from summhay_ray.engine.execution import DRAIN_S
 from summhay_ray.engine.ledger_actor import RemoteLedger
 from summhay_ray.engine.prepared import finished_source, prepared, work_items
 from summhay_ray.engine.queues import ItemResult, Kind, batch_text, read_batch
@@ -35,9 +36,6 @@ from summhay_ray.llm import Gateway
 from summhay_ray.store import Block, Evicted, NoCredentials, RunStore, Store, open_log
 
 BEAT_EVERY_S = 3.0
-DRAIN_S = 20.0
-"""Longest time that a stopping worker waits for the calls in flight, in seconds."""
-
 LEAVE_S = 2.0
 COMPUTING_NICENESS = 4
 """Computing workers have a lower priority than calling ones, since computing can wait and the answer of a call cannot."""
@@ -111,7 +109,7 @@ class Preparer:
 
 
 def _items(text: str) -> list[Item]:
-    return [Item(**one) for one in json.loads(text)]
+    return [Item(**fields) for fields in json.loads(text)]
 
 
 class WorkerActor:
@@ -133,7 +131,7 @@ class WorkerActor:
         # First, since on a busy machine the steps below may take longer than the ledger waits for a heartbeat.
         threading.Thread(target=self._beat, daemon=True).start()
         settings = workload.settings()
-        local = workload.models_here() if any(one.local for one in settings.values()) else {}
+        local = workload.models_here() if any(model.local for model in settings.values()) else {}
         self._gateway = Gateway(settings, self._ledger, files, self._log, order.run_id, lambda: os._exit(1), local)
         self._worker = Worker(workload, place.run, self._gateway, self._ledger.commit, self._ledger.count, order.workers)
         on_notice(self._end)
@@ -160,10 +158,10 @@ class WorkerActor:
         """Prepare sources (source -> its items as JSON) and commit their rows; returns a batch's text for each."""
         await self.ready()
         wanted = {source: _items(text) for source, text in sources.items()}
-        found, block = await asyncio.get_running_loop().run_in_executor(self._preparing, self._place.prepare, wanted)
+        texts, block = await asyncio.get_running_loop().run_in_executor(self._preparing, self._place.prepare, wanted)
         if block is not None:
             await self._ledger.commit(block)
-        return found
+        return texts
 
     async def answer(self, text: str) -> list[ItemResult]:
         """Answer a batch; returns when its items are committed, except those that the budget stopped."""

@@ -5,6 +5,7 @@ from summhay_ray.store.chain import Chain
 from summhay_ray.store.clean import RETENTION_S, clean_daily, unneeded
 from summhay_ray.store.commits import Committer, Manifest
 from summhay_ray.store.drivers import (
+    BEAT_S,
     DriverSession,
     SessionRecord,
     ask_to_stop,
@@ -42,6 +43,7 @@ from summhay_ray.store.tables import Table, Tables, columns_of, digest
 from summhay_ray.store.vectors import VectorSpace, vector_flaws, vector_key
 
 __all__ = [
+    "BEAT_S",
     "FORMAT",
     "RETENTION_S",
     "RUN_FORMAT",

@@ -34,6 +34,8 @@ WATCH_S = 10.0
 
 LOOK_S = 0.25
 BEAT_S = 2.0
+"""Interval of a driver's heartbeat."""
+
 HEARD_S = 2.5 * BEAT_S
 """How long a status query waits for a driver's next beat."""
 
@@ -96,7 +98,7 @@ class DriverSession:
         return self.record.told()
 
     def beat(self) -> None:
-        """Write a heartbeat; to be called every two seconds. Errors are ignored: a missed beat must not end a run."""
+        """Write a heartbeat; to be called every `BEAT_S` seconds. Errors are ignored: a missed beat must not end a run."""
         self._n_beats += 1
         with contextlib.suppress(StoreError, OSError):
             self._files.put(_name(self.number, "beat"), f"{self.record.driver} {self._n_beats}".encode())

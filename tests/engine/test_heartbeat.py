@@ -24,7 +24,7 @@ ELSEWHERE = Here("far-away", "another machine", 7, "1")
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(heartbeat, "BEAT_EVERY_S", BEAT_S)
+    monkeypatch.setattr(heartbeat, "BEAT_S", BEAT_S)
 
 
 @pytest.fixture

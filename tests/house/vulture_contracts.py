@@ -43,7 +43,7 @@ ortho_context
 # A notebook, and the server of a served report.
 log_message
 # A task is held so that it is not collected while it runs.
-_telling
+_committing
 
 # `plugins` finds these classes in their room's files, by the name that each has for specs.
 Full

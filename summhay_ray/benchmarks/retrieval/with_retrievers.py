@@ -22,7 +22,7 @@ from summhay_ray.benchmarks.retrieval.service_models import EmbeddedTexts, Servi
 from summhay_ray.benchmarks.retrieval.stored_models import STAGE, Computing, NotComputed, RequestedTexts, StoredModels
 from summhay_ray.encoders import Encoding, Scoring
 from summhay_ray.errors import UserError
-from summhay_ray.plugins import STOPS, told
+from summhay_ray.plugins import STOPS, error_line
 from summhay_ray.retrieve import Corpus, Query, Ranked
 
 S = TypeVar("S", bound=Spec)
@@ -191,7 +191,7 @@ def no_ranking(error: BaseException) -> Failed:
     # A plain LookupError means that the corpus lacks something (see `Retriever.rank`); KeyError and the like are bugs.
     if type(error) is LookupError:
         return Failed("missing_scores", str(error), retryable=True)
-    message = str(error) if isinstance(error, retrieve.BadRanking) else told(error)
+    message = str(error) if isinstance(error, retrieve.BadRanking) else error_line(error)
     return Failed("retriever_error", message, retryable=True)
 
 

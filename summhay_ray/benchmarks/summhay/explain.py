@@ -174,4 +174,4 @@ def prompts_of(workload: Judging[Any], run: RunStore, cell_id: str) -> dict[str,
         return {}
     replay = Replay(workload, run)
     replay.item(item)
-    return {key: request.prompt for key, (_, request) in replay.asked.items()}
+    return {key: request.prompt for key, (_, request) in replay.requests.items()}
