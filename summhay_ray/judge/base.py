@@ -6,16 +6,46 @@ To add one: put a file into this folder with a class that has a `name` and the m
 
 from __future__ import annotations
 
+import json
+import numbers
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol
 
-from summhay_ray.judge.verdict import Verdict
 from summhay_ray.llm import Ask
 from summhay_ray.outcome import Outcome
-from summhay_ray.records import Insight
+from summhay_ray.records import COVERAGE_VALUE, Insight
 
-__all__ = ["Judge", "JudgeSettings", "Verdict"]
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """A verdict on one insight: `coverage` as in records.Coverage, `bullet_id` as JSON text (3, "NA", ...).
+
+    `value` is the expected coverage (0..1) and `uncertainty` its standard deviation, where the judge gives them. A bullet id
+    given as a number or None is converted to JSON text. Raises TypeError, in one line, for fields of other types.
+    """
+
+    coverage: str
+    bullet_id: str
+    value: float | None = None
+    uncertainty: float | None = None
+
+    def __post_init__(self) -> None:
+        # The user's own judge may not be type-checked.
+        if not isinstance(self.coverage, str):
+            raise TypeError(f"Verdict: coverage is {self.coverage!r:.60}; expected a word such as FULL_COVERAGE")
+        if not isinstance(self.bullet_id, str):
+            object.__setattr__(self, "bullet_id", _json_text(self.bullet_id))
+        for name in ("value", "uncertainty"):
+            number = getattr(self, name)
+            if number is not None and (isinstance(number, bool) or not isinstance(number, numbers.Real)):
+                raise TypeError(f"Verdict: {name} is {number!r:.60}; expected a number or None")
+            object.__setattr__(self, name, None if number is None else float(number))
+
+    @property
+    def expected(self) -> float:
+        """The judge's value, or that of its label (0, 0.5, 1) where it gives only a label."""
+        return COVERAGE_VALUE[self.coverage] if self.value is None else self.value
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,3 +71,12 @@ class Judge(Protocol):
     ) -> list[Outcome[Verdict]]:
         """One outcome per insight, in the order of `insights`."""
         ...
+
+
+def _json_text(bullet: object) -> str:
+    try:
+        if isinstance(bullet, numbers.Integral) and not isinstance(bullet, bool):
+            return str(int(bullet))
+        return json.dumps(bullet)
+    except (TypeError, ValueError):
+        raise TypeError(f"Verdict: bullet_id is {bullet!r:.60}; expected a number or JSON text") from None

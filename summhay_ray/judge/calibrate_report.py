@@ -1,21 +1,20 @@
-"""The report of `fit.py`: agreement with people on held-out topics. Private to the judge room."""
+"""The report of `fit.py`: agreement with people on held-out topics. Private to the judge room.
+
+Other judges, blends and cascades are measured beside it by `summhay judge-bench FILE --held-out`.
+"""
 
 from __future__ import annotations
 
 import json
-import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from summhay_ray.judge import bench
 from summhay_ray.judge.agreement import AnnotatedSummary
 from summhay_ray.judge.base import Verdict
-from summhay_ray.judge.combine import blend, least_certain
 from summhay_ray.judge.offline import Rated
 from summhay_ray.records import COVERAGE_VALUE
 
-SHARE = 0.1
-"""Share of the insights that a cascade passes to the stored judge."""
 _TENTHS = 10
 
 Ratings = Sequence[Sequence[Rated]]
@@ -23,45 +22,19 @@ Ratings = Sequence[Sequence[Rated]]
 
 def report(summaries: Sequence[AnnotatedSummary], ratings: Mapping[str, Ratings]) -> tuple[str, dict[str, float | None]]:
     """The report's text, and the figures for the fitted file. `ratings`: first those asked together, then those asked alone."""
-    first, second = (verdicts(rows) for rows in ratings.values())
-    judges: dict[str, bench.Verdicts] = dict(zip(ratings, (first, second), strict=True))
-    for key in bench.stored_keys(summaries):
-        stored = bench.stored_verdicts(summaries, key)
-        judges[f"stored/{key}"] = stored
-        judges[f"blend(stored/{key},offline)"] = blended(stored, first)
-        judges[f"cascade(offline,stored/{key},{SHARE})"] = cascaded(first, stored, SHARE)
-    width = max(map(len, judges))
+    together, alone = (verdicts(rows) for rows in ratings.values())
+    width = max(map(len, ratings))
     lines = [
         f"{'each topic judged by a fit to the others':<{width}}  correlation [95 %]    by topic      linking [95 %]        n"
     ]
-    lines += [f"{name:<{width}}  {_line(summaries, rows)}" for name, rows in judges.items()]
-    lines += _distribution(summaries, first) + _calibration(summaries, first)
-    return "\n".join(lines) + "\n", _figures(summaries, first, second)
+    lines += [f"{name:<{width}}  {_line(summaries, rows)}" for name, rows in zip(ratings, (together, alone), strict=True)]
+    lines += _distribution(summaries, together) + _calibration(summaries, together)
+    return "\n".join(lines) + "\n", _figures(summaries, together, alone)
 
 
 def verdicts(ratings: Ratings) -> list[list[Verdict]]:
     """Ratings converted to verdicts."""
     return [[_verdict(one) for one in row] for row in ratings]
-
-
-def blended(judge: bench.Verdicts, free: bench.Verdicts) -> bench.Verdicts:
-    """The blend of a judge and the free one, where both have a verdict."""
-    return [
-        [blend(one, other) if one and other else None for one, other in zip(ones, others, strict=True)]
-        for ones, others in zip(judge, free, strict=True)
-    ]
-
-
-def cascaded(free: bench.Verdicts, judge: bench.Verdicts, share: float) -> bench.Verdicts:
-    """The free judge's verdicts, replaced by the other judge's on the share that the free one is least certain of."""
-    told = {(row, column): one.uncertainty for row, found in enumerate(free) for column, one in enumerate(found) if one}
-    places = list(told)
-    doubts = [math.nan if doubt is None else doubt for doubt in told.values()]
-    asked = {places[index] for index in least_certain(doubts, share)}
-    return [
-        [judge[row][column] if (row, column) in asked else one for column, one in enumerate(found)]
-        for row, found in enumerate(free)
-    ]
 
 
 def _verdict(rated: Rated) -> Verdict:

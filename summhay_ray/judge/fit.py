@@ -2,8 +2,7 @@
 
     python -m summhay_ray.judge.fit judge_annotations.json [--out offline_judge.json] [--embed] [--released topic_*.json]
 
-It prints the agreement with people on held-out topics (each topic judged by a fit to all others), next to the stored
-predictions of other judges, alone and in blends and cascades with `offline/judge` (`calibrate_report.py`).
+It prints the agreement with people on held-out topics, each judged by a fit to all others (`calibrate_report.py`).
 `--embed` fits `offline/judge-embed`, whose parameters are a separate file.
 """
 

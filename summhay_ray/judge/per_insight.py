@@ -11,10 +11,11 @@ from typing import ClassVar
 
 from summhay_ray.judge.answer import read_verdict, usable_bullet
 from summhay_ray.judge.base import JudgeSettings, Verdict
-from summhay_ray.judge.prompt import ALONE, Form, render, template, template_hash
+from summhay_ray.judge.prompt import ALONE, Form, render, template
 from summhay_ray.llm import Ask, RawAnswer, Request
 from summhay_ray.outcome import Answer, Malformed, Outcome
 from summhay_ray.records import Insight
+from summhay_ray.text import text_hash
 
 
 class PerInsight:
@@ -28,7 +29,7 @@ class PerInsight:
     ) -> list[Outcome[Verdict]]:
         """One outcome an insight, in the order of `insights`. Raises ValueError where the user's prompt lacks a placeholder."""
         text = template(settings.prompt, self.form)
-        prompt_hash = template_hash(text)
+        prompt_hash = text_hash(text)
         requests = [
             Request(
                 model=settings.model,

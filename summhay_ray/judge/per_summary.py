@@ -9,11 +9,12 @@ from typing import Any, ClassVar
 
 from summhay_ray.judge.base import JudgeSettings, Verdict
 from summhay_ray.judge.per_insight import FewShot, PerInsight, repaired
-from summhay_ray.judge.prompt import Form, render_together, template, template_hash
+from summhay_ray.judge.prompt import Form, render_together, template
 from summhay_ray.judge.together import read_verdicts
 from summhay_ray.llm import Ask, RawAnswer, Request
 from summhay_ray.outcome import Answer, Malformed, NoAnswer, Outcome
 from summhay_ray.records import Insight
+from summhay_ray.text import text_hash
 
 _LONGEST_ANSWER = ("max_tokens", "max_completion_tokens")
 
@@ -67,7 +68,7 @@ class PerSummary:
             model=settings.model,
             messages=render_together(text, [insight.text for insight in insights], bullets),
             sampling=_for_judgments(settings.sampling, len(insights)),
-            prompt_hash=template_hash(text),
+            prompt_hash=text_hash(text),
         )
 
 

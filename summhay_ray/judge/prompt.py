@@ -6,7 +6,6 @@ our prompts put the bullets before the insight: all calls about one summary then
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 from collections.abc import Sequence
@@ -85,12 +84,6 @@ def template(prompt: str = "", form: Form = ALONE) -> str:
     if unknown:
         raise ValueError(f"{unknown[0]} is no placeholder of the judge's prompt; known: {', '.join(dict.fromkeys(known))}")
     return text.replace(EXAMPLES, _worked_examples(form))
-
-
-@lru_cache(maxsize=64)
-def template_hash(text: str) -> str:
-    """sha256 (hex) of a template, for the request's key."""
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def render(text: str, insight: str, bullets: Sequence[str]) -> str:

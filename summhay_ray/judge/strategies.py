@@ -15,7 +15,8 @@ from functools import lru_cache
 
 from summhay_ray.judge.names import DEFAULT_SHARE, OFFLINE, BadName, Named, read_share, share_text
 from summhay_ray.judge.offline import OfflineJudge
-from summhay_ray.judge.prompt import ALONE, Form, template, template_hash
+from summhay_ray.judge.prompt import ALONE, Form, template
+from summhay_ray.text import text_hash
 
 FORMS: Mapping[str, Form] = {
     "per_insight": ALONE,
@@ -115,7 +116,7 @@ def prompt_identity(prompt: str = "", strategy: str = "per_insight") -> str:
         asked.append(template("", Form(nine=form.nine)))
     if parsed.blend or parsed.share is not None:
         asked += [template("", Form(together=True)), OfflineJudge.revision]
-    hashes = [template_hash(text) for text in asked]
+    hashes = [text_hash(text) for text in asked]
     return hashes[0] if len(hashes) == 1 else hashlib.sha256("".join(hashes).encode("ascii")).hexdigest()
 
 

@@ -89,6 +89,12 @@ class PairedDifference:
         """Whether the clusters are too few to reach 5 % after Holm's correction, whatever the data."""
         return self.p is not None and self.p_least * self.n_pairs > LEVEL
 
+    def reversed(self) -> PairedDifference:
+        """B's figure minus A's."""
+        low, high, effect = (None if value is None else -value for value in (self.high, self.low, self.effect))
+        found = replace(self, difference=-self.difference, low=low, high=high, effect=effect)
+        return replace(found, a=self.b, b=self.a, wins=self.losses, losses=self.wins)
+
     def verdict(self, a: str, b: str) -> str:
         """The result in one sentence. `a` and `b` are the systems' names."""
         if self.p is None or self.p_holm is None:

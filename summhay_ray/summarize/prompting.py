@@ -17,12 +17,12 @@ line that imitates a header, an end mark of our prompts or a code fence is quote
 from __future__ import annotations
 
 import functools
-import hashlib
 import re
 import unicodedata
 from importlib import resources
 
 from summhay_ray.summarize.base import Form, Shown, Task
+from summhay_ray.text import text_hash
 
 END_MARK = "=== End of documents ==="
 """The line of built-in prompts that ends the documents."""
@@ -76,12 +76,7 @@ def render(task: Task) -> str:
 
 def template_hash(task: Task) -> str:
     """sha256 (hex) of the template that `render` fills for `task`."""
-    return _hash(_template(task))
-
-
-@functools.lru_cache(maxsize=64)
-def _hash(template: str) -> str:
-    return hashlib.sha256(template.encode("utf-8", "surrogatepass")).hexdigest()
+    return text_hash(_template(task))
 
 
 @functools.lru_cache(maxsize=64)
@@ -92,7 +87,7 @@ def prompt_identity(text: str = "", form: Form = "bullets", steps: bool = False)
     """
     parts = [text] if text else [_own(name) for name in _FIRST[form]]
     parts += [_own(name) for name in _FURTHER[form].values()] if steps else []
-    return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()
+    return text_hash("\0".join(parts))
 
 
 def check_prompt(text: str) -> None:

@@ -15,10 +15,11 @@ from summhay_ray.llm import Ask, Request
 from summhay_ray.outcome import Answer, Malformed, NoAnswer, Outcome, Refusal
 from summhay_ray.synth.answers import read
 from summhay_ray.synth.base import Asker
-from summhay_ray.synth.domains import Domain, template_hash
+from summhay_ray.synth.domains import Domain
 from summhay_ray.synth.kinds import Difficulty, Input, Shape, Task, Topic
 from summhay_ray.synth.prompting import render
 from summhay_ray.synth.verify import NotChecked
+from summhay_ray.text import text_hash
 
 Group = Literal["outline", "write", "check"]
 GROUP_OF: Mapping[Task, Group] = {
@@ -86,7 +87,7 @@ class ModelAsker:
             model=self._models[group],
             messages=render(template, full),
             sampling=self._sampling.get(group, {}),
-            prompt_hash=template_hash(template),
+            prompt_hash=text_hash(template),
             sample=sample,
         )
         outcome = await self._asks[group](request)

@@ -7,7 +7,6 @@ says which insights a document holds (Table 5). The sheet is CSV in UTF-8 and sh
 from __future__ import annotations
 
 import csv
-import functools
 import io
 import random
 import re
@@ -21,7 +20,7 @@ from summhay_ray.errors import UserError
 from summhay_ray.inputs import read_file
 from summhay_ray.records import Check
 from summhay_ray.synth.audit_tables import Assigned, Labels, Present, haystack_tables
-from summhay_ray.text import quoted, unquoted
+from summhay_ray.text import quoted, text_hash, unquoted
 
 COLUMNS = ("row", "kind", "haystack", "domain", "document", "text", "insight", "subtopics", "question", "answer")
 """Columns of the sheet; only `row` and `answer` are read back."""
@@ -77,9 +76,9 @@ class _Item:
     @property
     def digest(self) -> str:
         # The text is part of it, so that labels of one text never count for another.
-        shown = (_digest(self.text), *self.subtopics)
+        shown = (text_hash(self.text), *self.subtopics)
         content = "\0".join((self.kind, self.haystack, self.document_id, self.insight_id, self.insight, *shown))
-        return sha256(content.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+        return text_hash(content)[:16]
 
 
 def audit_sample(raws: Sequence[Mapping[str, Any]], n_insights: int, n_documents: int, seed: int) -> list[AuditRow]:
@@ -181,12 +180,6 @@ def checked_tables(raw: Mapping[str, Any], checks: Sequence[Check]) -> dict[str,
     ]
     corrected = sum(check.expected != check.found for check in said)
     return {**haystack_tables(Labels(tuple(assigned), tuple(present))), "plan_corrected": corrected}
-
-
-@functools.lru_cache(maxsize=64)
-def _digest(text: str) -> str:
-    """sha256 (hex) of a document's text, cached: a thousand questions may be about the same document."""
-    return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def _subtopics(raw: Mapping[str, Any]) -> list[Mapping[str, Any]]:

@@ -100,7 +100,7 @@ def bounds(
     """The bounds by group, for one haystack. `checked`: whether a model decides where the offline checks are not sure.
 
     `longest`: the writer's max_tokens, which bounds the texts that are checked and edited; the upper bounds assume answers of
-    that length in every group, and documents that take at most twice their tokens as JSON.
+    that length in every group, and texts that take at most twice their tokens as JSON.
     """
     job = Job("", topic, domain, shape, difficulty)
     plan = _plan(job)
@@ -225,9 +225,11 @@ def _tally(plan: _Plan, task: Task, calls: float, sizes: _Sizes) -> Tally:
 def _shown(plan: _Plan, task: Task, sizes: _Sizes) -> Iterator[float]:
     """Tokens of the parts of a task's input, beyond the fields of every input."""
     shape, difficulty, rounds = plan.job.shape, plan.job.difficulty, plan.job.domain.outline_rounds
-    subtopic, insight = sizes.subtopic + _ENTRY, sizes.insight + _ENTRY
     most = sizes.bound == "most"
-    document = sizes.document * (_ESCAPED if most else 1)
+    subtopic, insight, query, document = (
+        size * (_ESCAPED if most else 1) for size in (sizes.subtopic, sizes.insight, sizes.query, sizes.document)
+    )
+    subtopic, insight = subtopic + _ENTRY, insight + _ENTRY
     again = rounds + 1 if most else 1
     # Tokens per character: a quarter in English, about two in the scripts that take most.
     a_letter = 2.0 if most else 0.25
@@ -241,7 +243,7 @@ def _shown(plan: _Plan, task: Task, sizes: _Sizes) -> Iterator[float]:
     if task == "insights":
         yield plan.subtopics * subtopic + total * insight * some + shape.insights * again * insight * some
     if task in ("query", "query_leaks"):
-        yield own * insight + sizes.query
+        yield own * insight + query
     if task in ("duplicate_insights", "insights_present", "document", "chapter_check"):
         yield total * insight * (some if task == "document" else 1)
     if task in ("insights_present", "chapter_check", "edit_document"):

@@ -7,7 +7,6 @@ spec. `prompts` replaces the prompt of any task; each text ends with the lines `
 from __future__ import annotations
 
 import difflib
-import hashlib
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, field, fields
 from datetime import date
@@ -19,6 +18,7 @@ from summhay_ray.errors import UserError
 from summhay_ray.inputs import read_file
 from summhay_ray.plugins import unknown
 from summhay_ray.synth.kinds import Task
+from summhay_ray.text import text_hash
 from summhay_ray.yaml_text import MAX_MB, YamlError, load
 
 TASKS: tuple[Task, ...] = get_args(Task)
@@ -59,18 +59,12 @@ class Domain:
 
     def hashes(self) -> dict[str, str]:
         """Task -> sha256 (hex) of its template."""
-        return {task: template_hash(self.prompts[task]) for task in TASKS}
+        return {task: text_hash(self.prompts[task]) for task in TASKS}
 
 
 LEAST: Mapping[str, int] = {"words": 20, "insights_per_document": 1, "tries": 0, "rounds": 0, "outline_rounds": 0}
 """Least value of each field that is a number."""
 _MOST = 100_000
-
-
-@cache
-def template_hash(text: str) -> str:
-    """sha256 (hex) of a template's text."""
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def domain_names() -> tuple[str, ...]:

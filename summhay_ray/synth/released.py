@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from hashlib import sha256
 from typing import Any
 
 from summhay_ray.synth.asking import GROUP_OF, Job
 from summhay_ray.synth.kinds import Outline, PlannedInsight, PlannedSubtopic, Task, Written
+from summhay_ray.text import text_hash
 
 OFFLINE = "offline/"
 _MANNER = ("genre", "tone", "language", "method", "tries", "rounds", "outline_rounds")
@@ -63,7 +63,7 @@ def _synthesis(
     return {
         "seed": job.seed,
         "manner": {name: getattr(job.domain, name) for name in _MANNER},
-        "context": [sha256(text.encode("utf-8", "surrogatepass")).hexdigest() for text in job.topic.context],
+        "context": [text_hash(text) for text in job.topic.context],
         "shape": asdict(job.shape),
         "difficulty": asdict(job.difficulty),
         "models": {

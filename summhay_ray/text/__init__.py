@@ -5,6 +5,7 @@ A tokenization that a paper fixes, or that parameters were fitted to, lies besid
 
 from summhay_ray.text.chunks import chunks
 from summhay_ray.text.citations import citations
+from summhay_ray.text.hashes import text_hash
 from summhay_ray.text.objects import whole_objects
 from summhay_ray.text.punkt import punkt_sentences
 from summhay_ray.text.sentences import sentences
@@ -29,6 +30,7 @@ __all__ = [
     "quoted",
     "root",
     "sentences",
+    "text_hash",
     "token_pieces",
     "turns",
     "unquoted",

@@ -14,14 +14,12 @@ import pytest
 
 from summhay_ray.judge import OfflineJudge
 from summhay_ray.judge.agreement import AnnotatedSummary, linking_accuracy, load_released, load_summaries
-from summhay_ray.judge.base import Verdict
-from summhay_ray.judge.bench import agreement, stored_verdicts
+from summhay_ray.judge.bench import agreement
 from summhay_ray.judge.calibrate import cut_points, fit
-from summhay_ray.judge.calibrate_report import blended, cascaded, report, verdicts
-from summhay_ray.judge.combine import blend
+from summhay_ray.judge.calibrate_report import report, verdicts
 from summhay_ray.judge.features import Features
 from summhay_ray.judge.fit import Measured, fitted, fitted_json, held_out, main, measure, rated
-from summhay_ray.judge.offline import Rated, parameters_of, rate, shipped_parameters
+from summhay_ray.judge.offline import parameters_of, rate, shipped_parameters
 from summhay_ray.judge.prompt import render, template
 from summhay_ray.llm import Request
 from summhay_ray.metrics import pearson
@@ -223,16 +221,6 @@ def test_insights_asked_about_alone_have_numbers_of_their_own() -> None:
     assert len(parameters.uncertainties) == 21
 
 
-def test_a_blend_and_a_cascade_of_stored_verdicts() -> None:
-    free = verdicts([[Rated("FULL_COVERAGE", 0, 0.8, 0.1), Rated("NO_COVERAGE", None, 0.2, 0.3)]])
-    assert free == [[Verdict("FULL_COVERAGE", "1", 0.8, 0.1), Verdict("NO_COVERAGE", '"NA"', 0.2, 0.3)]]
-    stored = [[Verdict("PARTIAL_COVERAGE", "2"), None]]
-    mixed = blended(stored, free)
-    assert mixed == [[blend(Verdict("PARTIAL_COVERAGE", "2"), free[0][0]), None]]
-    # Of two insights one is asked about: the less certain second, which has no stored verdict.
-    assert cascaded(free, stored, 0.5) == [[free[0][0], None]]
-
-
 def test_the_report_has_a_line_for_every_judge_and_the_calibration() -> None:
     summaries = made_up("a") + made_up("b")
     measured = measure(summaries)
@@ -272,20 +260,12 @@ def test_held_out_agreement_with_people(people: list[Measured], together: bool, 
         assert part.linking_accuracy is not None and part.linking_accuracy >= 0.85, topic
 
 
-def test_held_out_blend_and_cascade_with_gpt_4o(people: list[Measured]) -> None:
-    summaries, free = [one.summary for one in people], verdicts(held_out(people))
-    stored = stored_verdicts(summaries, "predictions_prompted_gpt-4o")
-    for rows, least in ((blended(stored, free), 0.79), (cascaded(free, stored, 0.1), 0.78)):
-        found = agreement(summaries, rows, ["all"] * len(people))
-        assert found.correlation is not None and found.correlation >= least
-
-
 def test_the_shipped_file_is_what_the_command_writes(
     summhay_data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "fitted.json"
     assert main([str(summhay_data / "judge_annotations.json"), "--out", str(out)]) == 0
-    assert "blend(stored/predictions_prompted_gpt-4o,offline)" in capsys.readouterr().out
+    assert capsys.readouterr().out.startswith("each topic judged by a fit to the others")
     shipped = resources.files("summhay_ray.judge").joinpath("offline_judge.json").read_text(encoding="utf-8")
     assert out.read_text(encoding="utf-8") == shipped
     assert parameters_of(json.loads(shipped)) == shipped_parameters()

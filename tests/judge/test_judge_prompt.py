@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from summhay_ray.judge import check_prompt, prompt_identity
-from summhay_ray.judge.prompt import Form, bullets_json, insight_line, read, render, render_together, template, template_hash
+from summhay_ray.judge.prompt import Form, bullets_json, insight_line, read, render, render_together, template
+from summhay_ray.text import text_hash
 
 pytestmark = pytest.mark.core
 
@@ -154,7 +155,7 @@ def test_what_a_strategy_asks_with_is_its_identity() -> None:
     strategies = ["per_insight", "few_shot", "per_summary", "few_shot+per_summary", "blend", "blend+per_summary"]
     for prompt in ("", "[[INSIGHT]] [[INSIGHTS]] [[BULLETS]] [[FEW_SHOT_EXAMPLES]]"):
         assert len({prompt_identity(prompt, strategy) for strategy in strategies}) == 6
-    assert prompt_identity() == prompt_identity("", "my.module:Own") == template_hash(template())
+    assert prompt_identity() == prompt_identity("", "my.module:Own") == text_hash(template())
     assert prompt_identity("", "cascade(0.1)") == prompt_identity("", "blend")
     check_prompt("[[INSIGHTS]] [[BULLETS]]", "blend+per_summary")
     with pytest.raises(ValueError, match=r"lacks \[\[INSIGHT\]\].*belongs to a judge that asks per_summary"):
@@ -180,8 +181,8 @@ def test_a_prompt_without_a_placeholder_is_refused(text: str, missing: str) -> N
 
 def test_a_whole_prompt_passes_and_its_hash_follows_its_text() -> None:
     check_prompt(PAPER_ORDER)
-    assert template_hash(PAPER_ORDER) != template_hash(PAPER_ORDER + " ")
-    assert template_hash("") == "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+    assert text_hash(PAPER_ORDER) != text_hash(PAPER_ORDER + " ")
+    assert text_hash("") == "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
 
 
 @pytest.mark.parametrize(

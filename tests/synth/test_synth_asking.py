@@ -13,7 +13,8 @@ from summhay_ray.llm import RawAnswer, Request
 from summhay_ray.outcome import Answer, Failed, Malformed, Outcome, Refusal
 from summhay_ray.synth import GROUP_OF, Job, ModelAsker, Topic, load_domain
 from summhay_ray.synth.asking import GaveUp, Work, all_of
-from summhay_ray.synth.domains import TASKS, template_hash
+from summhay_ray.synth.domains import TASKS
+from summhay_ray.text import text_hash
 
 pytestmark = pytest.mark.core
 
@@ -63,7 +64,7 @@ def test_a_request_has_the_prompt_the_group_s_sampling_and_the_template_s_hash()
     request = room.requests[0]
     assert outcome == Answer("What of floods?", request.key, 1, 100)
     assert (request.model, request.sampling, request.sample) == ("a/plan", {"temperature": 0, "max_tokens": 7}, 0)
-    assert request.prompt_hash == template_hash(DOMAIN.prompts["query"])
+    assert request.prompt_hash == text_hash(DOMAIN.prompts["query"])
     shown = json.loads(request.prompt.rpartition("\n")[2])
     assert shown == {"task": "query", "domain": "news", "language": "English", **GIVEN}
 

@@ -31,6 +31,7 @@ from summhay_ray.synth import (
     load_domain,
     synthesize,
 )
+from summhay_ray.synth.answers import MOST_TOKENS
 from summhay_ray.synth.writer import OfflineWriter
 from summhay_ray.text import count_tokens
 
@@ -167,3 +168,15 @@ def test_longer_answers_and_contexts_take_more_tokens_but_not_more_calls() -> No
         assert short[group].most.output_tokens < long[group].most.output_tokens  # type: ignore[index]
     assert none["outline"].least.input_tokens < short["outline"].least.input_tokens
     assert short["check"].most.input_tokens < long["check"].most.input_tokens
+
+
+def test_the_most_tokens_leave_room_for_escaped_insights(monkeypatch: pytest.MonkeyPatch) -> None:
+    def most(tokens: int) -> int:
+        monkeypatch.setitem(MOST_TOKENS, "insight", tokens)  # type: ignore[arg-type]
+        plain = domain(outline_rounds=2, rounds=2)
+        return bounds(TOPIC, plain, SMALL, Difficulty(), True, LONGEST)["check"].most.input_tokens
+
+    # 3 rounds, each call 3 times: all 12 insights for duplicates, 1 for each of 12 assignments, 1 and 3 for each of 4 leaks; and
+    # all 12 for each of 12 documents, written 3 times and edited twice. As JSON a text of backslashes takes twice its tokens.
+    shown = 3 * (3 * (12 + 12 + 4 * 4) + 12 * (3 + 2) * 12)
+    assert most(300) - most(0) == 2 * 300 * shown

@@ -1,9 +1,8 @@
 """Judge the stored summaries of a run again, with other judges (paper, section 4.3). The run itself stays unchanged."""
 
-from summhay_ray.benchmarks.rejudge.choices import Choice
 from summhay_ray.benchmarks.rejudge.compare import CompareResult, Difference, SystemMove, compare_judges
 from summhay_ray.benchmarks.rejudge.run import rejudge_run
-from summhay_ray.benchmarks.rejudge.workload import JudgeCounts, Rejudge, RejudgeRequest, RejudgeSpec, load_rejudge
+from summhay_ray.benchmarks.rejudge.workload import Choice, JudgeCounts, Rejudge, RejudgeRequest, RejudgeSpec, load_rejudge
 
 __all__ = [
     "Choice",

@@ -9,13 +9,12 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import polars as pl
 
 from summhay_ray.benchmark import Failed, Outcome, Request, SpecError, planning
-from summhay_ray.benchmarks.rejudge.choices import Choice
-from summhay_ray.benchmarks.rejudge.workload import Rejudge
+from summhay_ray.benchmarks.rejudge.workload import Choice, Rejudge
 from summhay_ray.benchmarks.summhay.cell import judge_settings
 from summhay_ray.benchmarks.summhay.cells import Cell
 from summhay_ray.benchmarks.summhay.judging import TOKENS_A_VERDICT
@@ -137,11 +136,6 @@ class _Prices:
             expected = settings.expected_micros(tokens, min(longest, verdicts * TOKENS_A_VERDICT))
             self._micros = (self._micros[0] + expected, self._micros[1] + settings.worst_micros(tokens, longest))
         return Failed("planned", "no call is made while planning")
-
-
-def by_budget(choice: Choice, usd: tuple[float, float]) -> Choice:
-    """Mark a choice as made by a budget. `usd`: (expected, maximum) dollars."""
-    return replace(choice, by_budget=True, usd_expected=usd[0], usd_max=usd[1])
 
 
 def _mean(values: Sequence[float]) -> float | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from summhay_ray.benchmark import SpecError
-from summhay_ray.benchmarks.rejudge.cascade import Uncertain, affordable, by_budget, cascades_of, is_open, with_share
+from summhay_ray.benchmarks.rejudge.cascade import Uncertain, affordable, cascades_of, is_open, with_share
 from summhay_ray.benchmarks.rejudge.workload import Rejudge, RejudgeRequest, free_of, load_rejudge
 from summhay_ray.engine import RunOptions, RunResult, missing_keys, run_workload
 from summhay_ray.errors import UserError
@@ -43,7 +43,11 @@ def _chosen(source: RunStore, request: RejudgeRequest, options: RunOptions) -> R
     if bought:
         workload = load_rejudge(source, request)
     choices = [free.choice(spec.label, parse_strategy(spec.strategy).share or 0.0) for spec in cascades_of(workload)]
-    workload.choices = [by_budget(choice, bought[choice.judge]) if choice.judge in bought else choice for choice in choices]
+    for place, choice in enumerate(choices):
+        if choice.judge in bought:
+            expected, most = bought[choice.judge]
+            choices[place] = replace(choice, by_budget=True, usd_expected=expected, usd_max=most)
+    workload.choices = choices
     workload.asked = {choice.judge: free.asked(choice.share) for choice in choices}
     return workload
 

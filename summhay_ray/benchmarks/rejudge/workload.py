@@ -14,7 +14,6 @@ from pydantic import Field
 
 from summhay_ray import judge
 from summhay_ray.benchmark import Ask, Compat, Counted, Inputs, Item, Prepared, Queue, Results, Rows, SpecError
-from summhay_ray.benchmarks.rejudge.choices import Choice
 from summhay_ray.benchmarks.summhay import TABLES, SummHay, SummhaySpec
 from summhay_ray.benchmarks.summhay.cell import judge_all, truth_of
 from summhay_ray.benchmarks.summhay.cells import Cell, Unit
@@ -46,6 +45,28 @@ class RejudgeSpec(JudgingSpec):
 
     kind: str = Field(default="rejudge", description="the benchmark")
     of: str = Field(min_length=1, description="id of the run whose summaries are judged")
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """How many insights a cascade asks its paid judge about, and how uncertain those and the others are."""
+
+    judge: str
+    share: float
+    """Share (0..1) of the insights that the paid judge is asked about."""
+    n_asked: int
+    n: int
+    """Insights that the free judge judged."""
+    uncertainty_asked: float | None
+    """Mean uncertainty (standard deviation of the expected coverage, 0..1) of the insights that are asked about."""
+    uncertainty_left: float | None
+    """The same for the insights left to the free judge."""
+    by_budget: bool = False
+    """Whether the share was chosen as the greatest that the budget is certain to pay for."""
+    usd_expected: float | None = None
+    """Expected dollars of the calls; None unless a budget chose the share."""
+    usd_max: float | None = None
+    """Maximum dollars of the calls; None unless a budget chose the share."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +211,7 @@ class Rejudge(Judging[RejudgeSpec]):
 
     def places(self, run: RunStore, item_ids: Iterable[str]) -> Mapping[str, Mapping[str, str]]:
         """See `Workload`."""
-        return {cell: asdict(place) for cell, place in places(self.source, item_ids).items()}
+        return places(self.source, item_ids)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ Everything is read from the store, so it also works while the run is in progress
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
 import polars as pl
@@ -25,34 +25,21 @@ SHORTEST_KEY = 6
 _PLACE = ("cell_id", "haystack_id", "subtopic_id", "system", "repeat")
 
 
-def check_key(key: str) -> None:
-    """Raises StoreError for a key that is too short to identify anything."""
-    if len(key) < SHORTEST_KEY:
-        raise StoreError(f"key {key!r} is too short; give at least {SHORTEST_KEY} characters of a cell_id or of an answer's key")
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """The system, haystack and query of a cell; empty if the store lacks them (an imported judgment without its summary)."""
-
-    system: str = ""
-    haystack: str = ""
-    subtopic_id: str = ""
-
-
-def places(run: RunStore, cell_ids: Iterable[str], grid: Any = None) -> dict[str, Place]:
-    """cell_id -> its place. With a `grid`, also for cells without a summary; else their place is empty."""
+def places(run: RunStore, cell_ids: Iterable[str], grid: Any = None) -> dict[str, dict[str, str]]:
+    """cell_id -> its system, haystack and subtopic_id. With a `grid`, also for cells without a summary; else these are empty."""
     wanted = set(cell_ids)
-    found = dict.fromkeys(sorted(wanted), Place())
+    found = {cell: dict.fromkeys(("system", "haystack", "subtopic_id"), "") for cell in sorted(wanted)}
     if not wanted:
         return found
     names = {entry["haystack_id"]: entry["name"] for entry in run.record["haystacks"]}
     if grid is not None:
-        for cell in (Cell.of(item) for item in grid.items() if item.id in wanted):
-            found[cell.cell_id] = Place(cell.system, names.get(cell.unit.haystack_id, ""), cell.unit.subtopic_id)
-        return found
-    for row in rows_of(run, "summaries", sorted(wanted)):
-        found[row.cell_id] = Place(row.system, names.get(row.haystack_id, ""), row.subtopic_id)
+        cells = (Cell.of(item) for item in grid.items() if item.id in wanted)
+        known = ((cell.cell_id, cell.system, cell.unit.haystack_id, cell.unit.subtopic_id) for cell in cells)
+    else:
+        rows = rows_of(run, "summaries", sorted(wanted))
+        known = ((row.cell_id, row.system, row.haystack_id, row.subtopic_id) for row in rows)
+    for cell_id, system, haystack_id, subtopic_id in known:
+        found[cell_id] = {"system": system, "haystack": names.get(haystack_id, ""), "subtopic_id": subtopic_id}
     return found
 
 
@@ -66,7 +53,7 @@ def explain(workload: Judging[Any] | None, run: RunStore, holder: RunStore, key:
     found = rows_of(holder, "summaries", [cell_id])
     failed = of_cells(run, "failures", [cell_id]).to_dicts()
     if not found:
-        place = asdict(places(run, [cell_id], workload)[cell_id])
+        place = places(run, [cell_id], workload)[cell_id]
         return {"run": run.run_id, "cell_id": cell_id, **place, "summary": None, "failures": failed}
     summary: Summary = found[0]
     entry = next((entry for entry in run.record["haystacks"] if entry["haystack_id"] == summary.haystack_id), None)
@@ -113,7 +100,8 @@ def _placed(holder: RunStore, key: str) -> tuple[str, str] | None:
 
 def _find(run: RunStore, holder: RunStore, key: str) -> tuple[str, str]:
     """(cell_id, key of the judgment that the key names, or empty). Raises StoreError."""
-    check_key(key)
+    if len(key) < SHORTEST_KEY:
+        raise StoreError(f"key {key!r} is too short; give at least {SHORTEST_KEY} characters of a cell_id or of an answer's key")
     hits: set[tuple[str, str]] = set()
     for table in ("summaries", "failures", "judgments"):
         frame = (holder if table == "summaries" else run).table(table)
@@ -133,8 +121,9 @@ def _find(run: RunStore, holder: RunStore, key: str) -> tuple[str, str]:
 
 
 def _some_place(holder: RunStore) -> str:
-    places_of = places(holder, holder.table("summaries", columns=["cell_id"])["cell_id"].head(1).to_list())
-    return next((f"{one.haystack}/{one.subtopic_id}/{one.system}" for one in places_of.values()), "news/a-subtopic/bm25_gpt-4o")
+    for place in places(holder, holder.table("summaries", columns=["cell_id"])["cell_id"].head(1).to_list()).values():
+        return f"{place['haystack']}/{place['subtopic_id']}/{place['system']}"
+    return "news/a-subtopic/bm25_gpt-4o"
 
 
 def _context(run: RunStore, summary: Summary) -> dict[str, Any] | None:

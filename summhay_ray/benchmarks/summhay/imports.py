@@ -10,11 +10,8 @@ import hashlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
-from summhay_ray.benchmark import Compat, Results, Samples, Section
-from summhay_ray.benchmarks.summhay.judging import Judging
 from summhay_ray.benchmarks.summhay.opening import STAGE, blocks_of, haystack_rows
 from summhay_ray.benchmarks.summhay.record import record_flaw
 from summhay_ray.benchmarks.summhay.sources import (
@@ -27,6 +24,7 @@ from summhay_ray.benchmarks.summhay.sources import (
     source_bytes,
     stored_haystacks,
 )
+from summhay_ray.benchmarks.summhay.summarized import Summarized
 from summhay_ray.benchmarks.summhay.tables import TABLES
 from summhay_ray.errors import UserError
 from summhay_ray.haystack import InvalidHaystack, ReleasedFile, imported_rows, read_released
@@ -39,7 +37,7 @@ COUNTED = ("summaries", "judgments", "failures")
 """Tables whose rows an import counts."""
 
 
-class Import(Judging[Any]):
+class Import(Summarized[Any]):
     """A run of summaries and judgments made elsewhere. Nothing is asked."""
 
     kind = "import"
@@ -56,50 +54,13 @@ class Import(Judging[Any]):
     def from_record(cls, store: Store, record: Mapping[str, Any]) -> Import:
         """See `Workload`."""
         workload = cls.__new__(cls)
-        entries = ((entry["haystack_id"], entry["object"], entry["name"]) for entry in record["haystacks"])
-        workload.haystacks = stored_haystacks(store, entries)
+        workload.haystacks = stored_haystacks(store, record["haystacks"])
         return workload
 
     @classmethod
     def total(cls, run: RunStore) -> int:
         """See `Workload`: the number of its summaries."""
         return run.table("summaries").height
-
-    def results(self, run: RunStore, compat: Compat = "default") -> Results:
-        """See `Workload`."""
-        from summhay_ray.benchmarks.summhay.scores import results
-
-        return results(run, compat)
-
-    def sections(self, run: RunStore, compat: Compat = "default") -> Sequence[Section]:
-        """See `Workload`."""
-        from summhay_ray.benchmarks.summhay.sections import sections
-
-        return sections(run, compat)
-
-    def samples(self, run: RunStore) -> Samples:
-        """See `Workload`: each summary with its judgments."""
-        from summhay_ray.benchmarks.summhay.samples import samples
-
-        return samples(None, run)
-
-    def explain(self, run: RunStore, key: str, compat: Compat = "default") -> dict[str, Any]:
-        """See `Workload`. Prompts are absent, since nothing was asked."""
-        from summhay_ray.benchmarks.summhay.explain import explain
-
-        return explain(None, run, run, key, compat)
-
-    def places(self, run: RunStore, item_ids: Iterable[str]) -> Mapping[str, Mapping[str, str]]:
-        """See `Workload`."""
-        from summhay_ray.benchmarks.summhay.explain import places
-
-        return {cell: asdict(place) for cell, place in places(run, item_ids).items()}
-
-    def export(self, run: RunStore, folder: Path, judge: str = "") -> list[Path]:
-        """See `Workload`."""
-        from summhay_ray.benchmarks.summhay.export import export
-
-        return export(run, folder, judge)
 
 
 @dataclass(frozen=True)
@@ -118,10 +79,7 @@ class ImportResult:
 
     def to_json(self) -> dict[str, Any]:
         """The JSON document that `summhay import` prints."""
-        return {
-            name: getattr(self, name)
-            for name in ("run", "haystacks", "documents", "queries", "summaries", "judgments", "failures")
-        }
+        return {name: value for name, value in asdict(self).items() if name != "warnings"}
 
 
 @dataclass(frozen=True, slots=True)

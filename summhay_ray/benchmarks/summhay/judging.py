@@ -9,7 +9,7 @@ from summhay_ray import judge, summarize
 from summhay_ray.benchmark import Benchmark, Inputs, LocalModel, ModelSpec, Stage, semantic_hash
 from summhay_ray.benchmarks.summarizing import INPUT, SummarizerSpec, strategy_name
 from summhay_ray.benchmarks.summhay.replay import Replay
-from summhay_ray.benchmarks.summhay.sources import OUTLINES, Haystacks, LateOutlines, Outline, stored_haystacks, stored_outlines
+from summhay_ray.benchmarks.summhay.sources import OUTLINES, Haystacks, Late, Outline, stored_haystacks, stored_outlines
 from summhay_ray.benchmarks.summhay.spec import JudgeSpec, JudgingSpec, semantic_model
 from summhay_ray.local_models import LocalModels
 from summhay_ray.plugins import code_identity
@@ -36,9 +36,8 @@ class Judging(Benchmark[S]):
         """Set up the benchmark from a run's record. Haystacks and outlines are read on demand."""
         files = {**record.get("inputs", {}), **record.get("answers", {})}
         Benchmark.__init__(self, spec, Inputs.stored(store, files))
-        entries = ((entry["haystack_id"], entry["object"], entry["name"]) for entry in record["haystacks"])
-        self.sources = LateOutlines(lambda: stored_outlines(store, record))
-        self.haystacks = stored_haystacks(store, entries)
+        self.sources = Late(lambda: stored_outlines(store, record))
+        self.haystacks = stored_haystacks(store, record["haystacks"])
         self.prompts = record["prompts"]
 
     @classmethod

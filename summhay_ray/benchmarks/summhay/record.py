@@ -2,11 +2,54 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import Annotated, Any
 
-_DIGEST = re.compile("[0-9a-f]{64}")
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+
+_Digest = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
+
+
+class _Judge(BaseModel):
+    model_config = ConfigDict(strict=True)
+    name: str
+    model: str
+    strategy: str
+    prompt: str | None
+
+
+class _Spec(BaseModel):
+    model_config = ConfigDict(strict=True)
+    name: str = ""
+    seed: int = 0
+    judges: list[_Judge] = []
+    budget_usd: float | None = None
+
+
+class _Source(BaseModel):
+    model_config = ConfigDict(strict=True)
+    haystack_id: str
+    # Exported files are named after it.
+    name: Annotated[str, Field(pattern="^[^/]*$")]
+    object: str
+
+
+_FIELDS: Mapping[str, tuple[str, Any]] = {
+    "name": ("text", str),
+    "of": ("text", str),
+    "cells": ("a whole number", int),
+    "topics": ("64 hex digits", _Digest),
+    "outlines": ("64 hex digits", _Digest),
+    "inputs": ("a mapping of texts", dict[str, str]),
+    "domain": ("a mapping", dict[str, Any]),
+    "answers": ("a mapping of files to 64 hex digits", dict[str, _Digest]),
+    "prompts": ("a mapping of texts", dict[str, str]),
+    "spec": ("a mapping, as the run's spec was", _Spec),
+    "haystacks": ("a list of haystack_id, name, object", list[_Source]),
+    "judges": ("a list of label, identity", list[Annotated[list[str], Field(min_length=2, max_length=2)]]),
+}
+"""Field -> what it holds, in words and as a type."""
 
 
 def record_flaw(record: Mapping[str, Any], needed: Sequence[str]) -> str:
@@ -14,69 +57,14 @@ def record_flaw(record: Mapping[str, Any], needed: Sequence[str]) -> str:
     for name in needed:
         if name not in record:
             return f"field {name} is missing"
-    for name, value in record.items():
-        expected, fits = _FIELDS.get(name, _ANYTHING)
-        if not fits(value):
-            return f"field {name}: expected {expected}"
+    for name in [name for name in record if name in _FIELDS]:
+        try:
+            _adapter(name).validate_python(record[name], strict=True)
+        except ValidationError:
+            return f"field {name}: expected {_FIELDS[name][0]}"
     return ""
 
 
-def _is_text(value: Any) -> bool:
-    return isinstance(value, str)
-
-
-def _is_whole(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
-def _is_digest(value: Any) -> bool:
-    return _is_text(value) and bool(_DIGEST.fullmatch(value))
-
-
-def _is_spec(value: Any) -> bool:
-    if not isinstance(value, dict) or not _is_text(value.get("name", "")) or not _is_whole(value.get("seed", 0)):
-        return False
-    budget, judges = value.get("budget_usd"), value.get("judges", [])
-    if not isinstance(judges, list) or not all(map(_is_judge_entry, judges)):
-        return False
-    return budget is None or (isinstance(budget, int | float) and not isinstance(budget, bool))
-
-
-def _is_judge_entry(value: Any) -> bool:
-    if not isinstance(value, dict) or not all(_is_text(value.get(name)) for name in ("name", "model", "strategy")):
-        return False
-    return "prompt" in value and (value["prompt"] is None or _is_text(value["prompt"]))
-
-
-def _is_source(value: Any) -> bool:
-    if not isinstance(value, dict) or not all(_is_text(value.get(name)) for name in ("haystack_id", "name", "object")):
-        return False
-    # Exported files are named after it.
-    return "/" not in value["name"]
-
-
-def _is_judge(value: Any) -> bool:
-    return isinstance(value, list) and len(value) == 2 and all(map(_is_text, value))
-
-
-_FIELDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
-    "name": ("text", _is_text),
-    "of": ("text", _is_text),
-    "cells": ("a whole number", _is_whole),
-    "topics": ("64 hex digits", _is_digest),
-    "outlines": ("64 hex digits", _is_digest),
-    "inputs": ("a mapping of texts", lambda value: isinstance(value, dict) and all(map(_is_text, value.values()))),
-    "domain": ("a mapping", lambda value: isinstance(value, dict)),
-    "answers": (
-        "a mapping of files to 64 hex digits",
-        lambda value: isinstance(value, dict) and all(map(_is_digest, value.values())),
-    ),
-    "prompts": ("a mapping of texts", lambda value: isinstance(value, dict) and all(map(_is_text, value.values()))),
-    "spec": ("a mapping, as the run's spec was", _is_spec),
-    "haystacks": (
-        "a list of haystack_id, name, object",
-        lambda value: isinstance(value, list) and all(map(_is_source, value)),
-    ),
-    "judges": ("a list of label, identity", lambda value: isinstance(value, list) and all(map(_is_judge, value))),
-}
-_ANYTHING: tuple[str, Callable[[Any], bool]] = ("", lambda value: True)
+@cache
+def _adapter(name: str) -> TypeAdapter[Any]:
+    return TypeAdapter(_FIELDS[name][1])

@@ -16,7 +16,7 @@ from summhay_ray.benchmarks.summhay.opening import keep_sources
 from summhay_ray.benchmarks.summhay.record import record_flaw
 from summhay_ray.benchmarks.summhay.sources import (
     OUTLINES,
-    LateOutlines,
+    Late,
     haystack_entries,
     keep_outlines,
     stored_haystacks,
@@ -115,9 +115,8 @@ class HaystackRetrieval(FromHaystacks, Retrieving[RetrievalSpec]):
         """See `Workload`. Haystacks are read on demand."""
         found = cls.__new__(cls)
         Retrieving.__init__(found, RetrievalSpec.model_validate(record["spec"]), Inputs.stored(store, record.get("inputs", {})))
-        found.sources = LateOutlines(lambda: stored_outlines(store, record))
-        entries = ((entry["haystack_id"], entry["object"], entry["name"]) for entry in record["haystacks"])
-        found.haystacks = stored_haystacks(store, entries)
+        found.sources = Late(lambda: stored_outlines(store, record))
+        found.haystacks = stored_haystacks(store, record["haystacks"])
         return found
 
     @classmethod
@@ -131,8 +130,7 @@ class HaystackRetrieval(FromHaystacks, Retrieving[RetrievalSpec]):
         """See `Workload`. Puts the haystacks into the store; from then on the stored copies are read."""
         keep_sources(self.haystacks, self.sources, store)
         run = super().open(store)
-        entries = ((source.haystack_id, source.digest, source.name) for source in self.sources)
-        self.haystacks = stored_haystacks(store, entries)
+        self.haystacks = stored_haystacks(store, haystack_entries(self.sources))
         return run
 
 

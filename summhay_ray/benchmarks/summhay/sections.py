@@ -16,7 +16,7 @@ from summhay_ray.benchmarks.summhay.judges import judged_pieces, judges_of
 from summhay_ray.benchmarks.summhay.samples import Prices
 from summhay_ray.benchmarks.summhay.scores import SYSTEM, ScoreResult, score_run
 from summhay_ray.benchmarks.summhay.sources import Outline, stored_outlines
-from summhay_ray.metrics import SystemScore, column_of
+from summhay_ray.metrics import PairedDifference, SystemScore, column_of
 from summhay_ray.outcome import MICROS
 from summhay_ray.store import RunStore
 
@@ -44,7 +44,7 @@ def sections(run: RunStore, compat: Compat = "default") -> list[Section]:
     found = [
         *(_results(result, judge) for judge in sorted(result.biases, key=lambda judge: (judge != best, judge))),
         _people(result, best),
-        *_is_it_real(compared, best),
+        *([] if compared is None else [_ranking(compared), *_differences(compared)]),
         *_cost(result, best, cells),
         _retrieval(run, result, best, outlines),
         _position(result),
@@ -148,11 +148,8 @@ def _retriever_order(names: Sequence[str]) -> list[str]:
     return sorted(names, key=place)
 
 
-def _is_it_real(compared: SystemComparison | None, judge: str) -> Iterator[Section]:
-    """The ranking of systems with its uncertainty, and the differences of the best systems with intervals and tests."""
-    if compared is None:
-        return
-    standings = compared.standings["joint"]
+def _ranking(compared: SystemComparison) -> Section:
+    """The ranking of systems with its uncertainty."""
     order = [
         {
             "system": one.name,
@@ -162,9 +159,9 @@ def _is_it_real(compared: SystemComparison | None, judge: str) -> Iterator[Secti
             "rank interval": f"{one.rank_low:g} to {one.rank_high:g}",
             "n": one.n_queries,
         }
-        for one in standings
+        for one in compared.standings["joint"]
     ]
-    yield Section(
+    return Section(
         "Which system is the best?",
         "The order by joint over queries, each counting once; First is the share of 10,000 resamples in which the system is the "
         "first, the interval that of its rank (95 %). Equal systems share rank and first place.",
@@ -174,38 +171,17 @@ def _is_it_real(compared: SystemComparison | None, judge: str) -> Iterator[Secti
         name="ranking",
         notes=compared.warnings,
     )
-    joint = {(one.a.system, one.b.system): one for one in compared.pairs if one.figure == "joint"}
+
+
+def _differences(compared: SystemComparison) -> Iterator[Section]:
+    """The differences of the best systems, with intervals and tests: from the best one, and of every pair."""
+    joint = {}
+    for pair in compared.pairs:
+        joint[pair.a.system, pair.b.system] = pair.found, pair.corrected
+        joint[pair.b.system, pair.a.system] = pair.found.reversed(), pair.corrected and pair.corrected.reversed()
+    standings = compared.standings["joint"]
     top = [one.name for one in standings[:FOREST]]
-    forest, matrix = [], []
-    for a, b in itertools.permutations(top, 2):
-        pair = joint.get((a, b)) or joint.get((b, a))
-        if pair is None:
-            continue
-        sign = 1 if (a, b) in joint else -1
-        found, corrected = pair.found, pair.corrected
-        ends = sorted(sign * end for end in (found.low, found.high) if end is not None)
-        low, high = ends if len(ends) == 2 else (None, None)
-        matrix.append(
-            {"system": a, "other": b, "difference": sign * found.difference, "p (Holm)": found.p_holm, "n": found.n_queries}
-        )
-        if a == top[0]:
-            forest.append(
-                {
-                    "system": b,
-                    "difference": -sign * found.difference,
-                    "difference_low": None if high is None else -high,
-                    "difference_high": None if low is None else -low,
-                    "p": found.p,
-                    "p (Holm)": found.p_holm,
-                    "d": None if found.effect is None else -sign * found.effect,
-                    "win/tie/loss": _record(found, sign),
-                    "least detectable": found.detectable,
-                    "queries needed": None if found.queries_needed is None else float(found.queries_needed),
-                    "bias removed": None if corrected is None else -sign * corrected.difference,
-                    "n": found.n_queries,
-                    "verdict": found.verdict(pair.a.name, pair.b.name),
-                }
-            )
+    forest = [_of_forest(system, top[0], *joint[system, top[0]]) for system in top[1:] if (system, top[0]) in joint]
     if not forest:
         return
     units = dict.fromkeys(("difference", "least detectable", "bias removed"), "points")
@@ -213,13 +189,18 @@ def _is_it_real(compared: SystemComparison | None, judge: str) -> Iterator[Secti
     yield Section(
         f"Is it real? Joint, less that of {top[0]}",
         "Paired differences by query, in points; a system whose interval holds 0 may be as good as the best. Holm is p corrected "
-        f"over all {len(joint):,} pairs; queries needed would find the difference seen after Holm (80 %).{rest}",
+        f"over all {len(compared.pairs):,} pairs; queries needed would find the difference seen after Holm (80 %).{rest}",
         _frame(forest),
         units,
         Chart.forest("difference", "system"),
         name="forest",
         notes=compared.warnings,
     )
+    pairs = [(a, b, joint[a, b][0]) for a, b in itertools.permutations(top, 2) if (a, b) in joint]
+    matrix = [
+        {"system": a, "other": b, "difference": found.difference, "p (Holm)": found.p_holm, "n": found.n_queries}
+        for a, b, found in pairs
+    ]
     yield Section(
         "Every pair",
         "Joint of the row's system less that of the column's, in points; a dot: p below 5 % after Holm's correction.",
@@ -231,9 +212,23 @@ def _is_it_real(compared: SystemComparison | None, judge: str) -> Iterator[Secti
     )
 
 
-def _record(found: Any, sign: int) -> str:
-    wins, losses = (found.losses, found.wins) if sign == 1 else (found.wins, found.losses)
-    return f"{wins}/{found.ties}/{losses}"
+def _of_forest(system: str, best: str, found: PairedDifference, corrected: PairedDifference | None) -> dict[str, Any]:
+    """The row of a system's difference from the best one."""
+    return {
+        "system": system,
+        "difference": found.difference,
+        "difference_low": found.low,
+        "difference_high": found.high,
+        "p": found.p,
+        "p (Holm)": found.p_holm,
+        "d": found.effect,
+        "win/tie/loss": f"{found.wins}/{found.ties}/{found.losses}",
+        "least detectable": found.detectable,
+        "queries needed": None if found.queries_needed is None else float(found.queries_needed),
+        "bias removed": None if corrected is None else corrected.difference,
+        "n": found.n_queries,
+        "verdict": found.verdict(system, best),
+    }
 
 
 def _cells(run: RunStore) -> pl.DataFrame:
@@ -365,9 +360,6 @@ def _breakdowns(
     run: RunStore, result: ScoreResult, judge: str, outlines: Sequence[Outline], cells: pl.DataFrame
 ) -> Iterator[Section]:
     """Coverage by the number of documents that contain an insight, by haystack, and by subtopic."""
-    if not judge:
-        return
-    best = max(_of(result, judge), key=lambda one: one.joint or 0.0)
     counts = _by_documents(run, judge, cells, {one.system: one.model for one in result.systems})
     if counts.height:
         labels = [f"{low}" if low == high else f"{low} or more" if high is None else f"{low} to {high}" for low, high in _BINS]
@@ -381,21 +373,21 @@ def _breakdowns(
             Pivot("model", "documents", ("coverage", "joint")),
             "frequency",
         )
-    haystacks = [
-        {
-            "model": one.model,
-            "retriever": _column(one),
-            "haystack": name,
-            **_interval(one, "coverage"),
-            **_interval(one, "joint"),
-            "n": one.n_scored,
-            "n_expected": one.n_expected,
-        }
-        for name, systems in result.haystacks.items()
-        for one in systems
-        if one.judge == judge
-    ]
     if len(result.haystacks) > 1:
+        haystacks = [
+            {
+                "model": one.model,
+                "retriever": _column(one),
+                "haystack": name,
+                **_interval(one, "coverage"),
+                **_interval(one, "joint"),
+                "n": one.n_scored,
+                "n_expected": one.n_expected,
+            }
+            for name, systems in result.haystacks.items()
+            for one in systems
+            if one.judge == judge
+        ]
         yield Section(
             "Coverage by haystack",
             "Coverage and joint of each system in each haystack.",
@@ -403,13 +395,23 @@ def _breakdowns(
             {"coverage": "%", "joint": "%"},
             name="haystacks",
         )
+    if section := _by_subtopic(result, judge, outlines):
+        yield section
+
+
+def _by_subtopic(result: ScoreResult, judge: str, outlines: Sequence[Outline]) -> Section | None:
+    """The mean coverage of each subtopic, beside that of the best system."""
+    best = max(_of(result, judge), key=lambda one: one.joint or 0.0).system
     names = {one.haystack_id: one.name for one in outlines}
     topics = {(one.haystack_id, topic.subtopic_id): topic.name or topic.text for one in outlines for topic in one.subtopics}
-    mine = result.queries.filter(pl.col("judge") == judge)
-    by_query = mine.group_by("haystack_id", "subtopic_id").agg(
-        pl.col("coverage", "joint").mean(),
-        pl.col("coverage").filter(pl.col("system") == best.system).first().alias("best"),
-        pl.col("n").sum().cast(pl.Int64),
+    by_query = (
+        result.queries.filter(pl.col("judge") == judge)
+        .group_by("haystack_id", "subtopic_id")
+        .agg(
+            pl.col("coverage", "joint").mean(),
+            pl.col("coverage").filter(pl.col("system") == best).first().alias("best"),
+            pl.col("n").sum().cast(pl.Int64),
+        )
     )
     rows = [
         {
@@ -417,17 +419,17 @@ def _breakdowns(
             "subtopic": topics.get((row["haystack_id"], row["subtopic_id"]), row["subtopic_id"]),
             "coverage": row["coverage"],
             "joint": row["joint"],
-            f"coverage of {best.system}": row["best"],
+            f"coverage of {best}": row["best"],
             "n": row["n"],
         }
         for row in by_query.sort("haystack_id", "coverage", "subtopic_id").iter_rows(named=True)
     ]
-    if rows:
-        units = dict.fromkeys(("coverage", "joint", f"coverage of {best.system}"), "%")
-        text = f"Means over all systems, the hardest subtopic of a haystack first; beside them {best.system}, the best by joint."
-        yield Section(
-            "Coverage by subtopic", text, _frame(rows), units, Chart.bar("subtopic", "coverage", "haystack"), name="subtopics"
-        )
+    if not rows:
+        return None
+    units = dict.fromkeys(("coverage", "joint", f"coverage of {best}"), "%")
+    text = f"Means over all systems, the hardest subtopic of a haystack first; beside them {best}, the best by joint."
+    chart = Chart.bar("subtopic", "coverage", "haystack")
+    return Section("Coverage by subtopic", text, _frame(rows), units, chart, name="subtopics")
 
 
 def _by_documents(run: RunStore, judge: str, cells: pl.DataFrame, models: Mapping[str, str]) -> pl.DataFrame:

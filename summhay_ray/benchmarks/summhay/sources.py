@@ -17,7 +17,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, fields
-from typing import Any, overload
+from typing import Any, TypeVar, overload
 
 from summhay_ray.errors import UserError
 from summhay_ray.haystack import ReleasedFile, read_released
@@ -37,6 +37,7 @@ BY_GRAMMAR = "made by a grammar (offline/writer): for demos, tests and load, not
 STORE = "store/"
 """Prefix of an entry of a spec's haystacks that names an object in the store."""
 
+T = TypeVar("T")
 _PLACE = ("haystack_id", "position")
 _IN_STORE = re.compile(STORE + r"([0-9a-f]{64})(?:/[^/]+)?")
 
@@ -198,17 +199,17 @@ def changed(name: str) -> UserError:
     return UserError(f"{name}: was changed since it was read; put back what it was, or start again")
 
 
-class LateOutlines(Sequence[Outline]):
-    """Outlines that are read on first use. Workers never use them."""
+class Late(Sequence[T]):
+    """A sequence that is read on first use: outlines and topics of a stored run, which its workers never use."""
 
-    def __init__(self, read: Callable[[], Sequence[Outline]]) -> None:
+    def __init__(self, read: Callable[[], Sequence[T]]) -> None:
         self._read = functools.cache(read)
 
     @overload
-    def __getitem__(self, index: int) -> Outline: ...
+    def __getitem__(self, index: int) -> T: ...
     @overload
-    def __getitem__(self, index: slice) -> Sequence[Outline]: ...
-    def __getitem__(self, index: int | slice) -> Outline | Sequence[Outline]:
+    def __getitem__(self, index: slice) -> Sequence[T]: ...
+    def __getitem__(self, index: int | slice) -> T | Sequence[T]:
         return self._read()[index]
 
     def __len__(self) -> int:
@@ -242,12 +243,11 @@ def read_source(store: Store, entry: Mapping[str, str]) -> ReleasedFile:
     return read_released(store.get_object("haystack", entry["object"]), entry["name"])
 
 
-def stored_haystacks(store: Store, entries: Iterable[tuple[str, str, str]]) -> Haystacks:
-    """Haystacks that are read from the store. `entries`: (haystack_id, digest of its object, name)."""
-    known = {haystack_id: (digest, name) for haystack_id, digest, name in entries}
+def stored_haystacks(store: Store, entries: Iterable[Mapping[str, str]]) -> Haystacks:
+    """Haystacks that are read from the store. `entries`: the field `haystacks` of a run's record."""
+    known = {entry["haystack_id"]: entry for entry in entries}
 
     def read(haystack_id: str) -> tuple[bytes, str]:
-        digest, name = known[haystack_id]
-        return store.get_object("haystack", digest), name
+        return store.get_object("haystack", known[haystack_id]["object"]), known[haystack_id]["name"]
 
     return Haystacks(known, read)

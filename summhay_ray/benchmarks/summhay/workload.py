@@ -9,9 +9,8 @@ from __future__ import annotations
 import functools
 import random
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, astuple, replace
-from pathlib import Path
 from typing import Any
 
 from summhay_ray import retrieve
@@ -25,8 +24,6 @@ from summhay_ray.benchmark import (
     Queue,
     Results,
     Rows,
-    Samples,
-    Section,
     Size,
     Stage,
     semantic_hash,
@@ -38,15 +35,11 @@ from summhay_ray.benchmarks.summhay.cell import judge_all, summarize_cell
 from summhay_ray.benchmarks.summhay.cells import Cell, Unit
 from summhay_ray.benchmarks.summhay.checks import check_grid
 from summhay_ray.benchmarks.summhay.contexts import Ranker, make_context
-from summhay_ray.benchmarks.summhay.explain import explain, places
-from summhay_ray.benchmarks.summhay.export import export
 from summhay_ray.benchmarks.summhay.from_haystacks import FromHaystacks, with_made
 from summhay_ray.benchmarks.summhay.judging import STAGE as JUDGE_STAGE
-from summhay_ray.benchmarks.summhay.judging import Judging
 from summhay_ray.benchmarks.summhay.opening import keep_sources, open_haystacks
 from summhay_ray.benchmarks.summhay.record import record_flaw
 from summhay_ray.benchmarks.summhay.retrieval import retrieval_fields
-from summhay_ray.benchmarks.summhay.scores import results
 from summhay_ray.benchmarks.summhay.sources import (
     OUTLINES,
     haystack_entries,
@@ -54,6 +47,7 @@ from summhay_ray.benchmarks.summhay.sources import (
     stored_haystacks,
 )
 from summhay_ray.benchmarks.summhay.spec import SummhaySpec
+from summhay_ray.benchmarks.summhay.summarized import Summarized
 from summhay_ray.benchmarks.summhay.tables import TABLES
 from summhay_ray.haystack import system_key
 from summhay_ray.plugins import code_identity
@@ -66,7 +60,7 @@ _BULLET = "- " + "one of the words of a bullet point " * 4 + "[12][34][56]"
 _SHORT_BULLET = "- six words of a short bullet"
 
 
-class SummHay(FromHaystacks, WithRetrievers, Judging[SummhaySpec]):
+class SummHay(FromHaystacks, WithRetrievers, Summarized[SummhaySpec]):
     """A grid of cells: retrieve, order, summarize, judge, score."""
 
     kind = "summhay"
@@ -127,8 +121,7 @@ class SummHay(FromHaystacks, WithRetrievers, Judging[SummhaySpec]):
         keep_sources(self.haystacks, self.sources, store)
         run = super().open(store)
         open_haystacks(run, self.haystacks, self.sources)
-        entries = ((source.haystack_id, source.digest, source.name) for source in self.sources)
-        self.haystacks = stored_haystacks(store, entries)
+        self.haystacks = stored_haystacks(store, haystack_entries(self.sources))
         return run
 
     def own_code(self) -> Sequence[str]:
@@ -345,32 +338,8 @@ class SummHay(FromHaystacks, WithRetrievers, Judging[SummhaySpec]):
 
     def results(self, run: RunStore, compat: Compat = "default") -> Results:
         """See `Workload`: the scores of every system (section 4.1, Table 2)."""
-        scored = results(run, compat)
+        scored = super().results(run, compat)
         return replace(scored, warnings=(*scored.warnings, *self.stray_answers()))
-
-    def sections(self, run: RunStore, compat: Compat = "default") -> Sequence[Section]:
-        """See `Workload`."""
-        from summhay_ray.benchmarks.summhay.sections import sections
-
-        return sections(run, compat)
-
-    def samples(self, run: RunStore) -> Samples:
-        """See `Workload`: each summary with its judgments."""
-        from summhay_ray.benchmarks.summhay.samples import samples
-
-        return samples(self, run)
-
-    def explain(self, run: RunStore, key: str, compat: Compat = "default") -> dict[str, Any]:
-        """See `Workload`."""
-        return explain(self, run, run, key, compat)
-
-    def places(self, run: RunStore, item_ids: Iterable[str]) -> Mapping[str, Mapping[str, str]]:
-        """See `Workload`."""
-        return {cell: asdict(place) for cell, place in places(run, item_ids, self).items()}
-
-    def export(self, run: RunStore, folder: Path, judge: str = "") -> list[Path]:
-        """See `Workload`: JSON files in the released format."""
-        return export(run, folder, judge)
 
 
 def _named(name: str) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import itertools
 import json
@@ -11,9 +10,9 @@ import re
 import unicodedata
 import zlib
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import asdict, replace
-from typing import Any, overload
+from typing import Any
 
 from summhay_ray.benchmark import Inputs, SpecError
 from summhay_ray.benchmarks.synth.spec import MOST_MADE_UP, MOST_NAME, SynthSpec, TopicSpec
@@ -159,20 +158,3 @@ def stored_topics(store: Store, record: Mapping[str, Any]) -> tuple[Kept, ...]:
         return tuple((row.pop("cell_id"), topic_from(row)) for row in json.loads(zlib.decompress(content)))
     except (ValueError, TypeError, KeyError, AttributeError, zlib.error) as error:
         raise StoreError(f"store {store.uri!r}: the topics {record[TOPICS]} are of another version: {error}") from error
-
-
-class LateTopics(Sequence[Topic]):
-    """Topics that are read on first use."""
-
-    def __init__(self, read: Callable[[], Sequence[Topic]]) -> None:
-        self._read = functools.cache(read)
-
-    @overload
-    def __getitem__(self, index: int) -> Topic: ...
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[Topic]: ...
-    def __getitem__(self, index: int | slice) -> Topic | Sequence[Topic]:
-        return self._read()[index]
-
-    def __len__(self) -> int:
-        return len(self._read())

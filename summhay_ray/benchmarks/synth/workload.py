@@ -27,9 +27,10 @@ from summhay_ray.benchmark import (
 from summhay_ray.benchmarks.summhay import TABLES
 from summhay_ray.benchmarks.summhay.checks import check_models
 from summhay_ray.benchmarks.summhay.record import record_flaw
+from summhay_ray.benchmarks.summhay.sources import Late
 from summhay_ray.benchmarks.synth.made import MADE
 from summhay_ray.benchmarks.synth.spec import GROUPS, WRITER, StageModel, SynthSpec
-from summhay_ray.benchmarks.synth.topics import TOPICS, LateTopics, alone, keep_topics, stored_topics, topic_from, topics_of
+from summhay_ray.benchmarks.synth.topics import TOPICS, alone, keep_topics, stored_topics, topic_from, topics_of
 from summhay_ray.llm import find_window, is_local
 from summhay_ray.store import LogIndex, RunStore, Store
 from summhay_ray.synth import (
@@ -115,7 +116,7 @@ class Synth(Benchmark[SynthSpec]):
         found = cls.__new__(cls)
         Benchmark.__init__(found, SynthSpec.model_validate(record["spec"]), Inputs.stored(store, {}))
         found.domain = domain_from(record["domain"], "stored domain")
-        found.topics = LateTopics(lambda: [topic for _, topic in stored_topics(store, record)])
+        found.topics = Late(lambda: [topic for _, topic in stored_topics(store, record)])
         found.store = store
         return found
 

@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal
 
-from summhay_ray.judge.rating.prompt import check, template_hash
+from summhay_ray.judge.rating.prompt import check
+from summhay_ray.text import text_hash
 
 How = Literal["text", "samples", "logprobs"]
 
@@ -55,7 +56,7 @@ class Criterion:
     @cached_property
     def prompt_hash(self) -> str:
         """sha256 (hex) of the prompt template: part of every request's key."""
-        return template_hash(self.prompt)
+        return text_hash(self.prompt)
 
 
 @dataclass(frozen=True, slots=True)

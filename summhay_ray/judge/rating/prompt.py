@@ -10,7 +10,6 @@ providers can cache. A tag inside an inserted text is escaped (`&lt;source&gt;`)
 from __future__ import annotations
 
 import functools
-import hashlib
 import re
 from collections.abc import Mapping, Sequence
 from importlib import resources
@@ -27,12 +26,6 @@ def check(template: str, needs: Sequence[str], where: str) -> None:
     missing = [f"[[{name}]]" for name in needs if name not in present]
     if missing:
         raise ValueError(f"{where} lacks {' and '.join(missing)}; write each where its text belongs")
-
-
-@functools.lru_cache(maxsize=64)
-def template_hash(template: str) -> str:
-    """sha256 (hex) of a template."""
-    return hashlib.sha256(template.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def fill(template: str, values: Mapping[str, str]) -> str:

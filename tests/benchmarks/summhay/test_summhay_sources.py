@@ -15,7 +15,7 @@ from summhay_grids import SMALL, grid_of, grid_of_files
 
 from summhay_ray.benchmarks.summhay import SummHay
 from summhay_ray.benchmarks.summhay import sources as sources_module
-from summhay_ray.benchmarks.summhay.sources import Haystacks, LateOutlines, Outline, outline_of, source_bytes, stored_outlines
+from summhay_ray.benchmarks.summhay.sources import Haystacks, Late, Outline, outline_of, source_bytes, stored_outlines
 from summhay_ray.engine import stored_workload
 from summhay_ray.errors import UserError
 from summhay_ray.haystack import ReleasedFile, load_sample, read_released
@@ -159,7 +159,7 @@ def test_late_outlines_are_read_once_and_not_before() -> None:
         reads.append(1)
         return [outline_of(released())]
 
-    late = LateOutlines(read)
+    late = Late(read)
     assert not reads
     assert (len(late), late[0].name, [one.name for one in late], late[:1][0].name) == (1, "news", ["news"], "news")
     assert reads == [1]

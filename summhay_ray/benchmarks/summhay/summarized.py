@@ -1,0 +1,49 @@
+"""Base class of the benchmarks whose runs hold summaries: their scores, report, samples, and what led to each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+from summhay_ray.benchmark import Compat, Results, Samples, Section
+from summhay_ray.benchmarks.summhay.explain import explain, places
+from summhay_ray.benchmarks.summhay.export import export
+from summhay_ray.benchmarks.summhay.judging import Judging
+from summhay_ray.benchmarks.summhay.scores import results
+from summhay_ray.benchmarks.summhay.spec import JudgingSpec
+from summhay_ray.store import RunStore
+
+S = TypeVar("S", bound=JudgingSpec)
+
+
+class Summarized(Judging[S]):
+    """A run that holds summaries of its own: made here, or imported (`given`), when nothing was asked and no cell is planned."""
+
+    def results(self, run: RunStore, compat: Compat = "default") -> Results:
+        """See `Workload`: the scores of every system (section 4.1, Table 2)."""
+        return results(run, compat)
+
+    def sections(self, run: RunStore, compat: Compat = "default") -> Sequence[Section]:
+        """See `Workload`."""
+        from summhay_ray.benchmarks.summhay.sections import sections
+
+        return sections(run, compat)
+
+    def samples(self, run: RunStore) -> Samples:
+        """See `Workload`: each summary with its judgments."""
+        from summhay_ray.benchmarks.summhay.samples import samples
+
+        return samples(None if self.given else self, run)
+
+    def explain(self, run: RunStore, key: str, compat: Compat = "default") -> dict[str, Any]:
+        """See `Workload`. Prompts are absent if nothing was asked."""
+        return explain(None if self.given else self, run, run, key, compat)
+
+    def places(self, run: RunStore, item_ids: Iterable[str]) -> Mapping[str, Mapping[str, str]]:
+        """See `Workload`."""
+        return places(run, item_ids, None if self.given else self)
+
+    def export(self, run: RunStore, folder: Path, judge: str = "") -> list[Path]:
+        """See `Workload`: JSON files in the released format."""
+        return export(run, folder, judge)
