@@ -147,8 +147,8 @@ class ResourcesSpec(Strict):
     actors: int = Field(default=1, ge=1, description="number of actors; each loads the model")
     cpus: float = Field(default=1.0, gt=0, description="CPUs (and threads) per actor, as far as the cluster has them")
     gpus: float = Field(default=0.0, ge=0, description="GPUs per actor; a fraction shares one; 0: the model runs on CPUs")
-    batch_tokens: int = Field(default=16384, ge=1, description="tokens per batch, padding included")
-    batch_size: int | None = Field(default=None, ge=1, description="largest number of texts per batch")
+    batch_tokens: int = Field(default=16384, ge=1, description="for embed: tokens per batch, padding included")
+    batch_size: int | None = Field(default=None, ge=1, description="for embed: largest number of texts per batch")
 
 
 Model = Annotated[ModelSpec, BeforeValidator(model_entry, json_schema_input_type=Text | ModelSpec)]
@@ -325,6 +325,10 @@ def check_spec(spec: Spec, where: str, stages: Sequence[str]) -> None:
         if name not in ("embed", *families):
             expected = f"expected one of {', '.join(('embed', *families))}"
             raise SpecError(f"{where}: resources: nothing in the spec computes in actors of {name!r}; {expected}")
+        for field in ("batch_tokens", "batch_size"):
+            # An answer must not depend on the calls that happen to be at hand, as it would in a batch.
+            if name != "embed" and getattr(spec.resources[name], field) != ResourcesSpec.model_fields[field].default:
+                raise SpecError(f"{where}: resources: {name}: {field} is for embed only; its models answer one call at a time")
     for name in known:
         if name in ("offline", "replay", "offline/", "replay/"):
             raise SpecError(f"{where}: model {name!r}: expected offline/NAME or replay/NAME")

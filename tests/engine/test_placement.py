@@ -136,6 +136,8 @@ def test_models_with_resources_have_actors_of_their_own(monkeypatch: pytest.Monk
         UserError, match="resources: nothing in the spec computes in actors of 'summarize'; expected one of embed, "
     ):
         loaded(resources={"summarize": {"actors": 2}})
+    with pytest.raises(UserError, match="resources: offline: batch_size is for embed only; its models answer one call at a time"):
+        loaded(resources={"offline": {"batch_size": 2}})
 
 
 @pytest.mark.parametrize(

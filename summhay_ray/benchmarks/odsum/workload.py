@@ -168,9 +168,10 @@ class Odsum(WithRetrievers, OnCollection[OdsumSpec]):
                     yield Item(f"retrieve/{retriever}/{query.query_id}", data=data, source=retriever)
             elif not asked:
                 yield Item(f"retrieve/{retriever}", data={"retriever": retriever}, source=retriever)
-            for k in self._cuts(retriever):
-                for place, one in asked:
-                    for query in self.collection.queries:
+            # Query by query, since its prompts share documents, whose sentences and token counts are remembered for a while.
+            for query in self.collection.queries:
+                for k in self._cuts(retriever):
+                    for place, one in asked:
                         yield self._item(query.query_id, place, one, retriever, k)
         # Answers from a file are attributed to the retriever and k only where the spec leaves no choice.
         only = next(iter(self.made)) if len(self.made) == 1 and len(self.spec.k) == 1 else None

@@ -156,6 +156,22 @@ def all_pairs(result: ScoreResult, judge: str, seed: int = 0) -> SystemCompariso
     return compared([values], [((0, a), (0, b)) for a, b in itertools.combinations(names, 2)], seed, ("joint",))
 
 
+def against_ideal(
+    result: ScoreResult, judge: str, ideals: Sequence[str], others: Sequence[str], seed: int = 0
+) -> SystemComparison | None:
+    """Every figure of the systems with the retrievers `ideals`, each against those of the same model with a retriever of
+    `others`; None without such pairs."""
+    values = _Values(result, judge)
+    own = sorted(values.systems.items())
+    pairs = [
+        ((0, a), (0, b))
+        for a, ideal in own
+        for b, other in own
+        if ideal.retriever in ideals and other.retriever in others and ideal.model == other.model
+    ]
+    return compared([values], pairs, seed) if 0 < len(pairs) <= MOST_PAIRS else None
+
+
 def compared(
     tables: Sequence[_Values], chosen: Chosen, seed: int, figures: Iterable[str] = FIGURES, over: Over = "haystacks"
 ) -> SystemComparison:

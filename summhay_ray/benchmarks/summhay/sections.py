@@ -11,7 +11,7 @@ from typing import Any
 import polars as pl
 
 from summhay_ray.benchmark import Chart, Compat, Pivot, Section
-from summhay_ray.benchmarks.summhay.compare import SystemComparison, all_pairs
+from summhay_ray.benchmarks.summhay.compare import SystemComparison, against_ideal, all_pairs
 from summhay_ray.benchmarks.summhay.judges import judged_pieces, judges_of
 from summhay_ray.benchmarks.summhay.samples import Prices
 from summhay_ray.benchmarks.summhay.scores import SYSTEM, ScoreResult, score_run
@@ -24,6 +24,7 @@ PEOPLE = "People (paper)"
 PEOPLE_ROW = {"retriever": "oracle", "coverage": 0.745, "citation": 0.739, "joint": 0.561, "words": 29.7}
 """Human performance (paper, Table 2): two annotators, ten summaries, in the oracle setting."""
 FIGURES = ("coverage", "citation", "joint")
+ORACLES = ("oracle", "released/oracle")
 FOREST = 25
 """Systems shown in the forest plot and the matrix: the best by joint."""
 _BINS = ((1, 2), (3, 5), (6, 10), (11, 20), (21, None))
@@ -47,6 +48,7 @@ def sections(run: RunStore, compat: Compat = "default") -> list[Section]:
         *([] if compared is None else [_ranking(compared), *_differences(compared)]),
         *_cost(result, best, cells),
         _retrieval(run, result, best, outlines),
+        _lost(result, best),
         _position(result),
         *_breakdowns(run, result, best, outlines, cells),
         _citations(result, best),
@@ -322,6 +324,32 @@ def _retrieval(run: RunStore, result: ScoreResult, judge: str, outlines: Sequenc
     return Section(
         "Retrieval and joint", text, _frame(rows), units, Chart.scatter("recall", "joint", "retriever"), name="retrieval"
     )
+
+
+def _lost(result: ScoreResult, judge: str) -> Section | None:
+    """What retrieval's errors cost each model and strategy: the question of ODSum's Table 5, for joint and citations, too."""
+    systems = {one.system: one for one in _of(result, judge)}
+    retrievers = {one.retriever for one in systems.values()} - {*ORACLES, "full", "released/full"}
+    compared = against_ideal(result, judge, ORACLES, sorted(retrievers))
+    if compared is None:
+        return None
+    rows: dict[str, dict[str, Any]] = {}
+    for pair in compared.pairs:
+        one, figure = pair.found, pair.figure
+        row = rows.setdefault(
+            pair.b.system, {"model": pair.b.model, "retriever": _column(systems[pair.b.system]), "n": one.n_queries}
+        )
+        row |= {figure: one.a, f"{figure} lost": one.difference, f"{figure} lost_low": one.low, f"{figure} lost_high": one.high}
+        # A summary without a covered insight has no citations to score.
+        if figure == "citation":
+            row["n of citation"] = one.n_queries
+    text = (
+        "The oracle's figure, and the loss when the same model and strategy see a retriever's documents instead: the mean "
+        "difference per query, over queries answered in both settings, with its 95 % interval (asked by ODSum, Table 5)."
+    )
+    units = {name: "%" for figure in FIGURES for name in (figure, f"{figure} lost")}
+    frame = _frame(sorted(rows.values(), key=lambda row: (row["model"], row["retriever"])))
+    return Section("What retrieval's errors cost", text, frame, units, name="lost", notes=compared.warnings)
 
 
 def _position(result: ScoreResult) -> Section | None:

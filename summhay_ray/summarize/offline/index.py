@@ -49,10 +49,7 @@ class SentenceIndex:
         bags: list[list[int]] = []
         for number, text in documents:
             seen: set[tuple[int, ...]] = set()
-            for sentence in sentences_of(text):
-                terms = dict.fromkeys(terms_of(sentence))
-                if len(terms) < _FEWEST_TERMS:
-                    continue
+            for sentence, terms in _statements(text):
                 bag = tuple(sorted(self._places.setdefault(term, len(self._places)) for term in terms))
                 # A sentence that a document repeats counts once.
                 if bag not in seen:
@@ -149,6 +146,14 @@ class SentenceIndex:
 def sums(groups: Ints, values: Floats, n: int) -> Floats:
     """The sum of the values of each group 0..n-1 (n)."""
     return np.bincount(groups, weights=values, minlength=n).astype(np.float64, copy=False)
+
+
+# A document is in the prompts of several queries and steps.
+@functools.lru_cache(maxsize=128)
+def _statements(text: str) -> list[tuple[str, tuple[str, ...]]]:
+    """The sentences of `text` with enough terms to state something, each with its distinct terms."""
+    found = ((sentence, tuple(dict.fromkeys(terms_of(sentence)))) for sentence in sentences_of(text))
+    return [(sentence, terms) for sentence, terms in found if len(terms) >= _FEWEST_TERMS]
 
 
 @functools.lru_cache(maxsize=2)

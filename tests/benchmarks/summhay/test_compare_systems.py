@@ -11,6 +11,7 @@ from rejudged_runs import source_run
 from scipy import stats
 
 from summhay_ray.benchmarks.summhay import compare_systems, import_released, score_run
+from summhay_ray.benchmarks.summhay.sections import sections
 from summhay_ray.errors import UserError
 from summhay_ray.report import compared_systems_tables
 from summhay_ray.store import RunStore, Store
@@ -64,6 +65,21 @@ def test_every_pair_is_compared_and_corrected_for_being_many(run: RunStore) -> N
     assert json.loads(json.dumps(found.to_json(), allow_nan=False))["pairs"][0]["figure"] == "joint"
     tables = compared_systems_tables(found)
     assert tables[0].title == "joint: differences" and len(tables[0].rows) == len(joint)
+
+
+def test_what_retrievals_errors_cost_is_the_oracle_less_the_retriever_by_query(released: RunStore) -> None:
+    [section] = [one for one in sections(released) if one.title == "What retrieval's errors cost"]
+    assert section.table is not None
+    rows = {(row["model"], row["retriever"]): row for row in section.table.iter_rows(named=True)}
+    found = rows["gpt-4o", "vector"]
+    queries = score_run(released).queries
+    oracle, vector = (queries.filter(queries["system"] == f"{name}_gpt-4o") for name in ("oracle", "vector"))
+    both = oracle.join(vector, on=["haystack_id", "subtopic_id"])
+    for figure, column in (("joint", "joint"), ("citation", "citation_f1")):
+        lost = (both[column] - both[f"{column}_right"]).mean()
+        assert found[f"{figure} lost"] == pytest.approx(lost)
+        assert found[f"{figure} lost_low"] < lost < found[f"{figure} lost_high"]
+    assert found["n"] == 18 and not any("oracle" in retriever or "full" in retriever for _, retriever in rows)
 
 
 def test_two_runs_are_compared_system_by_system(run: RunStore) -> None:
