@@ -16,6 +16,7 @@ from summhay_ray.engine.own_code import BadBenchmark
 from summhay_ray.engine.spec import ModelSpec, near
 from summhay_ray.llm import Ask as AskModel
 from summhay_ray.llm import ModelSettings, RawAnswer, Request
+from summhay_ray.loops import Ready
 from summhay_ray.outcome import KIND, Answer, Failed, Malformed, NoAnswer, Outcome, Refusal
 
 LOCAL_AT_ONCE = 4
@@ -25,7 +26,8 @@ EXTRA_PROMPTS = 16
 MOST_SHOWN = 80
 """Characters of an unreadable answer that the error message quotes."""
 
-Complete = Callable[[Request, str], Awaitable[tuple[Outcome[RawAnswer], RawAnswer | None]]]
+Ended = tuple[Outcome[RawAnswer], RawAnswer | None]
+Complete = Callable[[Request, str], Awaitable[Ended]]
 """Completes a request of a stage: returns its outcome, and the raw answer if there is one."""
 
 
@@ -129,17 +131,23 @@ class Ask:
         """
         self._check_stage(stage)
 
-        async def ask(request: Request) -> Outcome[RawAnswer]:
+        def ask(request: Request) -> Awaitable[Outcome[RawAnswer]]:
             request, none = self.known(request, stage)
             if none is not None:
-                return none
-            outcome, raw = await self._complete(request, stage)
-            if raw is not None:
-                # Vectors are large and already in the log; the row only records their cost.
-                self.raw[raw.key] = replace(raw, text="") if request.inputs else raw
-            return outcome
+                return Ready(none)
+            ended = self._complete(request, stage)
+            return Ready(self._kept(request, *ended.result)) if isinstance(ended, Ready) else awaited(request, ended)
+
+        async def awaited(request: Request, ended: Awaitable[Ended]) -> Outcome[RawAnswer]:
+            return self._kept(request, *await ended)
 
         return ask
+
+    def _kept(self, request: Request, outcome: Outcome[RawAnswer], raw: RawAnswer | None) -> Outcome[RawAnswer]:
+        if raw is not None:
+            # Vectors are large and already in the log; the row only records their cost.
+            self.raw[raw.key] = replace(raw, text="") if request.inputs else raw
+        return outcome
 
     def known(self, request: Request, stage: str) -> tuple[Request, Failed | None]:
         """The request, with the `query_id` to look up if its model's answers come from a file; and a failure (else None) if a

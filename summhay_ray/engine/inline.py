@@ -31,7 +31,7 @@ from summhay_ray.engine.queues import Dispatcher, ItemResult, Kind, WorkItem, qu
 from summhay_ray.engine.state import PREPARED
 from summhay_ray.engine.worker import Worker
 from summhay_ray.llm import Batched, Budgets, Gateway, Ledger, LedgerService, LocalPort
-from summhay_ray.loops import run_loop
+from summhay_ray.loops import collecting_rarely, run_loop
 from summhay_ray.store import Block, Finished, LogIndex, StoreError, has_ended, open_log, pack, seal_rest, sweep
 
 SEAT = "inline"
@@ -75,7 +75,8 @@ class InlineExecution:
         # The event loop, which makes the calls, must not wait for threads that plan, prepare or write rows.
         sys.setswitchinterval(SWITCH_S)
         try:
-            return run_loop(lambda: self._run(left))
+            with collecting_rarely():
+                return run_loop(lambda: self._run(left))
         finally:
             sys.setswitchinterval(before)
             hear_sigterm()

@@ -27,7 +27,7 @@ from summhay_ray.engine.state import ITEM, checked_items
 from summhay_ray.errors import UserError
 from summhay_ray.llm import Ask as AskModel
 from summhay_ray.llm import ModelSettings, RawAnswer, Request, read_answer
-from summhay_ray.loops import run_loop
+from summhay_ray.loops import Ready, run_loop
 from summhay_ray.outcome import MICROS, Answer, Failed, Outcome
 from summhay_ray.plugins import STOPS, error_line
 from summhay_ray.store import LogIndex, RunStore, Store
@@ -192,9 +192,9 @@ class CountingAsk(Ask):
         """See `Ask`."""
         self._check_stage(stage)
 
-        async def ask(request: Request) -> Outcome[RawAnswer]:
+        def ask(request: Request) -> Ready[Outcome[RawAnswer]]:
             request, none = self.known(request, stage)
-            return none or self._counted(stage, request, share, output_tokens)
+            return Ready(none or self._counted(stage, request, share, output_tokens))
 
         return ask
 

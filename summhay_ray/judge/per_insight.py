@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import functools
+import json
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
@@ -13,6 +13,7 @@ from summhay_ray.judge.answer import read_verdict, usable_bullet
 from summhay_ray.judge.base import JudgeSettings, Verdict
 from summhay_ray.judge.prompt import ALONE, Form, render, template
 from summhay_ray.llm import Ask, RawAnswer, Request
+from summhay_ray.loops import together
 from summhay_ray.outcome import Answer, Malformed, Outcome
 from summhay_ray.records import Insight
 from summhay_ray.text import text_hash
@@ -28,19 +29,9 @@ class PerInsight:
         self, insights: Sequence[Insight], bullets: Sequence[str], settings: JudgeSettings, ask: Ask
     ) -> list[Outcome[Verdict]]:
         """One outcome an insight, in the order of `insights`. Raises ValueError where the user's prompt lacks a placeholder."""
-        text = template(settings.prompt, self.form)
-        prompt_hash = text_hash(text)
-        requests = [
-            Request(
-                model=settings.model,
-                messages=render(text, insight.text, bullets),
-                sampling=settings.sampling,
-                prompt_hash=prompt_hash,
-                lookup=f"{settings.lookup}/{insight.insight_id}" if settings.lookup else "",
-            )
-            for insight in insights
-        ]
-        answers = await asyncio.gather(*(ask(request) for request in requests))
+        text, sampling = template(settings.prompt, self.form), json.dumps(dict(settings.sampling))
+        requests = _requests(text, tuple(insights), tuple(bullets), settings.model, sampling, settings.lookup)
+        answers = await together(map(ask, requests))
         # A replayed judgment stays as the release has it, for `--compat release` to read as its script does.
         return [outcome_of(raw, repair=not settings.lookup) for raw in answers]
 
@@ -50,6 +41,24 @@ class FewShot(PerInsight):
 
     name: ClassVar[str] = "few_shot"
     form: ClassVar[Form] = Form(nine=True)
+
+
+# Equal summaries repeat: their prompts are rendered, and their keys computed, once.
+@functools.lru_cache(maxsize=128)
+def _requests(
+    text: str, insights: tuple[Insight, ...], bullets: tuple[str, ...], model: str, sampling: str, lookup: str
+) -> tuple[Request, ...]:
+    """A request for each insight. `text`: the template; `sampling`: the parameters as JSON."""
+    return tuple(
+        Request(
+            model=model,
+            messages=render(text, insight.text, bullets),
+            sampling=json.loads(sampling),
+            prompt_hash=text_hash(text),
+            lookup=f"{lookup}/{insight.insight_id}" if lookup else "",
+        )
+        for insight in insights
+    )
 
 
 def outcome_of(raw: Outcome[RawAnswer], repair: bool = True) -> Outcome[Verdict]:

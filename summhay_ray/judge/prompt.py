@@ -62,6 +62,7 @@ class Question:
         return self.insights[0]
 
 
+@lru_cache(maxsize=64)
 def template(prompt: str = "", form: Form = ALONE) -> str:
     """The template: the user's `prompt`, or the built-in one of the form if empty, with worked examples inserted.
 
@@ -88,13 +89,7 @@ def template(prompt: str = "", form: Form = ALONE) -> str:
 
 def render(text: str, insight: str, bullets: Sequence[str]) -> str:
     """The template with insight and bullets (numbered from 1) inserted; inserted text is not searched for placeholders."""
-    return _rendered(text, insight, tuple(bullets))
-
-
-# Plan and run render the same prompts, and equal summaries repeat.
-@lru_cache(maxsize=1024)
-def _rendered(text: str, insight: str, bullets: tuple[str, ...]) -> str:
-    return _filled(text, {"INSIGHT": insight_line(insight), "BULLETS": _bullets_json(bullets)})
+    return _filled(text, {"INSIGHT": insight_line(insight), "BULLETS": bullets_json(bullets)})
 
 
 def render_together(text: str, insights: Sequence[str], bullets: Sequence[str]) -> str:

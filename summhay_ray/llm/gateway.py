@@ -11,7 +11,7 @@ import asyncio
 import functools
 import uuid
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -34,6 +34,7 @@ from summhay_ray.llm.sampling import longest_answer, unusable
 from summhay_ray.llm.secrets import answer_secrets
 from summhay_ray.llm.service import LedgerPort
 from summhay_ray.llm.transport import Transports
+from summhay_ray.loops import Ready
 from summhay_ray.outcome import Failed, Malformed, Outcome, Refusal
 from summhay_ray.store import Excess, Files, Location, StoreError, Writer, read_at
 from summhay_ray.text import count_tokens
@@ -127,15 +128,19 @@ class Gateway:
         await self._client.close()
         await asyncio.to_thread(self._log.close)
 
-    async def complete(self, request: Request, stage: str = "") -> Ended:
+    def complete(self, request: Request, stage: str = "") -> Awaitable[Ended]:
         """The outcome of a request, and the raw answer if the model gave one, usable or not. The cost counts toward `stage`.
 
-        Cancelling the caller does not abort the call: an answer on its way is paid for, and so it is kept.
+        It is `Ready` if this worker has just received the same answer. Cancelling the caller does not abort the call: an answer
+        on its way is paid for, and so it is kept.
         """
-        key = request.key
-        if (recent := self._recent.get(key)) is not None:
-            self._client.reused()
-            return recent
+        recent = self._recent.get(request.key)
+        if recent is None:
+            return self._asked(request, stage)
+        self._client.reused()
+        return Ready(recent)
+
+    async def _asked(self, request: Request, stage: str) -> Ended:
         settings = self._models[request.model]
         problem = unusable(request.sampling)
         if problem:
@@ -153,7 +158,7 @@ class Gateway:
             # The user may write another window, and trying again costs no call.
             return Failed("context_window", message, retryable=True), None
         claim = Claim(
-            key,
+            request.key,
             request.model,
             stage,
             settings.worst_micros(prompt_tokens, max_tokens, request.searches[2]),

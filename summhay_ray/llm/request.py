@@ -72,6 +72,7 @@ class Request:
     """chat: answer the messages. embed: one vector per input. rerank: score each input after the first by its relevance to it."""
     inputs: tuple[str, ...] = ()
     """The texts of an `embed` or `rerank` request; such a request has no messages."""
+    _key: str = field(init=False, repr=False, compare=False)
 
     def __init__(
         self,
@@ -107,6 +108,7 @@ class Request:
             logprobs,
             task,
             tuple(inputs),
+            "",
         )
         for name, value in zip(self.__dataclass_fields__, fields, strict=True):
             object.__setattr__(self, name, value)
@@ -157,7 +159,12 @@ class Request:
 
     @property
     def key(self) -> str:
-        """sha256 (hex) of the canonical JSON of the fields: the same on every machine."""
+        """sha256 (hex) of the canonical JSON of the fields: the same on every machine. Computed once."""
+        if not self._key:
+            object.__setattr__(self, "_key", self._computed_key())
+        return self._key
+
+    def _computed_key(self) -> str:
         # `n` and `logprobs` enter only if they are set: the keys of answers paid for before these fields existed stay valid.
         fields = {name: _canonical(value) for name, value in self._wanted.items()}
         if not self.inputs:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import gc
 import os
 from typing import Any
 
@@ -18,6 +17,7 @@ from summhay_ray.llm.reply import Reply
 from summhay_ray.llm.request import Request
 from summhay_ray.llm.sampling import REVISION, bounded
 from summhay_ray.llm.secrets import NoKey
+from summhay_ray.loops import collect_rarely
 
 NO_KEY = "no-key"
 """Placeholder for a missing key, since litellm would search for one. Headers that hold it are not sent to a foreign endpoint."""
@@ -89,21 +89,12 @@ def _given(settings: ModelSettings, key: str | None) -> str | None:
     return key
 
 
-def spare_collector() -> None:
-    """Exclude all present objects from garbage collection: imports live as long as the process.
-
-    Scanning litellm's million objects again and again takes a fifth of its time.
-    """
-    gc.collect()
-    gc.freeze()
-
-
 class LitellmTransport:
     """Sends requests to any provider that litellm knows."""
 
     def __init__(self) -> None:
         self._litellm = load_litellm()
-        spare_collector()
+        collect_rarely()
         self._known: set[str] = set()
         self._warm = False
 
@@ -122,7 +113,7 @@ class LitellmTransport:
         if not self._warm:
             # The first call imports most of litellm.
             self._warm = True
-            spare_collector()
+            collect_rarely()
         body = response.model_dump(mode="json", warnings=False)
         if request.task == "embed":
             return vectors_reply(body, len(request.inputs))

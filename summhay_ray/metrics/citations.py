@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Collection
 from typing import Literal
@@ -29,6 +30,8 @@ _PIECE = re.compile(r"(\d+)(?: - (\d+))?")
 _LONGEST = 18
 
 
+# Several insights are often covered by one bullet.
+@functools.lru_cache(maxsize=1024)
 def extract_citations(bullet: str, compat: Compat = "default") -> tuple[int, ...]:
     """The document numbers that a bullet cites, sorted, each once (section 4.1).
 

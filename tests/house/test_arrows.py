@@ -25,7 +25,7 @@ IMPORTS: Mapping[str, set[str]] = {
     # What answers are kept and paid for with: one side of the house.
     # `text`: what a spreadsheet would take for a formula.
     "store": {"errors", "text"},
-    "llm": {"outcome", "store", "text"},
+    "llm": {"loops", "outcome", "store", "text"},
     "engine": {"inputs", "llm", "loops", "outcome", "plugins", "errors", "store", "text", "yaml_text"},
     # What papers speak of: the other side. Of `llm` it takes types alone (`TYPES`).
     "records": set(),
@@ -35,7 +35,7 @@ IMPORTS: Mapping[str, set[str]] = {
     "extract": {"encoders", "plugins", "text"},
     "retrieve": {"encoders", "errors", "plugins", "records", "text"},
     "summarize": {"llm", "outcome", "plugins", "records", "text"},
-    "judge": {"inputs", "llm", "metrics", "outcome", "plugins", "errors", "records", "text"},
+    "judge": {"inputs", "llm", "loops", "metrics", "outcome", "plugins", "errors", "records", "text"},
     "synth": {"haystack", "inputs", "llm", "loops", "outcome", "plugins", "errors", "records", "text", "yaml_text"},
     # Where they meet.
     "generators": {"encoders", "llm", "summarize"},

@@ -5,7 +5,6 @@ A summary is judged as soon as it is written. Every model call ends in a row: an
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
@@ -21,6 +20,7 @@ from summhay_ray.benchmarks.summhay.spec import JudgeSpec
 from summhay_ray.haystack import system_key
 from summhay_ray.judge import JudgeSettings, Verdict, make_judge, planned
 from summhay_ray.llm import RawAnswer
+from summhay_ray.loops import together
 from summhay_ray.metrics import score_summary
 from summhay_ray.outcome import KIND
 from summhay_ray.records import Context, Failure, Haystack, Insight, Judgment, Summary
@@ -116,7 +116,7 @@ async def judge_all(
     rows: dict[str, list[Any]] = {"judgments": [], "scores": []}
     system = release_system(grid, cell)
     judging = (_judge(grid, cell, system, summary, truth, spec, ask, (asked or {}).get(spec.label)) for spec in grid.spec.judges)
-    for judgments, scores in await asyncio.gather(*judging):
+    for judgments, scores in await together(judging):
         rows["judgments"] += judgments
         rows["scores"] += scores
     return rows
@@ -145,7 +145,7 @@ def one_each(judged: Any, n_insights: int) -> list[Outcome[Verdict]]:
 def _checked(outcome: Any) -> Outcome[Verdict]:
     """The outcome if it is a valid judgment, else a Failed or Malformed: a user-defined judge may return anything."""
     if not isinstance(outcome, Answer):
-        return cast(Outcome[Verdict], outcome)
+        return cast("Outcome[Verdict]", outcome)
     if not isinstance(verdict := outcome.value, Verdict):
         return Failed("judge_error", f"the judge gave an Answer of {type(verdict).__name__} and no Verdict", retryable=True)
     if verdict.value is not None and not 0 <= verdict.value <= 1:

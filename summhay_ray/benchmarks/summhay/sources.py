@@ -17,7 +17,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, fields
-from typing import Any, TypeVar, overload
+from typing import Any, NamedTuple, TypeVar, overload
 
 from summhay_ray.errors import UserError
 from summhay_ray.haystack import ReleasedFile, read_released
@@ -126,19 +126,30 @@ def store_entry(outline: Outline) -> str:
     return f"{STORE}{outline.digest}/{outline.name}.json"
 
 
+class Loaded(NamedTuple):
+    """A loaded haystack, and the size of its source in bytes."""
+
+    file: ReleasedFile
+    size: int
+
+
 class Haystacks(Mapping[str, Haystack]):
     """haystack_id -> haystack, loaded on demand. Safe for threads; one haystack is loaded at a time.
 
     `read`: haystack_id -> (content of its source, name of the source for messages). Its errors pass through. A source whose
-    content has changed raises UserError.
+    content has changed raises UserError. `loaded`: haystacks that are loaded already.
     """
 
-    def __init__(self, ids: Iterable[str], read: Callable[[str], tuple[bytes, str]], kept: int = KEPT) -> None:
+    def __init__(
+        self, ids: Iterable[str], read: Callable[[str], tuple[bytes, str]], kept: int = KEPT, loaded: Iterable[Loaded] = ()
+    ) -> None:
         self._ids = dict.fromkeys(ids)
         self._read = read
         self._max_kept = kept
-        self._kept: OrderedDict[str, tuple[ReleasedFile, int]] = OrderedDict()
+        self._kept: OrderedDict[str, Loaded] = OrderedDict()
         self._look, self._load = threading.Lock(), threading.Lock()
+        for one in loaded:
+            self._keep(one)
         self._thread: ThreadPoolExecutor | None = None
 
     def __getitem__(self, haystack_id: str) -> Haystack:
@@ -177,21 +188,29 @@ class Haystacks(Mapping[str, Haystack]):
             if haystack_id not in self._kept:
                 return None
             self._kept.move_to_end(haystack_id)
-            return self._kept[haystack_id][0]
+            return self._kept[haystack_id].file
+
+    def loaded(self) -> list[Loaded]:
+        """The haystacks in memory."""
+        with self._look:
+            return list(self._kept.values())
 
     def _loaded(self, haystack_id: str) -> ReleasedFile:
         content, name = self.content(haystack_id)
         source = read_released(content, name)
         if source.haystack.haystack_id != haystack_id:
             raise changed(name)
-        with self._look:
-            self._kept[haystack_id] = (source, len(content))
-            while len(self._kept) > 1 and self._too_much():
-                self._kept.popitem(last=False)
+        self._keep(Loaded(source, len(content)))
         return source
 
+    def _keep(self, loaded: Loaded) -> None:
+        with self._look:
+            self._kept[loaded.file.haystack.haystack_id] = loaded
+            while len(self._kept) > 1 and self._too_much():
+                self._kept.popitem(last=False)
+
     def _too_much(self) -> bool:
-        return len(self._kept) > self._max_kept or sum(size for _, size in self._kept.values()) > KEPT_BYTES
+        return len(self._kept) > self._max_kept or sum(one.size for one in self._kept.values()) > KEPT_BYTES
 
 
 def changed(name: str) -> UserError:
@@ -243,11 +262,11 @@ def read_source(store: Store, entry: Mapping[str, str]) -> ReleasedFile:
     return read_released(store.get_object("haystack", entry["object"]), entry["name"])
 
 
-def stored_haystacks(store: Store, entries: Iterable[Mapping[str, str]]) -> Haystacks:
-    """Haystacks that are read from the store. `entries`: the field `haystacks` of a run's record."""
+def stored_haystacks(store: Store, entries: Iterable[Mapping[str, str]], loaded: Iterable[Loaded] = ()) -> Haystacks:
+    """Haystacks that are read from the store. `entries`: the field `haystacks` of a run's record. `loaded`: see Haystacks."""
     known = {entry["haystack_id"]: entry for entry in entries}
 
     def read(haystack_id: str) -> tuple[bytes, str]:
         return store.get_object("haystack", known[haystack_id]["object"]), known[haystack_id]["name"]
 
-    return Haystacks(known, read)
+    return Haystacks(known, read, loaded=loaded)

@@ -13,7 +13,7 @@ import pytest
 from big_haystacks import haystack as made_haystack
 from summhay_grids import SMALL, grid_of, grid_of_files
 
-from summhay_ray.benchmarks.summhay import SummHay
+from summhay_ray.benchmarks.summhay import SummHay, from_haystacks
 from summhay_ray.benchmarks.summhay import sources as sources_module
 from summhay_ray.benchmarks.summhay.sources import Haystacks, Late, Outline, outline_of, source_bytes, stored_outlines
 from summhay_ray.engine import stored_workload
@@ -184,3 +184,19 @@ def test_a_grid_holds_no_haystack_until_one_is_asked_for(tmp_path: Path) -> None
     assert grid.haystacks[grid.sources[0].haystack_id].name == paths[0].stem
     with pytest.raises(UserError, match=paths[1].name):
         grid.haystacks[grid.sources[1].haystack_id]
+
+
+def test_a_start_parses_each_file_for_its_outline_and_once_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    parsed: list[str] = []
+
+    def counted(content: bytes | str, name: str) -> ReleasedFile:
+        parsed.append(name)
+        return read_released(content, name)
+
+    for module in (sources_module, from_haystacks):
+        monkeypatch.setattr(module, "read_released", counted)
+    grid, paths = grid_of_files(tmp_path, 3)
+    grid.open(Store(str(tmp_path / "store")))
+    for item in grid.items():
+        grid.prepare(item.source, [item])
+    assert parsed[:3] == [path.name for path in paths] and sorted(parsed[3:]) == sorted(parsed[:3])
