@@ -114,7 +114,7 @@ class Ask:
         """
         self._check_stage(stage)
         entry = model or self._model()
-        fixed = {**entry.sampling(), **self._workload.revision_of(entry.model), **sampling}
+        fixed = {**self._workload.sampling_of(entry), **sampling}
         request = Request(entry.model, messages, fixed, prompt_hash, sample, n=n, logprobs=logprobs)
         async with self.turn(stage, entry.model, entry.label):
             outcome = await self.of(stage)(request)

@@ -316,6 +316,10 @@ class Workload(Generic[S]):
         local = models.get(model) or models.get(f"{model.partition('/')[0]}/")
         return {"extra_body": {"revision": local.revision}} if local else {}
 
+    def sampling_of(self, entry: ModelSpec) -> dict[str, Any]:
+        """The sampling parameters of a model's entry, as its calls send them and as they enter the keys."""
+        return {**entry.sampling(), **self.revision_of(entry.model)}
+
     @functools.cached_property
     def _local(self) -> Mapping[str, LocalModel]:
         return self.models_here()

@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from summhay_ray.engine.contract import Workload
+from summhay_ray.engine.execution import LOOK_EVERY_S
 from summhay_ray.engine.html import html_of
 from summhay_ray.engine.missing import lost_inputs, lost_log, short_log
 from summhay_ray.engine.origins import origins_in, other_origins
@@ -41,7 +42,6 @@ from summhay_ray.store import (
 
 STOPS_WITHIN_S = 60.0
 """A driver notices a stop request within 2 s, and may then wait 20 s for the calls in flight."""
-LOOK_EVERY_S = 0.25
 
 
 @dataclass(frozen=True)

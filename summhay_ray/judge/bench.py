@@ -22,7 +22,7 @@ from summhay_ray.judge.agreement import AnnotatedSummary, linked_bullet, linking
 from summhay_ray.judge.base import Verdict
 from summhay_ray.judge.bench_usd import stored_micros
 from summhay_ray.judge.offline import Rated, rate
-from summhay_ray.metrics import JudgeBias, pearson, words_per_bullet
+from summhay_ray.metrics import QUANTILES_95, JudgeBias, pearson, words_per_bullet
 from summhay_ray.records import COVERAGE_VALUE
 
 if TYPE_CHECKING:
@@ -49,7 +49,6 @@ __all__ = [
 ]
 
 SAMPLES = 1000
-LEVEL = (0.025, 0.975)
 _LEAST_VARIANCE = 1e-9
 """A resample with less variance on either side has no correlation."""
 STORED_PREFIX = "stored/"
@@ -282,5 +281,5 @@ def _interval(values: NDArray[np.float64]) -> Interval | None:
 
     if len(values) < 2:
         return None
-    low, high = np.quantile(values, LEVEL)
+    low, high = np.quantile(values, QUANTILES_95)
     return float(low), float(high)

@@ -28,7 +28,7 @@ from summhay_ray.metrics.correlation import (
     mean_within,
 )
 from summhay_ray.metrics.coverage import score_judgment, score_summary
-from summhay_ray.metrics.intervals import column_intervals, mean_interval
+from summhay_ray.metrics.intervals import QUANTILES_95, Z_95, column_intervals, mean_interval
 from summhay_ray.metrics.paired import LEVEL, SURE, Over, PairedDifference, Resampling, Standing, with_holm
 from summhay_ray.metrics.position import PositionSensitivity, position_sensitivity
 from summhay_ray.metrics.retrieval import RetrievalScore, retrieval_scores
@@ -38,8 +38,10 @@ from summhay_ray.metrics.systems import SystemScore, TakenOff, column_of, system
 __all__ = [
     "COEFFICIENTS",
     "LEVEL",
+    "QUANTILES_95",
     "ROUGE_TYPES",
     "SURE",
+    "Z_95",
     "Agreement",
     "Bootstrap",
     "Compat",

@@ -11,10 +11,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 
+from summhay_ray.metrics.intervals import Z_95
 from summhay_ray.metrics.systems import SystemScore, TakenOff
-
-_Z = 1.959963984540054
-"""Half-width of a 95 % interval, in standard errors."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,9 +66,9 @@ def corrected(score: SystemScore, bias: JudgeBias | None) -> SystemScore:
     joint = None if score.joint is None else _within(score.joint * share)
     intervals = dict(score.ci)
     if "coverage" in score.ci:
-        intervals["coverage_corrected"] = _interval(coverage, (score.coverage, 1.0, score.ci["coverage"]), _Z * bias.se)
+        intervals["coverage_corrected"] = _interval(coverage, (score.coverage, 1.0, score.ci["coverage"]), Z_95 * bias.se)
     if "joint" in score.ci and joint is not None and score.joint is not None:
-        moved = _Z * bias.se * score.joint / score.coverage if score.coverage else 0.0
+        moved = Z_95 * bias.se * score.joint / score.coverage if score.coverage else 0.0
         intervals["joint_corrected"] = _interval(joint, (score.joint, share, score.ci["joint"]), moved)
     taken = TakenOff(bias.judge, bias.mean, bias.se, bias.source)
     return replace(score, coverage_corrected=coverage, joint_corrected=joint, ci=intervals, bias=taken)

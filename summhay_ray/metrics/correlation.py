@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from summhay_ray.metrics.agreement import pearson, rank_agreement
-from summhay_ray.metrics.intervals import LEVEL, SAMPLES, generator
+from summhay_ray.metrics.intervals import QUANTILES_95, SAMPLES, generator
 
 if TYPE_CHECKING:
     import numpy as np
@@ -207,7 +207,7 @@ class Bootstrap:
         kept = values[np.isfinite(values)]
         if self.n_clusters < 2 or 2 * len(kept) < len(values) or not len(kept):
             return None
-        low, high = np.quantile(kept, LEVEL)
+        low, high = np.quantile(kept, QUANTILES_95)
         return Interval(float(low), float(high))
 
 

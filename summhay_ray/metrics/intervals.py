@@ -13,9 +13,11 @@ if TYPE_CHECKING:
     import polars as pl
     from numpy.typing import NDArray
 
-LEVEL = (0.025, 0.975)
+QUANTILES_95 = (0.025, 0.975)
+"""The ends of a 95 % interval, as quantiles of the resampled values."""
 SAMPLES = 2000
-_Z = 1.959963984540054
+Z_95 = 1.959963984540054
+"""Half-width of a 95 % interval of a normal distribution, in standard errors."""
 _BLOCK = 1_000_000
 
 
@@ -51,11 +53,11 @@ def ratio_intervals(numerators: NDArray[np.float64], denominators: NDArray[np.fl
     if whole.any():
         # Each column's values beside each other, which is how they are sorted.
         ratios = np.ascontiguousarray((numerators[:, whole] / denominators[:, whole]).T)
-        lows[whole], highs[whole] = np.quantile(ratios, LEVEL, axis=1)
+        lows[whole], highs[whole] = np.quantile(ratios, QUANTILES_95, axis=1)
     for column in np.flatnonzero(~whole):
         use = kept[:, column]
         if use.any():
-            lows[column], highs[column] = np.quantile(numerators[use, column] / denominators[use, column], LEVEL)
+            lows[column], highs[column] = np.quantile(numerators[use, column] / denominators[use, column], QUANTILES_95)
     return [None if np.isnan(low) else (float(low), float(high)) for low, high in zip(lows, highs, strict=True)]
 
 
@@ -114,7 +116,7 @@ def column_intervals(
     if n < 2:
         return {column: (float(mean), None, None) for column, mean in zip(values, means, strict=True)}
     drawn = resampled_sums(rows, SAMPLES, generator(seed)) / n
-    low, high = np.quantile(drawn, LEVEL, axis=0)
+    low, high = np.quantile(drawn, QUANTILES_95, axis=0)
     return {column: (float(means[place]), float(low[place]), float(high[place])) for place, column in enumerate(values)}
 
 
@@ -123,8 +125,8 @@ def _wilson(values: NDArray[np.float64], _: np.random.Generator) -> tuple[float,
     n = len(values)
     if n < 2:
         return None
-    share, z2 = float(values.mean()), _Z * _Z
-    centre, half = share + z2 / (2 * n), _Z * math.sqrt(share * (1 - share) / n + z2 / (4 * n * n))
+    share, z2 = float(values.mean()), Z_95 * Z_95
+    centre, half = share + z2 / (2 * n), Z_95 * math.sqrt(share * (1 - share) / n + z2 / (4 * n * n))
     return max(0.0, (centre - half) / (1 + z2 / n)), min(1.0, (centre + half) / (1 + z2 / n))
 
 
@@ -135,7 +137,7 @@ def _bootstrapped(values: NDArray[np.float64], rng: np.random.Generator) -> tupl
     if len(values) < 2:
         return None
     sums = resampled_sums(values[:, None], SAMPLES, rng)[:, 0]
-    low, high = np.quantile(sums / len(values), LEVEL)
+    low, high = np.quantile(sums / len(values), QUANTILES_95)
     return float(low), float(high)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from summhay_ray.report.tables import TextTable
+from summhay_ray.report.tables import TextTable, percent
 
 if TYPE_CHECKING:
     from summhay_ray.benchmarks.judge_bench import BenchRow
@@ -33,7 +33,7 @@ def _agreement(row: BenchRow) -> tuple[str, ...]:
         row.judge,
         _ranged(_figure(found.correlation) + star, found.correlation_ci, _figure),
         _figure(found.correlation_labels) + star,
-        _ranged(_percent(found.linking_accuracy) + star, found.linking_ci, _percent),
+        _ranged(percent(found.linking_accuracy) + star, found.linking_ci, percent),
         str(found.linking_n),
         _dollars(row, row.usd_per_200),
         f"{found.n_scored}/{found.n_expected}",
@@ -68,10 +68,6 @@ def _ranged(figure: str, interval: tuple[float, float] | None, shown: Callable[[
 
 def _star(row: BenchRow) -> str:
     return "*" if row.figures.n_scored < row.figures.n_expected else ""
-
-
-def _percent(value: float | None) -> str:
-    return "-" if value is None else f"{100 * value:.1f}"
 
 
 def _points(value: float | None) -> str:

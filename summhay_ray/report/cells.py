@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from summhay_ray.engine import Section
-from summhay_ray.report.sections import HIDDEN, SHARES, is_figure
+from summhay_ray.report.sections import HIDDEN, SHARES, is_figure, lacks
 
 MOST_ROWS = 2000
 """Most rows shown on a page; CSV and JSON have all rows."""
@@ -155,14 +155,14 @@ def _cell(section: Section, row: Mapping[str, Any], name: str, figure: bool, fac
         return Cell("-", cls="figure")
     if not isinstance(value, int | float) or isinstance(value, bool):
         return Cell(plain(value), plain(value), cls="text-cell")
-    text = told(section, name, value) + ("*" if _lacks(row) and isinstance(value, float) else "")
+    text = figure_text(section, name, value) + ("*" if lacks(row) and isinstance(value, float) else "")
     ends = [row.get(f"{name}_low"), row.get(f"{name}_high")]
     known = [end for end in ends if isinstance(end, int | float) and math.isfinite(end)]
-    small = f"[{', '.join(told(section, name, end) for end in known)}]" if len(known) == 2 else ""
+    small = f"[{', '.join(figure_text(section, name, end) for end in known)}]" if len(known) == 2 else ""
     return Cell(text, repr(value), small, _samples(row, facets), "figure")
 
 
-def told(section: Section, name: str, value: float) -> str:
+def figure_text(section: Section, name: str, value: float) -> str:
     """A figure as text, in its unit: per cent and points with one decimal, other numbers with four digits."""
     if section.units.get(name) in SHARES:
         # Adding 0.0 turns -0.0 into 0.0.
@@ -176,11 +176,6 @@ def plain(value: Any) -> str:
         return ""
     text = f"{value:g}" if isinstance(value, float) else str(value)
     return " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())
-
-
-def _lacks(row: Mapping[str, Any]) -> bool:
-    n, expected = row.get("n"), row.get("n_expected")
-    return n is not None and expected is not None and n < expected
 
 
 def _samples(row: Mapping[str, Any], facets: Collection[str]) -> str:

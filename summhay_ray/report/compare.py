@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from summhay_ray.report.tables import TextTable
+from summhay_ray.report.tables import TextTable, percent
 
 if TYPE_CHECKING:
     from summhay_ray.benchmarks.rejudge import CompareResult, Difference, JudgeCounts, SystemMove
@@ -32,9 +32,9 @@ def compare_tables(result: CompareResult) -> list[TextTable]:
     counts = (
         ("insights scored by both", f"{agreement.n} (of {result.n_scored[0]} and {result.n_scored[1]})"),
         ("correlation", _figure(agreement.correlation, 3)),
-        ("same label (%)", _percent(agreement.same_label)),
+        ("same label (%)", percent(agreement.same_label)),
         ("Cohen's kappa", _figure(result.kappa, 3)),
-        ("same bullet, where both name one (%)", f"{_percent(agreement.same_bullet)} (n {agreement.n_linked})"),
+        ("same bullet, where both name one (%)", f"{percent(agreement.same_bullet)} (n {agreement.n_linked})"),
         *(
             (f"ranking by {name}: Spearman, Kendall", f"{_figure(one.spearman, 3)}, {_figure(one.kendall, 3)} (n {one.n})")
             for name, one in result.ranking.items()
@@ -98,7 +98,7 @@ def _pair(one: SystemPair, result: SystemComparison) -> tuple[str, ...]:
         *("-" if p is None else f"{p:.4f}" for p in (found.p, found.p_holm)),
         _figure(found.effect, 2),
         f"{found.wins}/{found.ties}/{found.losses}",
-        _percent(found.detectable),
+        percent(found.detectable),
         "-" if found.queries_needed is None else f"{found.queries_needed:,}",
         "-" if one.corrected is None else _points(one.corrected),
         f"{found.n_queries} / {found.n_haystacks}",
@@ -112,7 +112,7 @@ def _points(found: PairedDifference) -> str:
 
 def _standing(one: Standing) -> tuple[str, ...]:
     ranks = f"{one.rank_low:g}..{one.rank_high:g}"
-    return (one.name, _percent(one.mean), f"{one.rank:g}", ranks, _percent(one.first), str(one.n_queries))
+    return (one.name, percent(one.mean), f"{one.rank:g}", ranks, percent(one.first), str(one.n_queries))
 
 
 def rejudge_table(result: RunResult) -> TextTable:
@@ -125,7 +125,7 @@ def rejudge_table(result: RunResult) -> TextTable:
 
 def _means(one: JudgeCounts) -> tuple[str, ...]:
     star = "*" if one.n_judged < one.n_expected else ""
-    return tuple(_percent(mean) + star for mean in (one.joint, one.coverage))
+    return tuple(percent(mean) + star for mean in (one.joint, one.coverage))
 
 
 def _systems(result: CompareResult) -> TextTable:
@@ -137,7 +137,7 @@ def _systems(result: CompareResult) -> TextTable:
 
 def _move(one: SystemMove) -> tuple[str, ...]:
     pairs = [*zip(one.joint, one.joint_ranks, strict=True), *zip(one.coverage, one.coverage_ranks, strict=True)]
-    return (one.system, str(one.n), *(f"{_percent(figure)} ({rank:g})" for figure, rank in pairs))
+    return (one.system, str(one.n), *(f"{percent(figure)} ({rank:g})" for figure, rank in pairs))
 
 
 def _differences(result: CompareResult) -> TextTable:
@@ -154,10 +154,6 @@ def _said(one: Difference, which: int) -> str:
 
 def _cut(text: str) -> str:
     return text if len(text) <= _TEXT_SHOWN else text[: _TEXT_SHOWN - 1] + "…"
-
-
-def _percent(value: float | None) -> str:
-    return "-" if value is None else f"{100 * value:.1f}"
 
 
 def _figure(value: float | None, digits: int) -> str:

@@ -72,7 +72,7 @@ def notes(section: Section) -> list[str]:
         return found
     if section.table.height and any(f"{name}_low" in section.table.columns for name in section.table.columns):
         found.append(INTERVALS)
-    if any(_lacks(row) for row in section.table.iter_rows(named=True)):
+    if any(lacks(row) for row in section.table.iter_rows(named=True)):
         found.append(FEWER)
     return found
 
@@ -168,7 +168,7 @@ def _figure(section: Section, row: Mapping[str, Any], name: str) -> str:
     value, percent = row[name], section.units.get(name) in SHARES
     if value is None or (isinstance(value, float) and not math.isfinite(value)):
         return "-"
-    return _value(value, 100 if percent else 1, percent) + ("*" if isinstance(value, float) and _lacks(row) else "")
+    return _value(value, 100 if percent else 1, percent) + ("*" if isinstance(value, float) and lacks(row) else "")
 
 
 def _value(value: Any, scale: int, percent: bool) -> str:
@@ -185,7 +185,8 @@ def _n(row: Mapping[str, Any]) -> str:
     return "-" if n is None else f"{n}" if expected is None else f"{n}/{expected}"
 
 
-def _lacks(row: Mapping[str, Any]) -> bool:
+def lacks(row: Mapping[str, Any]) -> bool:
+    """Whether fewer answers were scored for a row than expected."""
     n, expected = row.get("n"), row.get("n_expected")
     return n is not None and expected is not None and n < expected
 

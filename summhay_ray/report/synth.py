@@ -78,12 +78,12 @@ def bounds_table(stages: Sequence[Mapping[str, Any]]) -> TextTable:
 def audited_tables(found: Mapping[str, Any]) -> list[TextTable]:
     """The results of human labels in per cent, as Table 4 and Table 5 of the paper; `-` if a figure is undefined."""
     assigned = tuple(
-        (row["domain"], str(row["insights_annotated"]), *(_percent(row[name]) for name in ("assigned_to_several", "accuracy")))
+        (row["domain"], str(row["insights_annotated"]), *(_figure(row[name]) for name in ("assigned_to_several", "accuracy")))
         for row in found["insight_subtopic"]
     )
     figures = ("accuracy", "precision", "recall", "f1")
     present = tuple(
-        (row["domain"], str(row["num_samples"]), str(row["stated_present"]), *(_percent(row[name]) for name in figures))
+        (row["domain"], str(row["num_samples"]), str(row["stated_present"]), *(_figure(row[name]) for name in figures))
         for row in found["document_insight"]
     )
     return [
@@ -124,5 +124,6 @@ def _number(rows: Sequence[object]) -> str:
     return f"{len(rows):,}" + (f", the first {MOST_ROWS}; --json has all" if len(rows) > MOST_ROWS else "")
 
 
-def _percent(value: float | None) -> str:
+def _figure(value: float | None) -> str:
+    """A figure that is already a percentage; a dash if there is none."""
     return "-" if value is None else f"{value:.2f}"

@@ -135,7 +135,7 @@ def position_table(rows: Sequence[PositionSensitivity]) -> TextTable | None:
             *((row.judge,) if len(judges) > 1 else ()),
             *(_placed(row, name) for name in ("top", "bottom", "baseline")),
             row.baseline or "-",
-            _percent(row.sensitivity) + ("*" if row.n_scored < row.n_expected and row.sensitivity is not None else ""),
+            percent(row.sensitivity) + ("*" if row.n_scored < row.n_expected and row.sensitivity is not None else ""),
             f"{row.n_scored}/{row.n_expected}",
         )
         for row in rows
@@ -149,7 +149,7 @@ def _placed(row: PositionSensitivity, name: str) -> str:
     """The joint score of top, bottom or the baseline; `*` marks missing insights."""
     scored, expected = row.n.get(name, (0, 0))
     figure = row.baseline_joint if name == "baseline" else row.top if name == "top" else row.bottom
-    return _percent(figure) + ("*" if scored < expected else "")
+    return percent(figure) + ("*" if scored < expected else "")
 
 
 def _place(column: str) -> tuple[int, str]:
@@ -162,11 +162,12 @@ def _place(column: str) -> tuple[int, str]:
 def _figure(system: SystemScore | None, field: str) -> str:
     if system is None:
         return ""
-    text = _percent(getattr(system, field))
+    text = percent(getattr(system, field))
     return text + "*" if system.n_scored < system.n_expected else text
 
 
-def _percent(value: float | None) -> str:
+def percent(value: float | None) -> str:
+    """A fraction as a percentage with one decimal place; a dash if there is none."""
     return "-" if value is None else f"{100 * value:.1f}"
 
 

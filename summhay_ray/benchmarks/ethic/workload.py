@@ -214,8 +214,7 @@ class Ethic(Benchmark[EthicSpec]):
         place = {number: index / max(1, len(numbers) - 1) for index, number in enumerate(numbers)}
 
         async def one(judge: Any, pair: scoring.RatedPair, name: str) -> SectionRating | None:
-            sampling = {**judge.sampling(), **self.revision_of(judge.model)}
-            outcome = await rate(self._criteria[name], pair.section, pair.summary, judge, sampling, ask)
+            outcome = await rate(self._criteria[name], pair.section, pair.summary, judge, self.sampling_of(judge), ask)
             released = released_value(ask.raw.get(outcome.key))
             where = place.get(scoring.number_of(pair.number), 0.0)
             told_by = (item.id, judge.label, pair.number, pair.reading, where, name)

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 PAIR = ("dataset", "doc_id", "system_id")
+"""The columns that identify a source with one summary of it."""
 TASK = ("dataset", "criterion", "rater")
 """The columns that identify a task: one table of the paper."""
 BINS = 10

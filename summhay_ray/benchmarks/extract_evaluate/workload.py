@@ -27,7 +27,7 @@ from summhay_ray.benchmark import (
     Tables,
 )
 from summhay_ray.benchmarks.extract_evaluate.data import SAMPLE, Pair, check_unique, read_pairs, sample
-from summhay_ray.benchmarks.extract_evaluate.measure import Settings, measured
+from summhay_ray.benchmarks.extract_evaluate.measure import PAIR, Settings, measured
 from summhay_ray.benchmarks.extract_evaluate.metrics import Texts, make_metric
 from summhay_ray.benchmarks.extract_evaluate.report import sections
 from summhay_ray.benchmarks.extract_evaluate.spec import CUT, FULL, ExtractEvaluateSpec
@@ -96,7 +96,6 @@ class MetricRow:
     score: Annotated[float | None, "null if undefined: there is no reference, or the metric returned NaN or an infinity"]
 
 
-PAIR = ("dataset", "doc_id", "system_id")
 LEAD = "lead"
 
 

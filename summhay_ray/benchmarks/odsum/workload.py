@@ -18,7 +18,6 @@ from summhay_ray.benchmark import (
     Compat,
     Inputs,
     Item,
-    ModelSpec,
     Prepared,
     Queue,
     Results,
@@ -343,7 +342,7 @@ class Odsum(WithRetrievers, OnCollection[OdsumSpec]):
             n_tokens=count_tokens(text),
             key=outcome.key,
         )
-        score, ratings = await measures.measured(self.spec, item.id, text, query.references, ask, self._sampling)
+        score, ratings = await measures.measured(self.spec, item.id, text, query.references, ask, self.sampling_of)
         return {"odsum_summaries": [summary], "odsum_scores": [score], "odsum_ratings": ratings}
 
     @functools.cached_property
@@ -359,14 +358,11 @@ class Odsum(WithRetrievers, OnCollection[OdsumSpec]):
             shown=tuple(Shown(number, corpus.texts[number - 1]) for number in numbers),
             model=spec.model,
             prompt=self.prompts.get(spec.prompt or "", ""),
-            sampling=self._sampling(spec),
+            sampling=self.sampling_of(spec),
             token_budget=self.spec.token_budget,
             form="answer",
             n_words=self.spec.words,
         )
-
-    def _sampling(self, model: ModelSpec) -> dict[str, Any]:
-        return {**model.sampling(), **self.revision_of(model.model)}
 
     def guess(self, item: Item, stage: str, size: Size) -> str | None:
         """See `Workload`. A summary is expected to have `words` tokens, and at most its model's `max_tokens`."""

@@ -12,6 +12,7 @@ from typing import Any
 import polars as pl
 
 from summhay_ray.benchmarks.summhay.judges import all_judgments, all_scores, check_judged, costs_of, judges_of
+from summhay_ray.benchmarks.summhay.scores import SYSTEM
 from summhay_ray.errors import UserError
 from summhay_ray.judge import parse_name
 from summhay_ray.metrics import Agreement, RankAgreement, Verdicts, agreement_between, kappa, rank_agreement, ranks
@@ -19,7 +20,6 @@ from summhay_ray.outcome import MICROS
 from summhay_ray.records import COVERAGE_VALUE
 from summhay_ray.store import RunStore
 
-SYSTEM = ("system", "retriever", "ordering", "model")
 _LABEL = {value: label for label, value in COVERAGE_VALUE.items()}
 _PAIR = ("cell_id", "insight_id")
 _FIGURES = ("joint", "coverage")

@@ -13,7 +13,7 @@ import polars as pl
 
 from summhay_ray.benchmarks.summhay.scores import ScoreResult, score_run
 from summhay_ray.errors import UserError
-from summhay_ray.metrics import SURE, Compat, JudgeBias, Over, PairedDifference, Resampling, Standing, column_of, with_holm
+from summhay_ray.metrics import SURE, Z_95, Compat, JudgeBias, Over, PairedDifference, Resampling, Standing, column_of, with_holm
 from summhay_ray.store import RunStore
 
 if TYPE_CHECKING:
@@ -25,8 +25,6 @@ FIGURES = {"joint": "joint", "coverage": "coverage", "citation": "citation_f1"}
 MOST_PAIRS = 10_000
 """More pairs of systems than this are refused."""
 _QUERY = ("haystack_id", "subtopic_id")
-_Z = 1.959963984540054
-"""97.5 % quantile of the normal distribution."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,7 +243,7 @@ def _corrected(
         return found
     same = known[0] == known[1]
     moved = [slope * bias.se for slope, bias in zip(slopes, known, strict=True)]
-    extra = _Z * (abs(moved[0] - moved[1]) if same else math.hypot(*moved))
+    extra = Z_95 * (abs(moved[0] - moved[1]) if same else math.hypot(*moved))
     middle = found.difference
     return replace(
         found, low=middle - math.hypot(middle - found.low, extra), high=middle + math.hypot(found.high - middle, extra)

@@ -75,7 +75,3 @@ class Judging(Benchmark[S]):
     def prompt_of(self, model: ModelSpec) -> str:
         """The text of the model's prompt file; empty for the built-in prompt."""
         return self.prompts[model.prompt] if model.prompt else ""
-
-    def sampling_of(self, model: ModelSpec) -> dict[str, Any]:
-        """The parameters sent with each call of the model; they are part of its key."""
-        return {**model.sampling(), **self.revision_of(model.model)}

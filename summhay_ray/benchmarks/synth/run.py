@@ -14,13 +14,13 @@ from summhay_ray.benchmarks.summhay.sources import BY_GRAMMAR, read_source
 from summhay_ray.benchmarks.summhay.tables import rows_of
 from summhay_ray.benchmarks.synth.audit import person_audits
 from summhay_ray.benchmarks.synth.made import Made, made_by
-from summhay_ray.benchmarks.synth.spec import WRITER
 from summhay_ray.benchmarks.synth.topic import BY_PERSON, SYNTHESIS, synthesis_of
 from summhay_ray.benchmarks.synth.topics import stored_topics
 from summhay_ray.engine import RunOptions, RunResult, run_workload
 from summhay_ray.errors import UserError
 from summhay_ray.haystack import ReleasedFile, without_labels
 from summhay_ray.inputs import read_json
+from summhay_ray.local_models import WRITER
 from summhay_ray.outcome import MICROS
 from summhay_ray.records import Failure
 from summhay_ray.store import RunStore, Store

@@ -14,9 +14,9 @@ from pydantic.json_schema import SkipJsonSchema
 
 from summhay_ray.benchmark import ModelSpec, NoAnswers, Spec, Strict, Text, model_entry
 from summhay_ray.llm import is_local
+from summhay_ray.local_models import WRITER
 from summhay_ray.synth import Difficulty, Group
 
-WRITER = "offline/writer"
 GROUPS: tuple[Group, ...] = ("outline", "write", "check")
 """The stages of a synthesis, in the order in which a topic first reaches them."""
 MOST_NAME = 60

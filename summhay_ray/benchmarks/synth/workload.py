@@ -29,9 +29,10 @@ from summhay_ray.benchmarks.summhay.checks import check_models
 from summhay_ray.benchmarks.summhay.record import record_flaw
 from summhay_ray.benchmarks.summhay.sources import Late
 from summhay_ray.benchmarks.synth.made import MADE
-from summhay_ray.benchmarks.synth.spec import GROUPS, WRITER, StageModel, SynthSpec
+from summhay_ray.benchmarks.synth.spec import GROUPS, StageModel, SynthSpec
 from summhay_ray.benchmarks.synth.topics import TOPICS, alone, keep_topics, stored_topics, topic_from, topics_of
 from summhay_ray.llm import find_window, is_local
+from summhay_ray.local_models import WRITER
 from summhay_ray.store import LogIndex, RunStore, Store
 from summhay_ray.synth import (
     Domain,
@@ -163,8 +164,7 @@ class Synth(Benchmark[SynthSpec]):
 
     def sampling(self, stage: Group) -> dict[str, Any]:
         """The parameters of a stage's calls that determine its answers."""
-        model = self.spec.models.used()[stage]
-        return {**model.sampling(), **self.revision_of(model.model)}
+        return self.sampling_of(self.spec.models.used()[stage])
 
     def items(self) -> Iterator[Item]:
         """See `Workload`: one item per topic."""
