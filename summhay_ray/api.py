@@ -25,7 +25,7 @@ from summhay_ray.engine import (
     Workload,
 )
 from summhay_ray.errors import UserError
-from summhay_ray.store import RETENTION_S, Store, TableFormat, open_files, unneeded, with_endpoint, write_tables
+from summhay_ray.store import ATTRIBUTION, RETENTION_S, Store, TableFormat, open_files, unneeded, with_endpoint, write_tables
 
 # Each function imports only the benchmarks that it needs, so that `status` does not load all of them.
 if TYPE_CHECKING:
@@ -217,7 +217,8 @@ def export(run_id: str, out: str | Path, store: str | None = None, judge: str = 
 def export_tables(run_id: str, target: str | Path, store: str | None = None, kind: TableFormat = "parquet") -> dict[str, str]:
     """Write the committed rows of each table of the run into a folder or `s3://...`; return table -> path or URI.
 
-    A table is one file, `<table>/part-0.<kind>`, sorted by key; in CSV, lists are JSON. Raises UserError.
+    A table is one file, `<table>/part-0.<kind>`, sorted by key; in CSV, lists are JSON. ATTRIBUTION beside them is the source and
+    licence of their texts, where the run has them. Raises UserError.
     """
     run = Store(store_uri(store)).run(run_id)
     if Path(target).is_file():
@@ -225,6 +226,8 @@ def export_tables(run_id: str, target: str | Path, store: str | None = None, kin
     files = open_files(str(target))
     try:
         written = write_tables(run, files, kind=kind)
+        if attribution := run.record.get(ATTRIBUTION):
+            files.put("ATTRIBUTION", f"{attribution}\n".encode())
     except OSError as error:
         # An error in reading the store is not a problem of the target.
         if files.folder is None or not _is_below(error.filename, files.folder):

@@ -37,12 +37,13 @@ from summhay_ray.store.response_log import (
     seal_rest,
     sweep,
 )
-from summhay_ray.store.runs import FORMAT, RUN_FORMAT, RunStore, Store
+from summhay_ray.store.runs import ATTRIBUTION, FORMAT, RUN_FORMAT, RunStore, Store
 from summhay_ray.store.s3_place import with_endpoint
 from summhay_ray.store.tables import Table, Tables, columns_of, digest
 from summhay_ray.store.vectors import VectorSpace, vector_flaws, vector_key
 
 __all__ = [
+    "ATTRIBUTION",
     "BEAT_S",
     "FORMAT",
     "RETENTION_S",

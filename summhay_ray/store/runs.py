@@ -34,6 +34,9 @@ RUN_FORMAT = 3
 MAX_RECORD = 64 * 2**20
 """Largest run record, in bytes: that of a run with a hundred thousand haystacks is a third as large."""
 
+ATTRIBUTION = "attribution"
+"""Field of a run's record: source and licence of the texts in its tables, if known. Exported tables have it beside them."""
+
 
 class Store:
     """A store: sources, response log and runs. Opening one creates nothing; the first write creates it."""

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from summhay_ray.benchmark import Benchmark, Inputs, Spec, SpecError
 from summhay_ray.benchmarks.odsum.collection import Collection
 from summhay_ray.benchmarks.odsum.reading import read_collection
-from summhay_ray.store import RunStore, Store, StoreError
+from summhay_ray.store import ATTRIBUTION, RunStore, Store, StoreError
 
 COLLECTION = "collection"
 """Kind of the store objects that hold collections, and the field of a run's record with the digest of its collection."""
@@ -31,8 +31,9 @@ class OnCollection(Benchmark[S]):
         return corpus
 
     def record(self, store: Store) -> dict[str, Any]:
-        """See `Workload`. Stores the collection and records its digest."""
-        return {**super().record(store), COLLECTION: store.put_object(COLLECTION, self.whole.to_bytes())}
+        """See `Workload`. Stores the collection, and records its digest and attribution."""
+        kept = {COLLECTION: store.put_object(COLLECTION, self.whole.to_bytes()), ATTRIBUTION: self.whole.attribution}
+        return {**super().record(store), **kept}
 
     @classmethod
     def from_record(cls, store: Store, record: Mapping[str, Any]) -> OnCollection[Any]:

@@ -178,6 +178,7 @@ def test_a_collection_without_references_and_gold_is_summarized_and_not_scored(t
     assert [row["n"] for row in found["retrieval"]] == [1, 1]
     table = summhay("export", found["run"], "--tables", tmp_path / "out", "--format", "jsonl", "--store", tmp_path / "store")
     assert any("odsum_summaries" in file for file in table["files"])
+    assert (tmp_path / "out/ATTRIBUTION").read_text("utf-8") == "Made for a test.\n"
 
 
 def test_what_is_exported_is_read_again(tmp_path: Path) -> None:
