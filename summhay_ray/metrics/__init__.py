@@ -33,7 +33,7 @@ from summhay_ray.metrics.paired import LEVEL, SURE, Over, PairedDifference, Resa
 from summhay_ray.metrics.position import PositionSensitivity, position_sensitivity
 from summhay_ray.metrics.retrieval import RetrievalScore, retrieval_scores
 from summhay_ray.metrics.rouge_scores import ROUGE_TYPES, rouge
-from summhay_ray.metrics.systems import SystemScore, TakenOff, column_of, system_scores
+from summhay_ray.metrics.systems import SystemScore, TakenOff, added, column_of, insight_sums, query_means, system_scores
 
 __all__ = [
     "COEFFICIENTS",
@@ -58,6 +58,7 @@ __all__ = [
     "SystemScore",
     "TakenOff",
     "Verdicts",
+    "added",
     "agreement_between",
     "bertscore",
     "between_means",
@@ -71,11 +72,13 @@ __all__ = [
     "correlations",
     "extract_citations",
     "has_bertscore",
+    "insight_sums",
     "kappa",
     "mean_interval",
     "mean_within",
     "pearson",
     "position_sensitivity",
+    "query_means",
     "rank_agreement",
     "ranks",
     "retrieval_scores",

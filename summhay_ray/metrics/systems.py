@@ -23,6 +23,8 @@ _Cluster = tuple[str, str]
 """Haystack and subtopic: all insights of one summary."""
 VALUES = ("coverage", "joint", "citation_f1", "citation_precision", "citation_recall")
 
+_COUNT_OF = {name: "covered" if name.startswith("citation") else "scored" for name in VALUES}
+_SUMS = ("scored", "covered", *(f"{name}_{part}" for name in VALUES for part in ("high", "low")))
 _SCORED, _COVERED = 0, 1
 _TOGETHER = 64
 """Systems whose resamples are held, and sorted, at once."""
@@ -80,32 +82,58 @@ class SystemScore:
     bias: TakenOff | None = None
 
 
+def insight_sums(insights: pl.DataFrame) -> pl.DataFrame:
+    """What `system_scores` needs of scored insights: counts and exact sums by KEYS and CLUSTER, a row each.
+
+    `insights`: one row per scored insight, with KEYS, CLUSTER and VALUES (citation columns null where the insight is not
+    covered). Insights may come in parts: `added` makes one frame of several.
+    """
+    import polars as pl
+
+    counts = [pl.len().cast(pl.Int64).alias("scored"), pl.col("citation_f1").count().cast(pl.Int64).alias("covered")]
+    return insights.group_by(*KEYS, *CLUSTER).agg(*counts, *(part for name in VALUES for part in _exact_sum(name)))
+
+
+def added(sums: Sequence[pl.DataFrame]) -> pl.DataFrame:
+    """Frames of `insight_sums` as one, whose rows do not depend on how the insights were parted."""
+    import polars as pl
+
+    return pl.concat(sums).group_by(*KEYS, *CLUSTER).agg(pl.col(*_SUMS).sum()).sort(*KEYS, *CLUSTER)
+
+
+def query_means(sums: pl.DataFrame) -> pl.DataFrame:
+    """KEYS and CLUSTER, the means of VALUES over the scored insights (citation: over the covered ones), and their number `n`."""
+    import polars as pl
+
+    means = [(_total(name) / pl.col(_COUNT_OF[name]).replace(0, None)).alias(name) for name in VALUES]
+    return sums.select(*KEYS, *CLUSTER, *means, pl.col("scored").alias("n"))
+
+
 def system_scores(
-    insights: pl.DataFrame, expected: pl.DataFrame, words: pl.DataFrame, seed: int = 0, samples: int = 1000
+    sums: pl.DataFrame, expected: pl.DataFrame, words: pl.DataFrame, seed: int = 0, samples: int = 1000
 ) -> list[SystemScore]:
     """The scores of every system that was scored or expected, sorted by model, retriever, ordering, system and judge.
 
-    `insights`: one row per scored insight, with KEYS, CLUSTER and VALUES (citation columns null where the insight is not
-    covered). `expected`: KEYS, CLUSTER and n_expected, the number of insights to be scored. `words`: KEYS without judge, and
-    words_per_bullet, one row per summary (null without bullets). Pooling is the release's: coverage and joint are means over
-    all scored insights, citation figures over the covered ones (section 4.1). Intervals: a cluster bootstrap with `samples`
-    resamples of subtopics within haystacks, which systems share: equal scores have equal intervals.
+    `sums`: `insight_sums` of all scored insights. `expected`: KEYS, CLUSTER and n_expected, the number of insights to be scored.
+    `words`: KEYS without judge, and words_per_bullet, one row per summary (null without bullets). Pooling is the release's:
+    coverage and joint are means over all scored insights, citation figures over the covered ones (section 4.1). Intervals: a
+    cluster bootstrap with `samples` resamples of subtopics within haystacks, which systems share: equal scores have equal ones.
     The result does not depend on the order of rows, to the last bit.
     """
     import polars as pl
 
-    frames = [insights.select(KEYS), expected.select(KEYS)]
+    frames = [sums.select(KEYS), expected.select(KEYS)]
     groups = pl.concat(frames).unique().sort(ORDER).with_row_index("group")
-    owners, clusters, sums = _cluster_sums(insights, groups)
+    owners, clusters, totals = _cluster_sums(sums, groups)
     starts = owners.searchsorted(range(len(groups) + 1))
     counts = expected.group_by(KEYS).agg(pl.col("n_expected").sum())
     spoken = words.group_by(KEYS[:4]).agg(pl.col("words_per_bullet").drop_nulls())
     counted = groups.join(counts, on=KEYS, how="left").join(spoken, on=KEYS[:4], how="left").sort("group")
     parts = [slice(start, end) for start, end in itertools.pairwise(starts)]
-    intervals = _intervals([(sums[part], clusters[part]) for part in parts], _resamples(seed, samples))
+    intervals = _intervals([(totals[part], clusters[part]) for part in parts], _resamples(seed, samples))
     scores = []
     for row, part, found in zip(counted.iter_rows(named=True), parts, intervals, strict=True):
-        total = sums[part].sum(axis=0)
+        total = totals[part].sum(axis=0)
         fields: dict[str, Any] = {key: row[key] for key in KEYS}
         for name, (top, bottom) in _FIGURES.items():
             fields[name] = float(total[top] / total[bottom]) if total[bottom] else None
@@ -116,29 +144,34 @@ def system_scores(
     return scores
 
 
-def _cluster_sums(insights: pl.DataFrame, groups: pl.DataFrame) -> tuple[NDArray[np.int64], list[_Cluster], NDArray[np.float64]]:
+def _cluster_sums(sums: pl.DataFrame, groups: pl.DataFrame) -> tuple[NDArray[np.int64], list[_Cluster], NDArray[np.float64]]:
     """For each cluster of each system, sorted: group, cluster, and sums of scored, covered and VALUES."""
     import numpy as np
     import polars as pl
 
-    counts = [pl.len().cast(pl.Float64).alias("scored"), pl.col("citation_f1").count().cast(pl.Float64).alias("covered")]
-    sums = insights.group_by(*KEYS, *CLUSTER).agg(*counts, *(_exact_sum(pl.col(name)).alias(name) for name in VALUES))
-    sums = sums.join(groups, on=KEYS).sort("group", *CLUSTER)
-    owners = sums["group"].to_numpy().astype(np.int64)
-    clusters: list[_Cluster] = sums.select(CLUSTER).rows()
-    return owners, clusters, sums.select("scored", "covered", *VALUES).to_numpy()
+    ordered = sums.join(groups, on=KEYS).sort("group", *CLUSTER)
+    owners = ordered["group"].to_numpy().astype(np.int64)
+    clusters: list[_Cluster] = ordered.select(CLUSTER).rows()
+    totals = ordered.select(pl.col("scored", "covered").cast(pl.Float64), *map(_total, VALUES))
+    return owners, clusters, totals.to_numpy()
 
 
-def _exact_sum(column: pl.Expr) -> pl.Expr:
-    """The sum of fractions, independent of their order to the last bit, as a sum of floats is not.
+def _exact_sum(name: str) -> Iterator[pl.Expr]:
+    """The sum of a column of fractions, independent of their order to the last bit, as a sum of floats is not.
 
     Each value is rounded to a multiple of 2**-60 and split into two integers, of which a billion can be added.
     """
     import polars as pl
 
-    scaled = column.cast(pl.Float64) * _HIGH
-    low = ((scaled - scaled.floor()) * _LOW).round().cast(pl.Int64)
-    return scaled.floor().cast(pl.Int64).sum() / _HIGH + low.sum() / (_HIGH * _LOW)
+    scaled = pl.col(name).cast(pl.Float64) * _HIGH
+    yield scaled.floor().cast(pl.Int64).sum().alias(f"{name}_high")
+    yield ((scaled - scaled.floor()) * _LOW).round().cast(pl.Int64).sum().alias(f"{name}_low")
+
+
+def _total(name: str) -> pl.Expr:
+    import polars as pl
+
+    return (pl.col(f"{name}_high") / _HIGH + pl.col(f"{name}_low") / (_HIGH * _LOW)).alias(name)
 
 
 def _mean(values: Sequence[float] | None) -> float | None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 import io
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -33,8 +33,13 @@ _SMALL = 1 << 20
 _BEGIN = 12
 """How many characters of a key a manifest holds: enough to tell apart blocks whose key ranges do not overlap."""
 
+_BATCH = 1 << 16
+"""How many rows are unpacked at a time where only some are kept."""
+
 Unit = tuple[str, str]
 """(stage, name)."""
+Keep = Callable[[pa.Table, Sequence[tuple[Unit, bool]]], pa.Table]
+"""Filters rows of a block: (rows, the block's units) -> the wanted rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,30 +117,43 @@ def write_block(files: Files, folder: str, tables: Tables, stage: str, finished:
     return _put(files, folder, tables, Part([((stage, unit.unit), unit.retry) for unit in kept.values()], rows), 0)
 
 
-def read_block(files: Files, block: Block, wanted: Tables) -> Part:
-    """The block's units and its rows of the wanted tables. Raises StoreError if the block is missing or damaged."""
+def read_block(files: Files, block: Block, wanted: Tables, keep: Keep | None = None) -> Part:
+    """The block's units and its rows of the wanted tables. Raises StoreError if the block is missing or damaged.
+
+    `keep`: filters the rows while they are unpacked, so that little more than the wanted ones is in memory.
+    """
     slices = [block.slices[table] for table in block.slices if table in {UNITS, *wanted}]
     # One request for everything, unless most of the bytes would be unneeded.
     if block.size <= _SMALL or (len(slices) > 2 and sum(piece.length for piece in slices) > block.size // 2):
-        return _unpacked(block, _whole(files, block), wanted)
+        return _unpacked(block, _whole(files, block), wanted, keep)
     contents = {table: _slice(files, block, block.slices[table]) for table in {UNITS, *wanted} & block.slices.keys()}
-    return _part(block, contents, wanted)
+    return _part(block, contents, wanted, keep)
 
 
-def _unpacked(block: Block, whole: memoryview, wanted: Tables) -> Part:
+def _unpacked(block: Block, whole: memoryview, wanted: Tables, keep: Keep | None = None) -> Part:
     slices = {table: piece for table, piece in block.slices.items() if table == UNITS or table in wanted}
-    return _part(block, {table: whole[piece.offset : piece.offset + piece.length] for table, piece in slices.items()}, wanted)
+    contents = {table: whole[piece.offset : piece.offset + piece.length] for table, piece in slices.items()}
+    return _part(block, contents, wanted, keep)
 
 
-def _part(block: Block, contents: Mapping[str, memoryview], wanted: Tables) -> Part:
-    names = {table: None if table == UNITS else [*wanted[table].schema.names, UNIT] for table in contents}
-    rows = {table: pq.ParquetFile(pa.BufferReader(content)).read(columns=names[table]) for table, content in contents.items()}
-    columns = rows.pop(UNITS)
+def _part(block: Block, contents: Mapping[str, memoryview], wanted: Tables, keep: Keep | None) -> Part:
+    files = {table: pq.ParquetFile(pa.BufferReader(content)) for table, content in contents.items()}
+    columns = files.pop(UNITS).read()
     units = [
         ((block.stage, unit), retry)
         for unit, retry in zip(columns["unit"].to_pylist(), columns["retry"].to_pylist(), strict=True)
     ]
-    return Part(units, {table: wanted[table].read(stored, UNIT) for table, stored in rows.items()})
+    rows = {}
+    for table, file in files.items():
+        names = [*wanted[table].schema.names, UNIT]
+        if keep is None:
+            stored = file.read(columns=names)
+        else:
+            batches = (pa.Table.from_batches([batch]) for batch in file.iter_batches(_BATCH, columns=names))
+            empty = file.schema_arrow.empty_table().select(names)
+            stored = pa.concat_tables([empty, *(keep(batch, units) for batch in batches)])
+        rows[table] = wanted[table].read(stored, UNIT)
+    return Part(units, rows)
 
 
 def winners(parts: Sequence[Sequence[tuple[Unit, bool]]]) -> dict[Unit, tuple[int, bool]]:

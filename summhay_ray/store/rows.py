@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from summhay_ray.store.blocks import UNIT, Block, Part, Unit, only, read_block, winners
+from summhay_ray.store.blocks import UNIT, Block, Keep, Part, Slice, Unit, only, read_block, winners
 from summhay_ray.store.files import Files
 from summhay_ray.store.tables import Columns, Tables, digest_of
 
 TOGETHER = 16 << 20
 """How many stored bytes of rows are unpacked and sorted at a time when a table is read in pieces."""
-
-Keep = Callable[[pa.Table, Part], pa.Table]
-"""Filters the rows of a block: (rows, the block's part) -> the wanted rows."""
+_ROW = 64
+"""A row counts as so many stored bytes at least: in memory it takes more, however well it was compressed."""
+_NTH = 64
+"""One in so many keys is looked at to divide a table into pieces."""
 
 
 def finished_of(files: Files, blocks: Sequence[Block], stage: str) -> dict[str, bool]:
@@ -38,7 +39,7 @@ def frames_of(
 
 
 def _frames(files: Files, blocks: Sequence[Block], wanted: Tables, keep: Keep | None) -> dict[str, pl.DataFrame]:
-    parts = [_read(files, block, wanted, keep) for block in _with_any(blocks, wanted)]
+    parts = [read_block(files, block, wanted, keep) for block in _with_any(blocks, wanted)]
     won = winners([part.units for part in parts])
     ranks = {unit: rank for rank, unit in enumerate(sorted(won))}
     collected: dict[str, list[pa.Table]] = {name: [] for name in wanted}
@@ -64,16 +65,11 @@ def _with_any(blocks: Sequence[Block], wanted: Tables) -> list[Block]:
     return [block for block in blocks if block.stage in stages]
 
 
-def _read(files: Files, block: Block, wanted: Tables, keep: Keep | None) -> Part:
-    part = read_block(files, block, wanted)
-    return part if keep is None else Part(part.units, {name: keep(rows, part) for name, rows in part.rows.items()})
-
-
 def _of_units(units: Sequence[str]) -> Keep:
     wanted = set(units)
 
-    def keep(rows: pa.Table, part: Part) -> pa.Table:
-        indices = [index for index, ((_, unit), _) in enumerate(part.units) if unit in wanted]
+    def keep(rows: pa.Table, among: Sequence[tuple[Unit, bool]]) -> pa.Table:
+        indices = [index for index, ((_, unit), _) in enumerate(among) if unit in wanted]
         # pa.array would import pandas.
         return rows.filter(pc.is_in(rows[UNIT], pl.Series(indices, dtype=pl.Int32).to_arrow()))
 
@@ -83,9 +79,9 @@ def _of_units(units: Sequence[str]) -> Keep:
 def pieces_of(files: Files, blocks: Sequence[Block], tables: Tables) -> Iterator[tuple[str, Iterable[pl.DataFrame]]]:
     """Each table with its rows in consecutive pieces, in the order of its key. Exhaust one table before taking the next.
 
-    Holds little more than one block in memory.
+    Holds little more than one piece in memory.
     """
-    sizes = {name: sum(block.slices[name].length for block in blocks if name in block.slices) for name in tables}
+    sizes = {name: sum(_size(block.slices[name]) for block in blocks if name in block.slices) for name in tables}
     for group in _groups({name: size for name, size in sizes.items() if size <= TOGETHER}):
         frames = _frames(files, blocks, {name: tables[name] for name in group}, None)
         for name in group:
@@ -93,6 +89,10 @@ def pieces_of(files: Files, blocks: Sequence[Block], tables: Tables) -> Iterator
     for name in tables:
         if sizes[name] > TOGETHER:
             yield name, _Pieces(files, blocks, tables[name])
+
+
+def _size(piece: Slice) -> int:
+    return max(piece.length, piece.rows * _ROW)
 
 
 def units_of(files: Files, blocks: Sequence[Block], wanted: Tables) -> Iterator[tuple[str, Mapping[str, pl.DataFrame]]]:
@@ -157,7 +157,7 @@ class _Pieces:
 
     def __iter__(self) -> Iterator[pl.DataFrame]:
         for places in self._apart():
-            size = sum(self._blocks[place].slices[self._name].length for place in places)
+            size = sum(_size(self._blocks[place].slices[self._name]) for place in places)
             # A single block of up to twice the size is one piece: it must be unpacked whole in any case.
             count = 1 if len(places) == 1 and size <= 2 * TOGETHER else 1 + size // TOGETHER
             for keep in self._ranges(places, count):
@@ -178,25 +178,26 @@ class _Pieces:
     def _ranges(self, places: Sequence[int], count: int) -> list[Keep | None]:
         """Filters for `count` ranges of the key with about equally many rows; [None] if one piece is enough.
 
-        Each range is then read from all these blocks, one unpacked at a time.
+        Each range is then read from all these blocks, one after the other.
         """
         if count == 1:
             return [None]
-        keys = [read_block(self._files, self._blocks[place], self._wanted).rows[self._name][self._key] for place in places]
-        ordered = pa.concat_arrays([chunk for column in keys for chunk in column.chunks]).sort()
-        starts = sorted({ordered[len(ordered) * piece // count].as_py() for piece in range(1, count)})
+        only_key = {name: columns.only(()) for name, columns in self._wanted.items()}
+        parts = (read_block(self._files, self._blocks[place], only_key) for place in places)
+        ordered = pl.concat([_frame(part.rows[self._name])[self._key].gather_every(_NTH) for part in parts]).sort()
+        starts = sorted({ordered[len(ordered) * piece // count] for piece in range(1, count)})
         return [_between(self._key, low, high) for low, high in zip([None, *starts], [*starts, None], strict=True)]
 
     def _piece(self, places: Sequence[int], keep: Keep | None) -> pl.DataFrame:
         rows = []
         for place in places:
-            part = _read(self._files, self._blocks[place], self._wanted, keep)
+            part = read_block(self._files, self._blocks[place], self._wanted, keep)
             rows.append(only(part, _winning(part, place, self._won, self._ranks))[self._name])
         return self._wanted[self._name].frame(rows)
 
 
 def _between(column: str, low: Any, high: Any) -> Keep:
-    def keep(rows: pa.Table, part: Part) -> pa.Table:
+    def keep(rows: pa.Table, _: Sequence[tuple[Unit, bool]]) -> pa.Table:
         if low is not None:
             rows = rows.filter(pc.greater_equal(rows[column], low))
         return rows if high is None else rows.filter(pc.less(rows[column], high))

@@ -243,18 +243,16 @@ class RunStore:
         `columns`: only these columns and those of the key, which saves time if others are long. Raises StoreError if the run
         has no such table.
         """
-        wanted = self._chosen([table])
-        if columns is not None:
-            wanted = {table: wanted[table].only(columns)}
+        wanted = self._chosen([table], columns)
         return frames_of(self.store.files, self.manifest().blocks, wanted, units)[table]
 
     def tables(self, names: Sequence[str]) -> dict[str, pl.DataFrame]:
         """Several tables as of the same manifest; each block is read once for all of them."""
         return frames_of(self.store.files, self.manifest().blocks, self._chosen(names))
 
-    def pieces(self, table: str) -> Iterator[pl.DataFrame]:
+    def pieces(self, table: str, columns: Sequence[str] | None = None) -> Iterator[pl.DataFrame]:
         """Like `table`, but in consecutive pieces; little more than one piece is in memory at a time."""
-        for _, pieces in pieces_of(self.store.files, self.manifest().blocks, self._chosen([table])):
+        for _, pieces in pieces_of(self.store.files, self.manifest().blocks, self._chosen([table], columns)):
             yield from pieces
 
     def by_unit(self, names: Sequence[str]) -> Iterator[tuple[str, Mapping[str, pl.DataFrame]]]:
@@ -265,11 +263,12 @@ class RunStore:
         """Table -> {"rows": number of rows, "sha256": hash of the sorted rows}."""
         return digests_of(self.store.files, self.manifest().blocks, self.declared)
 
-    def _chosen(self, names: Sequence[str]) -> Tables:
+    def _chosen(self, names: Sequence[str], columns: Sequence[str] | None = None) -> Tables:
         for name in names:
             if name not in self.declared:
                 raise StoreError(f"run {self.run_id} has no table {name!r}; it has: {', '.join(sorted(self.declared)) or 'none'}")
-        return {name: self.declared[name] for name in names}
+        chosen = {name: self.declared[name] for name in names}
+        return chosen if columns is None else {name: table.only(columns) for name, table in chosen.items()}
 
 
 def _declared(record: Mapping[str, Any], run_id: str) -> Tables:

@@ -138,7 +138,9 @@ class Columns:
             raise TypeError(f"table {self.table} is no frame")
         key, names = list(self.key), self.schema.names
         more = [name for name in frame.columns if name not in names]
-        return frame.sort([*key, *more], maintain_order=True).unique(subset=key, keep="first", maintain_order=True).select(names)
+        ordered = frame.sort([*key, *more], maintain_order=True).select(names)
+        # Equal keys are neighbours now; to look for them by hash would take twice the memory.
+        return ordered.filter(pl.any_horizontal(pl.col(name).ne_missing(pl.col(name).shift()) for name in key))
 
 
 Tables = Mapping[str, Columns]

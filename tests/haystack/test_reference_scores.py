@@ -10,7 +10,15 @@ import polars as pl
 import pytest
 
 from summhay_ray.haystack import RELEASED_JUDGE, imported_rows, read_released
-from summhay_ray.metrics import Compat, SystemScore, position_sensitivity, score_summary, system_scores, words_per_bullet
+from summhay_ray.metrics import (
+    Compat,
+    SystemScore,
+    insight_sums,
+    position_sensitivity,
+    score_summary,
+    system_scores,
+    words_per_bullet,
+)
 from summhay_ray.records import Failure, Judgment, Score
 
 pytestmark = pytest.mark.core
@@ -47,7 +55,7 @@ def scores_of(files: list[Path], compat: Compat) -> dict[str, SystemScore]:
                 fields = ("coverage", "joint", "citation_f1", "citation_precision", "citation_recall")
                 insights.append({**key, **place, **{name: getattr(row, name) for name in fields}})
     frames = [pl.DataFrame(rows, infer_schema_length=None) for rows in (insights, expected, words)]
-    return {one.system: one for one in system_scores(*frames, samples=200)}
+    return {one.system: one for one in system_scores(insight_sums(frames[0]), *frames[1:], samples=200)}
 
 
 @pytest.mark.parametrize("compat", ["release", "default"])

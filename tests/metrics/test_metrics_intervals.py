@@ -6,7 +6,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from summhay_ray.metrics import SystemScore, mean_interval, system_scores
+from summhay_ray.metrics import SystemScore, insight_sums, mean_interval, system_scores
 from summhay_ray.metrics.intervals import generator, ratio_intervals, resampled_sums
 from summhay_ray.metrics.systems import CLUSTER, KEYS, VALUES
 
@@ -35,7 +35,7 @@ def simulated(systems: int, haystacks: int, subtopics: int, seed: int) -> pl.Dat
 def scores_of(insights: pl.DataFrame, seed: int = 0, samples: int = 400) -> list[SystemScore]:
     expected = insights.select(*KEYS, *CLUSTER, pl.lit(6).alias("n_expected")).unique()
     words = insights.select(*KEYS[:4], pl.lit(30.0).alias("words_per_bullet")).head(0)
-    return system_scores(insights, expected, words, seed, samples)
+    return system_scores(insight_sums(insights), expected, words, seed, samples)
 
 
 @pytest.mark.parametrize(("figure", "truth"), [("coverage", 0.5), ("citation", 0.4), ("joint", 0.5 * 0.4)])

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from summhay_ray.metrics import SystemScore, system_scores
+from summhay_ray.metrics import SystemScore, insight_sums, system_scores
 from summhay_ray.metrics.systems import CLUSTER, KEYS, VALUES
 
 pytestmark = pytest.mark.core
@@ -38,7 +38,7 @@ def run(
 ) -> list[SystemScore]:
     spoken = [{**{key: system()[key] for key in KEYS[:4]}, "words_per_bullet": figure} for figure in words or []]
     return system_scores(
-        pl.DataFrame(insights, schema=SCHEMA),
+        insight_sums(pl.DataFrame(insights, schema=SCHEMA)),
         pl.DataFrame(expect, schema={**dict.fromkeys((*KEYS, *CLUSTER), pl.String), "n_expected": pl.Int64}),
         pl.DataFrame(spoken, schema={**dict.fromkeys(KEYS[:4], pl.String), "words_per_bullet": pl.Float64}),
         **more,

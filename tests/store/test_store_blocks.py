@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+import polars as pl
 import pyarrow as pa
 import pytest
 from run_rows import NAMES, TABLES, Watched, commit, done, lost, new_run, watched_run
@@ -131,6 +132,20 @@ def test_a_large_table_is_digested_without_being_held(tmp_path: Path, monkeypatc
     monkeypatch.setattr(tables.Columns, "frame", frame)
     run.digests()
     assert most[0] < whole / 4
+
+
+def test_rows_that_compress_to_nothing_come_in_pieces_all_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = new_run(tmp_path)
+    for place in range(4):
+        run.commit("haystack", [documents(f"h{place}", 500, 1)])
+    run.committer(1).finish()
+    whole = run.table("documents")
+    stored = sum(block.slices["documents"].length for block in run.manifest().blocks)
+    assert stored < 64 * whole.height / 2
+    monkeypatch.setattr(rows, "TOGETHER", 64 * whole.height // 3)
+    pieces = list(run.pieces("documents"))
+    assert len(pieces) > 1 and pl.concat(pieces).equals(whole)
+    assert pl.concat(run.pieces("documents", ["number"])).equals(whole.select("haystack_id", "number"))
 
 
 def test_blocks_whose_keys_follow_each_other_are_digested_one_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -63,15 +63,13 @@ def samples(workload: Judging[Any] | None, run: RunStore) -> Samples:
 
 
 class Prices:
-    """The cost of each answer of some runs, in micro-dollars and tokens. Takes 24 bytes per answer."""
+    """The cost of the answers that are a run's summaries, in micro-dollars and tokens. Takes 24 bytes per summary."""
 
-    def __init__(self, runs: Iterable[RunStore]) -> None:
-        tokens = (pl.col("input_tokens") + pl.col("output_tokens")).alias("tokens")
-        parts = [
-            piece.select(pl.col("key").hash().alias("key"), "usd_micros", tokens)
-            for run in runs
-            for piece in run.pieces("raw_answers")
-        ]
+    def __init__(self, run: RunStore) -> None:
+        key, tokens = pl.col("key").hash().alias("key"), (pl.col("input_tokens") + pl.col("output_tokens")).alias("tokens")
+        wanted = pl.concat([piece.select(key) for piece in run.pieces("summaries", ("key",))]).unique()
+        answers = run.pieces("raw_answers", ("key", "usd_micros", "input_tokens", "output_tokens"))
+        parts = [piece.select(key, "usd_micros", tokens).join(wanted, on="key", how="semi") for piece in answers]
         self._frame = pl.concat(parts).unique("key")
 
     def of(self, keys: pl.Series) -> list[pl.Series]:
@@ -107,7 +105,7 @@ class _SampleMaker:
 
     def samples(self) -> Iterator[SampleRecord]:
         """The samples in order of cell_id, then the cells without a summary. One piece of each table is in memory at a time."""
-        prices = Prices({self._run.run_id: self._run, **self._holders}.values())
+        prices = Prices(self._run)
         scores = {name: _CellReader(_rows(holder, "scores")) for name, holder in self._holders.items()}
         judgments = {name: _CellReader(_rows(holder, "judgments")) for name, holder in self._holders.items()}
         failures = ((row["cell_id"], "failure", row) for row in _rows(self._run, "failures"))

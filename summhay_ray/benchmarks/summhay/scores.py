@@ -30,9 +30,12 @@ from summhay_ray.metrics import (
     JudgeBias,
     PositionSensitivity,
     SystemScore,
+    added,
     bias_of,
     corrected,
+    insight_sums,
     position_sensitivity,
+    query_means,
     score_columns,
     score_summary,
     system_scores,
@@ -112,7 +115,8 @@ class ScoreResult:
 
 @dataclass(frozen=True)
 class _Frames:
-    insights: pl.DataFrame
+    sums: pl.DataFrame
+    """`metrics.insight_sums` of the scored insights."""
     expected: pl.DataFrame
     words: pl.DataFrame
     failures: list[Failure]
@@ -135,20 +139,20 @@ def score_run(
     judges = judges_of(run) if rejudged and rejudge_ids(run) else None
     known = _known_biases(run, judges is not None, biases)
 
-    def scores(insights: pl.DataFrame, expected: pl.DataFrame, words: pl.DataFrame) -> list[SystemScore]:
-        return [corrected(one, known(one.judge)) for one in system_scores(insights, expected, words, seed, samples)]
+    def scores(sums: pl.DataFrame, expected: pl.DataFrame, words: pl.DataFrame) -> list[SystemScore]:
+        return [corrected(one, known(one.judge)) for one in system_scores(sums, expected, words, seed, samples)]
 
     sources = stored_outlines(run.store, record)
     frames = _frames(run, sources, judges, compat)
     seed = record["spec"].get("seed", 0) if "spec" in record else 0
-    pooled = scores(frames.insights, frames.expected, frames.words)
+    pooled = scores(frames.sums, frames.expected, frames.words)
     shared = Counter(source.name for source in sources)
     by_haystack = {}
     for source in sources:
         mine = pl.col("haystack_id") == source.haystack_id
-        insights, expected, words = (frame.filter(mine) for frame in (frames.insights, frames.expected, frames.words))
+        sums, expected, words = (frame.filter(mine) for frame in (frames.sums, frames.expected, frames.words))
         label = source.name if shared[source.name] == 1 else f"{source.name} ({source.haystack_id})"
-        by_haystack[label] = scores(insights, expected, words) if len(sources) > 1 else pooled
+        by_haystack[label] = scores(sums, expected, words) if len(sources) > 1 else pooled
     found = {judge: known(judge) for judge in sorted({one.judge for one in pooled})}
     return ScoreResult(
         run=run.run_id,
@@ -158,17 +162,14 @@ def score_run(
         position=position_sensitivity(pooled),
         failures=frames.failures,
         biases=found,
-        queries=_means(frames.insights, "haystack_id", "subtopic_id"),
+        queries=_queries(frames.sums),
         retrieval=retrieval_of(run, sources),
     )
 
 
-def _means(insights: pl.DataFrame, *by: str) -> pl.DataFrame:
-    """The mean scores of every system and judge over its scored insights, grouped by the columns `by`."""
-    keys = [*SYSTEM, "judge", *by]
-    texts = [name for name in keys if insights.schema[name] == pl.Enum]
-    means = insights.group_by(keys).agg(pl.col(*_VALUES).mean(), pl.len().alias("n"))
-    return means.with_columns(pl.col(texts).cast(pl.String)).sort(keys)
+def _queries(sums: pl.DataFrame) -> pl.DataFrame:
+    means = query_means(sums)
+    return means.with_columns(pl.col(name).cast(pl.String) for name in _TEXT).sort(_TEXT)
 
 
 def results(run: RunStore, compat: Compat) -> Results:
@@ -299,13 +300,13 @@ def asked_name(model: str, strategy: str) -> str:
 
 
 def _frames(run: RunStore, sources: Sequence[Outline], judges: Sequence[JudgedBy] | None, compat: Compat) -> _Frames:
-    """The scored insights, the expected counts, and the words per bullet. `judges`: None for the run's own."""
+    """The sums of the scored insights, the expected counts, and the words per bullet. `judges`: None for the run's own."""
     run = run.at()
-    known = run.table("summaries", columns=(*_WORDS, "repeat"))
+    parts = [_last_repeats(piece) for piece in run.pieces("summaries", (*_WORDS, "repeat"))]
+    known = _last_repeats(pl.concat(parts))
     named, own = _expected_systems(run, run.record, known)
     systems = named, list(dict.fromkeys([*own, *(one.judge for one in judges or ())]))
     kinds = _kinds(sources, systems, known)
-    del known
     gold = {source.haystack_id: source.gold() for source in sources}
     places = [(haystack, insight, sorted(found)) for haystack, marks in gold.items() for insight, found in marks.items()]
     documents = pl.DataFrame(places, schema=_GOLD, orient="row")
@@ -325,15 +326,20 @@ def _frames(run: RunStore, sources: Sequence[Outline], judges: Sequence[JudgedBy
                     failures.append(row)
         found = pl.concat([_typed(pl.concat(columns, how="horizontal"), kinds, (*_TEXT, *_VALUES)), one_by_one.frame()])
         spoken = mine.select(*_WORDS, words_per_bullet=words_per_bullet(mine["bullets"]))
-        return found, _typed(spoken, kinds, (*_WORDS, "words_per_bullet")), failures
+        return insight_sums(found), _typed(spoken, kinds, (*_WORDS, "words_per_bullet")), failures
 
-    parts = list(_side_by_side(scored, judged_pieces(run, "judgments", judges)))
+    found = list(_side_by_side(scored, judged_pieces(run, "judgments", judges)))
     return _Frames(
-        insights=pl.concat([_Columns(kinds, (*_TEXT, *_VALUES)).frame(), *(part for part, _, _ in parts)]),
+        sums=added([insight_sums(_Columns(kinds, (*_TEXT, *_VALUES)).frame()), *(part for part, _, _ in found)]),
         expected=_expected(sources, systems, kinds),
-        words=pl.concat([_Columns(kinds, (*_WORDS, "words_per_bullet")).frame(), *(words for _, words, _ in parts)]),
-        failures=[failure for _, _, found in parts for failure in found],
+        words=pl.concat([_Columns(kinds, (*_WORDS, "words_per_bullet")).frame(), *(words for _, words, _ in found)]),
+        failures=[failure for _, _, odd in found for failure in odd],
     )
+
+
+def _last_repeats(summaries: pl.DataFrame) -> pl.DataFrame:
+    """The last repeat of each system's summaries of each query."""
+    return summaries.group_by(_WORDS, maintain_order=True).agg(pl.col("repeat").max())
 
 
 def _side_by_side(work: Callable[..., Part], given: Iterable[tuple[Any, ...]]) -> Iterator[Part]:

@@ -14,7 +14,7 @@ from summhay_ray.benchmark import Chart, Compat, Pivot, Section
 from summhay_ray.benchmarks.summhay.compare import SystemComparison, against_ideal, all_pairs
 from summhay_ray.benchmarks.summhay.judges import judged_pieces, judges_of
 from summhay_ray.benchmarks.summhay.samples import Prices
-from summhay_ray.benchmarks.summhay.scores import SYSTEM, ScoreResult, score_run
+from summhay_ray.benchmarks.summhay.scores import ScoreResult, score_run
 from summhay_ray.benchmarks.summhay.sources import Outline, stored_outlines
 from summhay_ray.metrics import PairedDifference, SystemScore, column_of
 from summhay_ray.outcome import MICROS
@@ -37,7 +37,6 @@ def sections(run: RunStore, compat: Compat = "default") -> list[Section]:
     run = run.at()
     result = score_run(run, compat, rejudged=True)
     outlines = stored_outlines(run.store, run.record)
-    cells = _cells(run)
     best = _main_judge(result)
     if not best:
         return []
@@ -46,11 +45,11 @@ def sections(run: RunStore, compat: Compat = "default") -> list[Section]:
         *(_results(result, judge) for judge in sorted(result.biases, key=lambda judge: (judge != best, judge))),
         _people(result, best),
         *([] if compared is None else [_ranking(compared), *_differences(compared)]),
-        *_cost(result, best, cells),
+        *_cost(run, result, best),
         _retrieval(run, result, best, outlines),
         _lost(result, best),
         _position(result),
-        *_breakdowns(run, result, best, outlines, cells),
+        *_breakdowns(run, result, best, outlines),
         _citations(result, best),
         *_judges(run, result),
     ]
@@ -233,28 +232,19 @@ def _of_forest(system: str, best: str, found: PairedDifference, corrected: Paire
     }
 
 
-def _cells(run: RunStore) -> pl.DataFrame:
-    """One row per summary: its ids, SYSTEM, and the cost of its answer in micro-dollars and tokens."""
-    prices = Prices([run])
-    parts = [
-        piece.select(
-            "cell_id",
-            *SYSTEM,
-            "haystack_id",
-            "subtopic_id",
-            "context_id",
-            *prices.of(piece["key"]),
-        )
-        for piece in run.pieces("summaries")
-    ]
-    found: pl.DataFrame = pl.concat(parts)
-    return found
+def _spent(run: RunStore) -> pl.DataFrame:
+    """One row per system: the mean cost of its answers, in micro-dollars and tokens. One piece is in memory at a time."""
+    prices, parts = Prices(run), []
+    for piece in run.pieces("summaries", ("system", "key")):
+        priced = piece.with_columns(prices.of(piece["key"])).drop_nulls("usd_micros")
+        parts.append(priced.group_by("system").agg(pl.col("usd_micros", "tokens").sum(), pl.len().alias("n")))
+    whole = pl.concat(parts).group_by("system").agg(pl.col("usd_micros", "tokens", "n").sum())
+    return whole.select("system", pl.col("usd_micros", "tokens") / pl.col("n"))
 
 
-def _cost(result: ScoreResult, judge: str, cells: pl.DataFrame) -> Iterator[Section]:
+def _cost(run: RunStore, result: ScoreResult, judge: str) -> Iterator[Section]:
     """Cost against quality, in dollars and in tokens."""
-    means = pl.col("usd_micros", "tokens").mean()
-    spent = {row[0]: row[1:] for row in cells.drop_nulls("usd_micros").group_by("system").agg(means).iter_rows()}
+    spent = {row[0]: row[1:] for row in _spent(run).iter_rows()}
     rows = [
         {
             "system": one.system,
@@ -384,11 +374,9 @@ def _ordered(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     return [*(name for name in _ORDERINGS if name in orderings), *sorted(orderings - set(_ORDERINGS))]
 
 
-def _breakdowns(
-    run: RunStore, result: ScoreResult, judge: str, outlines: Sequence[Outline], cells: pl.DataFrame
-) -> Iterator[Section]:
+def _breakdowns(run: RunStore, result: ScoreResult, judge: str, outlines: Sequence[Outline]) -> Iterator[Section]:
     """Coverage by the number of documents that contain an insight, by haystack, and by subtopic."""
-    counts = _by_documents(run, judge, cells, {one.system: one.model for one in result.systems})
+    counts = _by_documents(run, judge)
     if counts.height:
         labels = [f"{low}" if low == high else f"{low} or more" if high is None else f"{low} to {high}" for low, high in _BINS]
         counted = counts.with_columns(pl.col("bin").replace_strict(dict(enumerate(labels))).alias("documents"))
@@ -460,22 +448,15 @@ def _by_subtopic(result: ScoreResult, judge: str, outlines: Sequence[Outline]) -
     return Section("Coverage by subtopic", text, _frame(rows), units, chart, name="subtopics")
 
 
-def _by_documents(run: RunStore, judge: str, cells: pl.DataFrame, models: Mapping[str, str]) -> pl.DataFrame:
+def _by_documents(run: RunStore, judge: str) -> pl.DataFrame:
     """One row per model and bin of `_BINS`: the means and n. One piece of the scores is in memory at a time."""
-    labels = {one.judge: (one.label, one.runs) for one in judges_of(run)}
-    label, runs = labels.get(judge, (judge, (run.run_id,)))
-    edge = pl.lit(0)
+    edge, parts = pl.lit(0), []
     for place, (low, _) in enumerate(_BINS):
         edge = pl.when(pl.col("gold").list.len() >= low).then(place).otherwise(edge)
-    owners, parts = cells.select("cell_id", "model"), []
-    for holder in runs:
-        for piece in (run if holder == run.run_id else run.store.run(holder)).pieces("scores"):
-            rows = piece.filter((pl.col("judge") == label) & (pl.col("gold").list.len() > 0)).join(owners, on="cell_id")
-            parts.append(
-                rows.group_by("model", edge.alias("bin")).agg(
-                    pl.col("coverage", "joint").sum(), pl.len().cast(pl.Int64).alias("n")
-                )
-            )
+    for summaries, scores in judged_pieces(run, "scores", [one for one in judges_of(run) if one.judge == judge]):
+        rows = scores.filter(pl.col("gold").list.len() > 0).join(summaries.select("cell_id", "model"), on="cell_id")
+        sums = (pl.col("coverage", "joint").sum(), pl.len().cast(pl.Int64).alias("n"))
+        parts.append(rows.group_by("model", edge.alias("bin")).agg(*sums))
     whole: pl.DataFrame = pl.concat(parts).group_by("model", "bin").agg(pl.col("coverage", "joint", "n").sum())
     return whole.with_columns(pl.col("coverage", "joint") / pl.col("n")).sort("model", "bin")
 

@@ -20,7 +20,7 @@ from summhay_ray.benchmarks.summhay import judges as judges_module
 from summhay_ray.benchmarks.summhay import scores as scores_module
 from summhay_ray.benchmarks.summhay.tables import rows_of
 from summhay_ray.engine import ITEM
-from summhay_ray.metrics import Compat, SystemScore, score_summary, system_scores, words_per_bullet
+from summhay_ray.metrics import Compat, SystemScore, insight_sums, score_summary, system_scores, words_per_bullet
 from summhay_ray.records import Failure, Judgment
 from summhay_ray.store import Finished, RunStore, Store
 from summhay_ray.store import rows as rows_module
@@ -92,7 +92,7 @@ def at_once(grid: SummHay, run: RunStore, compat: Compat) -> Found:
     frames = [pl.DataFrame(rows, infer_schema_length=None) for rows in (insights, expected, words)]
 
     def scored(parts: list[pl.DataFrame]) -> list[SystemScore]:
-        return system_scores(parts[0], parts[1], parts[2], grid.spec.seed)
+        return system_scores(insight_sums(parts[0]), parts[1], parts[2], grid.spec.seed)
 
     each = {}
     for source in grid.sources:
