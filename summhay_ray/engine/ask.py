@@ -94,6 +94,8 @@ class Ask:
         """(Model with a file of answers, stage) -> the messages that it was asked."""
         self.over_budget = False
         """Whether the budget stopped the item. It is then unfinished, and nothing of it is committed."""
+        self.stop: BadBenchmark | None = None
+        """The violation of the contract that stops the run once the item is committed with its failure."""
 
     async def __call__(
         self,

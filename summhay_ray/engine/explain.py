@@ -55,7 +55,7 @@ class Replay:
 
 
 def first_request(workload: Workload[Any], item: Item) -> Request | None:
-    """The first request of an item, which is not sent; None if the item asks nothing or cannot be prepared."""
+    """The first request of an item, which is not sent; None if it asks nothing or cannot be prepared. Raises BadBenchmark."""
     requests: list[Request] = []
 
     async def complete(request: Request, stage: str) -> tuple[Outcome[RawAnswer], RawAnswer | None]:
@@ -64,7 +64,9 @@ def first_request(workload: Workload[Any], item: Item) -> Request | None:
 
     ready = prepared(workload, item.source, [item]) if prepares(workload) else Prepared()
     [work] = work_items([item], ready)
-    run_loop(lambda: answered(workload, work, Ask(workload, item, complete, ConcurrencyLimiter(workload.settings()))))
+    done = run_loop(lambda: answered(workload, work, Ask(workload, item, complete, ConcurrencyLimiter(workload.settings()))))
+    if done.stop is not None:
+        raise done.stop
     return requests[0] if requests else None
 
 

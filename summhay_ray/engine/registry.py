@@ -12,7 +12,7 @@ from typing import Any
 from summhay_ray.engine.contract import RAW_ANSWERS, Stage, Workload, damaged
 from summhay_ray.engine.execution import own_modules
 from summhay_ray.engine.inputs import Inputs
-from summhay_ray.engine.spec import Spec, SpecError, check_spec, read_fields, validated
+from summhay_ray.engine.spec import Spec, SpecError, check_spec, overridden, read_fields, validated
 from summhay_ray.engine.state import checked_items
 from summhay_ray.plugins import UnknownName, load, own_code, unknown
 from summhay_ray.store import RunStore, Store, Table, columns_of
@@ -66,6 +66,8 @@ def load_workload(
     else:
         fields, folder = read_fields(str(spec))
         where = str(spec)
+    changes = list(overrides)
+    fields = overridden(fields, [one for one in changes if one.startswith("kind=")])
     kind = fields.get("kind") or importlib.import_module(BUILT_IN).kind_of(fields)
     if not isinstance(kind, str):
         raise SpecError(f"{where}: kind: expected the name of a benchmark, or module:Class")
@@ -74,7 +76,9 @@ def load_workload(
         fields = {"kind": kind, **change(benchmark, fields, where)}
         kind = fields["kind"]
         benchmark = find(kind)
-    parsed = validated(benchmark.spec_class, {**fields, "kind": kind}, where, overrides)
+    parsed = validated(
+        benchmark.spec_class, {**fields, "kind": kind}, where, [one for one in changes if not one.startswith("kind=")]
+    )
     check_spec(parsed, where, [stage.name for stage in benchmark.stages])
     opened = (lambda: store(parsed)) if callable(store) else (lambda: store)
     try:

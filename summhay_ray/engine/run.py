@@ -25,7 +25,7 @@ from summhay_ray.engine.html import html_of
 from summhay_ray.engine.inline import InlineExecution
 from summhay_ray.engine.missing import short_log
 from summhay_ray.engine.origins import origins_in, other_origins
-from summhay_ray.engine.own_code import Unplannable
+from summhay_ray.engine.own_code import BadBenchmark, Unplannable
 from summhay_ray.engine.plan import PlanResult, StagePlan, plan
 from summhay_ray.engine.progress import Extent, Progress, Snapshot, Timeline, Watch
 from summhay_ray.engine.sections import Section
@@ -377,7 +377,8 @@ class Start:
             with ray_session(self.options.address or "local", own_modules=True):
                 yield RayExecution(work, own_ray=self.options.address is None)
         except ray.exceptions.RayError as error:
-            raise self._failed(error) from error
+            cause = _innermost(error)
+            raise cause if isinstance(cause, BadBenchmark) else self._failed(error) from error
 
     def _failed(self, error: BaseException) -> RunFailed:
         why = _cause(error, self.run.store.files.uri)
@@ -485,13 +486,18 @@ def _spent_micros(run: RunStore) -> int:
     return sum(tally.usd_micros for purposes in run.manifest().spent.values() for tally in purposes.values())
 
 
-def _cause(error: BaseException, store: str) -> str:
-    """The innermost error in one line, since Ray wraps what a worker raises. `store` is named as full if the error of a full disk
-    names no file."""
+def _innermost(error: BaseException) -> BaseException:
+    """What a worker raised, which Ray wraps."""
     seen = {id(error)}
     while (inner := getattr(error, "cause", None) or error.__cause__) is not None and id(inner) not in seen:
         seen.add(id(inner))
         error = inner
+    return error
+
+
+def _cause(error: BaseException, store: str) -> str:
+    """The innermost error in one line. `store` is named as full if the error of a full disk names no file."""
+    error = _innermost(error)
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
         return f"no room is left on the disk of {error.filename or store} ({error.strerror}); make room"
     return f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"

@@ -287,15 +287,21 @@ def read_fields(path: str) -> tuple[dict[str, Any], Path]:
 
 def validated(kind: type[Part], fields: Mapping[str, Any], where: str, overrides: Iterable[str] = ()) -> Part:
     """The fields, changed by the `a.b=c` overrides, as an instance of `kind`. Raises SpecError, naming the field."""
-    changed = copy.deepcopy(dict(fields))
-    for override in overrides:
-        _override(changed, override)
+    changed = overridden(fields, overrides)
     if open_fields := [name for name, value in changed.items() if value in (FILL_IN, [FILL_IN])]:
         raise SpecError(f"{where}: {', '.join(open_fields)}: to be filled in")
     try:
         return kind.model_validate(changed)
     except ValidationError as error:
         raise SpecError(f"{where}: {_explain(error, kind)}") from error
+
+
+def overridden(fields: Mapping[str, Any], overrides: Iterable[str]) -> dict[str, Any]:
+    """A copy of the fields, changed by the `a.b=c` overrides. Raises SpecError."""
+    changed = copy.deepcopy(dict(fields))
+    for override in overrides:
+        _override(changed, override)
+    return changed
 
 
 def check_spec(spec: Spec, where: str, stages: Sequence[str]) -> None:

@@ -78,6 +78,11 @@ def checked_items(workload: Workload[Any]) -> Iterator[Item]:
                 raise BadBenchmark(f"{workload.kind}: items gives {type(item).__name__}; expected Item(...)")
             if not isinstance(item.id, str) or not item.id:
                 raise BadBenchmark(f"{workload.kind}: an item has the id {item.id!r}; expected a text that says what it is")
+            if not isinstance(item.data, Mapping):
+                given = type(item.data).__name__
+                raise BadBenchmark(
+                    f"{workload.kind}: the data of item {item.id!r} is {given}; expected a mapping of name to value"
+                )
             if item.id in seen:
                 raise BadBenchmark(
                     f"{workload.kind}: two items have the id {item.id!r}; an item is answered once, so give each its own"

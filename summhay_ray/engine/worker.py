@@ -32,7 +32,7 @@ class Answered:
 
     def __init__(self, item_id: str, rows: dict[str, list[Any]], ask: Ask) -> None:
         self.item_id, self.rows = item_id, rows
-        self.retry, self.over_budget = ask.retry, ask.over_budget
+        self.retry, self.over_budget, self.stop = ask.retry, ask.over_budget, ask.stop
 
 
 class Commits:
@@ -123,6 +123,8 @@ class Worker:
             done = await answered(self._workload, work, Ask(self._workload, work.item, self._gateway.complete, self._limiter))
         if not done.over_budget:
             await self._commits.keep(done)
+        if done.stop is not None:
+            raise done.stop
         counted = len(done.rows.get(self._workload.counted.table, ()))
         return ItemResult(done.item_id, done.over_budget, counted, len(done.rows.get("failures", ())))
 
@@ -184,6 +186,10 @@ async def _rows(workload: Workload[Any], work: WorkItem, ask: Ask) -> Rows:
         return rows
     except NoReply as none:
         ask.gives_up(none)
+    # The other items would most likely fail alike: the run stops when this item's failure is committed.
+    except BadBenchmark as error:
+        ask.fail("", Failed("benchmark_error", str(error), retryable=True))
+        ask.stop = BadBenchmark(f"{error} (item {work.item.id!r})")
     except (OSError, UserError, *STOPS):
         raise
     # The benchmark's own code may raise anything: that is this item's failure, and stops no other item.

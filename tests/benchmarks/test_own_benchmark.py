@@ -333,6 +333,10 @@ BROKEN: dict[str, tuple[dict[str, str], str]] = {
     ),
     "one id twice": ({ITEM: 'yield Item("same", data=one)'}, "two items have the id 'same'; an item is answered once"),
     "no item": ({ITEM: 'yield one["id"]'}, "quiz: items gives str; expected Item"),
+    "data that is no mapping": (
+        {ITEM: 'yield Item(one["id"], data=one["text"])'},
+        "the data of item 'q0' is str; expected a mapping of name to value",
+    ),
     "no items": ({"def items(self)": "def itmes(self)"}, "Quiz names no items; write `def items(self)`"),
     "items that raise": ({ITEM: 'yield Item(one["ids"])'}, "quiz: items raises KeyError: 'ids' (quiz_"),
     "a queue that is not there": ({ITEM: 'yield Item(one["id"], "gpt")'}, "item 'q0' waits in a queue 'gpt'"),
@@ -398,6 +402,30 @@ def test_what_is_wrong_with_one_item_is_its_row_and_stops_no_other(tmp_path: Pat
 
 
 @pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({'ask("ask"': 'ask("aks" if item.id == "q1" else "ask"'}, "asks in a stage 'aks' that it does not name"),
+        ({'{"answers": [': '{"answer" if item.id == "q1" else "answers": ['}, "a table 'answer' that it does not declare"),
+    ],
+    ids=["stage", "table"],
+)
+def test_a_broken_declaration_is_the_row_of_the_item_that_broke_it(
+    changes: dict[str, str],
+    message: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    spec, store = quiz(tmp_path, monkeypatch, changes)
+    code, line = complaint(spec, store, capsys)
+    assert code == 2 and message in line and line.endswith("(item 'q1')")
+    run = summhay_ray.runs(store)[0].run
+    [row] = summhay_ray.failures(run, store)
+    assert (row["item_id"], row["error"]) == ("q1", "benchmark_error") and message in row["message"]
+    assert summhay_ray.status(run, store).cells["failed"] == 1
+
+
+@pytest.mark.parametrize(
     ("kind", "expected"),
     [
         ("sumhay", "no kind of benchmark is named 'sumhay'; did you mean 'summhay'?; one of your own is module:Class"),
@@ -412,8 +440,11 @@ def test_what_is_wrong_with_one_item_is_its_row_and_stops_no_other(tmp_path: Pat
 def test_a_kind_that_is_none_is_refused(kind: str, expected: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     spec = tmp_path / "spec.yaml"
     spec.write_text(f"kind: {kind}\n")
-    code, line = complaint(spec, str(tmp_path / "store"), capsys)
+    store = str(tmp_path / "store")
+    code, line = complaint(spec, store, capsys)
     assert code == 2 and expected in line
+    spec.write_text("haystacks: [sample/news]\nretrievers: [bm25]\nsummarizers: [offline/lead]\n")
+    assert complaint(spec, store, capsys, "--set", f"kind={kind}") == (code, line)
 
 
 def test_a_field_of_the_spec_that_is_none_is_refused_with_the_nearest(

@@ -230,7 +230,7 @@ def test_the_doctor_goes_on_after_a_run_that_cannot_be_read(place: Place) -> Non
     run = paid(place.store)
     place.write(f"runs/{run.run_id}/run.json", b"{")
     (line,) = doctored(place)
-    assert "run.json is damaged" in line
+    assert "run.json" in line and "is damaged: expected a JSON object" in line
 
 
 def test_status_says_the_format(place: Place) -> None:

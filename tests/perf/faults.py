@@ -48,6 +48,7 @@ STEPS = (
 """Steps of a commit, of the log's way to the store, and of packing: the driver dies before or after one."""
 
 LONGEST_CALL_S = 1.0
+TRIES = 3
 UNSHIPPED = 64
 """Records that a node may hold which the store does not."""
 
@@ -167,7 +168,14 @@ def far_records(url: str, store: str) -> Iterator[dict[str, Any]]:
 
 def add_node(cluster: Any) -> None:
     """A node of its own disk for the response log's spool, as far as our workers see."""
-    cluster.add_node(num_cpus=1, env_vars={"SUMMHAY_SPOOL": tempfile.mkdtemp(prefix="spool-")})
+    for left in reversed(range(TRIES)):
+        try:
+            cluster.add_node(num_cpus=1, env_vars={"SUMMHAY_SPOOL": tempfile.mkdtemp(prefix="spool-")})
+            return
+        # Ray gives a node 30 s to start, which a busy machine exceeds, and raises nothing narrower.
+        except Exception:
+            if not left:
+                raise
 
 
 @contextlib.contextmanager
