@@ -1,5 +1,7 @@
-"""What every benchmark has that rates texts on a scale: the entries of `raters`, the lever `extract`, how a rating is asked for.
-For the benchmarks; on the door and the rooms judge and extract."""
+"""Shared parts of benchmarks that rate texts on a scale: the entries of `raters`, the option `extract`, and asking for a rating.
+
+The benchmarks import it. It uses the door and the rooms judge and extract.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,7 @@ TOKENS_A_RATING = 1
 
 
 def checked(make: Callable[..., Any], *arguments: Any) -> None:
-    """Make it, so that a spec's name that cannot be made is told with its field. Raises ValueError."""
+    """Call `make`, and turn its UserError into the ValueError that pydantic reports with the name of the field."""
     try:
         make(*arguments)
     except UserError as error:
@@ -46,48 +48,49 @@ class ExtractSpec(Strict):
     @model_validator(mode="before")
     @classmethod
     def _filled_in(cls, fields: Any) -> Any:
-        """The run is another one where the method is: `content` is a part of what a judge is."""
+        """Add `content`. It is part of a judge's identity, so that a changed method makes another run."""
         if not isinstance(fields, Mapping) or not isinstance(method := fields.get("method", "rouge-1+2"), str):
             return fields
         try:
             return {**fields, "content": extracts.method_identity(method)}
         except UserError:
-            return fields  # told with the field's name, when it is validated
+            # The validation of `method` reports the error with the name of the field.
+            return fields
 
     def planned(self) -> ExtractSpec:
-        """What planning takes for it: nothing is computed by weights, where sentences of the beginning are as many tokens."""
+        """The option as the plan uses it: `lead` replaces a method that needs a model's weights; its extracts are as long."""
         return self.model_copy(update={"method": "lead"}) if extracts.own_model(self.method) else self
 
     def of(self, source: str, question: str) -> str:
-        """The extract of a source for whoever judges `question` by it; a source that fits is left as it is."""
+        """The extract of a source for a judge of `question`. A source of at most `tokens` tokens is returned as it is."""
         return source if count_tokens(source) <= self.tokens else _extracted(source, question, self.method, self.tokens)
 
 
-# A plan goes through an item in three sizes, and several criteria read one extract.
+# Cached, since a plan goes through an item in three sizes, and several criteria read the same extract.
 @functools.lru_cache(maxsize=512)
 def _extracted(source: str, question: str, method: str, tokens: int) -> str:
     return extracts.cut_down(source, question, method, tokens)
 
 
 def lever_code(*levers: ExtractSpec | None) -> list[str]:
-    """The module:Class names of a person's own among the methods of levers: a job takes their files along."""
-    return [one.method for one in levers if one is not None and ":" in one.method]
+    """The methods of these options that are a user's own classes (module:Class). A job packs their files."""
+    return [lever.method for lever in levers if lever is not None and ":" in lever.method]
 
 
 @dataclass(frozen=True, slots=True)
 class RatingTable:
-    """Where a benchmark keeps its ratings: `summhay compare` holds those of two raters against each other."""
+    """Where a benchmark keeps its ratings, so that `summhay compare` can compare two raters."""
 
     table: str
     of: tuple[str, ...]
     """The columns that name what is rated, `criterion` among them."""
     rater: str
-    """The column that names who rates; where the table has none, what the one rater is called."""
+    """The column that names the rater; if the table has none, the name of the only rater."""
     value: str = "rating"
 
 
 class RaterSpec(ModelSpec):
-    """Who rates: a model, and how its rating is made of what it answers."""
+    """A rater: a model, and how a rating is made from its answers."""
 
     max_tokens: int = Field(default=16, ge=1, description="longest answer, in tokens; a model that reasons needs more")
     samples: int = Field(default=1, ge=1, description="answers whose mean is the rating; above 1 with a temperature above 0")
@@ -106,7 +109,7 @@ class RaterSpec(ModelSpec):
         return samples
 
     def rater(self, revision: Mapping[str, Any]) -> judge.Rater:
-        """As the judge room has it. `revision`: what tells revisions of a local model apart."""
+        """The rater as the judge room expects it. `revision`: see `Workload.revision_of`."""
         sampling = {**self.sampling(), **revision}
         return judge.Rater(self.model, sampling, self.samples, self.one_call, self.logprobs, self.role)
 
@@ -124,20 +127,20 @@ async def rated(
     values: Mapping[str, str],
     compat: str = "default",
 ) -> Outcome[judge.Rating]:
-    """One text's rating, or why there is none (`judge.rate_text`). `values`: placeholder name -> text.
+    """Ask for the rating of one text; returns why there is none if that fails (see `judge.rate_text`).
 
-    With `extract`, the source is cut down to what the judge of the summary needs (`reduced`).
+    `values`: placeholder name -> text. With the rater's option `extract`, an extract is shown in place of the source.
     """
     settings = rater.rater(workload.revision_of(rater.model))
     async with ask.turn(stage, rater.model, rater.label):
         shown = reduced(ask, stage, settings, criterion, values, rater.extract)
-        asked = ask.of(stage, output_tokens=lambda request: request.n * TOKENS_A_RATING)
-        return await judge.rate_text(criterion, shown, settings, asked, compat)
+        ask_rater = ask.of(stage, output_tokens=lambda request: request.n * TOKENS_A_RATING)
+        return await judge.rate_text(criterion, shown, settings, ask_rater, compat)
 
 
 def shown_of(lever: ExtractSpec | None, values: Mapping[str, str]) -> Mapping[str, str]:
-    """The values with an extract in place of the source, or of the reference where the summary is rated by that; as they are
-    without a lever."""
+    """The values with an extract in place of the source; of the reference, if the summary is rated against one. Without a lever,
+    they are unchanged."""
     if lever is None:
         return values
     long = next(name for name in ("SOURCE", "REFERENCE") if name in values)
@@ -147,12 +150,12 @@ def shown_of(lever: ExtractSpec | None, values: Mapping[str, str]) -> Mapping[st
 def reduced(
     ask: Ask, stage: str, rater: judge.Rater, criterion: judge.Criterion, values: Mapping[str, str], lever: ExtractSpec | None
 ) -> Mapping[str, str]:
-    """`shown_of`; what it spares is told to the plan: the questions are asked next."""
+    """As `shown_of`. While planning, it also notes the tokens that the extract saves in the requests that follow."""
     if ask.planning and lever is not None:
         lever = lever.planned()
     shown = shown_of(lever, values)
     if ask.planning and lever is not None:
-        requests = (judge.rating_requests(criterion, one, rater) for one in (values, shown))
+        requests = (judge.rating_requests(criterion, texts, rater) for texts in (values, shown))
         for whole, made in zip(*requests, strict=True):
             ask.spares(stage, whole, made)
     return shown

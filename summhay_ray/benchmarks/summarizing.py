@@ -1,5 +1,7 @@
-"""What every benchmark has that summarizes: the entries of `summarizers` and `strategies`, answers made elsewhere, and what an
-answer comes to. For the benchmarks; on the door and room summarize."""
+"""Shared parts of benchmarks that summarize: the entries of `summarizers` and `strategies`, answers from files, and outcomes.
+
+The benchmarks import it. It uses the door and the room summarize.
+"""
 
 from __future__ import annotations
 
@@ -29,14 +31,14 @@ from summhay_ray.plugins import STOPS, error_line
 from summhay_ray.store import Store
 
 INPUT = "input"
-"""Kind of the store's objects that hold such files."""
+"""The kind of the store's objects that hold files of answers."""
 GIVEN = "given"
-"""The strategy of such answers."""
+"""The strategy of a summarizer whose answers come from a file."""
 _DIRECT = "direct"
 
 
 def _strategy(value: Any) -> Any:
-    """A strategy without options as its name."""
+    """A strategy without options is reduced to its name."""
     return value["strategy"] if isinstance(value, Mapping) and set(value) == {"strategy"} else value
 
 
@@ -45,7 +47,7 @@ Strategy = Annotated[str | dict[str, Any], BeforeValidator(_strategy)]
 
 
 class SummarizerSpec(ModelSpec):
-    """A summarizer: a model and a strategy; or a file of answers that were made elsewhere."""
+    """A summarizer: a model and a strategy, or a file of answers."""
 
     strategy: Strategy = Field(
         default=_DIRECT, description="how the model is asked; or {strategy: NAME, option: value}, module:Class"
@@ -53,24 +55,25 @@ class SummarizerSpec(ModelSpec):
 
     @property
     def strategy_label(self) -> str:
-        """What tables call the strategy."""
+        """The strategy's name in tables."""
         return strategy_label(self.strategy)
 
     @property
     def model_label(self) -> str:
-        """What tables call the model, where they have a column for the strategy."""
+        """The model's name in tables that have a column for the strategy."""
         return self.label.removesuffix(f"+{self.strategy_label}")
 
 
 def _folded(value: Any) -> Any:
-    """An entry whose strategy has its options beside it, `{model: X, strategy: map-reduce, units: chunks}`, with them inside."""
+    """An entry with the options of its strategy moved into `strategy`, if they are beside it, as in
+    `{model: X, strategy: map-reduce, units: chunks}`."""
     entry = model_entry(value)
     if not isinstance(entry, Mapping) or not isinstance(name := entry.get("strategy"), str) or ":" in name:
         return entry
     options = {option: entry[option] for option in summarize.strategy_options(name) if option in entry}
     if not options:
         return entry
-    kept = {field: found for field, found in entry.items() if field not in options}
+    kept = {field: content for field, content in entry.items() if field not in options}
     return {**kept, "strategy": {"strategy": name, **options}}
 
 
@@ -89,7 +92,7 @@ def strategy_name(strategy: str | Mapping[str, Any]) -> str:
 
 
 def strategy_label(strategy: str | Mapping[str, Any]) -> str:
-    """What tables call a strategy: its name, and its options where it has some."""
+    """A strategy's name in tables: its name, followed by its options, if any."""
     if isinstance(strategy, str):
         return strategy
     options = ", ".join(f"{name}={value}" for name, value in sorted(strategy.items()) if name != "strategy")
@@ -97,52 +100,54 @@ def strategy_label(strategy: str | Mapping[str, Any]) -> str:
 
 
 def crossed(fields: Any, default: Sequence[Any] = ()) -> Any:
-    """A spec's fields with each summarizer that names no strategy in the place of one for each of `strategies`.
+    """A spec's fields, in which each summarizer without a strategy is replaced by one summarizer for each of `strategies`.
 
-    A summarizer that is there more than once is called MODEL+STRATEGY. `default`: the strategies of a spec that has none.
+    A summarizer that occurs more than once is named MODEL+STRATEGY. `default`: the strategies of a spec that names none.
     """
     if not isinstance(fields, Mapping) or not isinstance(fields.get("summarizers"), list):
         return fields
     strategies = fields.get("strategies") or default
-    if not isinstance(strategies, list | tuple) or not all(isinstance(one, str | Mapping) for one in strategies):
+    if not isinstance(strategies, list | tuple) or not all(isinstance(strategy, str | Mapping) for strategy in strategies):
         return fields
-    given = [_folded(one) for one in fields["summarizers"]]
-    named = Counter(_called(one) for one in given)
-    found: list[Any] = []
-    for one in given:
-        if not isinstance(one, Mapping) or one.get("answers") is not None:
-            found.append(one)
-        elif one.get("strategy") is not None:
-            strategy = one["strategy"]
-            several = named[_called(one)] > 1 and not one.get("name") and isinstance(strategy, str | Mapping)
-            found.append({**one, "name": f"{one.get('model')}+{strategy_label(strategy)}"} if several else one)
+    entries = [_folded(entry) for entry in fields["summarizers"]]
+    uses = Counter(_name_of(entry) for entry in entries)
+    summarizers: list[Any] = []
+    for entry in entries:
+        if not isinstance(entry, Mapping) or entry.get("answers") is not None:
+            summarizers.append(entry)
+        elif entry.get("strategy") is not None:
+            strategy = entry["strategy"]
+            several = uses[_name_of(entry)] > 1 and not entry.get("name") and isinstance(strategy, str | Mapping)
+            summarizers.append({**entry, "name": f"{entry.get('model')}+{strategy_label(strategy)}"} if several else entry)
         else:
-            found += [
-                {**one, "strategy": strategy, "name": f"{_called(one)}+{strategy_label(strategy)}"} for strategy in strategies
-            ] or [one]
-    return {**fields, "summarizers": found}
+            summarizers += [
+                {**entry, "strategy": strategy, "name": f"{_name_of(entry)}+{strategy_label(strategy)}"}
+                for strategy in strategies
+            ] or [entry]
+    return {**fields, "summarizers": summarizers}
 
 
-def _called(entry: Any) -> str:
+def _name_of(entry: Any) -> str:
     return str(entry.get("name") or entry.get("model")) if isinstance(entry, Mapping) else str(getattr(entry, "label", entry))
 
 
 def check_strategy(strategy: str | Mapping[str, Any]) -> None:
-    """Raises UnknownName, in one line, where a summarizing strategy is none or cannot be made."""
+    """Raises UnknownName, in one line, if there is no such strategy or it cannot be made."""
     with plugins.own_code(f"strategy {strategy_name(strategy)!r} cannot be made", "give the options that its class takes"):
         summarize.make_summarizer(strategy)
 
 
 def keep_answers(workload: Benchmark[Any], store: Store) -> dict[str, str]:
-    """Put the files of answers into the store: file as the spec names it -> sha256 (hex)."""
+    """Put the files of answers into the store; returns name in the spec -> sha256 (hex)."""
     files = [given.file for given in workload.given_answers.values()]
     return {file: store.put_object(INPUT, workload.inputs.read(file)) for file in files}
 
 
 async def guarded(error_class: str, name: str, work: Awaitable[Any], planned: bool = False) -> Any:
-    """What a strategy or judge gives, or a Failed where it raises: it may be a person's own, and must not stop the other rows.
+    """The result of `work`, a call of a strategy or judge called `name`; a Failed of class `error_class` if it raises.
 
-    While a run is `planned`, what it raises is told at once: Unplannable.
+    The strategy or judge may be a user's own, and must not stop other items. While planning (`planned`), its exceptions become
+    Unplannable.
     """
     if planned:
         with planning(name):
@@ -151,13 +156,14 @@ async def guarded(error_class: str, name: str, work: Awaitable[Any], planned: bo
         return await work
     except (OSError, UserError, *STOPS):
         raise
-    # The border to strategies: what goes wrong there is a row, also what would end the process.
+    # A user's own code may raise anything, even SystemExit. It becomes the failure of this row.
     except BaseException as error:  # noqa: BLE001
         return Failed(error_class, error_line(error), retryable=True)
 
 
 def read_summary(outcome: Any) -> Outcome[RawAnswer]:
-    """The outcome of a summary; a refusal in words is a refusal, and what is no outcome is a failure."""
+    """The outcome of a summary: a refusal in words becomes Refusal, an answer without bullets Malformed, and anything that is no
+    outcome Failed."""
     if not isinstance(outcome, tuple(KIND)):
         return Failed("strategy_error", f"the strategy gave {type(outcome).__name__} and no outcome", retryable=True)
     if isinstance(outcome, Answer) and summarize.refuses(outcome.value.text):
