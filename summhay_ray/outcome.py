@@ -61,3 +61,10 @@ Outcome = Answer[T] | Refusal | Malformed | Failed
 """`Outcome[Summary]` is an answer that holds a summary, or the reason why there is none."""
 
 KIND: dict[type, str] = {Answer: "answer", Refusal: "refusal", Malformed: "malformed", Failed: "failed"}
+
+
+def no_answer(kind: str, error: str, message: str, key: str, attempts: int, usd_micros: int, retryable: bool = False) -> NoAnswer:
+    """The outcome of a `kind` that a failure row names: refusal, malformed or failed."""
+    if kind == "refusal":
+        return Refusal(error, message, key, attempts, usd_micros)
+    return (Failed if kind == "failed" else Malformed)(error, message, key, attempts, usd_micros, retryable)

@@ -83,15 +83,8 @@ def _writer(as_json: bool) -> Callable[[str], None]:
 def _show(job: Job, status: str | None, code: int | None, as_json: bool) -> None:
     from summhay_ray.cli.show import document, facts
 
-    fields = {
-        "run": job.run,
-        "job": job.job,
-        "address": job.address,
-        "store": job.store,
-        "attached": job.attached,
-        "status": status,
-        "exit_code": code,
-    }
+    fields = {name: getattr(job, name) for name in ("run", "job", "address", "store", "attached")}
+    fields |= {"status": status, "exit_code": code}
     if as_json:
         document(fields)
     elif status is None:

@@ -28,7 +28,7 @@ from summhay_ray.engine.explain import Replay, first_request
 from summhay_ray.engine.inputs import Inputs
 from summhay_ray.engine.item_samples import answers_of
 from summhay_ray.engine.jobs import Job, JobEnd, JobError, JobLost
-from summhay_ray.engine.many import answers, many, through
+from summhay_ray.engine.many import many, through
 from summhay_ray.engine.own_code import BadBenchmark, planning
 from summhay_ray.engine.plan import PlanResult, StagePlan, plan
 from summhay_ray.engine.progress import ModelProgress, Progress
@@ -117,7 +117,6 @@ __all__ = [
     "Text",
     "Unreadable",
     "Workload",
-    "answers",
     "answers_of",
     "check_spec",
     "entries",

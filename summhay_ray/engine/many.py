@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -26,19 +26,29 @@ def many(address: str = "local") -> Iterator[None]:
         yield
 
 
-def through(work: Any, items: Iterable[Mapping[str, Any]], error: type[UserError] = UserError) -> Iterator[Any]:
+def through(work: Callable[[Any], Any], items: Iterable[Any], error: type[UserError] = UserError) -> Iterator[Any]:
     """The result of each item, in order, computed by one task per item.
 
-    `work` is called with a batch whose column `item` holds JSON, and returns `answers(...)`. An answer with `invalid` (a message
-    about an input) is raised here as `error`, one with `problem` as UserError.
+    `work`: item -> result, both as JSON. What it raises as `error` or UserError is raised here as such.
     """
     import ray.data
 
     from summhay_ray.engine.ray_data import in_order_and_quiet
 
+    def tried(text: str) -> dict[str, Any]:
+        try:
+            return {"found": work(json.loads(text))}
+        except error as problem:
+            return {"invalid": str(problem)}
+        except UserError as problem:
+            return {"problem": str(problem)}
+
+    def batch(rows: Mapping[str, Any]) -> dict[str, Any]:
+        return {"found": np.array([json.dumps(tried(text)) for text in rows["item"]], dtype=object)}
+
     in_order_and_quiet()
     rows = [{"item": json.dumps(item)} for item in items]
-    data = ray.data.from_items(rows, override_num_blocks=len(rows)).map_batches(work, batch_size=1, num_cpus=CPUS_A_TASK)
+    data = ray.data.from_items(rows, override_num_blocks=len(rows)).map_batches(batch, batch_size=1, num_cpus=CPUS_A_TASK)
     with contextlib.closing(iter(data.iter_batches(batch_size=None, prefetch_batches=1))) as blocks:
         for block in blocks:
             for text in block["found"]:
@@ -48,8 +58,3 @@ def through(work: Any, items: Iterable[Mapping[str, Any]], error: type[UserError
                 if "problem" in answer:
                     raise UserError(answer["problem"])
                 yield answer["found"]
-
-
-def answers(found: Iterable[Any]) -> dict[str, Any]:
-    """The output that `through` expects from `work`: a mapping per item with `found` (the result), `invalid` or `problem`."""
-    return {"found": np.array([json.dumps(answer) for answer in found], dtype=object)}

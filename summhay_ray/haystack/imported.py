@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from summhay_ray.haystack.identity import imported_cell_id
@@ -58,11 +58,7 @@ def _rows_of_cell(
             cell_id=cell_id,
             haystack_id=haystack_id,
             subtopic_id=subtopic["subtopic_id"],
-            system=system.system,
-            retriever=system.retriever,
-            ordering=system.ordering,
-            model=system.model,
-            repeat=system.repeat,
+            **asdict(system),
             context_id="",
             key="",
             bullets=tuple(bullets),

@@ -77,8 +77,8 @@ def read_summaries(content: bytes, path: Path) -> list[AnnotatedSummary]:
         try:
             found.append(_summary(row))
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            told = f"{error.args[0]!r} is missing" if isinstance(error, KeyError) else str(error)
-            raise _bad(path, f"summary {number} of {len(rows)}: {told}") from error
+            reason = f"{error.args[0]!r} is missing" if isinstance(error, KeyError) else str(error)
+            raise _bad(path, f"summary {number} of {len(rows)}: {reason}") from error
     return found
 
 
@@ -116,9 +116,9 @@ def linked_bullet(verdict: Verdict) -> int | None:
     return bullet if isinstance(bullet, int) and not isinstance(bullet, bool) else None
 
 
-def _bad(path: Path, told: str) -> BadAnnotations:
+def _bad(path: Path, reason: str) -> BadAnnotations:
     form = "expected a list of summaries with summary, reference_insights and annotation, as the release has them"
-    return BadAnnotations(f"{path.name} is not an annotation file: {' '.join(told.split())}; {form}")
+    return BadAnnotations(f"{path.name} is not an annotation file: {' '.join(reason.split())}; {form}")
 
 
 def _summary(row: Any) -> AnnotatedSummary:
@@ -191,8 +191,8 @@ def _person(judged: Mapping[str, Any], n_bullets: int) -> tuple[float, int | Non
     if not coverage or candidate in _NO_BULLET:
         return coverage, None
     # A candidate that names no single bullet counts for coverage, not for linking, like "no_selection".
-    told = str(candidate).strip()
-    place = int(told) if told.isascii() and told.isdecimal() and len(told) < 10 else n_bullets
+    number = str(candidate).strip()
+    place = int(number) if number.isascii() and number.isdecimal() and len(number) < 10 else n_bullets
     return coverage, place + 1 if place < n_bullets else None
 
 

@@ -72,8 +72,8 @@ def _calibration(summaries: Sequence[AnnotatedSummary], rows: Sequence[Sequence[
         for one, person in zip(row, summary.coverage, strict=True)
     )
     tenths = [pairs[step * len(pairs) // _TENTHS : (step + 1) * len(pairs) // _TENTHS] for step in range(_TENTHS)]
-    told = [tuple(sum(column) / len(tenth) for column in zip(*tenth, strict=True)) for tenth in tenths if tenth]
-    values, people = zip(*told, strict=True)
+    means = [tuple(sum(column) / len(tenth) for column in zip(*tenth, strict=True)) for tenth in tenths if tenth]
+    values, people = zip(*means, strict=True)
     return [
         "mean by tenths of its value: offline " + " ".join(f"{value:.2f}" for value in values),
         "                              people " + " ".join(f"{value:.2f}" for value in people),

@@ -35,9 +35,9 @@ def blend(judge: Verdict, offline: Verdict, weight: float = JUDGE_WEIGHT) -> Ver
     if not 0 <= weight <= 1:
         raise ValueError(f"the weight of the judge is {weight}; expected 0 to 1")
     value = weight * judge.expected + (1 - weight) * offline.expected
-    told = [(part, one.uncertainty) for part, one in ((weight, judge), (1 - weight, offline)) if one.uncertainty is not None]
-    total = math.fsum(part for part, _ in told)
-    uncertainty = math.fsum(part / total * one for part, one in told) if total > 0 else None
+    weighted = [(part, one.uncertainty) for part, one in ((weight, judge), (1 - weight, offline)) if one.uncertainty is not None]
+    total = math.fsum(part for part, _ in weighted)
+    uncertainty = math.fsum(part / total * one for part, one in weighted) if total > 0 else None
     coverage, bullet = label_of(value), _bullet(judge, offline)
     if coverage == "NO_COVERAGE" or bullet is None:
         coverage, bullet = "NO_COVERAGE", '"NA"'

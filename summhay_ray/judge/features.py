@@ -58,16 +58,16 @@ class _Text:
 
 def features(insights: Sequence[str], bullets: Sequence[str], embed: Embedder | None = None) -> list[Features | None]:
     """The features of insights judged together; None for an insight without words, and for all if there is no bullet."""
-    told = [_read(bullet) for bullet in bullets]
-    asked = [_read(insight) for insight in insights]
-    if not told:
-        return [None] * len(asked)
-    weights = _weights(asked, told)
-    said = frozenset().union(*(text.kinds for text in told))
-    norms = [_norm(text, weights) for text in told]
-    shown = [_Shown(text, weights, said) for text in asked]
-    fits = [[one.fit(text, norm) for text, norm in zip(told, norms, strict=True)] for one in shown]
-    found = [_features(place, one, told, fits) if one.total else None for place, one in enumerate(shown)]
+    bullet_texts = [_read(bullet) for bullet in bullets]
+    insight_texts = [_read(insight) for insight in insights]
+    if not bullet_texts:
+        return [None] * len(insight_texts)
+    weights = _weights(insight_texts, bullet_texts)
+    said = frozenset().union(*(text.kinds for text in bullet_texts))
+    norms = [_norm(text, weights) for text in bullet_texts]
+    shown = [_Shown(text, weights, said) for text in insight_texts]
+    fits = [[one.fit(text, norm) for text, norm in zip(bullet_texts, norms, strict=True)] for one in shown]
+    found = [_features(place, one, bullet_texts, fits) if one.total else None for place, one in enumerate(shown)]
     return found if embed is None else _with_meaning(found, insights, bullets, embed)
 
 
@@ -94,33 +94,33 @@ class _Shown:
         return math.fsum(weight for word, weight in self._wanted.items() if word in kinds) / self.total if self.total else 0.0
 
 
-def _features(place: int, one: _Shown, told: Sequence[_Text], fits: Sequence[Sequence[float]]) -> Features:
+def _features(place: int, one: _Shown, bullet_texts: Sequence[_Text], fits: Sequence[Sequence[float]]) -> Features:
     own = fits[place]
     bullet = max(range(len(own)), key=own.__getitem__)
-    pairs = math.log1p(len(one.text.pairs & told[bullet].pairs))
+    pairs = math.log1p(len(one.text.pairs & bullet_texts[bullet].pairs))
     others = [fit[bullet] for other, fit in enumerate(fits) if other != place]
     rival = max(others) if others else max((fit for other, fit in enumerate(own) if other != bullet), default=0.0)
-    return Features(bullet, (one.recall(told[bullet]), one.whole, pairs, own[bullet] - rival))
+    return Features(bullet, (one.recall(bullet_texts[bullet]), one.whole, pairs, own[bullet] - rival))
 
 
 def _with_meaning(
     found: Sequence[Features | None], insights: Sequence[str], bullets: Sequence[str], embed: Embedder
 ) -> list[Features | None]:
     vectors = embed([without_citations(text) for text in (*insights, *bullets)])
-    asked, told = vectors[: len(insights)], vectors[len(insights) :]
+    of_insights, of_bullets = vectors[: len(insights)], vectors[len(insights) :]
     return [
-        one and Features(one.bullet, (*one.values, math.fsum(a * b for a, b in zip(vector, told[one.bullet], strict=True))))
-        for one, vector in zip(found, asked, strict=True)
+        one and Features(one.bullet, (*one.values, math.fsum(a * b for a, b in zip(vector, of_bullets[one.bullet], strict=True))))
+        for one, vector in zip(found, of_insights, strict=True)
     ]
 
 
-def _weights(asked: Sequence[_Text], told: Sequence[_Text]) -> dict[str, float]:
+def _weights(insight_texts: Sequence[_Text], bullet_texts: Sequence[_Text]) -> dict[str, float]:
     # A single insight says nothing about which words are rare among insights.
-    counted = (*asked, *told) if len(asked) > 1 else told
+    counted = (*insight_texts, *bullet_texts) if len(insight_texts) > 1 else bullet_texts
     frequency = Counter(word for text in counted for word in text.words)
     return {
         word: math.log((len(counted) + 1) / max(frequency[word], 1)) * (COMMON_WEIGHT if is_common(word) else 1.0)
-        for text in (*asked, *told)
+        for text in (*insight_texts, *bullet_texts)
         for word in text.words
     }
 

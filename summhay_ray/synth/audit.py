@@ -106,19 +106,7 @@ def write_audit(path: Path, rows: Iterable[AuditRow]) -> None:
     writer = csv.writer(buffer)
     writer.writerow(COLUMNS)
     for row in rows:
-        values = [
-            row.row,
-            row.kind,
-            row.haystack,
-            row.domain,
-            row.document,
-            row.text,
-            row.insight,
-            row.subtopics,
-            row.question,
-            "",
-        ]
-        writer.writerow([quoted(value) for value in values])
+        writer.writerow([quoted(getattr(row, name)) for name in COLUMNS[:-1]] + [""])
     # Spreadsheets recognize UTF-8 by the byte order mark.
     path.write_bytes(buffer.getvalue().encode("utf-8-sig", "replace"))
 

@@ -92,7 +92,7 @@ BENCHMARKS_OF_ENGINE = {
         "workload_of",
     },
     # Files that are read or checked in numbers, without a run.
-    *{"answers", "many", "through"},
+    *{"many", "through"},
     # `explain` asks the stored answers again; a synthesis looks which of its topics were tried.
     *{"ITEM", "Replay"},
     # What another benchmark's items ask, looked at and not asked.

@@ -22,9 +22,7 @@ from summhay_ray.benchmark import (
     Failed,
     Inputs,
     Item,
-    Malformed,
     Queue,
-    Refusal,
     Request,
     Results,
     Rows,
@@ -42,8 +40,7 @@ from summhay_ray.benchmarks.summhay.tables import BY_NAME
 from summhay_ray.judge import JudgeSettings, Named, Verdict, asks_alone, bench, make_judge
 from summhay_ray.llm import Ask as AskModel
 from summhay_ray.llm import ModelSettings, RawAnswer
-from summhay_ray.outcome import NoAnswer, Outcome
-from summhay_ray.records import Failure
+from summhay_ray.outcome import Outcome, no_answer
 from summhay_ray.store import RunStore
 
 
@@ -244,7 +241,8 @@ def _outcomes(run: RunStore) -> ItemOutcomes:
         found.setdefault(row.cell_id, {})[row.position] = Answer(verdict, key=row.key)
     for failure in BY_NAME["failures"].records(run.table("failures")):
         place = int(failure.insight_id) if failure.insight_id else _WHOLE
-        found.setdefault(failure.cell_id, {})[place] = _outcome(failure)
+        outcome = no_answer(failure.kind, failure.error, failure.message, failure.key, failure.attempts, failure.usd_micros)
+        found.setdefault(failure.cell_id, {})[place] = outcome
     return found
 
 
@@ -261,10 +259,3 @@ def _micros(run: RunStore) -> Micros:
 def _row(item_id: str, place: int, verdict: Verdict, key: str) -> BenchVerdict:
     label, bullet = str(verdict.coverage), str(verdict.bullet_id)
     return BenchVerdict(item_id, place, label, bullet, verdict.value, verdict.uncertainty, key)
-
-
-def _outcome(failure: Failure) -> NoAnswer:
-    values = (failure.error, failure.message, failure.key, failure.attempts, failure.usd_micros)
-    if failure.kind == "failed":
-        return Failed(*values)
-    return Refusal(*values) if failure.kind == "refusal" else Malformed(*values)

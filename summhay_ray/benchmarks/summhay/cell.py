@@ -6,7 +6,7 @@ A summary is judged as soon as it is written. Every model call ends in a row: an
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from summhay_ray.benchmark import Answer, Ask, Failed, Malformed, Outcome, Request, Rows
@@ -157,11 +157,8 @@ def _checked(outcome: Any) -> Outcome[Verdict]:
 def _summary(cell: Cell, label: str, context: Context, raw: RawAnswer) -> Summary:
     return Summary(
         cell_id=cell.cell_id,
-        haystack_id=cell.unit.haystack_id,
-        subtopic_id=cell.unit.subtopic_id,
+        **asdict(cell.unit),
         system=cell.system,
-        retriever=cell.unit.retriever,
-        ordering=cell.unit.ordering,
         model=label,
         repeat=cell.repeat,
         context_id=context.context_id,

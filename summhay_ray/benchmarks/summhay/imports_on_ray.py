@@ -6,15 +6,13 @@ kept, so the store ends up the same as without Ray.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
 from summhay_ray.benchmarks.summhay.imports import Batch, ImportResult, Workbench, check_batch, import_released, keep_batch
 from summhay_ray.benchmarks.summhay.sources import Outline
-from summhay_ray.engine import answers, many, through
-from summhay_ray.errors import UserError
+from summhay_ray.engine import many, through
 from summhay_ray.haystack import InvalidHaystack
 from summhay_ray.store import Block, Store
 
@@ -49,27 +47,14 @@ class OnRay(Workbench):
         )
 
 
-def _batches(rows: Mapping[str, Any]) -> list[Batch]:
-    read = [json.loads(text) for text in rows["item"]]
-    return [Batch(**{**one, "paths": tuple(one["paths"]), "ids": tuple(one["ids"])}) for one in read]
+def _batch(written: Mapping[str, Any]) -> Batch:
+    return Batch(**{**written, "paths": tuple(written["paths"]), "ids": tuple(written["ids"])})
 
 
-def _check(rows: Mapping[str, Any]) -> dict[str, Any]:
-    def one(batch: Batch) -> dict[str, Any]:
-        try:
-            return {"found": [outline.to_json() for outline in check_batch(batch)]}
-        except InvalidHaystack as error:
-            return {"invalid": str(error)}
-
-    return answers(map(one, _batches(rows)))
+def _check(written: Mapping[str, Any]) -> list[dict[str, Any]]:
+    return [outline.to_json() for outline in check_batch(_batch(written))]
 
 
-def _keep(rows: Mapping[str, Any]) -> dict[str, Any]:
-    def one(batch: Batch) -> dict[str, Any]:
-        try:
-            block, counted = keep_batch(batch)
-        except UserError as error:
-            return {"problem": str(error)}
-        return {"found": {"block": block.to_json(), "rows": dict(counted)}}
-
-    return answers(map(one, _batches(rows)))
+def _keep(written: Mapping[str, Any]) -> dict[str, Any]:
+    block, counted = keep_batch(_batch(written))
+    return {"block": block.to_json(), "rows": dict(counted)}

@@ -13,11 +13,11 @@ from summhay_ray.benchmarks.summhay.sources import read_source
 from summhay_ray.benchmarks.summhay.tables import rows_of
 from summhay_ray.benchmarks.synth.made import Made, made_by
 from summhay_ray.benchmarks.synth.replayed import answers_of_document, listed_answers, prompt_of
+from summhay_ray.benchmarks.synth.run import described_haystack
 from summhay_ray.benchmarks.synth.topic import synthesis_of
 from summhay_ray.benchmarks.synth.topics import stored_topics
 from summhay_ray.haystack import ReleasedFile
 from summhay_ray.llm import RawAnswer
-from summhay_ray.outcome import MICROS
 from summhay_ray.store import RunStore, StoreError
 from summhay_ray.synth import Topic
 
@@ -25,7 +25,6 @@ CHECK = "check"
 """The task shown for an answer that only a check names."""
 NAMED = 8
 """Most haystacks named in an error."""
-_SIZES = ("tokens", "words", "calls", "checks", "checks_by_model", "corrections")
 _ROUND_OF = {
     "document_copy": ["kind"],
     "subtopic_distinct": ["kind", "subject"],
@@ -118,20 +117,9 @@ def _answers(run: RunStore, topics: Mapping[str, Topic], key: str) -> Iterator[_
 
 
 def _haystack(made: Made, source: ReleasedFile) -> dict[str, Any]:
-    synthesis, haystack = synthesis_of(source), source.haystack
-    return {
-        "name": made.name,
-        "haystack_id": made.haystack_id,
-        "entry": made.entry,
-        "domain": haystack.domain,
-        "documents": len(haystack.documents),
-        "subtopics": len(haystack.subtopics),
-        "distractors": len(synthesis["distractors"]),
-        "insights": len(haystack.insights),
-        **{name: int(synthesis[name]) for name in _SIZES},
-        "usd": synthesis["usd_micros"] / MICROS,
-        **{name: synthesis[name] for name in _MADE_OF},
-    }
+    synthesis, described = synthesis_of(source), asdict(described_haystack(made, source))
+    del described["topic"]
+    return {**described, "calls": int(synthesis["calls"]), **{name: synthesis[name] for name in _MADE_OF}}
 
 
 def _by_kind(checks: pl.DataFrame) -> list[dict[str, Any]]:

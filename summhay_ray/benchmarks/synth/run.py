@@ -146,11 +146,11 @@ def audited(source: ReleasedFile, audit: Mapping[str, Any] | None) -> dict[str, 
 
 def made_haystacks(run: RunStore) -> list[MadeHaystack]:
     """The haystacks of a synthesis, in the spec's order. They are read one at a time."""
-    return [_described(run.store, haystack) for haystack in made_by(run).values()]
+    return [described_haystack(made, read_source(run.store, made.source())) for made in made_by(run).values()]
 
 
-def _described(store: Store, made: Made) -> MadeHaystack:
-    source = read_source(store, made.source())
+def described_haystack(made: Made, source: ReleasedFile) -> MadeHaystack:
+    """A finished haystack with its sizes and its cost."""
     haystack, synthesis = source.haystack, synthesis_of(source)
     numbers = {name: int(synthesis[name]) for name in ("tokens", "words", "checks", "checks_by_model", "corrections")}
     return MadeHaystack(

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from summhay_ray.benchmark import Answer, Ask, Failed, Malformed, Outcome, Refusal, Request, Rows
+from summhay_ray.benchmark import Answer, Ask, Failed, Outcome, Request, Rows
 from summhay_ray.benchmarks.summhay.opening import haystack_rows
 from summhay_ray.benchmarks.summhay.sources import source_bytes
 from summhay_ray.benchmarks.synth.made import Made
@@ -16,7 +16,7 @@ from summhay_ray.errors import UserError
 from summhay_ray.haystack import InvalidHaystack, ReleasedFile, released_from
 from summhay_ray.llm import Ask as AskModel
 from summhay_ray.llm import RawAnswer
-from summhay_ray.outcome import NoAnswer
+from summhay_ray.outcome import no_answer
 from summhay_ray.store import Store
 from summhay_ray.synth import OFFLINE, Group, Job, ModelAsker, Synthesized, Topic, Unverified, checked_tables, synthesize
 from summhay_ray.text import count_tokens
@@ -87,16 +87,10 @@ async def synthesize_topic(workload: Synth, cell_id: str, topic: Topic, ask: Ask
             return {**checks, **kept}
         found = kept
     ask.over_budget |= calls.over_budget
-    ask.fail(found.stage, _outcome(found, calls.usd_micros))
+    # The failure bears the cost of the whole topic.
+    outcome = no_answer(found.kind, found.error, found.message, found.key, found.attempts, calls.usd_micros, found.retryable)
+    ask.fail(found.stage, outcome)
     return checks
-
-
-def _outcome(found: Unverified, usd_micros: int) -> NoAnswer:
-    """The failure as an outcome. `usd_micros`: the cost of the whole topic."""
-    values = (found.error, found.message, found.key, found.attempts, usd_micros)
-    if found.kind == "failed":
-        return Failed(*values, retryable=found.retryable)
-    return Refusal(*values) if found.kind == "refusal" else Malformed(*values, retryable=found.retryable)
 
 
 async def _tried(job: Job, asker: ModelAsker) -> Synthesized | Unverified:

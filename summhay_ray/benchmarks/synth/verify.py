@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from summhay_ray.benchmarks.summhay.imports import read_file
-from summhay_ray.engine import answers, many, through
+from summhay_ray.engine import many, through
 from summhay_ray.errors import UserError
 from summhay_ray.haystack import InvalidHaystack
 from summhay_ray.synth import ExistingCheck, verify_haystack
@@ -76,7 +75,7 @@ def verify_files(paths: Sequence[str], address: str = "") -> list[VerifiedFile]:
     if not address and len(paths) <= FILES_ALONE:
         return [_verified(path, verify_file(path)) for path in paths]
     with many(address or "local"):
-        found = through(_verify, ({"path": path} for path in paths), InvalidHaystack)
+        found = through(verify_file, paths, InvalidHaystack)
         return [_verified(path, one) for path, one in zip(paths, found, strict=True)]
 
 
@@ -107,24 +106,6 @@ def _verified(path: str, found: Mapping[str, Any]) -> VerifiedFile:
 
 def _row(existing: ExistingCheck) -> dict[str, Any]:
     check = existing.check
-    return {
-        "kind": check.kind,
-        "subject": check.subject,
-        "object": check.object,
-        "expected": check.expected,
-        "found": check.found,
-        "sure": not existing.open,
-        "score": round(check.score, 4),
-        "evidence": check.evidence,
-        "text": existing.text,
-    }
-
-
-def _verify(rows: Mapping[str, Any]) -> dict[str, Any]:
-    def one(item: str) -> dict[str, Any]:
-        try:
-            return {"found": verify_file(json.loads(item)["path"])}
-        except InvalidHaystack as error:
-            return {"invalid": str(error)}
-
-    return answers(map(one, rows["item"]))
+    shown = {name: getattr(check, name) for name in ("kind", "subject", "object", "expected", "found")}
+    score = round(check.score, 4)
+    return {**shown, "sure": not existing.open, "score": score, "evidence": check.evidence, "text": existing.text}
