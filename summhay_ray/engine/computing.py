@@ -8,12 +8,16 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
+import uuid
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from typing import Any
 
 import numpy as np
+import ray
 
 from summhay_ray.engine.contract import Workload
 from summhay_ray.engine.placement import CPUS_A_WORKER, check_gpus
@@ -32,6 +36,8 @@ class Computer:
 
     def __init__(self, order: WorkOrder) -> None:
         self._order = order
+        self._actor = uuid.uuid4().hex
+        self._started = time.time()
 
     # Not in the constructor, whose errors Ray does not report in full.
     @cached_property
@@ -39,34 +45,64 @@ class Computer:
         return stored_workload(Store(self._order.store_uri), self._order.record)
 
     def __call__(self, batch: Batch) -> Batch:
-        return {"problem": np.array([self._computed(json.loads(text)) for text in batch["part"]], dtype=object)}
+        done = [self._computed(json.loads(text)) for text in batch["part"]]
+        return {
+            "problem": np.array([problem for problem, _ in done], dtype=object),
+            "took": np.array([json.dumps(took) for _, took in done], dtype=object),
+            "actor": np.array([self._actor] * len(done), dtype=object),
+            "started": np.array([self._started] * len(done)),
+        }
 
-    def _computed(self, part: Mapping[str, Any]) -> str:
-        """Compute a part. Returns why it failed; empty if it did not."""
+    def _computed(self, part: Mapping[str, Any]) -> tuple[str, Mapping[str, float]]:
+        """Compute a part. Returns why it failed (empty if it did not) and what was computed."""
         try:
-            self._workload.compute(part)
+            return "", self._workload.compute(part)
         # `prepare` will compute what is missing now, and report the error as a failure row.
         except Exception as error:  # noqa: BLE001
-            return f"{type(error).__name__}: {error}"
-        return ""
+            return f"{type(error).__name__}: {error}", {}
 
 
-async def compute(parts: Sequence[Mapping[str, Any]], order: WorkOrder, resources: ResourcesSpec, workers: int) -> None:
-    """Return when all parts are computed. `workers`: number of worker actors that also hold CPUs. Raises PlacementError."""
+def at_hand(resources: ResourcesSpec) -> ResourcesSpec:
+    """The actors' resources: without GPUs where the cluster has none, since the models then run on CPUs."""
+    if resources.gpus and not ray.cluster_resources().get("GPU"):
+        return resources.model_copy(update={"gpus": 0.0})
+    return resources
+
+
+async def compute(
+    parts: Sequence[Mapping[str, Any]], order: WorkOrder, resources: ResourcesSpec, workers: int
+) -> dict[str, float]:
+    """Return when all parts are computed. `workers`: number of worker actors that also hold CPUs. Raises PlacementError.
+
+    The result has the number of `actors`, the seconds until the last of them had started (`start_s`), and the sums over all
+    actors of what `Workload.compute` returns. It is empty if there are no parts.
+    """
     if not parts:
-        return
+        return {}
     # Without this check, Ray would wait for missing GPUs silently.
     check_gpus({COMPUTING: min(resources.actors, len(parts))}, {COMPUTING: resources})
+    began = time.time()
     # Ray Data's iterator blocks, so it runs in a thread of its own.
     thread = ThreadPoolExecutor(max_workers=1)
     try:
-        await asyncio.get_running_loop().run_in_executor(thread, list, _computed(parts, order, resources, workers))
+        done = await asyncio.get_running_loop().run_in_executor(thread, list, _computed(parts, order, resources, workers))
     finally:
         thread.shutdown(wait=False, cancel_futures=True)
+    return took(done, began)
+
+
+def took(done: Sequence[Batch], began: float) -> dict[str, float]:
+    """The result of `compute`, from the batches of `Computer`. `began`: when the actors were ordered, as Unix time."""
+    started = {actor: at for batch in done for actor, at in zip(batch["actor"], batch["started"].tolist(), strict=True)}
+    sums: Counter[str] = Counter()
+    for text in (text for batch in done for text in batch["took"]):
+        sums.update(json.loads(text))
+    # Clocks of two nodes may differ a little.
+    figures = {"start_s": max(0.0, max(started.values()) - began), **sums}
+    return {"actors": len(started), **{name: round(value, 3) for name, value in figures.items()}}
 
 
 def _computed(parts: Sequence[Mapping[str, Any]], order: WorkOrder, resources: ResourcesSpec, workers: int) -> Iterator[Any]:
-    import ray
     import ray.data
 
     in_order_and_quiet()

@@ -363,8 +363,12 @@ class Workload(Generic[S]):
         from the spec's `resources` runs them first, with `compute`; elsewhere `prepare` computes as needed. By default none."""
         return ()
 
-    def compute(self, part: Mapping[str, Any]) -> None:
-        """Compute one part of `computing` and store the result for `prepare`. Results that are already stored are kept."""
+    def compute(self, part: Mapping[str, Any]) -> Mapping[str, float]:
+        """Compute one part of `computing` and store the result for `prepare`. Results that are already stored are kept.
+
+        Returns what was computed now: `texts`, `tokens`, and the seconds `load_s` (of models) and `compute_s`.
+        """
+        return {}
 
     def sketch(self, source: str, items: Sequence[Item]) -> Prepared:
         """A cheap stand-in for `prepare` while planning; by default `prepare` itself. Override it where `prepare` is slow."""

@@ -15,7 +15,7 @@ from typing import Any
 import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from summhay_ray.engine.computing import COMPUTING, compute
+from summhay_ray.engine.computing import COMPUTING, at_hand, compute
 from summhay_ray.engine.contract import Item
 from summhay_ray.engine.execution import DRAIN_S, Work, first_end, hear_sigterm, until_stopped
 from summhay_ray.engine.heartbeat import Heartbeat
@@ -157,6 +157,7 @@ class RayExecution:
     def __init__(self, work: Work, own_ray: bool) -> None:
         self._work = work
         self._placement = place(work, own_ray)
+        self._computing: dict[str, Any] = {}
 
     @property
     def seats(self) -> Mapping[str, int]:
@@ -193,7 +194,7 @@ class RayExecution:
     def snapshot(self) -> dict[str, Any]:
         """See `Execution`."""
         numbers: dict[str, Any] = ray.get(self._ledger.snapshot.remote())
-        return numbers
+        return {**numbers, **self._computing}
 
     def finish(self) -> None:
         """See `Execution`."""
@@ -224,7 +225,10 @@ class RayExecution:
             workload = placement.workload
             if (resources := workload.spec.resources.get(COMPUTING)) is not None:
                 parts = workload.computing([item for items in left.values() for item in items])
-                await compute(parts, order, resources, len(all_actors))
+                found = at_hand(resources)
+                if parts and found != resources:
+                    self._computing["warnings"] = [f"resources.{COMPUTING}: the cluster has no GPU; the models ran on CPUs"]
+                self._computing["computing"] = await compute(parts, order, found, len(all_actors))
             async with contextlib.aclosing(work_items_of(left, placement, order, all_actors, first)) as blocks:
                 await dispatcher.run(blocks)
 

@@ -81,6 +81,8 @@ class RunResult:
     failures are from earlier starts, and the budget stopped this one before it could try them again."""
     example: str = ""
     """The id of a finished item, for `explain`."""
+    computing: Mapping[str, float] = field(default_factory=dict)
+    """What the pool of actors for local models did (`engine.computing.compute`); empty without one."""
 
     @property
     def scores(self) -> Any:
@@ -125,6 +127,7 @@ class RunResult:
             **{name: getattr(self, name) for name in names},
             "stopped_models": dict(self.stopped_models),
             "warnings": list(self.warnings),
+            **({"computing": dict(self.computing)} if self.computing else {}),
             **self.results.details,
         }
 
@@ -308,6 +311,7 @@ class Start:
                 *doubts,
             ),
             executor=snapshot.get("executor", ""),
+            computing=snapshot.get("computing", {}),
             commonest_failure=_of_when(commonest_failure(run), bool(snapshot.get("left")) and not snapshot.get("failures")),
             example=next((item for item, again in run.finished(ITEM).items() if not again), ""),
         )
@@ -407,7 +411,7 @@ class Start:
             execution.finish()
             # A run that finishes long before its plan does not need one.
             planned = planning.result(PLANNED_AFTER_S) if keep else ""
-        warnings = [planned] if isinstance(planned, str) and planned else []
+        warnings = [*snapshot.get("warnings", ()), *([planned] if isinstance(planned, str) and planned else [])]
         return {**snapshot, "warnings": warnings, **self._stopped(heartbeat.session.number, snapshot)}
 
     def _plan(self, unwanted: Callable[[], bool]) -> PlanResult:

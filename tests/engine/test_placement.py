@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import pytest
 import still_time
 from inline_runs import loaded
@@ -115,6 +117,32 @@ def test_actors_that_compute_wait_for_no_gpu_that_is_not_there(monkeypatch: pyte
     ):
         asyncio.run(compute([{"part": 1}, {"part": 2}], None, wanted, 1))  # type: ignore[arg-type]
     asyncio.run(compute([], None, wanted, 1))  # type: ignore[arg-type]
+
+
+def test_models_that_embed_run_on_cpus_where_the_cluster_has_no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    from summhay_ray.engine.computing import at_hand
+
+    wanted = ResourcesSpec(actors=2, gpus=1)
+    cluster(monkeypatch, 8.0, 8.0)
+    assert at_hand(wanted) == ResourcesSpec(actors=2, gpus=0)
+    monkeypatch.setattr(placement.ray, "cluster_resources", lambda: {"CPU": 8.0, "GPU": 1.0})
+    assert at_hand(wanted) == wanted
+
+
+def test_what_a_pool_did_is_summed_over_its_actors() -> None:
+    from summhay_ray.engine.computing import took
+
+    def batch(actor: str, started: float, **done: float) -> dict[str, Any]:
+        found = {"actor": [actor], "started": [started], "took": [json.dumps(done)]}
+        return {name: np.array(values) for name, values in found.items()}
+
+    done = [
+        batch("a", 12.5, load_s=2.0, compute_s=1.0, texts=3),
+        batch("b", 13.25, load_s=1.0, compute_s=4.0, texts=5),
+        batch("a", 12.5, load_s=0.0, compute_s=0.5, texts=2),
+        batch("b", 13.25),
+    ]
+    assert took(done, 10.0) == {"actors": 2, "start_s": 3.25, "load_s": 3.0, "compute_s": 5.5, "texts": 10}
 
 
 def test_models_with_resources_have_actors_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
 from summhay_ray import extract as extracts
@@ -214,10 +214,12 @@ class ExtractEvaluate(Benchmark[ExtractEvaluateSpec]):
             return ()
         return [{"pair": source} for source in dict.fromkeys(item.source for item in items)]
 
-    def compute(self, part: Mapping[str, Any]) -> None:
+    def compute(self, part: Mapping[str, Any]) -> Mapping[str, float]:
         """See `Workload`: run these models on the sentences of a pair; the results go to the store."""
+        before = replace(self._models.computed)
         for method in filter(self._reads_weights, self.spec.methods):
             self._extracts(self.pairs[part["pair"]], method, self._models)
+        return self._models.computed.since(before)
 
     def sketch(self, source: str, items: Sequence[Item]) -> Prepared:
         """See `Workload`: no model is loaded. Extracts that are not computed yet get stand-ins that fill their budgets."""

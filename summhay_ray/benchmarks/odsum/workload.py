@@ -249,9 +249,9 @@ class Odsum(WithRetrievers, OnCollection[OdsumSpec]):
         names = dict.fromkeys(item.source for item in items if item.source)
         return self.corpora_to_compute((self.collection.corpus.corpus_id, name) for name in names)
 
-    def compute(self, part: Mapping[str, Any]) -> None:
+    def compute(self, part: Mapping[str, Any]) -> Mapping[str, float]:
         """See `Workload`. The vectors and scores that the rankings need."""
-        self.compute_part(self.collection.corpus, part)
+        return self.compute_part(self.collection.corpus, part)
 
     def _kept(self, retriever: str, rankings: Sequence[Sequence[retrieve.Ranked]]) -> Rankings:
         """Query id -> its ranking; the oracle's without documents that are not gold."""

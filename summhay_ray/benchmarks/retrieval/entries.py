@@ -13,7 +13,7 @@ from pydantic import BeforeValidator, Field, SerializeAsAny, model_validator
 
 from summhay_ray import retrieve
 from summhay_ray.benchmark import Inputs, ModelSpec, Reach, SpecError, Strict, Text
-from summhay_ray.encoders import FOLDER_REVISION, Encoding, Precision, Scoring, check_model, find_model, folder_revision
+from summhay_ray.encoders import FOLDER_REVISION, Encoding, Kind, Precision, Scoring, check_model, find_model, folder_revision
 from summhay_ray.engine import validated
 from summhay_ray.plugins import code_identity
 
@@ -348,8 +348,8 @@ def files(entries: Sequence[str | Entry]) -> list[str]:
 def settled(entries: Sequence[str | Entry], inputs: Inputs) -> list[str | Entry]:
     """The entries with model folders resolved, after checking models and run files. Raises NoModel, SpecError, BadTrec."""
     resolved = [at_home(entry, inputs.folder) for entry in entries]
-    for name, revision in local_models_of(resolved):
-        check_model(name, revision)
+    for name, revision, kind in local_models_of(resolved):
+        check_model(name, revision, kind)
     for path in files(resolved):
         retrieve.read_run(inputs.text(path), path)
     return resolved
@@ -367,15 +367,16 @@ def services(entries: Sequence[str | Entry]) -> dict[str, ModelSpec]:
     return found
 
 
-def local_models_of(entries: Sequence[str | Entry]) -> list[tuple[str, str]]:
-    """(name, revision) of the models that run in this process, without repeats."""
+def local_models_of(entries: Sequence[str | Entry]) -> list[tuple[str, str, Kind]]:
+    """(name, revision, kind) of the models that run in this process, without repeats."""
     named = {"vector": retrieve.MPNET, "longe": retrieve.Longe.MODEL}
-    found: dict[tuple[str, str], None] = {}
+    found: dict[tuple[str, str, Kind], None] = {}
     for entry in every(entries):
         if isinstance(entry, str) and entry in named:
-            found[named[entry], ""] = None
+            found[named[entry], "", "encoder"] = None
         elif isinstance(entry, ModelEntry) and entry.service() is None:
-            found[entry.model, "" if entry.revision.startswith(FOLDER_REVISION) else entry.revision] = None
+            revision = "" if entry.revision.startswith(FOLDER_REVISION) else entry.revision
+            found[entry.model, revision, "cross-encoder" if isinstance(entry, RerankEntry) else "encoder"] = None
     return list(found)
 
 

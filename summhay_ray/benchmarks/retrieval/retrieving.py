@@ -133,9 +133,9 @@ class Retrieving(WithRetrievers, Benchmark[S]):
         """See `Workload`. Parts of each corpus that local models read."""
         return self.corpora_to_compute((item.data["corpus"], item.data["retriever"]) for item in items)
 
-    def compute(self, part: Mapping[str, Any]) -> None:
+    def compute(self, part: Mapping[str, Any]) -> Mapping[str, float]:
         """See `Workload`. The vectors and scores that the rankings of a corpus need."""
-        self.compute_part(self.corpus(part["corpus"]), part)
+        return self.compute_part(self.corpus(part["corpus"]), part)
 
     def sketch(self, source: str, items: Sequence[Item]) -> Prepared:
         """See `Workload`. Empty, since the plan depends on no ranking."""

@@ -60,6 +60,10 @@ class Computed:
     load_s: float = 0.0
     compute_s: float = 0.0
 
+    def since(self, before: Computed) -> dict[str, float]:
+        """What was added since a copy was taken, by field."""
+        return {name: value - getattr(before, name) for name, value in asdict(self).items()}
+
 
 class StoredModels:
     """See `retrieve.Models`. Without a store, results live in this object only."""

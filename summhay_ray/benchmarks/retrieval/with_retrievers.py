@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from summhay_ray import retrieve
@@ -150,8 +151,13 @@ class WithRetrievers:
             for place in range(n)
         ]
 
-    def compute_part(self, corpus: Corpus, part: Mapping[str, Any]) -> None:
-        """Compute one part of `corpora_to_compute` over its corpus."""
+    def compute_part(self, corpus: Corpus, part: Mapping[str, Any]) -> Mapping[str, float]:
+        """Compute one part of `corpora_to_compute` over its corpus. Returns what `Workload.compute` does."""
+        before = replace(self.models.computed)
+        self._compute_part(corpus, part)
+        return self.models.computed.since(before)
+
+    def _compute_part(self, corpus: Corpus, part: Mapping[str, Any]) -> None:
         place, n = part["share"]
         made = [one for retriever in part["retrievers"] for one in self._computed[retriever]]
         if part["step"] != "embed":

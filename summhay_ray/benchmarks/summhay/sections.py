@@ -16,7 +16,7 @@ from summhay_ray.benchmarks.summhay.judges import judged_pieces, judges_of
 from summhay_ray.benchmarks.summhay.samples import Prices
 from summhay_ray.benchmarks.summhay.scores import ScoreResult, score_run
 from summhay_ray.benchmarks.summhay.sources import Outline, stored_outlines
-from summhay_ray.metrics import PairedDifference, SystemScore, column_of
+from summhay_ray.metrics import PairedDifference, SystemScore, column_of, pearson, rank_agreement
 from summhay_ray.outcome import MICROS
 from summhay_ray.store import RunStore
 
@@ -310,6 +310,7 @@ def _retrieval(run: RunStore, result: ScoreResult, judge: str, outlines: Sequenc
         "Of the documents that hold a query's insights, the share that the context shows (recall), and of those shown the share "
         "that hold one (precision), over queries; joint is the mean of the systems with that retriever."
     )
+    text += "".join(f" {correlation_text(name, rows)}" for name in ("recall", "precision"))
     units = dict.fromkeys(("recall", "precision", "joint"), "%")
     return Section(
         "Retrieval and joint", text, _frame(rows), units, Chart.scatter("recall", "joint", "retriever"), name="retrieval"
@@ -340,6 +341,18 @@ def _lost(result: ScoreResult, judge: str) -> Section | None:
     units = {name: "%" for figure in FIGURES for name in (figure, f"{figure} lost")}
     frame = _frame(sorted(rows.values(), key=lambda row: (row["model"], row["retriever"])))
     return Section("What retrieval's errors cost", text, frame, units, name="lost", notes=compared.warnings)
+
+
+def correlation_text(name: str, rows: Sequence[Mapping[str, Any]]) -> str:
+    """The correlation of a column with joint over the rows that have both; empty for fewer than three, or a constant column."""
+    pairs = [(row[name], row["joint"]) for row in rows if row["joint"] is not None]
+    if len(pairs) < 3:
+        return ""
+    first, second = zip(*pairs, strict=True)
+    linear, ranked = pearson(first, second), rank_agreement(first, second).spearman
+    if linear is None or ranked is None:
+        return ""
+    return f"Over the {len(pairs)} rows, {name} and joint correlate with Pearson's r {linear:.3f}, Spearman's {ranked:.3f}."
 
 
 def _position(result: ScoreResult) -> Section | None:

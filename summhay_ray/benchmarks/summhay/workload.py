@@ -240,9 +240,9 @@ class SummHay(FromHaystacks, WithRetrievers, Summarized[SummhaySpec]):
         units = dict.fromkeys(Unit(*item.data["unit"]) for item in items)
         return self.corpora_to_compute((unit.haystack_id, unit.retriever) for unit in units)
 
-    def compute(self, part: Mapping[str, Any]) -> None:
+    def compute(self, part: Mapping[str, Any]) -> Mapping[str, float]:
         """See `Workload`: compute the vectors and scores that the rankings of one haystack need."""
-        self.compute_part(retrieve.corpus_of(self.haystacks[part["corpus"]]), part)
+        return self.compute_part(retrieve.corpus_of(self.haystacks[part["corpus"]]), part)
 
     @functools.cached_property
     def _computed_beside(self) -> Callable[[str, str], None]:
