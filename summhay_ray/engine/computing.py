@@ -74,8 +74,8 @@ async def compute(
 ) -> dict[str, float]:
     """Return when all parts are computed. `workers`: number of worker actors that also hold CPUs. Raises PlacementError.
 
-    The result has the number of `actors`, the seconds until the last of them had started (`start_s`), and the sums over all
-    actors of what `Workload.compute` returns. It is empty if there are no parts.
+    The result has the number of `actors` that computed, the seconds until the last of them had started (`start_s`), and the sums
+    over them of what `Workload.compute` returns. It is empty if there are no parts.
     """
     if not parts:
         return {}
