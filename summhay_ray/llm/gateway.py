@@ -103,6 +103,10 @@ class Gateway:
         finally:
             self._writing -= 1
 
+    async def flush(self) -> None:
+        """Wait until the answers logged so far are in the store, and so outlive this machine. Raises StoreError, OSError."""
+        await asyncio.to_thread(self._log.flush)
+
     async def close(self) -> None:
         """Send the last settlements, and close all connections."""
         await self._client.close()

@@ -106,12 +106,9 @@ class SpoolWriter:
     def flush(self) -> None:
         """See `Writer`."""
         with self._changed:
-            if self._done:
-                return
-            self._check()
             target = self._next
             self._want(target)
-            self._wait(lambda: self._shipped + 1 >= target)
+            self._wait(lambda: self._done or self._shipped + 1 >= target)
 
     def unshipped(self, location: Location) -> dict[str, Any] | None:
         """See `Writer`."""
@@ -209,6 +206,8 @@ class SpoolWriter:
         while not done():
             if self._evicted:
                 self._check()
+            if self._ended and self._problem is not None:
+                raise self._problem
             passing = self._problem is None or isinstance(self._problem, StoreUnavailable | OSError)
             patient = passing and until is not None and time.monotonic() < until
             if self._failures > failures and not patient and self._problem is not None:

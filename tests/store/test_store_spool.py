@@ -108,6 +108,15 @@ def test_flush_and_close_bring_all_to_the_store_and_clean_up(files: FarFiles, lo
         log.append([answer("c")])
 
 
+def test_a_flush_beside_a_close_returns_with_it(files: FarFiles, log: room.SpoolWriter) -> None:
+    log.append([answer("a")])
+    closing = threading.Thread(target=log.close)
+    closing.start()
+    log.flush()
+    assert set(index_of(files).answers) == {"a"}
+    closing.join()
+
+
 def test_a_writer_that_wrote_nothing_ends_too(files: FarFiles) -> None:
     writer = open_log(files, 1, "calling-1")
     writer.flush()
