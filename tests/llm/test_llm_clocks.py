@@ -27,9 +27,15 @@ pytestmark = pytest.mark.core
 HOUR = 3600.0
 WALL = {"time.time", "time.time_ns", "datetime.now", "datetime.datetime.now", "datetime.utcnow", "date.today", "time.localtime"}
 ROOMS = ("llm", "store", "engine")
-READERS = {("llm/retry.py", "datetime.datetime.now"), ("store/drivers.py", "time.time"), ("store/clean.py", "time.time")}
-"""A date in `retry-after` of an answer that has none of its own; when a driver began, which people alone read; and how old a file
-is that no manifest names, of a run that nobody drives."""
+READERS = {
+    ("llm/retry.py", "datetime.datetime.now"),
+    ("store/drivers.py", "time.time"),
+    ("store/clean.py", "time.time"),
+    ("engine/computing.py", "time.time"),
+}
+"""A date in `retry-after` of an answer that has none of its own; when a driver began, which people alone read; how old a file is
+that no manifest names, of a run that nobody drives; and how long a pool's actors, perhaps on other nodes, took to start, which
+people alone read."""
 
 
 @pytest.fixture
