@@ -17,8 +17,8 @@ SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 
 
 def pytest_xdist_auto_num_workers() -> int:
-    """One for the tests that start Ray, one for each processor, and one beside them: most tests wait for a clock or a network."""
-    return 2 + (os.cpu_count() or 2)
+    """One for the tests that start Ray, one for each processor: with one more than that, the suite takes longer."""
+    return 1 + (os.cpu_count() or 2)
 
 
 @pytest.hookimpl(wrapper=True)
