@@ -100,6 +100,8 @@ class Books:
     """(call, run, writer, stage, model) of ends without an intent among these records, if they cost money or are void."""
     allowed: dict[str, tuple[Charge, ...]] = field(default_factory=dict)
     """Writer that has not ended -> what its newest segment allows it to spend. The tallies include it."""
+    sealed: set[str] = field(default_factory=set)
+    """Writers whose last records were lost with their machine. The tallies include what these may have cost."""
     excesses: dict[str, dict[str, Excess]] = field(default_factory=dict)
     """Run -> key -> the usage in excess of its reservation."""
 
@@ -141,6 +143,8 @@ class Books:
         self._charge(writer, mark.allowance)
         if not mark.end:
             self.allowed[writer] = mark.allowance
+        if mark.sealed:
+            self.sealed.add(writer)
 
     def _charge(self, writer: str, charges: Sequence[Charge], sign: int = 1) -> None:
         for run, stage, model, micros in charges:
@@ -166,6 +170,7 @@ class Books:
             self.excesses.setdefault(run, {}).update(excesses)
         for writer, keys in later.void.items():
             self.void[writer] |= keys
+        self.sealed |= later.sealed
         for call, run, writer, stage, model in later.ends:
             if call in self.open:
                 self._end(self.tally(run, writer, (stage, model)), call)

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from summhay_ray.store.drivers import has_ended
+from summhay_ray.store.drivers import is_closed
 from summhay_ray.store.files import Files
 from summhay_ray.store.log_books import Books, Excess, Purpose, Spent, Tally
 from summhay_ray.store.log_follow import Begun, Chains, Lines, Segment, new_lines, new_segments
@@ -96,9 +96,12 @@ class LogIndex:
         return lost
 
     def _is_over(self, writer: str) -> bool:
-        """Whether the store has all records that the writer will ever write. In a bucket, answers may still be on their way."""
+        """Whether the store should have every record that the writer wrote.
+
+        In a bucket, records may still be on their way, or lost with the machine of a sealed writer, whose allowance covers them.
+        """
         session = writer.partition("-")[0]
-        return self.near or not session.isdigit() or has_ended(self.files, int(session))
+        return self.near or not session.isdigit() or (is_closed(self.files, int(session)) and writer not in self._books.sealed)
 
     def refresh(self, but: Collection[str] = ()) -> None:
         """Read what was appended since the last refresh, except by the writers `but`, which a later refresh reads."""

@@ -224,6 +224,7 @@ def _books_to_json(books: Books) -> dict[str, Any]:
         ],
         "open": {call: [intent.writer, intent.key, intent.usd_micros] for call, intent in books.open.items()},
         "void": {writer: sorted(keys) for writer, keys in books.void.items()},
+        "sealed": sorted(books.sealed),
         "ends": books.ends,
         "excesses": books.excesses,
     }
@@ -238,7 +239,8 @@ def _books_of(body: Mapping[str, Any]) -> Books:
     books.open.update({call: Open(*intent) for call, intent in body["open"].items()})
     for writer, keys in body["void"].items():
         books.void[writer].update(keys)
-    # Packs of earlier versions have no excesses.
+    # Packs of earlier versions have no sealed writers and no excesses.
+    books.sealed.update(body.get("sealed", ()))
     for run, excesses in body.get("excesses", {}).items():
         books.excesses[run] = {key: Excess(*values) for key, values in excesses.items()}
     books.ends.extend((call, run, writer, stage, model) for call, run, writer, stage, model in body["ends"])

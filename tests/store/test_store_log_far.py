@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from far_files import FarFiles, answer, intent
 
-from summhay_ray.store import LocalFiles, Location, LogIndex, LogWriter, begin, open_log, seal, seal_rest, sweep
+from summhay_ray.store import LocalFiles, Location, LogIndex, LogWriter, Tally, begin, open_log, pack, seal, seal_rest, sweep
 from summhay_ray.store.log_lines import mark_of, segment_name, segment_number, whole, writer_of
 from summhay_ray.store.spool import SpoolWriter
 
@@ -146,6 +146,35 @@ def test_answers_that_were_lost_are_forgotten_after_a_seal(files: FarFiles, logs
     index.forget_unshipped(log.writer)
     assert set(index.answers) == {"shipped", "other"}
     index.forget_unshipped("no writer of ours")
+
+
+def test_a_log_lacks_no_answer_that_was_lost_with_a_machine_and_covered_by_its_allowance(files: FarFiles) -> None:
+    begun, purpose = begin(files, "q", False, {"calling": 2}), ("", "m")
+    logs = [SpoolWriter(files, begun.number, seat) for seat in ("calling-0", "calling-1")]
+    for log in logs:
+        log.append([intent(log.writer, 50, "q", model="m"), answer(log.writer, 40, run="q", model="m")])
+        log.flush()
+    # The ledger knew of one answer more of each when a commit told what was spent.
+    spent = {log.writer: {purpose: Tally(80, 2)} for log in logs}
+
+    def lacking() -> dict[str, Tally]:
+        index = LogIndex(files)
+        index.refresh()
+        index.know("q", spent)
+        assert all(index.spent_by("q")[log.writer][purpose] >= 80 for log in logs)
+        return index.lacking("q")
+
+    assert lacking() == {}
+    logs[0].close()
+    with logs[1]._changed:
+        logs[1]._ended = True
+        logs[1]._changed.notify_all()
+    begun.end("done")
+    # The second one's machine may come back until it is sealed.
+    assert list(lacking()) == [logs[0].writer]
+    seal_rest(files, begun.number)
+    assert lacking() == {logs[0].writer: Tally(40, 1)}
+    assert pack(files) == 1 and lacking() == {logs[0].writer: Tally(40, 1)}
 
 
 def test_answers_that_a_sweep_saved_are_kept(files: FarFiles, logs: list[SpoolWriter]) -> None:
