@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,6 +30,8 @@ class Place:
     store: Store
     write: Callable[[str, bytes], object]
     delete: Callable[[str], object]
+    copied: bool = False
+    """Whether the store is a copy of the finished run's."""
 
     def names(self, folder: str) -> list[str]:
         """The files below a folder."""
@@ -46,11 +49,21 @@ class Place:
         self.write(name, content[:half] + (b"" if how == "cut" else bytes([content[half] ^ 1]) + content[half + 1 :]))
 
 
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("finished") / "store"
+    answer_twice(Store(str(folder)))
+    return folder
+
+
 @pytest.fixture(params=["folder", pytest.param("s3", marks=[pytest.mark.s3, pytest.mark.soak])])
 def place(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
     if request.param == "folder":
         root = tmp_path / "store"
-        return Place(Store(str(root)), lambda name, text: (root / name).write_bytes(text), lambda name: (root / name).unlink())
+        shutil.copytree(request.getfixturevalue("finished"), root)
+        return Place(
+            Store(str(root)), lambda name, text: (root / name).write_bytes(text), lambda name: (root / name).unlink(), True
+        )
     monkeypatch.setenv("SUMMHAY_SPOOL", str(tmp_path / "spool"))
     bucket: Bucket = request.getfixturevalue("s3_bucket")
     known: Any = {"Bucket": bucket.name}
@@ -62,7 +75,15 @@ def place(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mo
     )
 
 
-def paid(store: Store) -> RunStore:
+def paid(place: Place) -> RunStore:
+    """The run of `answer_twice` in this place."""
+    if not place.copied:
+        return answer_twice(place.store)
+    (run_id,) = place.store.run_ids()
+    return place.store.run(run_id)
+
+
+def answer_twice(store: Store) -> RunStore:
     """A finished run that was paid for by two starts: the first one's log holds its summaries, the second one's the judgments."""
     judge = {"model": "offline/judge", "strategy": "per_insight", "price": PRICE}
     fields = {**SAMPLE, "summarizers": [LEAD], "judges": [judge]}
@@ -74,7 +95,7 @@ def paid(store: Store) -> RunStore:
 
 def unpacked(place: Place) -> RunStore:
     """The same, without the packs that hold the records of its log once more."""
-    run = paid(place.store)
+    run = paid(place)
     for name in place.names("log/packs"):
         place.delete(name)
     return run
@@ -89,7 +110,7 @@ def named(told: StatusResult, *names: str) -> bool:
 
 
 def test_a_whole_store_has_no_problem_and_its_commits_tell_what_the_log_tells(place: Place) -> None:
-    told, index = status(run := paid(place.store)), LogIndex(place.store.files)
+    told, index = status(run := paid(place)), LogIndex(place.store.files)
     index.refresh()
     assert (list(told.problems), list(told.warnings), told.status) == ([], [], "done")
     in_commit = {
@@ -106,7 +127,7 @@ def test_a_whole_store_has_no_problem_and_its_commits_tell_what_the_log_tells(pl
 
 
 def test_a_deleted_log_is_made_up_for_by_the_commits(place: Place) -> None:
-    run = paid(place.store)
+    run = paid(place)
     before = status(run)
     for name in place.names("log"):
         place.delete(name)
@@ -144,7 +165,7 @@ def test_a_record_that_is_garbled_is_named_and_its_money_counts(place: Place) ->
 
 @pytest.mark.parametrize("how", ["delete", "flip", "cut"])
 def test_a_block_that_lacks_is_named_and_the_rest_is_read(place: Place, how: str) -> None:
-    run = paid(place.store)
+    run = paid(place)
     before = status(run)
     block = next(one for one in run.manifest().blocks if one.stage == "cell")
     place.damage(block.name, how)
@@ -157,7 +178,7 @@ def test_a_block_that_lacks_is_named_and_the_rest_is_read(place: Place, how: str
 @pytest.mark.parametrize("how", ["delete", "flip"])
 @pytest.mark.parametrize("kind", ["haystack", "outlines"])
 def test_a_source_that_lacks_is_named(place: Place, kind: str, how: str) -> None:
-    run = paid(place.store)
+    run = paid(place)
     before = status(run)
     [name] = place.names(f"objects/{kind}")
     place.damage(name, how)
@@ -167,7 +188,7 @@ def test_a_source_that_lacks_is_named(place: Place, kind: str, how: str) -> None
 
 @pytest.mark.parametrize("how", ["delete", "flip"])
 def test_without_the_newest_manifest_the_one_before_it_is_read(place: Place, how: str) -> None:
-    run = paid(place.store)
+    run = paid(place)
     before = status(run)
     newest = f"runs/{run.run_id}/commits/{run.manifest().number:08d}.json"
     place.damage(newest, how)
@@ -176,7 +197,7 @@ def test_without_the_newest_manifest_the_one_before_it_is_read(place: Place, how
 
 
 def test_a_manifest_that_lacks_in_the_middle_hides_nothing(place: Place) -> None:
-    run = paid(place.store)
+    run = paid(place)
     before, number = status(run), run.manifest().number
     gap = f"runs/{run.run_id}/commits/{number - 2:08d}.json"
     place.delete(gap)
@@ -188,7 +209,7 @@ def test_a_manifest_that_lacks_in_the_middle_hides_nothing(place: Place) -> None
 
 
 def test_commits_of_earlier_versions_are_read(place: Place) -> None:
-    run = paid(place.store)
+    run = paid(place)
     before, chain = status(run), run._manifests.chain
     number, body = chain.newest() or (0, {})
     del body["spent"]
@@ -227,12 +248,12 @@ def test_the_doctor_reads_all_and_says_what_is_asked_again(place: Place) -> None
 
 
 def test_the_doctor_goes_on_after_a_run_that_cannot_be_read(place: Place) -> None:
-    run = paid(place.store)
+    run = paid(place)
     place.write(f"runs/{run.run_id}/run.json", b"{")
     (line,) = doctored(place)
     assert "run.json" in line and "is damaged: expected a JSON object" in line
 
 
 def test_status_says_the_format(place: Place) -> None:
-    told = status(paid(place.store))
+    told = status(paid(place))
     assert (told.store_format, dict(status_facts(told))["store format"]) == (2, "2")
