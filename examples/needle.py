@@ -16,6 +16,7 @@ import polars as pl
 from summhay_ray.benchmark import (
     Ask,
     Benchmark,
+    ByQuery,
     Chart,
     Item,
     Model,
@@ -128,6 +129,11 @@ class Needle(Benchmark[NeedleSpec]):
             "by_depth": mean_interval(found, "found", by=("model", "depth"), expected=items),
             "quoted": mean_interval(found.filter(pl.col("found")), "quoted", by="model"),
         }
+
+    def by_query(self, tables: Tables) -> ByQuery:
+        query = pl.format("{}#{}", "depth", "trial")
+        scores = tables["found"].select(system="model", query=query, found=pl.col("found").cast(pl.Float64))
+        return ByQuery(scores, {"found": "%"})
 
     # --- picture -------------------------------------------------------------------------------------------------------
 

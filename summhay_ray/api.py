@@ -25,12 +25,23 @@ from summhay_ray.engine import (
     Workload,
 )
 from summhay_ray.errors import UserError
-from summhay_ray.store import ATTRIBUTION, RETENTION_S, Store, TableFormat, open_files, unneeded, with_endpoint, write_tables
+from summhay_ray.store import (
+    ATTRIBUTION,
+    RETENTION_S,
+    RunStore,
+    Store,
+    TableFormat,
+    open_files,
+    unneeded,
+    with_endpoint,
+    write_tables,
+)
 
 # Each function imports only the benchmarks that it needs, so that `status` does not load all of them.
 if TYPE_CHECKING:
     import polars as pl
 
+    from summhay_ray import comparison
     from summhay_ray import report as reports
     from summhay_ray.benchmarks import extract_evaluate as extracts
     from summhay_ray.benchmarks import judge_bench as bench
@@ -565,7 +576,11 @@ def compare(
     workload, run = _stored(run_id, store)
     if (rates := getattr(workload, "rates", None)) is not None:
         return extracts.compare_raters(rates, run, judges)
-    _check_compared([run])
+    if not _has_judges(run):
+        raise UserError(
+            f"{run_id} is a run of {run.record['kind']}, which has no judges: name two of its systems with --systems A B "
+            "('*' '*' is every pair), or a second run"
+        )
     return rejudging.compare_judges(run, judges, rows)
 
 
@@ -578,15 +593,17 @@ def compare_systems(
     *,
     seed: int = 0,
     over: Literal["haystacks", "queries"] = "haystacks",
-) -> haystacks.SystemComparison | extracts.RaterComparison:
+) -> comparison.SystemComparison | extracts.RaterComparison:
     """Compare systems on the queries that both answered: intervals, tests, and the certainty of their ranking.
 
     In one run, every pair of systems, or those that match the two names or patterns in `systems`. In two runs, systems of the
     same name, or one name for each run. `judges`: whose judgments to use; default, the judge that all have. `over`: whether the
-    intervals generalize to other haystacks, or to further `queries` of these.
+    intervals generalize to other haystacks (for other benchmarks: documents), or to further `queries` of these.
 
-    For two runs with ratings (Extract-then-Evaluate, ETHIC, ODSum's G-EVAL), one rater of each is compared on what both rated.
+    For two runs with ratings (Extract-then-Evaluate, ETHIC, ODSum's G-EVAL), `judges` are two raters, one of each run, who are
+    compared on what both rated.
     """
+    from summhay_ray import comparison
     from summhay_ray.benchmarks import extract_evaluate as extracts
     from summhay_ray.benchmarks import summhay as haystacks
 
@@ -594,22 +611,28 @@ def compare_systems(
         raise UserError(f"systems: expected two names or patterns, such as A B; got {len(systems)}")
     opened = [_stored(name, store) for name in (run_id, other) if name is not None]
     stored = [run for _, run in opened]
+    if all(map(_has_judges, stored)):
+        return haystacks.compare_systems(stored, systems, judges, seed=seed, over=over)
     rates = [getattr(workload, "rates", None) for workload, _ in opened]
-    if len(stored) == 2 and not systems and rates[0] is not None and rates[0] == rates[1]:
+    if judges and len(stored) == 2 and not systems and rates[0] is not None and rates[0] == rates[1]:
         return extracts.compare_raters(rates[0], stored[0], judges, stored[1])
-    _check_compared(stored)
-    return haystacks.compare_systems(stored, systems, judges, seed=seed, over=over)
-
-
-def _check_compared(runs: Sequence[Any]) -> None:
-    """Raises UserError where a run has neither summaries nor the ratings that the other has."""
-    for run in runs:
-        if "summaries" not in run.declared and "of" not in run.record:
+    if judges:
+        raise UserError(f"judges: {run_id} is a run of {stored[0].record['kind']}; leave them out, or give two runs with ratings")
+    scores = []
+    for workload, run in opened:
+        by_query = None if _has_judges(run) else engine.scores_by_query(workload, run.at())
+        if by_query is None:
             raise UserError(
-                f"{run.run_id} is a run of {run.record['kind']}: compare takes systems of one run or two on haystacks, "
-                "or raters, of a run or of two of one kind with ratings (Extract-then-Evaluate, ETHIC, ODSum's G-EVAL); "
-                "summhay report RUN_A RUN_B puts any runs side by side"
+                f"{run.run_id} is a run of {run.record['kind']}, whose systems cannot be compared query by query"
+                f"{f' with those of {run_id}' if len(stored) > 1 else ''}; summhay report RUN_A RUN_B puts any runs side by side"
             )
+        scores.append(comparison.RunScores(run.run_id, by_query))
+    return comparison.compare_runs(scores, systems, seed, over)
+
+
+def _has_judges(run: RunStore) -> bool:
+    """Whether a run has judgments of summaries of haystacks, or of another run's."""
+    return "summaries" in run.declared or "of" in run.record
 
 
 def make_report(runs: str | Sequence[str], store: str | None = None, compat: Compat = "default") -> reports.Report:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from summhay_ray.cli.options import JsonOption, RunArgument, StoreOption
+
+if TYPE_CHECKING:
+    from summhay_ray.benchmarks.extract_evaluate import RaterComparison
+    from summhay_ray.benchmarks.rejudge import CompareResult
+    from summhay_ray.comparison import SystemComparison
 
 
 def _two_names(names: tuple[str, str] | None) -> tuple[str, str] | None:
@@ -35,7 +40,7 @@ def compare(
         tuple[str, str] | None,
         typer.Option(
             "--judges",
-            help="Two of the run's judges; with two runs or --systems, the judges whose scores are used.",
+            help="Two of the run's judges; with two runs or --systems, those whose scores are used. Of ratings: the raters.",
             metavar="A B",
             callback=_two_names,
         ),
@@ -44,44 +49,44 @@ def compare(
     seed: Annotated[int, typer.Option(help="The random seed for resampling.")] = 0,
     over: Annotated[
         Literal["haystacks", "queries"],
-        typer.Option(help="What the intervals generalize to: other haystacks, or further queries of these."),
+        typer.Option(help="What the intervals generalize to: other haystacks (or documents), or further queries of these."),
     ] = "haystacks",
     store: StoreOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Compare systems of one or two runs (is a difference real?), or two judges on one run.
 
-    RUN_A RUN_B, or --systems A B: paired differences per query, with intervals, tests, and how much more data would
-    settle them. One RUN alone: two of its judges on the insights that both scored, where they differ most, and how the ranking
-    of the systems changes. For runs with ratings (Extract-then-Evaluate, ETHIC, ODSum's G-EVAL): two raters of one run, or one
-    of each of two runs.
+    RUN_A RUN_B, or --systems A B, for runs of any kind: paired differences per query, with intervals, tests, and how much more
+    data would settle them. One RUN alone: two of its judges on the insights that both scored, where they differ most, and how
+    the ranking of the systems changes. For runs with ratings (Extract-then-Evaluate, ETHIC, ODSum's G-EVAL), --judges A B: two
+    raters of one run, or one of each of two runs.
     """
     from summhay_ray import api
+
+    if other is None and systems is None:
+        _show(api.compare(run, judges or (), store, rows), as_json)
+    else:
+        _show(api.compare_systems(run, other, systems or (), judges or (), store, seed=seed, over=over), as_json)
+
+
+def _show(result: CompareResult | RaterComparison | SystemComparison, as_json: bool) -> None:
+    """Print what was compared: systems, raters or judges."""
     from summhay_ray.benchmarks.extract_evaluate import RaterComparison
     from summhay_ray.cli.show import document, lines, note, say, sections, tables
-    from summhay_ray.report import COMPARED_LEGEND, compare_tables, compared_systems_tables, verdict_lines
+    from summhay_ray.comparison import SystemComparison
+    from summhay_ray.report import compare_tables, compared_systems_tables, comparison_legend, verdict_lines
 
-    if other is not None or systems is not None:
-        found = api.compare_systems(run, other, systems or (), judges or (), store, seed=seed, over=over)
-        if as_json:
-            document(found.to_json())
-            return
-        if isinstance(found, RaterComparison):
-            sections(found.sections())
-            return
-        for warning in found.warnings:
-            note(f"warning: {warning}")
-        tables(compared_systems_tables(found))
-        for line in (*COMPARED_LEGEND, *verdict_lines(found)):
-            say(line)
-        return
-    result = api.compare(run, judges or (), store, rows)
     if as_json:
         document(result.to_json())
-        return
-    if isinstance(result, RaterComparison):
+    elif isinstance(result, RaterComparison):
         sections(result.sections())
-        return
-    *figures, differences = compare_tables(result)
-    tables(figures)
-    lines(differences)
+    elif isinstance(result, SystemComparison):
+        for warning in result.warnings:
+            note(f"warning: {warning}")
+        tables(compared_systems_tables(result))
+        for line in (*comparison_legend(result), *verdict_lines(result)):
+            say(line)
+    else:
+        *figures, differences = compare_tables(result)
+        tables(figures)
+        lines(differences)

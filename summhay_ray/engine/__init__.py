@@ -8,6 +8,7 @@ from summhay_ray.engine.ask import Ask, NoReply, Unreadable
 from summhay_ray.engine.contract import (
     FAILURES,
     RAW_ANSWERS,
+    ByQuery,
     Compat,
     Counted,
     Failure,
@@ -36,6 +37,7 @@ from summhay_ray.engine.registry import find, kinds, load_workload, scores_itsel
 from summhay_ray.engine.run import RunFailed, RunOptions, RunResult, Start
 from summhay_ray.engine.run import run as run_workload
 from summhay_ray.engine.samples import Facet, SampleRecord, Samples
+from summhay_ray.engine.scoring import scores_by_query
 from summhay_ray.engine.sections import Chart, Pivot, Section
 from summhay_ray.engine.spec import (
     FILL_IN,
@@ -68,6 +70,7 @@ __all__ = [
     "REACH",
     "Ask",
     "BadBenchmark",
+    "ByQuery",
     "Chart",
     "Check",
     "Compat",
@@ -135,6 +138,7 @@ __all__ = [
     "planning",
     "read_fields",
     "run_workload",
+    "scores_by_query",
     "scores_itself",
     "semantic_hash",
     "status",

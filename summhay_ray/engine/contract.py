@@ -172,6 +172,19 @@ class Results:
     """Remarks about the results, printed in the closing lines of a run."""
 
 
+@dataclass(frozen=True)
+class ByQuery:
+    """How systems scored, query by query: what `summhay compare` and the report's "Is it real?" need."""
+
+    scores: pl.DataFrame
+    """A row per system and query: columns `system`, `query`, and one of floats per figure, null where nothing was scored. A
+    column `cluster` says which queries are alike, such as those about one document: they are resampled together."""
+    units: Mapping[str, str] = field(default_factory=dict)
+    """Figure -> its unit; differences of fractions with the unit % are shown in points."""
+    cluster: str = "collection"
+    """What a cluster is, in the singular, such as document. Without a column `cluster`, what all queries are of."""
+
+
 class Workload(Generic[S]):
     """One run of a benchmark. The defaults suit a benchmark in a single file; see `summhay_ray.benchmark`."""
 
@@ -413,6 +426,10 @@ class Workload(Generic[S]):
     def report(self, scores: Tables) -> Sequence[Section]:
         """The sections that the terminal and the report show."""
         return ()
+
+    def by_query(self, tables: Tables) -> ByQuery | None:
+        """How systems scored on each query, for comparisons in pairs, from the same tables as `score`; None: not compared."""
+        return None
 
     def details(self, scores: Tables) -> Mapping[str, Any]:
         """Further fields of the run's JSON document, beside `scores`."""

@@ -11,7 +11,7 @@ from typing import Any
 
 import polars as pl
 
-from summhay_ray.engine.contract import Results, Tables, Workload
+from summhay_ray.engine.contract import ByQuery, Results, Tables, Workload
 from summhay_ray.engine.own_code import BadBenchmark, reading
 from summhay_ray.engine.sections import Section
 from summhay_ray.engine.state import checked_items
@@ -24,12 +24,11 @@ _MEND = "mend it and run again: no answer is paid twice"
 
 def scored(workload: Workload[Any], run: RunStore) -> Results:
     """The scores and sections of the run so far. Raises BadBenchmark if the benchmark returns something invalid."""
-    tables = run.tables([table.name for table in workload.all_tables()])
-    items = items_frame(workload)
+    tables = _tables(workload, run)
     for name in (table.name for table in workload.tables):
         _check_keys(workload, run, name, tables[name].height)
     with reading(f"{workload.kind}: score", _MEND):
-        scores = workload.score({ITEMS: items, **tables})
+        scores = workload.score(tables)
     _check_scores(workload, scores)
     with reading(f"{workload.kind}: report", _MEND):
         sections = list(workload.report(scores))
@@ -38,8 +37,34 @@ def scored(workload: Workload[Any], run: RunStore) -> Results:
             raise BadBenchmark(f"{workload.kind}: report gives {type(section).__name__}; expected Section(...); {_MEND}")
     with reading(f"{workload.kind}: details", _MEND):
         details = {"scores": {name: _plain(frame) for name, frame in scores.items()}, **workload.details(scores)}
-    warnings = [] if items.height else [f"{workload.kind}: items gives none; nothing was asked"]
+    warnings = [] if tables[ITEMS].height else [f"{workload.kind}: items gives none; nothing was asked"]
     return Results(details, scores, sections, (*warnings, *workload.stray_answers()))
+
+
+def scores_by_query(workload: Workload[Any], run: RunStore) -> ByQuery | None:
+    """How the run's systems scored on each query so far; None if its benchmark does not say. Raises BadBenchmark."""
+    with reading(f"{workload.kind}: by_query", _MEND):
+        by_query = workload.by_query(_tables(workload, run))
+    if by_query is None:
+        return None
+    columns, schema = [*by_query.scores.columns], by_query.scores.schema
+    keys = [name for name in ("system", "cluster", "query") if name in columns]
+    figures = [name for name in columns if name not in keys]
+    wrong = [name for name in ("system", "query") if name not in columns]
+    if wrong:
+        problem = f"no column {', '.join(wrong)}"
+    elif not figures or any(not schema[name].is_float() for name in figures):
+        problem = "expected one column of floats per figure, beside " + ", ".join(keys)
+    elif by_query.scores.select(keys).is_duplicated().any():
+        problem = f"two rows of one {', '.join(keys)}"
+    else:
+        return by_query
+    raise BadBenchmark(f"{workload.kind}: by_query: {problem}; it has {', '.join(columns)}; {_MEND}")
+
+
+def _tables(workload: Workload[Any], run: RunStore) -> dict[str, pl.DataFrame]:
+    """What `score` gets: the run's tables, and its items."""
+    return {ITEMS: items_frame(workload), **run.tables([table.name for table in workload.all_tables()])}
 
 
 def items_frame(workload: Workload[Any]) -> pl.DataFrame:

@@ -95,23 +95,26 @@ class PairedDifference:
         found = replace(self, difference=-self.difference, low=low, high=high, effect=effect)
         return replace(found, a=self.b, b=self.a, wins=self.losses, losses=self.wins)
 
-    def verdict(self, a: str, b: str) -> str:
-        """The result in one sentence. `a` and `b` are the systems' names."""
+    def verdict(self, a: str, b: str, unit: str = "%", cluster: str = "haystack") -> str:
+        """The result in one sentence. `a` and `b` are the systems' names; `unit`: % for fractions, which are told in points."""
         if self.p is None or self.p_holm is None:
-            return "not known: too few queries or haystacks to tell"
+            return f"not known: too few queries or {cluster}s to tell"
         if self.p_holm <= LEVEL:
             higher, sign = (a, 1) if self.difference > 0 else (b, -1)
             corrected = f" after Holm over {self.n_pairs:,} pairs" if self.n_pairs > 1 else ""
-            return f"differs: {higher} is higher by {100 * sign * self.difference:.1f} points (p {self.p_holm:.4f}{corrected})"
+            by = sign * self.difference
+            apart = f"{100 * by:.1f} points" if unit == "%" else f"{by:.3g}"
+            return f"differs: {higher} is higher by {apart} (p {self.p_holm:.4f}{corrected})"
         if self.out_of_reach:
-            return f"not shown to differ; {self.clusters} {self.over} are too few for {self.n_pairs:,} pairs at once"
+            over = "queries" if self.over == "queries" else f"{cluster}s"
+            return f"not shown to differ; {self.clusters} {over} are too few for {self.n_pairs:,} pairs at once"
         if self.queries_needed is None:
             return "not shown to differ; no number of queries would show so small a difference"
         more = self.queries_needed - self.n_queries
         if more <= 0:
             return "not shown to differ; a few more queries may show it"
         haystacks = math.ceil(more * self.n_haystacks / self.n_queries)
-        where = f", in {haystacks:,} further haystack{'s'[: haystacks > 1]}," if self.over == "haystacks" else ""
+        where = f", in {haystacks:,} further {cluster}{'s'[: haystacks > 1]}," if self.over == "haystacks" else ""
         return f"not shown to differ; about {more:,} more quer{'ies' if more > 1 else 'y'}{where} would be needed"
 
 

@@ -1,7 +1,7 @@
 """Reports: tables for the terminal, and pages, figures and files. For cli and api; imports the engine, metrics and store."""
 
 from summhay_ray.report.bench import BENCH_LEGEND, bench_tables
-from summhay_ray.report.compare import COMPARED_LEGEND, compare_tables, compared_systems_tables, rejudge_table, verdict_lines
+from summhay_ray.report.compare import compare_tables, compared_systems_tables, comparison_legend, rejudge_table, verdict_lines
 from summhay_ray.report.explained import amiss_table, answers_table, documents_table, kinds_table
 from summhay_ray.report.failed import failure_blocks, failures_table
 from summhay_ray.report.layout import Fitted, fitted, folded
@@ -26,7 +26,6 @@ __all__ = [
     "AUDITED_LEGEND",
     "BENCH_LEGEND",
     "BOUNDS_LEGEND",
-    "COMPARED_LEGEND",
     "LEGEND",
     "VERIFIED_LEGEND",
     "Fitted",
@@ -40,6 +39,7 @@ __all__ = [
     "bounds_table",
     "compare_tables",
     "compared_systems_tables",
+    "comparison_legend",
     "documents_table",
     "extracts_spare",
     "failed_table",

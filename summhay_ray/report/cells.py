@@ -15,6 +15,8 @@ MOST_ROWS = 2000
 """Most rows shown on a page; CSV and JSON have all rows."""
 MOST_PAPER_ROWS, MOST_COLUMNS = 400, 16
 """Most rows, and most columns, of a table for a paper."""
+WORDY = 60
+"""A text of more letters gets a wider column on a page."""
 LONG = 30
 """A table with more rows is folded on a page."""
 
@@ -150,7 +152,7 @@ def _cell(section: Section, row: Mapping[str, Any], name: str, figure: bool, fac
         text = "-" if value is None else f"{value}" if expected is None else f"{value}/{expected}"
         return Cell(text, "" if value is None else str(value), href=_samples(row, facets), cls="figure")
     if not figure:
-        return Cell(plain(value), plain(value), cls="text-cell")
+        return Cell(plain(value), plain(value), cls="text-cell" if len(plain(value)) <= WORDY else "text-cell wordy")
     if value is None or (isinstance(value, float) and not math.isfinite(value)):
         return Cell("-", cls="figure")
     if not isinstance(value, int | float) or isinstance(value, bool):

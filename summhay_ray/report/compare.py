@@ -8,7 +8,7 @@ from summhay_ray.report.tables import TextTable, percent
 
 if TYPE_CHECKING:
     from summhay_ray.benchmarks.rejudge import CompareResult, Difference, JudgeCounts, SystemMove
-    from summhay_ray.benchmarks.summhay import SystemComparison, SystemPair
+    from summhay_ray.comparison import SystemComparison, SystemPair
 from summhay_ray.engine import RunResult
 from summhay_ray.metrics import LEVEL, PairedDifference, Standing
 
@@ -16,13 +16,11 @@ _SHORT = {"FULL_COVERAGE": "full", "PARTIAL_COVERAGE": "partial", "NO_COVERAGE":
 _TEXT_SHOWN = 90
 _VERDICTS = 10
 """Pairs of a figure that have a line each."""
-_PAIR = ("A", "B", "A - B (95 %)", "p", "Holm", "d", "W/T/L", "Detectable", "Needed", "Bias removed", "n")
-COMPARED_LEGEND = (
-    "points (hundredths), paired by query; p: sign-flip test, of fewer than six haystacks Student's t; Holm: corrected over the "
-    "table; d: mean over standard deviation; W/T/L: queries on which A is above, equal, below",
-    "Detectable: the least true difference that so many queries find (80 %, at 5 % after Holm); Needed: queries in all to find "
-    "the one seen so; Bias removed: A - B without the judge's bias against people; n: queries / haystacks",
-)
+_BIAS = "Bias removed"
+_PAIR = ("A", "B", "A - B (95 %)", "p", "Holm", "d", "W/T/L", "Detectable", "Needed", _BIAS, "n")
+_BIAS_TOLD = f" {_BIAS}: A - B without the judge's bias against people;"
+_RAW_DIGITS = 3
+"""Digits after the point of a figure that is no fraction."""
 
 
 def compare_tables(result: CompareResult) -> list[TextTable]:
@@ -57,15 +55,31 @@ def compare_tables(result: CompareResult) -> list[TextTable]:
     ]
 
 
+def comparison_legend(result: SystemComparison) -> list[str]:
+    """What the columns of `compared_systems_tables` mean."""
+    clusters = f"{result.cluster}s"
+    units = set(result.units.values())
+    points = "points (hundredths)" if units == {"%"} else "points (hundredths) for fractions, else the figure's own scale"
+    unbiased = any(pair.corrected is not None for pair in result.pairs)
+    return [
+        f"{points if '%' in units else 'on the scale of the figure'}, paired by query; p: sign-flip test, of fewer than six "
+        f"{clusters} Student's t; Holm: corrected over the table; d: mean over standard deviation; W/T/L: queries on which A is "
+        "above, equal, below",
+        "Detectable: the least true difference that so many queries find (80 %, at 5 % after Holm); Needed: queries in all to "
+        f"find the one seen so;{_BIAS_TOLD if unbiased else ''} n: queries / {clusters}",
+    ]
+
+
 def compared_systems_tables(result: SystemComparison) -> list[TextTable]:
     """For each figure, a table of pairs; with more than two systems, also their ranking with its uncertainty."""
     grids = []
+    heads = tuple(name for name in _PAIR if name != _BIAS or any(pair.corrected is not None for pair in result.pairs))
     for figure, standings in result.standings.items():
-        pairs = [one for one in result.pairs if one.figure == figure]
-        grids.append(TextTable(f"{figure}: differences", _PAIR, tuple(_pair(one, result) for one in pairs), heads=2))
+        rows = tuple(tuple(_pair(pair, result)[name] for name in heads) for pair in result.of(figure))
+        grids.append(TextTable(f"{figure}: differences", heads, rows, heads=2))
         if len(standings) > 2:
-            rows = tuple(map(_standing, standings))
-            grids.append(TextTable(f"{figure}: order", ("System", "Mean", "Rank", "(95 %)", "First (%)", "n"), rows))
+            order = tuple(_standing(standing, result.units[figure]) for standing in standings)
+            grids.append(TextTable(f"{figure}: order", ("System", "Mean", "Rank", "(95 %)", "First (%)", "n"), order))
     return grids
 
 
@@ -73,46 +87,55 @@ def verdict_lines(result: SystemComparison) -> list[str]:
     """What the comparison comes to: a line for each pair, and where there are many one for each figure."""
     lines = []
     for figure in result.standings:
-        pairs = [one for one in result.pairs if one.figure == figure]
+        pairs = result.of(figure)
         if len(pairs) <= _VERDICTS:
-            told = ((_names(one, result), one) for one in pairs)
-            lines += [f"{figure}, {a} and {b}: {one.found.verdict(a, b)}" for (a, b), one in told]
+            for pair in pairs:
+                a, b = _names(pair, result)
+                lines.append(f"{figure}, {a} and {b}: {pair.paired.verdict(a, b, pair.unit, pair.cluster)}")
         else:
-            differ = sum(one.found.p_holm is not None and one.found.p_holm <= LEVEL for one in pairs)
+            differ = sum(pair.paired.p_holm is not None and pair.paired.p_holm <= LEVEL for pair in pairs)
             counted = f"{differ:,} of {len(pairs):,} pairs differ (Holm at most 0.05)"
             lines.append(f"{figure}: {counted}; the others are not shown to differ")
     return lines
 
 
-def _names(one: SystemPair, result: SystemComparison) -> tuple[str, str]:
-    a, b = (side.name if len(result.runs) == 1 else f"{side.run[:6]} {side.name}" for side in (one.a, one.b))
+def _names(pair: SystemPair, result: SystemComparison) -> tuple[str, str]:
+    a, b = (side.system if len(result.runs) == 1 else f"{side.run[:6]} {side.system}" for side in (pair.a, pair.b))
     return a, b
 
 
-def _pair(one: SystemPair, result: SystemComparison) -> tuple[str, ...]:
-    found = one.found
-    names = _names(one, result)
-    return (
-        *names,
-        _points(found),
-        *("-" if p is None else f"{p:.4f}" for p in (found.p, found.p_holm)),
-        _figure(found.effect, 2),
-        f"{found.wins}/{found.ties}/{found.losses}",
-        percent(found.detectable),
-        "-" if found.queries_needed is None else f"{found.queries_needed:,}",
-        "-" if one.corrected is None else _points(one.corrected),
-        f"{found.n_queries} / {found.n_haystacks}",
-    )
+def _pair(pair: SystemPair, result: SystemComparison) -> dict[str, str]:
+    """The cells of a pair by their heads."""
+    paired, (a, b) = pair.paired, _names(pair, result)
+    return {
+        "A": a,
+        "B": b,
+        "A - B (95 %)": _apart(paired, pair.unit),
+        "p": _figure(paired.p, 4),
+        "Holm": _figure(paired.p_holm, 4),
+        "d": _figure(paired.effect, 2),
+        "W/T/L": f"{paired.wins}/{paired.ties}/{paired.losses}",
+        "Detectable": _of_unit(paired.detectable, pair.unit),
+        "Needed": "-" if paired.queries_needed is None else f"{paired.queries_needed:,}",
+        _BIAS: "-" if pair.corrected is None else _apart(pair.corrected, pair.unit),
+        "n": f"{paired.n_queries} / {paired.n_haystacks}",
+    }
 
 
-def _points(found: PairedDifference) -> str:
-    interval = "" if found.low is None or found.high is None else f" [{100 * found.low:+.1f}, {100 * found.high:+.1f}]"
-    return f"{100 * found.difference:+.1f}{interval}"
+def _of_unit(value: float | None, unit: str) -> str:
+    return percent(value) if unit == "%" else _figure(value, _RAW_DIGITS)
 
 
-def _standing(one: Standing) -> tuple[str, ...]:
-    ranks = f"{one.rank_low:g}..{one.rank_high:g}"
-    return (one.name, percent(one.mean), f"{one.rank:g}", ranks, percent(one.first), str(one.n_queries))
+def _apart(paired: PairedDifference, unit: str) -> str:
+    factor, digits = (100, 1) if unit == "%" else (1, _RAW_DIGITS)
+    ends = [f"{factor * end:+.{digits}f}" for end in (paired.low, paired.high) if end is not None]
+    return f"{factor * paired.difference:+.{digits}f}" + (f" [{', '.join(ends)}]" if len(ends) == 2 else "")
+
+
+def _standing(standing: Standing, unit: str) -> tuple[str, ...]:
+    ranks = f"{standing.rank_low:g}..{standing.rank_high:g}"
+    mean = _of_unit(standing.mean, unit)
+    return (standing.name, mean, f"{standing.rank:g}", ranks, percent(standing.first), str(standing.n_queries))
 
 
 def rejudge_table(result: RunResult) -> TextTable:

@@ -161,7 +161,8 @@ def _ends(section: Section, row: Row, name: str) -> tuple[float, float]:
 def _text(value: Any) -> str:
     text = f"{value:g}" if isinstance(value, float) else str(value)
     plain = " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())
-    return plain if len(plain) <= LONGEST else plain[: LONGEST - 1] + "…"
+    # Names of systems differ at their ends more often than in their middle.
+    return plain if len(plain) <= LONGEST else f"{plain[: LONGEST // 2]}…{plain[1 - LONGEST // 2 :]}"
 
 
 def _axis(section: Section, name: str) -> str:

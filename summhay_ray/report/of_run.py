@@ -10,7 +10,8 @@ from typing import Any
 import polars as pl
 import yaml
 
-from summhay_ray.engine import Chart, Compat, Section, StatusResult, Workload, status
+from summhay_ray.comparison import RunScores, comparison_sections, every_pair
+from summhay_ray.engine import Chart, Compat, Section, StatusResult, Workload, scores_by_query, status
 from summhay_ray.outcome import MICROS
 from summhay_ray.store import RunStore
 
@@ -22,6 +23,7 @@ def sections_of(workload: Workload[Any], run: RunStore, compat: Compat = "defaul
     """(all sections of a run, with those of its benchmark in the middle; its status)."""
     now = status(run)
     own = list(workload.sections(run, compat)) or list(_told(workload.results(run, compat).details))
+    own += _compared(workload, run)
     return [_overview(run, now), *own, _failures(run), _money(now), _made(run)], now.status
 
 
@@ -44,6 +46,16 @@ def _overview(run: RunStore, now: StatusResult) -> Section:
         notes.append("Failures are never scored as zero: they are missing from n, which says so in every table.")
     table = pl.DataFrame([fact for fact in facts if fact[1]], schema=["what", "value"], orient="row")
     return Section("Overview", table=table, notes=notes, name="overview")
+
+
+def _compared(workload: Workload[Any], run: RunStore) -> Iterator[Section]:
+    """The ranking of the run's systems, and their differences with tests, for a benchmark that gives scores by query."""
+    by_query = scores_by_query(workload, run)
+    if by_query is None or by_query.scores.is_empty():
+        return
+    comparison = every_pair(RunScores(run.run_id, by_query))
+    if comparison is not None:
+        yield from comparison_sections(comparison)
 
 
 def _told(details: Mapping[str, Any]) -> Iterator[Section]:

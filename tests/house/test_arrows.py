@@ -42,9 +42,11 @@ IMPORTS: Mapping[str, set[str]] = {
     "local_models": {"generators", "judge", "llm", "plugins", "summarize"},
     # Differs from the design, where it knows `llm` alone: what it answers comes from the models that need no key.
     "simulator": {"llm", "local_models", "plugins", "errors", "synth", "text"},
+    # Of engine, what a benchmark gives and a section is: both are compared and shown, by the benchmarks and the report.
+    "comparison": {"engine", "errors", "metrics"},
     "benchmark": {"engine", "llm", "local_models", "metrics", "outcome", "store"},
     "benchmarks": {
-        *{"benchmark", "encoders", "engine", "llm", "local_models", "store"},
+        *{"benchmark", "comparison", "encoders", "engine", "llm", "local_models", "store"},
         *{
             "extract",
             "encoders",
@@ -65,9 +67,9 @@ IMPORTS: Mapping[str, set[str]] = {
     },
     "schemas": {"benchmarks", "engine", "store"},
     # `store`: a report is written into a folder or a bucket, as tables are.
-    "report": {"benchmarks", "engine", "errors", "metrics", "outcome", "store", "text"},
-    "api": {"encoders", "retrieve", "benchmarks", "engine", "report", "local_models", "plugins", "errors", "store"},
-    "cli": {"api", "benchmarks", "engine", "judge", "llm", "outcome", "errors", "report", "simulator"},
+    "report": {"benchmarks", "comparison", "engine", "errors", "metrics", "outcome", "store", "text"},
+    "api": {"comparison", "encoders", "retrieve", "benchmarks", "engine", "report", "local_models", "plugins", "errors", "store"},
+    "cli": {"api", "benchmarks", "comparison", "engine", "judge", "llm", "outcome", "errors", "report", "simulator"},
     "__init__": {"api"},
 }
 """Room -> the rooms that it imports: these and no others. Whoever adds an arrow writes it here, and says why where it is new."""

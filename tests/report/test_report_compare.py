@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import polars as pl
 import pytest
 
-import summhay_ray
 from summhay_ray.benchmark import Pivot, Section
 from summhay_ray.benchmarks.rejudge import JudgeCounts
 from summhay_ray.benchmarks.rejudge.workload import Rejudged
 from summhay_ray.engine import Results, RunResult
-from summhay_ray.errors import UserError
 from summhay_ray.report import markdown, rejudge_table
 from summhay_ray.report.cells import grids_of
 
@@ -35,18 +31,6 @@ def test_means_over_some_are_marked_and_not_called_means_over_all() -> None:
     assert table.title == "Means (%), raw, over what is judged of r1"
     assert table.rows == (("a", "25.0*", "50.0*", "0", "7/10"), ("b", "25.0", "50.0", "0", "10/10"))
     assert table.starred
-
-
-def test_a_run_that_compare_cannot_take_is_told_in_one_line(tmp_path: Path) -> None:
-    store, jobs = str(tmp_path / "store"), Path(__file__).parents[2] / "jobs"
-    run = summhay_ray.run(jobs / "retrieval.yaml", store=store, executor="inline").run
-    for compared in (
-        lambda: summhay_ray.compare_systems(run, run, store=store),
-        lambda: summhay_ray.compare_systems(run, systems=("bm25", "oracle"), store=store),
-        lambda: summhay_ray.compare(run, store=store),
-    ):
-        with pytest.raises(UserError, match=f"^{run} is a run of retrieval: compare takes systems of one run or two"):
-            compared()
 
 
 def test_a_row_of_the_report_has_the_mean_of_its_columns_and_no_none() -> None:

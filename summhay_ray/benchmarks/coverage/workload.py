@@ -15,6 +15,7 @@ from pydantic import BeforeValidator, Field
 from summhay_ray.benchmark import (
     Ask,
     Benchmark,
+    ByQuery,
     Chart,
     Counted,
     Inputs,
@@ -233,6 +234,13 @@ class Coverage(Benchmark[CoverageSpec]):
             "agreement": _agreement(verdicts.filter(measured)),
             "places": _places(verdicts, seed),
         }
+
+    def by_query(self, tables: Tables) -> ByQuery:
+        """See `Workload`. A system is an evaluator, a query one of the benchmark's questions."""
+        measured = tables[VERDICTS.name].filter(pl.col("basis") != CONSTRUCTION)
+        means = measured.group_by("evaluator", "document", "question").agg(pl.col("needed").cast(pl.Float64).mean())
+        frame = means.select(system="evaluator", cluster="document", query="question", coverage="needed")
+        return ByQuery(frame, {"coverage": "%"}, "document")
 
     def details(self, scores: Tables) -> Mapping[str, Any]:
         """`of` (the spec's path), and `coverage` and `agreement` as lists of rows."""

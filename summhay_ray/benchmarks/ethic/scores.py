@@ -13,7 +13,7 @@ from typing import Any
 
 import polars as pl
 
-from summhay_ray.benchmark import Tables, mean_interval
+from summhay_ray.benchmark import ByQuery, Tables, mean_interval
 from summhay_ray.benchmarks.ethic import release, scoring
 from summhay_ray.benchmarks.ethic.records import LOOKUP
 from summhay_ray.benchmarks.ethic.tables import ANSWERS, RATINGS, EthicAnswer, SectionRating
@@ -62,7 +62,7 @@ class How:
 def score(tables: Tables, how: How) -> dict[str, pl.DataFrame]:
     """Table -> its rows: samples, tasks, overall, outcomes, lengths, coverage, positions, differences, summaries."""
     items = tables["items"]
-    samples = pl.DataFrame(list(_samples(tables, how)), schema=dict(_SAMPLE), orient="row")
+    samples = _frame_of_samples(tables, how)
     ratings = tables[RATINGS.name]
     return {
         "samples": samples,
@@ -75,6 +75,20 @@ def score(tables: Tables, how: How) -> dict[str, pl.DataFrame]:
         "differences": differences(samples, how.seed),
         "summaries": summaries(samples, ratings, how),
     }
+
+
+def by_query(tables: Tables, how: How) -> ByQuery:
+    """How each model scored on each record, with a figure per task. Summarizing is from 1 to 5, the others are fractions."""
+    samples = _frame_of_samples(tables, how).filter(pl.col("score").is_not_null())
+    names = sorted(samples["task"].unique())
+    tasks = {task: pl.when(pl.col("task") == task).then("score") for task in names}
+    query = pl.concat_str("task", "domain", "record", separator="/")
+    units = {task: "" if task == "Summarizing" else "%" for task in names}
+    return ByQuery(samples.select(system="model", cluster="document", query=query, **tasks), units, "document")
+
+
+def _frame_of_samples(tables: Tables, how: How) -> pl.DataFrame:
+    return pl.DataFrame(list(_samples(tables, how)), schema=dict(_SAMPLE), orient="row")
 
 
 def _samples(tables: Tables, how: How) -> Iterator[dict[str, Any]]:

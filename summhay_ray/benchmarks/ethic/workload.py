@@ -12,6 +12,7 @@ from summhay_ray.benchmark import (
     Answer,
     Ask,
     Benchmark,
+    ByQuery,
     Counted,
     Failed,
     Inputs,
@@ -232,7 +233,15 @@ class Ethic(Benchmark[EthicSpec]):
 
     def score(self, tables: Tables) -> Tables:
         """See `scores.py`."""
-        return scores.score(tables, scores.How(self.spec.reasoning, self.spec.judges[0].label, self.spec.seed))
+        return scores.score(tables, self._how)
+
+    @property
+    def _how(self) -> scores.How:
+        return scores.How(self.spec.reasoning, self.spec.judges[0].label, self.spec.seed)
+
+    def by_query(self, tables: Tables) -> ByQuery:
+        """See `Workload`. A system is a model, a figure its score in a task, a query a record."""
+        return scores.by_query(tables, self._how)
 
     def details(self, scores: Tables) -> Mapping[str, Any]:
         """`tasks`: one row per task, domain and model."""

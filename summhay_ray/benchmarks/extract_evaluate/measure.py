@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from summhay_ray.benchmark import Tables
+from summhay_ray.benchmark import ByQuery, Tables
 from summhay_ray.benchmarks.extract_evaluate.agreement import agreement
 from summhay_ray.benchmarks.extract_evaluate.choice import SMALL, Cell, choose, front
 from summhay_ray.benchmarks.extract_evaluate.spec import CUT, FULL
@@ -97,6 +97,37 @@ def measured(tables: Tables, settings: Settings) -> Tables:
         "lengths": _lengths(tables["extracts"]),
         "positions": _positions(tables["extracts"]),
     }
+
+
+def by_query(tables: Tables) -> ByQuery:
+    """How each system (METHOD@BUDGET_RATER; for the full document METHOD_RATER) agrees with people, and what it rates.
+
+    For each criterion two figures: the Pearson correlation with people within a document, over its summaries (a query is a
+    document), and the rating (a query is a summary). Systems without human scores have ratings alone.
+    """
+    at = pl.when(pl.col("budget") > 0).then(pl.concat_str(pl.lit("@"), "budget")).otherwise(pl.lit(""))
+    rated = tables["extract_ratings"].with_columns(
+        pl.concat_str("method", at, pl.lit("_"), "rater").alias("system"),
+        pl.concat_str("dataset", "doc_id", separator="/").alias("cluster"),
+    )
+    rated = rated.join(tables["human_scores"], on=[*PAIR, "criterion"], how="left")
+    parts = []
+    for (criterion,), rows in rated.group_by("criterion", maintain_order=True):
+        within = [
+            (*names, mean_within(own["rating"].to_list(), own["score"].to_list(), [0] * own.height)[0].pearson)
+            for names, own in rows.drop_nulls("score").group_by("system", "cluster", maintain_order=True)
+        ]
+        figure = f"{criterion}: Pearson"
+        frame = pl.DataFrame(within, schema={"system": pl.String, "cluster": pl.String, figure: pl.Float64}, orient="row")
+        parts.append(frame.with_columns(query=pl.col("cluster")))
+        ratings = rows.select("system", "cluster", pl.concat_str("cluster", "system_id", separator="/").alias("query"), "rating")
+        parts.append(ratings.rename({"rating": f"{criterion}: rating"}))
+    if not parts:
+        return ByQuery(pl.DataFrame(schema=dict.fromkeys(("system", "cluster", "query", "rating"), pl.String)))
+    keys = ["system", "cluster", "query"]
+    whole = pl.concat(parts, how="diagonal")
+    figures = [name for name in whole.columns if name not in keys and whole[name].count()]
+    return ByQuery(whole.group_by(keys, maintain_order=True).agg(pl.col(figures).drop_nulls().first()), {}, "document")
 
 
 _NAMES = dict.fromkeys(TASK, pl.String)

@@ -14,6 +14,7 @@ from summhay_ray.benchmark import (
     Answer,
     Ask,
     Benchmark,
+    ByQuery,
     Counted,
     Failed,
     Inputs,
@@ -27,7 +28,7 @@ from summhay_ray.benchmark import (
     Tables,
 )
 from summhay_ray.benchmarks.extract_evaluate.data import SAMPLE, Pair, check_unique, read_pairs, sample
-from summhay_ray.benchmarks.extract_evaluate.measure import PAIR, Settings, measured
+from summhay_ray.benchmarks.extract_evaluate.measure import PAIR, Settings, by_query, measured
 from summhay_ray.benchmarks.extract_evaluate.metrics import Texts, make_metric
 from summhay_ray.benchmarks.extract_evaluate.report import sections
 from summhay_ray.benchmarks.extract_evaluate.spec import CUT, FULL, ExtractEvaluateSpec
@@ -303,6 +304,10 @@ class ExtractEvaluate(Benchmark[ExtractEvaluateSpec]):
         spec, failed_as = self.spec, 0.0 if self.compat == "release" else None
         settings = Settings(spec.seed, spec.resamples, spec.splits, spec.price_per_mtok, failed_as)
         return measured(tables, settings)
+
+    def by_query(self, tables: Tables) -> ByQuery:
+        """See `measure.by_query`."""
+        return by_query(tables)
 
     def details(self, scores: Tables) -> Mapping[str, Any]:
         """`criteria`: scale and prompt of each criterion. Ratings by different prompts must not be compared."""

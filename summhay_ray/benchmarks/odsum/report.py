@@ -9,17 +9,9 @@ import polars as pl
 
 from summhay_ray.benchmark import Chart, Section, Tables
 from summhay_ray.benchmarks.odsum.collection import Collection
-from summhay_ray.benchmarks.odsum.scores import SYSTEM
+from summhay_ray.benchmarks.odsum.scores import NAMES, SYSTEM
 from summhay_ray.benchmarks.retrieval import retrieval_section
 
-NAMES = {
-    "rouge1": "ROUGE-1",
-    "rouge2": "ROUGE-2",
-    "rougeL": "ROUGE-L",
-    "rougeLsum": "ROUGE-Lsum",
-    "bertscore": "BERTScore",
-    "geval": "G-EVAL",
-}
 SHOWN = ("rouge1", "rouge2", "rougeL", "bertscore", "geval")
 """The metrics of the paper's tables."""
 GEVAL = "G-EVAL is on its scale of 1 to 5, each query counting once; the paper's figures of 0 to 100 fit (rating - 1) / 4 x 100."

@@ -7,17 +7,27 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import polars as pl
 
-from summhay_ray.benchmark import Tables, mean_interval
+from summhay_ray.benchmark import ByQuery, Tables, mean_interval
 from summhay_ray.benchmarks.odsum.spec import GevalSpec, OdsumSpec
-from summhay_ray.benchmarks.retrieval import retrieval_details, retrieval_table, retrieved_of, retriever_label
+from summhay_ray.benchmarks.retrieval import retrieval_by_query, retrieval_details, retrieval_table, retrieved_of, retriever_label
+from summhay_ray.benchmarks.summarizing import GIVEN
 from summhay_ray.metrics import ROUGE_TYPES
 
 ORACLE = "oracle"
 METRICS = (*ROUGE_TYPES, "bertscore", "geval")
+NAMES = {
+    "rouge1": "ROUGE-1",
+    "rouge2": "ROUGE-2",
+    "rougeL": "ROUGE-L",
+    "rougeLsum": "ROUGE-Lsum",
+    "bertscore": "BERTScore",
+    "geval": "G-EVAL",
+}
 SYSTEM = ("retriever", "k", "strategy", "model")
 
 
@@ -65,6 +75,19 @@ def _scored(tables: Tables) -> pl.DataFrame:
     )
     written = tables["odsum_summaries"].select("item_id", pl.lit(True).alias("written"))
     return items.join(written, on="item_id", how="left").join(tables["odsum_scores"], on="item_id", how="left")
+
+
+def by_query(tables: Tables, spec: OdsumSpec, unordered: Collection[str] = ()) -> ByQuery:
+    """How each system scored on each query. Systems are named RETRIEVER@K_MODEL+STRATEGY; a part that is unknown is left out."""
+    if not spec.summarizers:
+        found = retrieval_by_query(retrieved_of(tables, max(spec.k)), spec.k, unordered)
+        return replace(found, scores=found.scores.drop("cluster"))
+    shown = pl.concat_str("retriever", pl.concat_str(pl.lit("@"), "k").fill_null(""), pl.lit("_")).fill_null("")
+    written = pl.when(pl.col("strategy") != GIVEN).then(pl.concat_str(pl.lit("+"), "strategy")).otherwise(pl.lit(""))
+    scored = _scored(tables).select("query_id", *METRICS, system=pl.concat_str(shown, "model", written))
+    measured = {NAMES[name]: pl.col(name).cast(pl.Float64) for name in METRICS if scored[name].count()}
+    units = {name: "" if name == NAMES["geval"] else "%" for name in measured}
+    return ByQuery(scored.select("system", query="query_id", **measured), units)
 
 
 def _means(frame: pl.DataFrame, by: Sequence[str], values: Sequence[str], seed: int) -> pl.DataFrame:

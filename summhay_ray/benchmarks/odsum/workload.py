@@ -15,6 +15,7 @@ from summhay_ray import retrieve, summarize
 from summhay_ray.benchmark import (
     Answer,
     Ask,
+    ByQuery,
     Compat,
     Inputs,
     Item,
@@ -34,7 +35,7 @@ from summhay_ray.benchmarks.odsum.collection import Collection
 from summhay_ray.benchmarks.odsum.export import run_files, write_files
 from summhay_ray.benchmarks.odsum.on_collection import COLLECTION, OnCollection
 from summhay_ray.benchmarks.odsum.report import sections
-from summhay_ray.benchmarks.odsum.scores import details, frames
+from summhay_ray.benchmarks.odsum.scores import by_query, details, frames
 from summhay_ray.benchmarks.odsum.spec import GevalSpec, OdsumSpec
 from summhay_ray.benchmarks.odsum.tables import TABLES, DocumentRow, QueryRow, RetrievalRow, SummaryRow
 from summhay_ray.benchmarks.rating import RatingTable, lever_code
@@ -377,6 +378,10 @@ class Odsum(WithRetrievers, OnCollection[OdsumSpec]):
     def score(self, tables: Tables) -> Tables:
         """See `Workload`. The scores of Tables 2 to 5."""
         return frames(tables, self.spec, self.unordered)
+
+    def by_query(self, tables: Tables) -> ByQuery:
+        """See `Workload`. A system is a retriever with its k, a model and a strategy; without summarizers, a retriever."""
+        return by_query(tables, self.spec, self.unordered)
 
     def details(self, scores: Tables) -> Mapping[str, Any]:
         """See `Workload`."""

@@ -16,7 +16,13 @@ from summhay_ray.benchmarks.retrieval.entries import (
     services,
     settled,
 )
-from summhay_ray.benchmarks.retrieval.measure import Retrieved, retrieval_details, retrieval_section, retrieval_table
+from summhay_ray.benchmarks.retrieval.measure import (
+    Retrieved,
+    retrieval_by_query,
+    retrieval_details,
+    retrieval_section,
+    retrieval_table,
+)
 from summhay_ray.benchmarks.retrieval.retrieving import RetrievalFields, Retrieving, retrieval_alone
 from summhay_ray.benchmarks.retrieval.rows import RANKING_TABLES, ranking_rows, retrieved_of
 from summhay_ray.benchmarks.retrieval.stored_models import Computing, NotComputed, StoredModels
@@ -43,6 +49,7 @@ __all__ = [
     "own_code",
     "ranking_rows",
     "retrieval_alone",
+    "retrieval_by_query",
     "retrieval_details",
     "retrieval_section",
     "retrieval_table",

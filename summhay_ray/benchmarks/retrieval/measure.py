@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from summhay_ray.benchmark import Section
+from summhay_ray.benchmark import ByQuery, Section
 from summhay_ray.metrics import RetrievalScore, column_intervals, retrieval_scores
 
 if TYPE_CHECKING:
@@ -87,6 +87,30 @@ def _scores(queries: Sequence[Retrieved], k: int | None, ordered: bool) -> list[
         rankings = [(queries[index].document_ids[:cut], queries[index].gold) for index in indices]
         scores.update(zip(indices, retrieval_scores(rankings, max(cut, 1), ordered=ordered), strict=True))
     return [scores[index] for index in range(len(queries))]
+
+
+def retrieval_by_query(found: Iterable[Retrieved], ks: Sequence[int], unordered: Collection[str] = ()) -> ByQuery:
+    """How the retrievers scored on each query: F1, recall and precision of the documents within the token budget, F1 at each k,
+    and nDCG at the deepest k. Queries of one corpus are resampled together."""
+    import polars as pl
+
+    by_retriever: dict[str, list[Retrieved]] = {}
+    for one in found:
+        if any(grade > 0 for grade in one.gold.values()):
+            by_retriever.setdefault(one.retriever, []).append(one)
+    cuts = [("f1", None), ("recall", None), ("precision", None), *(("f1", k) for k in ks), ("ndcg", max(ks))]
+    figures = {(name, k): _TITLES[name] + ("" if k is None else f"@{k}") for name, k in cuts}
+    rows = []
+    for retriever, queries in by_retriever.items():
+        ordered = all(one.ordered for one in queries) and retriever not in unordered
+        wanted = [cut for cut in figures if (ordered if cut[1] is not None else all(one.shown is not None for one in queries))]
+        scores = {k: _scores(queries, k, ordered) for k in dict.fromkeys(k for _, k in wanted)}
+        for place, one in enumerate(queries):
+            corpus, _, query = one.query.partition("/")
+            named = {figures[name, k]: getattr(scores[k][place], name) for name, k in wanted}
+            rows.append({"system": retriever, "cluster": corpus, "query": query, **named})
+    schema = {**dict.fromkeys(("system", "cluster", "query"), pl.String), **dict.fromkeys(figures.values(), pl.Float64)}
+    return ByQuery(pl.DataFrame(rows, schema=schema, orient="row"), dict.fromkeys(figures.values(), "%"))
 
 
 def retrieval_rows(table: pl.DataFrame) -> list[dict[str, Any]]:

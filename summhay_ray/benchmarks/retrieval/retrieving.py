@@ -12,6 +12,7 @@ from pydantic import Field, model_validator
 from summhay_ray.benchmark import (
     Ask,
     Benchmark,
+    ByQuery,
     Counted,
     Item,
     ModelSpec,
@@ -27,7 +28,7 @@ from summhay_ray.benchmark import (
     semantic_hash,
 )
 from summhay_ray.benchmarks.retrieval.entries import RetrieverEntry, own_code, services
-from summhay_ray.benchmarks.retrieval.measure import retrieval_details, retrieval_section, retrieval_table
+from summhay_ray.benchmarks.retrieval.measure import retrieval_by_query, retrieval_details, retrieval_section, retrieval_table
 from summhay_ray.benchmarks.retrieval.rows import RANKING_TABLES, ranking_rows, retrieved_of
 from summhay_ray.benchmarks.retrieval.with_retrievers import WithRetrievers, check_retrievers, no_ranking
 from summhay_ray.retrieve import Corpus, Query, Ranked
@@ -162,6 +163,10 @@ class Retrieving(WithRetrievers, Benchmark[S]):
         expected = {name: int(items.filter(retriever=name)["queries"].sum()) for name in self.retrievers}
         ranked, ks = retrieved_of(tables, max(self.spec.k)), self.spec.k
         return {"retrieval": retrieval_table(ranked, ks, expected, self.spec.seed, self.unordered)}
+
+    def by_query(self, tables: Tables) -> ByQuery:
+        """See `Workload`. A system is a retriever."""
+        return retrieval_by_query(retrieved_of(tables, max(self.spec.k)), self.spec.k, self.unordered)
 
     def details(self, scores: Tables) -> Mapping[str, Any]:
         """See `Workload`. The fields of `summhay retrieve --json`."""

@@ -4,7 +4,7 @@ Start reading in `workload.py`, which defines the benchmark, then in `cell.py`. 
 the names below.
 """
 
-from summhay_ray.benchmarks.summhay.compare import SystemComparison, SystemPair, compare_systems
+from summhay_ray.benchmarks.summhay.compare import compare_systems
 from summhay_ray.benchmarks.summhay.export import export
 from summhay_ray.benchmarks.summhay.imports import Import, ImportResult, import_released
 from summhay_ray.benchmarks.summhay.imports_on_ray import import_files
@@ -24,8 +24,6 @@ __all__ = [
     "ScoreResult",
     "SummHay",
     "SummhaySpec",
-    "SystemComparison",
-    "SystemPair",
     "all_judgments",
     "compare_systems",
     "export",

@@ -11,12 +11,13 @@ from typing import Any
 import polars as pl
 
 from summhay_ray.benchmark import Chart, Compat, Pivot, Section
-from summhay_ray.benchmarks.summhay.compare import SystemComparison, against_ideal, all_pairs
+from summhay_ray.benchmarks.summhay.compare import against_ideal, all_pairs
 from summhay_ray.benchmarks.summhay.judges import judged_pieces, judges_of
 from summhay_ray.benchmarks.summhay.samples import Prices
 from summhay_ray.benchmarks.summhay.scores import ScoreResult, score_run
 from summhay_ray.benchmarks.summhay.sources import Outline, stored_outlines
-from summhay_ray.metrics import PairedDifference, SystemScore, column_of, pearson, rank_agreement
+from summhay_ray.comparison import comparison_sections
+from summhay_ray.metrics import SystemScore, column_of, pearson, rank_agreement
 from summhay_ray.outcome import MICROS
 from summhay_ray.store import RunStore
 
@@ -25,8 +26,6 @@ PEOPLE_ROW = {"retriever": "oracle", "coverage": 0.745, "citation": 0.739, "join
 """Human performance (paper, Table 2): two annotators, ten summaries, in the oracle setting."""
 FIGURES = ("coverage", "citation", "joint")
 ORACLES = ("oracle", "released/oracle")
-FOREST = 25
-"""Systems shown in the forest plot and the matrix: the best by joint."""
 _BINS = ((1, 2), (3, 5), (6, 10), (11, 20), (21, None))
 """Ranges of the number of documents that contain an insight."""
 _ORDERINGS = ("top", "middle", "random", "given", "bottom")
@@ -44,7 +43,7 @@ def sections(run: RunStore, compat: Compat = "default") -> list[Section]:
     found = [
         *(_results(result, judge) for judge in sorted(result.biases, key=lambda judge: (judge != best, judge))),
         _people(result, best),
-        *([] if compared is None else [_ranking(compared), *_differences(compared)]),
+        *([] if compared is None else comparison_sections(compared)),
         *_cost(run, result, best),
         _retrieval(run, result, best, outlines),
         _lost(result, best),
@@ -149,89 +148,6 @@ def _retriever_order(names: Sequence[str]) -> list[str]:
     return sorted(names, key=place)
 
 
-def _ranking(compared: SystemComparison) -> Section:
-    """The ranking of systems with its uncertainty."""
-    order = [
-        {
-            "system": one.name,
-            "joint": one.mean,
-            "first": one.first,
-            "rank": one.rank,
-            "rank interval": f"{one.rank_low:g} to {one.rank_high:g}",
-            "n": one.n_queries,
-        }
-        for one in compared.standings["joint"]
-    ]
-    return Section(
-        "Which system is the best?",
-        "The order by joint over queries, each counting once; First is the share of 10,000 resamples in which the system is the "
-        "first, the interval that of its rank (95 %). Equal systems share rank and first place.",
-        _frame(order),
-        {"joint": "%", "first": "%"},
-        Chart.bar("system", "first"),
-        name="ranking",
-        notes=compared.warnings,
-    )
-
-
-def _differences(compared: SystemComparison) -> Iterator[Section]:
-    """The differences of the best systems, with intervals and tests: from the best one, and of every pair."""
-    joint = {}
-    for pair in compared.pairs:
-        joint[pair.a.system, pair.b.system] = pair.found, pair.corrected
-        joint[pair.b.system, pair.a.system] = pair.found.reversed(), pair.corrected and pair.corrected.reversed()
-    standings = compared.standings["joint"]
-    top = [one.name for one in standings[:FOREST]]
-    forest = [_of_forest(system, top[0], *joint[system, top[0]]) for system in top[1:] if (system, top[0]) in joint]
-    if not forest:
-        return
-    units = dict.fromkeys(("difference", "least detectable", "bias removed"), "points")
-    rest = f" Of {len(standings)} systems the first {FOREST} are shown." if len(standings) > FOREST else ""
-    yield Section(
-        f"Is it real? Joint, less that of {top[0]}",
-        "Paired differences by query, in points; a system whose interval holds 0 may be as good as the best. Holm is p corrected "
-        f"over all {len(compared.pairs):,} pairs; queries needed would find the difference seen after Holm (80 %).{rest}",
-        _frame(forest),
-        units,
-        Chart.forest("difference", "system"),
-        name="forest",
-        notes=compared.warnings,
-    )
-    pairs = [(a, b, joint[a, b][0]) for a, b in itertools.permutations(top, 2) if (a, b) in joint]
-    matrix = [
-        {"system": a, "other": b, "difference": found.difference, "p (Holm)": found.p_holm, "n": found.n_queries}
-        for a, b, found in pairs
-    ]
-    yield Section(
-        "Every pair",
-        "Joint of the row's system less that of the column's, in points; a dot: p below 5 % after Holm's correction.",
-        _frame(matrix),
-        {"difference": "points"},
-        Chart.matrix("other", "system", "difference", sure="p (Holm)"),
-        name="pairs",
-        more=True,
-    )
-
-
-def _of_forest(system: str, best: str, found: PairedDifference, corrected: PairedDifference | None) -> dict[str, Any]:
-    """The row of a system's difference from the best one."""
-    return {
-        "system": system,
-        "difference": found.difference,
-        "difference_low": found.low,
-        "difference_high": found.high,
-        "p": found.p,
-        "p (Holm)": found.p_holm,
-        "d": found.effect,
-        "win/tie/loss": f"{found.wins}/{found.ties}/{found.losses}",
-        "least detectable": found.detectable,
-        "queries needed": None if found.queries_needed is None else float(found.queries_needed),
-        "bias removed": None if corrected is None else corrected.difference,
-        "n": found.n_queries,
-        "verdict": found.verdict(system, best),
-    }
-
-
 def _spent(run: RunStore) -> pl.DataFrame:
     """One row per system: the mean cost of its answers, in micro-dollars and tokens. One piece is in memory at a time."""
     prices, parts = Prices(run), []
@@ -326,7 +242,7 @@ def _lost(result: ScoreResult, judge: str) -> Section | None:
         return None
     rows: dict[str, dict[str, Any]] = {}
     for pair in compared.pairs:
-        one, figure = pair.found, pair.figure
+        one, figure = pair.paired, pair.figure
         row = rows.setdefault(
             pair.b.system, {"model": pair.b.model, "retriever": _column(systems[pair.b.system]), "n": one.n_queries}
         )

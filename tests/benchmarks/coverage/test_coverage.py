@@ -51,6 +51,8 @@ def test_ethic_needs_its_contexts_and_a_question_about_a_section_does_not(tmp_pa
         and whole["n"] == whole["n_expected"] == 24
         and whole["ci"][0] < whole["coverage"] < whole["ci"][1]
     )
+    [pair] = summhay_ray.compare_systems(found.run, found.run, store=str(tmp_path)).to_json()["pairs"]
+    assert pair["paired"]["n_queries"] == whole["n"] and pair["paired"]["a"] == pytest.approx(whole["coverage"])
     again = summhay_ray.coverage(ROOT / "jobs" / "ethic.yaml", store=str(tmp_path), chunk_tokens=64, executor="inline")
     assert (again.run, again.calls["made"]) == (found.run, 0)
     stored = summhay_ray.score(found.run, str(tmp_path)).details  # type: ignore[union-attr]

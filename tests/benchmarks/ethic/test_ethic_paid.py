@@ -45,7 +45,9 @@ def test_a_paid_run_keeps_its_budget_and_resumes(tmp_path: Path, monkeypatch: py
     assert (ratings["released"] < ratings["value"]).all() and ratings["mass"].max() < 1  # type: ignore[operator]
     raw = summhay_ray.table(found.run, "raw_answers", store)
     # The run against itself: what the judge's answers cost stands beside how far it agrees.
-    same = summhay_ray.api.compare_systems(found.run, found.run, store=store).to_json()
+    same = summhay_ray.api.compare_systems(found.run, found.run, judges=["openai/simulated-judge"] * 2, store=store).to_json()
+    scored = summhay_ray.api.compare_systems(found.run, found.run, store=store).to_json()["pairs"]
+    assert {(pair["unit"], pair["paired"]["n_queries"], pair["paired"]["ties"]) for pair in scored} == {("", 4, 4), ("%", 4, 4)}
     asked = raw.filter(raw["model"] == "openai/simulated-judge")
     assert same["agreement"]["n"] == 3 * 19 and same["agreement"]["same"] == 1.0
     assert same["input_tokens"] == [asked["input_tokens"].sum()] * 2

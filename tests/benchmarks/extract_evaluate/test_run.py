@@ -19,6 +19,7 @@ from summhay_ray.benchmarks.extract_evaluate import read_pairs
 from summhay_ray.benchmarks.extract_evaluate.measure import Settings, measured
 from summhay_ray.benchmarks.extract_evaluate.workload import cut_as_released
 from summhay_ray.benchmarks.rating import ExtractSpec, reduced
+from summhay_ray.comparison import SystemComparison
 from summhay_ray.engine import SpecError
 from summhay_ray.errors import UserError
 from summhay_ray.judge import CRITERIA, Criterion, Rater, Scale
@@ -281,17 +282,22 @@ def test_compare_tells_agreement_beside_dollars(tmp_path: Path, provider: Simula
     with pytest.raises(SystemExit) as stop:
         cli.main(["compare", found.run, "--judges", "openai/keen", "reduced", "--store", store])
     assert stop.value.code == 0 and "Concordance" in capsys.readouterr().out
-    # Two runs: their only raters, or the one of the same name, or those that are named.
+    # Two runs: the raters that are named, or the systems of the same name, query by query.
     path = spec(
         tmp_path, raters=[paid(provider, "openai/keen", extract={"tokens": 24})], methods=["lead"], budgets=[32], full=["whole"]
     )
     reduced_run = summhay_ray.run(path, store=store, executor="inline")
-    two = summhay_ray.api.compare_systems(found.run, reduced_run.run, store=store).to_json()
+    two = summhay_ray.api.compare_systems(found.run, reduced_run.run, judges=["openai/keen"] * 2, store=store).to_json()
     assert two["judges"] == ["openai/keen"] * 2 and (two["run"], two["other_run"]) == (found.run, reduced_run.run)
     assert two["usd"] == one["usd"] and two["agreement"] == one["agreement"]
     with pytest.raises(SystemExit) as stop:
         cli.main(["compare", found.run, reduced_run.run, "--judges", "vague", "openai/keen", "--store", store])
     assert stop.value.code == 0 and f"vague of {found.run} and openai/keen of {reduced_run.run}" in capsys.readouterr().out
+    same = summhay_ray.api.compare_systems(found.run, reduced_run.run, store=store)
+    assert isinstance(same, SystemComparison) and {pair.a.system for pair in same.pairs} == {
+        "lead@32_openai/keen",
+        "full_openai/keen",
+    }
     with pytest.raises(UserError, match=f"--judges A B; {found.run} has ratings by .*; {reduced_run.run} has"):
         summhay_ray.api.compare_systems(found.run, reduced_run.run, judges=["nobody", "openai/keen"], store=store)
     agreed = rows(found.scores["agreement"], rater="openai/keen", method="lead")

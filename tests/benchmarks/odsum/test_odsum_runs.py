@@ -13,6 +13,7 @@ from runs import summhay, write_spec
 
 from summhay_ray import api
 from summhay_ray.api import load
+from summhay_ray.benchmarks.odsum.scores import NAMES
 from summhay_ray.engine import SpecError
 from summhay_ray.metrics import ROUGE_TYPES, rouge
 
@@ -95,7 +96,15 @@ def test_every_cell_of_the_grid_has_a_row_with_its_scores(tmp_path: Path) -> Non
     assert again["calls"]["made"] == 0 and again["summaries"] == found["summaries"]
     scored = summhay("score", found["run"], "--store", tmp_path / "store")
     assert scored["summaries"] == found["summaries"] and scored["retrieval"] == found["retrieval"]
-    same = summhay("compare", found["run"], found["run"], "--store", tmp_path / "store")
+    pair = [f"{retriever}@2_offline/support+map-reduce" for retriever in ("oracle", "bm25-split")]
+    apart = summhay("compare", found["run"], "--systems", *pair, "--store", tmp_path / "store")["pairs"]
+    place = {"retriever": "bm25-split", "k": 2, "strategy": "map-reduce", "model": "offline/support"}
+    costs = {row["metric"]: row["lost"] for row in found["robustness"] if place.items() <= row.items()}
+    assert {NAMES[metric]: lost for metric, lost in costs.items()} == {
+        one["figure"]: pytest.approx(one["paired"]["difference"]) for one in apart
+    }
+    run_twice = found["run"], found["run"]
+    same = summhay("compare", *run_twice, "--judges", "geval", "geval", "--store", tmp_path / "store")
     assert (
         same["judges"] == ["geval", "geval"]
         and same["agreement"]["same"] == 1.0

@@ -39,18 +39,18 @@ def test_a_pair_of_the_release_is_what_scipy_makes_of_the_queries_means(released
         name: rows.filter(rows["system"] == name).sort("haystack_id", "subtopic_id")["joint"].to_numpy()
         for name in ("oracle_gpt-4o", "oracle_gpt4-turbo")
     }
-    joint, apart = found.pairs[0].found, values["oracle_gpt-4o"] - values["oracle_gpt4-turbo"]
+    joint, apart = found.pairs[0].paired, values["oracle_gpt-4o"] - values["oracle_gpt4-turbo"]
     assert (joint.n_queries, joint.n_haystacks, joint.over, joint.test) == (18, 2, "haystacks", "t")
     assert joint.difference == pytest.approx(apart.mean())
     assert joint.p == pytest.approx(stats.ttest_1samp(apart.reshape(2, 9).mean(axis=1), 0).pvalue)
-    here = compare_systems([released], ("oracle_gpt-4o", "oracle_gpt4-turbo"), over="queries").pairs[0].found
+    here = compare_systems([released], ("oracle_gpt-4o", "oracle_gpt4-turbo"), over="queries").pairs[0].paired
     told = stats.permutation_test(
         (apart, np.zeros(18)), lambda a, b: (a - b).sum(), permutation_type="samples", n_resamples=20_000, rng=1
     )
     assert (here.over, here.test, here.p) == ("queries", "sign-flip", pytest.approx(told.pvalue, abs=0.01))
     # One judge: its mean bias cancels in coverage, and is scaled away in joint.
     assert found.pairs[1].corrected is not None
-    assert found.pairs[1].corrected.difference == pytest.approx(found.pairs[1].found.difference)
+    assert found.pairs[1].corrected.difference == pytest.approx(found.pairs[1].paired.difference)
     assert found.pairs[0].corrected is not None and abs(found.pairs[0].corrected.difference) < abs(joint.difference)
     assert "2 haystacks are few" in found.warnings[0]
     assert sum(one.first for one in found.standings["joint"]) == pytest.approx(1)
@@ -58,7 +58,7 @@ def test_a_pair_of_the_release_is_what_scipy_makes_of_the_queries_means(released
 
 def test_every_pair_is_compared_and_corrected_for_being_many(run: RunStore) -> None:
     found = compare_systems([run])
-    joint = [one.found for one in found.pairs if one.figure == "joint"]
+    joint = [one.paired for one in found.pairs if one.figure == "joint"]
     n = len(found.standings["joint"])
     assert len(joint) == n * (n - 1) // 2
     assert all(one.p is None or one.p_holm is None or one.p_holm >= one.p for one in joint)
@@ -84,8 +84,8 @@ def test_what_retrievals_errors_cost_is_the_oracle_less_the_retriever_by_query(r
 
 def test_two_runs_are_compared_system_by_system(run: RunStore) -> None:
     found = compare_systems([run, run])
-    assert {(one.a.system == one.b.system, one.found.difference) for one in found.pairs} == {(True, 0.0)}
-    assert {one.found.ties for one in found.pairs} == {found.pairs[0].found.n_queries}
+    assert {(one.a.system == one.b.system, one.paired.difference) for one in found.pairs} == {(True, 0.0)}
+    assert {one.paired.ties for one in found.pairs} == {found.pairs[0].paired.n_queries}
     names = sorted({one.a.system for one in found.pairs})
     [chosen] = {(one.a.system, one.b.system) for one in compare_systems([run, run], (names[0], names[-1])).pairs}
     assert chosen == (names[0], names[-1])
