@@ -54,7 +54,8 @@ def collect_rarely() -> None:
 
     Otherwise it takes a sixth of a run's processor time: it scans haystacks and items again and again, and finds nothing.
     """
-    gc.collect()
+    # The young objects alone: a full collection takes longer than a small run. Older garbage stays until the objects thaw.
+    gc.collect(1)
     gc.freeze()
     gc.set_threshold(*COLLECT_AFTER)
 

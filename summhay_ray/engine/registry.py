@@ -36,10 +36,10 @@ def built_in() -> Mapping[str, str]:
 
 def find(kind: str) -> type[Workload[Any]]:
     """The benchmark of a kind. Raises UnknownName, SpecError."""
-    here = kinds()
-    path = here.get(kind) or (kind if ":" in kind else "")
+    # The built-in ones first: to look for the others, the metadata of every installed package is read.
+    path = built_in().get(kind) or kinds().get(kind) or (kind if ":" in kind else "")
     if not path:
-        raise UnknownName(f"{unknown('kind of benchmark', kind, here)}; one of your own is module:Class")
+        raise UnknownName(f"{unknown('kind of benchmark', kind, kinds())}; one of your own is module:Class")
     if ":" in kind:
         own_modules()
     benchmark = load(path)

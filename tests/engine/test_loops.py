@@ -8,10 +8,11 @@ import gc
 from summhay_ray.loops import COLLECT_AFTER, Ready, collecting_rarely, together
 
 
-def test_the_collector_is_restored_after_a_run() -> None:
-    before = gc.get_threshold()
+def test_the_collector_is_restored_after_a_run_and_no_full_collection_comes_before_it() -> None:
+    before, full = gc.get_threshold(), gc.get_stats()[2]["collections"]
     with collecting_rarely():
         assert gc.get_threshold() == COLLECT_AFTER and gc.get_freeze_count() > 1000
+        assert gc.get_stats()[2]["collections"] == full
     assert (gc.get_threshold(), gc.get_freeze_count()) == (before, 0)
 
 

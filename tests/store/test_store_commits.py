@@ -101,7 +101,7 @@ def test_an_addition_beside_a_committer_leaves_the_run_its_own(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("driver", [pytest.param(None, marks=pytest.mark.soak), 7])
-def test_of_32_that_commit_at_once_every_block_is_there_once(tmp_path: Path, driver: int | None) -> None:
+def test_of_16_that_commit_at_once_every_block_is_there_once(tmp_path: Path, driver: int | None) -> None:
     new_run(tmp_path)
 
     def work(who: int) -> None:
@@ -114,12 +114,12 @@ def test_of_32_that_commit_at_once_every_block_is_there_once(tmp_path: Path, dri
             else:
                 committer.add([run.write("cell", finished)])
 
-    at_once(32, work)
+    at_once(16, work)
     run = Store(str(tmp_path)).run("run")
-    assert (len(run.manifest().blocks), run.added(), units_of(run)) == (64, 64, 64)
-    assert len(run.finished("cell")) == run.table("summaries").height == 64
+    assert (len(run.manifest().blocks), run.added(), units_of(run)) == (32, 32, 32)
+    assert len(run.finished("cell")) == run.table("summaries").height == 32
     alone = new_run(tmp_path / "alone")
-    commit(alone, [done(f"c{who}-{place}") for who in range(32) for place in range(2)])
+    commit(alone, [done(f"c{who}-{place}") for who in range(16) for place in range(2)])
     assert run.digests() == alone.digests()
 
 
@@ -148,7 +148,7 @@ def test_one_committer_in_many_threads_while_it_merges(tmp_path: Path) -> None:
     committer = run.committer(1)
 
     def work(who: int) -> None:
-        for place in range(20):
+        for place in range(12):
             if who < 2:
                 committer.compact()
             else:
@@ -156,9 +156,9 @@ def test_one_committer_in_many_threads_while_it_merges(tmp_path: Path) -> None:
 
     at_once(8, work)
     committer.compact()
-    assert run.added() == units_of(run) == 120 and len(run.manifest().blocks) < 24
+    assert run.added() == units_of(run) == 72 and len(run.manifest().blocks) < 24
     committer.finish()
-    assert len(run.manifest().blocks) == 1 and run.table("summaries").height == 120
+    assert len(run.manifest().blocks) == 1 and run.table("summaries").height == 72
 
 
 def work_of(run: RunStore) -> None:
