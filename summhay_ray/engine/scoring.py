@@ -43,6 +43,8 @@ def scored(workload: Workload[Any], run: RunStore) -> Results:
 
 def scores_by_query(workload: Workload[Any], run: RunStore) -> ByQuery | None:
     """How the run's systems scored on each query so far; None if its benchmark does not say. Raises BadBenchmark."""
+    if type(workload).by_query is Workload.by_query:
+        return None  # No table is read for nothing; imported runs have no items, either.
     with reading(f"{workload.kind}: by_query", _MEND):
         by_query = workload.by_query(_tables(workload, run))
     if by_query is None:
