@@ -63,7 +63,8 @@ def test_a_bad_network_changes_no_table_and_costs_no_call(desk: Office, server: 
         reads = proxy.count("GET") + proxy.count("HEAD")
         listed = [seen for seen in proxy.requests if "list-type" in seen.query]
         print(f"status of a finished run: {proxy.count('GET')} GET, {proxy.count('HEAD')} HEAD")
-        assert reads <= MOST_READS and not listed and proxy.count("PUT") == 0
+        # The run's own folder is listed once, for the time at which it began.
+        assert reads <= MOST_READS and len(listed) <= 1 and proxy.count("PUT") == 0
     assert set(far_answers(server.url, server.uri(store.split("/")[2], url=server.url)).values()) == {1}
     assert spooled(tmp_path / "spool") == []
 

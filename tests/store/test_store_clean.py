@@ -135,7 +135,7 @@ def test_readers_at_work_are_not_harmed(tmp_path: Path) -> None:
     for thread in threads:
         thread.start()
     committer, number = run.committer(0), 0
-    ends = time.monotonic() + 4.0
+    ends = time.monotonic() + 2.5
     while time.monotonic() < ends or not seen:
         committer.add([run.write("cell", [done(f"c{number:03d}")])])
         committer.compact()

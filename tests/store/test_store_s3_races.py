@@ -19,7 +19,7 @@ from summhay_ray.store.s3_place import parse_place
 __all__ = ["s3_bucket", "s3_server"]
 pytestmark = pytest.mark.s3
 
-PROCESSES, THREADS = 4, 8
+PROCESSES, THREADS = 2, 16
 
 
 @pytest.fixture(params=[4, pytest.param(100, marks=pytest.mark.soak)], ids="{} rounds".format)
@@ -28,7 +28,7 @@ def rounds(request: pytest.FixtureRequest) -> int:
 
 
 def race(uri: str, rounds: int, first: int, together: Barrier, results: str) -> None:
-    """8 of the 32 writers: in each round all write one name; `results` gets "round winner" lines."""
+    """16 of the 32 writers: in each round all write one name; `results` gets "round winner" lines."""
     files, start = open_files(uri), threading.Barrier(THREADS, action=together.wait)
 
     def one(racer: int) -> list[str]:
