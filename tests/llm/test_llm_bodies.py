@@ -185,8 +185,7 @@ def test_others_are_answered_while_a_long_prompt_is_counted(room: Room, monkeypa
     assert isinstance(others_first(room, begun, ended, "a word " * LONG), Answer)
 
 
-@pytest.mark.parametrize("transport", ["direct", "litellm"])
-@pytest.mark.parametrize("usage", [None, Reply().usage])
+@pytest.mark.parametrize(("transport", "usage"), [("direct", None), ("litellm", Reply().usage)])
 def test_ten_million_letters_that_are_allowed_are_an_answer(
     make_room: Make, provider: FakeProvider, transport: str, usage: Any
 ) -> None:
