@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import itertools
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -28,18 +29,17 @@ from summhay_ray.store.tables import Tables
 UNITS = "_units"
 UNIT = "_unit"
 _UNITS = pa.schema([pa.field("unit", pa.string()), pa.field("retry", pa.bool_())])
+_NO_UNITS = pl.DataFrame(schema={"stage": pl.String, "unit": pl.String, "retry": pl.Boolean})
 _SMALL = 1 << 20
 """Below this size (bytes) the whole object is read: another request would cost more than the unneeded bytes."""
 _BEGIN = 12
 """How many characters of a key a manifest holds: enough to tell apart blocks whose key ranges do not overlap."""
 
-_BATCH = 1 << 16
+_BATCH = 1 << 14
 """How many rows are unpacked at a time where only some are kept."""
 
-Unit = tuple[str, str]
-"""(stage, name)."""
-Keep = Callable[[pa.Table, Sequence[tuple[Unit, bool]]], pa.Table]
-"""Filters rows of a block: (rows, the block's units) -> the wanted rows."""
+Keep = Callable[[pa.Table, pl.DataFrame], pa.Table]
+"""Filters rows of a block: (rows, the block's units as in `Part`) -> the wanted rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +57,7 @@ class Slice:
     """A table's slice of a block: offset and length in bytes, number of rows, CRC-32 of the bytes, and its range of keys.
 
     `low` and `high` are the first characters of the smallest and the largest key; empty if the first key column is not text.
+    `unpacked` is the size of the rows in memory (bytes, about); 0 where an earlier version wrote the block.
     """
 
     offset: int
@@ -65,6 +66,7 @@ class Slice:
     crc: int
     low: str = ""
     high: str = ""
+    unpacked: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +82,7 @@ class Block:
     slices: Mapping[str, Slice]
 
     def to_json(self) -> dict[str, Any]:
-        """The block's entry in a manifest; each slice is [offset, length, rows, crc, low, high]."""
+        """The block's entry in a manifest; each slice is [offset, length, rows, crc, low, high, unpacked]."""
         return {**asdict(self), "slices": {table: list(asdict(piece).values()) for table, piece in self.slices.items()}}
 
     @classmethod
@@ -91,9 +93,9 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What was read from a block: its units, each with `retry`, and its rows by table, with the column `_unit`."""
+    """What was read from a block: its units (`stage`, `unit`, `retry`), and its rows by table, with the column `_unit`."""
 
-    units: Sequence[tuple[Unit, bool]]
+    units: pl.DataFrame
     rows: Mapping[str, pa.Table]
 
 
@@ -114,7 +116,8 @@ def write_block(files: Files, folder: str, tables: Tables, stage: str, finished:
         indices = [index for index, unit in enumerate(kept.values()) for _ in unit.rows.get(table, ())]
         if records:
             rows[table] = columns.arrow(records).append_column(UNIT, pa.array(indices, pa.int32()))
-    return _put(files, folder, tables, Part([((stage, unit.unit), unit.retry) for unit in kept.values()], rows), 0)
+    units = {"unit": list(kept), "retry": [unit.retry for unit in kept.values()]}
+    return _put(files, folder, tables, Part(_of_stage(pl.DataFrame(units), stage), rows), 0)
 
 
 def read_block(files: Files, block: Block, wanted: Tables, keep: Keep | None = None) -> Part:
@@ -138,11 +141,7 @@ def _unpacked(block: Block, whole: memoryview, wanted: Tables, keep: Keep | None
 
 def _part(block: Block, contents: Mapping[str, memoryview], wanted: Tables, keep: Keep | None) -> Part:
     files = {table: pq.ParquetFile(pa.BufferReader(content)) for table, content in contents.items()}
-    columns = files.pop(UNITS).read()
-    units = [
-        ((block.stage, unit), retry)
-        for unit, retry in zip(columns["unit"].to_pylist(), columns["retry"].to_pylist(), strict=True)
-    ]
+    units = _of_stage(frame_of(files.pop(UNITS).read()), block.stage)
     rows = {}
     for table, file in files.items():
         names = [*wanted[table].schema.names, UNIT]
@@ -156,21 +155,34 @@ def _part(block: Block, contents: Mapping[str, memoryview], wanted: Tables, keep
     return Part(units, rows)
 
 
-def winners(parts: Sequence[Sequence[tuple[Unit, bool]]]) -> dict[Unit, tuple[int, bool]]:
-    """Unit -> (index of the part whose rows are used, its `retry`). A success beats a failure, then the last part wins."""
-    won: dict[Unit, tuple[int, bool]] = {}
-    for index, units in enumerate(parts):
-        for unit, retry in units:
-            known = won.get(unit)
-            if known is None or not retry or known[1]:
-                won[unit] = (index, retry)
-    return won
+def _of_stage(units: pl.DataFrame, stage: str) -> pl.DataFrame:
+    return units.select(pl.lit(stage).alias("stage"), "unit", "retry")
 
 
-def only(part: Part, ranks: Mapping[Unit, int]) -> dict[str, pa.Table]:
-    """The rows of the units in `ranks`, by table, with `_unit` replaced by the unit's rank."""
-    # pa.array would import pandas, which takes a fifth of a second.
-    rank_of = pl.Series([ranks.get(unit) for unit, _ in part.units], dtype=pl.Int32).to_arrow()
+def frame_of(rows: pa.Table) -> pl.DataFrame:
+    """An Arrow table as a frame."""
+    frame = pl.from_arrow(rows)
+    assert isinstance(frame, pl.DataFrame)
+    return frame
+
+
+def winners(parts: Sequence[pl.DataFrame]) -> tuple[pl.DataFrame, list[pl.Series]]:
+    """The units of all parts, each once, sorted; and for each part, its units' ranks among them.
+
+    A unit's rank is null in all parts but the one whose rows are used: a success beats a failure, then the last part wins.
+    """
+    every = pl.concat([_NO_UNITS, *parts]).with_row_index("place")
+    every = every.sort("stage", "unit", pl.col("retry").not_(), "place")
+    # The last of equal neighbours.
+    won = every.filter(pl.any_horizontal(pl.col(name).ne_missing(pl.col(name).shift(-1)) for name in ("stage", "unit")))
+    ranks = pl.repeat(None, every.height, dtype=pl.Int32, eager=True).scatter(won["place"], range(won.height))
+    starts = itertools.accumulate((part.height for part in parts), initial=0)
+    return won.drop("place"), [ranks.slice(start, part.height) for start, part in zip(starts, parts, strict=False)]
+
+
+def only(part: Part, ranks: pl.Series) -> dict[str, pa.Table]:
+    """The rows of the units that have a rank, by table, with `_unit` replaced by the unit's rank."""
+    rank_of = ranks.to_arrow()
     selected = {}
     for table, rows in part.rows.items():
         ranked = rank_of.take(rows[UNIT].combine_chunks())
@@ -185,36 +197,32 @@ def merge(files: Files, folder: str, tables: Tables, blocks: Sequence[Block], le
     Holds in memory the blocks as stored, the rows that are kept, and one unpacked block.
     """
     contents = [_whole(files, block) for block in blocks]
-    units = [_unpacked(block, content, {}).units for block, content in zip(blocks, contents, strict=True)]
-    won = winners(units)
-    ranks = {unit: rank for rank, unit in enumerate(sorted(won))}
+    won, ranks = winners([_unpacked(block, content, {}).units for block, content in zip(blocks, contents, strict=True)])
     kept: dict[str, list[pa.Table]] = {}
-    for index, block in enumerate(blocks):
-        chosen = {unit: ranks[unit] for unit, _ in units[index] if won[unit][0] == index}
-        for table, rows in only(_unpacked(block, contents[index], tables), chosen).items():
+    for block, content, own in zip(blocks, contents, ranks, strict=True):
+        for table, rows in only(_unpacked(block, content, tables), own).items():
             if rows.num_rows:
                 kept.setdefault(table, []).append(rows)
     merged = {table: pa.concat_tables(kept.pop(table)) for table in sorted(kept)}
-    return _put(files, folder, tables, Part([(unit, won[unit][1]) for unit in ranks], merged), level)
+    return _put(files, folder, tables, Part(won, merged), level)
 
 
 def _put(files: Files, folder: str, tables: Tables, part: Part, level: int) -> Block:
-    names, retries = [unit for (_, unit), _ in part.units], [retry for _, retry in part.units]
-    stage = part.units[0][0][0]
+    stage = part.units["stage"][0]
     # The stage is part of the content, hence of the hash: equal units of two stages make two blocks.
-    units = pa.table([names, retries], schema=_UNITS.with_metadata({"stage": stage}))
+    units = part.units.drop("stage").to_arrow().cast(_UNITS.with_metadata({"stage": stage}))
     contents, slices, offset = [], {}, 0
     for table, rows in {UNITS: units, **part.rows}.items():
         sink = io.BytesIO()
         pq.write_table(rows, sink, compression="zstd", write_statistics=False)
         content = sink.getvalue()
         ends = ("", "") if table == UNITS else _ends(rows[tables[table].key[0]])
-        slices[table] = Slice(offset, len(content), rows.num_rows, zlib.crc32(content), *ends)
+        slices[table] = Slice(offset, len(content), rows.num_rows, zlib.crc32(content), *ends, rows.nbytes)
         contents.append(content)
         offset += len(content)
     whole = b"".join(contents)
     digest = hashlib.sha256(whole).hexdigest()
-    block = Block(f"{folder}/{digest}.block", digest, len(whole), level, stage, len(names), slices)
+    block = Block(f"{folder}/{digest}.block", digest, len(whole), level, stage, units.num_rows, slices)
     if not files.create(block.name, whole):
         _whole(files, block)
     return block

@@ -9,22 +9,22 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from summhay_ray.store.blocks import UNIT, Block, Keep, Part, Slice, Unit, only, read_block, winners
+from summhay_ray.store.blocks import UNIT, Block, Keep, Slice, frame_of, only, read_block, winners
 from summhay_ray.store.files import Files
 from summhay_ray.store.tables import Columns, Tables, digest_of
 
-TOGETHER = 16 << 20
-"""How many stored bytes of rows are unpacked and sorted at a time when a table is read in pieces."""
-_ROW = 64
-"""A row counts as so many stored bytes at least: in memory it takes more, however well it was compressed."""
+TOGETHER = 32 << 20
+"""How many bytes of rows, as they are in memory, are sorted at a time when a table is read in pieces."""
+_RATIO, _ROW = 4, 64
+"""Where the size in memory is not known: so many times what is stored, and at least so many bytes a row."""
 _NTH = 64
 """One in so many keys is looked at to divide a table into pieces."""
 
 
 def finished_of(files: Files, blocks: Sequence[Block], stage: str) -> dict[str, bool]:
     """Unit -> whether it may be retried, for the units of one stage."""
-    parts = [read_block(files, block, {}).units for block in blocks if block.stage == stage]
-    return {unit: retry for (_, unit), (_, retry) in winners(parts).items()}
+    won, _ = winners([read_block(files, block, {}).units for block in blocks if block.stage == stage])
+    return dict(won.select("unit", "retry").iter_rows())
 
 
 def frames_of(
@@ -40,20 +40,13 @@ def frames_of(
 
 def _frames(files: Files, blocks: Sequence[Block], wanted: Tables, keep: Keep | None) -> dict[str, pl.DataFrame]:
     parts = [read_block(files, block, wanted, keep) for block in _with_any(blocks, wanted)]
-    won = winners([part.units for part in parts])
-    ranks = {unit: rank for rank, unit in enumerate(sorted(won))}
+    _, ranks = winners([part.units for part in parts])
     collected: dict[str, list[pa.Table]] = {name: [] for name in wanted}
-    for index in range(len(parts)):
-        # Each part is let go once its rows are collected.
-        part, parts[index] = parts[index], Part([], {})
-        for name, rows in only(part, _winning(part, index, won, ranks)).items():
+    # Each part is let go once its rows are collected.
+    for own in ranks:
+        for name, rows in only(parts.pop(0), own).items():
             collected[name].append(rows)
     return {name: columns.frame(collected.pop(name)) for name, columns in wanted.items()}
-
-
-def _winning(part: Part, index: int, won: Mapping[Unit, tuple[int, bool]], ranks: Mapping[Unit, int]) -> dict[Unit, int]:
-    """The units whose rows are taken from the part of this index, with their ranks."""
-    return {unit: ranks[unit] for unit, _ in part.units if won[unit][0] == index}
 
 
 def _with_any(blocks: Sequence[Block], wanted: Tables) -> list[Block]:
@@ -66,12 +59,10 @@ def _with_any(blocks: Sequence[Block], wanted: Tables) -> list[Block]:
 
 
 def _of_units(units: Sequence[str]) -> Keep:
-    wanted = set(units)
+    wanted = pl.Series(units, dtype=pl.String)
 
-    def keep(rows: pa.Table, among: Sequence[tuple[Unit, bool]]) -> pa.Table:
-        indices = [index for index, ((_, unit), _) in enumerate(among) if unit in wanted]
-        # pa.array would import pandas.
-        return rows.filter(pc.is_in(rows[UNIT], pl.Series(indices, dtype=pl.Int32).to_arrow()))
+    def keep(rows: pa.Table, among: pl.DataFrame) -> pa.Table:
+        return rows.filter(pc.is_in(rows[UNIT], among["unit"].is_in(wanted.implode()).arg_true().cast(pl.Int32).to_arrow()))
 
     return keep
 
@@ -92,25 +83,19 @@ def pieces_of(files: Files, blocks: Sequence[Block], tables: Tables) -> Iterator
 
 
 def _size(piece: Slice) -> int:
-    return max(piece.length, piece.rows * _ROW)
+    return piece.unpacked or max(piece.length * _RATIO, piece.rows * _ROW)
 
 
 def units_of(files: Files, blocks: Sequence[Block], wanted: Tables) -> Iterator[tuple[str, Mapping[str, pl.DataFrame]]]:
     """Each unit with its rows of the wanted tables, in the order of the blocks. Holds one block in memory."""
     blocks = _with_any(blocks, wanted)
-    won = winners([read_block(files, block, {}).units for block in blocks])
-    for place, block in enumerate(blocks):
+    _, ranks = winners([read_block(files, block, {}).units for block in blocks])
+    for block, own in zip(blocks, ranks, strict=True):
         part = read_block(files, block, wanted)
-        by_index = {name: _frame(rows).partition_by(UNIT, as_dict=True) for name, rows in part.rows.items()}
-        for index, ((stage, unit), _) in enumerate(part.units):
-            if won[stage, unit][0] == place:
+        by_index = {name: frame_of(rows).partition_by(UNIT, as_dict=True) for name, rows in part.rows.items()}
+        for index, (unit, rank) in enumerate(zip(part.units["unit"], own, strict=True)):
+            if rank is not None:
                 yield unit, {name: frames[index,].drop(UNIT) for name, frames in by_index.items() if (index,) in frames}
-
-
-def _frame(rows: pa.Table) -> pl.DataFrame:
-    frame = pl.from_arrow(rows)
-    assert isinstance(frame, pl.DataFrame)
-    return frame
 
 
 def digests_of(files: Files, blocks: Sequence[Block], tables: Tables) -> dict[str, dict[str, Any]]:
@@ -152,8 +137,7 @@ class _Pieces:
         self._wanted = {columns.table: columns}
         self._key = columns.key[0]
         self._blocks = _with_any(blocks, self._wanted)
-        self._won = winners([read_block(files, block, {}).units for block in self._blocks])
-        self._ranks = {unit: rank for rank, unit in enumerate(sorted(self._won))}
+        _, self._ranks = winners([read_block(files, block, {}).units for block in self._blocks])
 
     def __iter__(self) -> Iterator[pl.DataFrame]:
         for places in self._apart():
@@ -183,8 +167,8 @@ class _Pieces:
         if count == 1:
             return [None]
         only_key = {name: columns.only(()) for name, columns in self._wanted.items()}
-        parts = (read_block(self._files, self._blocks[place], only_key) for place in places)
-        ordered = pl.concat([_frame(part.rows[self._name])[self._key].gather_every(_NTH) for part in parts]).sort()
+        parts = [read_block(self._files, self._blocks[place], only_key, _every_nth) for place in places]
+        ordered = pl.concat([frame_of(part.rows[self._name])[self._key] for part in parts]).sort()
         starts = sorted({ordered[len(ordered) * piece // count] for piece in range(1, count)})
         return [_between(self._key, low, high) for low, high in zip([None, *starts], [*starts, None], strict=True)]
 
@@ -192,12 +176,16 @@ class _Pieces:
         rows = []
         for place in places:
             part = read_block(self._files, self._blocks[place], self._wanted, keep)
-            rows.append(only(part, _winning(part, place, self._won, self._ranks))[self._name])
+            rows.append(only(part, self._ranks[place])[self._name])
         return self._wanted[self._name].frame(rows)
 
 
+def _every_nth(rows: pa.Table, _: pl.DataFrame) -> pa.Table:
+    return rows.take(pl.arange(0, rows.num_rows, _NTH, eager=True).to_arrow())
+
+
 def _between(column: str, low: Any, high: Any) -> Keep:
-    def keep(rows: pa.Table, _: Sequence[tuple[Unit, bool]]) -> pa.Table:
+    def keep(rows: pa.Table, _: pl.DataFrame) -> pa.Table:
         if low is not None:
             rows = rows.filter(pc.greater_equal(rows[column], low))
         return rows if high is None else rows.filter(pc.less(rows[column], high))

@@ -45,10 +45,10 @@ def test_each_row_knows_its_unit(tmp_path: Path) -> None:
     files = Watched(tmp_path)
     block = write_block(files, FOLDER, DECLARED, "cell", [done("a"), lost("b"), done("c")])
     part = read_block(files, block, DECLARED)
-    assert part.units == [(("cell", "a"), False), (("cell", "b"), True), (("cell", "c"), False)]
+    assert part.units.rows() == [("cell", "a", False), ("cell", "b", True), ("cell", "c", False)]
     assert part.rows["summaries"]["_unit"].to_pylist() == [0, 2]
     assert part.rows["raw_answers"]["_unit"].to_pylist() == [0, 0, 1, 2, 2]
-    own = blocks.only(part, {("cell", "c"): 5, ("cell", "b"): 4})
+    own = blocks.only(part, pl.Series([None, 4, 5], dtype=pl.Int32))
     assert own["raw_answers"]["_unit"].to_pylist() == [4, 5, 5] and own["summaries"]["cell_id"].to_pylist() == ["c"]
 
 
@@ -61,10 +61,16 @@ def test_equal_units_make_one_block(tmp_path: Path) -> None:
 
 
 def test_winners_by_hand() -> None:
-    a, b = ("cell", "a"), ("cell", "b")
-    assert winners([[(a, True)], [(a, True), (b, False)], [(b, True)]]) == {a: (1, True), b: (1, False)}
-    assert winners([[(a, False)], [(a, False)], [(a, True)]]) == {a: (1, False)}
-    assert winners([]) == {}
+    def units(*rows: tuple[str, str, bool]) -> pl.DataFrame:
+        return pl.DataFrame(rows, schema=["stage", "unit", "retry"], orient="row")
+
+    a, b, other = ("cell", "a"), ("cell", "b"), ("context", "a")
+    won, ranks = winners([units((*other, False), (*a, True)), units((*a, True), (*b, False)), units((*b, True))])
+    assert won.rows() == [(*a, True), (*b, False), (*other, False)]
+    assert [list(one) for one in ranks] == [[2, None], [0, 1], [None]]
+    won, ranks = winners([units((*a, False)), units((*a, False)), units((*a, True))])
+    assert won.rows() == [(*a, False)] and [list(one) for one in ranks] == [[None], [0], [None]]
+    assert winners([])[0].is_empty() and winners([])[1] == []
 
 
 @pytest.mark.parametrize("small", [0, 1 << 30])
@@ -141,10 +147,11 @@ def test_rows_that_compress_to_nothing_come_in_pieces_all_the_same(tmp_path: Pat
     run.committer(1).finish()
     whole = run.table("documents")
     stored = sum(block.slices["documents"].length for block in run.manifest().blocks)
-    assert stored < 64 * whole.height / 2
-    monkeypatch.setattr(rows, "TOGETHER", 64 * whole.height // 3)
+    size = whole.to_arrow().nbytes
+    assert stored < size / 8
+    monkeypatch.setattr(rows, "TOGETHER", size // 4)
     pieces = list(run.pieces("documents"))
-    assert len(pieces) > 1 and pl.concat(pieces).equals(whole)
+    assert len(pieces) > 3 and max(one.to_arrow().nbytes for one in pieces) < size // 3 and pl.concat(pieces).equals(whole)
     assert pl.concat(run.pieces("documents", ["number"])).equals(whole.select("haystack_id", "number"))
 
 
