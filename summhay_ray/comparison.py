@@ -59,6 +59,12 @@ class SystemPair:
     cluster: str = "haystack"
     """What a cluster of queries is."""
 
+    @property
+    def detectable(self) -> float | None:
+        """The least true difference that these queries show; None also where no fractions can be so far apart."""
+        least = self.paired.detectable
+        return None if least is None or (self.unit == "%" and least > 1) else least
+
     def verdict(self) -> str:
         """The result in one sentence."""
         return self.paired.verdict(self.a.system, self.b.system, self.unit, self.cluster)
@@ -367,14 +373,16 @@ def _differences(comparison: SystemComparison, figure: str, first: bool) -> Iter
     if not forest:
         return
     points = comparison.units[figure] == "%"
+    if all(row["bias removed"] is None for row in forest):
+        forest = [{name: value for name, value in row.items() if name != "bias removed"} for row in forest]
     rest = f" Of {len(standings)} systems the first {FOREST} are shown." if len(standings) > FOREST else ""
     yield Section(
-        f"Is it real? {figure[:1].upper()}{figure[1:]}, less that of {top[0]}",
+        f"Is it real? {_titled(figure)}, less that of {top[0]}",
         f"Paired differences by query{', in points' if points else ''}; a system whose interval holds 0 may be as good as the "
         f"best. Holm is p corrected over all {len(own):,} pairs; queries needed would find the difference seen after Holm "
         f"(80 %).{rest}",
         _frame(forest),
-        dict.fromkeys(("difference", "least detectable", "bias removed"), "points") if points else {},
+        {name: "points" for name in ("difference", "least detectable", "bias removed") if points and name in forest[0]},
         Chart.forest("difference", "system"),
         name="forest" if first else f"forest {figure}",
         notes=comparison.warnings if first else (),
@@ -395,7 +403,7 @@ def _differences(comparison: SystemComparison, figure: str, first: bool) -> Iter
     ]
     yield Section(
         "Every pair",
-        f"{figure[:1].upper()}{figure[1:]} of the row's system less that of the column's{', in points' if points else ''}; "
+        f"{_titled(figure)} of the row's system less that of the column's{', in points' if points else ''}; "
         "a dot: p below 5 % after Holm's correction.",
         _frame(matrix),
         {"difference": "points"} if points else {},
@@ -417,12 +425,17 @@ def _of_forest(pair: SystemPair) -> dict[str, Any]:
         "p (Holm)": paired.p_holm,
         "d": paired.effect,
         "win/tie/loss": f"{paired.wins}/{paired.ties}/{paired.losses}",
-        "least detectable": paired.detectable,
+        "least detectable": pair.detectable,
         "queries needed": None if paired.queries_needed is None else float(paired.queries_needed),
         "bias removed": None if pair.corrected is None else pair.corrected.difference,
         "n": paired.n_queries,
         "verdict": pair.verdict(),
     }
+
+
+def _titled(figure: str) -> str:
+    """A figure's name at the beginning of a sentence; nDCG and ROUGE-1 stay as they are."""
+    return figure.capitalize() if figure.islower() else figure
 
 
 def _frame(rows: Sequence[Mapping[str, Any]]) -> pl.DataFrame:

@@ -57,6 +57,10 @@ class Grid:
     cut: int = 0
     """Total number of rows if some are left out, else 0."""
 
+    def figures(self, column: int) -> bool:
+        """Whether a column shows numbers, which stand to the right."""
+        return any("figure" in row[column].cls for row in self.rows[:1])
+
     @property
     def long(self) -> bool:
         """Whether the table is folded on a page."""
@@ -151,6 +155,8 @@ def _cell(section: Section, row: Mapping[str, Any], name: str, figure: bool, fac
         expected = row.get("n_expected")
         text = "-" if value is None else f"{value}" if expected is None else f"{value}/{expected}"
         return Cell(text, "" if value is None else str(value), href=_samples(row, facets), cls="figure")
+    if not figure and isinstance(value, int | float) and not isinstance(value, bool):
+        return Cell(plain(value), plain(value), cls="figure")
     if not figure:
         return Cell(plain(value), plain(value), cls="text-cell" if len(plain(value)) <= WORDY else "text-cell wordy")
     if value is None or (isinstance(value, float) and not math.isfinite(value)):

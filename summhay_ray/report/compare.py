@@ -115,7 +115,7 @@ def _pair(pair: SystemPair, result: SystemComparison) -> dict[str, str]:
         "Holm": _figure(paired.p_holm, 4),
         "d": _figure(paired.effect, 2),
         "W/T/L": f"{paired.wins}/{paired.ties}/{paired.losses}",
-        "Detectable": _of_unit(paired.detectable, pair.unit),
+        "Detectable": _of_unit(pair.detectable, pair.unit),
         "Needed": "-" if paired.queries_needed is None else f"{paired.queries_needed:,}",
         _BIAS: "-" if pair.corrected is None else _apart(pair.corrected, pair.unit),
         "n": f"{paired.n_queries} / {paired.n_haystacks}",

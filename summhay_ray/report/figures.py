@@ -138,9 +138,12 @@ def _height(section: Section, rows: Sequence[Row], inches: float) -> float:
     line = 0.17 if inches <= COLUMN_INCHES else 0.22
     if chart.kind in ("bar", "forest"):
         named = len(_names(chart, rows)) if chart.kind == "bar" else len(rows)
-        return max(1.4, 0.9 + line * min(named, MOST_ROWS))
+        # Beside few rows the legend is the taller one.
+        series = len(_series(chart, rows)) if chart.kind == "bar" and chart.series else 0
+        return max(1.4, 0.9 + line * min(named, MOST_ROWS), 0.3 + line * series)
     if chart.kind == "matrix":
-        return max(2.0, 0.75 * inches + line * 4)
+        down, across = _fields(chart, rows)
+        return max(2.0, 0.75 * inches + line * 4) if down is across else max(1.4, 0.9 + 2 * line * min(len(down), MOST_ROWS))
     return 0.62 * inches
 
 
@@ -309,22 +312,30 @@ def _forest(axes: Axes, section: Section, chart: Chart, rows: Sequence[Row]) -> 
     axes.grid(visible=False, axis="y")
 
 
+def _fields(chart: Chart, rows: Sequence[Row]) -> tuple[list[Any], list[Any]]:
+    """The rows and the columns of a matrix; the same list, in one order, where each column is a row, too."""
+    down, across = (list(dict.fromkeys(row[name] for row in rows)) for name in (chart.y, chart.x))
+    return (down, down) if set(across) <= set(down) else (down, across)
+
+
 def _matrix(axes: Axes, section: Section, chart: Chart, rows: Sequence[Row]) -> None:
     import numpy as np
 
-    every = list(dict.fromkeys(row[chart.y] for row in rows))
+    every, across = _fields(chart, rows)
     _left_out(axes, len(every), len(every[:MOST_ROWS]), "")
-    names = _labelled(every[:MOST_ROWS])
-    places = {name: place for place, name in enumerate(names)}
-    values = np.full((len(names), len(names)), np.nan)
-    rows = [row for row in rows if row[chart.y] in places and row[chart.x] in places]
+    names, heads = _labelled(every[:MOST_ROWS]), _labelled(across[:MOST_ROWS])
+    down, right = ({name: place for place, name in enumerate(labels)} for labels in (names, heads))
+    values = np.full((len(names), len(heads)), np.nan)
+    rows = [row for row in rows if row[chart.y] in down and row[chart.x] in right]
     for row in rows:
-        values[places[row[chart.y]], places[row[chart.x]]] = _scaled(section, row, chart.series)
+        values[down[row[chart.y]], right[row[chart.x]]] = _scaled(section, row, chart.series)
     most = float(np.nanmax(np.abs(values), initial=0.0)) or 1.0
     step = axes.pcolormesh(values, cmap="PuOr_r", vmin=-most, vmax=most)
-    middle = [place + 0.5 for place in range(len(names))]
-    axes.set_xticks(middle, list(names.values()), rotation=90, fontsize="x-small")
-    axes.set_yticks(middle, list(names.values()), fontsize="x-small")
+    turned = 90 if max(map(len, heads.values())) > 3 else 0
+    axes.set_xticks([place + 0.5 for place in range(len(heads))], list(heads.values()), rotation=turned, fontsize="x-small")
+    axes.set_yticks([place + 0.5 for place in range(len(names))], list(names.values()), fontsize="x-small")
+    if across is not every:
+        axes.set_xlabel(_axis(section, chart.x))
     axes.invert_yaxis()
     axes.grid(visible=False)
     assert axes.figure is not None
@@ -332,7 +343,7 @@ def _matrix(axes: Axes, section: Section, chart: Chart, rows: Sequence[Row]) -> 
     bar.set_label(_axis(section, chart.series))
     sure = [row for row in rows if chart.sure and _finite(row[chart.sure]) and row[chart.sure] < 0.05]
     for row in sure:
-        axes.plot(places[row[chart.x]] + 0.5, places[row[chart.y]] + 0.5, ".", color="black", markersize=2.5)
+        axes.plot(right[row[chart.x]] + 0.5, down[row[chart.y]] + 0.5, ".", color="black", markersize=2.5)
 
 
 _KINDS = {"bar": _bar, "line": _line, "scatter": _scatter, "forest": _forest, "matrix": _matrix}

@@ -8,17 +8,23 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib import resources
 from importlib.metadata import version
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from summhay_ray.engine import Section
 from summhay_ray.report.cells import grids_of, plain
 from summhay_ray.report.figures import drawable, page_svg
 from summhay_ray.report.sections import names, notes
+
+if TYPE_CHECKING:
+    from markupsafe import Markup
+
+_PARTS_OF_NAMES = re.compile(r"(?<=[_/,])(?=\S)")
 
 
 @dataclass(frozen=True)
@@ -59,6 +65,7 @@ def page(runs: Sequence[PageRun], beside: PageData | None = None) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.filters["breakable"] = breakable
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     return environment.get_template("page.html.j2").render(
         title=" + ".join(dict.fromkeys(plain(run.title) for run in runs)) or "Report",
@@ -72,6 +79,13 @@ def page(runs: Sequence[PageRun], beside: PageData | None = None) -> str:
         script=script,
         script_hash=f"sha256-{digest}",
     )
+
+
+def breakable(text: str) -> Markup:
+    """A name that may be broken after `_`, `/` and `,`, escaped."""
+    from markupsafe import Markup
+
+    return Markup("<wbr>").join(_PARTS_OF_NAMES.split(text))
 
 
 def _run(run: PageRun, place: int | None, beside: PageData) -> dict[str, Any]:

@@ -92,8 +92,8 @@ def _money(now: StatusResult) -> Section:
     if not rows:
         return Section("Money", "Nothing was asked, and nothing paid.", name="money")
     dollars = ("planned dollars", "dollars", "saved by cache")
-    budget = "no budget" if now.usd["budget"] is None else f"a budget of {now.usd['budget']:g} dollars"
-    text = f"{now.usd['spent'] or 0:.6f} dollars were spent of {budget}."
+    budget = ", without a budget" if now.usd["budget"] is None else f" of a budget of {now.usd['budget']:g} dollars"
+    text = f"{now.usd['spent'] or 0:.6f} dollars were spent{budget}."
     frame = pl.DataFrame(rows, infer_schema_length=None).with_columns(pl.col(dollars).cast(pl.Float64))
     return Section("Money", text, frame, dict.fromkeys(dollars, "$"), name="money")
 

@@ -47,6 +47,12 @@ def test_each_figure_is_tested_on_its_own_queries_and_told_in_its_own_unit() -> 
     assert "documents" in "".join(comparison_legend(comparison)) and len(verdict_lines(comparison)) == 2
 
 
+def test_a_difference_that_cannot_be_is_not_called_detectable() -> None:
+    pairs = compare_runs([scores(**{f"s{n}": [value ** (1 + n) for value in A[:2]] for n in range(9)})]).of("f1")
+    assert {pair.detectable for pair in pairs if (pair.paired.detectable or 0) > 1} == {None}
+    assert any((pair.paired.detectable or 0) > 1 for pair in pairs)
+
+
 def test_what_one_system_lacks_counts_for_neither() -> None:
     [pair, _] = compare_runs([scores(a=[*A[:6], None, float("nan")], b=B)]).pairs
     assert (pair.paired.n_queries, pair.paired.a) == (6, pytest.approx(sum(A[:6]) / 6))

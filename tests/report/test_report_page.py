@@ -271,3 +271,13 @@ def test_pdflatex_compiles_the_report(finished_report: Report, tmp_path: Path) -
         log = (out / "report.log").read_text(encoding="latin-1")
         assert made.returncode == 0 and "multiply defined" not in log and "Float too large" not in log, log[-2000:]
         assert "Overfull" not in log
+
+
+def test_a_matrix_has_its_own_columns_where_they_are_no_rows() -> None:
+    rows = {"fifth": [1, 2, 3], "shown": ["a", "a", "b"], "off": [0.5, -0.5, 0.25], "n": [1, 1, 1]}
+    [axes, _] = draw(Section("t", table=pl.DataFrame(rows), chart=Chart.matrix("fifth", "shown", "off"))).axes
+    assert [[label.get_text() for label in labels] for labels in (axes.get_xticklabels(), axes.get_yticklabels())] == [
+        ["1", "2", "3"],
+        ["a", "b"],
+    ]
+    assert axes.collections[0].get_array().count() == 3
