@@ -55,6 +55,14 @@ def local_names() -> list[str]:
     return sorted([*LocalModels(), *FAMILIES])
 
 
+def check_models(names: Iterable[str], own: Iterable[type[LocalModel]]) -> None:
+    """Check each name that is not one of a benchmark's `own` local models (see `check_model`)."""
+    known = {model.name for model in own}
+    for name in names:
+        if name not in known:
+            check_model(name)
+
+
 def check_model(name: str) -> None:
     """Check that a local model can be used here.
 

@@ -20,6 +20,7 @@ IMPORTS: Mapping[str, set[str]] = {
     "outcome": set(),
     "plugins": {"errors"},
     "inputs": {"errors"},
+    "outputs": {"errors"},
     "yaml_text": set(),
     "loops": set(),
     # What answers are kept and paid for with: one side of the house.
@@ -56,6 +57,7 @@ IMPORTS: Mapping[str, set[str]] = {
             "loops",
             "metrics",
             "outcome",
+            "outputs",
             "plugins",
             "errors",
             "records",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
-import math
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
@@ -47,7 +47,8 @@ from summhay_ray.benchmarks.coverage.evaluators import (
 )
 from summhay_ray.benchmarks.coverage.questions import Question
 from summhay_ray.engine import load_workload
-from summhay_ray.local_models import check_model
+from summhay_ray.local_models import check_models
+from summhay_ray.metrics import kappa
 from summhay_ray.text import chunks, count_tokens
 
 SAMPLED = "questions.jsonl"
@@ -125,9 +126,7 @@ class Coverage(Benchmark[CoverageSpec]):
 
     def __init__(self, spec: CoverageSpec, inputs: Inputs) -> None:
         super().__init__(spec, inputs)
-        for one in spec.evaluators:
-            if one.model not in OFFLINE:
-                check_model(one.model)
+        check_models((evaluator.model for evaluator in spec.evaluators), self.own_models)
         if not inputs.settled:
             inputs.give(SAMPLED, questions.written(self._drawn()))
 
@@ -308,10 +307,9 @@ def _agreement(verdicts: pl.DataFrame) -> pl.DataFrame:
         if not n:
             continue
         same = float((both[one] == both[other]).sum()) / n
-        yes = [float(both[name].sum()) / n for name in (one, other)]
-        by_chance = math.prod(yes) + math.prod(1 - share for share in yes)
-        kappa = (same - by_chance) / (1 - by_chance) if by_chance < 1 else None
-        rows.append({"evaluator": one, "other": other, "same": same, "kappa": kappa, "n": n})
+        counts = Counter(both.select(one, other).iter_rows())
+        confusion = {a: {b: counts[a, b] for b in (False, True)} for a in (False, True)}
+        rows.append({"evaluator": one, "other": other, "same": same, "kappa": kappa(confusion), "n": n})
     schema = {"evaluator": pl.String, "other": pl.String, "same": pl.Float64, "kappa": pl.Float64, "n": pl.Int64}
     return pl.DataFrame(rows, schema=schema)
 

@@ -45,7 +45,8 @@ from summhay_ray.benchmarks.ethic import prompts, scoring, sources
 from summhay_ray.benchmarks.ethic.data import RECORDS, jsonl
 from summhay_ray.benchmarks.ethic.records import LOOKUP
 from summhay_ray.errors import UserError
-from summhay_ray.local_models import check_model
+from summhay_ray.local_models import check_models
+from summhay_ray.outputs import write_new
 from summhay_ray.store import RunStore
 from summhay_ray.text import chunks, citations, count_tokens, first_tokens, quoted, turns, unquoted
 
@@ -212,10 +213,7 @@ class EthicBuild(Benchmark[EthicBuildSpec]):
 
     def __init__(self, spec: EthicBuildSpec, inputs: Inputs) -> None:
         super().__init__(spec, inputs)
-        own = {one.name for one in self.own_models}
-        for one in spec.model_entries():
-            if one.model not in own:
-                check_model(one.model)
+        check_models((entry.model for entry in spec.model_entries()), self.own_models)
 
     def identity(self) -> Any:
         """See `Workload`. Includes the content of the sources and the hash of the prompts."""
@@ -461,14 +459,7 @@ class EthicBuild(Benchmark[EthicBuildSpec]):
     def export(self, run: RunStore, folder: Path, judge: str = "") -> list[Path]:
         """See `Workload`. Writes `records.jsonl` in the release's format, and `audit.csv`, a sheet for people to check labels."""
         rows, labels = run.table(MADE.name), run.table(LABELS.name)
-        written = {folder / "records.jsonl": jsonl(rows.to_dicts()), folder / "audit.csv": sheet(labels, self.spec.seed)}
-        for path in written:
-            if path.exists():
-                raise UserError(f"{path} exists; give another folder")
-        folder.mkdir(parents=True, exist_ok=True)
-        for path, content in written.items():
-            path.write_bytes(content)
-        return list(written)
+        return write_new(folder, {"records.jsonl": jsonl(rows.to_dicts()), "audit.csv": sheet(labels, self.spec.seed)})
 
 
 def _headed(word: str, parts: Sequence[str]) -> str:

@@ -37,7 +37,7 @@ from summhay_ray.benchmarks.ethic.spec import EthicModel, EthicSpec
 from summhay_ray.benchmarks.ethic.tables import ANSWERS, RATINGS, EthicAnswer, SectionRating
 from summhay_ray.benchmarks.rating import RatingTable, lever_code
 from summhay_ray.llm import RawAnswer
-from summhay_ray.local_models import check_model
+from summhay_ray.local_models import check_models
 from summhay_ray.text import count_tokens, sentences
 
 SUMMARY_TOKENS: Mapping[Size, int] = {"least": 1, "expected": 150, "most": 400}
@@ -61,10 +61,7 @@ class Ethic(Benchmark[EthicSpec]):
 
     def __init__(self, spec: EthicSpec, inputs: Inputs) -> None:
         super().__init__(spec, inputs)
-        own = {one.name for one in self.own_models}
-        for one in (*spec.models, *spec.judges):
-            if one.model not in own:
-                check_model(one.model)
+        check_models((model.model for model in (*spec.models, *spec.judges)), self.own_models)
         self._criteria = criteria({name: inputs.text(path) for name, path in spec.criteria.items()})
         self._tokenizers = {one.tokenizer: inputs.text(one.tokenizer) for one in spec.models if one.tokenizer}
         for path, content in self._tokenizers.items():

@@ -41,10 +41,11 @@ from summhay_ray.benchmark import (
 )
 from summhay_ray.benchmarks.odsum.clusters import clusters_of, tfidf_similarity
 from summhay_ray.benchmarks.odsum.collection import Collection, Document, Query
-from summhay_ray.benchmarks.odsum.export import collection_files, write_files
+from summhay_ray.benchmarks.odsum.export import collection_files
 from summhay_ray.benchmarks.odsum.on_collection import OnCollection
 from summhay_ray.benchmarks.summarizing import read_summary
 from summhay_ray.encoders import Encoding, load_encoder
+from summhay_ray.outputs import write_new
 from summhay_ray.store import RunStore
 
 
@@ -195,7 +196,7 @@ class OdsumBuild(OnCollection[BuildSpec]):
         names = ("query_id", "members", "member_texts", "alike")
         provenance = ({name: row[name] for name in names} for row in rows)
         files["provenance.jsonl"] = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in provenance)
-        return write_files(folder, files)
+        return write_new(folder, files)
 
 
 def _split(collection: Collection, pattern: str | None) -> Collection:

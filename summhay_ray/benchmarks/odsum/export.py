@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from summhay_ray.benchmarks.odsum.collection import Collection
@@ -46,20 +45,6 @@ def run_files(run: RunStore, collection: Collection) -> dict[str, str]:
         name = f"summaries/{system}.jsonl"
         files[name] = files.get(name, "") + _line({"query_id": row["query_id"], "text": row["text"]})
     return files
-
-
-def write_files(folder: Path, files: Mapping[str, str]) -> list[Path]:
-    """Write the files, and return their paths. Raises UserError, before writing any, where one exists already."""
-    paths = [folder / name for name in files]
-    if there := next((path for path in paths if path.exists()), None):
-        raise UserError(f"{there} exists; give another folder")
-    try:
-        for path, text in zip(paths, files.values(), strict=True):
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise UserError(f"{folder}: cannot be written ({error.strerror}); give another folder") from error
-    return paths
 
 
 def _line(row: Mapping[str, Any]) -> str:

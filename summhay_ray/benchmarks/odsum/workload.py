@@ -32,7 +32,7 @@ from summhay_ray.benchmark import (
 )
 from summhay_ray.benchmarks.odsum import measures
 from summhay_ray.benchmarks.odsum.collection import Collection
-from summhay_ray.benchmarks.odsum.export import run_files, write_files
+from summhay_ray.benchmarks.odsum.export import run_files
 from summhay_ray.benchmarks.odsum.on_collection import COLLECTION, OnCollection
 from summhay_ray.benchmarks.odsum.report import sections
 from summhay_ray.benchmarks.odsum.scores import by_query, details, frames
@@ -57,6 +57,7 @@ from summhay_ray.benchmarks.summarizing import (
 )
 from summhay_ray.local_models import check_model
 from summhay_ray.metrics import retrieval_scores
+from summhay_ray.outputs import write_new
 from summhay_ray.plugins import UnknownName, code_identity
 from summhay_ray.records import Subtopic
 from summhay_ray.store import Finished, RunStore, Store
@@ -398,7 +399,7 @@ class Odsum(WithRetrievers, OnCollection[OdsumSpec]):
 
     def export(self, run: RunStore, folder: Path, judge: str = "") -> list[Path]:
         """See `Workload`. The collection with its attribution, and one file of summaries per system (for `{answers: FILE}`)."""
-        return write_files(folder, run_files(run, self.collection))
+        return write_new(folder, run_files(run, self.collection))
 
     def places(self, run: RunStore, item_ids: Iterable[str]) -> Mapping[str, Mapping[str, str]]:
         """See `Workload`."""

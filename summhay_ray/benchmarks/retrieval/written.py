@@ -7,7 +7,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from summhay_ray.errors import UserError
+from summhay_ray.outputs import write_new
 from summhay_ray.retrieve import beir_files, qrels_lines, run_lines
 from summhay_ray.store import RunStore
 
@@ -38,7 +38,7 @@ def write_trec(run: RunStore, folder: Path) -> list[Path]:
         file = f"{_UNSAFE.sub('_', str(retriever))}.run"
         tag = _UNSAFE.sub("_", str(retriever))
         texts[file] = texts.get(file, "") + run_lines(name(str(corpus_id), str(query_id)), rows["document_id"].to_list(), tag)
-    return _written(folder, texts)
+    return write_new(folder, texts)
 
 
 def write_beir(workload: Any, folder: Path) -> list[Path]:
@@ -52,17 +52,4 @@ def write_beir(workload: Any, folder: Path) -> list[Path]:
         subfolder = _UNSAFE.sub("_", corpus.name)
         subfolder = subfolder if f"{subfolder}/corpus.jsonl" not in texts else f"{subfolder}-{corpus_id[:12]}"
         texts |= {f"{subfolder}/{path}": text for path, text in beir_files(corpus).items()}
-    return _written(folder, texts)
-
-
-def _written(folder: Path, texts: dict[str, str]) -> list[Path]:
-    paths = [folder / name for name in texts]
-    if there := [path for path in paths if path.exists()]:
-        raise UserError(f"{there[0]} exists; give another folder")
-    try:
-        for path, text in zip(paths, texts.values(), strict=True):
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise UserError(f"{folder}: cannot be written ({error.strerror}); give another folder") from error
-    return paths
+    return write_new(folder, texts)

@@ -53,7 +53,7 @@ def samples(workload: Judging[Any] | None, run: RunStore) -> Samples:
     holders = {name: run if name == run.run_id else run.store.run(name).at() for one in judges for name in one.runs}
     answers = [answers_of(one) for one in {run.run_id: run, **holders}.values()]
     shelves = {
-        "answers": _once(heapq.merge(*answers, key=itemgetter(0))),
+        "answers": heapq.merge(*answers, key=itemgetter(0)),
         "contexts": _contexts(run),
         "documents": _documents(run),
         "insights": _insights(run, outlines),
@@ -313,11 +313,6 @@ def _insights(run: RunStore, outlines: Sequence[Outline]) -> Iterator[tuple[str,
         for row in sorted(own, key=itemgetter("insight_id")):
             numbers = sorted(gold[haystack_id].get(row["insight_id"], ()))
             yield f"{_shelf(haystack_id)}/{row['insight_id']}", {"text": row["text"], "gold": numbers}
-
-
-def _once(found: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
-    for _, same in itertools.groupby(found, key=itemgetter(0)):
-        yield next(same)
 
 
 def _prompts(judges: Sequence[JudgedBy], holders: Mapping[str, RunStore]) -> dict[str, str]:

@@ -17,7 +17,7 @@ from summhay_ray.benchmarks.summhay.samples import Prices
 from summhay_ray.benchmarks.summhay.scores import ScoreResult, score_run
 from summhay_ray.benchmarks.summhay.sources import Outline, stored_outlines
 from summhay_ray.comparison import comparison_sections
-from summhay_ray.metrics import SystemScore, column_of, pearson, rank_agreement
+from summhay_ray.metrics import Z_95, SystemScore, column_of, pearson, rank_agreement
 from summhay_ray.outcome import MICROS
 from summhay_ray.store import RunStore
 
@@ -419,7 +419,7 @@ def _judges(run: RunStore, result: ScoreResult) -> Iterator[Section]:
         mine = [one for one in _of(result, judge) if one.coverage is not None]
         n = sum(one.n_scored for one in mine)
         mean = sum((one.coverage or 0.0) * one.n_scored for one in mine) / n if n else None
-        known = {"bias": bias.mean if bias else None, "bias ±": 1.96 * bias.se if bias else None}
+        known = {"bias": bias.mean if bias else None, "bias ±": Z_95 * bias.se if bias else None}
         source = bias.source if bias else "nobody has measured it: summhay judge-bench does"
         rows.append({"judge": judge, "coverage": mean, **known, "measured on": source, "n": n})
     if rows:
