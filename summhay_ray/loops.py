@@ -44,9 +44,9 @@ class Ready(Generic[T]):
 async def together(work: Iterable[Awaitable[T]]) -> list[T]:
     """The results in order, awaited at the same time: `asyncio.gather` without a task for what is `Ready`."""
     begun = list(work)
-    waiting = [one for one in begun if not isinstance(one, Ready)]
-    found = iter(await asyncio.gather(*waiting) if len(waiting) > 1 else [await one for one in waiting])
-    return [one.result if isinstance(one, Ready) else next(found) for one in begun]
+    waiting = [call for call in begun if not isinstance(call, Ready)]
+    found = iter(await asyncio.gather(*waiting) if len(waiting) > 1 else [await call for call in waiting])
+    return [call.result if isinstance(call, Ready) else next(found) for call in begun]
 
 
 def collect_rarely() -> None:

@@ -67,7 +67,7 @@ def load_workload(
         fields, folder = read_fields(str(spec))
         where = str(spec)
     changes = list(overrides)
-    fields = overridden(fields, [one for one in changes if one.startswith("kind=")])
+    fields = overridden(fields, [change for change in changes if change.startswith("kind=")])
     kind = fields.get("kind") or importlib.import_module(BUILT_IN).kind_of(fields)
     if not isinstance(kind, str):
         raise SpecError(f"{where}: kind: expected the name of a benchmark, or module:Class")
@@ -77,7 +77,7 @@ def load_workload(
         kind = fields["kind"]
         benchmark = find(kind)
     parsed = validated(
-        benchmark.spec_class, {**fields, "kind": kind}, where, [one for one in changes if not one.startswith("kind=")]
+        benchmark.spec_class, {**fields, "kind": kind}, where, [change for change in changes if not change.startswith("kind=")]
     )
     check_spec(parsed, where, [stage.name for stage in benchmark.stages])
     opened = (lambda: store(parsed)) if callable(store) else (lambda: store)

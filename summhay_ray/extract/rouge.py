@@ -70,15 +70,15 @@ class Overlap(Generic[Gram]):
         import numpy as np
 
         self.wanted, self.total, self.overlap = wanted, wanted.total(), 0
-        self.grams = [{gram: n for gram, n in one.items() if gram in wanted} for one in grams]
+        self.grams = [{gram: n for gram, n in counts.items() if gram in wanted} for counts in grams]
         self.room: dict[Gram, int] = dict(wanted)
         """n-gram of the summary -> how many are still missing; negative if the selection has more than the summary."""
         where: dict[Gram, list[tuple[int, int]]] = {}
-        for number, one in enumerate(self.grams):
-            for gram, n in one.items():
+        for number, counts in enumerate(self.grams):
+            for gram, n in counts.items():
                 where.setdefault(gram, []).append((number, n))
         self._where = {gram: np.array(found).T for gram, found in where.items()}
-        self.gains = np.array([self.gain(one) for one in self.grams], dtype=np.int64)
+        self.gains = np.array([self.gain(counts) for counts in self.grams], dtype=np.int64)
 
     def gain(self, more: Mapping[Gram, int]) -> int:
         """By how much these n-gram counts, of which some may be negative, raise the overlap."""
@@ -108,7 +108,7 @@ class Words:
     """Unigram recall: what a sentence adds does not depend on its neighbours."""
 
     def __init__(self, words: Sequence[Sequence[str]], wanted: Sequence[str]) -> None:
-        self._overlap = Overlap([Counter(one) for one in words], Counter(wanted))
+        self._overlap = Overlap([Counter(tokens) for tokens in words], Counter(wanted))
 
     def recalls(self) -> NDArray[np.float64]:
         """The recall of the selection with each sentence added, shape (sentences,)."""
@@ -123,7 +123,7 @@ class Pairs:
     """Bigram recall: a sentence also makes a bigram with each neighbour in the selection, and breaks the one between these."""
 
     def __init__(self, words: Sequence[Sequence[str]], wanted: Sequence[str]) -> None:
-        self._overlap = Overlap([ngrams(one, 2) for one in words], ngrams(wanted, 2))
+        self._overlap = Overlap([ngrams(tokens, 2) for tokens in words], ngrams(wanted, 2))
         self._words = words
         self._taken: list[int] = []
         """The selected sentences that have words, sorted; one without words is nobody's neighbour."""

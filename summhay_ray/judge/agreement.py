@@ -127,7 +127,7 @@ def _summary(row: Any) -> AnnotatedSummary:
     bullets = tuple(_listed(row, "summary"))
     if odd := [bullet for bullet in bullets if not isinstance(bullet, str)]:
         raise ValueError(f"a bullet of summary is {_shown(odd[0])} and no text")
-    texts = {name: _text(one, "insight") for name, one in _by_insight(row, "reference_insights").items()}
+    texts = {name: _text(insight, "insight") for name, insight in _by_insight(row, "reference_insights").items()}
     people = {name: _person(judged, len(bullets)) for name, judged in _by_insight(row, "annotation").items()}
     if not people:
         raise ValueError("it has no annotation")
@@ -156,22 +156,22 @@ def _listed(row: Mapping[str, Any], name: str) -> list[Any]:
 def _by_insight(row: Mapping[str, Any], name: str) -> dict[str | int, Mapping[str, Any]]:
     """The objects of a list by their insight_id."""
     found: dict[str | int, Mapping[str, Any]] = {}
-    for one in _listed(row, name):
-        if not isinstance(one, Mapping):
-            raise ValueError(f"{name} holds {_shown(one)} and no object")
-        insight = one["insight_id"]
+    for entry in _listed(row, name):
+        if not isinstance(entry, Mapping):
+            raise ValueError(f"{name} holds {_shown(entry)} and no object")
+        insight = entry["insight_id"]
         if not isinstance(insight, str | int):
             raise ValueError(f"an insight_id of {name} is {_shown(insight)} and no text or number")
         if insight in found:
             raise ValueError(f"insight {_shown(insight)} {_TWICE[name]}")
-        found[insight] = one
+        found[insight] = entry
     return found
 
 
-def _text(one: Mapping[str, Any], name: str) -> str:
-    if not isinstance(one[name], str):
-        raise ValueError(f"{name} of {_shown(one['insight_id'])} is {_shown(one[name])} and no text")
-    return str(one[name])
+def _text(entry: Mapping[str, Any], name: str) -> str:
+    if not isinstance(entry[name], str):
+        raise ValueError(f"{name} of {_shown(entry['insight_id'])} is {_shown(entry[name])} and no text")
+    return str(entry[name])
 
 
 def _named(row: Mapping[str, Any], name: str) -> str:
@@ -199,18 +199,18 @@ def _person(judged: Mapping[str, Any], n_bullets: int) -> tuple[float, int | Non
 def _stored(verdicts: Sequence[Any], names: Sequence[Any]) -> tuple[Verdict | None, ...]:
     """The verdict for each name; None where no prediction can be read, or several differ: that is this judge's failure alone."""
     said: dict[str, set[Verdict | None]] = {}
-    for one in verdicts:
-        if isinstance(one, Mapping):
-            said.setdefault(str(one.get("insight_id")), set()).add(_verdict(one))
+    for entry in verdicts:
+        if isinstance(entry, Mapping):
+            said.setdefault(str(entry.get("insight_id")), set()).add(_verdict(entry))
     found = (said.get(str(name), set()) for name in names)
-    return tuple(next(iter(one)) if len(one) == 1 else None for one in found)
+    return tuple(next(iter(verdicts)) if len(verdicts) == 1 else None for verdicts in found)
 
 
-def _verdict(one: Mapping[str, Any]) -> Verdict | None:
+def _verdict(entry: Mapping[str, Any]) -> Verdict | None:
     """One stored verdict. As in a judge's answer, a value outside 0..1, or one that contradicts the label, is dropped."""
-    if not isinstance(one.get("coverage"), str) or one["coverage"] not in COVERAGE_VALUE:
+    if not isinstance(entry.get("coverage"), str) or entry["coverage"] not in COVERAGE_VALUE:
         return None
-    return Verdict(one["coverage"], json.dumps(one.get("bullet_id")), expected_of([one.get("value")], one["coverage"]))
+    return Verdict(entry["coverage"], json.dumps(entry.get("bullet_id")), expected_of([entry.get("value")], entry["coverage"]))
 
 
 def _shown(value: Any) -> str:

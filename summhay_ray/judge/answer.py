@@ -292,7 +292,7 @@ def verdict_objects(answer: str) -> tuple[list[Object], list[str]]:
 def _whole_objects(text: str) -> tuple[list[Object], str]:
     """The valid JSON objects of `text` that have a coverage, nested ones included, and the text without them."""
     found, rest = whole_objects(text, _OBJECT_START, _DECODER, lambda value: value.values("coverage"))
-    return [one for value in found for one in _judging(value)], rest
+    return [nested for value in found for nested in _judging(value)], rest
 
 
 def _judging(value: Object) -> list[Object]:
@@ -300,12 +300,12 @@ def _judging(value: Object) -> list[Object]:
     found: list[Object] = []
     left: list[Any] = [value]
     while left:
-        one = left.pop()
-        if isinstance(one, Object):
-            found += [one] if one.values("coverage") else []
-            left += [inner for _, inner in one.pairs]
-        elif isinstance(one, list):
-            left += one
+        node = left.pop()
+        if isinstance(node, Object):
+            found += [node] if node.values("coverage") else []
+            left += [inner for _, inner in node.pairs]
+        elif isinstance(node, list):
+            left += node
     return found
 
 

@@ -109,11 +109,13 @@ class _Scored:
 def agreement(summaries: Sequence[AnnotatedSummary], verdicts: Verdicts, summarizers: Sequence[str], seed: int = 0) -> Agreement:
     """The figures of one judge. `summarizers` names the author of each summary. Deterministic to the last bit."""
     scored = [_scored(summary, row) for summary, row in zip(summaries, verdicts, strict=True)]
-    kept = [(one, name) for one, name in zip(scored, summarizers, strict=True) if one.theirs]
-    ours, labels, theirs = ([value for one, _ in kept for value in getattr(one, field)] for field in ("ours", "labels", "theirs"))
-    our_links = [bullet for one, _ in kept for bullet in one.our_links]
-    linking, linking_n = linking_accuracy(our_links, [bullet for one, _ in kept for bullet in one.their_links])
-    correlated, linked = _resampled([one for one, _ in kept], seed)
+    kept = [(judged, name) for judged, name in zip(scored, summarizers, strict=True) if judged.theirs]
+    ours, labels, theirs = (
+        [value for judged, _ in kept for value in getattr(judged, field)] for field in ("ours", "labels", "theirs")
+    )
+    our_links = [bullet for judged, _ in kept for bullet in judged.our_links]
+    linking, linking_n = linking_accuracy(our_links, [bullet for judged, _ in kept for bullet in judged.their_links])
+    correlated, linked = _resampled([judged for judged, _ in kept], seed)
     bias = _by_summarizer(kept)
     return Agreement(
         correlation=pearson(ours, theirs),
@@ -124,8 +126,8 @@ def agreement(summaries: Sequence[AnnotatedSummary], verdicts: Verdicts, summari
         linking_n=linking_n,
         bias=bias,
         bias_mean=statistics.fmean(bias.values()) if bias else None,
-        length_score_corr=_with_length(kept, lambda one: statistics.fmean(one.labels)),
-        length_delta_corr=_with_length(kept, lambda one: one.delta),
+        length_score_corr=_with_length(kept, lambda judged: statistics.fmean(judged.labels)),
+        length_delta_corr=_with_length(kept, lambda judged: judged.delta),
         n_scored=len(ours),
         n_expected=sum(len(summary.insights) for summary in summaries),
     )
@@ -140,14 +142,14 @@ def measured_bias(
     scores are corrected on new topics. With two topics that variance is a rough guess; with one it is unknown and counts as 0.
     """
     scored = [_scored(summary, row) for summary, row in zip(summaries, verdicts, strict=True)]
-    kept = [(one, name) for one, name in zip(scored, summarizers, strict=True) if one.theirs]
+    kept = [(judged, name) for judged, name in zip(scored, summarizers, strict=True) if judged.theirs]
     if not kept:
         return None
     topics: dict[str, list[_Scored]] = defaultdict(list)
-    for one, _ in kept:
-        topics[one.summary.topic].append(one)
+    for judged, _ in kept:
+        topics[judged.summary.topic].append(judged)
     found = {topic: _mean_bias(members, seed) for topic, members in topics.items()}
-    mean, se = _mean_bias([one for one, _ in kept], seed)
+    mean, se = _mean_bias([judged for judged, _ in kept], seed)
     between = 0.0
     if len(found) > 1:
         within = statistics.fmean(one_se**2 for _, one_se in found.values())
@@ -156,7 +158,7 @@ def measured_bias(
         judge=judge,
         mean=mean,
         se=math.sqrt(se**2 + between),
-        n_insights=sum(len(one.theirs) for one, _ in kept),
+        n_insights=sum(len(judged.theirs) for judged, _ in kept),
         n_summaries=len(kept),
         summarizers=_by_summarizer(kept),
         topics=tuple(one_mean for one_mean, _ in found.values()),
@@ -224,14 +226,14 @@ def _scored(summary: AnnotatedSummary, row: Sequence[Verdict | None]) -> _Scored
 
 def _by_summarizer(kept: Sequence[tuple[_Scored, str]]) -> dict[str, float]:
     deltas: dict[str, list[float]] = defaultdict(list)
-    for one, name in kept:
-        deltas[name].append(one.delta)
+    for judged, name in kept:
+        deltas[name].append(judged.delta)
     return {name: statistics.fmean(found) for name, found in sorted(deltas.items())}
 
 
 def _with_length(kept: Sequence[tuple[_Scored, str]], figure: Callable[[_Scored], float]) -> float | None:
-    lengths = words_per_bullet([one.summary.bullets for one, _ in kept])
-    pairs = [(length, figure(one)) for length, (one, _) in zip(lengths, kept, strict=True) if length is not None]
+    lengths = words_per_bullet([judged.summary.bullets for judged, _ in kept])
+    pairs = [(length, figure(judged)) for length, (judged, _) in zip(lengths, kept, strict=True) if length is not None]
     return pearson([length for length, _ in pairs], [value for _, value in pairs])
 
 
@@ -248,7 +250,7 @@ def _resampled(scored: Sequence[_Scored], seed: int) -> tuple[Interval | None, I
 
     if len(scored) < 2:
         return None, None
-    sums = _draws(len(scored), seed) @ np.array([_sums(one) for one in scored])
+    sums = _draws(len(scored), seed) @ np.array([_sums(judged) for judged in scored])
     n, x, y, xx, yy, xy, both, same = sums.T
     with np.errstate(divide="ignore", invalid="ignore"):
         variances = (n * xx - x * x) * (n * yy - y * y)
@@ -257,18 +259,18 @@ def _resampled(scored: Sequence[_Scored], seed: int) -> tuple[Interval | None, I
     return _interval(correlations[variances > _LEAST_VARIANCE]), _interval(shares[both > 0])
 
 
-def _sums(one: _Scored) -> list[float]:
-    linked = [our == their for our, their in zip(one.our_links, one.their_links, strict=True) if our and their]
-    products = [our * their for our, their in zip(one.ours, one.theirs, strict=True)]
-    squares = [sum(value * value for value in values) for values in (one.ours, one.theirs)]
-    return [len(one.ours), sum(one.ours), sum(one.theirs), *squares, sum(products), len(linked), sum(linked)]
+def _sums(judged: _Scored) -> list[float]:
+    linked = [our == their for our, their in zip(judged.our_links, judged.their_links, strict=True) if our and their]
+    products = [our * their for our, their in zip(judged.ours, judged.theirs, strict=True)]
+    squares = [sum(value * value for value in values) for values in (judged.ours, judged.theirs)]
+    return [len(judged.ours), sum(judged.ours), sum(judged.theirs), *squares, sum(products), len(linked), sum(linked)]
 
 
 def _mean_bias(scored: Sequence[_Scored], seed: int) -> tuple[float, float]:
     """The mean over insights of label value minus people's coverage, and its standard error (bootstrap; 0 for one summary)."""
     import numpy as np
 
-    totals = np.array([[sum(one.labels) - sum(one.theirs), len(one.labels)] for one in scored])
+    totals = np.array([[sum(judged.labels) - sum(judged.theirs), len(judged.labels)] for judged in scored])
     mean = float(totals[:, 0].sum() / totals[:, 1].sum())
     if len(scored) < 2:
         return mean, 0.0

@@ -34,7 +34,7 @@ def report(summaries: Sequence[AnnotatedSummary], ratings: Mapping[str, Ratings]
 
 def verdicts(ratings: Ratings) -> list[list[Verdict]]:
     """Ratings converted to verdicts."""
-    return [[_verdict(one) for one in row] for row in ratings]
+    return [[_verdict(rating) for rating in row] for row in ratings]
 
 
 def _verdict(rated: Rated) -> Verdict:
@@ -51,15 +51,15 @@ def _line(summaries: Sequence[AnnotatedSummary], rows: bench.Verdicts) -> str:
     topics = []
     for topic in dict.fromkeys(summary.topic for summary in summaries):
         chosen = [(summary, row) for summary, row in zip(summaries, rows, strict=True) if summary.topic == topic]
-        one = _agreement([summary for summary, _ in chosen], [row for _, row in chosen])
-        topics.append(_number(one.correlation))
+        agreed = _agreement([summary for summary, _ in chosen], [row for _, row in chosen])
+        topics.append(_number(agreed.correlation))
     linking = f"{_number(found.linking_accuracy)} {_interval(found.linking_ci)} {found.linking_n:>4}"
     correlation = f"{_number(found.correlation)} {_interval(found.correlation_ci)}"
     return f"{correlation}  {' '.join(topics)}  {linking}  labels {_number(found.correlation_labels)}"
 
 
 def _distribution(summaries: Sequence[AnnotatedSummary], rows: Sequence[Sequence[Verdict]]) -> list[str]:
-    ours = Counter(one.coverage for row in rows for one in row)
+    ours = Counter(verdict.coverage for row in rows for verdict in row)
     theirs = Counter(coverage for summary in summaries for coverage in summary.coverage)
     counts = ", ".join(f"{label} {ours[label]} (people {theirs[worth]})" for label, worth in COVERAGE_VALUE.items())
     return [f"labels of offline: {counts}"]
@@ -67,9 +67,9 @@ def _distribution(summaries: Sequence[AnnotatedSummary], rows: Sequence[Sequence
 
 def _calibration(summaries: Sequence[AnnotatedSummary], rows: Sequence[Sequence[Verdict]]) -> list[str]:
     pairs = sorted(
-        (one.expected, person)
+        (verdict.expected, person)
         for summary, row in zip(summaries, rows, strict=True)
-        for one, person in zip(row, summary.coverage, strict=True)
+        for verdict, person in zip(row, summary.coverage, strict=True)
     )
     tenths = [pairs[step * len(pairs) // _TENTHS : (step + 1) * len(pairs) // _TENTHS] for step in range(_TENTHS)]
     means = [tuple(sum(column) / len(tenth) for column in zip(*tenth, strict=True)) for tenth in tenths if tenth]

@@ -35,9 +35,13 @@ def blend(judge: Verdict, offline: Verdict, weight: float = JUDGE_WEIGHT) -> Ver
     if not 0 <= weight <= 1:
         raise ValueError(f"the weight of the judge is {weight}; expected 0 to 1")
     value = weight * judge.expected + (1 - weight) * offline.expected
-    weighted = [(part, one.uncertainty) for part, one in ((weight, judge), (1 - weight, offline)) if one.uncertainty is not None]
+    weighted = [
+        (part, verdict.uncertainty)
+        for part, verdict in ((weight, judge), (1 - weight, offline))
+        if verdict.uncertainty is not None
+    ]
     total = math.fsum(part for part, _ in weighted)
-    uncertainty = math.fsum(part / total * one for part, one in weighted) if total > 0 else None
+    uncertainty = math.fsum(part / total * doubt for part, doubt in weighted) if total > 0 else None
     coverage, bullet = label_of(value), _bullet(judge, offline)
     if coverage == "NO_COVERAGE" or bullet is None:
         coverage, bullet = "NO_COVERAGE", '"NA"'
@@ -58,7 +62,7 @@ def least_certain(uncertainties: Sequence[float], share: float) -> set[int]:
     """
     if not 0 <= share <= 1:
         raise ValueError(f"the share is {share}; expected 0 to 1")
-    if any(math.isnan(one) for one in uncertainties):
+    if any(math.isnan(uncertainty) for uncertainty in uncertainties):
         raise ValueError("an uncertainty is not a number; every insight needs one")
     order = sorted(range(len(uncertainties)), key=lambda index: (-uncertainties[index], index))
     return set(order[: round(share * len(uncertainties))])

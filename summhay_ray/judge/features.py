@@ -66,8 +66,8 @@ def features(insights: Sequence[str], bullets: Sequence[str], embed: Embedder | 
     said = frozenset().union(*(text.kinds for text in bullet_texts))
     norms = [_norm(text, weights) for text in bullet_texts]
     shown = [_Shown(text, weights, said) for text in insight_texts]
-    fits = [[one.fit(text, norm) for text, norm in zip(bullet_texts, norms, strict=True)] for one in shown]
-    found = [_features(place, one, bullet_texts, fits) if one.total else None for place, one in enumerate(shown)]
+    fits = [[insight.fit(text, norm) for text, norm in zip(bullet_texts, norms, strict=True)] for insight in shown]
+    found = [_features(place, insight, bullet_texts, fits) if insight.total else None for place, insight in enumerate(shown)]
     return found if embed is None else _with_meaning(found, insights, bullets, embed)
 
 
@@ -94,13 +94,13 @@ class _Shown:
         return math.fsum(weight for word, weight in self._wanted.items() if word in kinds) / self.total if self.total else 0.0
 
 
-def _features(place: int, one: _Shown, bullet_texts: Sequence[_Text], fits: Sequence[Sequence[float]]) -> Features:
+def _features(place: int, insight: _Shown, bullet_texts: Sequence[_Text], fits: Sequence[Sequence[float]]) -> Features:
     own = fits[place]
     bullet = max(range(len(own)), key=own.__getitem__)
-    pairs = math.log1p(len(one.text.pairs & bullet_texts[bullet].pairs))
+    pairs = math.log1p(len(insight.text.pairs & bullet_texts[bullet].pairs))
     others = [fit[bullet] for other, fit in enumerate(fits) if other != place]
     rival = max(others) if others else max((fit for other, fit in enumerate(own) if other != bullet), default=0.0)
-    return Features(bullet, (one.recall(bullet_texts[bullet]), one.whole, pairs, own[bullet] - rival))
+    return Features(bullet, (insight.recall(bullet_texts[bullet]), insight.whole, pairs, own[bullet] - rival))
 
 
 def _with_meaning(
@@ -109,8 +109,11 @@ def _with_meaning(
     vectors = embed([without_citations(text) for text in (*insights, *bullets)])
     of_insights, of_bullets = vectors[: len(insights)], vectors[len(insights) :]
     return [
-        one and Features(one.bullet, (*one.values, math.fsum(a * b for a, b in zip(vector, of_bullets[one.bullet], strict=True))))
-        for one, vector in zip(found, of_insights, strict=True)
+        feature
+        and Features(
+            feature.bullet, (*feature.values, math.fsum(a * b for a, b in zip(vector, of_bullets[feature.bullet], strict=True)))
+        )
+        for feature, vector in zip(found, of_insights, strict=True)
     ]
 
 

@@ -52,7 +52,7 @@ def measure(summaries: Sequence[AnnotatedSummary], embed: Embedder | None = None
     found = []
     for summary in summaries:
         texts = [insight.text for insight in summary.insights]
-        alone = tuple(one for text in texts for one in features([text], summary.bullets, embed))
+        alone = tuple(feature for text in texts for feature in features([text], summary.bullets, embed))
         found.append(Measured(summary, alone, tuple(features(texts, summary.bullets, embed))))
     return found
 
@@ -60,20 +60,20 @@ def measure(summaries: Sequence[AnnotatedSummary], embed: Embedder | None = None
 def fitted(measured: Sequence[Measured]) -> Parameters:
     """All parameters of the judge. Raises ValueError where there are too few judgments."""
     # `lead` needs at least two insights.
-    several = [one for one in measured if len(one.together) > 1]
-    together = _coefficients([one.together for one in several], several)
-    doubts = sorted((rating(together, found).uncertainty for one in several for found in one.together), reverse=True)
+    several = [judged for judged in measured if len(judged.together) > 1]
+    together = _coefficients([judged.together for judged in several], several)
+    doubts = sorted((rating(together, found).uncertainty for judged in several for found in judged.together), reverse=True)
     steps = tuple(doubts[round(step * (len(doubts) - 1) / STEPS)] for step in range(STEPS + 1))
-    return Parameters(_coefficients([one.alone for one in measured], measured), together, steps)
+    return Parameters(_coefficients([judged.alone for judged in measured], measured), together, steps)
 
 
 def held_out(measured: Sequence[Measured], together: bool = True) -> list[list[Rated]]:
     """The ratings of every summary by a fit to all other topics. Raises ValueError where there is only one topic."""
-    topics = dict.fromkeys(one.summary.topic for one in measured)
+    topics = dict.fromkeys(judged.summary.topic for judged in measured)
     if len(topics) < 2:
         raise ValueError("the file has only one topic; held-out figures need at least two")
-    fits = {topic: fitted([one for one in measured if one.summary.topic != topic]) for topic in topics}
-    return [rated(fits[one.summary.topic], one, together) for one in measured]
+    fits = {topic: fitted([judged for judged in measured if judged.summary.topic != topic]) for topic in topics}
+    return [rated(fits[judged.summary.topic], judged, together) for judged in measured]
 
 
 def rated(parameters: Parameters, measured: Measured, together: bool = True) -> list[Rated]:
@@ -85,7 +85,7 @@ def rated(parameters: Parameters, measured: Measured, together: bool = True) -> 
 
 def fitted_json(parameters: Parameters, measured: Sequence[Measured], figures: dict[str, float | None]) -> str:
     """The text of `offline_judge.json`."""
-    topics, insights = len({one.summary.topic for one in measured}), sum(len(one.alone) for one in measured)
+    topics, insights = len({judged.summary.topic for judged in measured}), sum(len(judged.alone) for judged in measured)
     content: dict[str, Any] = {
         "about": "fitted by summhay_ray/judge/fit.py on people's judgments of "
         f"{insights} insights in {len(measured)} summaries of {topics} topics (released by SummHay)",
@@ -113,7 +113,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (OSError, ValueError, LookupError, BadAnnotations) as error:
         sys.stderr.write(f"{error}\n")
         return 2
-    text, figures = report([one.summary for one in measured], ratings)
+    text, figures = report([judged.summary for judged in measured], ratings)
     sys.stdout.write(text)
     for path in options.released:
         sys.stdout.write(_against(path))
@@ -124,14 +124,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _coefficients(found: Sequence[Sequence[Features | None]], measured: Sequence[Measured]) -> Coefficients:
     pairs = [
-        (one.values, coverage)
+        (feature.values, coverage)
         for row, judged in zip(found, measured, strict=True)
-        for one, coverage in zip(row, judged.summary.coverage, strict=True)
-        if one is not None
+        for feature, coverage in zip(row, judged.summary.coverage, strict=True)
+        if feature is not None
     ]
-    values, people = [one for one, _ in pairs], [coverage for _, coverage in pairs]
+    values, people = [value for value, _ in pairs], [coverage for _, coverage in pairs]
     coefficients = fit(values, people)
-    partial, full = cut_points([rating(coefficients, Features(0, one)).value for one in values], people)
+    partial, full = cut_points([rating(coefficients, Features(0, value)).value for value in values], people)
     return replace(coefficients, partial_from=partial, full_from=full)
 
 

@@ -179,7 +179,7 @@ def _numbered_at(prompt: str, start: int, noun: str) -> list[tuple[int, str]] | 
         return None
     try:
         value, _ = _DECODER.raw_decode(prompt, brace)
-        return [(int(one[f"{noun}_id"]), str(one["text"])) for one in value[f"{noun}s"]]
+        return [(int(entry[f"{noun}_id"]), str(entry["text"])) for entry in value[f"{noun}s"]]
     except (ValueError, KeyError, TypeError, RecursionError):
         return None
 
@@ -202,7 +202,9 @@ def _worked_examples(form: Form) -> str:
     examples = json.loads(_shipped("examples.json"))
     if not form.nine:
         return _worked_example("A worked example.", examples[0], form.together)
-    numbered = (_worked_example(f"Worked example {number}.", one, form.together) for number, one in enumerate(examples, 1))
+    numbered = (
+        _worked_example(f"Worked example {number}.", example, form.together) for number, example in enumerate(examples, 1)
+    )
     return "\n\n".join(numbered)
 
 

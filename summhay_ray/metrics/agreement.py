@@ -6,7 +6,9 @@ import math
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
+L = TypeVar("L")
 LABELS = ("FULL_COVERAGE", "PARTIAL_COVERAGE", "NO_COVERAGE")
 
 
@@ -68,7 +70,7 @@ def agreement_between(first: Verdicts, second: Verdicts) -> Agreement:
     )
 
 
-def kappa(confusion: Mapping[str, Mapping[str, int]]) -> float | None:
+def kappa(confusion: Mapping[L, Mapping[L, int]]) -> float | None:
     """Cohen's kappa (agreement beyond chance) from a confusion matrix; None where both judges use one label only."""
     rows = [sum(row.values()) for row in confusion.values()]
     columns = [sum(row[label] for row in confusion.values()) for label in confusion]

@@ -111,7 +111,7 @@ def _cited(bullets: pl.DataFrame, compat: Compat) -> pl.DataFrame:
     plain, others = found.filter(is_plain), found.filter(~is_plain)
     inside = plain["groups"].list.join("").str.replace_many({"][": ",", "[": "", "]": "", " ": ""}, leftmost=True)
     numbers = inside.str.split(",").cast(pl.List(pl.Int64), strict=False).list.drop_nulls().list.unique()
-    read = pl.Series([list(extract_citations(one, compat)) for one in others["text"]], dtype=numbers.dtype)
+    read = pl.Series([list(extract_citations(text, compat)) for text in others["text"]], dtype=numbers.dtype)
     return pl.concat([plain.select("bullet", cited=numbers), others.select("bullet", cited=read)])
 
 

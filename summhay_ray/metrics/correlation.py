@@ -97,8 +97,8 @@ def mean_within(
     found = list(_within(ratings, human, groups).values())
     if not found:
         return Correlations(None, None, None, "no document has two summaries whose ratings and whose scores differ"), 0
-    linear, ranked, kendall = (math.fsum(getattr(one, name) for one in found) / len(found) for name in COEFFICIENTS)
-    return Correlations(linear, ranked, kendall, n=sum(one.n for one in found)), len(found)
+    linear, ranked, kendall = (math.fsum(getattr(figures, name) for figures in found) / len(found) for name in COEFFICIENTS)
+    return Correlations(linear, ranked, kendall, n=sum(figures.n for figures in found)), len(found)
 
 
 def _within(
@@ -109,7 +109,7 @@ def _within(
     for row, group in enumerate(groups):
         rows.setdefault(group, []).append(row)
     found = {group: correlations([ratings[row] for row in mine], [human[row] for row in mine]) for group, mine in rows.items()}
-    return {group: one for group, one in found.items() if one.n >= FEWEST_WITHIN and one.pearson is not None}
+    return {group: figures for group, figures in found.items() if figures.n >= FEWEST_WITHIN and figures.pearson is not None}
 
 
 def between_means(ratings: Sequence[float | None], human: Sequence[float | None], groups: Sequence[Hashable]) -> Correlations:
@@ -167,7 +167,7 @@ class Bootstrap:
         """Coefficient -> its value in each resample; NaN where a resample leaves it undefined."""
         import numpy as np
 
-        given = np.array([math.nan if one is None else one for one in ratings], dtype=np.float64)
+        given = np.array([math.nan if rating is None else rating for rating in ratings], dtype=np.float64)
         there = np.isfinite(given)
         x, y, weights = given[there], self._human[there], self._weights[:, there]
         return {"pearson": _pearson(x, y, weights), "spearman": _spearman(x, y, weights), "kendall": _kendall(x, y, weights)}
@@ -177,11 +177,11 @@ class Bootstrap:
         import numpy as np
 
         found = _within(ratings, self._human.tolist(), groups)
-        first = [next(row for row, one in enumerate(groups) if one == group) for group in found]
+        first = [next(row for row, other in enumerate(groups) if other == group) for group in found]
         weights = self._weights[:, first]
         with np.errstate(invalid="ignore"):
             return {
-                name: weights @ np.array([getattr(one, name) for one in found.values()]) / weights.sum(axis=1)
+                name: weights @ np.array([getattr(figures, name) for figures in found.values()]) / weights.sum(axis=1)
                 for name in COEFFICIENTS
             }
 
@@ -189,7 +189,7 @@ class Bootstrap:
         """As `of`, for `between_means`."""
         import numpy as np
 
-        given = np.array([math.nan if one is None else one for one in ratings], dtype=np.float64)
+        given = np.array([math.nan if rating is None else rating for rating in ratings], dtype=np.float64)
         names = list(dict.fromkeys(groups))
         member = np.array([[group == name for name in names] for group in groups]) & np.isfinite(given)[:, None]
         count = self._weights @ member

@@ -54,7 +54,7 @@ def position_sensitivity(systems: Iterable[SystemScore]) -> list[PositionSensiti
 
 
 def _row(model: str, judge: str, found: Mapping[str, SystemScore]) -> PositionSensitivity:
-    joint = {name: one.joint for name, one in found.items()}
+    joint = {name: score.joint for name, score in found.items()}
     baseline = next((name for name in BASELINES if joint.get(name) is not None), "")
     middle, top, bottom = joint.get(baseline), joint.get("top"), joint.get("bottom")
     sensitivity = None

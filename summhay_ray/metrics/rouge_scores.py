@@ -24,7 +24,7 @@ def rouge(prediction: str, references: Sequence[str], over: Literal["best", "mea
     if isinstance(references, str) or not references:
         raise ValueError("rouge needs a sequence of at least one reference")
     found = [_scores(prediction, reference) for reference in references]
-    columns = {kind: [one[kind] for one in found] for kind in ROUGE_TYPES}
+    columns = {kind: [scores[kind] for scores in found] for kind in ROUGE_TYPES}
     return {kind: max(values) if over == "best" else sum(values) / len(values) for kind, values in columns.items()}
 
 

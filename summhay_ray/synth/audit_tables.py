@@ -52,8 +52,12 @@ def audit_tables(labels: Labels) -> dict[str, list[dict[str, Any]]]:
     domains = sorted({label.domain for label in labels.insights} | {label.domain for label in labels.documents})
     groups = [(domain, [domain]) for domain in domains] + [(ALL, domains)]
     return {
-        "insight_subtopic": [_table_4(name, [one for one in labels.insights if one.domain in among]) for name, among in groups],
-        "document_insight": [_table_5(name, [one for one in labels.documents if one.domain in among]) for name, among in groups],
+        "insight_subtopic": [
+            _table_4(name, [insight for insight in labels.insights if insight.domain in among]) for name, among in groups
+        ],
+        "document_insight": [
+            _table_5(name, [document for document in labels.documents if document.domain in among]) for name, among in groups
+        ],
     }
 
 

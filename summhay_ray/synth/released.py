@@ -91,7 +91,7 @@ def _synthesis(
 
 def _first_side(insight: PlannedInsight, outline: Outline) -> bool:
     """Whether the insight is the earlier side of a conflict."""
-    order = [one.insight_id for one in outline.insights]
+    order = [insight.insight_id for insight in outline.insights]
     other = insight.conflicts_with
     return other in order and order.index(insight.insight_id) < order.index(other)
 

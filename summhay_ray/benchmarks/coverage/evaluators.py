@@ -68,7 +68,7 @@ _KEPT = 50_000
 """How many sentence vectors are cached: questions about one context share its sentences."""
 
 
-def question(passage: str, query: str) -> list[Message]:
+def chunk_question(passage: str, query: str) -> list[Message]:
     """The messages that ask a model about one passage."""
     return [user(PROMPT.format(passage=passage, query=query))]
 
@@ -87,7 +87,7 @@ def whole_question(passages: Sequence[str], query: str, references: Sequence[str
 
 def verdicts(answer: str) -> list[bool]:
     """The verdicts of an offline evaluator's answer, one per passage."""
-    return [one == 1 for one in json.loads(answer)]
+    return [flag == 1 for flag in json.loads(answer)]
 
 
 class LexicalCoverage:
@@ -99,8 +99,8 @@ class LexicalCoverage:
     def answer(self, request: Request) -> str:
         """A JSON list with 0 or 1 for each passage. Raises LookupError for any other prompt."""
         passages, query, references = _read(request.prompt)
-        words = [set(plain_words(one)) for one in passages]
-        roots = [{root(word) for word in one} for one in words]
+        words = [set(plain_words(passage)) for passage in passages]
+        roots = [{root(word) for word in plain} for plain in words]
         if not references:
             asked = _roots(query)
             return _scored(bool(asked) and len(asked & own) / len(asked) >= _ASKED for own in roots)
@@ -129,12 +129,12 @@ class EmbeddedCoverage:
         """A JSON list with 0 or 1 for each passage. Raises LookupError for any other prompt, or if the extra is missing."""
         passages, query, references = _read(request.prompt)
         labels, texts = _parts(references) if references else ([], _sentences(query))
-        words = [set(plain_words(one)) for one in passages]
+        words = [set(plain_words(passage)) for passage in passages]
         needed = [any(own.issuperset(label) for label in labels) for own in words]
-        near = [self._nearness(sentences(one), texts) for one in passages] if texts else []
+        near = [self._nearness(sentences(passage), texts) for passage in passages] if texts else []
         for place in range(len(texts)):
-            cosines = [one[place] for one in near]
-            support = [one >= _ASKED for one in cosines]
+            cosines = [row[place] for row in near]
+            support = [cosine >= _ASKED for cosine in cosines]
             if references:
                 support = _supporting(cosines, cosines, _NEAR, _LEAST_NEAR, _NEARLY_NEAR)
             needed = [one or more for one, more in zip(needed, support, strict=True)]
@@ -178,14 +178,14 @@ def _read(prompt: str) -> tuple[list[str], str, list[str]]:
 
 def _parts(references: Sequence[str]) -> tuple[list[list[str]], list[str]]:
     """(words of each label, sentences with content words), without duplicates."""
-    listed = dict.fromkeys(sentence for one in references for sentence in _sentences(one))
-    labels = [words for one in listed if 0 < len(words := plain_words(one)) <= _SHORT]
-    return labels, [one for one in listed if len(plain_words(one)) > _SHORT and _roots(one)]
+    listed = dict.fromkeys(sentence for reference in references for sentence in _sentences(reference))
+    labels = [words for sentence in listed if 0 < len(words := plain_words(sentence)) <= _SHORT]
+    return labels, [sentence for sentence in listed if len(plain_words(sentence)) > _SHORT and _roots(sentence)]
 
 
 def _sentences(reference: str) -> list[str]:
     """The sentences of a reference with enough content words; the whole reference if none has."""
-    return [one for one in sentences(reference) if len(_roots(one)) >= _TELLING] or [reference]
+    return [sentence for sentence in sentences(reference) if len(_roots(sentence)) >= _TELLING] or [reference]
 
 
 def _roots(text: str) -> set[str]:
@@ -193,7 +193,7 @@ def _roots(text: str) -> set[str]:
 
 
 def _scored(needed: Iterable[bool]) -> str:
-    return json.dumps([int(one) for one in needed])
+    return json.dumps([int(flag) for flag in needed])
 
 
 @functools.cache

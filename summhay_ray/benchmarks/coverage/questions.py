@@ -60,7 +60,7 @@ def sampled(workload: Workload[Any], a_group: int, seed: int) -> list[Question]:
         found += _questions(workload, group, drawn, a_group)
     if not found:
         raise SpecError(f"spec: no item of this {workload.kind} asks about a text that can be cut into chunks")
-    return sorted(found, key=lambda one: (one.group, one.item))
+    return sorted(found, key=lambda question: (question.group, question.item))
 
 
 def _questions(workload: Workload[Any], group: str, items: Sequence[Item], most: int) -> list[Question]:
@@ -99,7 +99,7 @@ def split(prompt: str) -> tuple[str, str] | None:
 
 def written(questions: Iterable[Question]) -> bytes:
     """The questions as JSON lines (ASCII)."""
-    return "".join(json.dumps(asdict(one), ensure_ascii=True) + "\n" for one in questions).encode("ascii")
+    return "".join(json.dumps(asdict(question), ensure_ascii=True) + "\n" for question in questions).encode("ascii")
 
 
 def read(content: bytes) -> list[Question]:

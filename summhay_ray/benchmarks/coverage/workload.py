@@ -40,7 +40,7 @@ from summhay_ray.benchmarks.coverage.evaluators import (
     VERSION,
     EmbeddedCoverage,
     LexicalCoverage,
-    question,
+    chunk_question,
     verdict,
     verdicts,
     whole_question,
@@ -153,30 +153,30 @@ class Coverage(Benchmark[CoverageSpec]):
     def items(self) -> Iterator[Item]:
         """One item per question, evaluator by evaluator."""
         for model in self.spec.evaluators:
-            for place, one in enumerate(self._questions):
-                basis = _basis(one) if model.model in OFFLINE else JUDGED
-                data = {"place": place, "group": one.group, "document": one.document, "basis": basis}
-                yield Item(f"{model.label}@{one.item}", model=model, data=data)
+            for place, question in enumerate(self._questions):
+                basis = _basis(question) if model.model in OFFLINE else JUDGED
+                data = {"place": place, "group": question.group, "document": question.document, "basis": basis}
+                yield Item(f"{model.label}@{question.item}", model=model, data=data)
 
     async def answer(self, item: Item, ask: Ask) -> Rows:
         """One verdict per chunk. A chunk without a verdict is a failure, and is left out of the question's mean."""
-        one = self._questions[item.data["place"]]
-        texts = [one.context[begin:end] for begin, end in chunks(one.context, self.spec.chunk_tokens)]
+        question = self._questions[item.data["place"]]
+        texts = [question.context[begin:end] for begin, end in chunks(question.context, self.spec.chunk_tokens)]
         judge = self._whole if self._model(item) in OFFLINE else self._one_by_one
-        named = (item.id, item.model, item.data["basis"], one.group, one.item, one.document)
+        named = (item.id, item.model, item.data["basis"], question.group, question.item, question.document)
         return {
             VERDICTS.name: [
                 ChunkVerdict(*named, number, len(texts), count_tokens(texts[number - 1]), needed, key)
-                for number, needed, key in await judge(one, texts, ask)
+                for number, needed, key in await judge(question, texts, ask)
             ]
         }
 
-    async def _one_by_one(self, one: Question, texts: Sequence[str], ask: Ask) -> list[tuple[int, bool, str]]:
+    async def _one_by_one(self, question: Question, texts: Sequence[str], ask: Ask) -> list[tuple[int, bool, str]]:
         """(chunk number, verdict, key of the raw answer) of each chunk, judged in separate calls."""
         found = []
-        for number in self._kept(one, len(texts)):
+        for number in self._kept(question, len(texts)):
             try:
-                reply = await ask("chunk", question(texts[number - 1], one.query))
+                reply = await ask("chunk", chunk_question(texts[number - 1], question.query))
                 needed = verdict(reply.text)
                 if needed is None:
                     raise Unreadable(reply, "# Final Score and 0 or 1 below it")
@@ -186,24 +186,24 @@ class Coverage(Benchmark[CoverageSpec]):
             found.append((number, needed, reply.key))
         return found
 
-    async def _whole(self, one: Question, texts: Sequence[str], ask: Ask) -> list[tuple[int, bool, str]]:
+    async def _whole(self, question: Question, texts: Sequence[str], ask: Ask) -> list[tuple[int, bool, str]]:
         """As `_one_by_one` for an offline evaluator, which gets all chunks in one call."""
-        reply = await ask("chunk", whole_question(texts, one.query, one.references))
+        reply = await ask("chunk", whole_question(texts, question.query, question.references))
         if ask.planning:
             return []
         found = verdicts(reply.text)
-        return [(number, found[number - 1], reply.key) for number in self._kept(one, len(texts))]
+        return [(number, found[number - 1], reply.key) for number in self._kept(question, len(texts))]
 
     def _model(self, item: Item) -> str:
-        return next(one.model for one in self.spec.evaluators if one.label == item.queue)
+        return next(evaluator.model for evaluator in self.spec.evaluators if evaluator.label == item.queue)
 
-    def _kept(self, one: Question, n: int) -> Sequence[int]:
+    def _kept(self, question: Question, n: int) -> Sequence[int]:
         import random
 
         numbers = range(1, n + 1)
         if self.spec.most_chunks is None or n <= self.spec.most_chunks:
             return numbers
-        return sorted(random.Random(f"{self.spec.seed}/{one.item}").sample(numbers, self.spec.most_chunks))
+        return sorted(random.Random(f"{self.spec.seed}/{question.item}").sample(numbers, self.spec.most_chunks))
 
     def score(self, tables: Tables) -> Tables:
         """Tables coverage (by evaluator and group, and over all), agreement (of pairs of evaluators), places (by tenth)."""
@@ -289,10 +289,10 @@ class Coverage(Benchmark[CoverageSpec]):
         return sections
 
 
-def _basis(one: Question) -> str:
-    if not one.references:
+def _basis(question: Question) -> str:
+    if not question.references:
         return QUERY
-    return CONSTRUCTION if any(one.context == text.strip() for text in one.references) else REFERENCES
+    return CONSTRUCTION if any(question.context == text.strip() for text in question.references) else REFERENCES
 
 
 def _agreement(verdicts: pl.DataFrame) -> pl.DataFrame:

@@ -227,21 +227,25 @@ class EthicBuild(Benchmark[EthicBuildSpec]):
     def _drawn(self, source: TextSource) -> Sequence[sources.Text]:
         found = sources.read_texts(source.path, self.inputs)
         if source.least_tokens:
-            found = [one for one in found if count_tokens(one.text) >= source.least_tokens]
+            found = [text for text in found if count_tokens(text.text) >= source.least_tokens]
         if source.most_documents is not None and len(found) > source.most_documents:
             kept = set(self._random("texts", source.domain).sample(range(len(found)), source.most_documents))
-            found = [one for place, one in enumerate(found) if place in kept]
+            found = [text for place, text in enumerate(found) if place in kept]
         if not found:
             raise SpecError(f"spec: texts: {source.path!r} has no document of {source.least_tokens} tokens; lower least_tokens")
         return found
 
     @functools.cached_property
     def _collections(self) -> Sequence[tuple[CollectionSource, sources.Collection]]:
-        return [(source, one) for source in self.spec.collections for one in sources.read_collections(source.path, self.inputs)]
+        return [
+            (source, collection)
+            for source in self.spec.collections
+            for collection in sources.read_collections(source.path, self.inputs)
+        ]
 
     @functools.cached_property
     def _cited(self) -> Sequence[tuple[CitedSource, sources.Cited]]:
-        return [(source, one) for source in self.spec.cited for one in sources.read_cited(source.path, self.inputs)]
+        return [(source, decision) for source in self.spec.cited for decision in sources.read_cited(source.path, self.inputs)]
 
     def _random(self, *names: str) -> random.Random:
         return random.Random(json.dumps([self.spec.seed, *names]))
@@ -255,9 +259,11 @@ class EthicBuild(Benchmark[EthicBuildSpec]):
         }
         seen = set()
         for kind, found in sources.items():
-            for place, (source, one) in enumerate(found):
-                if (name := f"{source.domain}/{one.name}") in seen:
-                    raise SpecError(f"spec: {source.path!r}: {one.name!r} occurs twice in {source.domain}; write another domain")
+            for place, (source, document) in enumerate(found):
+                if (name := f"{source.domain}/{document.name}") in seen:
+                    raise SpecError(
+                        f"spec: {source.path!r}: {document.name!r} occurs twice in {source.domain}; write another domain"
+                    )
                 seen.add(name)
                 yield Item(name, data={"kind": kind, "place": place, "domain": source.domain})
 
@@ -270,8 +276,8 @@ class EthicBuild(Benchmark[EthicBuildSpec]):
         if item.data["kind"] == "cited":
             cited, decision = self._cited[place]
             return (await self._of_cited(cited, decision, ask)).rows()
-        collected, one = self._collections[place]
-        return (await self._of_collection(collected, one, ask)).rows()
+        collected, collection = self._collections[place]
+        return (await self._of_collection(collected, collection, ask)).rows()
 
     async def _of_text(self, source: TextSource, text: sources.Text, ask: Ask) -> _Made:
         whole = text.text.strip() if source.most_tokens is None else first_tokens(text.text.strip(), source.most_tokens)
@@ -290,7 +296,7 @@ class EthicBuild(Benchmark[EthicBuildSpec]):
         if LOOKUP in self.spec.tasks and self.spec.questioner is not None:
             await self._ask_of_one(made, parts, context, ask)
         elif LOOKUP in self.spec.tasks and any(found):
-            number = self._random("lookup", text.name).choice([place for place, one in enumerate(found, start=1) if one])
+            number = self._random("lookup", text.name).choice([place for place, labels in enumerate(found, start=1) if labels])
             made.add(LOOKUP, prompts.lookup(context, what, number), found[number - 1], section=number, **labeled)
         made.add("Summarizing", prompts.summarizing(context, len(parts)), ())
         if "Organizing" in self.spec.tasks and len(parts) > 1:
@@ -303,55 +309,55 @@ class EthicBuild(Benchmark[EthicBuildSpec]):
             made.add("Organizing", prompts.organizing(context, shown), (gold,), order=order, **told)
         return made
 
-    async def _of_collection(self, source: CollectionSource, one: sources.Collection, ask: Ask) -> _Made:
-        documents = dict(one.documents)
+    async def _of_collection(self, source: CollectionSource, collection: sources.Collection, ask: Ask) -> _Made:
+        documents = dict(collection.documents)
         if source.most_documents is not None and len(documents) > source.most_documents:
-            kept = sorted(self._random("documents", one.name).sample(sorted(documents), source.most_documents))
+            kept = sorted(self._random("documents", collection.name).sample(sorted(documents), source.most_documents))
             documents = {number: documents[number] for number in kept}
         texts = [text.strip() for text in documents.values()]
         context = "\n\n".join(f"[{number}]\n{text}" for number, text in zip(documents, texts, strict=True))
-        made = self._made(source.domain, one, context, documents=list(documents))
+        made = self._made(source.domain, collection, context, documents=list(documents))
         if "Recalling" in self.spec.tasks and source.labels == "labeler":
             await self._recalled(made, "Medicine", texts, context, ask)
         if LOOKUP in self.spec.tasks and self.spec.questioner is not None:
             await self._ask_of_one(made, texts, context, ask)
         sections = _headed(_word(source.domain), texts)
         made.add("Summarizing", prompts.summarizing(sections, len(texts), _word(source.domain)), (), context=sections)
-        if (other := self._other(one, documents)) is not None:
-            shared = [f"[{number}]" for number in one.common(other, documents)]
+        if (other := self._other(collection, documents)) is not None:
+            shared = [f"[{number}]" for number in collection.common(other, documents)]
             made.add("Attributing", prompts.attributing(context, other.background), shared or ("None",), background_of=other.name)
         return made
 
-    async def _of_cited(self, source: CitedSource, one: sources.Cited, ask: Ask) -> _Made:
+    async def _of_cited(self, source: CitedSource, decision: sources.Cited, ask: Ask) -> _Made:
         """Recalling and Summarizing use the segments unchanged. For Attributing every citation is replaced by the same mark; the
         gold labels are the segments where a mark replaced a citation of the decision.
 
         Raises SpecError if a segment still contains the decision's title, which would give the answer away.
         """
-        borders = [chunks(_unbroken(text), self.spec.chunk_tokens) for text in one.citing]
-        parts = [text[begin:end] for text, cut in zip(one.citing, borders, strict=True) for begin, end in cut]
+        borders = [chunks(_unbroken(text), self.spec.chunk_tokens) for text in decision.citing]
+        parts = [text[begin:end] for text, cut in zip(decision.citing, borders, strict=True) for begin, end in cut]
         word = _word(source.domain)
         context = _headed(word, parts)
-        made = self._made(source.domain, one, context, chunk_tokens=self.spec.chunk_tokens, chunks=borders)
+        made = self._made(source.domain, decision, context, chunk_tokens=self.spec.chunk_tokens, chunks=borders)
         if "Recalling" in self.spec.tasks:
             await self._recalled(made, "Law", parts, context, ask)
         if LOOKUP in self.spec.tasks and self.spec.questioner is not None:
             await self._ask_of_one(made, parts, context, ask)
         made.add("Summarizing", prompts.summarizing(context, len(parts), word), ())
         if "Attributing" in self.spec.tasks:
-            target, marked_by = f"{one.title}\n{one.summary}", {"marks": source.marks}
+            target, marked_by = f"{decision.title}\n{decision.summary}", {"marks": source.marks}
             forms: set[str] = set()
             if source.marks == "labeler":
                 forms = await self._forms(parts, target, ask)
                 marked_by = {**marked_by, **self._by("labeler", self.spec.labeler)}
-            marked = [_marked(text, one, forms) for text in one.citing]
+            marked = [_marked(text, decision, forms) for text in decision.citing]
             cut = [chunks(text, self.spec.chunk_tokens) for text in marked]
             segments = [text[begin:end] for text, places in zip(marked, cut, strict=True) for begin, end in places]
             gold = [f"Segment {number}" for number, text in enumerate(segments, start=1) if _TARGET in text]
             segments = [text.replace(_TARGET, _MARK) for text in segments]
-            if leak := next((number for number, text in enumerate(segments, start=1) if one.title in text), None):
+            if leak := next((number for number, text in enumerate(segments, start=1) if decision.title in text), None):
                 raise SpecError(
-                    f"spec: cited: {one.name}: segment {leak} still names {one.title!r}; give its title as it is cited"
+                    f"spec: cited: {decision.name}: segment {leak} still names {decision.title!r}; give its title as it is cited"
                 )
             shown = _headed("Segment", segments)
             made.add(
@@ -387,20 +393,20 @@ class EthicBuild(Benchmark[EthicBuildSpec]):
             question = [system(prompts.SYSTEM), user(prompts.chunk_citations(part, target))]
             reply = await ask("label", question, model=self.spec.labeler, prompt_hash=prompts.prompt_hash())
             listed = [line.strip().lstrip("-*").strip() for line in scoring.without_reasoning(reply.text).splitlines()]
-            if any(listed) and not any(one in part or one.casefold().strip(".") == scoring.NONE for one in listed if one):
+            if any(listed) and not any(label in part or label.casefold().strip(".") == scoring.NONE for label in listed if label):
                 raise Unreadable(reply, "citations as they stand in the text, or None")
-            forms.update(one for one in listed if one and one in part and one.casefold().strip(".") != scoring.NONE)
+            forms.update(label for label in listed if label and label in part and label.casefold().strip(".") != scoring.NONE)
         return forms
 
-    def _other(self, one: sources.Collection, shown: Iterable[int]) -> sources.Collection | None:
+    def _other(self, collection: sources.Collection, shown: Iterable[int]) -> sources.Collection | None:
         """The collection with the most documents in common; if none has any, one drawn by the seed; None without others."""
-        others = [other for _, other in self._collections if other is not one]
+        others = [other for _, other in self._collections if other is not collection]
         if not others:
             return None
-        common = [len(one.common(other, shown)) for other in others]
+        common = [len(collection.common(other, shown)) for other in others]
         if max(common):
             return others[common.index(max(common))]
-        return self._random("background", one.name).choice(others)
+        return self._random("background", collection.name).choice(others)
 
     async def _labels(self, parts: Sequence[str], what: str, ask: Ask) -> list[tuple[str, ...]]:
         """The labels of each chunk; empty if the labeler says None."""
@@ -411,7 +417,7 @@ class EthicBuild(Benchmark[EthicBuildSpec]):
             read = scoring.items(scoring.without_reasoning(reply.text))
             if read.unparsed:
                 raise Unreadable(reply, "a list, or None")
-            found.append(tuple(one for one in read.items if one != scoring.NONE))
+            found.append(tuple(label for label in read.items if label != scoring.NONE))
         return found
 
     async def _summary(self, part: str, ask: Ask) -> str:
@@ -437,7 +443,7 @@ class EthicBuild(Benchmark[EthicBuildSpec]):
         return {
             role: model.model,
             f"{role}_sampling": model.sampling(),
-            **{f"{role}_{name}": one for name, one in revision.items()},
+            **{f"{role}_{name}": value for name, value in revision.items()},
         }
 
     def score(self, tables: Tables) -> Tables:
@@ -482,13 +488,17 @@ def _word(domain: str) -> str:
 
 
 def _united(found: Sequence[Sequence[str]]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(one for listed in found for one in listed))
+    return tuple(dict.fromkeys(label for listed in found for label in listed))
 
 
-def _marked(text: str, one: sources.Cited, forms: Iterable[str] = ()) -> str:
+def _marked(text: str, decision: sources.Cited, forms: Iterable[str] = ()) -> str:
     """The text with each citation replaced: citations of the decision by `_TARGET`, all others by `_MARK`. `forms`: strings that
     cite it besides its title and citation."""
-    names = [re.escape(name) for name in sorted({one.title, one.citation, *forms}, key=lambda name: (-len(name), name)) if name]
+    names = [
+        re.escape(name)
+        for name in sorted({decision.title, decision.citation, *forms}, key=lambda name: (-len(name), name))
+        if name
+    ]
     own = re.compile("|".join(names))
     parts, end = [], 0
     spans = sorted({*citations(text), *(found.span() for found in own.finditer(text))}, key=lambda span: (span[0], -span[1]))

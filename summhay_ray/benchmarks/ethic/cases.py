@@ -50,7 +50,7 @@ def _release_extract(given: Mapping[str, Any]) -> Any:
 
 def _release_pairing(given: Mapping[str, Any]) -> Any:
     names = ("domain", "id", "input_sections", "prediction", "templates")
-    return {"requests": [asdict(one) for one in release.requests(*(given[name] for name in names))]}
+    return {"requests": [asdict(request) for request in release.requests(*(given[name] for name in names))]}
 
 
 def _release_score(given: Mapping[str, Any]) -> Any:

@@ -42,7 +42,7 @@ def shown(context: str, question: str, how: ContextSpec) -> str:
 def _joined(ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
     """The nonempty ranges, sorted; adjacent ones are merged, so that no gap is marked between them."""
     found: list[tuple[int, int]] = []
-    for begin, end in sorted(one for one in ranges if one[0] < one[1]):
+    for begin, end in sorted(span for span in ranges if span[0] < span[1]):
         if found and found[-1][1] == begin:
             found[-1] = (found[-1][0], end)
         else:

@@ -43,14 +43,14 @@ async def rate(
 ) -> Outcome[Rating]:
     """One rating: the expectation by log probabilities; without them, the mean of `judge.samples` samples."""
     asked = ask.of(STAGE)
-    one = Rater(judge.model, sampling, logprobs=judge.logprobs)
+    single = Rater(judge.model, sampling, logprobs=judge.logprobs)
     several = Rater(judge.model, {**sampling, "temperature": judge.sample_temperature}, samples=judge.samples)
     alone = judge.samples == 1 or judge.model.startswith(("offline/", "replay/"))
-    first = several if judge.logprobs is None and not alone else one
+    first = several if judge.logprobs is None and not alone else single
     values = reduced(ask, STAGE, first, criterion, {"SOURCE": section, "SUMMARY": summary}, judge.extract)
     if judge.logprobs is None and not alone:
         return await rate_text(criterion, values, several, asked)
-    found = await rate_text(criterion, values, one, asked)
+    found = await rate_text(criterion, values, single, asked)
     if alone or ask.planning or not isinstance(found, Answer) or found.value.how == "logprobs":
         return found
     return await rate_text(criterion, values, several, asked)
@@ -64,7 +64,9 @@ def released_value(raw: RawAnswer | None) -> float | None:
     tokens = json.loads(raw.logprobs) if raw is not None and raw.logprobs else []
     if not tokens:
         return None
-    scores = ((whole(str(one["token"])), float(one["logprob"])) for one in tokens[0].get("top_logprobs", ()))
+    scores = (
+        (whole(str(alternative["token"])), float(alternative["logprob"])) for alternative in tokens[0].get("top_logprobs", ())
+    )
     return math.fsum(score * math.exp(min(logprob, 0.0)) for score, logprob in scores if score in SCALE)
 
 

@@ -28,16 +28,18 @@ def load_records(spec: EthicSpec, inputs: Inputs) -> list[Record]:
     if spec.released_counts and (differ := check_counts(found)):
         raise SpecError(f"spec: data: {'; '.join(differ)}; give all files of a task, or released_counts: false")
     wanted = [
-        one for one in found if (one.task in spec.tasks or not spec.tasks) and (one.domain in spec.domains or not spec.domains)
+        record
+        for record in found
+        if (record.task in spec.tasks or not spec.tasks) and (record.domain in spec.domains or not spec.domains)
     ]
     if not wanted:
-        there = ", ".join(sorted({f"{one.task}/{one.domain}" for one in found}))
+        there = ", ".join(sorted({f"{record.task}/{record.domain}" for record in found}))
         raise SpecError(f"spec: tasks, domains: no record has these; the data has {there}")
-    keys = [(one.task, one.domain, one.id) for one in wanted]
+    keys = [(record.task, record.domain, record.id) for record in wanted]
     if len(set(keys)) < len(keys):
         twice = next(key for key in keys if keys.count(key) > 1)
         raise SpecError(f"spec: data: ID {twice[2]!r} of {twice[0]}, {twice[1]} is in two files; list only one of them")
-    return sorted(wanted, key=lambda one: (one.domain, one.document))
+    return sorted(wanted, key=lambda record: (record.domain, record.document))
 
 
 def _names(entry: str | HubSpec) -> Sequence[str]:
@@ -59,9 +61,9 @@ def _content(entry: str | HubSpec, name: str, inputs: Inputs) -> bytes:
 
 def _sample(name: str) -> bytes:
     folder = resources.files("summhay_ray.benchmarks.ethic").joinpath("sample")
-    known = sorted(one.name.removesuffix(".jsonl") for one in folder.iterdir() if one.name.endswith(".jsonl"))
+    known = sorted(file.name.removesuffix(".jsonl") for file in folder.iterdir() if file.name.endswith(".jsonl"))
     if name not in known:
-        raise SpecError(f"spec: data: no sample is named {name!r}; there is {', '.join(f'{SAMPLE}{one}' for one in known)}")
+        raise SpecError(f"spec: data: no sample is named {name!r}; there is {', '.join(f'{SAMPLE}{sample}' for sample in known)}")
     return folder.joinpath(f"{name}.jsonl").read_bytes()
 
 

@@ -83,7 +83,7 @@ def read_records(content: bytes, name: str) -> list[Record]:
             flaws.append(f"{where}: {record}")
         else:
             found.append(record)
-    seen: dict[tuple[str, str, str], int] = Counter((one.task, one.domain, one.id) for one in found)
+    seen: dict[tuple[str, str, str], int] = Counter((record.task, record.domain, record.id) for record in found)
     flaws += [f"{name}: ID {key[2]!r} occurs {n} times in {key[0]}, {key[1]}" for key, n in seen.items() if n > 1]
     if not found and not flaws:
         flaws.append(f"{name}: holds no record")
@@ -95,7 +95,7 @@ def read_records(content: bytes, name: str) -> list[Record]:
 
 def check_counts(records: Iterable[Record]) -> list[str]:
     """One line for each count that differs from the release, for the tasks in the records."""
-    found = Counter((one.task, one.domain) for one in records)
+    found = Counter((record.task, record.domain) for record in records)
     tasks = {task for task, _ in found}
     wanted = {(task, domain): n for task, domains in COUNTS.items() for domain, n in domains.items() if task in tasks}
     return [
@@ -118,13 +118,13 @@ def _rows(content: bytes, name: str) -> Iterator[tuple[str, Any]]:
 def _of_zip(content: bytes, name: str) -> Iterator[tuple[str, Any]]:
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as packed:
-            files = [one for one in packed.infolist() if one.filename.endswith(".jsonl") and not _hidden(one.filename)]
+            files = [file for file in packed.infolist() if file.filename.endswith(".jsonl") and not _hidden(file.filename)]
             if not files:
                 raise SpecError(f"{name}: the zip holds no .jsonl file")
-            if sum(one.file_size for one in files) > _MOST_BYTES:
+            if sum(file.file_size for file in files) > _MOST_BYTES:
                 raise SpecError(f"{name}: the zip's files are larger than 1 GiB together; give them apart")
-            for one in files:
-                yield from _of_lines(packed.read(one), f"{name}/{one.filename}")
+            for file in files:
+                yield from _of_lines(packed.read(file), f"{name}/{file.filename}")
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
         raise SpecError(f"{name}: the zip cannot be read ({error}); fetch it again") from error
 
@@ -193,6 +193,6 @@ def _answer(answer: Any, task: str) -> tuple[str, ...] | str:
         if isinstance(answer, str) and _NUMBER.search(answer):
             return (answer,)
         return "field Answer: expected a text with the numbers of the options in their order"
-    if isinstance(answer, str | bytes) or not isinstance(answer, Sequence) or not all(isinstance(one, str) for one in answer):
+    if isinstance(answer, str | bytes) or not isinstance(answer, Sequence) or not all(isinstance(label, str) for label in answer):
         return "field Answer: expected a list of texts"
     return tuple(answer)

@@ -160,7 +160,7 @@ def judged(outputs: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, float]]:
     n: dict[str, int] = {}
     for output in outputs:
         sample, criterion = _place(output["custom_id"])
-        figures = samples.setdefault(sample, {f"{kind}_{one}": 0 for kind in ("weighted", "top") for one in CRITERIA})
+        figures = samples.setdefault(sample, {f"{kind}_{criterion}": 0 for kind in ("weighted", "top") for criterion in CRITERIA})
         if f"top_{criterion}" not in figures:
             raise KeyError(f"top_{criterion}")
         figures[f"top_{criterion}"] += _number(output["token"])
@@ -178,7 +178,7 @@ def judged(outputs: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, float]]:
         for name in figures:
             figures[name] /= count
         for kind in ("weighted", "top"):
-            figures[kind] = sum(figures[f"{kind}_{one}"] for one in CRITERIA) / 3
+            figures[kind] = sum(figures[f"{kind}_{criterion}"] for criterion in CRITERIA) / 3
         # The scripts divide the count by itself too.
         figures["count"] = 1.0
     return samples

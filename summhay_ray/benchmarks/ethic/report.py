@@ -38,7 +38,7 @@ def tasks_json(tasks: pl.DataFrame) -> list[dict[str, Any]]:
 
 def sections(scores: Tables) -> list[Section]:
     """The report's sections, without empty ones."""
-    return [one for one in _sections(scores) if one.table is not None and one.table.height]
+    return [section for section in _sections(scores) if section.table is not None and section.table.height]
 
 
 def _sections(scores: Tables) -> Iterator[Section]:

@@ -174,7 +174,7 @@ def _figures(row: EthicAnswer, text: str) -> tuple[dict[str, Any], bool]:
 
 def _summarized(row: EthicAnswer, text: str, rated: Sequence[SectionRating]) -> tuple[dict[str, Any], bool]:
     # The scripts divide each criterion's sum by a third of all answers, then average: this is the mean of all answers.
-    released = scoring.mean(one.released for one in rated if one.reading != "ours")
+    released = scoring.mean(rating.released for rating in rated if rating.reading != "ours")
     if not text.strip():
         return {"score_release": released}, True
     said = scoring.sections(text)
@@ -297,13 +297,13 @@ def differences(samples: pl.DataFrame, seed: int) -> pl.DataFrame:
         resampling = Resampling(wide["document"].to_list(), seed)
         pairs = list(itertools.islice(itertools.combinations(models, 2), _MOST_PAIRS))
         kept = [
-            (a, b, resampling.difference(*(wide[one].cast(pl.Float64).fill_null(math.nan).to_numpy() for one in (a, b))))
+            (a, b, resampling.difference(*(wide[model].cast(pl.Float64).fill_null(math.nan).to_numpy() for model in (a, b))))
             for a, b in pairs
         ]
-        there = [(a, b, one) for a, b, one in kept if one is not None]
-        corrected = with_holm([one for _, _, one in there])
-        for (a, b, _), one in zip(there, corrected, strict=True):
-            told = asdict(one)
+        there = [(a, b, paired) for a, b, paired in kept if paired is not None]
+        corrected = with_holm([paired for _, _, paired in there])
+        for (a, b, _), paired in zip(there, corrected, strict=True):
+            told = asdict(paired)
             figures = {name: told[name] for name in ("difference", "p", "p_holm")}
             rows.append(
                 {
@@ -311,9 +311,9 @@ def differences(samples: pl.DataFrame, seed: int) -> pl.DataFrame:
                     "model": a,
                     "other": b,
                     **figures,
-                    "difference_low": one.low,
-                    "difference_high": one.high,
-                    "n": one.n_queries,
+                    "difference_low": paired.low,
+                    "difference_high": paired.high,
+                    "n": paired.n_queries,
                 }
             )
     names = ("difference", "p", "p_holm", "difference_low", "difference_high")

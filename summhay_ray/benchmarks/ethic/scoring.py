@@ -93,7 +93,7 @@ def items(answer: str) -> Read:
 
 def gold_items(labels: Iterable[str]) -> frozenset[str]:
     """The normalized labels; without labels, or with only "None", the single item `none`."""
-    found = {one for label in labels if (one := _item(_without_thousands(same(label))))}
+    found = {item for label in labels if (item := _item(_without_thousands(same(label))))}
     return frozenset(found - {NONE} or {NONE})
 
 
@@ -169,7 +169,7 @@ def chance(n: int) -> float:
     """The mean score of a random order of n options: exact up to 7, else over 2,000 seeded shuffles. Answering 1..n scores the
     same, since the options are shuffled."""
     if n <= _ENUMERATED:
-        lengths = [len(_rising(one)) for one in itertools.permutations(range(n))]
+        lengths = [len(_rising(permutation)) for permutation in itertools.permutations(range(n))]
         return sum(lengths) / len(lengths) / n
     shuffled, draws = list(range(n)), random.Random(n)
     total = 0
@@ -189,7 +189,7 @@ def attributed(prediction: str) -> Read:
     other = list(_OTHER.finditer(text))
     if headers:
         start = headers[-1].end()
-        end = next((one.start() for one in other if one.start() >= start), len(text))
+        end = next((match.start() for match in other if match.start() >= start), len(text))
         return Read(tuple(_numbers(text[start:end])) or (NONE,))
     found = _numbers(text[: other[0].start()] if other else text)
     if found and prediction != FAILED:
@@ -205,7 +205,7 @@ def attributing(prediction: str, answer: Sequence[str]) -> Overlap:
 def gold_ids(labels: Iterable[str]) -> frozenset[str]:
     """The first number of each label; if no label has one, the single item `none`."""
     found = (_NUMBER.search(same(label)) for label in labels)
-    return frozenset(one.group().lstrip("0") or "0" for one in found if one) or frozenset({NONE})
+    return frozenset(match.group().lstrip("0") or "0" for match in found if match) or frozenset({NONE})
 
 
 def source_of(user_msg: str) -> str:
@@ -223,7 +223,7 @@ def sections(text: str) -> dict[int, str]:
     section are joined."""
     pattern = _HEADER if _HEADER.search(text) else _LINE_HEADER
     found = list(pattern.finditer(text))
-    ends = [*(one.start() for one in found), len(text)][1:]
+    ends = [*(match.start() for match in found), len(text)][1:]
     bodies: dict[int, str] = {}
     for header, end in zip(found, ends, strict=True):
         number, body = int(header.group(1)), text[header.end() : end].strip().rstrip("#").rstrip()
@@ -312,8 +312,8 @@ class _Sums:
 def rated(token: str, alternatives: Iterable[Mapping[str, Any]]) -> tuple[float | None, float | None, float]:
     """(expected score, renormalized to the scale; score of the token; mass outside the scale or unseen). None: no score."""
     mass = dict.fromkeys(SCALE, 0.0)
-    for one in alternatives:
-        score, logprob = _score(str(one["token"])), float(one.get("logprob", -math.inf))
+    for alternative in alternatives:
+        score, logprob = _score(str(alternative["token"])), float(alternative.get("logprob", -math.inf))
         if score is not None and not math.isnan(logprob):
             mass[score] += math.exp(min(0.0, logprob))
     inside = math.fsum(mass.values())
@@ -339,7 +339,9 @@ def judged(outputs: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, float | 
         place = _PLACE.match(output["custom_id"])
         if place is None or place["criterion"] not in CRITERIA:
             raise ValueError(f"custom_id {output['custom_id']!r}: expected DOMAIN_ID_<Section 1>_con, _faith or _rel")
-        sums = found.setdefault(f"{place['domain']}_{place['id']}", {one: _Sums() for one in CRITERIA})[place["criterion"]]
+        sums = found.setdefault(f"{place['domain']}_{place['id']}", {criterion: _Sums() for criterion in CRITERIA})[
+            place["criterion"]
+        ]
         expected, top, outside = rated(output["token"], output["top_logprobs"])
         sums.outside.append(outside)
         if expected is not None:
@@ -352,8 +354,8 @@ def judged(outputs: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, float | 
 def _figures(criteria: Mapping[str, _Sums]) -> dict[str, float | int | None]:
     figures: dict[str, float | int | None] = {}
     for kind in ("weighted", "top"):
-        means = {one: mean(getattr(sums, kind)) for one, sums in criteria.items()}
-        figures |= {f"{kind}_{one}": value for one, value in means.items()}
+        means = {criterion: mean(getattr(sums, kind)) for criterion, sums in criteria.items()}
+        figures |= {f"{kind}_{criterion}": value for criterion, value in means.items()}
         figures[kind] = mean(value for value in means.values() if value is not None)
     figures["outside"] = mean(value for sums in criteria.values() for value in sums.outside)
     figures["n"] = sum(len(sums.weighted) for sums in criteria.values())

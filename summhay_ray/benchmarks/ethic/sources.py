@@ -86,7 +86,7 @@ def read_cited(entry: str, inputs: Inputs) -> list[Cited]:
         texts = [row.get(name) for name in ("title", "summary")]
         citing = row.get("citing")
         if (
-            not all(isinstance(one, str) and one for one in texts)
+            not all(isinstance(text, str) and text for text in texts)
             or not isinstance(citing, list)
             or not all(map(_is_text, citing))
         ):
@@ -110,10 +110,10 @@ def read_texts(entry: str, inputs: Inputs) -> list[Text]:
             found += [_text(row, where, place) for place, (where, row) in enumerate(_lines(content, name))]
         else:
             found.append(Text(stem, content))
-    kept = sorted((one for one in found if one.text.strip()), key=lambda one: one.name)
+    kept = sorted((text for text in found if text.text.strip()), key=lambda text: text.name)
     if not kept:
         raise SpecError(f"spec: {entry!r} holds no text; give .txt or .jsonl files, or a folder of them")
-    names = [one.name for one in kept]
+    names = [text.name for text in kept]
     if twice := next((name for name in names if names.count(name) > 1), None):
         raise SpecError(f"spec: {entry!r}: two documents are named {twice!r}; give each a name of its own")
     return kept
@@ -137,7 +137,7 @@ def _files(entry: str, inputs: Inputs) -> Sequence[str]:
     path = inputs.path(entry)
     if not path.is_dir():
         return [entry]
-    return sorted(f"{entry.rstrip('/')}/{one.name}" for one in path.iterdir() if one.suffix in (".txt", ".md", ".jsonl"))
+    return sorted(f"{entry.rstrip('/')}/{file.name}" for file in path.iterdir() if file.suffix in (".txt", ".md", ".jsonl"))
 
 
 def _lines(content: str, name: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
@@ -154,10 +154,10 @@ def _lines(content: str, name: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
 
 def _text(row: Mapping[str, Any], where: str, place: int) -> Text:
     value = next((row[name] for name in _TEXT_FIELDS if name in row), None)
-    parts = [one for one in (value if isinstance(value, list) else [value]) if isinstance(one, str)]
+    parts = [part for part in (value if isinstance(value, list) else [value]) if isinstance(part, str)]
     if not parts or (isinstance(value, list) and len(parts) < len(value)):
         raise SpecError(f"spec: {where}: expected a text, or a list of texts, in one of the fields {', '.join(_TEXT_FIELDS)}")
-    name = next((str(row[one]).strip() for one in _NAME_FIELDS if row.get(one)), f"document {place + 1}")
+    name = next((str(row[key]).strip() for key in _NAME_FIELDS if row.get(key)), f"document {place + 1}")
     return Text(name, "\n".join(parts))
 
 
@@ -166,12 +166,16 @@ def _collection(row: Mapping[str, Any], where: str, source: str) -> Collection:
     if not isinstance(row.get("background"), str) or not isinstance(documents, list):
         raise SpecError(f"spec: {where}: expected fields background (text) and documents (list)")
     found = {}
-    for one in documents:
-        if not isinstance(one, Mapping) or not _ID.fullmatch(str(one.get("id", ""))) or not _is_text(one.get("text")):
+    for document in documents:
+        if (
+            not isinstance(document, Mapping)
+            or not _ID.fullmatch(str(document.get("id", "")))
+            or not _is_text(document.get("text"))
+        ):
             raise SpecError(f"spec: {where}: documents: expected id (a whole number of up to 18 digits) and text")
-        if (number := int(str(one["id"]))) in found:
+        if (number := int(str(document["id"]))) in found:
             raise SpecError(f"spec: {where}: documents: id {number} is listed twice")
-        found[number] = one["text"]
+        found[number] = document["text"]
     return Collection(str(row.get("id") or where), row["background"], found, source)
 
 

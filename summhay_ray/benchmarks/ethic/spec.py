@@ -117,7 +117,7 @@ class EthicSpec(Spec):
     @field_validator("models", "judges")
     @classmethod
     def _named_once(cls, value: list[Any]) -> list[Any]:
-        labels = [one.label for one in value]
+        labels = [entry.label for entry in value]
         twice = next((label for label in labels if labels.count(label) > 1), None)
         if twice is not None:
             raise ValueError(f"models or judges: {twice!r} is listed twice; give one of them its own `name:`")
@@ -125,7 +125,9 @@ class EthicSpec(Spec):
 
     @model_validator(mode="after")
     def _some_task(self) -> EthicSpec:
-        for one in self.models:
-            if one.asked == ():
-                raise ValueError(f"models: {one.label} answers none of ETHIC's tasks; offline/names, order, match and support do")
+        for model in self.models:
+            if model.asked == ():
+                raise ValueError(
+                    f"models: {model.label} answers none of ETHIC's tasks; offline/names, order, match and support do"
+                )
         return self

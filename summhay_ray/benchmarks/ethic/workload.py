@@ -63,7 +63,7 @@ class Ethic(Benchmark[EthicSpec]):
         super().__init__(spec, inputs)
         check_models((model.model for model in (*spec.models, *spec.judges)), self.own_models)
         self._criteria = criteria({name: inputs.text(path) for name, path in spec.criteria.items()})
-        self._tokenizers = {one.tokenizer: inputs.text(one.tokenizer) for one in spec.models if one.tokenizer}
+        self._tokenizers = {model.tokenizer: inputs.text(model.tokenizer) for model in spec.models if model.tokenizer}
         for path, content in self._tokenizers.items():
             contexts.counter(content, path)
 
@@ -75,22 +75,25 @@ class Ethic(Benchmark[EthicSpec]):
     def identity(self) -> Any:
         """See `Workload`. Includes the content of the records and the hashes of the criteria's prompts."""
         _ = self.records
-        return {**super().identity(), "criteria": {name: one.prompt_hash for name, one in self._criteria.items()}}
+        return {**super().identity(), "criteria": {name: criterion.prompt_hash for name, criterion in self._criteria.items()}}
 
     def own_code(self) -> Sequence[str]:
         """See `Workload`."""
-        return [*super().own_code(), *lever_code(*(one.extract for one in self.spec.judges))]
+        return [*super().own_code(), *lever_code(*(judge.extract for judge in self.spec.judges))]
 
     @functools.cached_property
     def _models(self) -> Mapping[str, EthicModel]:
-        return {one.label: one for one in self.spec.models}
+        return {model.label: model for model in self.spec.models}
 
     def queues(self) -> Mapping[str, Queue]:
         """See `Workload`. An item calls its model and all judges; it computes locally if all of them are local."""
         settings = self.settings()
-        judges = [one.model for one in self.spec.judges]
-        local = all(settings[one].local for one in judges)
-        return {one.label: Queue((one.model, *judges), computes=local and settings[one.model].local) for one in self.spec.models}
+        judges = [judge.model for judge in self.spec.judges]
+        local = all(settings[judge].local for judge in judges)
+        return {
+            model.label: Queue((model.model, *judges), computes=local and settings[model.model].local)
+            for model in self.spec.models
+        }
 
     def items(self) -> Iterator[Item]:
         """One item per model and record of its tasks, model by model and document by document."""
@@ -142,7 +145,7 @@ class Ethic(Benchmark[EthicSpec]):
         if record.task == LOOKUP and (section := scoring.sections(record.context).get(record.meta.get("section", 0))):
             # Short sentences would match other sections by chance.
             said = sentences(section)
-            return [one for one in said if len(one.split()) >= LONG_SENTENCE] or said
+            return [sentence for sentence in said if len(sentence.split()) >= LONG_SENTENCE] or said
         if record.task in ("Organizing", "Attributing"):
             asked = "".join(_ASKED_ABOUT.split(record.question)[1:2]).removesuffix(CUE)
             return [part for part in (_OPTION.split(asked) if record.task == "Organizing" else [asked]) if part.strip()]
@@ -165,7 +168,7 @@ class Ethic(Benchmark[EthicSpec]):
         count = contexts.counter(self._tokenizers.get(name, ""), name)
         shown = contexts.shown(record.context, record.question, model.context)
         messages = self._messages(record, shown)
-        tokens = sum(count(one.content) for one in messages)
+        tokens = sum(count(message.content) for message in messages)
         window = self.settings()[model.model].context_window
         room = None if window is None else window - model.max_tokens
         if room is None or tokens <= room:
@@ -175,7 +178,9 @@ class Ethic(Benchmark[EthicSpec]):
             cut = contexts.without_middle(shown, left, count)
             if cut:
                 messages = self._messages(record, cut)
-                return _Prompt(messages, tokens, sum(count(one.content) for one in messages), too_long=True, truncated=True)
+                return _Prompt(
+                    messages, tokens, sum(count(message.content) for message in messages), too_long=True, truncated=True
+                )
         return _Prompt((), tokens, 0, too_long=True)
 
     def _messages(self, record: Record, context: str) -> tuple[Message, ...]:

@@ -73,7 +73,7 @@ class RaterComparison:
             "judges": list(self.raters),
             "n_scored": list(self.n_rated),
             "agreement": asdict(self.overall),
-            "by_criterion": {name: asdict(one) for name, one in self.by_criterion.items()},
+            "by_criterion": {name: asdict(figures) for name, figures in self.by_criterion.items()},
             "input_tokens": list(self.prompt_tokens),
             "usd": list(self.usd),
         }
@@ -87,7 +87,7 @@ class RaterComparison:
         usd, tokens = (
             f"{' / '.join(map(form.format, pair))}" for form, pair in (("{:.4f}", self.usd), ("{:,}", self.prompt_tokens))
         )
-        rows = [{"criterion": name, **asdict(one)} for name, one in {**self.by_criterion, "all": self.overall}.items()]
+        rows = [{"criterion": name, **asdict(figures)} for name, figures in {**self.by_criterion, "all": self.overall}.items()]
         text = f"{other} compared with {first}, on what both rated. Dollars: {usd}; prompt tokens: {tokens}. {TEXT}"
         title = f"{first} and {other}" + (f" on {self.runs[0]}" if one_run else "")
         return [Section(title, text, pl.DataFrame(rows), {"same": "%"})]
@@ -104,7 +104,7 @@ def compare_raters(
     runs = (run, against or run)
     tables = [_ratings(rates, store) for store in runs]
     known = [table["rater"].unique(maintain_order=True).to_list() for table in tables]
-    if bare := [one.run_id for one, names in zip(runs, known, strict=True) if not names]:
+    if bare := [store.run_id for store, names in zip(runs, known, strict=True) if not names]:
         raise UserError(
             f"{' and '.join(dict.fromkeys(bare))}: no text is rated there, so compare has nothing to hold against each other "
             "(ODSum rates by the metric geval); summhay report RUN_A RUN_B puts any runs side by side"

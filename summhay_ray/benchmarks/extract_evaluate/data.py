@@ -59,7 +59,7 @@ def read_pairs(text: str, file: str) -> list[Pair]:
         content = content.get("pairs")
     if not isinstance(content, list) or not isinstance(documents, Mapping):
         raise SpecError(f"{file}: expected a list of pairs, JSON lines of them, or a mapping of documents and pairs")
-    found = [_pair(one, f"{file}: pair {number}", name, documents) for number, one in enumerate(content, 1)]
+    found = [_pair(row, f"{file}: pair {number}", name, documents) for number, row in enumerate(content, 1)]
     if not found:
         raise SpecError(f"{file}: has no pairs; expected at least one")
     return found
@@ -70,7 +70,7 @@ def sample(entry: str) -> bytes:
     folder = resources.files("summhay_ray.benchmarks.extract_evaluate").joinpath("sample")
     file = folder.joinpath(f"{entry.removeprefix(SAMPLE)}.json")
     if not file.is_file():
-        known = ", ".join(sorted(f"{SAMPLE}{one.name.removesuffix('.json')}" for one in folder.iterdir()))
+        known = ", ".join(sorted(f"{SAMPLE}{file.name.removesuffix('.json')}" for file in folder.iterdir()))
         raise SpecError(f"spec: pairs: no sample is named {entry!r}; there is {known}")
     return file.read_bytes()
 
@@ -104,27 +104,27 @@ def _lines(lines: Sequence[str], file: str) -> Iterator[Any]:
             raise SpecError(f"{file}: line {number} is not JSON: {error}") from None
 
 
-def _pair(one: Any, where: str, dataset: str, documents: Mapping[str, Any]) -> Pair:
-    if not isinstance(one, Mapping):
-        raise SpecError(f"{where}: is {type(one).__name__}; expected a mapping with doc_id, system_id and the texts")
-    doc_id, system_id = _name(one, "doc_id", where), _name(one, "system_id", where)
-    source = one.get("source")
+def _pair(row: Any, where: str, dataset: str, documents: Mapping[str, Any]) -> Pair:
+    if not isinstance(row, Mapping):
+        raise SpecError(f"{where}: is {type(row).__name__}; expected a mapping with doc_id, system_id and the texts")
+    doc_id, system_id = _name(row, "doc_id", where), _name(row, "system_id", where)
+    source = row.get("source")
     if source is None and doc_id in documents:
         document = documents[doc_id]
         source = document.get("source") if isinstance(document, Mapping) else document
-    summary = one.get("system_output") if one.get("summary") is None else one["summary"]
+    summary = row.get("system_output") if row.get("summary") is None else row["summary"]
     for field_name, value in (("source", source), ("summary (or system_output)", summary)):
         if not isinstance(value, str) or not value.strip():
             raise SpecError(f"{where}: {field_name} is {_shown(value)}; expected a text")
-    reference = "" if one.get("reference") is None else one["reference"]
+    reference = "" if row.get("reference") is None else row["reference"]
     if not isinstance(reference, str):
         raise SpecError(f"{where}: reference is {_shown(reference)}; expected a text")
-    named = dataset if one.get("dataset") is None else _name(one, "dataset", where)
-    return Pair(named, doc_id, system_id, str(source), str(summary), reference, _scores(one.get("scores"), where))
+    named = dataset if row.get("dataset") is None else _name(row, "dataset", where)
+    return Pair(named, doc_id, system_id, str(source), str(summary), reference, _scores(row.get("scores"), where))
 
 
-def _name(one: Mapping[str, Any], name: str, where: str) -> str:
-    value = one.get(name)
+def _name(row: Mapping[str, Any], name: str, where: str) -> str:
+    value = row.get(name)
     if isinstance(value, bool) or not isinstance(value, str | int) or value == "":
         raise SpecError(f"{where}: {name} is {_shown(value)}; expected a name")
     return str(value)

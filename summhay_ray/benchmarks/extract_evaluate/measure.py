@@ -81,7 +81,7 @@ class Task:
 
     def of(self, method: str) -> Column | None:
         """The column of a full-document method (FULL or CUT); None if the run has none."""
-        return next((one for one in self.columns if one.method == method), None)
+        return next((column for column in self.columns if column.method == method), None)
 
 
 def measured(tables: Tables, settings: Settings) -> Tables:
@@ -202,7 +202,7 @@ def _task(names: Mapping[str, str], rows: pl.DataFrame, settings: Settings) -> T
     columns = []
     for (method, budget), cell in rows.group_by("method", "budget", maintain_order=True):
         answers = zip(cell["rating"].to_list(), cell["malformed"].to_list(), strict=True)
-        ratings = [settings.failed_as if one is None and malformed else one for one, malformed in answers]
+        ratings = [settings.failed_as if rating is None and malformed else rating for rating, malformed in answers]
         drawn = boot.of([ratings[place] for place in scored]) if boot else {}
         tokens = _mean(cell["prompt_tokens"])
         usd = _mean(cell["usd_micros"]) if paid else tokens
@@ -213,7 +213,7 @@ def _task(names: Mapping[str, str], rows: pl.DataFrame, settings: Settings) -> T
 
 
 def _correlated(ratings: Sequence[float | None], human: Sequence[float | None]) -> Correlations:
-    if all(one is None for one in human):
+    if all(score is None for score in human):
         return Correlations(None, None, None, "the data has no scores of people for this criterion")
     return correlations(ratings, human)
 
@@ -228,21 +228,21 @@ def _mean(values: pl.Series) -> float | None:
 
 def _correlations(task: Task) -> Iterator[dict[str, Any]]:
     """One row per cell (Tables 3 and 4)."""
-    known = [one for one in task.columns if one.found.pearson is not None and one.found.spearman is not None]
-    on_front = {(cell.method, cell.budget or 0) for cell in front([one.cell for one in known])}
-    for one in task.columns:
-        row = {**task.names, **one.place, **_figures(one.found, one.drawn, task.boot)}
-        there = {document for document, rating in zip(task.documents, one.ratings, strict=True) if rating is not None}
+    known = [column for column in task.columns if column.found.pearson is not None and column.found.spearman is not None]
+    on_front = {(cell.method, cell.budget or 0) for cell in front([column.cell for column in known])}
+    for column in task.columns:
+        row = {**task.names, **column.place, **_figures(column.found, column.drawn, task.boot)}
+        there = {document for document, rating in zip(task.documents, column.ratings, strict=True) if rating is not None}
         yield {
             **row,
-            "usd": one.usd,
-            "prompt_tokens": one.prompt_tokens,
-            "on_front": (one.method, one.budget) in on_front,
+            "usd": column.usd,
+            "prompt_tokens": column.prompt_tokens,
+            "on_front": (column.method, column.budget) in on_front,
             "documents": len(there),
-            "n": one.found.n if task.boot else sum(rating is not None for rating in one.ratings),
+            "n": column.found.n if task.boot else sum(rating is not None for rating in column.ratings),
             # If some pairs have human scores, the others are not expected to correlate.
-            "n_expected": len(task.scored) if task.boot else len(one.ratings),
-            "reason": one.found.reason,
+            "n_expected": len(task.scored) if task.boot else len(column.ratings),
+            "reason": column.found.reason,
         }
 
 
@@ -260,13 +260,13 @@ def _figures(found: Correlations, drawn: Mapping[str, Any], boot: Bootstrap | No
 def _differences(task: Task) -> Iterator[dict[str, Any]]:
     """Correlation of every cell minus that of FULL, and of CUT, on the same pairs and resamples, at each level."""
     for against in filter(None, map(task.of, (FULL, CUT))):
-        for one in task.columns:
-            if one is against or not task.boot:
+        for column in task.columns:
+            if column is against or not task.boot:
                 continue
-            both = [a is not None and b is not None for a, b in zip(one.ratings, against.ratings, strict=True)]
-            mine, other = ([r if there else None for r, there in zip(c.ratings, both, strict=True)] for c in (one, against))
+            both = [a is not None and b is not None for a, b in zip(column.ratings, against.ratings, strict=True)]
+            mine, other = ([r if there else None for r, there in zip(c.ratings, both, strict=True)] for c in (column, against))
             for level, first, second in zip(LEVEL_NAMES, _at_levels(task, mine), _at_levels(task, other), strict=True):
-                row: dict[str, Any] = {**task.names, **one.place, "against": against.method, "level": level, "n": first.n}
+                row: dict[str, Any] = {**task.names, **column.place, "against": against.method, "level": level, "n": first.n}
                 for name in COEFFICIENTS:
                     a, b = getattr(first.found, name), getattr(second.found, name)
                     if a is not None and b is not None:
@@ -281,22 +281,22 @@ def _differences(task: Task) -> Iterator[dict[str, Any]]:
 def _agreement(task: Task) -> Iterator[dict[str, Any]]:
     """Agreement of every cell's ratings with those from the full document, and the share of its dollars that is saved."""
     full = task.of(FULL)
-    for one in task.columns if full is not None else ():
-        if one is full or full is None:
+    for column in task.columns if full is not None else ():
+        if column is full or full is None:
             continue
-        both = [(a, b) for a, b in zip(full.ratings, one.ratings, strict=True) if a is not None and b is not None]
+        both = [(a, b) for a, b in zip(full.ratings, column.ratings, strict=True) if a is not None and b is not None]
         found = agreement([a for a, _ in both], [b for _, b in both])
-        spared = 1 - one.usd / full.usd if one.usd is not None and full.usd else None
-        yield {**task.names, **one.place, **asdict(found), "usd": one.usd, "spared": spared}
+        spared = 1 - column.usd / full.usd if column.usd is not None and full.usd else None
+        yield {**task.names, **column.place, **asdict(found), "usd": column.usd, "spared": spared}
 
 
 def _levels(task: Task) -> Iterator[dict[str, Any]]:
     """Correlations within documents (mean) and between systems' means, in addition to the paper's pooled ones."""
-    for one in task.columns if task.boot else ():
-        for level, at in list(zip(LEVEL_NAMES, _at_levels(task, one.ratings), strict=True))[1:]:
+    for column in task.columns if task.boot else ():
+        for level, at in list(zip(LEVEL_NAMES, _at_levels(task, column.ratings), strict=True))[1:]:
             figures = _figures(at.found, at.drawn, task.boot)
             counts = {"n": at.n, "n_expected": at.n_expected, "reason": at.found.reason}
-            yield {**task.names, **one.place, "level": level, **figures, **counts}
+            yield {**task.names, **column.place, "level": level, **figures, **counts}
 
 
 LEVEL_NAMES = ("pooled", "within documents", "between systems")
@@ -336,11 +336,11 @@ def _choices(task: Task, settings: Settings) -> Iterator[dict[str, Any]]:
     """Table 2: the full document (FULL and CUT), the paper's choices, and the same choices on held-out documents."""
     if task.boot is None:
         return
-    by_place = {(one.method, one.budget): one for one in task.columns}
+    by_place = {(column.method, column.budget): column for column in task.columns}
     for name in (FULL, CUT):
-        if (one := task.of(name)) is not None:
-            yield _chosen(task, name, one)
-    best, small = choose([one.cell for one in task.columns])
+        if (column := task.of(name)) is not None:
+            yield _chosen(task, name, column)
+    best, small = choose([column.cell for column in task.columns])
     for name, cell in (("best", best), (f"best up to {SMALL} tokens", small)):
         if cell is not None:
             yield _chosen(task, name, by_place[cell.method, cell.budget or 0])
@@ -348,9 +348,9 @@ def _choices(task: Task, settings: Settings) -> Iterator[dict[str, Any]]:
         yield from _held_out(task, settings)
 
 
-def _chosen(task: Task, name: str, one: Column) -> dict[str, Any]:
-    figures = _figures(one.found, one.drawn, task.boot)
-    return {**task.names, "choice": name, **one.place, **figures, "usd": one.usd, "n": one.found.n}
+def _chosen(task: Task, name: str, column: Column) -> dict[str, Any]:
+    figures = _figures(column.found, column.drawn, task.boot)
+    return {**task.names, "choice": name, **column.place, **figures, "usd": column.usd, "n": column.found.n}
 
 
 def _held_out(task: Task, settings: Settings) -> Iterator[dict[str, Any]]:
@@ -358,23 +358,27 @@ def _held_out(task: Task, settings: Settings) -> Iterator[dict[str, Any]]:
     import numpy as np
 
     documents = [task.documents[place] for place in task.scored]
-    human = [one for one in task.human if one is not None]
+    human = [score for score in task.human if score is not None]
     halves = Bootstrap.halves(human, documents, settings.seed, settings.splits)
-    extracts = [one for one in task.columns if one.budget]
-    fulls = [one for one in task.columns if not one.budget]
+    extracts = [column for column in task.columns if column.budget]
+    fulls = [column for column in task.columns if not column.budget]
     figures = {
-        id(one): [half.of([one.ratings[place] for place in task.scored]) for half in halves] for one in (*extracts, *fulls)
+        id(column): [half.of([column.ratings[place] for place in task.scored]) for half in halves]
+        for column in (*extracts, *fulls)
     }
 
-    def sums(one: Column) -> NDArray[np.float64]:
-        first = figures[id(one)][0]
+    def sums(column: Column) -> NDArray[np.float64]:
+        first = figures[id(column)][0]
         both: NDArray[np.float64] = first["pearson"] + first["spearman"]
         return np.where(np.isfinite(both), both, -np.inf)
 
-    for name, choice in (("best", extracts), (f"best up to {SMALL} tokens", [one for one in extracts if one.budget <= SMALL])):
+    for name, choice in (
+        ("best", extracts),
+        (f"best up to {SMALL} tokens", [column for column in extracts if column.budget <= SMALL]),
+    ):
         if not choice:
             continue
-        on_first = np.stack([sums(one) for one in choice])
+        on_first = np.stack([sums(column) for column in choice])
         picked = on_first.argmax(axis=0)
         some = np.isfinite(on_first.max(axis=0))
         held = {c: np.array([figures[id(choice[p])][1][c][s] for s, p in enumerate(picked)])[some] for c in _PAPERS}
@@ -392,13 +396,13 @@ def _held_out(task: Task, settings: Settings) -> Iterator[dict[str, Any]]:
             "share": times / len(picked),
             "n": len(human),
         }
-    for one in fulls:
+    for column in fulls:
         yield {
             **task.names,
-            "choice": f"{one.method}, held out",
-            **one.place,
-            **_spread({c: figures[id(one)][1][c] for c in _PAPERS}),
-            "usd": one.usd,
+            "choice": f"{column.method}, held out",
+            **column.place,
+            **_spread({c: figures[id(column)][1][c] for c in _PAPERS}),
+            "usd": column.usd,
             "n": len(human),
         }
 
@@ -414,7 +418,7 @@ def _spread(values: Mapping[str, NDArray[np.float64]]) -> dict[str, float | None
     row: dict[str, float | None] = {}
     for name, drawn in values.items():
         kept = drawn[np.isfinite(drawn)]
-        ends = [float(one) for one in np.quantile(kept, (0.025, 0.975))] if len(kept) else [None, None]
+        ends = [float(end) for end in np.quantile(kept, (0.025, 0.975))] if len(kept) else [None, None]
         row |= {name: float(kept.mean()) if len(kept) else None, f"{name}_low": ends[0], f"{name}_high": ends[1]}
     return row
 
@@ -449,7 +453,7 @@ def _positions(extracts: pl.DataFrame) -> pl.DataFrame:
     For the largest budget of at most 1024 tokens; if all are larger, for the smallest.
     """
     budgets = sorted(set(extracts["budget"].to_list()))
-    budget = max([one for one in budgets if one <= SMALL], default=budgets[0] if budgets else SMALL)
+    budget = max([limit for limit in budgets if limit <= SMALL], default=budgets[0] if budgets else SMALL)
     chosen = extracts.filter((pl.col("budget") == budget) & (pl.col("index").list.len() > 0))
     rows = []
     for (dataset, method), some in chosen.group_by("dataset", "method", maintain_order=True):

@@ -141,9 +141,9 @@ class ExtractEvaluateSpec(Spec):
 
     @model_validator(mode="after")
     def _labels_differ(self) -> ExtractEvaluateSpec:
-        _once("raters", [one.label for one in self.raters])
-        _once("criteria", [one.name for one in self.criteria])
-        _once("metrics", [one.label for one in self.metrics])
+        _once("raters", [rater.label for rater in self.raters])
+        _once("criteria", [criterion.name for criterion in self.criteria])
+        _once("metrics", [metric.label for metric in self.metrics])
         if not self.cells():
             raise ValueError("methods with budgets, or full: name at least one; else nothing is shown to the raters")
         for method in self.models:
@@ -156,11 +156,11 @@ class ExtractEvaluateSpec(Spec):
                 raise ValueError(f"methods: {error}") from error
             except ValueError as error:
                 raise ValueError(f"models: {error}") from error
-        for one in self.criteria if any(rater.logprobs for rater in self.raters) else ():
+        for criterion in self.criteria if any(rater.logprobs for rater in self.raters) else ():
             try:
-                judge.check_logprobs(one.on)
+                judge.check_logprobs(criterion.on)
             except ValueError as error:
-                raise ValueError(f"criteria: {one.name}: {error}") from error
+                raise ValueError(f"criteria: {criterion.name}: {error}") from error
         return self
 
     def cells(self) -> list[tuple[str, int]]:

@@ -117,7 +117,10 @@ class ExtractEvaluate(Benchmark[ExtractEvaluateSpec]):
     def __init__(self, spec: ExtractEvaluateSpec, inputs: Inputs) -> None:
         super().__init__(spec, inputs)
         try:
-            self.criteria = {one.name: one.made(inputs.text(one.prompt) if one.prompt else "") for one in spec.criteria}
+            self.criteria = {
+                criterion.name: criterion.made(inputs.text(criterion.prompt) if criterion.prompt else "")
+                for criterion in spec.criteria
+            }
         except ValueError as error:
             raise SpecError(f"spec: criteria: {error}") from error
         for name in spec.pairs:
@@ -134,10 +137,10 @@ class ExtractEvaluate(Benchmark[ExtractEvaluateSpec]):
 
     def identity(self) -> Any:
         """See `Workload`. Includes the prompts, user code, and revisions of local models."""
-        prompts = {name: one.prompt_hash for name, one in self.criteria.items()}
-        own = [*self.spec.methods, *(one.metric for one in self.spec.metrics)]
+        prompts = {name: criterion.prompt_hash for name, criterion in self.criteria.items()}
+        own = [*self.spec.methods, *(metric.metric for metric in self.spec.metrics)]
         code = {name: code_identity(name) for name in own if ":" in name}
-        revisions = {one.label: self.revision_of(one.model) for one in self.spec.raters}
+        revisions = {rater.label: self.revision_of(rater.model) for rater in self.spec.raters}
         found = {label: known_revision(named_layers(name)[0]) for label, name in self._weights() if name}
         weights = {label: revision for label, revision in found.items() if revision}
         return {**super().identity(), "prompts": prompts, "own": code, "revisions": revisions, "weights": weights}
@@ -146,13 +149,13 @@ class ExtractEvaluate(Benchmark[ExtractEvaluateSpec]):
         """(label, folder or hub name of its model) of each method and metric; the latter is empty if it reads none."""
         for method in self.spec.methods:
             yield f"method {method}", self.spec.models.get(method) or extracts.own_model(method)
-        for one in self.spec.metrics:
-            yield f"metric {one.label}", one.model or getattr(make_metric(one.metric), "own_model", "")
+        for metric in self.spec.metrics:
+            yield f"metric {metric.label}", metric.model or getattr(make_metric(metric.metric), "own_model", "")
 
     def own_code(self) -> Sequence[str]:
         """See `Workload`."""
-        own = [*self.spec.methods, *(one.metric for one in self.spec.metrics)]
-        levers = lever_code(*(one.extract for one in self.spec.raters))
+        own = [*self.spec.methods, *(metric.metric for metric in self.spec.metrics)]
+        levers = lever_code(*(rater.extract for rater in self.spec.raters))
         return [*super().own_code(), *(name for name in own if ":" in name), *levers]
 
     def items(self) -> Iterator[Item]:
@@ -192,13 +195,13 @@ class ExtractEvaluate(Benchmark[ExtractEvaluateSpec]):
         n_sentences = extracts.n_sentences(pair.source)
         place = (pair.dataset, pair.doc_id, pair.system_id)
         rows = [
-            ExtractRow(*place, method, budget, one.index, one.tokens, n_sentences)
+            ExtractRow(*place, method, budget, extract.index, extract.tokens, n_sentences)
             for method, found in made.items()
-            for budget, one in found.items()
+            for budget, extract in found.items()
         ]
         human = [(name, self._human(pair, name)) for name in self.criteria]
         texts = [Texts(pair.summary, pair.source, pair.reference)]
-        measured = [(one.label, make_metric(one.metric, one.model).score(texts)[0]) for one in self.spec.metrics]
+        measured = [(metric.label, make_metric(metric.metric, metric.model).score(texts)[0]) for metric in self.spec.metrics]
         scores = [(name, score if score is not None and math.isfinite(score) else None) for name, score in measured]
         return Prepared(
             {
@@ -259,7 +262,7 @@ class ExtractEvaluate(Benchmark[ExtractEvaluateSpec]):
         """Ask for one rating."""
         data = item.data
         pair = self.pairs[item.source]
-        rater = next(one for one in self.spec.raters if one.label == data["rater"])
+        rater = next(rater for rater in self.spec.raters if rater.label == data["rater"])
         criterion = self.criteria[data["criterion"]]
         if ask.prepared == [] and self.spec.compat == "default":
             message = f"no sentence of the source fits into {data['budget']} tokens; take a larger budget"
@@ -312,8 +315,12 @@ class ExtractEvaluate(Benchmark[ExtractEvaluateSpec]):
     def details(self, scores: Tables) -> Mapping[str, Any]:
         """`criteria`: scale and prompt of each criterion. Ratings by different prompts must not be compared."""
         criteria = {
-            name: {"scale": [one.scale.low, one.scale.high], "version": one.version, "prompt_hash": one.prompt_hash}
-            for name, one in self.criteria.items()
+            name: {
+                "scale": [criterion.scale.low, criterion.scale.high],
+                "version": criterion.version,
+                "prompt_hash": criterion.prompt_hash,
+            }
+            for name, criterion in self.criteria.items()
         }
         return {"criteria": criteria}
 

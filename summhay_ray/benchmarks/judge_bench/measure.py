@@ -121,7 +121,7 @@ class Measure:
         outcomes: Outcomes = []
         for row, places in zip(verdicts, wanted, strict=True):
             found = {place: row[place] for place in places}
-            outcomes.append({place: absent if one is None else Answer(one) for place, one in found.items()})
+            outcomes.append({place: absent if verdict is None else Answer(verdict) for place, verdict in found.items()})
         return Judged(outcomes, bench.stored_micros(key, self._summaries, verdicts, wanted), "estimated")
 
     def _free(self, wanted: Wanted, together: bool) -> Judged:

@@ -70,13 +70,13 @@ class Collection:
                 raise ValueError(
                     f"splits: no query belongs to {split!r}; splits of this collection: {', '.join(there) or 'none'}"
                 )
-        return self if splits is None else replace(self, queries=tuple(one for one in self.queries if one.split in splits))
+        return self if splits is None else replace(self, queries=tuple(query for query in self.queries if query.split in splits))
 
     def without_blank(self) -> Collection:
         """The collection with its blank documents removed, from `gold` too."""
         blank = {document.document_id for document in self.documents if document.blank}
         kept = tuple(document for document in self.documents if not document.blank)
-        queries = tuple(replace(one, gold=tuple(name for name in one.gold if name not in blank)) for one in self.queries)
+        queries = tuple(replace(query, gold=tuple(name for name in query.gold if name not in blank)) for query in self.queries)
         return replace(self, documents=kept, queries=queries, n_dropped=len(blank), warnings=_flaws(kept, queries, len(blank)))
 
     @functools.cached_property
@@ -96,12 +96,12 @@ class Collection:
             texts=tuple(document.text for document in self.documents),
             queries=tuple(
                 Searched(
-                    one.query_id,
-                    one.text,
-                    {name: float(len(one.gold) - index) for index, name in enumerate(one.gold)},
-                    references=one.references,
+                    query.query_id,
+                    query.text,
+                    {name: float(len(query.gold) - index) for index, name in enumerate(query.gold)},
+                    references=query.references,
                 )
-                for one in self.queries
+                for query in self.queries
             ),
             titles=tuple(document.title for document in self.documents),
         )
@@ -115,9 +115,10 @@ class Collection:
         """Inverse of `to_bytes`. Raises ValueError, TypeError, KeyError or zlib.error for other content."""
         found: dict[str, Any] = json.loads(zlib.decompress(content))
         queries = tuple(
-            Query(**{**one, "references": tuple(one["references"]), "gold": tuple(one["gold"])}) for one in found["queries"]
+            Query(**{**query, "references": tuple(query["references"]), "gold": tuple(query["gold"])})
+            for query in found["queries"]
         )
-        documents = tuple(Document(**one) for one in found["documents"])
+        documents = tuple(Document(**document) for document in found["documents"])
         return cls(**{**found, "documents": documents, "queries": queries, "warnings": tuple(found["warnings"])})
 
     @functools.cached_property
@@ -128,14 +129,17 @@ class Collection:
     @functools.cached_property
     def digest(self) -> str:
         """sha256 (hex) of documents and queries; independent of the collection's name and location."""
-        documents = [{name: value for name, value in asdict(one).items() if name != "title"} for one in self.documents]
-        content = [documents, [asdict(one) for one in self.queries]]
+        documents = [{name: value for name, value in asdict(document).items() if name != "title"} for document in self.documents]
+        content = [documents, [asdict(query) for query in self.queries]]
         return hashlib.sha256(json.dumps(content, separators=(",", ":")).encode("ascii")).hexdigest()
 
 
 def checked(name: str, documents: Sequence[Document], queries: Sequence[Query], attribution: str = "") -> Collection:
     """A collection with warnings about its flaws. Raises ValueError for a duplicate id or a collection without documents."""
-    for what, ids in (("document", [one.document_id for one in documents]), ("query", [one.query_id for one in queries])):
+    for what, ids in (
+        ("document", [document.document_id for document in documents]),
+        ("query", [query.query_id for query in queries]),
+    ):
         seen: set[str] = set()
         for one in ids:
             if one in seen:
@@ -155,16 +159,18 @@ def _flaws(documents: Sequence[Document], queries: Sequence[Query], n_dropped: i
         if not document.blank:
             ids_by_text.setdefault(document.text.strip(), []).append(document.document_id)
     repeated = [ids[0] for ids in ids_by_text.values() if len(ids) > 1]
-    absent = sorted({one for query in queries for one in query.gold} - known)
+    absent = sorted({name for query in queries for name in query.gold} - known)
     example = f" ({absent[0]!r}; an id is a file's name without .txt)" if absent else ""
     flaws = {
         f"{n_dropped} blank documents were dropped, from gold too": [""] * n_dropped,
         f"{len(blank)} of {len(documents)} documents are blank; drop_blank: true takes them out": sorted(blank),
-        "gold points at a blank document": [one.query_id for one in queries if blank.intersection(one.gold)],
-        f"gold names a document that is not there{example}": [one.query_id for one in queries if not known.issuperset(one.gold)],
-        "no gold document: retrieval is not scored": [one.query_id for one in queries if not one.gold],
+        "gold points at a blank document": [query.query_id for query in queries if blank.intersection(query.gold)],
+        f"gold names a document that is not there{example}": [
+            query.query_id for query in queries if not known.issuperset(query.gold)
+        ],
+        "no gold document: retrieval is not scored": [query.query_id for query in queries if not query.gold],
         "no reference: no summary is scored against one": [
-            one.query_id for one in queries if not any(map(str.strip, one.references))
+            query.query_id for query in queries if not any(map(str.strip, query.references))
         ],
         "the same text as another document": repeated,
     }

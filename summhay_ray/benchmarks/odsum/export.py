@@ -16,19 +16,19 @@ _UNSAFE = re.compile(r"[^\w.+,()=@-]+")
 
 def collection_files(collection: Collection) -> dict[str, str]:
     """Path -> text of a folder that `read_collection` reads, attribution included. Raises UserError for clashing file names."""
-    files = {f"documents/{_UNSAFE.sub('_', one.document_id)}.txt": one.text for one in collection.documents}
+    files = {f"documents/{_UNSAFE.sub('_', document.document_id)}.txt": document.text for document in collection.documents}
     if len(files) < len(collection.documents):
         raise UserError("two document ids map to the same file name; use ids of letters and digits")
-    named = {one.document_id: _UNSAFE.sub("_", one.document_id) for one in collection.documents}
+    named = {document.document_id: _UNSAFE.sub("_", document.document_id) for document in collection.documents}
     rows = [
         {
-            "query_id": one.query_id,
-            "text": one.text,
-            "references": list(one.references),
-            "gold": [named.get(name, name) for name in one.gold],
-            "split": one.split,
+            "query_id": query.query_id,
+            "text": query.text,
+            "references": list(query.references),
+            "gold": [named.get(name, name) for name in query.gold],
+            "split": query.split,
         }
-        for one in collection.queries
+        for query in collection.queries
     ]
     files["queries.jsonl"] = "".join(map(_line, rows))
     if collection.attribution:

@@ -39,10 +39,10 @@ def import_collection(folder: str | Path, store: Store) -> CollectionImport:
     return CollectionImport(
         corpus=f"store/{store.put_object(COLLECTION, collection.to_bytes())}",
         documents=len(collection.documents),
-        blank=sum(one.blank for one in collection.documents),
+        blank=sum(document.blank for document in collection.documents),
         queries=len(collection.queries),
-        references=sum(any(map(str.strip, one.references)) for one in collection.queries),
-        gold=sum(bool(one.gold) for one in collection.queries),
+        references=sum(any(map(str.strip, query.references)) for query in collection.queries),
+        gold=sum(bool(query.gold) for query in collection.queries),
         attribution=collection.attribution,
         warnings=collection.warnings,
     )

@@ -26,9 +26,9 @@ def pipeline_run(collection: Collection, files: Sequence[str | Path], tag: str =
     A query is matched by its text, or by its first reference where the file words the query differently, as the stories' sparse
     files do. Raises SpecError, naming file and entry, for a query or document that is not in the collection.
     """
-    documents = {_bare(one.text): one.document_id for one in reversed(collection.documents)}
-    queries = {_bare(one.text): one.query_id for one in reversed(collection.queries)}
-    answers = {_bare(one.references[0]): one.query_id for one in reversed(collection.queries) if one.references}
+    documents = {_bare(document.text): document.document_id for document in reversed(collection.documents)}
+    queries = {_bare(query.text): query.query_id for query in reversed(collection.queries)}
+    answers = {_bare(query.references[0]): query.query_id for query in reversed(collection.queries) if query.references}
     lines = []
     for file in files:
         for place, entry in enumerate(_entries(file)):
@@ -50,11 +50,11 @@ def _entries(file: str | Path) -> list[dict[str, str]]:
         found = json.loads(read_json(file))
     except (OSError, ValueError) as error:
         raise SpecError(f"{file}: cannot be read: {error}") from error
-    if not isinstance(found, list) or not all(isinstance(one, dict) for one in found):
+    if not isinstance(found, list) or not all(isinstance(row, dict) for row in found):
         raise SpecError(f"{file}: expected a list of objects with Query and Article")
-    for place, one in enumerate(found):
+    for place, row in enumerate(found):
         for name in ("Query", "Article"):
-            if not isinstance(one.get(name), str):
+            if not isinstance(row.get(name), str):
                 raise SpecError(f"{file}: entry {place}: {name}: expected text")
     return found
 

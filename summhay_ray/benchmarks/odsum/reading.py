@@ -63,9 +63,9 @@ def _meetings(folder: Path, called: str) -> Collection:
         raise ValueError("queries.json: expected an object of query id to query, answer, meetings_list")
     split_of = meeting_splits(list(found))
     queries = []
-    for query_id, one in found.items():
+    for query_id, value in found.items():
         where = f"queries.json: query {query_id!r}"
-        fields = _object(one, where)
+        fields = _object(value, where)
         text, answer = (_text(fields, name, where) for name in ("query", "answer"))
         queries.append(Query(query_id, text, (answer,), _texts(fields, "meetings_list", where), split_of[query_id]))
     return checked(called, _text_files(_texts_folder(folder)), queries, MEETINGS)
@@ -92,8 +92,8 @@ def _stories(folder: Path, called: str) -> Collection:
     for where, row in _lines(folder / "queries.jsonl"):
         if not isinstance(row, list):
             raise ValueError(f"{where}: expected a list of a story's queries")
-        for number, one in enumerate(row, start=1):
-            fields = _object(one, where)
+        for number, value in enumerate(row, start=1):
+            fields = _object(value, where)
             title = _text(fields, "title", where)
             if title not in passages:
                 raise ValueError(f"{where}: title: no story is called {title!r}")
@@ -229,6 +229,6 @@ def _texts(fields: Mapping[str, Any], name: str, where: str, needed: bool = True
     if not needed and fields.get(name) is None:
         return ()
     value = _list(fields, name, where)
-    if not all(isinstance(one, str) for one in value):
+    if not all(isinstance(text, str) for text in value):
         raise ValueError(f"{where}: {name}: expected a list of texts, found {json.dumps(value)[:40]}")
     return tuple(value)

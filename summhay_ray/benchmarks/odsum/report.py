@@ -37,14 +37,16 @@ def sections(scores: Tables, collection: Collection, token_budget: int | None = 
 def _retrieval(frame: pl.DataFrame) -> Section:
     named = {"f1": "F1", "precision": "P", "ndcg": "nDCG", "ap": "AP"}
     shown = [name for name in ("precision", "f1", "recall", "ndcg", "ap") if frame[name].count()]
-    columns = [name for one in shown for name in (one, f"{one}_low", f"{one}_high")]
-    renamed = {name: name.replace(one, to, 1) for one, to in named.items() for name in columns if name.split("_")[0] == one}
+    columns = [name for figure in shown for name in (figure, f"{figure}_low", f"{figure}_high")]
+    renamed = {
+        name: name.replace(figure, to, 1) for figure, to in named.items() for name in columns if name.split("_")[0] == figure
+    }
     table = frame.filter(pl.col("k").is_not_null()).select("retriever", "k", "n", *columns).rename(renamed)
     return Section(
         "Retrieval, by documents retrieved",
         text='The layout of Table 2. Its "R@K" is the mean over queries of F1; recall stands beside it under its own name.',
         table=table,
-        units=dict.fromkeys([named.get(one, one) for one in shown], "%"),
+        units=dict.fromkeys([named.get(figure, figure) for figure in shown], "%"),
         # Nothing is measured where every retriever fails or no gold document is known.
         chart=Chart.line(x="k", y="F1", series="retriever") if "f1" in shown else None,
     )
@@ -57,20 +59,24 @@ def _shown(frame: pl.DataFrame, token_budget: int | None) -> Section:
 
 
 def _summaries(frame: pl.DataFrame, measured: Sequence[str]) -> Section:
-    columns = [name for one in measured for name in (one, f"{one}_low", f"{one}_high")]
+    columns = [name for metric in measured for name in (metric, f"{metric}_low", f"{metric}_high")]
     # A metric with fewer scores than the others (failed ratings, say) gets its own n column.
     fewer = {
-        one: f"n_{one}" for one in ("bertscore", "geval") if one in measured and (frame[f"n_{one}"] < frame["n_scored"]).any()
+        metric: f"n_{metric}"
+        for metric in ("bertscore", "geval")
+        if metric in measured and (frame[f"n_{metric}"] < frame["n_scored"]).any()
     }
-    own_n = [pl.col(counted).alias(f"n of {NAMES[one]}") for one, counted in fewer.items()]
+    own_n = [pl.col(counted).alias(f"n of {NAMES[metric]}") for metric, counted in fewer.items()]
     table = frame.select("model", "strategy", "retriever", "k", pl.col("n_scored").alias("n"), "n_expected", *own_n, *columns)
-    table = table.rename({name: name.replace(one, NAMES[one], 1) for one in measured for name in columns if _of(name, one)})
+    table = table.rename(
+        {name: name.replace(metric, NAMES[metric], 1) for metric in measured for name in columns if _of(name, metric)}
+    )
     return Section(
         "Summaries",
         text="Means over the n scored summaries of n_expected; failed and empty answers are left out."
         + (f" {GEVAL}" if "geval" in measured else ""),
         table=table,
-        units={NAMES[one]: "%" for one in measured if one != "geval"},
+        units={NAMES[metric]: "%" for metric in measured if metric != "geval"},
     )
 
 
@@ -83,10 +89,10 @@ def _lost(frame: pl.DataFrame, measured: Sequence[str]) -> Section:
     index = ["model", "strategy", "k", "retriever"]
     parts = []
     for metric in measured:
-        one = frame.filter(pl.col("metric") == metric)
+        part = frame.filter(pl.col("metric") == metric)
         name = NAMES[metric]
         parts.append(
-            one.select(
+            part.select(
                 *index,
                 pl.col("n").alias(f"n of {metric}"),
                 pl.col("oracle").alias(name),
@@ -96,8 +102,8 @@ def _lost(frame: pl.DataFrame, measured: Sequence[str]) -> Section:
             )
         )
     table = parts[0]
-    for one in parts[1:]:
-        table = table.join(one, on=index, how="full", coalesce=True)
+    for part in parts[1:]:
+        table = table.join(part, on=index, how="full", coalesce=True)
     counted = [f"n of {metric}" for metric in measured]
     table = table.with_columns(pl.max_horizontal(counted).alias("n"))
     # A metric with fewer values than the others gets its own n column.

@@ -45,8 +45,8 @@ def frames(tables: Tables, spec: OdsumSpec, unordered: Collection[str] = ()) -> 
     # Rows follow the order of the spec, not of the names.
     orders = {
         "retriever": retrievers,
-        "strategy": [one.strategy_label for one in spec.summarizers],
-        "model": [one.model_label for one in spec.summarizers],
+        "strategy": [summarizer.strategy_label for summarizer in spec.summarizers],
+        "model": [summarizer.model_label for summarizer in spec.summarizers],
     }
     return {name: _in_order(frame, orders) for name, frame in found.items()}
 
@@ -159,7 +159,7 @@ def _in_order(frame: pl.DataFrame, orders: Mapping[str, Sequence[str]]) -> pl.Da
     keys = []
     for name in ("model", "strategy", "retriever", "k", "metric", "criterion"):
         if name in frame.columns:
-            places = {one: place for place, one in reversed(list(enumerate(known.get(name, ()))))}
+            places = {value: place for place, value in reversed(list(enumerate(known.get(name, ()))))}
             key = pl.col(name).replace_strict(places, default=len(places), return_dtype=pl.Int64) if places else pl.col(name)
             keys.append(key)
     return frame.sort(keys, nulls_last=True) if keys else frame

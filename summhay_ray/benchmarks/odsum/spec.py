@@ -117,7 +117,7 @@ class OdsumSpec(Spec):
 
     def metric(self, kind: type[Any]) -> Any:
         """The spec's metric of class `kind`; None where it has none."""
-        return next((one for one in self.metrics if isinstance(one, kind)), None)
+        return next((metric for metric in self.metrics if isinstance(metric, kind)), None)
 
     @model_validator(mode="before")
     @classmethod
@@ -127,11 +127,11 @@ class OdsumSpec(Spec):
     @model_validator(mode="after")
     def _names_differ(self) -> OdsumSpec:
         check_retrievers(self.retrievers)
-        check_labels("summarizers", [one.label for one in self.summarizers])
-        for field, values in (("k", self.k), ("metrics", [type(one).__name__ for one in self.metrics])):
+        check_labels("summarizers", [summarizer.label for summarizer in self.summarizers])
+        for field, values in (("k", self.k), ("metrics", [type(metric).__name__ for metric in self.metrics])):
             if len(set(values)) < len(values):
                 raise ValueError(f"{field}: one is listed twice; remove it")
-        if not self.retrievers and any(one.answers is None for one in self.summarizers):
+        if not self.retrievers and any(summarizer.answers is None for summarizer in self.summarizers):
             raise ValueError("retrievers: the summarizers need at least one, such as oracle")
         return self
 

@@ -14,7 +14,7 @@ def meeting_splits(query_ids: Sequence[str]) -> Mapping[str, str]:
     """Query id -> train, test or dev, in shares of 60 %, 30 % and 10 %."""
     train, rest = _parted(query_ids, 0.4)
     test, dev = _parted(rest, 0.25)
-    return {one: name for name, ids in (("train", train), ("test", test), ("dev", dev)) for one in ids}
+    return {query_id: name for name, ids in (("train", train), ("test", test), ("dev", dev)) for query_id in ids}
 
 
 def _parted(ids: Sequence[str], share: float) -> tuple[list[str], list[str]]:

@@ -85,7 +85,7 @@ class Odsum(WithRetrievers, OnCollection[OdsumSpec]):
 
     def __init__(self, spec: OdsumSpec, inputs: Inputs) -> None:
         super().__init__(with_retrievers(spec, inputs), inputs)
-        self.prompts = {one.prompt: inputs.text(one.prompt) for one in spec.model_entries() if one.prompt}
+        self.prompts = {entry.prompt: inputs.text(entry.prompt) for entry in spec.model_entries() if entry.prompt}
         if not inputs.settled:
             self._check()
 
@@ -94,10 +94,10 @@ class Odsum(WithRetrievers, OnCollection[OdsumSpec]):
         Stored runs skip this check, since they are also read on machines without the models."""
         _ = self.collection
         try:
-            for one in self.spec.summarizers:
-                check_strategy(one.strategy)
-                if one.prompt:
-                    summarize.check_prompt(self.prompts[one.prompt])
+            for summarizer in self.spec.summarizers:
+                check_strategy(summarizer.strategy)
+                if summarizer.prompt:
+                    summarize.check_prompt(self.prompts[summarizer.prompt])
             for model in self.spec.model_entries():
                 check_model(model.model)
             for entry in self.spec.retrievers:
@@ -129,26 +129,31 @@ class Odsum(WithRetrievers, OnCollection[OdsumSpec]):
             "prompts": {"answer": summarize.prompt_identity("", "answer", steps=True), **measures.prompt_hashes()},
         }
 
-    def _semantic(self, one: SummarizerSpec) -> dict[str, Any]:
+    def _semantic(self, summarizer: SummarizerSpec) -> dict[str, Any]:
         """The fields that identify a summarizer."""
-        own = one.model_dump(mode="json", include={"model", "name", "max_tokens", "temperature", "seed", "extra", "strategy"})
-        return {**own, "prompt": self.prompts.get(one.prompt or "", ""), **self.revision_of(one.model)}
+        own = summarizer.model_dump(
+            mode="json", include={"model", "name", "max_tokens", "temperature", "seed", "extra", "strategy"}
+        )
+        return {**own, "prompt": self.prompts.get(summarizer.prompt or "", ""), **self.revision_of(summarizer.model)}
 
     def open(self, store: Store) -> RunStore:
         """See `Workload`. Also writes the collection's tables."""
         run = super().open(store)
         if COLLECTION not in run.finished(COLLECTION):
             documents = [
-                DocumentRow(one.document_id, number, one.split, count_tokens(one.text), one.blank)
-                for number, one in enumerate(self.collection.documents, start=1)
+                DocumentRow(document.document_id, number, document.split, count_tokens(document.text), document.blank)
+                for number, document in enumerate(self.collection.documents, start=1)
             ]
-            queries = [QueryRow(one.query_id, one.split, one.text, one.gold, one.references) for one in self.collection.queries]
+            queries = [
+                QueryRow(query.query_id, query.split, query.text, query.gold, query.references)
+                for query in self.collection.queries
+            ]
             run.commit(COLLECTION, [Finished(COLLECTION, {"odsum_documents": documents, "odsum_queries": queries})])
         return run
 
     def own_code(self) -> Sequence[str]:
         """See `Workload`."""
-        strategies = [strategy_name(one.strategy) for one in self.spec.summarizers]
+        strategies = [strategy_name(summarizer.strategy) for summarizer in self.spec.summarizers]
         geval = self.spec.metric(GevalSpec)
         levers = lever_code(None if geval is None else geval.extract)
         return [*super().own_code(), *own_code(self.spec.retrievers), *(name for name in strategies if ":" in name), *levers]
@@ -161,7 +166,7 @@ class Odsum(WithRetrievers, OnCollection[OdsumSpec]):
         Rankings are items of their own for a retriever that calls a service (one item per query) and in a run without summarizers
         (one item per retriever). Other rankings are made in `prepare`.
         """
-        asked = [(place, one) for place, one in enumerate(self.spec.summarizers) if one.answers is None]
+        asked = [(place, summarizer) for place, summarizer in enumerate(self.spec.summarizers) if summarizer.answers is None]
         for retriever in self.made:
             if retriever in self.asking:
                 for query in self.collection.queries:
@@ -172,36 +177,36 @@ class Odsum(WithRetrievers, OnCollection[OdsumSpec]):
             # Query by query, since its prompts share documents, whose sentences and token counts are remembered for a while.
             for query in self.collection.queries:
                 for k in self._cuts(retriever):
-                    for place, one in asked:
-                        yield self._item(query.query_id, place, one, retriever, k)
+                    for place, summarizer in asked:
+                        yield self._item(query.query_id, place, summarizer, retriever, k)
         # Answers from a file are attributed to the retriever and k only where the spec leaves no choice.
         only = next(iter(self.made)) if len(self.made) == 1 and len(self.spec.k) == 1 else None
-        for place, one in enumerate(self.spec.summarizers):
-            if one.answers is not None:
+        for place, summarizer in enumerate(self.spec.summarizers):
+            if summarizer.answers is not None:
                 for query in self.collection.queries:
-                    yield self._item(query.query_id, place, one, only, self.spec.k[0] if only else None)
+                    yield self._item(query.query_id, place, summarizer, only, self.spec.k[0] if only else None)
 
     def _cuts(self, retriever: str) -> Sequence[int | None]:
         """The values of k for a retriever; None for one that returns the whole collection, which is never cut."""
         return [None] if self.is_whole(retriever) else self.spec.k
 
-    def _item(self, query_id: str, place: int, one: SummarizerSpec, retriever: str | None, k: int | None) -> Item:
+    def _item(self, query_id: str, place: int, summarizer: SummarizerSpec, retriever: str | None, k: int | None) -> Item:
         cut = f"{retriever}@{k}/" if k else f"{retriever}/"
-        where = cut if retriever and one.answers is None else ""
+        where = cut if retriever and summarizer.answers is None else ""
         data = {
             "query_id": query_id,
             "retriever": retriever,
             "k": k,
-            "strategy": one.strategy_label,
+            "strategy": summarizer.strategy_label,
             "summarizer": place,
-            "called": one.model_label,
+            "called": summarizer.model_label,
         }
-        source = retriever if retriever and one.answers is None else ""
-        return Item(f"{query_id}/{where}{one.label}", one.model_label, data, source or "")
+        source = retriever if retriever and summarizer.answers is None else ""
+        return Item(f"{query_id}/{where}{summarizer.label}", summarizer.model_label, data, source or "")
 
     def n_items(self) -> int:
         """See `Workload`."""
-        given = sum(one.answers is not None for one in self.spec.summarizers)
+        given = sum(summarizer.answers is not None for summarizer in self.spec.summarizers)
         asked, queries = len(self.spec.summarizers) - given, len(self.collection.queries)
         ranked = len(self.asking) * queries + (0 if asked else len(self.made) - len(self.asking))
         return ranked + queries * (asked * sum(len(self._cuts(retriever)) for retriever in self.made) + given)
@@ -209,9 +214,10 @@ class Odsum(WithRetrievers, OnCollection[OdsumSpec]):
     def queues(self) -> Mapping[str, Queue]:
         """See `Workload`. One queue per model, shared by its strategies, which includes the models that rate its summaries."""
         settings = self.settings()
-        raters = tuple(one.model for one in self.spec.raters())
+        raters = tuple(rater.model for rater in self.spec.raters())
         models = {
-            one.model_label: Queue((one.model, *raters), computes=settings[one.model].local) for one in self.spec.summarizers
+            summarizer.model_label: Queue((summarizer.model, *raters), computes=settings[summarizer.model].local)
+            for summarizer in self.spec.summarizers
         }
         return {"": Queue(tuple(self.services), computes=not self.services), **models}
 
@@ -259,15 +265,17 @@ class Odsum(WithRetrievers, OnCollection[OdsumSpec]):
         """Query id -> its ranking; the oracle's without documents that are not gold."""
         if isinstance(self.made[retriever], retrieve.Oracle):
             # Only gold documents belong to the oracle's context.
-            rankings = [[one for one in ranking if one.score > 0] for ranking in rankings]
+            rankings = [[ranked for ranked in ranking if ranked.score > 0] for ranking in rankings]
         return {query.query_id: ranking for query, ranking in zip(self.collection.corpus.queries, rankings, strict=True)}
 
     def _rows(self, retriever: str, rankings: Rankings) -> Rows:
         corpus, whole, budget = self.collection.corpus, self.is_whole(retriever), self.spec.token_budget
         queries = [query for query in corpus.queries if query.query_id in rankings]
         by_query = [
-            ranking_rows(corpus, retriever, one, rankings[one.query_id], whole=whole, token_budget=budget, depth=max(self.spec.k))
-            for one in queries
+            ranking_rows(
+                corpus, retriever, query, rankings[query.query_id], whole=whole, token_budget=budget, depth=max(self.spec.k)
+            )
+            for query in queries
         ]
         rows: Rows = {table.name: [row for found in by_query for row in found[table.name]] for table in RANKING_TABLES}
         return {**rows, "odsum_retrieval": [] if whole else self._measured(retriever, queries, rankings)}
@@ -292,11 +300,15 @@ class Odsum(WithRetrievers, OnCollection[OdsumSpec]):
         rows = []
         for k in self.spec.k:
             pairs = [
-                ([corpus.document_ids[one.number - 1] for one in rankings[query.query_id][:k]], corpus.grades(query))
+                ([corpus.document_ids[ranked.number - 1] for ranked in rankings[query.query_id][:k]], corpus.grades(query))
                 for query in judged
             ]
-            for query, one in zip(judged, retrieval_scores(pairs, k), strict=True):
-                rows.append(RetrievalRow(label, k, query.query_id, one.precision, one.recall, one.f1, one.ndcg, one.ap, one.mrr))
+            for query, score in zip(judged, retrieval_scores(pairs, k), strict=True):
+                rows.append(
+                    RetrievalRow(
+                        label, k, query.query_id, score.precision, score.recall, score.f1, score.ndcg, score.ap, score.mrr
+                    )
+                )
         return rows
 
     # --- summaries (sections 4.2 and 5.2) --------------------------------------------------------------------------------
@@ -419,4 +431,4 @@ def _own(rankings: Rankings, items: Sequence[Item]) -> dict[str, list[int]]:
 
 def _numbers(ranking: Sequence[retrieve.Ranked], item: Item) -> list[int]:
     """Numbers of the first k documents, by the item's k; of all where it has none."""
-    return [one.number for one in ranking[: item.data["k"]]]
+    return [ranked.number for ranked in ranking[: item.data["k"]]]

@@ -97,9 +97,9 @@ class CompareResult:
             "agreement": {**asdict(self.agreement), "kappa": self.kappa},
             "input_tokens": list(self.input_tokens),
             "usd": list(self.usd),
-            "ranking": {name: asdict(one) for name, one in self.ranking.items()},
-            "systems": [asdict(one) for one in self.systems],
-            "differences": [asdict(one) for one in self.differences],
+            "ranking": {name: asdict(agreement) for name, agreement in self.ranking.items()},
+            "systems": [asdict(system) for system in self.systems],
+            "differences": [asdict(difference) for difference in self.differences],
         }
 
 
@@ -128,14 +128,14 @@ def compare_judges(run: RunStore, judges: Sequence[str] = (), rows: int = 20) ->
         agreement=agreement_between(_verdicts(both, ""), _verdicts(both, "_2")),
         differences=_differences(both, run, rows),
         systems=systems,
-        ranking={name: rank_agreement(*zip(*(getattr(one, name) for one in systems), strict=True)) for name in _FIGURES},
+        ranking={name: rank_agreement(*zip(*(getattr(system, name) for system in systems), strict=True)) for name in _FIGURES},
         input_tokens=(costs[0][0], costs[1][0]),
         usd=(costs[0][1] / MICROS, costs[1][1] / MICROS),
     )
 
 
 def _chosen(run: RunStore, wanted: Sequence[str]) -> tuple[str, str]:
-    known = [one.judge for one in judges_of(run)]
+    known = [judged.judge for judged in judges_of(run)]
     listed = ", ".join(known)
     if not wanted and len(known) == 2:
         return known[0], known[1]

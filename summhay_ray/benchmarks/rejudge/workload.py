@@ -161,9 +161,9 @@ class Rejudge(Judging[RejudgeSpec]):
             for source in self.sources
             for subtopic, n in zip(source.subtopics, source.n_insights, strict=True)
         }
-        for one in self.slices:
-            place = json.dumps(one.block.to_json())
-            for cell in one.cells:
+        for part in self.slices:
+            place = json.dumps(part.block.to_json())
+            for cell in part.cells:
                 asked = {label: sorted(cells.get(cell.cell_id, ())) for label, cells in self.asked.items()}
                 data = {"unit": astuple(cell.unit), "summarizer": 0, "repeat": cell.repeat, "system": cell.system, "asked": asked}
                 size = insights[cell.unit.haystack_id, cell.unit.subtopic_id] * len(self.spec.judges)
@@ -171,7 +171,7 @@ class Rejudge(Judging[RejudgeSpec]):
 
     def n_items(self) -> int:
         """See `Workload`: the number of summaries."""
-        return sum(len(one.cells) for one in self.slices)
+        return sum(len(part.cells) for part in self.slices)
 
     def queues(self) -> Mapping[str, Queue]:
         """See `Workload`."""
@@ -197,7 +197,7 @@ class Rejudge(Judging[RejudgeSpec]):
         details = {
             "of": self.spec.of,
             "judges": [asdict(one) for one in judges],
-            "cascades": [asdict(one) for one in self.choices],
+            "cascades": [asdict(choice) for choice in self.choices],
         }
         return Results(details, Rejudged(self.spec.of, judges, self.choices))
 
@@ -245,7 +245,7 @@ def judge_counts(run: RunStore, judges: Sequence[Any], n_expected: int) -> list[
     for judging in judges:
         scores, failures = (tables[name].filter(pl.col("judge") == judging.label) for name in ("scores", "failures"))
         means = [scores[name].mean() for name in ("coverage", "joint")]
-        coverage, joint = (float(one) if isinstance(one, float) else None for one in means)
+        coverage, joint = (float(mean) if isinstance(mean, float) else None for mean in means)
         found.append(JudgeCounts(judging.label, n_expected // len(judges), scores.height, failures.height, coverage, joint))
     return found
 
@@ -348,15 +348,15 @@ def _entry(name: str, fields: Mapping[str, Any]) -> Any:
     named = judge.parse_name(name)
     model, strategy = judge.strategy_of(named)
     label = {} if strategy == judge.default_strategy(model) else {"name": named.text}
-    summarizers = [one for one in fields.get("summarizers", []) if isinstance(one, Mapping)]
-    like = next((one for one in [*judges, *summarizers] if one.get("model") == model), {})
+    summarizers = [summarizer for summarizer in fields.get("summarizers", []) if isinstance(summarizer, Mapping)]
+    like = next((entry for entry in [*judges, *summarizers] if entry.get("model") == model), {})
     return {"model": model, "strategy": strategy, **label, **{part: like[part] for part in REACH if like.get(part) is not None}}
 
 
 def _only_of(asked: set[str], fields: dict[str, Any]) -> dict[str, Any]:
     """The fields, without limits and budgets of other stages and of models that are not asked here."""
     of_models = {name: fields[name] for name in ("limits", "model_budgets_usd") if isinstance(fields.get(name), Mapping)}
-    kept = {name: {model: one[model] for model in one if model in asked} for name, one in of_models.items()}
+    kept = {name: {model: by_model[model] for model in by_model if model in asked} for name, by_model in of_models.items()}
     if isinstance(budgets := fields.get("stage_budgets_usd"), Mapping):
         others = {stage.name for stage in SummHay.stages} - {STAGE.name}
         kept["stage_budgets_usd"] = {stage: usd for stage, usd in budgets.items() if stage not in others}

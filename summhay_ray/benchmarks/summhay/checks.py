@@ -57,8 +57,8 @@ def check_judges(judges: Sequence[JudgeSpec], partners: Sequence[str]) -> None:
 def check_models(models: Sequence[ModelSpec]) -> None:
     """Raises SpecError for a local model that does not exist."""
     try:
-        for one in models:
-            check_model(one.model)
+        for model in models:
+            check_model(model.model)
     except UnknownName as error:
         raise SpecError(f"spec: {error}") from error
 

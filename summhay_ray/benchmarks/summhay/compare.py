@@ -41,7 +41,9 @@ class _Judged(RunScores):
     """The figures per query of a run's systems, by one judge."""
 
     def __init__(self, result: ScoreResult, judge: str) -> None:
-        self._scores = {one.system: one for one in result.systems if one.judge == judge and one.coverage is not None}
+        self._scores = {
+            system.system: system for system in result.systems if system.judge == judge and system.coverage is not None
+        }
         rows = result.queries.filter((pl.col("judge") == judge) & pl.col("system").is_in(list(self._scores)))
         named = {name: pl.col(column) for name, column in FIGURES.items()}
         frame = rows.select("system", cluster="haystack_id", query="subtopic_id", **named)
@@ -53,8 +55,8 @@ class _Judged(RunScores):
     def systems(self) -> Mapping[str, str]:
         """See `RunScores`. The other name is COLUMN_MODEL, as in the tables of scores."""
         return {
-            name: f"{column_of(one.retriever, one.ordering)}_{one.model}"
-            for name, one in sorted(self._scores.items())
+            name: f"{column_of(system.retriever, system.ordering)}_{system.model}"
+            for name, system in sorted(self._scores.items())
             if name in super(_Judged, self).systems
         }
 
@@ -75,11 +77,11 @@ class _Judged(RunScores):
         known = self._bias, other._bias
         if figure == "joint":
             factors = self._share(system), other._share(other_system)
-            scaled = [one * factor for one, factor in zip(values, factors, strict=True)]
+            scaled = [value * factor for value, factor in zip(values, factors, strict=True)]
             joints = self._scores[system], other._scores[other_system]
-            slopes = [(one.joint or 0.0) / one.coverage if one.coverage else 0.0 for one in joints]
+            slopes = [(system.joint or 0.0) / system.coverage if system.coverage else 0.0 for system in joints]
         else:
-            scaled = [one - bias.mean for one, bias in zip(values, known, strict=True)]
+            scaled = [value - bias.mean for value, bias in zip(values, known, strict=True)]
             slopes = [1.0, 1.0]
         found = resampling.difference(*scaled)
         if found is None or found.low is None or found.high is None:
@@ -108,7 +110,7 @@ def against_ideal(
     """Every figure of the systems with the retrievers `ideals`, each against those of the same model with a retriever of
     `others`; None without such pairs."""
     judged = _Judged(result, judge)
-    own = [(one.system, one) for one in result.systems if one.judge == judge and one.system in judged.systems]
+    own = [(system.system, system) for system in result.systems if system.judge == judge and system.system in judged.systems]
     pairs = [
         ((0, a), (0, b))
         for a, ideal in sorted(own, key=lambda named: named[0])
@@ -120,7 +122,7 @@ def against_ideal(
 
 def _judges(results: Sequence[ScoreResult], wanted: Sequence[str]) -> list[str]:
     """The judge chosen for each run. Raises UserError for an unknown judge, or if the runs share none."""
-    known = [sorted({one.judge for one in result.systems if one.n_scored}) for result in results]
+    known = [sorted({system.judge for system in result.systems if system.n_scored}) for result in results]
     for result, judges in zip(results, known, strict=True):
         if not judges:
             raise UserError(f"{result.run} has no scored judgment yet; nothing to compare")

@@ -60,10 +60,14 @@ def explain(workload: Judging[Any] | None, run: RunStore, holder: RunStore, key:
     if entry is None:
         raise StoreError(f"{run.run_id}: its run.json lacks haystack {summary.haystack_id}; put back a copy of it")
     source = read_source(run.store, entry)
-    raw = [one for place in {run.run_id: run, holder.run_id: holder}.values() for one in rows_of(place, "raw_answers", [cell_id])]
-    answers = {one.key: asdict(one) for one in raw}
+    raw = [
+        answer
+        for place in {run.run_id: run, holder.run_id: holder}.values()
+        for answer in rows_of(place, "raw_answers", [cell_id])
+    ]
+    answers = {answer.key: asdict(answer) for answer in raw}
     prompts = prompts_of(workload, run, cell_id) if workload is not None else {}
-    subtopic = next(one for one in source.haystack.subtopics if one.subtopic_id == summary.subtopic_id)
+    subtopic = next(subtopic for subtopic in source.haystack.subtopics if subtopic.subtopic_id == summary.subtopic_id)
     judgments = rows_of(run, "judgments", [cell_id])
     return {
         "run": run.run_id,
@@ -158,7 +162,7 @@ def prompts_of(workload: Judging[Any], run: RunStore, cell_id: str) -> dict[str,
 
     Requests made by a version with other prompts are absent.
     """
-    item = next((one for one in workload.items() if one.id == cell_id), None)
+    item = next((item for item in workload.items() if item.id == cell_id), None)
     if item is None:
         return {}
     replay = Replay(workload, run)

@@ -181,7 +181,7 @@ def _imported(source: ReleasedFile) -> dict[str, list[Any]]:
     judged: dict[str, list[Judgment]] = {}
     for judgment in rows.judgments:
         judged.setdefault(judgment.cell_id, []).append(judgment)
-    scored = [row for one in rows.summaries for row in score_summary(judged.get(one.cell_id, []), one.bullets, gold)]
+    scored = [row for summary in rows.summaries for row in score_summary(judged.get(summary.cell_id, []), summary.bullets, gold)]
     return {
         "summaries": list(rows.summaries),
         "judgments": list(rows.judgments),

@@ -38,7 +38,9 @@ class OnRay(Workbench):
 
     def check(self, batches: Iterable[Batch]) -> Iterator[Sequence[Outline]]:
         """See `Workbench`."""
-        return ([Outline.from_json(one) for one in found] for found in through(_check, map(asdict, batches), InvalidHaystack))
+        return (
+            [Outline.from_json(outline) for outline in found] for found in through(_check, map(asdict, batches), InvalidHaystack)
+        )
 
     def keep(self, batches: Iterable[Batch]) -> Iterator[tuple[Block, Mapping[str, int]]]:
         """See `Workbench`."""

@@ -46,7 +46,7 @@ def rejudge_ids(run: RunStore) -> list[str]:
     """Ids of a run's rejudges, in the order in which they first started. Raises StoreError for a damaged record."""
     chain = _chain(run)
     found = [chain.read(number) for number in range(1, chain.latest() + 1)]
-    return list(dict.fromkeys(str(one["run"]) for one in found if one is not None))
+    return list(dict.fromkeys(str(source["run"]) for source in found if source is not None))
 
 
 def judges_of(run: RunStore) -> list[JudgedBy]:
@@ -77,8 +77,8 @@ def all_scores(run: RunStore) -> pl.DataFrame:
 
 def costs_of(run: RunStore, judge: str, keys: Collection[str]) -> tuple[int, int]:
     """(input tokens, micro-dollars) of a judge's answers with these keys, each counted once."""
-    [one] = [one for one in judges_of(run) if one.judge == judge]
-    parts = [(run if run_id == run.run_id else run.store.run(run_id)).table("raw_answers") for run_id in one.runs]
+    [judged] = [judged for judged in judges_of(run) if judged.judge == judge]
+    parts = [(run if run_id == run.run_id else run.store.run(run_id)).table("raw_answers") for run_id in judged.runs]
     columns = ("key", "input_tokens", "usd_micros")
     found = pl.concat([part.select(columns) for part in parts]).unique("key").filter(pl.col("key").is_in(list(keys)))
     return int(found["input_tokens"].sum()), int(found["usd_micros"].sum())
@@ -90,12 +90,12 @@ def judged_pieces(run: RunStore, table: str, judges: Sequence[JudgedBy] | None) 
     `judges`: the judges whose rows are wanted, under those names; None for the run's own rows. One piece of each run is in memory
     at a time.
     """
-    names = [run.run_id] if judges is None else list(dict.fromkeys(name for one in judges for name in one.runs))
+    names = [run.run_id] if judges is None else list(dict.fromkeys(name for judge in judges for name in judge.runs))
     holders = {name: run if name == run.run_id else run.store.run(name).at() for name in names}
     ahead = {name: _Ahead(holder.pieces(table)) for name, holder in holders.items()}
     for piece in run.pieces("summaries"):
         for part in piece.iter_slices(SUMMARIES_AT_ONCE):
-            frames = {name: one.until(part["cell_id"][-1]) for name, one in ahead.items()}
+            frames = {name: reader.until(part["cell_id"][-1]) for name, reader in ahead.items()}
             yield part, frames[run.run_id] if judges is None else _of_judges(judges, frames, table)
 
 
@@ -121,17 +121,17 @@ def _of_judges(judges: Sequence[JudgedBy], frames: Mapping[str, pl.DataFrame], t
     """The rows of these judges in the runs' frames, each row once, sorted by primary key. `judge` is as in `judges_of`."""
     key = list(BY_NAME[table].key)
     parts = [BY_NAME[table].frame(())]
-    for one in judges:
-        mine = pl.concat([frames[name].filter(pl.col("judge") == one.label) for name in one.runs])
+    for judge in judges:
+        mine = pl.concat([frames[name].filter(pl.col("judge") == judge.label) for name in judge.runs])
         # A judgment from any of the runs counts, even if another of them failed to get it.
         rows = mine.unique(subset=key, keep="first", maintain_order=True)
-        parts.append(rows.with_columns(pl.lit(one.judge).alias("judge")))
+        parts.append(rows.with_columns(pl.lit(judge.judge).alias("judge")))
     return pl.concat(parts).sort(key, maintain_order=True)
 
 
 def _all(run: RunStore, table: str) -> pl.DataFrame:
     judges = judges_of(run)
-    names = {name for one in judges for name in one.runs}
+    names = {name for judge in judges for name in judge.runs}
     frames = {name: (run if name == run.run_id else run.store.run(name)).table(table) for name in names}
     return _of_judges(judges, frames, table)
 
@@ -144,9 +144,9 @@ def _named(run: RunStore) -> Iterator[tuple[str, str, str]]:
     else:
         yield from _of_record(run, record)
     for rejudge_id in rejudge_ids(run):
-        one = run.store.run(rejudge_id)
-        if any(block.slices["judgments"].rows for block in one.manifest().blocks if "judgments" in block.slices):
-            yield from _of_record(one, one.record)
+        rejudged = run.store.run(rejudge_id)
+        if any(block.slices["judgments"].rows for block in rejudged.manifest().blocks if "judgments" in block.slices):
+            yield from _of_record(rejudged, rejudged.record)
 
 
 def _of_record(run: RunStore, record: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:

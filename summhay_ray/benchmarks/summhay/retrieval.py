@@ -60,7 +60,7 @@ class HaystackRetrieval(FromHaystacks, Retrieving[RetrievalSpec]):
 
     def corpus_queries(self) -> Mapping[str, Sequence[str]]:
         """See `Retrieving`."""
-        sources = {source.haystack_id: [one.subtopic_id for one in source.subtopics] for source in self.sources}
+        sources = {source.haystack_id: [subtopic.subtopic_id for subtopic in source.subtopics] for source in self.sources}
         return {**sources, **{corpus_id: queries for corpus_id, (_, queries) in self._known_corpora.items()}}
 
     def corpus(self, corpus_id: str) -> Corpus:

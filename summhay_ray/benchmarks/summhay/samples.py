@@ -50,8 +50,8 @@ def samples(workload: Judging[Any] | None, run: RunStore) -> Samples:
     run = run.at()
     outlines = stored_outlines(run.store, run.record)
     judges = judges_of(run)
-    holders = {name: run if name == run.run_id else run.store.run(name).at() for one in judges for name in one.runs}
-    answers = [answers_of(one) for one in {run.run_id: run, **holders}.values()]
+    holders = {name: run if name == run.run_id else run.store.run(name).at() for judge in judges for name in judge.runs}
+    answers = [answers_of(holder) for holder in {run.run_id: run, **holders}.values()]
     shelves = {
         "answers": heapq.merge(*answers, key=itemgetter(0)),
         "contexts": _contexts(run),
@@ -91,9 +91,9 @@ class _SampleMaker:
         holders: Mapping[str, RunStore],
     ) -> None:
         self._workload, self._run, self._judges, self._holders = workload, run, judges, holders
-        self._names = {one.haystack_id: one.name for one in outlines}
-        self._queries = {(one.haystack_id, topic.subtopic_id): topic for one in outlines for topic in one.subtopics}
-        self._gold = {one.haystack_id: one.gold() for one in outlines}
+        self._names = {outline.haystack_id: outline.name for outline in outlines}
+        self._queries = {(outline.haystack_id, topic.subtopic_id): topic for outline in outlines for topic in outline.subtopics}
+        self._gold = {outline.haystack_id: outline.gold() for outline in outlines}
         self._wanted: dict[tuple[str, str], set[int]] = {}
         for piece in run.pieces("insights"):
             for haystack, topic, insight in piece.select("haystack_id", "subtopic_id", "insight_id").iter_rows():
@@ -118,7 +118,7 @@ class _SampleMaker:
             if summary is None:
                 missing.append((cell, failed))
                 continue
-            verdicts = [verdict for one in self._judges for verdict in self._verdicts(one, cell, scores, judgments)]
+            verdicts = [verdict for judge in self._judges for verdict in self._verdicts(judge, cell, scores, judgments)]
             yield self._sample(summary, verdicts, failed)
         yield from self._without_summary(missing)
 
@@ -154,15 +154,15 @@ class _SampleMaker:
 
     def _sample(self, summary: Row, verdicts: list[Row], failed: list[Row]) -> SampleRecord:
         haystack, query = summary["haystack_id"], self._queries.get((summary["haystack_id"], summary["subtopic_id"]))
-        first = [one for one in verdicts if one["judge"] == self._judges[0].judge] if self._judges else []
-        scored = [one for one in first if "coverage" in one]
+        first = [verdict for verdict in verdicts if verdict["judge"] == self._judges[0].judge] if self._judges else []
+        scored = [verdict for verdict in first if "coverage" in verdict]
         counts = dict.fromkeys(_COUNTED.values(), 0)
-        for one in scored:
-            counts[_COUNTED[one["coverage"]]] += 1
+        for verdict in scored:
+            counts[_COUNTED[verdict["coverage"]]] += 1
         said: dict[str, set[float]] = {}
-        for one in verdicts:
-            if "coverage" in one:
-                said.setdefault(one["insight"], set()).add(one["coverage"])
+        for verdict in verdicts:
+            if "coverage" in verdict:
+                said.setdefault(verdict["insight"], set()).add(verdict["coverage"])
         usd = summary["usd_micros"]
         facets = {
             **{name: summary[name] for name in ("system", "retriever", "ordering", "model", "repeat")},
@@ -176,7 +176,7 @@ class _SampleMaker:
             "failed": bool(failed),
         }
         gold = self._gold.get(haystack, {})
-        wanted = sorted({number for one in first for number in gold.get(one["insight"], ())})
+        wanted = sorted({number for verdict in first for number in gold.get(verdict["insight"], ())})
         parts: list[Row] = [
             {"kind": "facts", "title": "", "facts": self._facts(facets, query)},
             *_failed(failed),
@@ -307,7 +307,7 @@ def _documents(run: RunStore) -> Iterator[tuple[str, Any]]:
 
 def _insights(run: RunStore, outlines: Sequence[Outline]) -> Iterator[tuple[str, Any]]:
     """(HAYSTACK/INSIGHT, insight), sorted by id. The table groups insights by haystack, but in another order."""
-    gold = {one.haystack_id: one.gold() for one in outlines}
+    gold = {outline.haystack_id: outline.gold() for outline in outlines}
     rows = (row for piece in run.pieces("insights") for row in piece.iter_rows(named=True))
     for haystack_id, own in itertools.groupby(rows, key=itemgetter("haystack_id")):
         for row in sorted(own, key=itemgetter("insight_id")):
@@ -317,10 +317,10 @@ def _insights(run: RunStore, outlines: Sequence[Outline]) -> Iterator[tuple[str,
 
 def _prompts(judges: Sequence[JudgedBy], holders: Mapping[str, RunStore]) -> dict[str, str]:
     found = {}
-    for one in judges:
-        record = holders[one.runs[0]].record
+    for judge in judges:
+        record = holders[judge.runs[0]].record
         for entry in record.get("spec", {}).get("judges", ()):
-            if (entry["name"] or entry["model"]) == one.label:
+            if (entry["name"] or entry["model"]) == judge.label:
                 own = record.get("prompts", {}).get(entry["prompt"], "") if entry["prompt"] else ""
-                found[one.judge] = prompt_template(own, entry["strategy"])
+                found[judge.judge] = prompt_template(own, entry["strategy"])
     return found

@@ -140,7 +140,7 @@ def score_run(
     known = _known_biases(run, judges is not None, biases)
 
     def scores(sums: pl.DataFrame, expected: pl.DataFrame, words: pl.DataFrame) -> list[SystemScore]:
-        return [corrected(one, known(one.judge)) for one in system_scores(sums, expected, words, seed, samples)]
+        return [corrected(score, known(score.judge)) for score in system_scores(sums, expected, words, seed, samples)]
 
     sources = stored_outlines(run.store, record)
     frames = _frames(run, sources, judges, compat)
@@ -153,7 +153,7 @@ def score_run(
         sums, expected, words = (frame.filter(mine) for frame in (frames.sums, frames.expected, frames.words))
         label = source.name if shared[source.name] == 1 else f"{source.name} ({source.haystack_id})"
         by_haystack[label] = scores(sums, expected, words) if len(sources) > 1 else pooled
-    found = {judge: known(judge) for judge in sorted({one.judge for one in pooled})}
+    found = {judge: known(judge) for judge in sorted({system.judge for system in pooled})}
     return ScoreResult(
         run=run.run_id,
         compat=compat,
@@ -207,17 +207,17 @@ def _no_biases(text: str) -> str:
     except (ValueError, RecursionError):
         return "it is no JSON"
     judges = content.get("judges") if isinstance(content, dict) else None
-    if not isinstance(judges, list) or not all(isinstance(one, dict) for one in judges):
+    if not isinstance(judges, list) or not all(isinstance(entry, dict) for entry in judges):
         return "it has no list of judges"
-    if any("correlation" in one for one in judges):
+    if any("correlation" in entry for entry in judges):
         return "it is what judge-bench --json says"
-    for place, one in enumerate(judges):
-        if not isinstance(one.get("judge"), str):
+    for place, entry in enumerate(judges):
+        if not isinstance(entry.get("judge"), str):
             return f"judges[{place}] has no name"
-        if lacking := [name for name in ("mean", "se", "n_insights", "n_summaries") if not _is_number(one.get(name))]:
-            return f"judges[{place}], {one['judge']}, has no number as {lacking[0]}"
-        if unlike := sorted(set(one) - set(JudgeBias.__dataclass_fields__)):
-            return f"judges[{place}], {one['judge']}, has an unknown field {unlike[0]!r}"
+        if lacking := [name for name in ("mean", "se", "n_insights", "n_summaries") if not _is_number(entry.get(name))]:
+            return f"judges[{place}], {entry['judge']}, has no number as {lacking[0]}"
+        if unlike := sorted(set(entry) - set(JudgeBias.__dataclass_fields__)):
+            return f"judges[{place}], {entry['judge']}, has an unknown field {unlike[0]!r}"
     return ""
 
 
@@ -236,7 +236,10 @@ def _known_biases(run: RunStore, rejudged: bool, own: Sequence[JudgeBias]) -> Ca
         found = bias_of(name, named)
         if found is None and entry and entry["name"]:
             # A judge that the spec names itself may have been measured under that name.
-            found = next((one for one in own if one.judge == entry["name"] and not one.names and _is_private(one.judge)), None)
+            found = next(
+                (judged for judged in own if judged.judge == entry["name"] and not judged.names and _is_private(judged.judge)),
+                None,
+            )
         return found or bias_of(name, bench.shipped_biases())
 
     return known
@@ -247,11 +250,11 @@ def _asked_entries(run: RunStore, rejudged: bool) -> dict[str, Mapping[str, Any]
     if not rejudged:
         return {_label(entry): entry for entry in _entries(run)}
     found: dict[str, Mapping[str, Any]] = {}
-    for one in judges_of(run):
-        entries = _entries(run if one.runs[0] == run.run_id else run.store.run(one.runs[0]))
+    for judged in judges_of(run):
+        entries = _entries(run if judged.runs[0] == run.run_id else run.store.run(judged.runs[0]))
         labelled = {_label(entry): entry for entry in entries}
-        if one.label in labelled:
-            found[one.judge] = labelled[one.label]
+        if judged.label in labelled:
+            found[judged.judge] = labelled[judged.label]
     return found
 
 
@@ -305,7 +308,7 @@ def _frames(run: RunStore, sources: Sequence[Outline], judges: Sequence[JudgedBy
     parts = [_last_repeats(piece) for piece in run.pieces("summaries", (*_WORDS, "repeat"))]
     known = _last_repeats(pl.concat(parts))
     named, own = _expected_systems(run, run.record, known)
-    systems = named, list(dict.fromkeys([*own, *(one.judge for one in judges or ())]))
+    systems = named, list(dict.fromkeys([*own, *(judged.judge for judged in judges or ())]))
     kinds = _kinds(sources, systems, known)
     gold = {source.haystack_id: source.gold() for source in sources}
     places = [(haystack, insight, sorted(found)) for haystack, marks in gold.items() for insight, found in marks.items()]
@@ -408,7 +411,7 @@ def _kinds(sources: Sequence[Outline], systems: tuple[Systems, list[str]], summa
         texts[name].update(system[place] for system in systems[0])
     texts["judge"] = set(systems[1])
     texts["haystack_id"].update(source.haystack_id for source in sources)
-    texts["subtopic_id"].update(one.subtopic_id for source in sources for one in source.subtopics)
+    texts["subtopic_id"].update(subtopic.subtopic_id for source in sources for subtopic in source.subtopics)
     numbers = dict.fromkeys((*_VALUES, "words_per_bullet"), pl.Float64)
     return {**{name: pl.Enum(sorted(values)) for name, values in texts.items()}, **numbers, "n_expected": pl.Int64}
 

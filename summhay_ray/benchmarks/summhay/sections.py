@@ -52,33 +52,33 @@ def sections(run: RunStore, compat: Compat = "default") -> list[Section]:
         _citations(result, best),
         *_judges(run, result),
     ]
-    return [one for one in found if one is not None]
+    return [section for section in found if section is not None]
 
 
 def _main_judge(result: ScoreResult) -> str:
     """The judge that scored most, for sections that show only one judge; empty if none has scored."""
     scored = Counter[str]()
-    for one in result.systems:
-        if one.n_scored:
-            scored[one.judge] += one.n_scored
+    for system in result.systems:
+        if system.n_scored:
+            scored[system.judge] += system.n_scored
     return min(scored, key=lambda judge: (-scored[judge], judge), default="")
 
 
 def _of(result: ScoreResult, judge: str) -> list[SystemScore]:
-    return [one for one in result.systems if one.judge == judge]
+    return [system for system in result.systems if system.judge == judge]
 
 
-def _interval(one: SystemScore, name: str) -> dict[str, float | None]:
-    low, high = one.ci.get(name, (None, None))
-    return {name: getattr(one, name), f"{name}_low": low, f"{name}_high": high}
+def _interval(system: SystemScore, name: str) -> dict[str, float | None]:
+    low, high = system.ci.get(name, (None, None))
+    return {name: getattr(system, name), f"{name}_low": low, f"{name}_high": high}
 
 
-def _column(one: SystemScore) -> str:
-    return column_of(one.retriever, one.ordering)
+def _column(system: SystemScore) -> str:
+    return column_of(system.retriever, system.ordering)
 
 
-def _label(one: SystemScore) -> str:
-    return f"{one.model} · {_column(one)}"
+def _label(system: SystemScore) -> str:
+    return f"{system.model} · {_column(system)}"
 
 
 def _frame(rows: Sequence[Mapping[str, Any]]) -> pl.DataFrame:
@@ -89,14 +89,14 @@ def _results(result: ScoreResult, judge: str) -> Section:
     """Coverage, citation and joint by one judge (paper, Table 2)."""
     rows: list[dict[str, Any]] = [
         {
-            "model": one.model,
-            "retriever": _column(one),
-            **{name: part for figure in FIGURES for name, part in _interval(one, figure).items()},
-            "words": one.words_per_bullet,
-            "n": one.n_scored,
-            "n_expected": one.n_expected,
+            "model": system.model,
+            "retriever": _column(system),
+            **{name: part for figure in FIGURES for name, part in _interval(system, figure).items()},
+            "words": system.words_per_bullet,
+            "n": system.n_scored,
+            "n_expected": system.n_expected,
         }
-        for one in _of(result, judge)
+        for system in _of(result, judge)
     ]
     rows.append({**dict.fromkeys(rows[0]), "model": PEOPLE, **PEOPLE_ROW})
     order = _retriever_order(list(dict.fromkeys(row["retriever"] for row in rows)))
@@ -116,19 +116,19 @@ def _results(result: ScoreResult, judge: str) -> Section:
 
 def _people(result: ScoreResult, judge: str) -> Section:
     """What the paper tells of Figure 3, beside the best systems of the run."""
-    scored = [one for one in _of(result, judge) if one.joint is not None]
-    best = sorted(scored, key=lambda one: (-(one.joint or 0.0), one.system))[:5]
+    scored = [system for system in _of(result, judge) if system.joint is not None]
+    best = sorted(scored, key=lambda system: (-(system.joint or 0.0), system.system))[:5]
     reached = {figure: PEOPLE_ROW[figure] for figure in FIGURES}
     rows: list[dict[str, Any]] = [{"who": PEOPLE, "retriever": "oracle", "minutes": "80 to 120", **reached, "n": 10}]
     rows += [
         {
-            "who": one.model,
-            "retriever": _column(one),
+            "who": system.model,
+            "retriever": _column(system),
             "minutes": "",
-            **{figure: getattr(one, figure) for figure in FIGURES},
-            "n": one.n_scored,
+            **{figure: getattr(system, figure) for figure in FIGURES},
+            "n": system.n_scored,
         }
-        for one in best
+        for system in best
     ]
     text = (
         "Figure 3 of the paper draws how two people's coverage and citation grew over sessions of up to two hours, measured "
@@ -163,16 +163,16 @@ def _cost(run: RunStore, result: ScoreResult, judge: str) -> Iterator[Section]:
     spent = {row[0]: row[1:] for row in _spent(run).iter_rows()}
     rows = [
         {
-            "system": one.system,
-            "model": one.model,
-            "dollars a query": spent[one.system][0] / MICROS,
-            "tokens a query": spent[one.system][1],
-            **_interval(one, "joint"),
-            "n": one.n_scored,
-            "n_expected": one.n_expected,
+            "system": system.system,
+            "model": system.model,
+            "dollars a query": spent[system.system][0] / MICROS,
+            "tokens a query": spent[system.system][1],
+            **_interval(system, "joint"),
+            "n": system.n_scored,
+            "n_expected": system.n_expected,
         }
-        for one in _of(result, judge)
-        if one.system in spent
+        for system in _of(result, judge)
+        if system.system in spent
     ]
     if not rows:
         why = "Nothing was asked here, so that nobody knows what these summaries cost."
@@ -194,7 +194,7 @@ def _cost(run: RunStore, result: ScoreResult, judge: str) -> Iterator[Section]:
 
 def _retrieval(run: RunStore, result: ScoreResult, judge: str, outlines: Sequence[Outline]) -> Section | None:
     """Recall and precision of the contexts against joint."""
-    gold = {one.haystack_id: one.gold() for one in outlines}
+    gold = {outline.haystack_id: outline.gold() for outline in outlines}
     wanted: dict[tuple[str, str], set[int]] = {}
     for piece in run.pieces("insights"):
         for row in piece.iter_rows(named=True):
@@ -210,12 +210,16 @@ def _retrieval(run: RunStore, result: ScoreResult, judge: str, outlines: Sequenc
     scores = _of(result, judge)
     rows = []
     for (retriever, ordering), shares in sorted(found.items()):
-        own = [one.joint for one in scores if (one.retriever, one.ordering) == (retriever, ordering) and one.joint is not None]
+        own = [
+            score.joint
+            for score in scores
+            if (score.retriever, score.ordering) == (retriever, ordering) and score.joint is not None
+        ]
         rows.append(
             {
                 "retriever": column_of(retriever, ordering),
-                "recall": sum(one[0] for one in shares) / len(shares),
-                "precision": sum(one[1] for one in shares) / len(shares),
+                "recall": sum(share[0] for share in shares) / len(shares),
+                "precision": sum(share[1] for share in shares) / len(shares),
                 "joint": sum(own) / len(own) if own else None,
                 "n": len(shares),
             }
@@ -235,21 +239,26 @@ def _retrieval(run: RunStore, result: ScoreResult, judge: str, outlines: Sequenc
 
 def _lost(result: ScoreResult, judge: str) -> Section | None:
     """What retrieval's errors cost each model and strategy: the question of ODSum's Table 5, for joint and citations, too."""
-    systems = {one.system: one for one in _of(result, judge)}
-    retrievers = {one.retriever for one in systems.values()} - {*ORACLES, "full", "released/full"}
+    systems = {system.system: system for system in _of(result, judge)}
+    retrievers = {system.retriever for system in systems.values()} - {*ORACLES, "full", "released/full"}
     compared = against_ideal(result, judge, ORACLES, sorted(retrievers))
     if compared is None:
         return None
     rows: dict[str, dict[str, Any]] = {}
     for pair in compared.pairs:
-        one, figure = pair.paired, pair.figure
+        paired, figure = pair.paired, pair.figure
         row = rows.setdefault(
-            pair.b.system, {"model": pair.b.model, "retriever": _column(systems[pair.b.system]), "n": one.n_queries}
+            pair.b.system, {"model": pair.b.model, "retriever": _column(systems[pair.b.system]), "n": paired.n_queries}
         )
-        row |= {figure: one.a, f"{figure} lost": one.difference, f"{figure} lost_low": one.low, f"{figure} lost_high": one.high}
+        row |= {
+            figure: paired.a,
+            f"{figure} lost": paired.difference,
+            f"{figure} lost_low": paired.low,
+            f"{figure} lost_high": paired.high,
+        }
         # A summary without a covered insight has no citations to score.
         if figure == "citation":
-            row["n of citation"] = one.n_queries
+            row["n of citation"] = paired.n_queries
     text = (
         "The oracle's figure, and the loss when the same model and strategy see a retriever's documents instead: the mean "
         "difference per query, over queries answered in both settings, with its 95 % interval (asked by ODSum, Table 5)."
@@ -274,14 +283,22 @@ def correlation_text(name: str, rows: Sequence[Mapping[str, Any]]) -> str:
 def _position(result: ScoreResult) -> Section | None:
     """Joint by the position of the relevant documents (paper, Table 3)."""
     rows = [
-        {"model": one.model, "ordering": one.ordering, **_interval(one, "joint"), "n": one.n_scored, "n_expected": one.n_expected}
-        for one in result.systems
-        if one.retriever == "full" and one.judge == _main_judge(result)
+        {
+            "model": system.model,
+            "ordering": system.ordering,
+            **_interval(system, "joint"),
+            "n": system.n_scored,
+            "n_expected": system.n_expected,
+        }
+        for system in result.systems
+        if system.retriever == "full" and system.judge == _main_judge(result)
     ]
     if len({row["ordering"] for row in rows}) < 2:
         return None
-    known = [one for one in result.position if one.sensitivity is not None and one.judge == _main_judge(result)]
-    notes = [f"{one.model}: sensitivity {100 * (one.sensitivity or 0):.1f} points against {one.baseline}" for one in known]
+    known = [effect for effect in result.position if effect.sensitivity is not None and effect.judge == _main_judge(result)]
+    notes = [
+        f"{effect.model}: sensitivity {100 * (effect.sensitivity or 0):.1f} points against {effect.baseline}" for effect in known
+    ]
     frame = _frame(rows).with_columns(pl.col("ordering").cast(pl.Enum(_ordered(rows))))
     frame = frame.sort("ordering", "model").with_columns(pl.col("ordering").cast(pl.String))
     text = "Joint in the full context by where the documents that matter stand (paper, Table 3)."
@@ -321,17 +338,17 @@ def _breakdowns(run: RunStore, result: ScoreResult, judge: str, outlines: Sequen
     if len(result.haystacks) > 1:
         haystacks = [
             {
-                "model": one.model,
-                "retriever": _column(one),
+                "model": system.model,
+                "retriever": _column(system),
                 "haystack": name,
-                **_interval(one, "coverage"),
-                **_interval(one, "joint"),
-                "n": one.n_scored,
-                "n_expected": one.n_expected,
+                **_interval(system, "coverage"),
+                **_interval(system, "joint"),
+                "n": system.n_scored,
+                "n_expected": system.n_expected,
             }
             for name, systems in result.haystacks.items()
-            for one in systems
-            if one.judge == judge
+            for system in systems
+            if system.judge == judge
         ]
         yield Section(
             "Coverage by haystack",
@@ -346,9 +363,11 @@ def _breakdowns(run: RunStore, result: ScoreResult, judge: str, outlines: Sequen
 
 def _by_subtopic(result: ScoreResult, judge: str, outlines: Sequence[Outline]) -> Section | None:
     """The mean coverage of each subtopic, beside that of the best system."""
-    best = max(_of(result, judge), key=lambda one: one.joint or 0.0).system
-    names = {one.haystack_id: one.name for one in outlines}
-    topics = {(one.haystack_id, topic.subtopic_id): topic.name or topic.text for one in outlines for topic in one.subtopics}
+    best = max(_of(result, judge), key=lambda system: system.joint or 0.0).system
+    names = {outline.haystack_id: outline.name for outline in outlines}
+    topics = {
+        (outline.haystack_id, topic.subtopic_id): topic.name or topic.text for outline in outlines for topic in outline.subtopics
+    }
     by_query = (
         result.queries.filter(pl.col("judge") == judge)
         .group_by("haystack_id", "subtopic_id")
@@ -382,7 +401,7 @@ def _by_documents(run: RunStore, judge: str) -> pl.DataFrame:
     edge, parts = pl.lit(0), []
     for place, (low, _) in enumerate(_BINS):
         edge = pl.when(pl.col("gold").list.len() >= low).then(place).otherwise(edge)
-    for summaries, scores in judged_pieces(run, "scores", [one for one in judges_of(run) if one.judge == judge]):
+    for summaries, scores in judged_pieces(run, "scores", [judged for judged in judges_of(run) if judged.judge == judge]):
         rows = scores.filter(pl.col("gold").list.len() > 0).join(summaries.select("cell_id", "model"), on="cell_id")
         sums = (pl.col("coverage", "joint").sum(), pl.len().cast(pl.Int64).alias("n"))
         parts.append(rows.group_by("model", edge.alias("bin")).agg(*sums))
@@ -394,15 +413,15 @@ def _citations(result: ScoreResult, judge: str) -> Section | None:
     """Citation precision and recall (paper, Table 7)."""
     rows = [
         {
-            "model": one.model,
-            "retriever": _column(one),
-            "precision": one.citation_precision,
-            "recall": one.citation_recall,
-            "citation": one.citation,
-            "n": one.n_covered,
+            "model": system.model,
+            "retriever": _column(system),
+            "precision": system.citation_precision,
+            "recall": system.citation_recall,
+            "citation": system.citation,
+            "n": system.n_covered,
         }
-        for one in _of(result, judge)
-        if one.citation is not None
+        for system in _of(result, judge)
+        if system.citation is not None
     ]
     if not rows:
         return None
@@ -416,9 +435,9 @@ def _judges(run: RunStore, result: ScoreResult) -> Iterator[Section]:
     """The known bias of each judge relative to people, and the agreement of the judges."""
     rows = []
     for judge, bias in result.biases.items():
-        mine = [one for one in _of(result, judge) if one.coverage is not None]
-        n = sum(one.n_scored for one in mine)
-        mean = sum((one.coverage or 0.0) * one.n_scored for one in mine) / n if n else None
+        mine = [system for system in _of(result, judge) if system.coverage is not None]
+        n = sum(system.n_scored for system in mine)
+        mean = sum((system.coverage or 0.0) * system.n_scored for system in mine) / n if n else None
         known = {"bias": bias.mean if bias else None, "bias ±": Z_95 * bias.se if bias else None}
         source = bias.source if bias else "nobody has measured it: summhay judge-bench does"
         rows.append({"judge": judge, "coverage": mean, **known, "measured on": source, "n": n})
@@ -433,7 +452,7 @@ def _judges(run: RunStore, result: ScoreResult) -> Iterator[Section]:
 def _agreement(run: RunStore) -> Iterator[Section]:
     """Agreement of every two judges. Sums are added up piece by piece, so that memory stays bounded."""
     judges = judges_of(run)
-    pairs = list(itertools.combinations(sorted(one.judge for one in judges), 2))
+    pairs = list(itertools.combinations(sorted(judge.judge for judge in judges), 2))
     x, y = pl.col("coverage"), pl.col("coverage_2")
     linked = pl.col("bullet").is_not_null() & pl.col("bullet_2").is_not_null()
     sums = {

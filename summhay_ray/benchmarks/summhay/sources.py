@@ -69,11 +69,13 @@ class Outline:
 
     def to_json(self) -> dict[str, Any]:
         """The outline as JSON."""
-        found = {one.name: getattr(self, one.name) for one in fields(self)}
+        found = {item.name: getattr(self, item.name) for item in fields(self)}
         if not self.by_grammar:
             # Omitted when False, so that outlines keep the digest they had before this field existed.
             del found["by_grammar"]
-        subtopics = [{name: value for name, value in asdict(one).items() if name not in _PLACE} for one in self.subtopics]
+        subtopics = [
+            {name: value for name, value in asdict(subtopic).items() if name not in _PLACE} for subtopic in self.subtopics
+        ]
         return {**found, "subtopics": subtopics}
 
     @classmethod
@@ -148,8 +150,8 @@ class Haystacks(Mapping[str, Haystack]):
         self._max_kept = kept
         self._kept: OrderedDict[str, Loaded] = OrderedDict()
         self._look, self._load = threading.Lock(), threading.Lock()
-        for one in loaded:
-            self._keep(one)
+        for source in loaded:
+            self._keep(source)
         self._thread: ThreadPoolExecutor | None = None
 
     def __getitem__(self, haystack_id: str) -> Haystack:
@@ -210,7 +212,7 @@ class Haystacks(Mapping[str, Haystack]):
                 self._kept.popitem(last=False)
 
     def _too_much(self) -> bool:
-        return len(self._kept) > self._max_kept or sum(one.size for one in self._kept.values()) > KEPT_BYTES
+        return len(self._kept) > self._max_kept or sum(kept.size for kept in self._kept.values()) > KEPT_BYTES
 
 
 def changed(name: str) -> UserError:

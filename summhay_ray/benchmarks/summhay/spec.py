@@ -138,7 +138,7 @@ class SummhaySpec(JudgingSpec):
                 if names.count(name) > 1:
                     raise ValueError(f"{field}: {name!r} is listed twice; remove one")
         check_retrievers(self.retrievers)
-        check_labels("summarizers", [one.label for one in self.summarizers])
+        check_labels("summarizers", [summarizer.label for summarizer in self.summarizers])
         return self
 
 

@@ -72,7 +72,7 @@ class SummHay(FromHaystacks, WithRetrievers, Summarized[SummhaySpec]):
     def __init__(self, spec: SummhaySpec, inputs: Inputs) -> None:
         super().__init__(with_retrievers(with_made(spec, inputs), inputs), inputs)
         self.sources = self.read_sources()
-        self.prompts = {one.prompt: inputs.text(one.prompt) for one in spec.model_entries() if one.prompt}
+        self.prompts = {entry.prompt: inputs.text(entry.prompt) for entry in spec.model_entries() if entry.prompt}
         check_grid(self)
 
     # --- what the run is: haystacks, prompts, systems -------------------------------------------------------------------

@@ -215,7 +215,7 @@ def _document(
             f"topic {topic.name!r} of run {run.run_id} has no haystack, so it has no documents; explain the name alone to see why"
         )
     documents = source.raw["documents"]
-    places = {one["document_id"]: place for place, one in enumerate(documents)}
+    places = {document["document_id"]: place for place, document in enumerate(documents)}
     if document_id not in places:
         ids = [*places]
         raise StoreError(f"haystack {topic.name} has no document {document_id!r}; it has {len(ids)}, {ids[0]} to {ids[-1]}")

@@ -89,7 +89,11 @@ def run_synth(workload: Synth, store: Store, options: RunOptions = RunOptions(),
 def results(run: RunStore) -> Results:
     """The haystacks of a synthesis, and the topics that failed."""
     made, failed = made_haystacks(run), failed_topics(run)
-    details = {"haystacks": [asdict(one) for one in made], "failed": [asdict(one) for one in failed], "files": []}
+    details = {
+        "haystacks": [asdict(haystack) for haystack in made],
+        "failed": [asdict(haystack) for haystack in failed],
+        "files": [],
+    }
     by_grammar = run.record["spec"]["models"]["write"]["model"] == WRITER
     notes = (f"the prose is {BY_GRAMMAR}",) if by_grammar else ()
     return Results(details, Haystacks(made, failed), notes=notes)

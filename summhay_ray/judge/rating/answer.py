@@ -68,7 +68,7 @@ def read_rating(text: str, scale: Scale, finish_reason: str = "stop") -> float |
         return CUT
     if rating not in scale:
         return Malformed("off_scale", f"the answer is {rating}; the scale is {scale}")
-    others = {int(number[0]) for one in rest.splitlines() if (number := _ALONE.fullmatch(one.strip(_MARKS + ".")))}
+    others = {int(number[0]) for other_line in rest.splitlines() if (number := _ALONE.fullmatch(other_line.strip(_MARKS + ".")))}
     if others - {rating}:
         return Malformed("two_ratings", "the answer has several ratings, and they differ")
     return float(rating)

@@ -218,7 +218,7 @@ def query(given: Given, rng: Random) -> dict[str, str]:
     facts = set().union(*(words_of(text).facts for text in given.texts("avoid"))) - shared
     theme = lower_start(subtopic)
     if theme is None:
-        ours = any(subtopic.startswith(f"{one.text} ") for domain in DOMAINS for one in themes(domain))
+        ours = any(subtopic.startswith(f"{theme.text} ") for domain in DOMAINS for theme in themes(domain))
         theme = subtopic[:1].lower() + subtopic[1:] if ours else subtopic
     if not facts.isdisjoint(words.tokens) or any(token[0].isdigit() and token not in shared for token in words.tokens):
         kept = [word for word in theme.split() if _unsaid(word, facts, shared)]

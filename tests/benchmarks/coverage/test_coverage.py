@@ -17,7 +17,7 @@ from summhay_ray.benchmark import Request, SpecError
 from summhay_ray.benchmarks.coverage.evaluators import (
     EmbeddedCoverage,
     LexicalCoverage,
-    question,
+    chunk_question,
     verdict,
     verdicts,
     whole_question,
@@ -161,7 +161,7 @@ def needed(
 def test_words_tell_what_a_passage_supports(passages: list[str], references: list[str], wanted: list[bool]) -> None:
     assert needed(LexicalCoverage(), passages, references) == wanted
     # No other model is told the right answer.
-    assert all(one not in question("x", "y")[0].content for one in references if one.strip())
+    assert all(one not in chunk_question("x", "y")[0].content for one in references if one.strip())
 
 
 @pytest.mark.soak

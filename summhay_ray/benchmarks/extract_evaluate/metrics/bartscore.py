@@ -26,4 +26,4 @@ class BartScore:
     def score(self, texts: Sequence[Texts]) -> list[float | None]:
         """See `Metric`."""
         model = load_likelihood(self._model)
-        return [model.mean_log(one.source, one.summary) for one in texts]
+        return [model.mean_log(text.source, text.summary) for text in texts]

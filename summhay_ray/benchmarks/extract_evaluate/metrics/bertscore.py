@@ -26,4 +26,4 @@ class BertScoreF1:
         """See `Metric`."""
         folder = find_model(self._model).folder
         model = str(folder) if folder else self._model
-        return [bertscore(one.summary, [one.reference], model, self._layer) if one.reference else None for one in texts]
+        return [bertscore(text.summary, [text.reference], model, self._layer) if text.reference else None for text in texts]

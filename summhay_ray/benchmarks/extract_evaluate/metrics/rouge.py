@@ -17,7 +17,7 @@ class Rouge1F1:
 
     def score(self, texts: Sequence[Texts]) -> list[float | None]:
         """See `Metric`."""
-        return [rouge_n(one.summary, one.reference, self.order).f1 if one.reference else None for one in texts]
+        return [rouge_n(text.summary, text.reference, self.order).f1 if text.reference else None for text in texts]
 
 
 class Rouge2F1(Rouge1F1):

@@ -15,4 +15,4 @@ class Words:
 
     def score(self, texts: Sequence[Texts]) -> list[float | None]:
         """See `Metric`."""
-        return [float(len(one.summary.split())) for one in texts]
+        return [float(len(text.summary.split())) for text in texts]
