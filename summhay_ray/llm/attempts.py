@@ -14,9 +14,9 @@ from dataclasses import dataclass, replace
 from tenacity import AsyncRetrying, RetryCallState, retry_if_result, wait_random_exponential
 
 from summhay_ray.llm.ledger_client import GrantedCall, LedgerClient
-from summhay_ray.llm.messages import Claim, Held
+from summhay_ray.llm.messages import Claim, Again
 from summhay_ray.llm.models import ModelSettings
-from summhay_ray.llm.pacing import UNASKED_PAUSE_S
+from summhay_ray.llm.pacing import UNTIMED_PAUSE_S
 from summhay_ray.llm.reply import Reply
 from summhay_ray.llm.request import Request
 from summhay_ray.llm.retry import Decision, decide
@@ -106,18 +106,18 @@ class Attempts:
 
     def _pause(self, call: Call, decision: Decision) -> float:
         """Report a 429, and any pause that the provider asked for. Returns the pause in seconds."""
-        unasked = 0.0
+        untimed = 0.0
         if decision.kind == "rate_limit":
-            self._client.limited(call.claim.model, unasked=decision.after_s is None)
-            unasked = UNASKED_PAUSE_S
-        pause_s = unasked if decision.after_s is None else decision.after_s
+            self._client.limited(call.claim.model, untimed=decision.after_s is None)
+            untimed = UNTIMED_PAUSE_S
+        pause_s = untimed if decision.after_s is None else decision.after_s
         if pause_s:
             self._client.pause(call.claim.model, pause_s)
         return pause_s
 
-    async def _claim_again(self, call: Call, granted: GrantedCall, held: Held) -> GrantedCall:
+    async def _claim_again(self, call: Call, granted: GrantedCall, again: Again) -> GrantedCall:
         """Claim a call that is granted already, for another attempt or because its time has passed."""
-        return await self._client.claim(replace(call.claim, ticket=granted.ticket, held=held))
+        return await self._client.claim(replace(call.claim, ticket=granted.ticket, again=again))
 
     async def _in_turn(
         self, call: Call, granted: GrantedCall, number: int, keep: Callable[[Reply, int], Awaitable[None]]

@@ -85,11 +85,11 @@ class Ledger:
         for name in message.limited:
             if why := self._model(name).limited(now):
                 self._stop(self._model(name), ("quota_exhausted", why))
-        for name in message.unasked:
+        for name in message.untimed:
             self._model(name).pacer.round_of_429s(now)
         for name, seconds in message.pauses:
             self._model(name).pacer.pause(now, seconds)
-        self.touched.update(self.membership.workers if message.unasked or message.pauses else ())
+        self.touched.update(self.membership.workers if message.untimed or message.pauses else ())
         for name, n in message.returned.items():
             slots = self._model(name).slots
             if slots is not None:
@@ -250,10 +250,10 @@ class Ledger:
         if start > now + HORIZON_S:
             self._wake_at(start - HORIZON_S)
             return False
-        if claim.held == "late" and flight.permit is not None:
+        if claim.again == "late" and flight.permit is not None:
             model.pacer.cancel(flight.permit)
         flight.permit = model.pacer.take(start, claim.amounts)
-        if claim.held == "retry":
+        if claim.again == "retry":
             model.meter.sent(start)
             model.meter.retries += 1
         self._say(worker, claim, Grant("go", wait_s=start - now, timed=model.pacer.limited))
@@ -261,7 +261,7 @@ class Ledger:
 
     def _enter(self, worker: str, claim: Claim) -> None:
         model = self._model(claim.model)
-        if claim.held:
+        if claim.again:
             model.again.append(Waiting(worker, claim))
         elif not self._known(model, worker, claim):
             model.enter(worker, claim)

@@ -67,7 +67,7 @@ class LedgerClient:
         self._settlements: list[Settlement] = []
         self._pauses: list[tuple[str, float]] = []
         self._limits_met: list[str] = []
-        self._unasked: list[str] = []
+        self._untimed: list[str] = []
         self._returned: Counter[str] = Counter()
         self._reused = 0
         self._paused: dict[str, float] = {}
@@ -93,8 +93,8 @@ class LedgerClient:
         self._start()
         if self._draining:
             await asyncio.Future()
-        self._tickets += not claim.held
-        ticket = claim.ticket if claim.held else self._tickets
+        self._tickets += not claim.again
+        ticket = claim.ticket if claim.again else self._tickets
         future: asyncio.Future[GrantedCall] = asyncio.get_running_loop().create_future()
         self._waiting[ticket] = future
         self._claims.append(dataclasses.replace(claim, ticket=ticket))
@@ -113,11 +113,11 @@ class LedgerClient:
         self._reused += 1
         self._mail.set()
 
-    def limited(self, model: str, *, unasked: bool = False) -> None:
-        """Report a 429, so that fewer calls are sent at once. `unasked`: the provider named no time to wait."""
+    def limited(self, model: str, *, untimed: bool = False) -> None:
+        """Report a 429, so that fewer calls are sent at once. `untimed`: the provider named no time to wait."""
         self._limits_met.append(model)
-        if unasked:
-            self._unasked.append(model)
+        if untimed:
+            self._untimed.append(model)
         self._mail.set()
 
     def pause(self, model: str, seconds: float) -> None:
@@ -215,13 +215,13 @@ class LedgerClient:
                 tuple(self._claims),
                 tuple(self._settlements),
                 tuple(self._limits_met),
-                tuple(self._unasked),
+                tuple(self._untimed),
                 tuple(self._pauses),
                 dict(self._returned),
                 self._reused,
             )
             self._reused = 0
-            self._claims, self._settlements, self._limits_met, self._unasked, self._pauses = [], [], [], [], []
+            self._claims, self._settlements, self._limits_met, self._untimed, self._pauses = [], [], [], [], []
             self._returned.clear()
             self._travelling = True
             self._hear(await self._port.exchange(message))

@@ -9,7 +9,7 @@ from typing import Literal
 from summhay_ray.store import Excess, Location, Purpose
 
 State = Literal["answered", "go", "budget", "stopped", "lost"]
-Held = Literal["", "retry", "late"]
+Again = Literal["", "retry", "late"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class Claim:
     """The log writer that records the call; empty: it has the worker's name."""
     ticket: int = 0
     """The worker's number for the claim; the grant carries the same number."""
-    held: Held = ""
+    again: Again = ""
     """Set if the call is granted already: it needs another attempt (`retry`), or it was not sent in time (`late`)."""
 
     @property
@@ -89,7 +89,7 @@ class WorkerMessage:
     settlements: tuple[Settlement, ...] = ()
     limited: tuple[str, ...] = ()
     """Models whose provider answered 429; a model is listed once per answer."""
-    unasked: tuple[str, ...] = ()
+    untimed: tuple[str, ...] = ()
     """The same for those 429s that named no time to wait."""
     pauses: tuple[tuple[str, float], ...] = ()
     """(model, seconds) for which nothing may be sent."""

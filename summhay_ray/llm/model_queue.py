@@ -95,8 +95,8 @@ class ModelQueue:
         """(worker -> slots it gets, worker -> slots it may keep). The second lists only workers that must give some back."""
         if self.slots is None:
             return {}, {}
-        wanted, held = self.wanted(), self.slots.held
-        order = sorted(wanted, key=lambda worker: (held.get(worker, 0), not self.granted[worker]))
+        wanted, lent = self.wanted(), self.slots.lent
+        order = sorted(wanted, key=lambda worker: (lent.get(worker, 0), not self.granted[worker]))
         given = {worker: self.slots.give(worker, wanted[worker]) for worker in order}
         return {worker: n for worker, n in given.items() if n}, self.slots.surplus(wanted, self.granted)
 
@@ -116,8 +116,8 @@ class ModelQueue:
         """How many granted calls the worker may have: one per slot, and some more, so that no slot is idle."""
         if self.slots is None:
             return 1 << 30
-        held = self.slots.held.get(worker, 0)
-        return held + min(max(4, held), MOST_AHEAD)
+        lent = self.slots.lent.get(worker, 0)
+        return lent + min(max(4, lent), MOST_AHEAD)
 
     def enter(self, worker: str, claim: Claim, *, first: bool = False) -> None:
         """Queue a claim, last of its stage or `first`."""

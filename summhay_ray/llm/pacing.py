@@ -19,10 +19,10 @@ WINDOW_S = 60.6
 MARGIN = 0.985
 """Share of a limit that calls are spaced for, so that a call sent a little late does not fall into a full minute."""
 
-UNASKED_PAUSE_S = 0.25
+UNTIMED_PAUSE_S = 0.25
 """The shortest pause after a 429 that names no time to wait."""
 
-LONGEST_UNASKED_PAUSE_S = 60.0
+LONGEST_UNTIMED_PAUSE_S = 60.0
 CAREFUL_ROUNDS = 20.0
 CUT_AT_MOST_EVERY_S = 1.0
 """Calls in flight at the same time meet the same limit: all their 429s within this time cut the cap once."""
@@ -114,7 +114,7 @@ class Pacer:
         needs fewer calls at once, not longer pauses.
         """
         if now >= self._round_ends:
-            seconds = min(UNASKED_PAUSE_S * 2.0**self._rounds, LONGEST_UNASKED_PAUSE_S)
+            seconds = min(UNTIMED_PAUSE_S * 2.0**self._rounds, LONGEST_UNTIMED_PAUSE_S)
             self._rounds = min(self._rounds + 1, 64)
             self._round_ends = now + seconds
             self.pause(now, seconds)
@@ -138,7 +138,7 @@ class Slots:
 
     most: int
     cap: float = 0.0
-    held: dict[str, int] = field(default_factory=dict)
+    lent: dict[str, int] = field(default_factory=dict)
     """Worker -> slots lent to it."""
     _cut_at: float = -math.inf
     _too_high: float = math.inf
@@ -151,7 +151,7 @@ class Slots:
     @property
     def free(self) -> int:
         """Slots that are not lent; may be negative after a cut."""
-        return int(self.cap) - sum(self.held.values())
+        return int(self.cap) - sum(self.lent.values())
 
     def cut(self, now: float) -> None:
         """Halve the cap after a 429."""
@@ -167,15 +167,15 @@ class Slots:
 
     def give(self, worker: str, wanted: int) -> int:
         """Lend slots to a worker with `wanted` open calls. Returns how many; 0 if it has enough or none is free."""
-        lent = max(0, min(wanted - self.held.get(worker, 0), self.free))
-        if lent:
-            self.held[worker] = self.held.get(worker, 0) + lent
+        more = max(0, min(wanted - self.lent.get(worker, 0), self.free))
+        if more:
+            self.lent[worker] = self.lent.get(worker, 0) + more
             self._announced.pop(worker, None)
-        return lent
+        return more
 
     def take_back(self, worker: str, n: int) -> None:
         """Take back `n` slots from a worker."""
-        self.held[worker] = max(0, self.held.get(worker, 0) - n)
+        self.lent[worker] = max(0, self.lent.get(worker, 0) - n)
         self._announced.pop(worker, None)
 
     def surplus(self, wanted: Mapping[str, int], granted: Mapping[str, int]) -> dict[str, int]:
@@ -185,28 +185,28 @@ class Slots:
         than workers, one may hold the slots and another the reserved money, and both wait for ever. A worker is not told the
         same number again until some of its slots have come back.
         """
-        hungry = [worker for worker, n in wanted.items() if n > self.held.get(worker, 0)]
+        hungry = [worker for worker, n in wanted.items() if n > self.lent.get(worker, 0)]
         if self.free > 0 or not (hungry or self.free < 0):
             return {}
         shares = self._shares(wanted, granted)
-        stuck = any(granted.get(worker) and not self.held.get(worker) for worker in hungry)
-        if not stuck and self.free >= 0 and all(self.held.get(worker, 0) >= shares[worker] for worker in hungry):
+        stuck = any(granted.get(worker) and not self.lent.get(worker) for worker in hungry)
+        if not stuck and self.free >= 0 and all(self.lent.get(worker, 0) >= shares[worker] for worker in hungry):
             return {}
         may_keep = granted if stuck else wanted
-        kept = {worker: min(n, shares[worker] if may_keep.get(worker) else 0) for worker, n in self.held.items() if n}
-        news = {worker: n for worker, n in kept.items() if n < self.held[worker] and self._announced.get(worker) != n}
+        kept = {worker: min(n, shares[worker] if may_keep.get(worker) else 0) for worker, n in self.lent.items() if n}
+        news = {worker: n for worker, n in kept.items() if n < self.lent[worker] and self._announced.get(worker) != n}
         self._announced.update(news)
         return news
 
     def _shares(self, wanted: Mapping[str, int], granted: Mapping[str, int]) -> dict[str, int]:
         """Worker -> its share of the cap. The remainder goes to workers that are sending, so that no slot is moved in vain."""
-        users = {worker for worker, n in (*wanted.items(), *self.held.items()) if n}
-        order = sorted(users, key=lambda worker: (not (granted.get(worker) and self.held.get(worker)), worker))
+        users = {worker for worker, n in (*wanted.items(), *self.lent.items()) if n}
+        order = sorted(users, key=lambda worker: (not (granted.get(worker) and self.lent.get(worker)), worker))
         share, over = divmod(int(self.cap), max(1, len(users)))
         return {worker: share + (place < over) for place, worker in enumerate(order)}
 
     def forget(self, workers: Iterable[str]) -> None:
         """Drop the slots of dead workers."""
         for worker in workers:
-            self.held.pop(worker, None)
+            self.lent.pop(worker, None)
             self._announced.pop(worker, None)

@@ -9,11 +9,11 @@ from collections import deque
 class SlotGate:
     """The slots that the ledger lent to this worker, on one event loop. First come, first served.
 
-    A slot permits one call in flight. `held` are lent to the worker, `used` are taken by calls.
+    A slot permits one call in flight. `lent`: slots that the worker has; `used`: those that calls take.
     """
 
     def __init__(self) -> None:
-        self.held = 0
+        self.lent = 0
         self.used = 0
         self._keep: int | None = None
         self._waiters: deque[asyncio.Future[None]] = deque()
@@ -40,7 +40,7 @@ class SlotGate:
 
     def lend(self, n: int) -> None:
         """Add `n` slots lent by the ledger."""
-        self.held += n
+        self.lent += n
         self._keep = None
         self._let_in()
 
@@ -51,18 +51,18 @@ class SlotGate:
 
     def reset(self) -> None:
         """Forget all slots: the ledger evicted this worker, and no longer counts what it lent."""
-        self.held = 0
+        self.lent = 0
         self._keep = None
 
     def _may_use(self) -> int:
-        return self.held if self._keep is None else min(self.held, self._keep)
+        return self.lent if self._keep is None else min(self.lent, self._keep)
 
     def _settle(self) -> int:
         surplus = 0
         if self._keep is not None:
-            surplus = max(0, min(self.held - self._keep, self.held - self.used))
-            self.held -= surplus
-            if self.held <= self._keep:
+            surplus = max(0, min(self.lent - self._keep, self.lent - self.used))
+            self.lent -= surplus
+            if self.lent <= self._keep:
                 self._keep = None
         self._let_in()
         return surplus

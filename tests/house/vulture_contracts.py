@@ -118,7 +118,6 @@ evaluate
 read_label_sheet
 
 # Columns of tables.
-evaluator
 
 # `benchmarks.KINDS` names these as module:Class.
 Ethic

@@ -145,7 +145,7 @@ def test_who_comes_back_from_the_dead_takes_nothing_from_the_living_and_is_told(
     # quick's call is still in flight, and slow's is charged once.
     assert desk.money == (90, 100)
     assert desk.claimed("slow", "a", now=now + 1) == ["waits"]
-    held = Claim("a", "m", worst_micros=100, ticket=tickets[0], held="late")
+    held = Claim("a", "m", worst_micros=100, ticket=tickets[0], again="late")
     desk.say("slow", now + 1, claims=(held,))
     assert desk.grants["slow"][tickets[0]].state == "lost"
 

@@ -111,7 +111,7 @@ def test_a_pause_holds_for_all_calls_of_the_model(tmp_path: Path) -> None:
     assert "v" not in desk.books.touched and desk.books.collect("v", 0.5).paused == {"m": 10.0}
     parked = desk.claim("v", "b", now=1.0)
     assert desk.states("v", parked) == ["waits"] and desk.books.next_at == pytest.approx(10.5 - HORIZON_S)
-    desk.say("w", 1.0, claims=(Claim("a", "m", ticket=ticket, held="retry"),))
+    desk.say("w", 1.0, claims=(Claim("a", "m", ticket=ticket, again="retry"),))
     assert desk.claimed("v", "c", now=1.0, model="n") == ["go"]
     del desk.grants["w"][ticket]
     desk.books.tend(10.4)
@@ -125,7 +125,7 @@ def test_a_pause_holds_for_all_calls_of_the_model(tmp_path: Path) -> None:
 def test_a_late_call_asks_again_and_frees_what_it_had(tmp_path: Path) -> None:
     desk = ModelQueue(tmp_path, limits={"m": Limits(input_tpm=1000 / MARGIN)})
     (ticket,) = desk.claim("w", "a", input_tokens=1000)
-    desk.say("w", 61.0, claims=(Claim("a", "m", input_tokens=1000, ticket=ticket, held="late"),))
+    desk.say("w", 61.0, claims=(Claim("a", "m", input_tokens=1000, ticket=ticket, again="late"),))
     grant = desk.grants["w"][ticket]
     assert grant.state == "go" and grant.wait_s == pytest.approx(0.0)
     assert desk.books.snapshot(61.0)["models"]["m"]["requests_per_min"] == 0
@@ -196,7 +196,7 @@ def test_with_fewer_slots_than_workers_no_more_are_out_than_the_cap(tmp_path: Pa
     for n in range(3):
         slots.cut(10.0 * n)
     kept = slots.surplus(dict.fromkeys(workers, 20), dict.fromkeys(workers, 5))
-    assert int(slots.cap) == 1 == sum(kept.get(worker, n) for worker, n in slots.held.items())
+    assert int(slots.cap) == 1 == sum(kept.get(worker, n) for worker, n in slots.lent.items())
 
 
 def test_429s_that_name_no_time_stop_a_model_longer_each_round_until_it_answers() -> None:
@@ -244,13 +244,13 @@ def test_whatever_happens_no_more_slots_are_out_than_the_limit(chance: random.Ra
         slots.give(worker, wanted[worker])
         granted = {name: chance.randrange(n + 1) for name, n in wanted.items()}
         for name, n in slots.surplus(wanted, granted).items():
-            assert 0 <= n < slots.held[name]
+            assert 0 <= n < slots.lent[name]
             if chance.random() < 0.7:
-                slots.take_back(name, slots.held[name] - n)
+                slots.take_back(name, slots.lent[name] - n)
         if chance.random() < 0.1:
             slots.cut(float(step))
         slots.grow()
-        assert 0 <= sum(slots.held.values()) <= most and 1 <= slots.cap <= most
+        assert 0 <= sum(slots.lent.values()) <= most and 1 <= slots.cap <= most
     slots.forget(workers)
     assert slots.give("d", 1) == 1
 

@@ -61,7 +61,7 @@ class Worker:
         sent = []
         for claim in self.granted:
             gate = self.gates[claim.model]
-            if gate.used < gate.held:
+            if gate.used < gate.lent:
                 gate.used += 1
                 sent.append(claim)
         for claim in sent:
