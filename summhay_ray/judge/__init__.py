@@ -100,8 +100,8 @@ def make_judge(strategy: str = "per_insight") -> Judge:
 
 def _base(name: str) -> Judge:
     if ":" in name:
-        found = plugins.load(name)
-        if not callable(getattr(found, "judge", None)):
+        cls = plugins.load(name)
+        if not callable(getattr(cls, "judge", None)):
             raise plugins.UnknownName(f"{name!r} has no method `judge`; expected module:Class of a judge (judge/base.py)")
     else:
         # This package also defines local models, which have a name but no method `judge`.
@@ -109,5 +109,5 @@ def _base(name: str) -> Judge:
         judges = {name: member for name, member in named.items() if callable(getattr(member, "judge", None))}
         if name not in judges:
             raise plugins.unknown("judge strategy", name, judges)
-        found = judges[name]
-    return cast(Judge, found())
+        cls = judges[name]
+    return cast(Judge, cls())

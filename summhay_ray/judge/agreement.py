@@ -72,14 +72,14 @@ def read_summaries(content: bytes, path: Path) -> list[AnnotatedSummary]:
         raise _bad(path, f"it is no JSON ({error})") from error
     if not isinstance(rows, list) or not rows:
         raise _bad(path, f"it holds {_shown(rows)}")
-    found = []
+    summaries = []
     for number, row in enumerate(rows, 1):
         try:
-            found.append(_summary(row))
+            summaries.append(_summary(row))
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             reason = f"{error.args[0]!r} is missing" if isinstance(error, KeyError) else str(error)
             raise _bad(path, f"summary {number} of {len(rows)}: {reason}") from error
-    return found
+    return summaries
 
 
 def load_released(path: Path) -> list[Annotated]:
@@ -155,17 +155,17 @@ def _listed(row: Mapping[str, Any], name: str) -> list[Any]:
 
 def _by_insight(row: Mapping[str, Any], name: str) -> dict[str | int, Mapping[str, Any]]:
     """The objects of a list by their insight_id."""
-    found: dict[str | int, Mapping[str, Any]] = {}
+    entries: dict[str | int, Mapping[str, Any]] = {}
     for entry in _listed(row, name):
         if not isinstance(entry, Mapping):
             raise ValueError(f"{name} holds {_shown(entry)} and no object")
         insight = entry["insight_id"]
         if not isinstance(insight, str | int):
             raise ValueError(f"an insight_id of {name} is {_shown(insight)} and no text or number")
-        if insight in found:
+        if insight in entries:
             raise ValueError(f"insight {_shown(insight)} {_TWICE[name]}")
-        found[insight] = entry
-    return found
+        entries[insight] = entry
+    return entries
 
 
 def _text(entry: Mapping[str, Any], name: str) -> str:
@@ -202,8 +202,8 @@ def _stored(verdicts: Sequence[Any], names: Sequence[Any]) -> tuple[Verdict | No
     for entry in verdicts:
         if isinstance(entry, Mapping):
             said.setdefault(str(entry.get("insight_id")), set()).add(_verdict(entry))
-    found = (said.get(str(name), set()) for name in names)
-    return tuple(next(iter(verdicts)) if len(verdicts) == 1 else None for verdicts in found)
+    votes = (said.get(str(name), set()) for name in names)
+    return tuple(next(iter(verdicts)) if len(verdicts) == 1 else None for verdicts in votes)
 
 
 def _verdict(entry: Mapping[str, Any]) -> Verdict | None:

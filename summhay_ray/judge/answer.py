@@ -120,11 +120,11 @@ def read_verdict(text: str, finish_reason: str = "stop") -> Verdict | Malformed:
     answer = final_text(text, finish_reason)
     if isinstance(answer, Malformed):
         return answer
-    found, spans = verdict_objects(answer)
+    objects, spans = verdict_objects(answer)
     repaired = [repaired_object(span) for span in spans]
     if None in repaired:
         return BROKEN
-    verdicts = {verdict_of(value) for value in (*found, *repaired) if value is not None}
+    verdicts = {verdict_of(value) for value in (*objects, *repaired) if value is not None}
     if not verdicts:
         return NO_JSON
     if len(verdicts) > 1:
@@ -285,28 +285,28 @@ def _plain(value: Any) -> str:
 
 def verdict_objects(answer: str) -> tuple[list[Object], list[str]]:
     """The valid JSON objects of an answer that have a coverage, and the spans that look like broken ones."""
-    found, rest = _whole_objects(answer)
-    return found, _broken_objects(rest)
+    objects, rest = _whole_objects(answer)
+    return objects, _broken_objects(rest)
 
 
 def _whole_objects(text: str) -> tuple[list[Object], str]:
     """The valid JSON objects of `text` that have a coverage, nested ones included, and the text without them."""
-    found, rest = whole_objects(text, _OBJECT_START, _DECODER, lambda value: value.values("coverage"))
-    return [nested for value in found for nested in _judging(value)], rest
+    objects, rest = whole_objects(text, _OBJECT_START, _DECODER, lambda value: value.values("coverage"))
+    return [nested for value in objects for nested in _judging(value)], rest
 
 
 def _judging(value: Object) -> list[Object]:
     """The object itself and the objects nested in it, if they have a coverage."""
-    found: list[Object] = []
+    objects: list[Object] = []
     left: list[Any] = [value]
     while left:
         node = left.pop()
         if isinstance(node, Object):
-            found += [node] if node.values("coverage") else []
+            objects += [node] if node.values("coverage") else []
             left += [inner for _, inner in node.pairs]
         elif isinstance(node, list):
             left += node
-    return found
+    return objects
 
 
 def _broken_objects(text: str) -> list[str]:
@@ -316,9 +316,9 @@ def _broken_objects(text: str) -> list[str]:
     """
     spans = [match[0] for match in _FLAT_OBJECT.finditer(text)]
     spans += [match[0].rstrip("`\n\r\t ") for match in _UNCLOSED.finditer(_FLAT_OBJECT.sub("null", text))]
-    found = dict.fromkeys(span for span in spans if _COVERAGE_KEY.search(span))
+    broken = dict.fromkeys(span for span in spans if _COVERAGE_KEY.search(span))
     # So many spans are not an answer, and would take long to repair; the whole text as one span fails at once.
-    return list(found) if len(found) <= _MOST_REPAIRS else [text]
+    return list(broken) if len(broken) <= _MOST_REPAIRS else [text]
 
 
 def repaired_object(span: str) -> Object | None:
@@ -336,7 +336,7 @@ def repaired_object(span: str) -> Object | None:
         return None
     value = Object(list(pairs.items()))
     bullet = _NEXT_KEY.split(_BULLET_KEY.split(span)[1])[0] if keys else ""
-    read = "".join(_plain(found) for found in value.values("bulletid"))
+    read = "".join(_plain(bullet_id) for bullet_id in value.values("bulletid"))
     same = _says_whole(span, value.values("coverage")) and _NUMBER.findall(bullet) == _NUMBER.findall(read)
     return value if same and _signs(_ESCAPE.sub("", span)) == _signs(_said(pairs)) else None
 

@@ -148,12 +148,12 @@ def measured_bias(
     topics: dict[str, list[_Scored]] = defaultdict(list)
     for judged, _ in kept:
         topics[judged.summary.topic].append(judged)
-    found = {topic: _mean_bias(members, seed) for topic, members in topics.items()}
+    biases = {topic: _mean_bias(members, seed) for topic, members in topics.items()}
     mean, se = _mean_bias([judged for judged, _ in kept], seed)
     between = 0.0
-    if len(found) > 1:
-        within = statistics.fmean(one_se**2 for _, one_se in found.values())
-        between = max(statistics.variance([one_mean for one_mean, _ in found.values()]) - within, 0.0)
+    if len(biases) > 1:
+        within = statistics.fmean(one_se**2 for _, one_se in biases.values())
+        between = max(statistics.variance([one_mean for one_mean, _ in biases.values()]) - within, 0.0)
     return JudgeBias(
         judge=judge,
         mean=mean,
@@ -161,7 +161,7 @@ def measured_bias(
         n_insights=sum(len(judged.theirs) for judged, _ in kept),
         n_summaries=len(kept),
         summarizers=_by_summarizer(kept),
-        topics=tuple(one_mean for one_mean, _ in found.values()),
+        topics=tuple(one_mean for one_mean, _ in biases.values()),
     )
 
 
@@ -228,7 +228,7 @@ def _by_summarizer(kept: Sequence[tuple[_Scored, str]]) -> dict[str, float]:
     deltas: dict[str, list[float]] = defaultdict(list)
     for judged, name in kept:
         deltas[name].append(judged.delta)
-    return {name: statistics.fmean(found) for name, found in sorted(deltas.items())}
+    return {name: statistics.fmean(values) for name, values in sorted(deltas.items())}
 
 
 def _with_length(kept: Sequence[tuple[_Scored, str]], figure: Callable[[_Scored], float]) -> float | None:

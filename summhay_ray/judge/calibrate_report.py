@@ -82,19 +82,19 @@ def _calibration(summaries: Sequence[AnnotatedSummary], rows: Sequence[Sequence[
 
 def _figures(summaries: Sequence[AnnotatedSummary], together: bench.Verdicts, alone: bench.Verdicts) -> dict[str, float | None]:
     first, second = _agreement(summaries, together), _agreement(summaries, alone)
-    found = {
+    figures = {
         "correlation": first.correlation,
         "correlation_of_labels": first.correlation_labels,
         "linking_accuracy": first.linking_accuracy,
         "correlation_alone": second.correlation,
         "linking_accuracy_alone": second.linking_accuracy,
     }
-    return {name: None if value is None else round(value, 3) for name, value in found.items()}
+    return {name: None if value is None else round(value, 3) for name, value in figures.items()}
 
 
 def _number(value: float | None) -> str:
     return "    -" if value is None else f"{value:5.3f}"
 
 
-def _interval(found: tuple[float, float] | None) -> str:
-    return "[-]" if found is None else f"[{found[0]:.3f}, {found[1]:.3f}]"
+def _interval(interval: tuple[float, float] | None) -> str:
+    return "[-]" if interval is None else f"[{interval[0]:.3f}, {interval[1]:.3f}]"

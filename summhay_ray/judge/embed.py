@@ -68,18 +68,18 @@ def _model() -> Any:
 
 def model_folder() -> Path:
     """The folder of the packaged model, found without importing the package. Raises LookupError where it is not installed."""
-    found = util.find_spec(_PACKAGE)
-    if found is None or not found.submodule_search_locations:
+    spec = util.find_spec(_PACKAGE)
+    if spec is None or not spec.submodule_search_locations:
         raise LookupError(f"offline/judge-embed needs the extra `embed`, which is not installed; {_INSTALL}")
-    return Path(found.submodule_search_locations[0]) / "model"
+    return Path(spec.submodule_search_locations[0]) / "model"
 
 
 def check_weights(path: Path) -> None:
     """Raises LookupError where the weights at `path` are not those published by the model's authors."""
     try:
         with path.open("rb") as file:
-            found = hashlib.file_digest(file, "sha256").hexdigest()
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as error:
         raise LookupError(f"offline/judge-embed cannot read its weights ({error}); {_INSTALL}") from error
-    if found != WEIGHTS_SHA256:
-        raise LookupError(f"the weights at {path.name} have sha256 {found:.12}..., not the published {WEIGHTS_SHA256:.12}...")
+    if digest != WEIGHTS_SHA256:
+        raise LookupError(f"the weights at {path.name} have sha256 {digest:.12}..., not the published {WEIGHTS_SHA256:.12}...")

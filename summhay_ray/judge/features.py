@@ -67,8 +67,8 @@ def features(insights: Sequence[str], bullets: Sequence[str], embed: Embedder | 
     norms = [_norm(text, weights) for text in bullet_texts]
     shown = [_Shown(text, weights, said) for text in insight_texts]
     fits = [[insight.fit(text, norm) for text, norm in zip(bullet_texts, norms, strict=True)] for insight in shown]
-    found = [_features(place, insight, bullet_texts, fits) if insight.total else None for place, insight in enumerate(shown)]
-    return found if embed is None else _with_meaning(found, insights, bullets, embed)
+    measured = [_features(place, insight, bullet_texts, fits) if insight.total else None for place, insight in enumerate(shown)]
+    return measured if embed is None else _with_meaning(measured, insights, bullets, embed)
 
 
 class _Shown:
@@ -104,7 +104,7 @@ def _features(place: int, insight: _Shown, bullet_texts: Sequence[_Text], fits: 
 
 
 def _with_meaning(
-    found: Sequence[Features | None], insights: Sequence[str], bullets: Sequence[str], embed: Embedder
+    measured: Sequence[Features | None], insights: Sequence[str], bullets: Sequence[str], embed: Embedder
 ) -> list[Features | None]:
     vectors = embed([without_citations(text) for text in (*insights, *bullets)])
     of_insights, of_bullets = vectors[: len(insights)], vectors[len(insights) :]
@@ -113,7 +113,7 @@ def _with_meaning(
         and Features(
             feature.bullet, (*feature.values, math.fsum(a * b for a, b in zip(vector, of_bullets[feature.bullet], strict=True)))
         )
-        for feature, vector in zip(found, of_insights, strict=True)
+        for feature, vector in zip(measured, of_insights, strict=True)
     ]
 
 

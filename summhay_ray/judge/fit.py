@@ -49,12 +49,12 @@ class Measured:
 
 def measure(summaries: Sequence[AnnotatedSummary], embed: Embedder | None = None) -> list[Measured]:
     """The features of every insight, judged alone and together."""
-    found = []
+    measured = []
     for summary in summaries:
         texts = [insight.text for insight in summary.insights]
         alone = tuple(feature for text in texts for feature in features([text], summary.bullets, embed))
-        found.append(Measured(summary, alone, tuple(features(texts, summary.bullets, embed))))
-    return found
+        measured.append(Measured(summary, alone, tuple(features(texts, summary.bullets, embed))))
+    return measured
 
 
 def fitted(measured: Sequence[Measured]) -> Parameters:
@@ -62,7 +62,7 @@ def fitted(measured: Sequence[Measured]) -> Parameters:
     # `lead` needs at least two insights.
     several = [judged for judged in measured if len(judged.together) > 1]
     together = _coefficients([judged.together for judged in several], several)
-    doubts = sorted((rating(together, found).uncertainty for judged in several for found in judged.together), reverse=True)
+    doubts = sorted((rating(together, feature).uncertainty for judged in several for feature in judged.together), reverse=True)
     steps = tuple(doubts[round(step * (len(doubts) - 1) / STEPS)] for step in range(STEPS + 1))
     return Parameters(_coefficients([judged.alone for judged in measured], measured), together, steps)
 
@@ -79,8 +79,8 @@ def held_out(measured: Sequence[Measured], together: bool = True) -> list[list[R
 def rated(parameters: Parameters, measured: Measured, together: bool = True) -> list[Rated]:
     """The ratings of a summary's insights with these parameters."""
     if together and len(measured.together) > 1:
-        return [rating(parameters.together, found) for found in measured.together]
-    return [rating(parameters.alone, found) for found in measured.alone]
+        return [rating(parameters.together, feature) for feature in measured.together]
+    return [rating(parameters.alone, feature) for feature in measured.alone]
 
 
 def fitted_json(parameters: Parameters, measured: Sequence[Measured], figures: dict[str, float | None]) -> str:
@@ -122,10 +122,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _coefficients(found: Sequence[Sequence[Features | None]], measured: Sequence[Measured]) -> Coefficients:
+def _coefficients(rows: Sequence[Sequence[Features | None]], measured: Sequence[Measured]) -> Coefficients:
     pairs = [
         (feature.values, coverage)
-        for row, judged in zip(found, measured, strict=True)
+        for row, judged in zip(rows, measured, strict=True)
         for feature, coverage in zip(row, judged.summary.coverage, strict=True)
         if feature is not None
     ]

@@ -75,10 +75,10 @@ def share_text(share: float) -> str:
 
 def read_share(text: str, where: str) -> float:
     """The share in `text` ("0.1", "share=0.1"). Raises BadName, which names `where`, outside (0, 1]."""
-    found = _SHARE.fullmatch(text.strip())
-    if found is None or not 0 < float(found[1]) <= 1:
+    match = _SHARE.fullmatch(text.strip())
+    if match is None or not 0 < float(match[1]) <= 1:
         raise BadName(f"{where}: the share is {text.strip()!r}; expected a number above 0 and at most 1, such as 0.1")
-    return float(found[1])
+    return float(match[1])
 
 
 def _plain(text: str) -> Named:

@@ -64,21 +64,21 @@ def rate_by(
 ) -> list[Rated]:
     """The ratings of insights judged together, with these `parameters`."""
     coefficients = parameters.together if len(insights) > 1 else parameters.alone
-    return [rating(coefficients, found, bool(bullets)) for found in features(insights, bullets, embed)]
+    return [rating(coefficients, feature, bool(bullets)) for feature in features(insights, bullets, embed)]
 
 
-def rating(coefficients: Coefficients, found: Features | None, bullets: bool = True) -> Rated:
+def rating(coefficients: Coefficients, feature: Features | None, bullets: bool = True) -> Rated:
     """The rating for an insight's features.
 
     Without `bullets` the insight is certainly not covered; for an insight without words nothing is known.
     """
-    if found is None:
+    if feature is None:
         return Rated("NO_COVERAGE", None, 0.0, MOST_UNCERTAIN if bullets else 0.0)
-    chances = coefficients.chances(found.values)
+    chances = coefficients.chances(feature.values)
     # Rounded to hide platform differences in the last digits.
     value, uncertainty = round(chances.value, _DIGITS), round(chances.uncertainty, _DIGITS)
     coverage = coefficients.coverage(value)
-    return Rated(coverage, None if coverage == "NO_COVERAGE" else found.bullet, value, uncertainty)
+    return Rated(coverage, None if coverage == "NO_COVERAGE" else feature.bullet, value, uncertainty)
 
 
 def uncertainty_at(share: float) -> float:

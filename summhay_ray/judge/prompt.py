@@ -156,8 +156,8 @@ def read(prompt: str) -> Question:
 def _insights_at(prompt: str, start: int, bullets_start: int, together: bool) -> list[tuple[int, str]]:
     if not together:
         return [(1, _insight_at(prompt, start, bullets_start))]
-    if found := _numbered_at(prompt, start, "insight"):
-        return found
+    if insights := _numbered_at(prompt, start, "insight"):
+        return insights
     raise LookupError(
         'no {"insights": [{"insight_id": 1, "text": "..."}]} follows the line \'Reference Insights:\' of the prompt'
     )

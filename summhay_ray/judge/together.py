@@ -46,11 +46,11 @@ def read_verdicts(text: str, n_insights: int, finish_reason: str = "stop") -> li
     answer = final_text(text, finish_reason)
     if isinstance(answer, Malformed):
         return [answer] * n_insights
-    found, spans = verdict_objects(answer)
-    if not found and not spans:
+    objects, spans = verdict_objects(answer)
+    if not objects and not spans:
         return [NO_JSON] * n_insights
     said: dict[int | None, set[Read]] = {}
-    for number, read in (*_whole(found, n_insights), *_repaired(spans)):
+    for number, read in (*_whole(objects, n_insights), *_repaired(spans)):
         said.setdefault(number, set()).add(read)
     asked = set(range(1, n_insights + 1))
     if None in said:
@@ -60,8 +60,8 @@ def read_verdicts(text: str, n_insights: int, finish_reason: str = "stop") -> li
     return [unless_taken_back(_one(said.get(number, set())), answer) for number in sorted(asked)]
 
 
-def _whole(found: Iterable[Object], n_insights: int) -> Iterable[tuple[int | None, Read]]:
-    for value in found:
+def _whole(objects: Iterable[Object], n_insights: int) -> Iterable[tuple[int | None, Read]]:
+    for value in objects:
         ids = value.values("insightid")
         number = 1 if n_insights == 1 and not ids else _number(ids)
         yield number, verdict_of(value)

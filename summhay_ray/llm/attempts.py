@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from tenacity import AsyncRetrying, RetryCallState, retry_if_result, wait_random_exponential
 
 from summhay_ray.llm.ledger_client import GrantedCall, LedgerClient
-from summhay_ray.llm.messages import Claim, Again
+from summhay_ray.llm.messages import Again, Claim
 from summhay_ray.llm.models import ModelSettings
 from summhay_ray.llm.pacing import UNTIMED_PAUSE_S
 from summhay_ray.llm.reply import Reply

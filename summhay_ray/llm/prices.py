@@ -159,7 +159,7 @@ def _steps(entry: Mapping[str, Any]) -> Iterator[tuple[int, Price]]:
         yield from ((int(tier["range"][0]), _mapped_price(tier, "")) for tier in ranges if "range" in tier)
         return
     yield 0, _mapped_price(entry, "")
-    for mark in {int(found[1]) for found in map(_TIER.fullmatch, entry) if found}:
+    for mark in {int(match[1]) for match in map(_TIER.fullmatch, entry) if match}:
         yield mark * 1000, _mapped_price(entry, f"_above_{mark}k_tokens")
 
 

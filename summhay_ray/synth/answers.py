@@ -102,8 +102,8 @@ def read(task: Task, given: Input, text: str, finish_reason: str = "stop") -> An
         answer = _final(text, finish_reason)
         if task in _TEXTS:
             return _long_enough(task, _document(answer), given)
-        found = _object(answer, _FIELD[task])
-        return _READERS[task](found, given)
+        value = _object(answer, _FIELD[task])
+        return _READERS[task](value, given)
     except _Unusable as unusable:
         return unusable.malformed
 
@@ -168,25 +168,25 @@ def _decoded(text: str) -> Any:
 def _object(answer: str, name: str) -> dict[str, Any]:
     """The JSON object of the answer that has the field. Raises _Unusable where there is none, or two that differ."""
     try:
-        found, rest = whole_objects(answer, _START, _DECODER, lambda value: name in value)
-        if not found:
-            found = _repaired(rest, name)
+        objects, rest = whole_objects(answer, _START, _DECODER, lambda value: name in value)
+        if not objects:
+            objects = _repaired(rest, name)
     except _Repeated as error:
         raise _Unusable("two_answers", f"the answer's JSON has {str(error)!r} twice, with different values") from None
-    if not found:
+    if not objects:
         raise _Unusable("no_json", f'the answer has no JSON object with "{name}"')
-    if any(other != found[0] for other in found[1:]):
+    if any(other != objects[0] for other in objects[1:]):
         raise _Unusable("two_answers", f'the answer has several JSON objects with "{name}", and they differ')
-    return found[0]
+    return objects[0]
 
 
 def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     for name, value in pairs:
-        if name in found and found[name] != value:
+        if name in fields and fields[name] != value:
             raise _Repeated(name)
-        found[name] = value
-    return found
+        fields[name] = value
+    return fields
 
 
 _DECODER = json.JSONDecoder(object_pairs_hook=_pairs, strict=False)
@@ -256,10 +256,10 @@ def _line(value: Mapping[str, Any], name: str) -> str:
 
 
 def _items(value: Mapping[str, Any], name: str) -> list[Any]:
-    found = value[name]
-    if not isinstance(found, list):
-        raise _Unusable("wrong_type", f'"{name}" is {_shown(found)}; expected a list')
-    return found
+    entries = value[name]
+    if not isinstance(entries, list):
+        raise _Unusable("wrong_type", f'"{name}" is {_shown(entries)}; expected a list')
+    return entries
 
 
 def _index(value: Any, most: int) -> int:
@@ -288,15 +288,15 @@ def _named(list_name: str, text_name: str) -> Callable[[dict[str, Any], Input], 
 def _pairs_of(task: Task) -> Callable[[dict[str, Any], Input], Any]:
     def reader(value: dict[str, Any], given: Input) -> tuple[tuple[int, int], ...]:
         most = len(given[_LISTED[task]])
-        found: dict[tuple[int, int], None] = {}
+        pairs: dict[tuple[int, int], None] = {}
         for entry in _items(value, _FIELD[task]):
             if not isinstance(entry, list) or len(entry) != 2:
                 raise _Unusable("wrong_type", f'an entry of "{_FIELD[task]}" is {_shown(entry)}; expected two ids')
             first, second = sorted(_index(each, most) for each in entry)
             if first == second:
                 raise _Unusable("unknown_id", f'"{_FIELD[task]}" pairs {first + 1} with itself')
-            found[first, second] = None
-        return tuple(sorted(found))
+            pairs[first, second] = None
+        return tuple(sorted(pairs))
 
     return reader
 
@@ -314,7 +314,7 @@ def _leaked(value: dict[str, Any], given: Input) -> tuple[int, ...]:
 
 
 def _present(value: dict[str, Any], given: Input) -> dict[int, str]:
-    found: dict[int, str] = {}
+    evidence: dict[int, str] = {}
     without_evidence = 0
     for entry in _items(value, "present"):
         if not isinstance(entry, dict) or "id" not in entry:
@@ -327,14 +327,14 @@ def _present(value: dict[str, Any], given: Input) -> dict[int, str]:
             continue
         words = _evidence(entry)
         if words:
-            found.setdefault(index, words[:_MAX_EVIDENCE])
+            evidence.setdefault(index, words[:_MAX_EVIDENCE])
         without_evidence += not words
-    if without_evidence > len(found):
+    if without_evidence > len(evidence):
         raise _Unusable("empty_text", f'"evidence" is missing from {without_evidence} entries')
-    invented = [words for words in found.values() if not quoted(words, given["document"])]
-    if 2 * len(invented) > len(found) > 1:
+    invented = [words for words in evidence.values() if not quoted(words, given["document"])]
+    if 2 * len(invented) > len(evidence) > 1:
         raise _Unusable("invented_evidence", f"most of the evidence is not in the document, such as {_shown(invented[0])}")
-    return dict(sorted(found.items()))
+    return dict(sorted(evidence.items()))
 
 
 def _evidence(entry: Mapping[str, Any]) -> str:

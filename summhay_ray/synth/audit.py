@@ -156,10 +156,14 @@ def checked_tables(raw: Mapping[str, Any], checks: Sequence[Check]) -> dict[str,
     ids = [str(subtopic["subtopic_id"]) for subtopic in _subtopics(raw)]
     assigned = [
         Assigned(
-            item.haystack, item.domain, item.insight_id, item.expected, tuple(ids.index(name) for name in ids if name == found)
+            item.haystack,
+            item.domain,
+            item.insight_id,
+            item.expected,
+            tuple(ids.index(name) for name in ids if name == subtopic_id),
         )
         for item in _assignments(raw)
-        if (found := chosen.get(item.insight_id)) is not None
+        if (subtopic_id := chosen.get(item.insight_id)) is not None
     ]
     names = (str(raw["topic_id"]), _domain(raw))
     present = [

@@ -111,14 +111,14 @@ def bounds(
         _Sizes("most", MOST_TOKENS["subtopic"], MOST_TOKENS["insight"], MOST_TOKENS["query"], longest, longest, plan.insights[1]),
     )
     counts = (_least(plan), _expected(plan), _most(plan))
-    found = dict.fromkeys(GROUP_OF.values(), Bounds())
+    by_group = dict.fromkeys(GROUP_OF.values(), Bounds())
     for task, group in GROUP_OF.items():
         if group == "check" and not checked:
             continue
         least, expected, most = (_tally(plan, task, count.get(task, 0), size) for count, size in zip(counts, sizes, strict=True))
-        known = found[group]
-        found[group] = Bounds(known.least + least, known.expected + expected, known.most + most)
-    return found
+        known = by_group[group]
+        by_group[group] = Bounds(known.least + least, known.expected + expected, known.most + most)
+    return by_group
 
 
 def _plan(job: Job) -> _Plan:

@@ -122,9 +122,9 @@ def other_side(one: str, other: str) -> Verdict:
     differ = mine - theirs - _loose(right), theirs - mine - _loose(left)
     shared = _facts(left) & _facts(right)
     share = len(shared) / (min(len(_facts(left)), len(_facts(right))) or 1)
-    found = all(differ) and share >= SIDES
+    opposed = all(differ) and share >= SIDES
     evidence = " | ".join(" ".join(sorted(word.lstrip("#") for word in only)) for only in differ)
-    return Verdict(found, True, round(share if all(differ) else 0.0, 4), evidence if found else "")
+    return Verdict(opposed, True, round(share if all(differ) else 0.0, 4), evidence if opposed else "")
 
 
 def assigned(insight: str, subtopics: Sequence[str], others: Sequence[Sequence[str]] = ()) -> tuple[int | None, Verdict]:
@@ -213,9 +213,9 @@ def _same(one: str, other: str) -> bool:
 
 def _verdict(share: float, bounds: tuple[float, float, float], evidence: str) -> Verdict:
     low, least, high = bounds
-    found = share >= least
-    score = min(0.5 + 0.5 * (share - least) / (1 - least), 1.0) if found else min(0.5 * share / least, 0.4999)
-    return Verdict(found, share <= low or share >= high, round(score, 4), evidence if found else "")
+    same = share >= least
+    score = min(0.5 + 0.5 * (share - least) / (1 - least), 1.0) if same else min(0.5 * share / least, 0.4999)
+    return Verdict(same, share <= low or share >= high, round(score, 4), evidence if same else "")
 
 
 def _may_be_a_name(first: str, second: str) -> bool:

@@ -46,15 +46,15 @@ def near_copies(texts: Mapping[str, str]) -> list[tuple[str, str, float]]:
 
 def _shingles(text: str) -> Sequence[int]:
     """Sorted 64-bit hashes of all runs of four words; a shorter sentence is one run."""
-    found = set()
+    hashes = set()
     for sentence in sentences(text):
         reading = read(sentence)
         words = [*reading.roots, *sorted(reading.numbers)]
         for start in range(max(1, len(words) - _LENGTH + 1)):
             run = " ".join(words[start : start + _LENGTH])
             if run:
-                found.add(int.from_bytes(blake2b(run.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "big"))
-    return array("Q", sorted(found))
+                hashes.add(int.from_bytes(blake2b(run.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "big"))
+    return array("Q", sorted(hashes))
 
 
 def _candidates(shingles: Sequence[Sequence[int]]) -> set[tuple[int, int]]:

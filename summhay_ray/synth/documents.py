@@ -161,11 +161,11 @@ class _Writer:
         references = [reference_of(piece, self._work.job.participants) for piece in before]
         given = {"number": planned.number, "date": planned.date, "references": references, **self._manner}
         text, corrections = await self._method(planned, given, again)
-        text, found, edits = await self._mended(planned, text)
+        text, checked, edits = await self._mended(planned, text)
         self._corrected[planned.number] += corrections + edits
-        present = [insight_id for insight_id in planned.insight_ids if insight_id not in found.missing]
-        present += [insight_id for insight_id in self._insights if insight_id in found.extraneous and insight_id not in present]
-        shown = tuple(" ".join(words.split()) for words in found.evidence.values() if words)
+        present = [insight_id for insight_id in planned.insight_ids if insight_id not in checked.missing]
+        present += [insight_id for insight_id in self._insights if insight_id in checked.extraneous and insight_id not in present]
+        shown = tuple(" ".join(words.split()) for words in checked.evidence.values() if words)
         piece = Piece(Written(replace(planned, insight_ids=tuple(present)), text, self._corrected[planned.number]), shown)
         texts = (text, "\n".join(free(piece)))
         refers = tuple(
@@ -236,37 +236,39 @@ class _Writer:
             self._rounds[number] += 1
             return self._rounds[number] - 1
 
-        found = await self._verifier.document(planned, text, insights, round := next_round())
-        best, best_found, best_round = text, found, round
-        while self._edits[number] < self._work.job.domain.rounds and (found.missing or found.extraneous):
+        checked = await self._verifier.document(planned, text, insights, round := next_round())
+        best, best_check, best_round = text, checked, round
+        while self._edits[number] < self._work.job.domain.rounds and (checked.missing or checked.extraneous):
             self._edits[number] += 1
             try:
-                text = await self._edited(planned, text, found, self._edits[number])
-                found = await self._verifier.document(planned, text, insights, round := next_round())
+                text = await self._edited(planned, text, checked, self._edits[number])
+                checked = await self._verifier.document(planned, text, insights, round := next_round())
             except (GaveUp, NotChecked) as error:
                 # Without this edit the text may still do, with its plan corrected.
                 if not isinstance(error.outcome, Refusal | Malformed):
                     raise
                 break
             edits += 1
-            if _wrong(found) <= _wrong(best_found):
-                best, best_found, best_round = text, found, round
+            if _wrong(checked) <= _wrong(best_check):
+                best, best_check, best_round = text, checked, round
         if best_round != round:
             self._verifier.settle(planned.document_id, best_round, next_round())
-        return best, best_found, edits
+        return best, best_check, edits
 
-    async def _edited(self, planned: PlannedDocument, text: str, found: Found, sample: int) -> str:
+    async def _edited(self, planned: PlannedDocument, text: str, checked: Found, sample: int) -> str:
         remove = [
-            (self._insights[insight_id].text, found.evidence.get(insight_id, ""))
+            (self._insights[insight_id].text, checked.evidence.get(insight_id, ""))
             for insight_id in self._insights
-            if insight_id in found.extraneous
+            if insight_id in checked.extraneous
         ]
         given: dict[str, Any] = {
             "document": text,
             "remove": [
                 {"id": number, "text": insight, "evidence": words[:EVIDENCE]} for number, (insight, words) in enumerate(remove, 1)
             ],
-            "add": numbered(self._insights[insight_id].text for insight_id in planned.insight_ids if insight_id in found.missing),
+            "add": numbered(
+                self._insights[insight_id].text for insight_id in planned.insight_ids if insight_id in checked.missing
+            ),
             "words": self._work.job.shape.words,
             **self._manner,
         }
@@ -274,6 +276,6 @@ class _Writer:
         return edited
 
 
-def _wrong(found: Found) -> int:
+def _wrong(checked: Found) -> int:
     """The number of insights that differ from the plan."""
-    return len(found.missing) + len(found.extraneous)
+    return len(checked.missing) + len(checked.extraneous)

@@ -154,8 +154,8 @@ class _Truth:
                 await verifier.query(subtopic, others, 0)
         pieces: dict[int, Piece] = {}
         for planned, text in self._documents:
-            found = await verifier.document(planned, text, insights, 0)
-            shown = tuple(" ".join(words.split()) for words in found.evidence.values() if words)
+            checked = await verifier.document(planned, text, insights, 0)
+            shown = tuple(" ".join(words.split()) for words in checked.evidence.values() if words)
             pieces[planned.number] = Piece(Written(planned, text), shown)
         for number, piece in pieces.items():
             for earlier in piece.written.planned.refers_to:
@@ -170,8 +170,8 @@ class _Truth:
 
 
 def _listed(synthesis: Node | None, name: str, read: Callable[[Node], T]) -> list[T]:
-    found = synthesis.optional(name) if synthesis else None
-    return [read(item) for item in found.items()] if found else []
+    value = synthesis.optional(name) if synthesis else None
+    return [read(item) for item in value.items()] if value else []
 
 
 def _sides(node: Node) -> tuple[str, str]:
@@ -209,7 +209,7 @@ def _documents(
     synthesized here; only then are dates and references read.
     """
     numbers = {document.document_id: document.number for document in source.haystack.documents}
-    found = []
+    pairs = []
     for document, node in zip(source.haystack.documents, root.entry("documents").items(), strict=True):
         metadata = node.optional("document_metadata") if ours else None
         date = metadata.optional("date") if metadata else None
@@ -226,5 +226,5 @@ def _documents(
             date.text() if date else "",
             tuple(numbers[item.identifier()] for item in named),
         )
-        found.append((planned, document.text))
-    return found
+        pairs.append((planned, document.text))
+    return pairs

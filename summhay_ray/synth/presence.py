@@ -99,12 +99,12 @@ class _Sought:
 
     def recall(self, mask: int) -> float:
         """The weight of the bits in `mask`, from 0 to 1."""
-        found = self.known.get(mask)
-        if found is None:
-            found = sum(weight for bit, weight in enumerate(self.weights) if mask >> bit & 1)
+        total = self.known.get(mask)
+        if total is None:
+            total = sum(weight for bit, weight in enumerate(self.weights) if mask >> bit & 1)
             if len(self.known) < _REMEMBERED:
-                self.known[mask] = found
-        return found
+                self.known[mask] = total
+        return total
 
     def lacks(self, mask: int) -> bool:
         """Whether a text with the bits in `mask` lacks necessary numbers or names."""
@@ -221,7 +221,7 @@ class Presence:
 
     def _masks(self, listed: Sequence[str]) -> dict[int, dict[int, int]]:
         """Index of an insight -> index of a sentence -> the insight's bits in that sentence, where there are any."""
-        found: dict[int, dict[int, int]] = {}
+        by_place: dict[int, dict[int, int]] = {}
         for at, sentence in enumerate(listed):
             reading = read(sentence)
             held = {
@@ -236,9 +236,9 @@ class Presence:
                 hits += [spots for acronym, spots in self._acronyms.items() if acronym in initials]
             for spots in hits:
                 for place, bit in spots:
-                    masks = found.setdefault(place, {})
+                    masks = by_place.setdefault(place, {})
                     masks[at] = masks.get(at, 0) | 1 << bit
-        return found
+        return by_place
 
     def _found(self, sought: _Sought, masks: Mapping[int, int], listed: Sequence[str]) -> _Found:
         everything = 0
@@ -254,10 +254,10 @@ class Presence:
         elif lacks:
             verdict = Verdict(False, recall < LEAST, min(_score(recall), _LACKING))
         else:
-            found = recall >= LEAST
-            evidence = " ".join(listed[start : start + size]) if found else ""
+            present = recall >= LEAST
+            evidence = " ".join(listed[start : start + size]) if present else ""
             sure = recall < SURE_NOT or (recall >= SURE and sought.whole(_held(masks, start, size), evidence))
-            verdict = Verdict(found, sure, _score(recall), evidence)
+            verdict = Verdict(present, sure, _score(recall), evidence)
         return _Found(verdict, start, size)
 
 
@@ -312,16 +312,16 @@ def _rivals(readings: Sequence[Reading], common: Mapping[str, int]) -> dict[int,
     """Index of an insight -> its rivals (such as the other side of a conflict): (index, whether it is a twin)."""
     weight = {fact: math.log(1 + len(readings) / count) for fact, count in common.items()}
     kept = [frozenset(_facts(reading)) for reading in readings]
-    found: dict[int, list[tuple[int, bool]]] = {}
+    twins: dict[int, list[tuple[int, bool]]] = {}
     totals = [sum(weight[fact] for fact in sorted(facts)) for facts in kept]
     for one in range(len(kept)):
         for two in range(one + 1, len(kept)):
             shared = sum(weight[fact] for fact in sorted(kept[one] & kept[two]))
             dice = 2 * shared / ((totals[one] + totals[two]) or 1.0)
             if dice > _RIVAL:
-                found.setdefault(one, []).append((two, dice > _TWIN))
-                found.setdefault(two, []).append((one, dice > _TWIN))
-    return found
+                twins.setdefault(one, []).append((two, dice > _TWIN))
+                twins.setdefault(two, []).append((one, dice > _TWIN))
+    return twins
 
 
 def _differences(reading: Reading, other: Reading, twin: bool) -> list[str]:

@@ -89,11 +89,11 @@ def quoted(words: str, text: str) -> bool:
     right = total = 0
     for own in map(plain_words, _JOINED.split(words)):
         size = min(_RUN, len(own))
-        found: set[int] = set()
+        places: set[int] = set()
         for start in range(len(own) - size + 1) if own else ():
             if f" {' '.join(own[start : start + size])} " in whole:
-                found |= set(range(start, start + size))
-        right, total = right + len(found), total + len(own)
+                places |= set(range(start, start + size))
+        right, total = right + len(places), total + len(own)
     return total > 0 and right >= _QUOTED * total
 
 
@@ -265,17 +265,17 @@ class _Reader:
         return after
 
     def _names(self) -> list[tuple[str, ...]]:
-        found: list[list[str]] = []
+        names: list[list[str]] = []
         last = -9
         for place, token in enumerate(self._tokens):
             if not self._is_name(place):
                 continue
             if last == place - 1 and self._beside(place):
-                found[-1].append(root(token.text))
+                names[-1].append(root(token.text))
             else:
-                found.append([root(token.text)])
+                names.append([root(token.text)])
             last = place
-        return [tuple(name) for name in found]
+        return [tuple(name) for name in names]
 
     def _is_name(self, place: int) -> bool:
         token = self._at(place)

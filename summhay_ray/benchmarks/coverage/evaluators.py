@@ -75,8 +75,8 @@ def chunk_question(passage: str, query: str) -> list[Message]:
 
 def verdict(answer: str) -> bool | None:
     """Whether the passage is needed: the last "Final Score" of an answer; None if it has none."""
-    found = _FINAL.findall(answer)
-    return found[-1] == "1" if found else None
+    marks = _FINAL.findall(answer)
+    return marks[-1] == "1" if marks else None
 
 
 def whole_question(passages: Sequence[str], query: str, references: Sequence[str]) -> list[Message]:
@@ -144,8 +144,8 @@ class EmbeddedCoverage:
         """The greatest cosine of each text with any of the sentences `own`; -1 if there are none."""
         if not own:
             return [-1.0] * len(texts)
-        found: list[float] = (self._vectors(own) @ self._vectors(texts).T).max(axis=0).tolist()
-        return found
+        nearness: list[float] = (self._vectors(own) @ self._vectors(texts).T).max(axis=0).tolist()
+        return nearness
 
     def _vectors(self, texts: Sequence[str]) -> Any:
         import numpy as np

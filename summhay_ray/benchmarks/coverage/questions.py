@@ -54,17 +54,17 @@ def sampled(workload: Workload[Any], a_group: int, seed: int) -> list[Question]:
         # Another model may have other tasks; for tasks that several have, one model is enough.
         if item.queue == first or len(queues) > 1 and tasks.setdefault(group, item.queue) == item.queue != first:
             groups.setdefault(group, []).append(item)
-    found: list[Question] = []
+    questions: list[Question] = []
     for group, items in groups.items():
         drawn = random.Random(json.dumps([seed, group])).sample(items, min(len(items), a_group * _TRIES))
-        found += _questions(workload, group, drawn, a_group)
-    if not found:
+        questions += _questions(workload, group, drawn, a_group)
+    if not questions:
         raise SpecError(f"spec: no item of this {workload.kind} asks about a text that can be cut into chunks")
-    return sorted(found, key=lambda question: (question.group, question.item))
+    return sorted(questions, key=lambda question: (question.group, question.item))
 
 
 def _questions(workload: Workload[Any], group: str, items: Sequence[Item], most: int) -> list[Question]:
-    found: list[Question] = []
+    questions: list[Question] = []
     seen: set[tuple[str, str]] = set()
     for item in items:
         request = first_request(workload, item)
@@ -74,10 +74,10 @@ def _questions(workload: Workload[Any], group: str, items: Sequence[Item], most:
         seen.add(parts)
         references = tuple(run_loop(lambda item=item: workload.references(item)))  # type: ignore[misc]
         document = str(item.data.get("document") or item.id)
-        found.append(Question(item.id, group, document, *parts, references))
-        if len(found) == most:
+        questions.append(Question(item.id, group, document, *parts, references))
+        if len(questions) == most:
             break
-    return found
+    return questions
 
 
 def split(prompt: str) -> tuple[str, str] | None:
@@ -85,7 +85,7 @@ def split(prompt: str) -> tuple[str, str] | None:
     if framed := _FRAMED.match(prompt):
         return framed[2].strip(), f"{framed[1].strip()}\n{framed[3]}".strip()
     headers = list(_HEADER.finditer(prompt))
-    paragraphs = [found.start() for found in re.finditer(r"\n\s*\n(?=\S)", prompt.rstrip())]
+    paragraphs = [match.start() for match in re.finditer(r"\n\s*\n(?=\S)", prompt.rstrip())]
     if not paragraphs:
         return None
     begin = headers[0].start() if headers else 0

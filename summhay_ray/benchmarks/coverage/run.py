@@ -38,11 +38,11 @@ def load_coverage(request: CoverageRequest, store: Store) -> Coverage:
     if fields.get("kind") == Coverage.kind:
         of = fields.get("of")
         placed = {**fields, **({"of": str((folder / of).absolute())} if isinstance(of, str) else {}), **changed}
-        found = load_workload(placed, request.overrides, store)
+        workload = load_workload(placed, request.overrides, store)
     else:
         reach = {name: fields[name] for name in ("seed",) if name in fields}
         own = {"kind": Coverage.kind, "name": f"coverage-of-{Path(request.spec).stem}", "of": str(Path(request.spec).absolute())}
-        found = load_workload({**own, **reach, "overrides": list(request.overrides), **changed}, (), store)
-    if not isinstance(found, Coverage):
-        raise SpecError(f"{request.spec}: is of kind {found.kind}; expected a benchmark's spec")
-    return found
+        workload = load_workload({**own, **reach, "overrides": list(request.overrides), **changed}, (), store)
+    if not isinstance(workload, Coverage):
+        raise SpecError(f"{request.spec}: is of kind {workload.kind}; expected a benchmark's spec")
+    return workload

@@ -146,9 +146,9 @@ class Coverage(Benchmark[CoverageSpec]):
     def identity(self) -> Any:
         """See `Workload`. The questions, prompts and evaluators; not the spec that the questions came from."""
         _ = self._questions
-        found = super().identity()
-        spec = {name: value for name, value in found["spec"].items() if name not in ("of", "overrides", "sample")}
-        return {**found, "spec": spec, "prompt": VERSION}
+        identity = super().identity()
+        spec = {name: value for name, value in identity["spec"].items() if name not in ("of", "overrides", "sample")}
+        return {**identity, "spec": spec, "prompt": VERSION}
 
     def items(self) -> Iterator[Item]:
         """One item per question, evaluator by evaluator."""
@@ -173,7 +173,7 @@ class Coverage(Benchmark[CoverageSpec]):
 
     async def _one_by_one(self, question: Question, texts: Sequence[str], ask: Ask) -> list[tuple[int, bool, str]]:
         """(chunk number, verdict, key of the raw answer) of each chunk, judged in separate calls."""
-        found = []
+        judged = []
         for number in self._kept(question, len(texts)):
             try:
                 reply = await ask("chunk", chunk_question(texts[number - 1], question.query))
@@ -183,16 +183,16 @@ class Coverage(Benchmark[CoverageSpec]):
             except NoReply as none:
                 ask.gives_up(none)
                 continue
-            found.append((number, needed, reply.key))
-        return found
+            judged.append((number, needed, reply.key))
+        return judged
 
     async def _whole(self, question: Question, texts: Sequence[str], ask: Ask) -> list[tuple[int, bool, str]]:
         """As `_one_by_one` for an offline evaluator, which gets all chunks in one call."""
         reply = await ask("chunk", whole_question(texts, question.query, question.references))
         if ask.planning:
             return []
-        found = verdicts(reply.text)
-        return [(number, found[number - 1], reply.key) for number in self._kept(question, len(texts))]
+        needed = verdicts(reply.text)
+        return [(number, needed[number - 1], reply.key) for number in self._kept(question, len(texts))]
 
     def _model(self, item: Item) -> str:
         return next(evaluator.model for evaluator in self.spec.evaluators if evaluator.label == item.queue)
@@ -221,10 +221,10 @@ class Coverage(Benchmark[CoverageSpec]):
         named = [*by, "basis"]
         bases = pl.concat([items.select(named), wanted.select(named)]).group_by(*by).agg(pl.col("basis").unique().sort())
         one_group = items["group"].unique().to_list() == [""] and wanted.height
-        found = (whole if one_group else pl.concat([groups, whole])).join(sizes, on=by, how="left").join(bases, on=by)
+        coverage = (whole if one_group else pl.concat([groups, whole])).join(sizes, on=by, how="left").join(bases, on=by)
         order = pl.col("group") == ALL
         return {
-            "coverage": found.sort("evaluator", order, "group").select(
+            "coverage": coverage.sort("evaluator", order, "group").select(
                 "evaluator",
                 "group",
                 pl.col("basis").list.join(", "),
@@ -255,7 +255,7 @@ class Coverage(Benchmark[CoverageSpec]):
 
     def report(self, scores: Tables) -> Sequence[Section]:
         """Coverage beside the paper's Table 1, agreement of evaluators, and the needed parts of contexts."""
-        found = scores["coverage"]
+        coverage = scores["coverage"]
         published = pl.DataFrame(
             [
                 {"evaluator": "GPT-4o (paper, Table 1)", "group": name, "coverage": share / 100}
@@ -268,7 +268,7 @@ class Coverage(Benchmark[CoverageSpec]):
             "context, so that an offline evaluator measures nothing; such figures are left out of all."
         )
         sections = [
-            Section("Information coverage", text, found, units={"coverage": "%"}),
+            Section("Information coverage", text, coverage, units={"coverage": "%"}),
             Section(
                 "The paper's",
                 table=published.with_columns(pl.lit(50, dtype=pl.Int64).alias("n")),

@@ -185,8 +185,8 @@ class _Made:
         """Add the labels of chunks. `first`: number of the single chunk of a Lookup question; 0: all chunks, for Recalling."""
         task = LOOKUP if first else "Recalling"
         self.labels += [
-            ChunkLabels(self.domain, self.name, task, number, part, tuple(found))
-            for number, (part, found) in enumerate(zip(parts, labels, strict=True), start=first or 1)
+            ChunkLabels(self.domain, self.name, task, number, part, tuple(chunk_labels))
+            for number, (part, chunk_labels) in enumerate(zip(parts, labels, strict=True), start=first or 1)
         ]
 
     def rows(self) -> Rows:
@@ -225,15 +225,15 @@ class EthicBuild(Benchmark[EthicBuildSpec]):
         return [(source, text) for source in self.spec.texts for text in self._drawn(source)]
 
     def _drawn(self, source: TextSource) -> Sequence[sources.Text]:
-        found = sources.read_texts(source.path, self.inputs)
+        texts = sources.read_texts(source.path, self.inputs)
         if source.least_tokens:
-            found = [text for text in found if count_tokens(text.text) >= source.least_tokens]
-        if source.most_documents is not None and len(found) > source.most_documents:
-            kept = set(self._random("texts", source.domain).sample(range(len(found)), source.most_documents))
-            found = [text for place, text in enumerate(found) if place in kept]
-        if not found:
+            texts = [text for text in texts if count_tokens(text.text) >= source.least_tokens]
+        if source.most_documents is not None and len(texts) > source.most_documents:
+            kept = set(self._random("texts", source.domain).sample(range(len(texts)), source.most_documents))
+            texts = [text for place, text in enumerate(texts) if place in kept]
+        if not texts:
             raise SpecError(f"spec: texts: {source.path!r} has no document of {source.least_tokens} tokens; lower least_tokens")
-        return found
+        return texts
 
     @functools.cached_property
     def _collections(self) -> Sequence[tuple[CollectionSource, sources.Collection]]:
@@ -258,8 +258,8 @@ class EthicBuild(Benchmark[EthicBuildSpec]):
             "cited": self._cited,
         }
         seen = set()
-        for kind, found in sources.items():
-            for place, (source, document) in enumerate(found):
+        for kind, entries in sources.items():
+            for place, (source, document) in enumerate(entries):
                 if (name := f"{source.domain}/{document.name}") in seen:
                     raise SpecError(
                         f"spec: {source.path!r}: {document.name!r} occurs twice in {source.domain}; write another domain"
@@ -366,10 +366,10 @@ class EthicBuild(Benchmark[EthicBuildSpec]):
         return made
 
     async def _recalled(self, made: _Made, what: str, parts: Sequence[str], context: str, ask: Ask) -> None:
-        found = await self._labels(parts, what, ask)
-        made.label(parts, found)
+        labels = await self._labels(parts, what, ask)
+        made.label(parts, labels)
         labeled = self._by("labeler", self.spec.labeler)
-        made.add("Recalling", prompts.recalling(context, what), _united(found) or ("None",), **labeled)
+        made.add("Recalling", prompts.recalling(context, what), _united(labels) or ("None",), **labeled)
 
     async def _ask_of_one(self, made: _Made, parts: Sequence[str], context: str, ask: Ask) -> None:
         """Add a Lookup record: a model writes a question about one part, drawn by the seed; the record asks it of the whole."""
@@ -410,15 +410,15 @@ class EthicBuild(Benchmark[EthicBuildSpec]):
 
     async def _labels(self, parts: Sequence[str], what: str, ask: Ask) -> list[tuple[str, ...]]:
         """The labels of each chunk; empty if the labeler says None."""
-        found = []
+        labels = []
         for part in parts:
             question = [system(prompts.SYSTEM), user(prompts.recalling(part, what))]
             reply = await ask("label", question, model=self.spec.labeler, prompt_hash=prompts.prompt_hash())
             read = scoring.items(scoring.without_reasoning(reply.text))
             if read.unparsed:
                 raise Unreadable(reply, "a list, or None")
-            found.append(tuple(label for label in read.items if label != scoring.NONE))
-        return found
+            labels.append(tuple(label for label in read.items if label != scoring.NONE))
+        return labels
 
     async def _summary(self, part: str, ask: Ask) -> str:
         question = [system(prompts.SYSTEM), user(prompts.chunk_summary(part))]
@@ -487,8 +487,8 @@ def _word(domain: str) -> str:
     return "Segment" if domain == "Law" else "Section"
 
 
-def _united(found: Sequence[Sequence[str]]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(label for listed in found for label in listed))
+def _united(lists: Sequence[Sequence[str]]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(label for listed in lists for label in listed))
 
 
 def _marked(text: str, decision: sources.Cited, forms: Iterable[str] = ()) -> str:
@@ -501,7 +501,7 @@ def _marked(text: str, decision: sources.Cited, forms: Iterable[str] = ()) -> st
     ]
     own = re.compile("|".join(names))
     parts, end = [], 0
-    spans = sorted({*citations(text), *(found.span() for found in own.finditer(text))}, key=lambda span: (span[0], -span[1]))
+    spans = sorted({*citations(text), *(match.span() for match in own.finditer(text))}, key=lambda span: (span[0], -span[1]))
     for begin, stop in spans:
         if begin < end:
             continue
@@ -521,8 +521,8 @@ def sheet(labels: pl.DataFrame, seed: int, a_domain: int = 100) -> bytes:
     out = io.StringIO()
     writer = csv.writer(out)
     writer.writerow(_SHEET)
-    for (domain,), found in sorted(labels.group_by("domain")):
-        rows = found.filter(pl.col("task") == "Recalling").sort("document", "chunk").to_dicts()
+    for (domain,), labeled in sorted(labels.group_by("domain")):
+        rows = labeled.filter(pl.col("task") == "Recalling").sort("document", "chunk").to_dicts()
         kept = sorted(random.Random(json.dumps([seed, str(domain)])).sample(range(len(rows)), min(a_domain, len(rows))))
         for row in (rows[place] for place in kept):
             told = (row["domain"], row["document"], str(row["chunk"]), row["text"], ", ".join(row["labels"]) or "None", "")
@@ -541,9 +541,9 @@ def read_label_sheet(path: Path) -> dict[str, dict[str, float | int | None]]:
         raise UserError(f"{path} cannot be read ({error}); give the audit.csv that `summhay export` wrote, filled in") from error
     if not rows or set(_SHEET) - set(rows[0]):
         raise UserError(f"{path} is not a label sheet; expected the columns {', '.join(_SHEET)}")
-    found: dict[str, list[float]] = {}
+    by_domain: dict[str, list[float]] = {}
     for row in rows:
         if (person := row[_SHEET[-1]] or "").strip():
-            scores = found.setdefault(unquoted(row["domain"]), [])
+            scores = by_domain.setdefault(unquoted(row["domain"]), [])
             scores.append(scoring.recalling(unquoted(row["labels"]), scoring.items(unquoted(person)).items).f1)
-    return {domain: {"f1": scoring.mean(values), "n": len(values)} for domain, values in found.items()}
+    return {domain: {"f1": scoring.mean(values), "n": len(values)} for domain, values in by_domain.items()}

@@ -16,9 +16,9 @@ def evaluate(metric: str, input: Mapping[str, Any], compat: Compat = "default") 
 
     Metrics: recalling, organizing, lcs, attributing, summarizing_extract, summarizing_pairing, summarizing_score, aggregate.
     Raises KeyError for any other."""
-    found = {"release": _RELEASE, "default": _DEFAULT}[compat][metric]
+    function = {"release": _RELEASE, "default": _DEFAULT}[compat][metric]
     try:
-        result = found(input)
+        result = function(input)
     # The scripts raise on some inputs; the exception's name is then the expected result.
     except Exception as error:  # noqa: BLE001
         return {"error": type(error).__name__}
@@ -35,13 +35,13 @@ def _release_attributing(given: Mapping[str, Any]) -> Any:
 
 
 def _release_lcs(given: Mapping[str, Any]) -> Any:
-    found, score = release.lcs(given["prediction"], given["answer"])
-    return {"lcs": found, "lcs_score": score}
+    common, score = release.lcs(given["prediction"], given["answer"])
+    return {"lcs": common, "lcs_score": score}
 
 
 def _release_organizing(given: Mapping[str, Any]) -> Any:
-    found, score = release.organizing(given["prediction"], given["answer"])
-    return _scored({"lcs": found, "lcs_score": score}, "lcs_score")
+    common, score = release.organizing(given["prediction"], given["answer"])
+    return _scored({"lcs": common, "lcs_score": score}, "lcs_score")
 
 
 def _release_extract(given: Mapping[str, Any]) -> Any:
@@ -76,13 +76,13 @@ def _default_attributing(given: Mapping[str, Any]) -> Any:
 
 
 def _default_lcs(given: Mapping[str, Any]) -> Any:
-    found, score = scoring.lcs(given["prediction"], given["answer"])
-    return {"lcs": found, "lcs_score": score}
+    common, score = scoring.lcs(given["prediction"], given["answer"])
+    return {"lcs": common, "lcs_score": score}
 
 
 def _default_organizing(given: Mapping[str, Any]) -> Any:
-    found, score = scoring.organizing(_answer(given), given["answer"])
-    return _scored({"lcs": found, "lcs_score": score}, "lcs_score")
+    common, score = scoring.organizing(_answer(given), given["answer"])
+    return _scored({"lcs": common, "lcs_score": score}, "lcs_score")
 
 
 def _default_extract(given: Mapping[str, Any]) -> Any:

@@ -41,13 +41,13 @@ def shown(context: str, question: str, how: ContextSpec) -> str:
 
 def _joined(ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
     """The nonempty ranges, sorted; adjacent ones are merged, so that no gap is marked between them."""
-    found: list[tuple[int, int]] = []
+    spans: list[tuple[int, int]] = []
     for begin, end in sorted(span for span in ranges if span[0] < span[1]):
-        if found and found[-1][1] == begin:
-            found[-1] = (found[-1][0], end)
+        if spans and spans[-1][1] == begin:
+            spans[-1] = (spans[-1][0], end)
         else:
-            found.append((begin, end))
-    return found
+            spans.append((begin, end))
+    return spans
 
 
 def _text(pieces: Sequence[bytes]) -> str:
@@ -77,12 +77,12 @@ def counter(tokenizer: str, path: str = "") -> Count:
     except ImportError:
         raise SpecError("spec: models: tokenizer: needs the package tokenizers; pip install tokenizers") from None
     try:
-        found = Tokenizer.from_str(tokenizer)
+        loaded = Tokenizer.from_str(tokenizer)
     # The library raises plain Exception for an invalid text.
     except Exception as error:
         told = " ".join(str(error).split())[:100]
         raise SpecError(f"spec: models: tokenizer: {path} is no tokenizer.json ({told}); give the model's own") from error
-    return lambda text: len(found.encode(text, add_special_tokens=False).ids)
+    return lambda text: len(loaded.encode(text, add_special_tokens=False).ids)
 
 
 def without_middle(context: str, room: int, count: Count) -> str:

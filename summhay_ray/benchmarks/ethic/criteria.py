@@ -50,9 +50,9 @@ async def rate(
     values = reduced(ask, STAGE, first, criterion, {"SOURCE": section, "SUMMARY": summary}, judge.extract)
     if judge.logprobs is None and not alone:
         return await rate_text(criterion, values, several, asked)
-    found = await rate_text(criterion, values, single, asked)
-    if alone or ask.planning or not isinstance(found, Answer) or found.value.how == "logprobs":
-        return found
+    rated = await rate_text(criterion, values, single, asked)
+    if alone or ask.planning or not isinstance(rated, Answer) or rated.value.how == "logprobs":
+        return rated
     return await rate_text(criterion, values, several, asked)
 
 

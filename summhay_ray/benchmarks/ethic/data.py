@@ -21,19 +21,19 @@ FIELDS = ("ID", "Domain", "Context", "System_msg", "User_msg", "Answer", "task",
 
 def load_records(spec: EthicSpec, inputs: Inputs) -> list[Record]:
     """The records that the spec selects, sorted by domain and document. Raises SpecError."""
-    found: list[Record] = []
+    records: list[Record] = []
     for entry in spec.data:
         for name in _names(entry):
-            found += read_records(_content(entry, name, inputs), name)
-    if spec.released_counts and (differ := check_counts(found)):
+            records += read_records(_content(entry, name, inputs), name)
+    if spec.released_counts and (differ := check_counts(records)):
         raise SpecError(f"spec: data: {'; '.join(differ)}; give all files of a task, or released_counts: false")
     wanted = [
         record
-        for record in found
+        for record in records
         if (record.task in spec.tasks or not spec.tasks) and (record.domain in spec.domains or not spec.domains)
     ]
     if not wanted:
-        there = ", ".join(sorted({f"{record.task}/{record.domain}" for record in found}))
+        there = ", ".join(sorted({f"{record.task}/{record.domain}" for record in records}))
         raise SpecError(f"spec: tasks, domains: no record has these; the data has {there}")
     keys = [(record.task, record.domain, record.id) for record in wanted]
     if len(set(keys)) < len(keys):

@@ -75,33 +75,33 @@ class Record:
 
 def read_records(content: bytes, name: str) -> list[Record]:
     """The records of a JSON lines, zip or Parquet file. Raises SpecError with up to five flaws and their lines, in one line."""
-    found: list[Record] = []
+    records: list[Record] = []
     flaws: list[str] = []
     for where, row in _rows(content, name):
         record = _record(row, where)
         if isinstance(record, str):
             flaws.append(f"{where}: {record}")
         else:
-            found.append(record)
-    seen: dict[tuple[str, str, str], int] = Counter((record.task, record.domain, record.id) for record in found)
+            records.append(record)
+    seen: dict[tuple[str, str, str], int] = Counter((record.task, record.domain, record.id) for record in records)
     flaws += [f"{name}: ID {key[2]!r} occurs {n} times in {key[0]}, {key[1]}" for key, n in seen.items() if n > 1]
-    if not found and not flaws:
+    if not records and not flaws:
         flaws.append(f"{name}: holds no record")
     if flaws:
         more = f"; and {len(flaws) - _MOST_FLAWS} more" if len(flaws) > _MOST_FLAWS else ""
         raise SpecError("; ".join(flaws[:_MOST_FLAWS]) + more)
-    return found
+    return records
 
 
 def check_counts(records: Iterable[Record]) -> list[str]:
     """One line for each count that differs from the release, for the tasks in the records."""
-    found = Counter((record.task, record.domain) for record in records)
-    tasks = {task for task, _ in found}
+    counts = Counter((record.task, record.domain) for record in records)
+    tasks = {task for task, _ in counts}
     wanted = {(task, domain): n for task, domains in COUNTS.items() for domain, n in domains.items() if task in tasks}
     return [
-        f"{task}, {domain}: {found[task, domain]} records; the release has {wanted.get((task, domain), 0)}"
-        for task, domain in sorted({*wanted, *found})
-        if found[task, domain] != wanted.get((task, domain), 0)
+        f"{task}, {domain}: {counts[task, domain]} records; the release has {wanted.get((task, domain), 0)}"
+        for task, domain in sorted({*wanted, *counts})
+        if counts[task, domain] != wanted.get((task, domain), 0)
     ]
 
 

@@ -71,17 +71,17 @@ def lcs(prediction: Sequence[str], answer: Sequence[str]) -> tuple[list[str], fl
         for place, other in enumerate(answer):
             row.append(above[place] + 1 if mine == other else max(above[place + 1], row[place]))
         lengths.append(row)
-    found: list[str] = []
+    common: list[str] = []
     i, j = len(prediction), len(answer)
     while i and j:
         if prediction[i - 1] == answer[j - 1]:
-            found.append(prediction[i - 1])
+            common.append(prediction[i - 1])
             i, j = i - 1, j - 1
         elif lengths[i - 1][j] > lengths[i][j - 1]:
             i -= 1
         else:
             j -= 1
-    return found[::-1], len(found) / len(answer)
+    return common[::-1], len(common) / len(answer)
 
 
 def organizing(prediction: str, answer: str) -> tuple[list[str], float]:
@@ -100,16 +100,16 @@ def attributing(prediction: str, answer: Sequence[str]) -> Overlap:
         return Overlap(0, 0, 0)
     header = _CORE.search(prediction)
     numbers = _NUMBER.findall(header.group(1) if header else prediction)
-    gold = [found.group() if (found := _NUMBER.search(label)) else "None" for label in answer]
+    gold = [match.group() if (match := _NUMBER.search(label)) else "None" for label in answer]
     return _items_overlap(", ".join(numbers), gold)
 
 
 def source_of(user_msg: str) -> str:
     """The context of a prompt. Raises AttributeError if the prompt lacks the frame."""
-    found = _SOURCE.search(user_msg)
-    if found is None:
+    match = _SOURCE.search(user_msg)
+    if match is None:
         raise AttributeError("'NoneType' object has no attribute 'group'")
-    return found.group(1)
+    return match.group(1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,13 +219,13 @@ def aggregated(task: str, scores: Mapping[str, Sequence[float | None]]) -> tuple
     """
     if task not in DOMAINS:
         raise UnboundLocalError("the scripts name no domains for other tasks")
-    found: dict[str, list[float]] = {}
+    by_domain: dict[str, list[float]] = {}
     for domain in DOMAINS[task]:
-        found[domain] = []
+        by_domain[domain] = []
         for score in scores.get(domain, ()):
             if score is None:
                 raise KeyError("score")
-            found[domain].append(_finite_or_not(score))
-    every = [score for listed in found.values() for score in listed]
+            by_domain[domain].append(_finite_or_not(score))
+    every = [score for listed in by_domain.values() for score in listed]
     final = sum(every) / len(every)
-    return final, {domain: sum(listed) / len(listed) for domain, listed in found.items()}
+    return final, {domain: sum(listed) / len(listed) for domain, listed in by_domain.items()}

@@ -101,8 +101,8 @@ def _sections(scores: Tables) -> Iterator[Section]:
 
 def _published() -> dict[str, Any]:
     text = resources.files("summhay_ray.benchmarks.ethic").joinpath("published.json").read_text(encoding="utf-8")
-    found: dict[str, Any] = json.loads(text)
-    return found
+    published: dict[str, Any] = json.loads(text)
+    return published
 
 
 def _notes() -> Sequence[str]:
@@ -145,10 +145,10 @@ def table_a(tasks: pl.DataFrame) -> pl.DataFrame:
 def _own_rows(scores: pl.DataFrame, names: Sequence[str]) -> Iterator[dict[str, Any]]:
     """Two rows per model, one per reading. Field `column` of the scores says which of the columns `names` a score belongs to."""
     kept = scores.filter(pl.col("column").is_in(names))
-    for (model,), found in kept.group_by("model", maintain_order=True):
+    for (model,), rows in kept.group_by("model", maintain_order=True):
         for value, told in _READINGS.items():
-            row: dict[str, Any] = {"model": model, "from": told, **dict.fromkeys(names), "n": int(found[_SIZES[value]].sum())}
-            for column, score in found.select("column", value).iter_rows():
+            row: dict[str, Any] = {"model": model, "from": told, **dict.fromkeys(names), "n": int(rows[_SIZES[value]].sum())}
+            for column, score in rows.select("column", value).iter_rows():
                 row[column] = None if score is None else score * (1 if column.startswith("Summarizing") else 100)
             yield row
 

@@ -163,13 +163,13 @@ def _figures(row: EthicAnswer, text: str) -> tuple[dict[str, Any], bool]:
     """(figures by our reading of an answer, whether it is unparsed); an unparsed answer has no figures."""
     if row.task == "Organizing":
         read = scoring.order(text)
-        found: dict[str, Any] = {"score": scoring.lcs(read.items, scoring.numbers_of(row.gold[0]))[1]}
+        figures: dict[str, Any] = {"score": scoring.lcs(read.items, scoring.numbers_of(row.gold[0]))[1]}
     else:
         attributing = row.task == "Attributing"
         read = scoring.attributed(text) if attributing else scoring.items(text)
         both = scoring.overlap(read, scoring.gold_ids(row.gold) if attributing else scoring.gold_items(row.gold))
-        found = {"score": float(both.f1), "precision": float(both.precision), "recall": float(both.recall)}
-    return {} if read.unparsed else found, read.unparsed
+        figures = {"score": float(both.f1), "precision": float(both.precision), "recall": float(both.recall)}
+    return {} if read.unparsed else figures, read.unparsed
 
 
 def _summarized(row: EthicAnswer, text: str, rated: Sequence[SectionRating]) -> tuple[dict[str, Any], bool]:
@@ -185,7 +185,7 @@ def _summarized(row: EthicAnswer, text: str, rated: Sequence[SectionRating]) -> 
         if rating.reading != "release" and rating.value is not None:
             by_section.setdefault(int(rating.section), []).append(rating.value)
             lengths[int(rating.section)] = rating.summary_tokens
-    values = [LOWEST] * len(missing) + [math.fsum(found) / len(found) for found in by_section.values()]
+    values = [LOWEST] * len(missing) + [math.fsum(ratings) / len(ratings) for ratings in by_section.values()]
     # If all ratings of a section failed, the sample has no score: the other sections must not stand in for it.
     lost = any(said.get(number) and number not in by_section for number in row.sections)
     whole = dict(zip(row.sections, row.section_tokens, strict=True))
@@ -201,8 +201,8 @@ def _summarized(row: EthicAnswer, text: str, rated: Sequence[SectionRating]) -> 
 
 def tasks(samples: pl.DataFrame, items: pl.DataFrame, seed: int) -> pl.DataFrame:
     """One row per task, domain and model: our score with its interval over documents, the release's, the chance level."""
-    found = mean_interval(samples, "score", CELL, expected=items, seed=seed, cluster="document")
-    return found.join(_beside(samples, CELL), on=CELL, how="left")
+    means = mean_interval(samples, "score", CELL, expected=items, seed=seed, cluster="document")
+    return means.join(_beside(samples, CELL), on=CELL, how="left")
 
 
 def _beside(samples: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
@@ -230,8 +230,8 @@ def by_length(samples: pl.DataFrame, seed: int) -> pl.DataFrame:
     """Scores by the length of the prompt (Figure 4). Failures count in their bucket; without a known length, in `unknown`."""
     known = samples.with_columns(pl.col("bucket").fill_null(UNKNOWN))
     order = pl.Enum([*(name for _, name in BUCKETS), UNKNOWN])
-    found = mean_interval(known, "score", ("task", "model", "bucket"), expected=known, seed=seed, cluster="document")
-    return found.sort("task", "model", pl.col("bucket").cast(order))
+    means = mean_interval(known, "score", ("task", "model", "bucket"), expected=known, seed=seed, cluster="document")
+    return means.sort("task", "model", pl.col("bucket").cast(order))
 
 
 def low_high(samples: pl.DataFrame, seed: int) -> pl.DataFrame:
@@ -276,13 +276,13 @@ def positions(samples: pl.DataFrame, ratings: pl.DataFrame, how: How) -> pl.Data
         return pl.DataFrame(schema={"shown": pl.String, "fifth": pl.Int64, **figures, "n": pl.Int64})
     fifth = (pl.col("place") * PLACES).floor().clip(0, PLACES - 1).cast(pl.Int64) + 1
     placed, cell = both.with_columns(fifth.alias("fifth")), ("model", "bucket", "fifth")
-    found = mean_interval(placed, "score", cell, seed=how.seed, cluster="document")
+    means = mean_interval(placed, "score", cell, seed=how.seed, cluster="document")
     level = placed.group_by("model").agg(pl.col("score").mean().alias("level"))
     beside = placed.group_by(*cell).agg(pl.col("missing").mean())
     shown = pl.concat_str("model", "bucket", separator=", ").alias("shown")
     off = (pl.col("score") - pl.col("level")).alias("off_mean")
     columns = ("shown", "fifth", "score", "score_low", "score_high", "off_mean", "missing", "n")
-    joined = found.join(level, on="model").join(beside, on=cell)
+    joined = means.join(level, on="model").join(beside, on=cell)
     return joined.with_columns(shown, off).select(*columns).sort("shown", "fifth")
 
 
@@ -343,6 +343,6 @@ def summaries(samples: pl.DataFrame, ratings: pl.DataFrame, how: How) -> pl.Data
     )
     # A model that omits all sections has no ratings, but still gets a row.
     judges = pl.DataFrame({"judge": sorted({how.judge, *ratings["judge"]})}, schema={"judge": pl.String})
-    found = counted.join(judges, how="cross").join(means, on=keys, how="left")
+    rows = counted.join(judges, how="cross").join(means, on=keys, how="left")
     columns = (*keys, *release.CRITERIA, "outside", "missing", "copied", "n", "n_expected")
-    return found.with_columns(pl.col("missing").fill_nan(None)).select(*columns).sort(*keys)
+    return rows.with_columns(pl.col("missing").fill_nan(None)).select(*columns).sort(*keys)

@@ -78,7 +78,7 @@ def _item(text: str) -> str:
 
 
 def _without_thousands(text: str) -> str:
-    return _THOUSANDS.sub(lambda found: found.group().replace(",", ""), text)
+    return _THOUSANDS.sub(lambda match: match.group().replace(",", ""), text)
 
 
 def items(answer: str) -> Read:
@@ -111,15 +111,15 @@ def _numbers(text: str) -> list[str]:
     """The numbers in brackets, or, if there are none, all numbers except list numbering; without leading zeros, each once."""
     plain = same(text)
     inside = [number for part in _BRACKETS.findall(plain) for number in _NUMBER.findall(part)]
-    found = inside or _NUMBER.findall(_LINE_NUMBER.sub("", plain)) or _NUMBER.findall(plain)
+    numbers = inside or _NUMBER.findall(_LINE_NUMBER.sub("", plain)) or _NUMBER.findall(plain)
     # Compared as strings: `int` refuses numbers with thousands of digits.
-    return list(dict.fromkeys(number.lstrip("0") or "0" for number in found))
+    return list(dict.fromkeys(number.lstrip("0") or "0" for number in numbers))
 
 
 def order(prediction: str) -> Read:
     """The numbers of the options, in the order of the answer."""
-    found = _numbers(prediction) if prediction != FAILED else []
-    return Read(tuple(found), not found)
+    numbers = _numbers(prediction) if prediction != FAILED else []
+    return Read(tuple(numbers), not numbers)
 
 
 def lcs(prediction: Sequence[str], answer: Sequence[str]) -> tuple[list[str], float]:
@@ -146,12 +146,12 @@ def _rising(values: Sequence[int]) -> list[int]:
         before.append(at[length - 1] if length else -1)
         ends[length : length + 1] = [value]
         at[length : length + 1] = [index]
-    found: list[int] = []
+    rising: list[int] = []
     index = at[-1] if at else -1
     while index >= 0:
-        found.append(values[index])
+        rising.append(values[index])
         index = before[index]
-    return found[::-1]
+    return rising[::-1]
 
 
 def organizing(prediction: str, answer: str) -> tuple[list[str], float]:
@@ -191,9 +191,9 @@ def attributed(prediction: str) -> Read:
         start = headers[-1].end()
         end = next((match.start() for match in other if match.start() >= start), len(text))
         return Read(tuple(_numbers(text[start:end])) or (NONE,))
-    found = _numbers(text[: other[0].start()] if other else text)
-    if found and prediction != FAILED:
-        return Read(tuple(found))
+    numbers = _numbers(text[: other[0].start()] if other else text)
+    if numbers and prediction != FAILED:
+        return Read(tuple(numbers))
     return Read((NONE,)) if _NOTHING.search(text) and not other else Read((), True)
 
 
@@ -204,8 +204,8 @@ def attributing(prediction: str, answer: Sequence[str]) -> Overlap:
 
 def gold_ids(labels: Iterable[str]) -> frozenset[str]:
     """The first number of each label; if no label has one, the single item `none`."""
-    found = (_NUMBER.search(same(label)) for label in labels)
-    return frozenset(match.group().lstrip("0") or "0" for match in found if match) or frozenset({NONE})
+    matches = (_NUMBER.search(same(label)) for label in labels)
+    return frozenset(match.group().lstrip("0") or "0" for match in matches if match) or frozenset({NONE})
 
 
 def source_of(user_msg: str) -> str:
@@ -222,10 +222,10 @@ def sections(text: str) -> dict[int, str]:
     """Section number -> the text below its header, `<Section 1>` or a line such as `**Section 1:**`. The texts of a repeated
     section are joined."""
     pattern = _HEADER if _HEADER.search(text) else _LINE_HEADER
-    found = list(pattern.finditer(text))
-    ends = [*(match.start() for match in found), len(text)][1:]
+    headers = list(pattern.finditer(text))
+    ends = [*(match.start() for match in headers), len(text)][1:]
     bodies: dict[int, str] = {}
-    for header, end in zip(found, ends, strict=True):
+    for header, end in zip(headers, ends, strict=True):
         number, body = int(header.group(1)), text[header.end() : end].strip().rstrip("#").rstrip()
         bodies[number] = "\n".join(filter(None, (bodies.get(number, ""), body)))
     return bodies
@@ -242,8 +242,8 @@ class Pairs:
 def pairs(source: str, prediction: str) -> Pairs:
     """Pair the sections of a source with an answer's summaries; a section with an empty summary is missing."""
     texts, summaries = sections(source), sections(prediction)
-    found = {number: (body, summaries[number]) for number, body in texts.items() if summaries.get(number)}
-    return Pairs(found, tuple(number for number in texts if number not in found))
+    both = {number: (body, summaries[number]) for number, body in texts.items() if summaries.get(number)}
+    return Pairs(both, tuple(number for number in texts if number not in both))
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,17 +288,17 @@ def number_of(header: str) -> str:
 def filled(template: str, document: str, summary: str) -> str:
     """A judge's template with both texts filled in; placeholders inside the texts are left alone."""
     texts = {"{{Document}}": document, "{{Summary}}": summary}
-    return re.sub(r"\{\{(?:Document|Summary)\}\}", lambda found: texts[found.group()], template)
+    return re.sub(r"\{\{(?:Document|Summary)\}\}", lambda match: texts[match.group()], template)
 
 
 def requests(domain: str, id: str, source: str, prediction: str, templates: Mapping[str, str]) -> list[JudgeRequest]:
     """The judge's requests, criterion by criterion, for the sections with a summary."""
     word = "Segment" if domain == "Law" else "Section"
-    found = pairs(source, prediction).found
+    matched = pairs(source, prediction).found
     return [
         JudgeRequest(f"{domain}_{id}_<{word} {number}>_{criterion}", filled(templates[criterion], *texts))
         for criterion in CRITERIA
-        for number, texts in found.items()
+        for number, texts in matched.items()
     ]
 
 
@@ -334,12 +334,12 @@ def judged(outputs: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, float | 
 
     Raises ValueError for an id that is not DOMAIN_ID_<Section N>_CRITERION.
     """
-    found: dict[str, dict[str, _Sums]] = {}
+    by_sample: dict[str, dict[str, _Sums]] = {}
     for output in outputs:
         place = _PLACE.match(output["custom_id"])
         if place is None or place["criterion"] not in CRITERIA:
             raise ValueError(f"custom_id {output['custom_id']!r}: expected DOMAIN_ID_<Section 1>_con, _faith or _rel")
-        sums = found.setdefault(f"{place['domain']}_{place['id']}", {criterion: _Sums() for criterion in CRITERIA})[
+        sums = by_sample.setdefault(f"{place['domain']}_{place['id']}", {criterion: _Sums() for criterion in CRITERIA})[
             place["criterion"]
         ]
         expected, top, outside = rated(output["token"], output["top_logprobs"])
@@ -348,7 +348,7 @@ def judged(outputs: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, float | 
             sums.weighted.append(expected)
         if top is not None:
             sums.top.append(top)
-    return {sample: _figures(sums) for sample, sums in found.items()}
+    return {sample: _figures(sums) for sample, sums in by_sample.items()}
 
 
 def _figures(criteria: Mapping[str, _Sums]) -> dict[str, float | int | None]:

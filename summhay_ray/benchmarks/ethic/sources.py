@@ -81,7 +81,7 @@ class Cited:
 
 def read_cited(entry: str, inputs: Inputs) -> list[Cited]:
     """The decisions of JSON lines: `id`, `title`, `citation`, `summary`, `citing` (texts). Raises SpecError."""
-    found = []
+    decisions = []
     for where, row in _lines(inputs.text(entry), entry):
         texts = [row.get(name) for name in ("title", "summary")]
         citing = row.get("citing")
@@ -92,8 +92,8 @@ def read_cited(entry: str, inputs: Inputs) -> list[Cited]:
         ):
             raise SpecError(f"spec: {where}: expected title and summary (texts) and citing (a list of texts)")
         name = str(row.get("id") or where)
-        found.append(Cited(name, row["title"], str(row.get("citation") or ""), row["summary"], tuple(citing)))
-    return found
+        decisions.append(Cited(name, row["title"], str(row.get("citation") or ""), row["summary"], tuple(citing)))
+    return decisions
 
 
 def _is_text(value: Any) -> bool:
@@ -102,15 +102,15 @@ def _is_text(value: Any) -> bool:
 
 def read_texts(entry: str, inputs: Inputs) -> list[Text]:
     """The documents of a file or folder, in the order of file names, without blank ones. Raises SpecError."""
-    found: list[Text] = []
+    texts: list[Text] = []
     for name in _files(entry, inputs):
         content = inputs.text(name)
         stem = name.rpartition("/")[2].rpartition(".")[0] or name
         if name.endswith(".jsonl"):
-            found += [_text(row, where, place) for place, (where, row) in enumerate(_lines(content, name))]
+            texts += [_text(row, where, place) for place, (where, row) in enumerate(_lines(content, name))]
         else:
-            found.append(Text(stem, content))
-    kept = sorted((text for text in found if text.text.strip()), key=lambda text: text.name)
+            texts.append(Text(stem, content))
+    kept = sorted((text for text in texts if text.text.strip()), key=lambda text: text.name)
     if not kept:
         raise SpecError(f"spec: {entry!r} holds no text; give .txt or .jsonl files, or a folder of them")
     names = [text.name for text in kept]
@@ -165,7 +165,7 @@ def _collection(row: Mapping[str, Any], where: str, source: str) -> Collection:
     documents = row.get("documents")
     if not isinstance(row.get("background"), str) or not isinstance(documents, list):
         raise SpecError(f"spec: {where}: expected fields background (text) and documents (list)")
-    found = {}
+    texts = {}
     for document in documents:
         if (
             not isinstance(document, Mapping)
@@ -173,10 +173,10 @@ def _collection(row: Mapping[str, Any], where: str, source: str) -> Collection:
             or not _is_text(document.get("text"))
         ):
             raise SpecError(f"spec: {where}: documents: expected id (a whole number of up to 18 digits) and text")
-        if (number := int(str(document["id"]))) in found:
+        if (number := int(str(document["id"]))) in texts:
             raise SpecError(f"spec: {where}: documents: id {number} is listed twice")
-        found[number] = document["text"]
-    return Collection(str(row.get("id") or where), row["background"], found, source)
+        texts[number] = document["text"]
+    return Collection(str(row.get("id") or where), row["background"], texts, source)
 
 
 def _of_haystack(haystack: Haystack) -> Iterator[Collection]:

@@ -53,11 +53,11 @@ def choose(cells: Iterable[C], rule: Rule = "release") -> tuple[C | None, Any]:
 def front(cells: Sequence[C]) -> list[C]:
     """The Pareto front, cheapest first: each further cell costs more and has a higher Pearson + Spearman."""
     priced = _priced(cells)
-    found: list[C] = []
+    chosen: list[C] = []
     for cell in sorted(cells, key=lambda cell: (_cost(cell, priced), -total(cell))):
-        if not found or total(cell) > total(found[-1]):
-            found.append(cell)
-    return found
+        if not chosen or total(cell) > total(chosen[-1]):
+            chosen.append(cell)
+    return chosen
 
 
 def total(cell: Any) -> float:

@@ -59,10 +59,10 @@ def read_pairs(text: str, file: str) -> list[Pair]:
         content = content.get("pairs")
     if not isinstance(content, list) or not isinstance(documents, Mapping):
         raise SpecError(f"{file}: expected a list of pairs, JSON lines of them, or a mapping of documents and pairs")
-    found = [_pair(row, f"{file}: pair {number}", name, documents) for number, row in enumerate(content, 1)]
-    if not found:
+    pairs = [_pair(row, f"{file}: pair {number}", name, documents) for number, row in enumerate(content, 1)]
+    if not pairs:
         raise SpecError(f"{file}: has no pairs; expected at least one")
-    return found
+    return pairs
 
 
 def sample(entry: str) -> bytes:
@@ -135,14 +135,14 @@ def _scores(given: Any, where: str) -> dict[str, float]:
         return {}
     if not isinstance(given, Mapping):
         raise SpecError(f"{where}: scores is {_shown(given)}; expected a mapping of criterion to number")
-    found: dict[str, float] = {}
+    scores: dict[str, float] = {}
     for name, value in given.items():
         if value is None:
             continue
         if isinstance(value, bool) or not isinstance(value, int | float) or value != value or abs(value) == float("inf"):
             raise SpecError(f"{where}: scores.{name} is {_shown(value)}; expected a number, or null")
-        found[str(name)] = float(value)
-    return found
+        scores[str(name)] = float(value)
+    return scores
 
 
 def _shown(value: Any) -> str:

@@ -219,8 +219,8 @@ def _correlated(ratings: Sequence[float | None], human: Sequence[float | None]) 
 
 
 def _mean(values: pl.Series) -> float | None:
-    found = values.drop_nulls().to_list()
-    return math.fsum(found) / len(found) if found else None
+    known = values.drop_nulls().to_list()
+    return math.fsum(known) / len(known) if known else None
 
 
 # --- correlations --------------------------------------------------------------------------------------------------------
@@ -246,11 +246,11 @@ def _correlations(task: Task) -> Iterator[dict[str, Any]]:
         }
 
 
-def _figures(found: Correlations, drawn: Mapping[str, Any], boot: Bootstrap | None) -> dict[str, float | None]:
+def _figures(correlated: Correlations, drawn: Mapping[str, Any], boot: Bootstrap | None) -> dict[str, float | None]:
     """The three coefficients, each with the ends of its interval."""
     row: dict[str, float | None] = {}
     for name in COEFFICIENTS:
-        value = getattr(found, name)
+        value = getattr(correlated, name)
         between = boot.interval(drawn[name]) if boot and value is not None else None
         ends = (between.low, between.high) if between else (None, None)
         row |= {name: value, f"{name}_low": ends[0], f"{name}_high": ends[1]}
@@ -285,9 +285,9 @@ def _agreement(task: Task) -> Iterator[dict[str, Any]]:
         if column is full or full is None:
             continue
         both = [(a, b) for a, b in zip(full.ratings, column.ratings, strict=True) if a is not None and b is not None]
-        found = agreement([a for a, _ in both], [b for _, b in both])
+        agreed = agreement([a for a, _ in both], [b for _, b in both])
         spared = 1 - column.usd / full.usd if column.usd is not None and full.usd else None
-        yield {**task.names, **column.place, **asdict(found), "usd": column.usd, "spared": spared}
+        yield {**task.names, **column.place, **asdict(agreed), "usd": column.usd, "spared": spared}
 
 
 def _levels(task: Task) -> Iterator[dict[str, Any]]:
@@ -432,10 +432,10 @@ def _metrics(tables: Tables, settings: Settings) -> Iterator[dict[str, Any]]:
     for (dataset, criterion, metric), rows in both.sort(*PAIR).group_by("dataset", "criterion", "metric", maintain_order=True):
         ratings, human = rows["score_of_metric"].to_list(), rows["score"].to_list()
         boot = Bootstrap.over(human, rows["doc_id"].to_list(), settings.seed, settings.resamples)
-        found = correlations(ratings, human)
+        correlated = correlations(ratings, human)
         names = {"dataset": dataset, "criterion": criterion, "metric": metric}
-        figures = _figures(found, boot.of(ratings), boot)
-        yield {**names, **figures, "n": found.n, "n_expected": len(human), "reason": found.reason}
+        figures = _figures(correlated, boot.of(ratings), boot)
+        yield {**names, **figures, "n": correlated.n, "n_expected": len(human), "reason": correlated.reason}
 
 
 def _lengths(extracts: pl.DataFrame) -> pl.DataFrame:

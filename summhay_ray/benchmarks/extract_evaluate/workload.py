@@ -131,9 +131,9 @@ class ExtractEvaluate(Benchmark[ExtractEvaluateSpec]):
     @functools.cached_property
     def pairs(self) -> Mapping[str, Pair]:
         """All pairs by id, in the order of the files."""
-        found = [pair for name in self.spec.pairs for pair in read_pairs(self.inputs.text(name), name)]
-        check_unique(found)
-        return {pair.id: pair for pair in found}
+        pairs = [pair for name in self.spec.pairs for pair in read_pairs(self.inputs.text(name), name)]
+        check_unique(pairs)
+        return {pair.id: pair for pair in pairs}
 
     def identity(self) -> Any:
         """See `Workload`. Includes the prompts, user code, and revisions of local models."""
@@ -141,8 +141,8 @@ class ExtractEvaluate(Benchmark[ExtractEvaluateSpec]):
         own = [*self.spec.methods, *(metric.metric for metric in self.spec.metrics)]
         code = {name: code_identity(name) for name in own if ":" in name}
         revisions = {rater.label: self.revision_of(rater.model) for rater in self.spec.raters}
-        found = {label: known_revision(named_layers(name)[0]) for label, name in self._weights() if name}
-        weights = {label: revision for label, revision in found.items() if revision}
+        known = {label: known_revision(named_layers(name)[0]) for label, name in self._weights() if name}
+        weights = {label: revision for label, revision in known.items() if revision}
         return {**super().identity(), "prompts": prompts, "own": code, "revisions": revisions, "weights": weights}
 
     def _weights(self) -> Iterator[tuple[str, str]]:
@@ -196,8 +196,8 @@ class ExtractEvaluate(Benchmark[ExtractEvaluateSpec]):
         place = (pair.dataset, pair.doc_id, pair.system_id)
         rows = [
             ExtractRow(*place, method, budget, extract.index, extract.tokens, n_sentences)
-            for method, found in made.items()
-            for budget, extract in found.items()
+            for method, by_budget in made.items()
+            for budget, extract in by_budget.items()
         ]
         human = [(name, self._human(pair, name)) for name in self.criteria]
         texts = [Texts(pair.summary, pair.source, pair.reference)]

@@ -112,5 +112,5 @@ class BenchResult:
 
     def biases(self) -> str:
         """The measured biases as JSON for `score --bias`."""
-        found = [row.bias for row in self.judges if row.bias is not None]
-        return bench.biases_json(found, "How far judges' coverage lies above people's, as judge-bench measured it; fractions.")
+        biases = [row.bias for row in self.judges if row.bias is not None]
+        return bench.biases_json(biases, "How far judges' coverage lies above people's, as judge-bench measured it; fractions.")

@@ -84,7 +84,7 @@ class BenchSpec:
 
     def settings(self) -> dict[str, ModelSettings]:
         """Every model that may be asked -> its settings. Raises SpecError for a model without a price."""
-        found: dict[str, ModelSettings] = {}
+        settings: dict[str, ModelSettings] = {}
         asked = [
             self.asked(bench_judge, leaf)[1].model
             for bench_judge in self.judges
@@ -96,10 +96,10 @@ class BenchSpec:
             limits = self.spec.limits.get(model)
             reach = self._entry(model).model_dump(include=set(REACH))
             try:
-                found[model] = ModelSettings.written(model, reach, Limits(**limits.model_dump()) if limits else Limits())
+                settings[model] = ModelSettings.written(model, reach, Limits(**limits.model_dump()) if limits else Limits())
             except Unpriced as error:
                 raise SpecError(f"judge-bench: {error}; a spec's entry is given with --spec FILE") from error
-        return found
+        return settings
 
     def content(self) -> list[dict[str, Any]]:
         """Everything that the judges' verdicts depend on, for the identity of the bench."""
@@ -146,7 +146,7 @@ def read_judges(
     """
     entries = {**{entry_name(entry): entry for entry in spec.judges}, **{entry.label: entry for entry in spec.judges}}
     wanted = list(dict.fromkeys(name.strip() for name in spec.names)) or [*(f"stored/{key}" for key in keys), "offline/judge"]
-    judges = {found.name: found for found in (_judge(name, entries) for name in wanted)}
+    judges = {bench_judge.name: bench_judge for bench_judge in (_judge(name, entries) for name in wanted)}
     read = BenchSpec(tuple(judges.values()), spec, prompts, revision_of)
     for bench_judge in read.judges:
         for leaf in leaves(bench_judge.named):

@@ -144,13 +144,13 @@ class JudgeBench(Benchmark[JudgeBenchSpec]):
 
     @functools.cached_property
     def _items(self) -> Sequence[Item]:
-        found: dict[str, Item] = {}
+        items: dict[str, Item] = {}
         for index, (judge, leaf, wanted) in enumerate(self.parts):
             model = self.known.asked(judge, leaf)[1].model
             for item_id, summary, places in self._questions(judge, leaf, wanted):
                 data = {"part": index, "summary": summary, "places": list(places)}
-                found.setdefault(item_id, Item(item_id, model, data, group=f"{index}/{summary}", size=len(places)))
-        return tuple(found.values())
+                items.setdefault(item_id, Item(item_id, model, data, group=f"{index}/{summary}", size=len(places)))
+        return tuple(items.values())
 
     def _questions(self, judge: BenchJudge, leaf: Named, wanted: Wanted) -> Iterator[tuple[str, int, Sequence[int]]]:
         """The questions to a part as (item id, index of the summary, indices of the insights)."""
@@ -211,9 +211,9 @@ class JudgeBench(Benchmark[JudgeBenchSpec]):
             judged: Outcomes = [{} for _ in wanted]
             spent: dict[str, int] = {}
             for item_id, summary, places in self._questions(judge, leaf, wanted):
-                found = outcomes.get(item_id, {})
+                answered = outcomes.get(item_id, {})
                 spent.update(costs.get(item_id, {}))
-                judged[summary] |= {place: found.get(place) or found.get(_WHOLE) or _UNPAID for place in places}
+                judged[summary] |= {place: answered.get(place) or answered.get(_WHOLE) or _UNPAID for place in places}
             # By key, so that an answer shared by several items counts once.
             total = sum(spent.values())
             return Judged(judged, total, "spent" if total else "free")
@@ -235,25 +235,25 @@ _UNPAID = Failed("budget", "the call's worst case does not fit into what is left
 
 def _outcomes(run: RunStore) -> ItemOutcomes:
     """The stored outcomes of a run's items: verdicts and failures."""
-    found: dict[str, dict[int, Outcome[Verdict]]] = {}
+    outcomes: dict[str, dict[int, Outcome[Verdict]]] = {}
     for row in VERDICTS.records(run.table(VERDICTS.name)):
         verdict = Verdict(row.coverage, row.bullet_id, value=row.value, uncertainty=row.uncertainty)
-        found.setdefault(row.cell_id, {})[row.position] = Answer(verdict, key=row.key)
+        outcomes.setdefault(row.cell_id, {})[row.position] = Answer(verdict, key=row.key)
     for failure in BY_NAME["failures"].records(run.table("failures")):
         place = int(failure.insight_id) if failure.insight_id else _WHOLE
         outcome = no_answer(failure.kind, failure.error, failure.message, failure.key, failure.attempts, failure.usd_micros)
-        found.setdefault(failure.cell_id, {})[place] = outcome
-    return found
+        outcomes.setdefault(failure.cell_id, {})[place] = outcome
+    return outcomes
 
 
 def _micros(run: RunStore) -> Micros:
     """The costs of each item's answers."""
     tables = run.tables([RAW_ANSWERS.name, ANSWERS.name])
     usd = dict(tables[RAW_ANSWERS.name].select("key", "usd_micros").iter_rows())
-    found: dict[str, dict[str, int]] = {}
+    prices: dict[str, dict[str, int]] = {}
     for answer in ANSWERS.records(tables[ANSWERS.name]):
-        found.setdefault(answer.cell_id, {})[answer.key] = usd[answer.key]
-    return found
+        prices.setdefault(answer.cell_id, {})[answer.key] = usd[answer.key]
+    return prices
 
 
 def _row(item_id: str, place: int, verdict: Verdict, key: str) -> BenchVerdict:

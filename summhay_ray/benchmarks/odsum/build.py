@@ -233,7 +233,7 @@ async def _generated(stage: str, values: Mapping[str, str], ask: Ask) -> str:
 
 def _filled(template: str, values: Mapping[str, str]) -> str:
     """The template with its placeholders replaced in one pass: inserted text is never searched for placeholders."""
-    return re.sub(r"\[\[([A-Z]+)\]\]", lambda found: values[found[1]], template)
+    return re.sub(r"\[\[([A-Z]+)\]\]", lambda match: values[match[1]], template)
 
 
 @functools.cache

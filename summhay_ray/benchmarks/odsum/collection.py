@@ -113,13 +113,13 @@ class Collection:
     @classmethod
     def from_bytes(cls, content: bytes) -> Collection:
         """Inverse of `to_bytes`. Raises ValueError, TypeError, KeyError or zlib.error for other content."""
-        found: dict[str, Any] = json.loads(zlib.decompress(content))
+        fields: dict[str, Any] = json.loads(zlib.decompress(content))
         queries = tuple(
             Query(**{**query, "references": tuple(query["references"]), "gold": tuple(query["gold"])})
-            for query in found["queries"]
+            for query in fields["queries"]
         )
-        documents = tuple(Document(**document) for document in found["documents"])
-        return cls(**{**found, "documents": documents, "queries": queries, "warnings": tuple(found["warnings"])})
+        documents = tuple(Document(**document) for document in fields["documents"])
+        return cls(**{**fields, "documents": documents, "queries": queries, "warnings": tuple(fields["warnings"])})
 
     @functools.cached_property
     def stored_as(self) -> str:

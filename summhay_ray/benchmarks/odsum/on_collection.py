@@ -66,12 +66,12 @@ class OnCollection(Benchmark[S]):
 
 def _collection(entry: str, inputs: Inputs) -> Collection:
     """The collection that a spec names, by folder or by store/SHA256. Raises SpecError, StoreError."""
-    found = _IN_STORE.fullmatch(entry)
-    if found is None:
+    match = _IN_STORE.fullmatch(entry)
+    if match is None:
         return read_collection(inputs.path(entry), entry)
     if inputs.store is None:
         raise SpecError(f"spec: corpus: {entry!r} is in a store; name the store, or give the collection's folder")
     try:
-        return Collection.from_bytes(inputs.store.get_object(COLLECTION, found[1]))
+        return Collection.from_bytes(inputs.store.get_object(COLLECTION, match[1]))
     except (ValueError, TypeError, KeyError, zlib.error) as error:
-        raise StoreError(f"store {inputs.store.uri!r}: collection {found[1]} cannot be read: {error}") from error
+        raise StoreError(f"store {inputs.store.uri!r}: collection {match[1]} cannot be read: {error}") from error

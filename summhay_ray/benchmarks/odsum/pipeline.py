@@ -47,16 +47,16 @@ def pipeline_run(collection: Collection, files: Sequence[str | Path], tag: str =
 
 def _entries(file: str | Path) -> list[dict[str, str]]:
     try:
-        found = json.loads(read_json(file))
+        rows = json.loads(read_json(file))
     except (OSError, ValueError) as error:
         raise SpecError(f"{file}: cannot be read: {error}") from error
-    if not isinstance(found, list) or not all(isinstance(row, dict) for row in found):
+    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
         raise SpecError(f"{file}: expected a list of objects with Query and Article")
-    for place, row in enumerate(found):
+    for place, row in enumerate(rows):
         for name in ("Query", "Article"):
             if not isinstance(row.get(name), str):
                 raise SpecError(f"{file}: entry {place}: {name}: expected text")
-    return found
+    return rows
 
 
 def _parts(article: str) -> list[str]:

@@ -58,12 +58,12 @@ def read_collection(folder: Path, called: str) -> Collection:
 
 def _meetings(folder: Path, called: str) -> Collection:
     file = folder / "queries.json"
-    found = _json(read_file(file), "queries.json")
-    if not isinstance(found, dict):
+    by_id = _json(read_file(file), "queries.json")
+    if not isinstance(by_id, dict):
         raise ValueError("queries.json: expected an object of query id to query, answer, meetings_list")
-    split_of = meeting_splits(list(found))
+    split_of = meeting_splits(list(by_id))
     queries = []
-    for query_id, value in found.items():
+    for query_id, value in by_id.items():
         where = f"queries.json: query {query_id!r}"
         fields = _object(value, where)
         text, answer = (_text(fields, name, where) for name in ("query", "answer"))
@@ -137,7 +137,7 @@ def _qrels(folder: Path) -> tuple[dict[str, tuple[str, ...]], dict[str, str]]:
             if int(columns[2]) > 0:
                 grades.setdefault(columns[0], {})[columns[1]] = int(columns[2])
                 split_of[columns[0]] = {"validation": "dev"}.get(file.stem, file.stem)
-    return {query: tuple(sorted(found, key=lambda name: -found[name])) for query, found in grades.items()}, split_of
+    return {query: tuple(sorted(grade_of, key=lambda name: -grade_of[name])) for query, grade_of in grades.items()}, split_of
 
 
 def _own(folder: Path, called: str) -> Collection:

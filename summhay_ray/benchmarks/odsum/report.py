@@ -20,18 +20,18 @@ GEVAL = "G-EVAL is on its scale of 1 to 5, each query counting once; the paper's
 def sections(scores: Tables, collection: Collection, token_budget: int | None = None) -> list[Section]:
     """The report's sections; those that the run does not measure are left out."""
     retrieval, summaries, lost, ratings = (scores[name] for name in ("retrieval", "summaries", "robustness", "ratings"))
-    found = [_retrieval(retrieval), _shown(retrieval, token_budget)] if retrieval.height else []
+    listed = [_retrieval(retrieval), _shown(retrieval, token_budget)] if retrieval.height else []
     measured = [name for name in SHOWN if summaries.height and summaries[name].count()]
     if summaries.height:
-        found.append(_summaries(summaries, measured))
+        listed.append(_summaries(summaries, measured))
     if lost.height:
-        found.append(_lost(lost, measured))
+        listed.append(_lost(lost, measured))
     if measured and summaries["retriever"].count():
-        found.append(_as_printed(summaries, measured))
+        listed.append(_as_printed(summaries, measured))
     if ratings.height:
-        found.append(_ratings(ratings))
-    found.append(_about(collection))
-    return found
+        listed.append(_ratings(ratings))
+    listed.append(_about(collection))
+    return listed
 
 
 def _retrieval(frame: pl.DataFrame) -> Section:

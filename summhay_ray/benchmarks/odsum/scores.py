@@ -36,7 +36,7 @@ def frames(tables: Tables, spec: OdsumSpec, unordered: Collection[str] = ()) -> 
     retrievers = [retriever_label(entry) for entry in spec.retrievers]
     scored = _scored(tables)
     ranked, n_queries = retrieved_of(tables, max(spec.k)), tables["odsum_queries"].height
-    found = {
+    by_name = {
         "retrieval": retrieval_table(ranked, spec.k, dict.fromkeys(retrievers, n_queries), spec.seed, unordered),
         "summaries": _summaries(scored, spec.seed),
         "ratings": _ratings(tables, scored, spec) if spec.metric(GevalSpec) else pl.DataFrame(),
@@ -48,7 +48,7 @@ def frames(tables: Tables, spec: OdsumSpec, unordered: Collection[str] = ()) -> 
         "strategy": [summarizer.strategy_label for summarizer in spec.summarizers],
         "model": [summarizer.model_label for summarizer in spec.summarizers],
     }
-    return {name: _in_order(frame, orders) for name, frame in found.items()}
+    return {name: _in_order(frame, orders) for name, frame in by_name.items()}
 
 
 def details(scores: Tables) -> Mapping[str, Any]:
@@ -80,8 +80,8 @@ def _scored(tables: Tables) -> pl.DataFrame:
 def by_query(tables: Tables, spec: OdsumSpec, unordered: Collection[str] = ()) -> ByQuery:
     """How each system scored on each query. Systems are named RETRIEVER@K_MODEL+STRATEGY; a part that is unknown is left out."""
     if not spec.summarizers:
-        found = retrieval_by_query(retrieved_of(tables, max(spec.k)), spec.k, unordered)
-        return replace(found, scores=found.scores.drop("cluster"))
+        ranked = retrieval_by_query(retrieved_of(tables, max(spec.k)), spec.k, unordered)
+        return replace(ranked, scores=ranked.scores.drop("cluster"))
     shown = pl.concat_str("retriever", pl.concat_str(pl.lit("@"), "k").fill_null(""), pl.lit("_")).fill_null("")
     written = pl.when(pl.col("strategy") != GIVEN).then(pl.concat_str(pl.lit("+"), "strategy")).otherwise(pl.lit(""))
     scored = _scored(tables).select("query_id", *METRICS, system=pl.concat_str(shown, "model", written))

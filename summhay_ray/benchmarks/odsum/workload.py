@@ -111,9 +111,9 @@ class Odsum(WithRetrievers, OnCollection[OdsumSpec]):
     @functools.cached_property
     def collection(self) -> Collection:
         """The collection after `drop_blank` and `splits`."""
-        found = self.whole.without_blank() if self.spec.drop_blank else self.whole
+        collection = self.whole.without_blank() if self.spec.drop_blank else self.whole
         try:
-            return found.of_splits(self.spec.splits)
+            return collection.of_splits(self.spec.splits)
         except ValueError as error:
             raise SpecError(f"spec: {error}") from error
 
@@ -277,7 +277,7 @@ class Odsum(WithRetrievers, OnCollection[OdsumSpec]):
             )
             for query in queries
         ]
-        rows: Rows = {table.name: [row for found in by_query for row in found[table.name]] for table in RANKING_TABLES}
+        rows: Rows = {table.name: [row for rows_of in by_query for row in rows_of[table.name]] for table in RANKING_TABLES}
         return {**rows, "odsum_retrieval": [] if whole else self._measured(retriever, queries, rankings)}
 
     @staticmethod

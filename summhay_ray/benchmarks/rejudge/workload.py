@@ -133,10 +133,10 @@ class Rejudge(Judging[RejudgeSpec]):
     @classmethod
     def from_record(cls, store: Store, record: Mapping[str, Any]) -> Rejudge:
         """See `Workload`."""
-        found = cls.__new__(cls)
-        found.restore(RejudgeSpec.model_validate(record["spec"]), store, record)
-        found.source, found.asked, found.choices = store.run(record["of"]), {}, ()
-        return found
+        workload = cls.__new__(cls)
+        workload.restore(RejudgeSpec.model_validate(record["spec"]), store, record)
+        workload.source, workload.asked, workload.choices = store.run(record["of"]), {}, ()
+        return workload
 
     def open(self, store: Store) -> RunStore:
         """See `Workload`. Adds the rejudge to the list beside the judged run."""
@@ -241,13 +241,13 @@ class Rejudged:
 def judge_counts(run: RunStore, judges: Sequence[Any], n_expected: int) -> list[JudgeCounts]:
     """The counts of each judge so far. `n_expected`: judgments expected of all judges together."""
     tables = run.tables(["scores", "failures"])
-    found = []
+    counts = []
     for judging in judges:
         scores, failures = (tables[name].filter(pl.col("judge") == judging.label) for name in ("scores", "failures"))
         means = [scores[name].mean() for name in ("coverage", "joint")]
         coverage, joint = (float(mean) if isinstance(mean, float) else None for mean in means)
-        found.append(JudgeCounts(judging.label, n_expected // len(judges), scores.height, failures.height, coverage, joint))
-    return found
+        counts.append(JudgeCounts(judging.label, n_expected // len(judges), scores.height, failures.height, coverage, joint))
+    return counts
 
 
 def check_source(run: RunStore) -> None:

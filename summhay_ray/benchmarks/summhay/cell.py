@@ -137,8 +137,8 @@ def one_each(judged: Any, n_insights: int) -> list[Outcome[Verdict]]:
         return [judged] * n_insights
     kinds = tuple(KIND)
     if not isinstance(judged, list) or len(judged) != n_insights or not all(isinstance(outcome, kinds) for outcome in judged):
-        found = f"{len(judged)} outcomes" if isinstance(judged, list) else type(judged).__name__
-        return [Failed("judge_error", f"the judge gave {found} for {n_insights} insights", retryable=True)] * n_insights
+        given = f"{len(judged)} outcomes" if isinstance(judged, list) else type(judged).__name__
+        return [Failed("judge_error", f"the judge gave {given} for {n_insights} insights", retryable=True)] * n_insights
     return [_checked(outcome) for outcome in judged]
 
 

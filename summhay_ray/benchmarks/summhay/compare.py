@@ -83,14 +83,14 @@ class _Judged(RunScores):
         else:
             scaled = [value - bias.mean for value, bias in zip(values, known, strict=True)]
             slopes = [1.0, 1.0]
-        found = resampling.difference(*scaled)
-        if found is None or found.low is None or found.high is None:
-            return found
+        paired = resampling.difference(*scaled)
+        if paired is None or paired.low is None or paired.high is None:
+            return paired
         moved = [slope * bias.se for slope, bias in zip(slopes, known, strict=True)]
         extra = Z_95 * (abs(moved[0] - moved[1]) if known[0] == known[1] else math.hypot(*moved))
-        middle = found.difference
+        middle = paired.difference
         return replace(
-            found, low=middle - math.hypot(middle - found.low, extra), high=middle + math.hypot(found.high - middle, extra)
+            paired, low=middle - math.hypot(middle - paired.low, extra), high=middle + math.hypot(paired.high - middle, extra)
         )
 
     def _share(self, system: str) -> float:

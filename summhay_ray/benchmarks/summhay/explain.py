@@ -50,12 +50,12 @@ def explain(workload: Judging[Any] | None, run: RunStore, holder: RunStore, key:
     Raises StoreError if the key matches nothing, or more than one thing.
     """
     cell_id, judgment_key = _placed(holder, key) or _find(run, holder, key)
-    found = rows_of(holder, "summaries", [cell_id])
+    summaries = rows_of(holder, "summaries", [cell_id])
     failed = of_cells(run, "failures", [cell_id]).to_dicts()
-    if not found:
+    if not summaries:
         place = places(run, [cell_id], workload)[cell_id]
         return {"run": run.run_id, "cell_id": cell_id, **place, "summary": None, "failures": failed}
-    summary: Summary = found[0]
+    summary: Summary = summaries[0]
     entry = next((entry for entry in run.record["haystacks"] if entry["haystack_id"] == summary.haystack_id), None)
     if entry is None:
         raise StoreError(f"{run.run_id}: its run.json lacks haystack {summary.haystack_id}; put back a copy of it")
@@ -131,8 +131,8 @@ def _some_place(holder: RunStore) -> str:
 
 
 def _context(run: RunStore, summary: Summary) -> dict[str, Any] | None:
-    found = run.table("contexts").filter(pl.col("context_id") == summary.context_id).to_dicts()
-    return found[0] if found else None
+    contexts = run.table("contexts").filter(pl.col("context_id") == summary.context_id).to_dicts()
+    return contexts[0] if contexts else None
 
 
 def _judged(

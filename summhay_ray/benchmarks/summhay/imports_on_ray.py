@@ -39,14 +39,13 @@ class OnRay(Workbench):
     def check(self, batches: Iterable[Batch]) -> Iterator[Sequence[Outline]]:
         """See `Workbench`."""
         return (
-            [Outline.from_json(outline) for outline in found] for found in through(_check, map(asdict, batches), InvalidHaystack)
+            [Outline.from_json(outline) for outline in outlines]
+            for outlines in through(_check, map(asdict, batches), InvalidHaystack)
         )
 
     def keep(self, batches: Iterable[Batch]) -> Iterator[tuple[Block, Mapping[str, int]]]:
         """See `Workbench`."""
-        return (
-            (Block.from_json(found["block"]), found["rows"]) for found in through(_keep, map(asdict, batches), InvalidHaystack)
-        )
+        return ((Block.from_json(part["block"]), part["rows"]) for part in through(_keep, map(asdict, batches), InvalidHaystack))
 
 
 def _batch(written: Mapping[str, Any]) -> Batch:

@@ -45,8 +45,8 @@ def join_rejudges(run: RunStore, rejudge_id: str) -> None:
 def rejudge_ids(run: RunStore) -> list[str]:
     """Ids of a run's rejudges, in the order in which they first started. Raises StoreError for a damaged record."""
     chain = _chain(run)
-    found = [chain.read(number) for number in range(1, chain.latest() + 1)]
-    return list(dict.fromkeys(str(source["run"]) for source in found if source is not None))
+    sources = [chain.read(number) for number in range(1, chain.latest() + 1)]
+    return list(dict.fromkeys(str(source["run"]) for source in sources if source is not None))
 
 
 def judges_of(run: RunStore) -> list[JudgedBy]:
@@ -54,12 +54,12 @@ def judges_of(run: RunStore) -> list[JudgedBy]:
 
     Rejudges without any judgment are left out.
     """
-    found: dict[tuple[str, str], list[str]] = {}
+    runs_of: dict[tuple[str, str], list[str]] = {}
     for run_id, label, identity in _named(run):
-        found.setdefault((label, identity), []).append(run_id)
+        runs_of.setdefault((label, identity), []).append(run_id)
     taken: set[str] = set()
     judges = []
-    for (label, _), runs in found.items():
+    for (label, _), runs in runs_of.items():
         judges.append(JudgedBy(label if label not in taken else f"{label} ({runs[0]})", label, tuple(runs)))
         taken.add(label)
     return judges
@@ -80,8 +80,8 @@ def costs_of(run: RunStore, judge: str, keys: Collection[str]) -> tuple[int, int
     [judged] = [judged for judged in judges_of(run) if judged.judge == judge]
     parts = [(run if run_id == run.run_id else run.store.run(run_id)).table("raw_answers") for run_id in judged.runs]
     columns = ("key", "input_tokens", "usd_micros")
-    found = pl.concat([part.select(columns) for part in parts]).unique("key").filter(pl.col("key").is_in(list(keys)))
-    return int(found["input_tokens"].sum()), int(found["usd_micros"].sum())
+    answers = pl.concat([part.select(columns) for part in parts]).unique("key").filter(pl.col("key").is_in(list(keys)))
+    return int(answers["input_tokens"].sum()), int(answers["usd_micros"].sum())
 
 
 def judged_pieces(run: RunStore, table: str, judges: Sequence[JudgedBy] | None) -> Iterator[tuple[pl.DataFrame, pl.DataFrame]]:

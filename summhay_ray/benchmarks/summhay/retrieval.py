@@ -113,11 +113,13 @@ class HaystackRetrieval(FromHaystacks, Retrieving[RetrievalSpec]):
     @classmethod
     def from_record(cls, store: Store, record: Mapping[str, Any]) -> HaystackRetrieval:
         """See `Workload`. Haystacks are read on demand."""
-        found = cls.__new__(cls)
-        Retrieving.__init__(found, RetrievalSpec.model_validate(record["spec"]), Inputs.stored(store, record.get("inputs", {})))
-        found.sources = Late(lambda: stored_outlines(store, record))
-        found.haystacks = stored_haystacks(store, record["haystacks"])
-        return found
+        workload = cls.__new__(cls)
+        Retrieving.__init__(
+            workload, RetrievalSpec.model_validate(record["spec"]), Inputs.stored(store, record.get("inputs", {}))
+        )
+        workload.sources = Late(lambda: stored_outlines(store, record))
+        workload.haystacks = stored_haystacks(store, record["haystacks"])
+        return workload
 
     @classmethod
     def objects(cls, run: RunStore) -> Iterable[tuple[str, str]]:

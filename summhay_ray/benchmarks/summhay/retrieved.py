@@ -31,8 +31,8 @@ def retrieval_of(run: RunStore, sources: Sequence[Outline]) -> pl.DataFrame | No
     empty = set(shown["retriever"]) - set(shown.filter(pl.col("n_shown") > 0)["retriever"])
     labels = map(retriever_label, SummhaySpec.model_validate(spec).retrievers)
     names = sorted(label for label in labels if label not in empty)
-    found = _retrieved(run, shown.filter(pl.col("retriever").is_in(names)), _gold(run, sources), whole, max(ks, default=0))
-    return retrieval_table(found, ks, dict.fromkeys(names, n_queries), spec.get("seed", 0), whole)
+    retrieved = _retrieved(run, shown.filter(pl.col("retriever").is_in(names)), _gold(run, sources), whole, max(ks, default=0))
+    return retrieval_table(retrieved, ks, dict.fromkeys(names, n_queries), spec.get("seed", 0), whole)
 
 
 def _gold(run: RunStore, sources: Sequence[Outline]) -> Gold:

@@ -75,8 +75,8 @@ class Prices:
     def of(self, keys: pl.Series) -> list[pl.Series]:
         """[`usd_micros`, `tokens`] of the answers with these keys; null for an unknown key."""
         wanted = pl.DataFrame({"key": keys.hash()})
-        found = wanted.join(self._frame, on="key", how="left", maintain_order="left")
-        return [found["usd_micros"], found["tokens"]]
+        priced = wanted.join(self._frame, on="key", how="left", maintain_order="left")
+        return [priced["usd_micros"], priced["tokens"]]
 
 
 class _SampleMaker:
@@ -111,8 +111,8 @@ class _SampleMaker:
         failures = ((row["cell_id"], "failure", row) for row in _rows(self._run, "failures"))
         summaries = ((row["cell_id"], "summary", row) for row in _rows(self._run, "summaries", prices))
         missing: list[tuple[str, list[Row]]] = []
-        for cell, found in itertools.groupby(heapq.merge(failures, summaries, key=itemgetter(0, 1)), key=itemgetter(0)):
-            rows = list(found)
+        for cell, cell_rows in itertools.groupby(heapq.merge(failures, summaries, key=itemgetter(0, 1)), key=itemgetter(0)):
+            rows = list(cell_rows)
             failed = [row for _, what, row in rows if what == "failure"]
             summary = next((row for _, what, row in rows if what == "summary"), None)
             if summary is None:
@@ -172,7 +172,7 @@ class _SampleMaker:
             "citation": _mean(scored, "f1"),
             **counts,
             "usd": None if usd is None else usd / MICROS,
-            "judges disagree": any(len(found) > 1 for found in said.values()),
+            "judges disagree": any(len(labels) > 1 for labels in said.values()),
             "failed": bool(failed),
         }
         gold = self._gold.get(haystack, {})
@@ -316,11 +316,11 @@ def _insights(run: RunStore, outlines: Sequence[Outline]) -> Iterator[tuple[str,
 
 
 def _prompts(judges: Sequence[JudgedBy], holders: Mapping[str, RunStore]) -> dict[str, str]:
-    found = {}
+    prompts = {}
     for judge in judges:
         record = holders[judge.runs[0]].record
         for entry in record.get("spec", {}).get("judges", ()):
             if (entry["name"] or entry["model"]) == judge.label:
                 own = record.get("prompts", {}).get(entry["prompt"], "") if entry["prompt"] else ""
-                found[judge.judge] = prompt_template(own, entry["strategy"])
-    return found
+                prompts[judge.judge] = prompt_template(own, entry["strategy"])
+    return prompts

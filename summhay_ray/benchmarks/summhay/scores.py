@@ -233,14 +233,14 @@ def _known_biases(run: RunStore, rejudged: bool, own: Sequence[JudgeBias]) -> Ca
     def known(judge: str) -> JudgeBias | None:
         entry = ways.get(judge)
         name = _asked(entry) if entry else judge
-        found = bias_of(name, named)
-        if found is None and entry and entry["name"]:
+        bias = bias_of(name, named)
+        if bias is None and entry and entry["name"]:
             # A judge that the spec names itself may have been measured under that name.
-            found = next(
+            bias = next(
                 (judged for judged in own if judged.judge == entry["name"] and not judged.names and _is_private(judged.judge)),
                 None,
             )
-        return found or bias_of(name, bench.shipped_biases())
+        return bias or bias_of(name, bench.shipped_biases())
 
     return known
 
@@ -249,13 +249,13 @@ def _asked_entries(run: RunStore, rejudged: bool) -> dict[str, Mapping[str, Any]
     """Judge, as named in tables -> its entry in the spec it judged by. The judge of an imported run has none."""
     if not rejudged:
         return {_label(entry): entry for entry in _entries(run)}
-    found: dict[str, Mapping[str, Any]] = {}
+    labels: dict[str, Mapping[str, Any]] = {}
     for judged in judges_of(run):
         entries = _entries(run if judged.runs[0] == run.run_id else run.store.run(judged.runs[0]))
         labelled = {_label(entry): entry for entry in entries}
         if judged.label in labelled:
-            found[judged.judge] = labelled[judged.label]
-    return found
+            labels[judged.judge] = labelled[judged.label]
+    return labels
 
 
 def _entries(run: RunStore) -> Sequence[Mapping[str, Any]]:
@@ -311,7 +311,7 @@ def _frames(run: RunStore, sources: Sequence[Outline], judges: Sequence[JudgedBy
     systems = named, list(dict.fromkeys([*own, *(judged.judge for judged in judges or ())]))
     kinds = _kinds(sources, systems, known)
     gold = {source.haystack_id: source.gold() for source in sources}
-    places = [(haystack, insight, sorted(found)) for haystack, marks in gold.items() for insight, found in marks.items()]
+    places = [(haystack, insight, sorted(numbers)) for haystack, marks in gold.items() for insight, numbers in marks.items()]
     documents = pl.DataFrame(places, schema=_GOLD, orient="row")
 
     def scored(mine: pl.DataFrame, judged: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame, list[Failure]]:
@@ -327,9 +327,9 @@ def _frames(run: RunStore, sources: Sequence[Outline], judges: Sequence[JudgedBy
                     one_by_one.add(*system, row.judge, *place, *(getattr(row, name) for name in _VALUES))
                 else:
                     failures.append(row)
-        found = pl.concat([_typed(pl.concat(columns, how="horizontal"), kinds, (*_TEXT, *_VALUES)), one_by_one.frame()])
+        insights = pl.concat([_typed(pl.concat(columns, how="horizontal"), kinds, (*_TEXT, *_VALUES)), one_by_one.frame()])
         spoken = mine.select(*_WORDS, words_per_bullet=words_per_bullet(mine["bullets"]))
-        return insight_sums(found), _typed(spoken, kinds, (*_WORDS, "words_per_bullet")), failures
+        return insight_sums(insights), _typed(spoken, kinds, (*_WORDS, "words_per_bullet")), failures
 
     found = list(_side_by_side(scored, judged_pieces(run, "judgments", judges)))
     return _Frames(
@@ -400,8 +400,8 @@ def _expected_systems(run: RunStore, record: Mapping[str, Any], summaries: pl.Da
         labels = [summarizer.label for summarizer in grid.spec.summarizers]
         named = {(system, combo[0], combo[1], labels[combo[2]]): grid.spec.repeats for combo, system in grid.systems.items()}
         return named, [judge.label for judge in grid.spec.judges]
-    found = summaries.group_by(SYSTEM, maintain_order=True).agg(pl.col("repeat").max() + 1)
-    return {row[:4]: row[4] for row in found.iter_rows()}, [RELEASED_JUDGE]
+    counted = summaries.group_by(SYSTEM, maintain_order=True).agg(pl.col("repeat").max() + 1)
+    return {row[:4]: row[4] for row in counted.iter_rows()}, [RELEASED_JUDGE]
 
 
 def _kinds(sources: Sequence[Outline], systems: tuple[Systems, list[str]], summaries: pl.DataFrame) -> dict[str, Any]:
@@ -418,10 +418,10 @@ def _kinds(sources: Sequence[Outline], systems: tuple[Systems, list[str]], summa
 
 def _expected(sources: Sequence[Outline], systems: tuple[Systems, list[str]], kinds: Mapping[str, Any]) -> pl.DataFrame:
     """The number of insights that each judge must judge, by system and query: `n_expected`, to compare with the number scored."""
-    found = _Columns(kinds, (*_TEXT, "n_expected"))
+    columns = _Columns(kinds, (*_TEXT, "n_expected"))
     for source in sources:
         for subtopic, n_insights in zip(source.subtopics, source.n_insights, strict=True):
             for system, repeats in systems[0].items():
                 for judge in systems[1]:
-                    found.add(*system, judge, source.haystack_id, subtopic.subtopic_id, repeats * n_insights)
-    return found.frame()
+                    columns.add(*system, judge, source.haystack_id, subtopic.subtopic_id, repeats * n_insights)
+    return columns.frame()

@@ -40,7 +40,7 @@ def sections(run: RunStore, compat: Compat = "default") -> list[Section]:
     if not best:
         return []
     compared = all_pairs(result, best)
-    found = [
+    made = [
         *(_results(result, judge) for judge in sorted(result.biases, key=lambda judge: (judge != best, judge))),
         _people(result, best),
         *([] if compared is None else comparison_sections(compared)),
@@ -52,7 +52,7 @@ def sections(run: RunStore, compat: Compat = "default") -> list[Section]:
         _citations(result, best),
         *_judges(run, result),
     ]
-    return [section for section in found if section is not None]
+    return [section for section in made if section is not None]
 
 
 def _main_judge(result: ScoreResult) -> str:
@@ -200,16 +200,16 @@ def _retrieval(run: RunStore, result: ScoreResult, judge: str, outlines: Sequenc
         for row in piece.iter_rows(named=True):
             numbers = gold.get(row["haystack_id"], {}).get(row["insight_id"], frozenset())
             wanted.setdefault((row["haystack_id"], row["subtopic_id"]), set()).update(numbers)
-    found: dict[tuple[str, str], list[tuple[float, float]]] = {}
+    by_system: dict[tuple[str, str], list[tuple[float, float]]] = {}
     for piece in run.pieces("contexts"):
         for row in piece.iter_rows(named=True):
             needed, shown = wanted.get((row["haystack_id"], row["subtopic_id"]), set()), set(row["numbers"])
             if needed and shown:
                 right = len(needed & shown)
-                found.setdefault((row["retriever"], row["ordering"]), []).append((right / len(needed), right / len(shown)))
+                by_system.setdefault((row["retriever"], row["ordering"]), []).append((right / len(needed), right / len(shown)))
     scores = _of(result, judge)
     rows = []
-    for (retriever, ordering), shares in sorted(found.items()):
+    for (retriever, ordering), shares in sorted(by_system.items()):
         own = [
             score.joint
             for score in scores

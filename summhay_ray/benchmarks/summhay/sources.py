@@ -69,14 +69,14 @@ class Outline:
 
     def to_json(self) -> dict[str, Any]:
         """The outline as JSON."""
-        found = {item.name: getattr(self, item.name) for item in fields(self)}
+        content = {item.name: getattr(self, item.name) for item in fields(self)}
         if not self.by_grammar:
             # Omitted when False, so that outlines keep the digest they had before this field existed.
-            del found["by_grammar"]
+            del content["by_grammar"]
         subtopics = [
             {name: value for name, value in asdict(subtopic).items() if name not in _PLACE} for subtopic in self.subtopics
         ]
-        return {**found, "subtopics": subtopics}
+        return {**content, "subtopics": subtopics}
 
     @classmethod
     def from_json(cls, written: Mapping[str, Any]) -> Outline:

@@ -56,7 +56,7 @@ def explain_synth(run: RunStore, key: str) -> dict[str, Any]:
     source = read_source(run.store, made[cell_id].source()) if cell_id in made else None
     checks = run.table("checks", [cell_id])
     raw: dict[str, RawAnswer] = {answer.key: answer for answer in rows_of(run, "raw_answers", [cell_id])}
-    found: dict[str, Any] = {
+    explained: dict[str, Any] = {
         "run": run.run_id,
         "cell_id": cell_id,
         "topic": asdict(topics[cell_id]),
@@ -75,12 +75,12 @@ def explain_synth(run: RunStore, key: str) -> dict[str, Any]:
     if named.answer:
         shown = _with_texts(checks.filter(pl.col("key") == named.answer), texts)
         prompt = prompt_of(run, topics[cell_id], raw, named.answer)
-        return {**found, "checks": shown, "raw_answer": asdict(raw[named.answer]), "prompt": prompt}
+        return {**explained, "checks": shown, "raw_answer": asdict(raw[named.answer]), "prompt": prompt}
     if named.document_id:
         shown = _with_texts(checks.filter(pl.col("subject") == named.document_id), texts)
-        return {**found, "checks": shown, "document": _document(run, topics[cell_id], named.document_id, source, shown, raw)}
+        return {**explained, "checks": shown, "document": _document(run, topics[cell_id], named.document_id, source, shown, raw)}
     return {
-        **found,
+        **explained,
         "checks_by_kind": _by_kind(checks),
         "amiss": _with_texts(_amiss(checks, _ids(source)), texts),
         "documents": _documents(source) if source else [],
@@ -106,8 +106,8 @@ def _find(run: RunStore, key: str, topics: Mapping[str, Topic], made: Mapping[st
         raise StoreError(f"run {run.run_id} has no cell or answer {key!r}, and no haystack of that name; it has: {known}")
     if len(hits) > 1:
         raise StoreError(f"{len(hits)} cells or answers of run {run.run_id} begin with {key!r}; give a longer prefix")
-    [found] = hits
-    return _Named(found.cell_id, document_id) if slash else found
+    [named] = hits
+    return _Named(named.cell_id, document_id) if slash else named
 
 
 def _answers(run: RunStore, topics: Mapping[str, Topic], key: str) -> Iterator[_Named]:

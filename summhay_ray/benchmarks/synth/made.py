@@ -35,5 +35,5 @@ MADE = Table("made", Made, ("cell_id",))
 
 def made_by(run: RunStore) -> dict[str, Made]:
     """Cell -> its haystack, for the finished topics of a synthesis, in the spec's order."""
-    found = {row.cell_id: row for row in MADE.records(run.table(MADE.name))}
-    return {cell: found[cell] for cell, _ in stored_topics(run.store, run.record) if cell in found}
+    made = {row.cell_id: row for row in MADE.records(run.table(MADE.name))}
+    return {cell: made[cell] for cell, _ in stored_topics(run.store, run.record) if cell in made}

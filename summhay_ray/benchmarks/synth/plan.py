@@ -97,9 +97,9 @@ def _stages(workload: Synth, done: Collection[str]) -> tuple[dict[Group, SynthSt
         if workload.cell_id(topic) in done:
             continue
         left += 1
-        found = bounds(topic, workload.domain, workload.shape, difficulty, "check" in used, used["write"].max_tokens)
+        bounded = bounds(topic, workload.domain, workload.shape, difficulty, "check" in used, used["write"].max_tokens)
         for name, stage in stages.items():
-            stage.count(found[name], settings[stage.model], used[name].max_tokens)
+            stage.count(bounded[name], settings[stage.model], used[name].max_tokens)
     return stages, left
 
 

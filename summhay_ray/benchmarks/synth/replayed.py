@@ -84,7 +84,7 @@ def answers_of_document(run: RunStore, topic: Topic, raw: Mapping[str, RawAnswer
     Found by the document's number or its text in their inputs. Empty if this version of the program renders other prompts.
     """
     texts: list[str] = []
-    found: list[dict[str, Any]] = []
+    answers: list[dict[str, Any]] = []
     for question in _Replay(run, topic, raw).play().questions:
         read = question.given.get(_READ.get(question.task, ""), "")
         # `in`, since a document of several chapters is checked and edited as a whole.
@@ -92,8 +92,8 @@ def answers_of_document(run: RunStore, topic: Topic, raw: Mapping[str, RawAnswer
             continue
         if isinstance(question.value, str) and question.value:
             texts.append(question.value)
-        found += listed_answers(raw, question.task, [key for key in question.keys if key in raw])
-    return found
+        answers += listed_answers(raw, question.task, [key for key in question.keys if key in raw])
+    return answers
 
 
 def listed_answers(raw: Mapping[str, RawAnswer], task: str, keys: Sequence[str]) -> list[dict[str, Any]]:

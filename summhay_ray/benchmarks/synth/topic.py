@@ -103,9 +103,11 @@ async def _tried(job: Job, asker: ModelAsker) -> Synthesized | Unverified:
         return Unverified("synthesis", "synthesis_error", f"{type(error).__name__}: {error}", retryable=True)
 
 
-def _keep(found: Synthesized, topic: Topic, calls: TopicCalls, store: Store, cell_id: str) -> dict[str, list[Any]] | Unverified:
+def _keep(
+    synthesized: Synthesized, topic: Topic, calls: TopicCalls, store: Store, cell_id: str
+) -> dict[str, list[Any]] | Unverified:
     """Put the haystack into the store. Returns its rows, or Unverified if its JSON is not a valid haystack."""
-    raw = {**found.raw, "topic_metadata": {**found.raw["topic_metadata"], SYNTHESIS: _synthesis(found, calls)}}
+    raw = {**synthesized.raw, "topic_metadata": {**synthesized.raw["topic_metadata"], SYNTHESIS: _synthesis(synthesized, calls)}}
     try:
         source = released_from(raw, f"{topic.name}.json")
     except InvalidHaystack as error:
@@ -114,17 +116,17 @@ def _keep(found: Synthesized, topic: Topic, calls: TopicCalls, store: Store, cel
     return {**haystack_rows(source), "made": [Made(cell_id, source.haystack.haystack_id, digest, topic.name)]}
 
 
-def _synthesis(found: Synthesized, calls: TopicCalls) -> dict[str, Any]:
+def _synthesis(synthesized: Synthesized, calls: TopicCalls) -> dict[str, Any]:
     """The haystack's `topic_metadata.synthesis`, with its size, its audit and its cost."""
-    texts = [document["document_text"] for document in found.raw["documents"]]
-    by_model = [check for check in found.checks if check.by != OFFLINE]
+    texts = [document["document_text"] for document in synthesized.raw["documents"]]
+    by_model = [check for check in synthesized.checks if check.by != OFFLINE]
     return {
-        **found.raw["topic_metadata"].get(SYNTHESIS, {}),
+        **synthesized.raw["topic_metadata"].get(SYNTHESIS, {}),
         "tokens": sum(map(count_tokens, texts)),
         "words": sum(len(text.split()) for text in texts),
-        "checks": len(found.checks),
+        "checks": len(synthesized.checks),
         "checks_by_model": len(by_model),
-        "audit": {BY_CHECKS: checked_tables(found.raw, found.checks)},
+        "audit": {BY_CHECKS: checked_tables(synthesized.raw, synthesized.checks)},
         "calls": calls.calls,
         "usd_micros": calls.usd_micros,
     }

@@ -51,20 +51,20 @@ def topics_of(spec: SynthSpec, inputs: Inputs) -> tuple[Topic, ...]:
     one get 8 hex digits, hashed from their content, as a suffix. Whether there is a suffix depends on the other topics, but its
     digits do not, and the haystack is the same with and without it (see `alone`).
     """
-    found = list(_listed(spec, inputs))
-    if (same := _first_repeated(map(_content, found))) is not None:
-        text, *_ = _content(found[same])
+    topics = list(_listed(spec, inputs))
+    if (same := _first_repeated(map(_content, topics))) is not None:
+        text, *_ = _content(topics[same])
         problem = f"{text[:60]!r} is listed twice and would give the same insights; reword it, or use another seed"
         raise SpecError(f"synth: topics: {problem}")
     # Some file systems do not distinguish X from x.
-    given = [topic.name.lower() for topic in found if topic.name]
+    given = [topic.name.lower() for topic in topics if topic.name]
     if (twice := _first_repeated(given)) is not None:
         raise SpecError(f"synth: topics: the name {given[twice]!r} is used twice; give each haystack its own")
-    slugs = [topic.name or _slug(topic.topic) for topic in found]
+    slugs = [topic.name or _slug(topic.topic) for topic in topics]
     counts = Counter(map(str.lower, slugs))
     named = [
         replace(topic, name=slug if topic.name or counts[slug.lower()] == 1 else _with_suffix(slug, topic))
-        for topic, slug in zip(found, slugs, strict=True)
+        for topic, slug in zip(topics, slugs, strict=True)
     ]
     if (clash := _first_repeated(topic.name.lower() for topic in named)) is not None:
         problem = f"{named[clash].topic[:60]!r} would get the name of another topic, {named[clash].name!r}"

@@ -75,8 +75,8 @@ def verify_files(paths: Sequence[str], address: str = "") -> list[VerifiedFile]:
     if not address and len(paths) <= FILES_ALONE:
         return [_verified(path, verify_file(path)) for path in paths]
     with many(address or "local"):
-        found = through(verify_file, paths, InvalidHaystack)
-        return [_verified(path, one) for path, one in zip(paths, found, strict=True)]
+        checked = through(verify_file, paths, InvalidHaystack)
+        return [_verified(path, one) for path, one in zip(paths, checked, strict=True)]
 
 
 def verify_file(path: str) -> dict[str, Any]:
@@ -85,12 +85,12 @@ def verify_file(path: str) -> dict[str, Any]:
     return {"haystack_id": source.haystack.haystack_id, "rows": [_row(check) for check in verify_haystack(source, path)]}
 
 
-def write_checks(found: Iterable[VerifiedFile], out: Path) -> None:
+def write_checks(files: Iterable[VerifiedFile], out: Path) -> None:
     """Write all checks as CSV in UTF-8, a row each; texts that look like formulas are quoted. Raises UserError if it exists."""
     buffer = io.StringIO(newline="")
     writer = csv.writer(buffer)
     writer.writerow(COLUMNS)
-    for verified in found:
+    for verified in files:
         for row in verified.rows:
             writer.writerow([quoted(str(value)) for value in (verified.file, *(row[name] for name in COLUMNS[1:]))])
     try:
@@ -100,8 +100,8 @@ def write_checks(found: Iterable[VerifiedFile], out: Path) -> None:
         raise UserError(f"{out} exists; give another file") from error
 
 
-def _verified(path: str, found: Mapping[str, Any]) -> VerifiedFile:
-    return VerifiedFile(path, found["haystack_id"], tuple(found["rows"]))
+def _verified(path: str, checked: Mapping[str, Any]) -> VerifiedFile:
+    return VerifiedFile(path, checked["haystack_id"], tuple(checked["rows"]))
 
 
 def _row(existing: ExistingCheck) -> dict[str, Any]:

@@ -114,12 +114,12 @@ class Synth(Benchmark[SynthSpec]):
     @classmethod
     def from_record(cls, store: Store, record: Mapping[str, Any]) -> Synth:
         """See `Workload`. The topics are read on first use."""
-        found = cls.__new__(cls)
-        Benchmark.__init__(found, SynthSpec.model_validate(record["spec"]), Inputs.stored(store, {}))
-        found.domain = domain_from(record["domain"], "stored domain")
-        found.topics = Late(lambda: [topic for _, topic in stored_topics(store, record)])
-        found.store = store
-        return found
+        workload = cls.__new__(cls)
+        Benchmark.__init__(workload, SynthSpec.model_validate(record["spec"]), Inputs.stored(store, {}))
+        workload.domain = domain_from(record["domain"], "stored domain")
+        workload.topics = Late(lambda: [topic for _, topic in stored_topics(store, record)])
+        workload.store = store
+        return workload
 
     @classmethod
     def objects(cls, run: RunStore) -> Iterable[tuple[str, str]]:

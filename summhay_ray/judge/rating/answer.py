@@ -58,12 +58,12 @@ def read_rating(text: str, scale: Scale, finish_reason: str = "stop") -> float |
     if answer.startswith("{"):
         return CUT if cut else _of_json(answer, scale)
     line, _, rest = answer.partition("\n")
-    found = _LINE.fullmatch(line.strip(_MARKS))
-    if found is None:
+    match = _LINE.fullmatch(line.strip(_MARKS))
+    if match is None:
         return Malformed("no_rating", f"the answer is no whole number from {scale} alone on its first line: {line[:60]!r}")
-    if found["high"] and int(found["high"]) != scale.high:
-        return Malformed("off_scale", f"the answer rates out of {found['high']}; the scale is {scale}")
-    rating = int(found["rating"])
+    if match["high"] and int(match["high"]) != scale.high:
+        return Malformed("off_scale", f"the answer rates out of {match['high']}; the scale is {scale}")
+    rating = int(match["rating"])
     if cut and not rest and rating * 10 <= scale.high:
         return CUT
     if rating not in scale:
@@ -76,8 +76,8 @@ def read_rating(text: str, scale: Scale, finish_reason: str = "stop") -> float |
 
 def release_rating(text: str) -> float:
     """The rating as the code of Extract-then-Evaluate reads it: the leading digits, else 0, whatever the scale."""
-    found = re.match(r" ?(\d+)", text)
-    return float(found[1]) if found else 0.0
+    match = re.match(r" ?(\d+)", text)
+    return float(match[1]) if match else 0.0
 
 
 def expected_rating(logprobs: str, scale: Scale) -> ByLogprobs | Malformed | None:
@@ -132,8 +132,8 @@ def _of_json(answer: str, scale: Scale) -> float | Malformed:
 def _tokens(logprobs: str) -> list[Mapping[str, Any]]:
     if not logprobs:
         return []
-    found = json.loads(logprobs)
-    return [token for token in found if isinstance(token, Mapping)] if isinstance(found, list) else []
+    tokens = json.loads(logprobs)
+    return [token for token in tokens if isinstance(token, Mapping)] if isinstance(tokens, list) else []
 
 
 def _alternatives(token: Mapping[str, Any]) -> Iterator[tuple[str, float]]:

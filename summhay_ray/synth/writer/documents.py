@@ -224,16 +224,16 @@ class _Writing:
         return [self._voice.say("dated", {"date": at})] if at else []
 
     def _references(self) -> list[str]:
-        found = []
+        parts = []
         for reference in self._given.objects("references"):
             fields = reference if isinstance(reference, dict) else {}
             at, headline = readable_date(str(fields.get("date") or "")), _quotable(str(fields.get("headline") or ""))
             words = words_of(headline)
             if headline and self._silent(words.facts | (words.tokens & _NUMBER_WORDS)):
-                found.append(self._voice.say("reference", {"date": at or "an earlier day", "headline": headline}))
+                parts.append(self._voice.say("reference", {"date": at or "an earlier day", "headline": headline}))
             else:
-                found.append(self._voice.say("reference_plain", {"date": at or "an earlier day"}))
-        return found
+                parts.append(self._voice.say("reference_plain", {"date": at or "an earlier day"}))
+        return parts
 
     def _speakers(self) -> list[str]:
         names = [" ".join(name.split()) for name in self._given.texts("participants") if name.strip()]

@@ -69,10 +69,10 @@ def _remove(lines: list[_Line], insight: str, evidence: str) -> None:
     _drop(lines, {id(line): {sentence for other, sentence in quoted if other is line} for line, _ in quoted})
     for _ in range(_ROUNDS):
         places = [(line, sentence) for line in lines for sentence in line.sentences]
-        found = Text([sentence for _, sentence in places]).find(insight)
-        if found is None:
+        match = Text([sentence for _, sentence in places]).find(insight)
+        if match is None:
             break
-        passage = places[found.first : found.last + 1]
+        passage = places[match.first : match.last + 1]
         _drop(lines, {id(line): {sentence for other, sentence in passage if other is line} for line, _ in passage})
         quoted += passage
     if not quoted:

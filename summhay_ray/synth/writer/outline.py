@@ -70,15 +70,15 @@ def subtopics(given: Given, rng: Random) -> list[dict[str, str]]:
     """`n` subtopics that share no content word with each other or with `avoid`, except for those of the topic."""
     wanted, subject = given.number("n"), subject_of(given.words("topic", ""))
     used = set().union(*(words_of(text).roots for text in given.texts("avoid"))) | subject.roots
-    found: list[Theme] = []
+    chosen: list[Theme] = []
     for theme in _candidates(given, rng):
-        if len(found) == wanted:
+        if len(chosen) == wanted:
             break
         roots = words_of(theme.text).roots
         if roots.isdisjoint(used):
-            found.append(theme)
+            chosen.append(theme)
             used |= roots
-    return [{"name": theme.name, "subtopic": f"{theme.text} {theme.link} {subject.core}"} for theme in found]
+    return [{"name": theme.name, "subtopic": f"{theme.text} {theme.link} {subject.core}"} for theme in chosen]
 
 
 def _candidates(given: Given, rng: Random) -> Iterator[Theme]:

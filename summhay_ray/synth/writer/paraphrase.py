@@ -228,11 +228,11 @@ def _spread(sentences: list[str], rng: Random) -> list[str]:
     for sentence in sentences:
         main, apart = sentence, list[str]()
         for change in (*_mixed(_CLAUSES_APART, rng), *_mixed(_VALUES_APART, rng)):
-            found = change(main, rng) if len(apart) < room else None
-            if found is not None:
-                main = found[0]
+            changed = change(main, rng) if len(apart) < room else None
+            if changed is not None:
+                main = changed[0]
                 # "That has been so since ..." must directly follow the main sentence.
-                apart.insert(0 if change is _date_apart else len(apart), found[1])
+                apart.insert(0 if change is _date_apart else len(apart), changed[1])
         room -= len(apart)
         spread += [main, *apart]
     return spread

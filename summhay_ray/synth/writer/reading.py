@@ -48,8 +48,8 @@ class Text:
             return None
         least = _FOUND_WITH_FACTS if wanted.facts else _FOUND_WITHOUT
         for size in range(1, min(len(self.sentences), _WINDOW + len(split_sentences(insight)) - 1) + 1):
-            found = [self._at(first, size, wanted) for first in range(len(self.sentences) - size + 1)]
-            good = (passage for passage in found if passage is not None and passage.share >= least)
+            passages = [self._at(first, size, wanted) for first in range(len(self.sentences) - size + 1)]
+            good = (passage for passage in passages if passage is not None and passage.share >= least)
             best = max(good, key=lambda passage: passage.share, default=None)
             if best is not None:
                 return best
@@ -127,9 +127,9 @@ def chapter_check(given: Given) -> dict[str, int | None]:
     text = text_of(given.text("chapter"))
     best, most = None, 0.0
     for number, insight in given.numbered("insights"):
-        found = text.find(insight)
-        if found is not None and found.share > most:
-            best, most = number, found.share
+        match = text.find(insight)
+        if match is not None and match.share > most:
+            best, most = number, match.share
     return {"insight": best}
 
 
@@ -138,7 +138,7 @@ def insights_present(given: Given) -> dict[str, list[dict[str, object]]]:
     text = text_of(given.text("document"))
     present: list[dict[str, object]] = []
     for number, insight in given.numbered("insights"):
-        found = text.find(insight)
-        if found is not None:
-            present.append({"id": number, "evidence": " ".join(text.sentences[found.first : found.last + 1])})
+        match = text.find(insight)
+        if match is not None:
+            present.append({"id": number, "evidence": " ".join(text.sentences[match.first : match.last + 1])})
     return {"present": present}

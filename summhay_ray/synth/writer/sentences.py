@@ -46,13 +46,13 @@ class Words:
 
 def split_sentences(line: str) -> list[str]:
     """The sentences of one line; joined by blanks they are the line, apart from the number of blanks between them."""
-    found, start = [], 0
+    sentences, start = [], 0
     for end in _END.finditer(line):
         if _ABBREVIATED.search(line[start : end.start() + 1]):
             continue
-        found.append(line[start : end.end()].strip())
+        sentences.append(line[start : end.end()].strip())
         start = end.end()
-    return [sentence for sentence in [*found, line[start:].strip()] if sentence]
+    return [sentence for sentence in [*sentences, line[start:].strip()] if sentence]
 
 
 def speaker_of(line: str) -> str:

@@ -18,12 +18,12 @@ __all__ = ["METRICS", "Metric", "Texts", "make_metric"]
 def make_metric(name: str, model: str = "") -> Metric:
     """The metric with this name. Raises UnknownName if there is none, ValueError if it lacks a model or takes none."""
     if ":" in name:
-        found = plugins.load(name)
-        if not callable(getattr(found, "score", None)):
+        cls = plugins.load(name)
+        if not callable(getattr(cls, "score", None)):
             raise plugins.UnknownName(f"{name!r} has no method `score`; expected module:Class of a metric (metrics/base.py)")
     else:
         known = plugins.discover(sys.modules[__name__])
         if name not in known:
             raise plugins.unknown("metric", name, known)
-        found = known[name]
-    return cast(Metric, plugins.made("metric", name, found, model or None))
+        cls = known[name]
+    return cast(Metric, plugins.made("metric", name, cls, model or None))
